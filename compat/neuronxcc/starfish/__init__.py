@@ -1,0 +1,1 @@
+"""Parts of the old compiler package that tests import."""

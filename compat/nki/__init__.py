@@ -1,0 +1,26 @@
+"""NKI, as scripts import it: names handed on from the open toolchain."""
+
+from importlib import import_module
+
+from hlo_tools.frameworks import FrameworkKernel, dispatch
+from neff.device import activation
+from nki import collectives, dtype, isa, language, typing
+from nki_lang.kernel import Kernel, jit, simulate
+
+dispatch.install()
+if activation.asked_for() or activation.executor_is_chosen():
+    numpy_calls = import_module("neff.device.numpy_calls")
+    if numpy_calls.is_wanted():
+        numpy_calls.install()
+
+__all__ = [
+    "FrameworkKernel",
+    "Kernel",
+    "collectives",
+    "dtype",
+    "isa",
+    "jit",
+    "language",
+    "simulate",
+    "typing",
+]

@@ -1,0 +1,11 @@
+"""``nki.isa``: the names of :mod:`nki_lang.isa`."""
+
+from typing import Any
+
+import nki_lang.isa as _isa
+from nki_lang.isa import *  # noqa: F403
+from nki_lang.isa import __all__ as __all__
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(_isa, name)

@@ -1,0 +1,21 @@
+"""``nki.isa.constants``: the enumerations that instructions take."""
+
+from nki_lang.isa import (
+    dge_mode,
+    dma_engine,
+    engine,
+    matmul_perf_mode,
+    nc_version,
+    oob_mode,
+    reduce_cmd,
+)
+
+__all__ = [
+    "dge_mode",
+    "dma_engine",
+    "engine",
+    "matmul_perf_mode",
+    "nc_version",
+    "oob_mode",
+    "reduce_cmd",
+]

@@ -1,0 +1,7 @@
+"""``nki.typing``: names for annotations of kernel parameters."""
+
+from nki_lang.tensor import NkiTensor
+
+tensor = mutable_tensor = NkiTensor
+
+__all__ = ["mutable_tensor", "tensor"]

@@ -1,0 +1,1 @@
+"""Builtins of the kernel language: those of Python."""

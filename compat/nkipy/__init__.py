@@ -1,0 +1,1 @@
+"""nkipy's import names, served by ``hlo_tools.trace``."""

@@ -1,0 +1,1 @@
+"""nkipy's core: tracing."""

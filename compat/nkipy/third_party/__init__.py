@@ -1,0 +1,1 @@
+"""nkipy's copies of other projects' formats."""

@@ -1,0 +1,3 @@
+"""HLO's message classes, from the private pool of ``hlo_tools.schema``."""
+
+from hlo_tools.schema import __getattr__  # noqa: F401

@@ -1,0 +1,178 @@
+"""``nki-hlo check``: what is wrong with kernels, as they run or as they are written."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hlo_tools.cli import console
+from hlo_tools.cli.extract import checked_platform
+from hlo_tools.cli.kernel_call import load_kernel, parse_arguments
+from hlo_tools.errors import HloError
+from hlo_tools.extract import run_script
+from nki_lang.errors import NkiError
+from nki_lang.execute.checks import CHECKS, watch
+from nki_lang.kernel import simulate
+from nki_lang.strict import check_file
+from nki_lang.targets import target_of
+
+__all__ = ["command"]
+
+INFORMATION = "precision"
+"""Tells how exact each line is: no fault by itself, so it is run and counted only when asked."""
+DEFAULT = tuple(name for name in CHECKS if name != INFORMATION)
+
+
+def command(
+    file: Annotated[str, typer.Argument(help="A Python file with kernels.")],
+    arguments: Annotated[
+        list[str] | None, typer.Argument(help="The script's own arguments, after --.")
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Look for what the vendor's compiler does not parse.")
+    ] = False,
+    kernel: Annotated[
+        str, typer.Option("--kernel", "-k", help="Run this kernel alone.", metavar="NAME")
+    ] = "",
+    values: Annotated[
+        list[str] | None,
+        typer.Option("--arg", "-a", help="Its arguments: x=float32[128,512], n=4.", metavar="A=V"),
+    ] = None,
+    cores: Annotated[int, typer.Option("--cores", help="Launch it on so many cores.")] = 1,
+    checks: Annotated[
+        str,
+        typer.Option("--checks", "-c", help=f"Of {', '.join(CHECKS)}; or all.", metavar="NAMES"),
+    ] = ",".join(DEFAULT),
+    platform: Annotated[
+        str, typer.Option("--platform", "-p", help="trn1, trn2 or trn3.", metavar="TARGET")
+    ] = "",
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON document; the script prints to stderr.")
+    ] = False,
+) -> int:
+    """Run a script with every kernel checked as it runs, or one kernel on made-up numbers.
+
+    With --strict nothing runs: the kernels of the file, and all that they call, are read for what
+    the compiler's language does not have. Exit code 1 with findings.
+
+    Example: nki-hlo check train.py --platform trn2
+    Example: nki-hlo check kernels.py --kernel softmax --arg x=bfloat16[128,512] --checks all
+    Example: nki-hlo check kernels.py --strict
+    """
+    chosen = _names(checks)
+    target = checked_platform(platform) or ""
+    if values and not kernel:
+        raise typer.BadParameter("--arg is for --kernel")
+    if strict:
+        return _strict(file, [kernel] if kernel else [], as_json)
+    if kernel:
+        findings = _one_kernel(file, kernel, values or [], cores, chosen, target)
+        return _report(file, findings, [kernel], as_json)
+    return _script(file, arguments or [], chosen, target, as_json)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    unknown = sorted(set(names) - set(CHECKS) - {"all"})
+    if unknown or not names:
+        raise typer.BadParameter(f"checks are {', '.join(CHECKS)}, or all; not {unknown or text!r}")
+    return tuple(CHECKS) if "all" in names else names
+
+
+def _strict(file: str, names: list[str], as_json: bool) -> int:
+    found = check_file(file, names)
+    errors = [one for one in found if one.severity == "error"]
+    if as_json:
+        console.write_json("check", file=file, strict=True, findings=[v.to_dict() for v in found])
+    else:
+        for violation in found:
+            console.line(str(violation))
+        console.note(f"{len(errors)} errors, {len(found) - len(errors)} warnings")
+    return 1 if found else 0
+
+
+def _one_kernel(
+    file: str, name: str, words: list[str], cores: int, checks: tuple[str, ...], platform: str
+) -> list[dict[str, Any]]:
+    """Findings of one call with made-up numbers."""
+    values = parse_arguments(words)
+    loaded = load_kernel(file, name)
+    findings: list[dict[str, Any]] = []
+
+    def listen(_func: Any, found: list[Any]) -> None:
+        findings.extend({"kernel": name, **finding.to_json()} for finding in found)
+
+    target = target_of(platform) if platform else None
+    watch.LISTENERS.append(listen)
+    try:
+        run = simulate(loaded[cores] if cores > 1 else loaded, target=target, checks=checks)
+        run(**values)
+    except NkiError as error:
+        if not findings:  # refused before anything ran
+            raise
+        console.note(f"the run ended with {error.code}", verbose=True)
+    except TypeError as error:
+        if "argument" not in str(error):
+            raise
+        raise HloError(
+            f"{name}: {error}", code="HLO-ARGUMENT", place=file,
+            remedy="give each tensor and constant with --arg, such as --arg x=float32[128,512]",
+        ) from error  # fmt: skip
+    finally:
+        watch.LISTENERS.remove(listen)
+    return findings
+
+
+def _script(
+    file: str, arguments: list[str], checks: tuple[str, ...], platform: str, as_json: bool
+) -> int:
+    with tempfile.TemporaryDirectory(prefix="nki-hlo-") as folder:
+        journal = Path(folder) / "checks"
+        environment = dict(os.environ) | {
+            "NKI_SIMULATOR": "1",
+            watch.CHECKS_VARIABLE: ",".join(checks),
+            watch.JOURNAL_VARIABLE: str(journal),
+        }
+        run = run_script(
+            file, arguments, platform=platform or None, environment=environment,
+            stdout_to_stderr=as_json,
+        )  # fmt: skip
+        lines = journal.read_text().splitlines() if journal.exists() else []
+    rows = [json.loads(line) for line in lines]
+    kernels = list(dict.fromkeys(row["kernel"] for row in rows))
+    findings = [row for row in rows if "code" in row]
+    if not rows and run.exit_code == 0:
+        raise HloError(
+            "no kernel ran", code="HLO-NO-KERNEL-RUN", place=file,
+            remedy="call one in the script, or name one: --kernel NAME --arg x=float32[128,512]",
+        )  # fmt: skip
+    if run.exit_code != 0 and not findings:
+        console.note(f"{file} ended with exit code {run.exit_code}")
+        _report(file, findings, kernels, as_json)
+        return 3
+    return _report(file, findings, kernels, as_json)
+
+
+def _report(file: str, findings: list[dict[str, Any]], kernels: list[str], as_json: bool) -> int:
+    """Print each finding once, however often its line ran."""
+    unique = list({json.dumps(_identity(one)): one for one in findings}.values())
+    faults = [one for one in unique if one["check"] != INFORMATION]
+    if as_json:
+        console.write_json("check", file=file, strict=False, kernels=kernels, findings=unique)
+        return 1 if faults else 0
+    for one in unique:
+        place = f"{one['file']}:{one['line']}: " if one["file"] else ""
+        console.line(f"{place}[{one['code']}] {one['message']} (check: {one['check']})")
+        if one["remedy"]:
+            console.line(f"  help: {one['remedy']}")
+    console.note(f"{len(kernels)} kernels, {len(faults)} findings")
+    return 1 if faults else 0
+
+
+def _identity(finding: dict[str, Any]) -> list[Any]:
+    return [finding[name] for name in ("check", "code", "file", "line")]

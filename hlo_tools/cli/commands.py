@@ -1,0 +1,79 @@
+"""The table of ``nki-hlo``'s commands. To add one, add one line here and write its module.
+
+The module is imported only when the command runs (or its own ``--help`` is asked for), so it may
+import what it needs at its top. It has one function ``command``, a plain typer command: typed
+parameters with ``Annotated[..., typer.Option/Argument(help=...)]``, a docstring that is the help
+text (first line: what it does; then an example after a blank line). What it returns is the exit
+code; None is 0. A group of sub-commands has a ``typer.Typer`` called ``app`` instead.
+
+What a command uses from this package:
+
+- ``inputs.open_module(name)``: a module from a path or ``-``.
+- ``console``: ``table``, ``line``, ``note`` (stderr), ``write_json``, ``write_binary``.
+- errors: raise ``HloError`` (or ``NkiError``, ``NeffError``); they are printed as
+  ``error[CODE] place: message`` and the exit code is 3. ``typer.BadParameter`` is a usage error,
+  exit code 2. Anything else is an internal error, 4, shown in full with ``--debug``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["COMMANDS", "Command", "find"]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command.
+
+    Attributes:
+        name: the word on the command line.
+        module: where its ``command`` or ``app`` is.
+        help: one line for the list of commands.
+        panel: the heading that it stands under.
+        passes_arguments: the words after the first argument belong to someone else's program,
+            so ``--debug`` there is not ours.
+    """
+
+    name: str
+    module: str
+    help: str
+    panel: str
+    passes_arguments: bool = False
+
+
+LOOK = "Look at modules"
+CHANGE = "Change modules"
+SCRIPTS = "Run scripts"
+CHECK = "Check"
+
+COMMANDS: tuple[Command, ...] = (
+    Command("show", "hlo_tools.cli.show", "What a module holds, instruction by instruction.", LOOK),
+    Command("kernels", "hlo_tools.cli.kernels", "The kernels that modules call.", LOOK),
+    Command("graph", "hlo_tools.cli.graph", "A module as a picture or a page.", LOOK),
+    Command("diff", "hlo_tools.cli.diff", "What differs between two modules.", LOOK),
+    Command("stats", "hlo_tools.cli.stats", "What modules cost: FLOPs, bytes, constants.", LOOK),
+    Command("slice", "hlo_tools.cli.slice", "Cut a part out, as a module that runs.", CHANGE),
+    Command("convert", "hlo_tools.cli.convert", "Other formats, ids, dialects.", CHANGE),
+    Command("opt", "hlo_tools.cli.opt", "Run passes on modules.", CHANGE),
+    Command("passes", "hlo_tools.cli.passes", "The passes that opt can run.", CHANGE),
+    Command("embed", "hlo_tools.cli.embed", "Kernel files into the module, and out.", CHANGE),
+    Command("swap", "hlo_tools.cli.swap", "Another version of a kernel.", CHANGE),
+    Command("replace", "hlo_tools.cli.replace", "Sub-graphs by kernel calls.", CHANGE),
+    Command("expand", "hlo_tools.cli.expand", "Kernel calls by ordinary HLO.", CHANGE),
+    Command("extract", "hlo_tools.cli.extract", "The modules that a script compiles.", SCRIPTS),
+    Command("run", "hlo_tools.cli.run", "Run a script on the simulated device.", SCRIPTS),
+    Command("evaluate", "hlo_tools.cli.evaluate", "What a module computes.", CHECK),
+    Command("bisect", "hlo_tools.cli.bisect", "Where two evaluations part.", CHECK),
+    Command("check", "hlo_tools.cli.check", "What is wrong with kernels.", CHECK),
+    Command("verify", "hlo_tools.cli.verify", "What is wrong with a module.", CHECK),
+    Command("lint", "hlo_tools.cli.lint", "What the compiler would refuse.", CHECK),
+    Command("rule", "hlo_tools.cli.rule", "What a code of a finding means.", CHECK),
+    Command("config", "hlo_tools.cli.config", "The settings that hold here.", CHECK),
+    Command("doctor", "hlo_tools.cli.doctor", "Who provides each package, what works.", CHECK),
+)
+
+
+def find(name: str) -> Command | None:
+    """The command called ``name``, or None."""
+    return next((command for command in COMMANDS if command.name == name), None)

@@ -1,0 +1,41 @@
+"""``nki-hlo config``: the settings that hold here."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from hlo_tools.cli import console
+from hlo_tools.cli.configuration import KNOWN, read_configuration
+
+__all__ = ["command"]
+
+
+def command(
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+) -> int:
+    """Show the settings for this folder and where each comes from.
+
+    They are read from NKI_HLO_* variables, nki-hlo.toml and [tool.nki-hlo] in pyproject.toml.
+
+    Example: nki-hlo config
+    """
+    values = read_configuration().values
+    if as_json:
+        rows = {name: {"value": one.value, "origin": one.origin} for name, one in values.items()}
+        console.write_json("config", settings=rows)
+        return 0
+    console.table(
+        ("setting", "value", "from", "what it is"),
+        [
+            (setting.name, _shown(values[setting.name].value), values[setting.name].origin,
+             setting.help)
+            for setting in KNOWN
+        ],
+    )  # fmt: skip
+    return 0
+
+
+def _shown(value: str | list[str]) -> str:
+    return (value if isinstance(value, str) else ",".join(value)) or "-"

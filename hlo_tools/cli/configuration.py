@@ -1,0 +1,153 @@
+"""Settings that a project keeps in a file: ``nki-hlo.toml``, or ``[tool.nki-hlo]`` in pyproject.
+
+The nearest file at or above the working folder counts; ``nki-hlo.toml`` before ``pyproject.toml``.
+What stands on the command line goes first, then ``NKI_HLO_<NAME>`` of the environment (lists with
+commas), then the file, then the default.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hlo_tools.errors import HloError
+
+__all__ = ["KNOWN", "Configuration", "Setting", "Value", "read_configuration"]
+
+_FILE, _PROJECT, _TABLE = "nki-hlo.toml", "pyproject.toml", "nki-hlo"
+_PREFIX = "NKI_HLO_"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting.
+
+    Attributes:
+        name: its key.
+        many: it is a list of texts, not one text.
+        is_path: it names a file, relative to the folder of the file that says so.
+        help: what it is.
+    """
+
+    name: str
+    many: bool
+    is_path: bool
+    help: str
+
+
+KNOWN: tuple[Setting, ...] = (
+    Setting("select", True, False, "rules to lint for, by the beginning of their codes"),
+    Setting("ignore", True, False, "rules not to lint for"),
+    Setting("target", False, False, "what modules are compiled for: trn1, trn2, trn3"),
+    Setting("baseline", False, True, "the file with findings that are known"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A setting's value and where it came from (a file, a variable, a flag, ``default``)."""
+
+    value: Any
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """The settings that hold, by name."""
+
+    values: Mapping[str, Value]
+
+    def text(self, name: str) -> str:
+        """A setting with one text; "" when it is not set."""
+        return self.values[name].value
+
+    def words(self, name: str) -> tuple[str, ...]:
+        """A setting with a list."""
+        return tuple(self.values[name].value)
+
+
+def read_configuration(flags: Mapping[str, Any] | None = None) -> Configuration:
+    """The settings for this run.
+
+    Args:
+        flags: values from the command line by name; empty ones were not given.
+
+    Raises:
+        HloError: the file is no TOML, or has a key or a value that there is not
+            (HLO-CONFIGURATION).
+    """
+    folder, table, origin = _table()
+    found: dict[str, Value] = {}
+    for setting in KNOWN:
+        flag = (flags or {}).get(setting.name)
+        variable = _PREFIX + setting.name.upper()
+        if flag:
+            value, source = _split(flag) if setting.many else flag, f"--{setting.name}"
+        elif os.environ.get(variable):
+            text = os.environ[variable]
+            value, source = _split([text]) if setting.many else text, variable
+        elif setting.name in table:
+            value, source = _checked(setting, table[setting.name], origin, folder), origin
+        else:
+            value, source = [] if setting.many else "", "default"
+        found[setting.name] = Value(value, source)
+    return Configuration(found)
+
+
+def _split(texts: Sequence[str]) -> list[str]:
+    return [word.strip() for text in texts for word in text.split(",") if word.strip()]
+
+
+def _table() -> tuple[Path, dict[str, Any], str]:
+    """(folder, settings, name) of the nearest file that has some."""
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        own = folder / _FILE
+        if own.is_file():
+            return folder, _known(_read(own), own), _FILE
+        project = folder / _PROJECT
+        if project.is_file():
+            table = _read(project).get("tool", {}).get(_TABLE)
+            if table is not None:
+                return folder, _known(table, project), _PROJECT
+    return here, {}, ""
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise _wrong(path.name, f"it cannot be read as TOML: {error}") from error
+
+
+def _known(table: Any, path: Path) -> dict[str, Any]:
+    names = [setting.name for setting in KNOWN]
+    if not isinstance(table, dict):
+        raise _wrong(path.name, f"{_TABLE} is no table")
+    for name in table:
+        if name not in names:
+            raise _wrong(path.name, f"there is no setting {name!r}; there are {', '.join(names)}")
+    return table
+
+
+def _checked(setting: Setting, value: Any, origin: str, folder: Path) -> Any:
+    if setting.many:
+        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+            raise _wrong(origin, f"{setting.name} is {value!r}, not a list of texts")
+        return value
+    if not isinstance(value, str):
+        raise _wrong(origin, f"{setting.name} is {value!r}, not a text")
+    return os.path.relpath(folder / value) if setting.is_path and value else value
+
+
+def _wrong(place: str, reason: str) -> HloError:
+    return HloError(
+        f"the configuration cannot be used: {reason}",
+        code="HLO-CONFIGURATION",
+        place=place,
+        remedy="nki-hlo config shows the settings that hold",
+    )

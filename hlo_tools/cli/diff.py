@@ -1,0 +1,108 @@
+"""``nki-hlo diff``: what differs between two modules."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from hlo_tools.cli import console
+from hlo_tools.cli.inputs import open_module
+from hlo_tools.diff import IGNORABLE, ComputationDiff, InstructionDiff, ModuleDiff, diff_modules
+
+__all__ = ["command"]
+
+_FORMATS = ("text", "json", "html")
+
+
+def command(
+    left: Annotated[str, typer.Argument(help="A module, or - for standard input.")],
+    right: Annotated[str, typer.Argument(help="The one to compare it with.")],
+    format: Annotated[
+        str, typer.Option("--format", "-f", help="text, json or html.", metavar="FORMAT")
+    ] = "text",
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option("--ignore", "-i", help=f"Leave out: {', '.join(IGNORABLE)}.", metavar="WHAT"),
+    ] = None,
+    metadata: Annotated[
+        bool, typer.Option("--metadata", help="Source lines and op names count too.")
+    ] = False,
+    names: Annotated[bool, typer.Option("--names", help="Names count too.")] = False,
+    output: Annotated[str, typer.Option("--output", "-o", help="Where to, or -.")] = "-",
+    as_json: Annotated[bool, typer.Option("--json", help="Same as --format json.")] = False,
+    exit_zero: Annotated[
+        bool, typer.Option("--exit-zero", help="Exit code 0 also with differences.")
+    ] = False,
+) -> int:
+    """Compare two modules by structure: names, ids and order make no difference.
+
+    Shows instructions that were added, removed or changed, and what changed in them. Exit code 1
+    when the modules differ.
+
+    Example: nki-hlo diff before.pb after.pb --ignore layout
+    """
+    form = "json" if as_json else format
+    if form not in _FORMATS:
+        raise typer.BadParameter(f"{form!r} is none of {', '.join(_FORMATS)}")
+    if left == right == "-":
+        raise typer.BadParameter("standard input has one module; give a file for the other")
+    ignored = {*(ignore or ()), *(() if metadata else ("metadata",))}
+    found = diff_modules(open_module(left), open_module(right), ignore=ignored, names=names)
+    _write(found, form, output)
+    return 0 if found.is_equal or exit_zero else 1
+
+
+def _write(found: ModuleDiff, form: str, output: str) -> None:
+    if form == "json" and output == "-":
+        console.write_json("diff", **found.as_dict())
+        return
+    text = _rendered(found, form)
+    if output == "-":
+        if text:
+            console.line(text.rstrip("\n"))
+    else:
+        console.write_binary(text.encode(), output)
+
+
+def _rendered(found: ModuleDiff, form: str) -> str:
+    if form == "html":
+        from hlo_tools.diff.page import render_page
+
+        return render_page(found)
+    if form == "json":
+        import json
+
+        document = {"schema": console.SCHEMA, "command": "diff", **found.as_dict()}
+        return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    return "\n".join(_lines(found)) + "\n" if not found.is_equal else ""
+
+
+def _lines(found: ModuleDiff) -> list[str]:
+    lines = [f"--- {found.left}", f"+++ {found.right}"]
+    lines += [f"! {c.field}: {c.before or 'none'} -> {c.after or 'none'}" for c in found.changes]
+    for one in found.computations:
+        if not one.is_equal:
+            lines += ["", *_computation(one)]
+    lines += [f"- computation %{name}" for name in found.removed]
+    lines += [f"+ computation %{name}" for name in found.added]
+    counts = ", ".join(f"{number} {what}" for what, number in found.counts.items())
+    return [*lines, "", f"instructions: {counts}"]
+
+
+def _computation(one: ComputationDiff) -> list[str]:
+    other = "" if one.left == one.right else f" / %{one.right}"
+    lines = [f"@@ %{one.left}{other} @@"]
+    lines += [f"! {c.field}: {c.before} -> {c.after}" for c in one.changes]
+    lines += [f"- {text}" for text in one.removed]
+    lines += [f"+ {text}" for text in one.added]
+    for change in one.changed:
+        lines += _instruction(change)
+    return lines
+
+
+def _instruction(one: InstructionDiff) -> list[str]:
+    other = "" if one.left == one.right else f" / %{one.right}"
+    source = f"  ({one.source})" if one.source else ""
+    rows = [f"    {c.field}: {c.before or 'none'} -> {c.after or 'none'}" for c in one.changes]
+    return [f"! %{one.left}{other} {one.opcode}{source}", *rows]

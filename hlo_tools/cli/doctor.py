@@ -1,0 +1,56 @@
+"""``nki-hlo doctor``: who provides each name, and what therefore works."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from hlo_tools import doctor
+from hlo_tools.cli import console
+
+__all__ = ["command"]
+
+_WORDS = {
+    "ours": "nki-hlo (simulated)",
+    "vendor": "the vendor's own package",
+    "framework": "installed",
+    "placeholder": "placeholder from PyPI: does nothing",
+    "broken": "broken",
+    "missing": "not installed",
+}
+
+
+def command(
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+) -> int:
+    """Show who provides nki, jax, torch and the others, and what works here.
+
+    Exit code 1 when something installed is in the way: a placeholder package or a broken import.
+
+    Example: nki-hlo doctor
+    """
+    providers = doctor.examine_all()
+    abilities = doctor.abilities(providers)
+    in_the_way = [one for one in providers if one.kind in ("placeholder", "broken")]
+    if as_json:
+        console.write_json(
+            "doctor",
+            python=doctor.python_version(),
+            providers=[asdict(one) for one in providers],
+            abilities=[asdict(one) for one in abilities],
+        )
+        return 1 if in_the_way else 0
+    console.line(f"Python {doctor.python_version()}")
+    console.line()
+    rows = [(one.name, _WORDS[one.kind], one.version or "-", one.path) for one in providers]
+    console.table(("name", "provided by", "version", "from"), rows)
+    console.line()
+    for one in abilities:
+        console.line(f"{'yes' if one.works else 'no ':3}  {one.what}")
+        if one.reason:
+            console.line(f"       {one.reason}")
+    for one in in_the_way:
+        console.note(f"{one.name}: {one.advice}")
+    return 1 if in_the_way else 0

@@ -1,0 +1,41 @@
+"""``nki-hlo embed``: kernel files into a module, and out again."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hlo_tools.cli import console
+from hlo_tools.cli.inputs import open_module
+from hlo_tools.cli.module_inputs import root_of
+from hlo_tools.cli.rewriting import save
+from hlo_tools.kernel_calls import embed, take_out
+
+__all__ = ["command"]
+
+
+def command(
+    file: Annotated[str, typer.Argument(help="A module, or - for standard input.")],
+    output: Annotated[str, typer.Option("--output", "-o", help="The new module, or -.")],
+    out_to: Annotated[
+        str, typer.Option("--take-out", help="Write embedded kernels to this folder instead.")
+    ] = "",
+    force: Annotated[bool, typer.Option("--force", help="Write bytes to a terminal.")] = False,
+) -> None:
+    """Put the kernel files that a module names into it, so that one file is enough.
+
+    Example: nki-hlo embed model.pb -o whole.pb
+    Example: nki-hlo embed whole.pb --take-out kernels -o model.pb
+    """
+    module = open_module(file)
+    if out_to:
+        beside = None if output == "-" else Path(os.path.abspath(output)).parent
+        files = take_out(module, Path(out_to), beside)
+        console.note(f"{len(files)} kernel files in {out_to}")
+    else:
+        changed = embed(module, root_of(module) or Path.cwd())
+        console.note(f"{changed} calls carry their kernels now")
+    save(module, output, force)

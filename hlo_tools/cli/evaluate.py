@@ -1,0 +1,90 @@
+"""``nki-hlo evaluate``: a module's results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from hlo_tools.cli import console
+from hlo_tools.cli.inputs import open_module
+from hlo_tools.cli.module_inputs import FILLS, gather, root_of
+from hlo_tools.evaluate import Evaluator
+from hlo_tools.evaluate.bisect import largest_difference
+from hlo_tools.evaluate.kernel_calls import kernel_calls
+from hlo_tools.evaluate.with_jaxlib import run_with_jaxlib
+from hlo_tools.verify import check
+
+__all__ = ["command"]
+
+WAYS = ("numpy", "jaxlib")
+
+
+def command(
+    file: Annotated[str, typer.Argument(help="A module, or - for standard input.")],
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option("--input", "-i", help="FILE.npy in parameter order, or NAME=FILE.npy."),
+    ] = None,
+    fill: Annotated[
+        str | None, typer.Option(help="What inputs without a file are: zeros or random.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder for output0.npy, ...")
+    ] = None,
+    way: Annotated[str, typer.Option("--with", help="numpy or jaxlib.")] = "numpy",
+    compare: Annotated[bool, typer.Option("--compare", help="Both, and the difference.")] = False,
+    tolerance: Annotated[
+        float, typer.Option(help="Largest difference, relative to the largest value.")
+    ] = 1e-4,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+) -> int:
+    """Compute what a module computes, with NumPy (kernels from their files) or with jaxlib.
+
+    Exit code 1 when --compare finds a difference.
+
+    Example: nki-hlo evaluate model.hlo_module.pb --fill random --compare
+    """
+    if fill is not None and fill not in FILLS:
+        raise typer.BadParameter(f"{fill!r} is none of {', '.join(FILLS)}")
+    if way not in WAYS:
+        raise typer.BadParameter(f"{way!r} is none of {', '.join(WAYS)}")
+    module = open_module(file)
+    check(module)
+    arrays = gather(module, inputs or [], fill)
+    if way == "jaxlib" and not compare:
+        results: list[Any] = list(run_with_jaxlib(module, arrays))
+    else:
+        results = Evaluator(module, custom_calls=kernel_calls(root_of(module))).run(arrays)
+    gaps = (
+        [
+            largest_difference(a, b)
+            for a, b in zip(results, run_with_jaxlib(module, arrays), strict=True)
+        ]
+        if compare
+        else []
+    )
+    _show(results, gaps, as_json)
+    if output is not None:
+        output.mkdir(parents=True, exist_ok=True)
+        for number, value in enumerate(results):
+            plain = value if value.dtype.kind in "biufc" else value.astype(np.float32)
+            np.save(output / f"output{number}.npy", plain)
+    return 1 if any(gap > tolerance for gap in gaps) else 0
+
+
+def _show(results: list[Any], gaps: list[float], as_json: bool) -> None:
+    rows = [
+        {"name": f"output{number}", "dtype": str(value.dtype), "shape": list(value.shape),
+         **({"difference": gaps[number]} if gaps else {})}
+        for number, value in enumerate(results)
+    ]  # fmt: skip
+    if as_json:
+        console.write_json("evaluate", outputs=rows)
+        return
+    for row, value in zip(rows, results, strict=True):
+        gap = f"  difference to jaxlib {row['difference']:.1e}" if gaps else ""
+        with np.printoptions(threshold=8, edgeitems=2):
+            console.line(f"{row['name']}  {row['dtype']}{row['shape']}{gap}\n{value}")

@@ -1,0 +1,56 @@
+"""``nki-hlo expand``: kernel calls replaced by ordinary HLO."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from hlo_tools.cli import console
+from hlo_tools.cli.inputs import open_module
+from hlo_tools.cli.rewriting import copy_of, prove, save
+from hlo_tools.errors import HloError
+from hlo_tools.kernel_calls import expand
+
+__all__ = ["command"]
+
+
+def command(
+    file: Annotated[str, typer.Argument(help="A module, or - for standard input.")],
+    references: Annotated[
+        list[str],
+        typer.Option(
+            "--reference", "-r", help="What a kernel computes, as HLO.", metavar="NAME=HLO"
+        ),
+    ],
+    output: Annotated[str, typer.Option("--output", "-o", help="The new module, or -.")],
+    proving: Annotated[
+        bool, typer.Option("--prove/--no-prove", help="Compare results on random inputs.")
+    ] = True,
+    tolerance: Annotated[
+        float, typer.Option(help="Largest difference, relative to the largest value.")
+    ] = 1e-3,
+    force: Annotated[bool, typer.Option("--force", help="Write bytes to a terminal.")] = False,
+) -> None:
+    """Put what a kernel computes, written in HLO, in the place of its calls.
+
+    Example: nki-hlo expand model.pb -r softmax=softmax.hlo -o plain.pb
+    """
+    known: dict[str, str] = {}
+    for text in references:
+        name, equals, path = text.partition("=")
+        if not equals or not name or not path:
+            raise typer.BadParameter(f"{text!r} is not NAME=HLO")
+        known[name] = path
+    module = open_module(file)
+    before = copy_of(module)
+    done = expand(module, known)
+    if not done:
+        raise HloError(
+            f"the module calls none of {', '.join(known)}", code="HLO-NO-KERNEL", place=file,
+            remedy="nki-hlo kernels shows what it calls",
+        )  # fmt: skip
+    console.note(f"{len(done)} calls expanded")
+    if proving:
+        prove(before, module, tolerance)
+    save(module, output, force)

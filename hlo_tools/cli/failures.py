@@ -1,0 +1,84 @@
+"""How errors are shown, and which exit code they give."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from typing import Any
+
+import typer
+
+from hlo_tools.cli import console
+
+__all__ = ["INTERNAL", "UNUSABLE", "USAGE", "report"]
+
+USAGE, UNUSABLE, INTERNAL = 2, 3, 4
+
+_USAGE_CODES = frozenset(
+    {"HLO-ARGUMENT", "HLO-PIPELINE", "HLO-NO-PASS", "HLO-PASS-ARGUMENT", "NEFF-FLAG",
+     "HLO-RULE", "HLO-CONFIGURATION", "NKI-TARGET"}
+)  # fmt: skip
+"""Codes of errors that say that an option's value does not exist; the packages above have some."""
+_CODES = dict.fromkeys(_USAGE_CODES, USAGE) | {"HLO-DIFFERENT": 1}
+"""Exit codes other than 3; two modules that had to be equal and are not are a difference."""
+_USAGE_ERROR: Any = typer.BadParameter.__base__
+
+
+def report(error: Exception) -> int:
+    """Print ``error`` on stderr and return the exit code."""
+    if console.settings().debug:
+        traceback.print_exception(error)
+    if isinstance(error, _USAGE_ERROR):
+        return _usage(error)
+    if _is_ours(error):
+        _coded(error)
+        return _CODES.get(error.code, UNUSABLE)  # pyright: ignore
+    if isinstance(error, MemoryError):
+        _print(
+            "HLO-MEMORY",
+            "",
+            "there is not enough memory",
+            "use a machine with more, or a smaller input",
+        )
+        return UNUSABLE
+    if isinstance(error, OSError):
+        place = str(error.filename or "")
+        _print(
+            "HLO-IO", place, error.strerror or str(error),
+            "check that the path exists, is what it should be (file or folder) and is yours",
+        )  # fmt: skip
+        return UNUSABLE
+    _print(
+        "HLO-INTERNAL", "", f"{type(error).__name__}: {error}",
+        "this is a fault of nki-hlo; report it with the output of the same command and --debug",
+    )  # fmt: skip
+    return INTERNAL
+
+
+def _is_ours(error: Exception) -> bool:
+    """Errors of all our packages carry these; the packages above this one are not imported."""
+    return all(hasattr(error, name) for name in ("code", "message", "remedy", "render"))
+
+
+def _coded(error: Any) -> None:
+    place = getattr(error, "place", "") or getattr(error, "location", "") or ""
+    _print(error.code, str(place), error.message, error.remedy)
+
+
+def _usage(error: Any) -> int:
+    context = getattr(error, "ctx", None)
+    if not error.format_message():  # help was shown because nothing was given
+        return USAGE
+    name = context.command_path if context is not None else "nki-hlo"
+    _print("HLO-USAGE", "", error.format_message(), f"{name} --help tells the usage")
+    return USAGE
+
+
+def _print(code: str, place: str, message: str, remedy: str) -> None:
+    bold, plain = console.marks("1;31")
+    where = f" {place}:" if place else ":"
+    text = f"{bold}error[{code}]{plain}{where} {message}\n"
+    if remedy:
+        text += f"  help: {remedy}\n"
+    sys.stdout.flush()
+    sys.stderr.write(text)

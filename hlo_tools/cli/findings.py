@@ -1,0 +1,168 @@
+"""How findings are printed: text, JSON, GitHub's annotations, SARIF."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import typer
+
+from hlo_tools.cli import console
+from hlo_tools.verify import Finding, Severity
+
+__all__ = ["FORMATS", "Report", "RuleText", "print_findings"]
+
+_SARIF = "https://json.schemastore.org/sarif-2.1.0.json"
+_LEVELS = {Severity.error: "error", Severity.warning: "warning", Severity.note: "note"}
+_SOURCE = re.compile(r"^(?P<file>.+?):(?P<line>\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class RuleText:
+    """What is said about a rule beside its findings."""
+
+    title: str
+    why: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a checking command found.
+
+    Attributes:
+        command: its name.
+        files: what it looked at.
+        findings: what it found.
+        rules: code -> texts, for every code that can occur.
+        extra: further keys of the JSON document.
+    """
+
+    command: str
+    files: Sequence[str]
+    findings: Sequence[Finding]
+    rules: Mapping[str, RuleText]
+    extra: Mapping[str, Any]
+
+
+def print_findings(report: Report, form: str) -> None:
+    """Print a report in one of :data:`FORMATS`.
+
+    Raises:
+        typer.BadParameter: there is no such format.
+    """
+    printer = FORMATS.get(form)
+    if printer is None:
+        raise typer.BadParameter(f"{form!r} is none of {', '.join(FORMATS)}")
+    printer(report)
+
+
+def _text(report: Report) -> None:
+    for one in report.findings:
+        console.line(f"{one.file}: {one}")
+        if one.remedy:
+            console.line(f"  help: {one.remedy}")
+        rule = report.rules[one.code]
+        console.note(f"  rule: {rule.title}. {rule.why}", verbose=True)
+    console.note(f"{len(report.files)} modules, {len(report.findings)} findings")
+
+
+def _json(report: Report) -> None:
+    rows = [
+        {
+            **asdict(one),
+            "severity": one.severity.value,
+            "rule": report.rules[one.code].title,
+        }
+        for one in report.findings
+    ]
+    console.write_json(report.command, files=list(report.files), findings=rows, **report.extra)
+
+
+def _github(report: Report) -> None:
+    """Workflow commands: at the user's line where it is known, else at the module's file."""
+    for one in report.findings:
+        level = {"note": "notice"}.get(_LEVELS[one.severity], _LEVELS[one.severity])
+        file, line = _location(one)
+        properties = [f"file={_property(file)}"]
+        if line:
+            properties.append(f"line={line}")
+        properties.append(f"title={_property(one.code)}")
+        place = f"{one.place}: " if one.place else ""
+        remedy = f"\n{one.remedy}" if one.remedy else ""
+        console.line(f"::{level} {','.join(properties)}::{_data(place + one.message + remedy)}")
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def _location(finding: Finding) -> tuple[str, int]:
+    """(file, line) to show the finding at; the line is 0 when unknown."""
+    found = _SOURCE.match(finding.source)
+    if found:
+        return _relative(found["file"]), int(found["line"])
+    return _relative(finding.file), 0
+
+
+def _relative(path: str) -> str:
+    """A path below the working folder as one from there, which is how code hosts name files."""
+    if not os.path.isabs(path):
+        return path
+    short = os.path.relpath(path)
+    return path if short.startswith(os.pardir) else short
+
+
+def _sarif(report: Report) -> None:
+    codes = sorted({one.code for one in report.findings})
+    place = {code: number for number, code in enumerate(codes)}
+    rules = [_sarif_rule(code, report.rules[code]) for code in codes]
+    results = [_sarif_result(one, place[one.code]) for one in report.findings]
+    driver = {"name": f"nki-hlo {report.command}", "rules": rules}
+    run = {"tool": {"driver": driver}, "results": results, "columnKind": "unicodeCodePoints"}
+    document = {"$schema": _SARIF, "version": "2.1.0", "runs": [run]}
+    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+
+
+def _sarif_rule(code: str, rule: RuleText) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "id": code,
+        "shortDescription": {"text": rule.title},
+        "fullDescription": {"text": rule.why},
+    }
+    if rule.remedy:
+        found["help"] = {"text": rule.remedy}
+    return found
+
+
+def _sarif_result(finding: Finding, rule: int) -> dict[str, Any]:
+    file, line = _location(finding)
+    physical: dict[str, Any] = {"artifactLocation": {"uri": file.replace(os.sep, "/")}}
+    if line:
+        physical["region"] = {"startLine": line}
+    location: dict[str, Any] = {"physicalLocation": physical}
+    if finding.place:
+        name = f"{finding.file}:{finding.place}"
+        location["logicalLocations"] = [{"fullyQualifiedName": name}]
+    return {
+        "ruleId": finding.code,
+        "ruleIndex": rule,
+        "level": _LEVELS[finding.severity],
+        "message": {"text": finding.message},
+        "locations": [location],
+    }
+
+
+FORMATS: dict[str, Callable[[Report], None]] = {
+    "text": _text, "json": _json, "github": _github, "sarif": _sarif,
+}  # fmt: skip
+"""Name of a format -> what prints it."""

@@ -1,0 +1,64 @@
+"""``nki-hlo graph``: a module as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hlo_tools.cli import console
+from hlo_tools.cli.inputs import open_module
+from hlo_tools.graph import Graph, graph_of, render_dot, render_explorer, render_page, render_svg
+from hlo_tools.graph.dot import draw_with_dot
+
+__all__ = ["command"]
+
+_FORMATS: dict[str, Callable[[Graph], str]] = {
+    "html": render_page,
+    "svg": render_svg,
+    "dot": render_dot,
+    "explorer": render_explorer,
+}
+_BY_SUFFIX = {".html": "html", ".htm": "html", ".svg": "svg", ".dot": "dot", ".gv": "dot", ".json": "explorer"}  # fmt: skip
+_LAYOUTS = ("own", "dot")
+
+
+def command(
+    file: Annotated[str, typer.Argument(help="A module, or - for standard input.")],
+    format: Annotated[
+        str,
+        typer.Option(
+            "--format", "-f", help="html, svg, dot, explorer; else by -o's name.", metavar="FORMAT"
+        ),
+    ] = "",
+    computation: Annotated[
+        list[str] | None, typer.Option("--computation", "-c", help="Only this; may be repeated.")
+    ] = None,
+    layout: Annotated[
+        str, typer.Option("--layout", help="Who lays out SVG: own, or dot (Graphviz).")
+    ] = "own",
+    output: Annotated[str, typer.Option("--output", "-o", help="Where to, or -.")] = "-",
+) -> int:
+    """Draw a module: a page for a browser, SVG, Graphviz's dot, or Model Explorer's JSON.
+
+    The page is one file and needs no network: search, folding by computation and by scope, shapes,
+    source lines and kernels' details.
+
+    Example: nki-hlo graph model.pb -o model.html
+    """
+    form = format or _BY_SUFFIX.get(Path(output).suffix.lower(), "html" if output != "-" else "dot")
+    if form not in _FORMATS:
+        raise typer.BadParameter(f"{form!r} is none of {', '.join(_FORMATS)}")
+    if layout not in _LAYOUTS:
+        raise typer.BadParameter(f"{layout!r} is none of {', '.join(_LAYOUTS)}")
+    graph = graph_of(open_module(file), computation or ())
+    render = draw_with_dot if form == "svg" and layout == "dot" else _FORMATS[form]
+    text = render(graph)
+    if output == "-":
+        console.line(text.rstrip("\n"))
+    else:
+        console.write_binary(text.encode(), output)
+        console.note(f"{output}: {len(graph.nodes)} instructions", verbose=True)
+    return 0

@@ -1,0 +1,100 @@
+"""A kernel of a file and the arguments that a command line describes."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import typer
+
+from hlo_tools.errors import HloError, HloFileError
+from hlo_tools.extract.launcher import roots
+from nki_lang.dtypes import dtype_of
+from nki_lang.errors import NkiError
+from nki_lang.kernel import Kernel
+
+__all__ = ["load_kernel", "parse_arguments"]
+
+_TENSOR = re.compile(r"([a-z]\w*)\[([\d,\s]*)\]")
+_SEED = 0
+
+
+def load_kernel(path: str, name: str) -> Kernel:
+    """Import a file, as a module and not as a script, and find the kernel in it.
+
+    Raises:
+        HloFileError: code ``HLO-NO-FILE``; there is no such file.
+        HloError: code ``HLO-KERNEL-IMPORT``: its import fails; ``HLO-NO-KERNEL``: it has no such
+            kernel.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise HloFileError(
+            "there is no such file", code="HLO-NO-FILE", place=path,
+            remedy="give the path of a Python file",
+        )  # fmt: skip
+    sys.path[:0] = [str(file.resolve().parent)]
+    sys.path.extend(root for root in roots() if root not in sys.path)
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault(file.stem, module)
+    try:
+        spec.loader.exec_module(module)
+    except NkiError:
+        raise
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        raise HloError(
+            f"{type(error).__name__}: {error}", code="HLO-KERNEL-IMPORT",
+            place=f"{last.filename}:{last.lineno}", remedy="make the file importable",
+        ) from error  # fmt: skip
+    found = getattr(module, name, None)
+    if not callable(found):
+        known = ", ".join(n for n, value in vars(module).items() if isinstance(value, Kernel))
+        raise HloError(
+            f"there is no kernel {name!r}", code="HLO-NO-KERNEL", place=path,
+            remedy=f"its kernels are {known}" if known else "it has no function that nki.jit decorates",
+        )  # fmt: skip
+    return found if isinstance(found, Kernel) else Kernel(found)
+
+
+def parse_arguments(words: list[str]) -> dict[str, Any]:
+    """Arguments by name: ``x=float32[128,512]`` is a tensor, anything else a Python literal.
+
+    Tensors hold normally distributed numbers, integers from 0 to 7; each run the same.
+
+    Raises:
+        typer.BadParameter: a word is not NAME=VALUE, or the dtype does not exist.
+    """
+    generator = np.random.default_rng(_SEED)
+    values: dict[str, Any] = {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        if not equals or not name.isidentifier():
+            raise typer.BadParameter(f"{word!r} is not NAME=VALUE, such as x=float32[128,512]")
+        values[name] = _value(text, generator)
+    return values
+
+
+def _value(text: str, generator: np.random.Generator) -> Any:
+    tensor = _TENSOR.fullmatch(text)
+    if tensor is None:
+        try:
+            return ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            return text
+    shape = tuple(int(extent) for extent in tensor[2].split(",") if extent.strip())
+    try:
+        dtype = dtype_of(tensor[1])
+    except TypeError as error:
+        raise typer.BadParameter(f"{text!r}: {error}") from error
+    if dtype.kind == "float":
+        return generator.standard_normal(shape).astype(dtype.dtype)
+    return generator.integers(0, 8, shape).astype(dtype.dtype)

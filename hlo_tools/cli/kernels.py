@@ -1,0 +1,145 @@
+"""``nki-hlo kernels``: the kernels that modules call."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hlo_tools.backend_config import BackendConfig, decode
+from hlo_tools.cli import console
+from hlo_tools.cli.inputs import module_files, open_module
+from hlo_tools.errors import HloError
+from hlo_tools.instruction import Instruction
+from hlo_tools.kernel_calls.description import work_of
+from hlo_tools.kernels import EMBEDDED, locate, resolve
+from hlo_tools.module import Module
+
+__all__ = ["command"]
+
+FINE, UNUSABLE = 0, 3
+
+
+def command(
+    path: Annotated[str, typer.Argument(help="A module, a folder of modules, or -.")],
+    ir: Annotated[bool, typer.Option("--ir/--no-ir", help="Print each kernel's IR.")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+) -> int:
+    """Show every kernel call: decoded backend_config, operands, results, and the kernel's IR.
+
+    A kernel file that is missing or damaged is reported after everything else (exit code 3).
+
+    Example: nki-hlo kernels hlo_artifacts/ --no-ir
+    """
+    calls: list[dict[str, Any]] = []
+    problems: list[HloError] = []
+    for file in module_files(path):
+        module = open_module(file)
+        for view in module.find_custom_calls():
+            calls.append(_describe(module, view, ir, problems))
+    if as_json:
+        console.write_json("kernels", calls=calls)
+    else:
+        _print(calls)
+    if not problems:
+        return FINE
+    for problem in problems[:-1]:
+        console.note(f"error[{problem.code}] {problem.place}: {problem.message}")
+    raise problems[-1]
+
+
+def _describe(
+    module: Module, view: Instruction, with_ir: bool, problems: list[HloError]
+) -> dict[str, Any]:
+    """One call as plain data; what is wrong with it goes to ``problems`` as well."""
+    found: dict[str, Any] = {
+        "module": module.path,
+        "instruction": view.name,
+        "source": str(view.source) if view.source else "",
+    }
+    try:
+        config = decode(view.backend_config)
+        found |= _configuration(config, view)
+        root = Path(module.path).parent if module.path != "<stdin>" else None
+        found["binary"] = str(locate(config, root))
+        kernel = resolve(view.backend_config, root).kernel
+        found["work"] = asdict(work_of(kernel))
+        found["target"], found["cores"] = kernel.target, kernel.lnc
+        if with_ir:
+            found["ir"] = str(kernel)
+    except HloError as error:
+        place = f"{module.path}:%{view.name}"
+        where = f"{place}: {error.place}" if error.place else place
+        problems.append(
+            type(error)(error.message, code=error.code, place=where, remedy=error.remedy)
+        )
+        found["error"] = {"code": error.code, "place": error.place, "message": error.message}
+    return found
+
+
+def _configuration(config: BackendConfig, view: Instruction) -> dict[str, Any]:
+    shape = view.shape
+    results = shape.tuple_shapes if shape.is_tuple else (shape,)
+    return {
+        "kernel": config.func_name,
+        "grid": list(config.grid),
+        "has_collectives": config.has_collectives,
+        "kernel_version": config.kernel_version,
+        "binary": config.binary,
+        "embedded": EMBEDDED in config.extra_binary,
+        "operands": _named(config.input_names, [(o.name, o.shape) for o in view.operands]),
+        "results": _named(config.output_names, [("", result) for result in results]),
+        "aliases": [
+            {"operand": alias.operand_index, "result": list(alias.output_shape_index)}
+            for alias in view.proto.output_operand_aliasing
+        ],
+    }
+
+
+def _named(names: Any, values: list[tuple[str, Any]]) -> list[dict[str, str]]:
+    """The kernel's names beside the instruction's operands or results; "?" where one lacks."""
+    count = max(len(names), len(values))
+    return [
+        {
+            "name": names[i] if i < len(names) else "?",
+            "instruction": values[i][0] if i < len(values) else "?",
+            "shape": str(values[i][1]) if i < len(values) else "?",
+        }
+        for i in range(count)
+    ]
+
+
+def _print(calls: list[dict[str, Any]]) -> None:
+    if not calls:
+        console.line("no kernel calls")
+    for number, call in enumerate(calls):
+        if number:
+            console.line()
+        _print_call(call)
+
+
+def _print_call(call: dict[str, Any]) -> None:
+    console.line(f"kernel      {call.get('kernel', '?')}")
+    console.line(f"call        %{call['instruction']} in {call['module']}")
+    if call["source"]:
+        console.line(f"source      {call['source']}")
+    if "grid" in call:
+        console.line(f"grid        {call['grid'] or 'none'}")
+        where = " (embedded)" if call["embedded"] else ""
+        console.line(f"binary      {call['binary']}{where}")
+        console.line(f"version     {call['kernel_version']}")
+        console.line(f"collectives {'yes' if call['has_collectives'] else 'no'}")
+        rows = [("operand", o["name"], o["shape"], o["instruction"]) for o in call["operands"]]
+        rows += [("result", r["name"], r["shape"], "") for r in call["results"]]
+        console.table(("", "kernel's name", "shape", "instruction"), rows, indent="  ")
+    if "work" in call:
+        work = {key: "unknown" if n is None else f"{n:,}" for key, n in call["work"].items()}
+        console.line(f"MACs        {work['macs']}")
+        console.line(f"HBM bytes   {work['bytes_read']} read, {work['bytes_written']} written")
+    if "error" in call:
+        console.line(f"error       [{call['error']['code']}] {call['error']['message']}")
+    if "ir" in call:
+        console.line()
+        console.line("\n".join("  " + text for text in call["ir"].splitlines()))

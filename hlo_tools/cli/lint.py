@@ -1,0 +1,87 @@
+"""``nki-hlo lint``: what the vendor's compiler would refuse."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hlo_tools.cli import console
+from hlo_tools.cli.configuration import read_configuration
+from hlo_tools.cli.findings import FORMATS, Report, RuleText, print_findings
+from hlo_tools.cli.inputs import module_files, open_module
+from hlo_tools.cli.module_inputs import root_of
+from hlo_tools.lint import RULES, lint, selected
+from hlo_tools.lint.baseline import read_baseline, unknown_to, write_baseline
+from hlo_tools.verify import Finding, Severity
+from nki_lang.targets import current_target, target_of
+
+__all__ = ["command"]
+
+
+def command(
+    files: Annotated[list[str], typer.Argument(help="Modules, folders, or - for standard input.")],
+    target: Annotated[
+        str, typer.Option("--target", "-t", help="trn1, trn2 or trn3.", metavar="TARGET")
+    ] = "",
+    select: Annotated[
+        list[str] | None, typer.Option("--select", help="Only codes that begin so (commas).")
+    ] = None,
+    ignore: Annotated[
+        list[str] | None, typer.Option("--ignore", help="No codes that begin so (commas).")
+    ] = None,
+    form: Annotated[
+        str, typer.Option("--format", help=f"{', '.join(FORMATS)}.", metavar="FORMAT")
+    ] = "text",
+    as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    baseline: Annotated[
+        str, typer.Option("--baseline", help="Findings in this file are known.", metavar="FILE")
+    ] = "",
+    write: Annotated[
+        bool, typer.Option("--write-baseline", help="Write all findings to the baseline.")
+    ] = False,
+    exit_zero: Annotated[
+        bool, typer.Option("--exit-zero", help="Exit code 0 also with findings.")
+    ] = False,
+) -> int:
+    """Find what the compiler refuses for a target, and kernels that do not fit their calls.
+
+    Exit code 1 with errors or warnings. Settings may stand in nki-hlo.toml or pyproject.toml.
+
+    Example: nki-hlo lint --target trn2 hlo_artifacts/
+    Example: nki-hlo lint model.pb --format sarif > lint.sarif
+    """
+    given = {"target": target, "select": select, "ignore": ignore, "baseline": baseline}
+    settings = read_configuration(given)
+    form = "json" if as_json else form
+    if form not in FORMATS:
+        raise typer.BadParameter(f"{form!r} is none of {', '.join(FORMATS)}")
+    name = settings.text("target")
+    chosen = target_of(name) if name else current_target()
+    rules = selected(settings.words("select"), settings.words("ignore"))
+    paths = [path for name in files for path in module_files(name)]
+    findings: list[Finding] = []
+    for path in paths:
+        module = open_module(path)
+        findings += lint(module, target=chosen, rules=rules, root=root_of(module) or Path.cwd())
+    known = settings.text("baseline")
+    if write:
+        return _write(known, findings)
+    if known:
+        folder = Path(os.path.abspath(known)).parent
+        findings = unknown_to(read_baseline(known), findings, folder)
+    texts = {code: RuleText(rule.title, rule.why, rule.remedy) for code, rule in RULES.items()}
+    extra = {"target": chosen.name}
+    print_findings(Report("lint", paths, findings, texts, extra), form)
+    counted = any(one.severity is not Severity.note for one in findings)
+    return 1 if counted and not exit_zero else 0
+
+
+def _write(path: str, findings: list[Finding]) -> int:
+    if not path:
+        raise typer.BadParameter("--write-baseline needs --baseline FILE, or the setting baseline")
+    write_baseline(os.path.abspath(path), findings)
+    console.note(f"{len(findings)} findings are known in {path}")
+    return 0

@@ -1,0 +1,87 @@
+"""``nki-hlo passes``: which passes there are, and what each takes."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Annotated, Any
+
+import typer
+
+from hlo_tools.cli import console
+from hlo_tools.passes import Registered, find_pass, registered_passes
+from hlo_tools.passes.arguments import arguments_of
+from hlo_tools.passes.invariants import INVARIANTS
+
+__all__ = ["command"]
+
+
+def command(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Passes to tell everything about.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+) -> int:
+    """List the passes for nki-hlo opt, ours and those of other packages, with their origin.
+
+    Example: nki-hlo passes auto-cast
+    """
+    known = registered_passes()
+    for name in names or ():
+        find_pass(name)
+    chosen = [known[name] for name in names or known]
+    if as_json:
+        console.write_json("passes", passes=[_as_json(entry) for entry in chosen])
+    elif names:
+        for entry in chosen:
+            _tell(entry)
+    else:
+        rows = [(entry.name, entry.origin, _first_line(entry)) for entry in chosen]
+        console.table(("pass", "origin", "does"), rows)
+    return 0
+
+
+def _first_line(entry: Registered) -> str:
+    return _documentation(entry).partition("\n")[0]
+
+
+def _documentation(entry: Registered) -> str:
+    return inspect.getdoc(entry.load()) or ""
+
+
+def _tell(entry: Registered) -> None:
+    kind = entry.load()
+    console.line(f"{entry.name} ({entry.origin})")
+    for text in _documentation(entry).splitlines():
+        console.line(f"  {text}".rstrip())
+    for title, words in (("requires", kind.requires), ("ensures", kind.ensures)):
+        for word in words:
+            console.line(f"  {title} {word}: {INVARIANTS[word].meaning}")
+    for one in arguments_of(kind).values():
+        console.line(f"  {one.name}={one.kind} (default {_shown(one.default)})")
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(value) or "none" if isinstance(value, tuple) else str(value) or "none"
+
+
+def _as_json(entry: Registered) -> dict[str, Any]:
+    kind = entry.load()
+    arguments = [
+        {
+            "name": one.name,
+            "takes": one.kind,
+            "default": list(one.default) if isinstance(one.default, tuple) else one.default,
+        }
+        for one in arguments_of(kind).values()
+    ]
+    return {
+        "name": entry.name,
+        "origin": entry.origin,
+        "value": entry.value,
+        "does": _first_line(entry),
+        "requires": list(kind.requires),
+        "ensures": list(kind.ensures),
+        "arguments": arguments,
+    }

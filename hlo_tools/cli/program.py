@@ -1,0 +1,160 @@
+"""The program: options for all commands, lazy commands, exit codes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from hlo_tools.cli import commands, console, failures
+
+__all__ = ["group", "run"]
+
+FINE, INTERRUPTED = 0, 130
+
+_EXIT_CODES = (
+    "Exit codes: 0 fine, 1 findings or a difference, 2 usage, 3 an input cannot be read or used, "
+    "4 internal error."
+)
+
+
+class _Listed(TyperCommand):
+    """A command as the list of commands shows it; its module is not imported."""
+
+    def __init__(self, entry: commands.Command) -> None:
+        super().__init__(entry.name, help=entry.help, rich_help_panel=entry.panel)
+
+
+class _LazyGroup(TyperGroup):
+    """Commands from the table, each imported when it is run."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [entry.name for entry in commands.COMMANDS]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        entry = commands.find(cmd_name)
+        return _Listed(entry) if entry is not None else None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        entry = commands.find(args[0]) if args else None
+        if entry is None:
+            _refuse(args[0] if args else "")
+            return super().resolve_command(ctx, args)
+        return entry.name, load_command(entry), args[1:]
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+            return result
+        except BrokenPipeError:  # click would end with 1; a reader that has enough is no error
+            _silence_stdout()
+            return FINE
+
+
+def _refuse(word: str) -> None:
+    """A word that is no command, with the command that it may have meant."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, [entry.name for entry in commands.COMMANDS], 1)
+    if near and not word.startswith("-"):
+        raise typer.BadParameter(f"no command {word!r}; did you mean {near[0]!r}?")
+
+
+def load_command(entry: commands.Command) -> Any:
+    """Import a command's module and make the command."""
+    module = import_module(entry.module)
+    app = getattr(module, "app", None)
+    if app is None:
+        app = typer.Typer(add_completion=False, rich_markup_mode=None)
+        app.command(entry.name, context_settings=getattr(module, "SETTINGS", None))(module.command)
+    loaded = typer.main.get_command(app)
+    loaded.name = entry.name
+    return loaded
+
+
+def _options(
+    debug: bool = typer.Option(False, "--debug", help="Show tracebacks of errors."),
+    color: str = typer.Option("auto", "--color", help="auto, always or never.", metavar="WHEN"),
+    quiet: bool = typer.Option(False, "--quiet", "-q", help="Only data and errors."),
+    verbose: bool = typer.Option(False, "--verbose", "-v", help="Say more on stderr."),
+    version: bool = typer.Option(False, "--version", help="Print the version."),
+) -> None:
+    """Look at, check, extract and run HLO modules with NKI kernels; no Trainium needed."""
+    if color not in console.COLORS:
+        raise typer.BadParameter(f"{color!r} is none of {', '.join(console.COLORS)}")
+    console.configure(debug=debug, color=color, quiet=quiet, verbose=verbose)
+    if version:
+        console.line(f"nki-hlo {_version()}")
+        raise typer.Exit
+
+
+def group() -> Any:
+    """The whole command line as one click group."""
+    app = typer.Typer(
+        name="nki-hlo",
+        cls=_LazyGroup,
+        no_args_is_help=True,
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+        epilog=_EXIT_CODES,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(invoke_without_command=False)(_options)
+    return typer.main.get_command(app)
+
+
+def run(words: list[str] | None = None) -> int:
+    """See :func:`hlo_tools.cli.main`."""
+    given = list(sys.argv[1:] if words is None else words)
+    debug = _wants_debug(given)
+    console.configure(debug=debug)
+    try:
+        if not given:  # releases of typer differ in the exit code of this
+            group().main(["--help"], "nki-hlo", standalone_mode=False)
+            return failures.USAGE
+        result = group().main(_without_debug(given), "nki-hlo", standalone_mode=False)
+        return result if isinstance(result, int) else FINE
+    except (KeyboardInterrupt, typer.Abort):
+        console.note("interrupted")
+        return INTERRUPTED
+    except typer.Exit as end:
+        return end.exit_code
+    except Exception as error:
+        return failures.report(error)
+
+
+def _wants_debug(words: list[str]) -> bool:
+    return bool(os.environ.get("NKI_HLO_DEBUG")) or len(_without_debug(words)) < len(words)
+
+
+def _without_debug(words: list[str]) -> list[str]:
+    """``--debug`` may stand anywhere, except among another program's words."""
+    end = len(words)
+    for place, word in enumerate(words):
+        entry = commands.find(word)
+        if entry is not None:
+            end = place + 1 if entry.passes_arguments else end
+            break
+    if "--" in words[:end]:
+        end = words.index("--")
+    return [word for word in words[:end] if word != "--debug"] + words[end:]
+
+
+def _silence_stdout() -> None:
+    """Whoever read our output has gone: nothing may be written to it when Python ends."""
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull, sys.stdout.fileno())
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("nki-hlo")
+    except PackageNotFoundError:
+        return "(checkout)"

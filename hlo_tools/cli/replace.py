@@ -1,0 +1,51 @@
+"""``nki-hlo replace``: sub-graphs replaced by kernel calls."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from hlo_tools.cli import console
+from hlo_tools.cli.inputs import open_module
+from hlo_tools.cli.rewriting import copy_of, name_kernel, prove, save
+from hlo_tools.errors import HloError
+from hlo_tools.kernel_calls import replace_matches
+
+__all__ = ["command"]
+
+
+def command(
+    file: Annotated[str, typer.Argument(help="A module, or - for standard input.")],
+    pattern: Annotated[
+        str, typer.Option("--pattern", "-p", help="What to look for, as HLO.", metavar="HLO")
+    ],
+    kernel: Annotated[
+        str, typer.Option("--kernel", "-k", help="What to call instead.", metavar="KLIR")
+    ],
+    output: Annotated[str, typer.Option("--output", "-o", help="The new module, or -.")],
+    proving: Annotated[
+        bool, typer.Option("--prove/--no-prove", help="Compare results on random inputs.")
+    ] = True,
+    tolerance: Annotated[
+        float, typer.Option(help="Largest difference, relative to the largest value.")
+    ] = 1e-3,
+    force: Annotated[bool, typer.Option("--force", help="Write bytes to a terminal.")] = False,
+) -> None:
+    """Call a kernel wherever a pattern is found, and prove that the results stay.
+
+    Example: nki-hlo replace model.pb -p softmax.hlo -k softmax.klir -o with_kernel.pb
+    """
+    module = open_module(file)
+    before = copy_of(module)
+    calls = replace_matches(module, pattern, kernel)
+    if not calls:
+        raise HloError(
+            "the pattern is nowhere in the module", code="HLO-NO-MATCH", place=file,
+            remedy="opcodes, shapes, attributes and constants must be those of the pattern",
+        )  # fmt: skip
+    console.note(f"{len(calls)} sub-graphs replaced")
+    if proving:
+        prove(before, module, tolerance)
+    name_kernel(calls, kernel, output)
+    save(module, output, force)

@@ -1,0 +1,45 @@
+"""``nki-hlo run``: a script on the simulated device."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from hlo_tools.cli.extract import checked_platform
+from hlo_tools.extract import run_script
+from hlo_tools.extract.script import EXECUTORS
+
+__all__ = ["command"]
+
+
+def command(
+    script: Annotated[str, typer.Argument(help="A Python script.")],
+    arguments: Annotated[
+        list[str] | None, typer.Argument(help="The script's own arguments, after --.")
+    ] = None,
+    platform: Annotated[
+        str, typer.Option("--platform", "-p", help="trn1, trn2 or trn3.", metavar="TARGET")
+    ] = "",
+    executor: Annotated[
+        str,
+        typer.Option(
+            "--executor",
+            "-e",
+            help="cpu: graph parts on XLA:CPU. neff: each program is built into a NEFF and that "
+            "runs. neff,cpu: as neff, on XLA:CPU what cannot be built.",
+            metavar="WHICH",
+        ),
+    ] = "",
+) -> int:
+    """Run a script on the simulated device; nothing is written.
+
+    The exit code is the script's own.
+
+    Example: nki-hlo run train.py --platform trn2 --executor neff -- --steps 10
+    """
+    if executor and executor not in EXECUTORS:
+        raise typer.BadParameter(f"{executor!r} is none of {', '.join(EXECUTORS)}")
+    return run_script(
+        script, arguments or [], platform=checked_platform(platform), executor=executor
+    ).exit_code

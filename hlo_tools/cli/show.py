@@ -1,0 +1,163 @@
+"""``nki-hlo show``: what a module holds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Annotated, Any
+
+import typer
+
+from hlo_tools.cli import console
+from hlo_tools.cli.inputs import open_module
+from hlo_tools.computation import Computation
+from hlo_tools.instruction import Instruction
+from hlo_tools.module import Module
+
+__all__ = ["command"]
+
+
+def command(
+    file: Annotated[str, typer.Argument(help="A module, or - for standard input.")],
+    computation: Annotated[
+        str | None, typer.Option("--computation", "-c", help="Only this computation.")
+    ] = None,
+    opcode: Annotated[
+        list[str] | None, typer.Option("--opcode", help="Only instructions of this opcode.")
+    ] = None,
+    summary: Annotated[bool, typer.Option("--summary", "-s", help="No instructions.")] = False,
+    text: Annotated[bool, typer.Option("--text", help="The whole module as HLO text.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+) -> int:
+    """Show a module: summary, computations, instructions with shapes and source lines.
+
+    Example: nki-hlo show model.hlo_module.pb --opcode custom-call
+    """
+    module = open_module(file)
+    if text:
+        return _print_text(module)
+    chosen = [module.computation(computation)] if computation else list(module.computations)
+    wanted = set(opcode or ())
+    if as_json:
+        _print_json(module, [] if summary else chosen, wanted)
+        return 0
+    _print_summary(module)
+    if not summary:
+        for entry in chosen:
+            _print_computation(entry, wanted)
+    return 0
+
+
+def _print_text(module: Module) -> int:
+    from hlo_tools.text import print_module
+
+    console.line(print_module(module.proto).rstrip("\n"))
+    return 0
+
+
+def _facts(module: Module) -> dict[str, Any]:
+    opcodes = Counter(view.opcode for view in module.instructions)
+    entry = module.entry
+    return {
+        "name": module.name,
+        "file": module.path,
+        "ids": module.id_scheme,
+        "entry": entry.name,
+        "parameters": [
+            {"name": parameter.name, "shape": str(parameter.shape)}
+            for parameter in entry.parameters
+        ],
+        "result": str(entry.result_shape),
+        "computations": len(module.computations),
+        "instructions": sum(opcodes.values()),
+        "kernels": len(module.find_custom_calls()),
+        "constant_bytes": sum(
+            view.shape.byte_size for view in module.instructions if view.opcode == "constant"
+        ),
+        "opcodes": dict(sorted(opcodes.items(), key=lambda item: (-item[1], item[0]))),
+    }
+
+
+def _print_summary(module: Module) -> None:
+    facts = _facts(module)
+    parameters = ", ".join(f"{p['name']}: {p['shape']}" for p in facts["parameters"])
+    opcodes = ", ".join(f"{name} {count}" for name, count in facts["opcodes"].items())
+    console.line(f"module        {facts['name']}")
+    console.line(f"entry         %{facts['entry']}({parameters}) -> {facts['result']}")
+    console.line(f"computations  {facts['computations']}")
+    console.line(f"instructions  {facts['instructions']}: {opcodes}")
+    console.line(f"kernels       {facts['kernels']}")
+    console.line(f"constants     {facts['constant_bytes']:,} bytes")
+    console.line(f"ids           {facts['ids']}")
+
+
+def _print_computation(computation: Computation, wanted: set[str]) -> None:
+    views = [view for view in computation if not wanted or view.opcode in wanted]
+    if not views:
+        return
+    mark = "ENTRY " if computation.is_entry else ""
+    console.line(f"\n{mark}%{computation.name} -> {computation.result_shape}")
+    rows = [
+        (
+            ("ROOT %" if view.is_root else "%") + view.name,
+            view.shape,
+            view.opcode,
+            ", ".join(f"%{operand.name}" for operand in view.operands),
+            _details(view),
+            _source(view),
+        )
+        for view in views
+    ]
+    console.table(("name", "shape", "opcode", "operands", "details", "source"), rows, indent="  ")
+
+
+def _details(view: Instruction) -> str:
+    """What tells instructions of one opcode apart, in a few words."""
+    parts = []
+    if view.custom_call_target:
+        parts.append(view.custom_call_target)
+    if view.opcode == "parameter":
+        parts.append(str(view.proto.parameter_number))
+    if view.proto.dimensions:
+        parts.append(f"dimensions={{{','.join(map(str, view.proto.dimensions))}}}")
+    literal = view.literal
+    if literal is not None and literal.shape.is_scalar and not literal.is_elided:
+        parts.append(str(literal.numpy()))
+    if view.proto.called_computation_ids:
+        parts.append(" ".join(f"%{called.name}" for called in view.called_computations))
+    return " ".join(parts)
+
+
+def _source(view: Instruction) -> str:
+    place = view.source
+    return str(place) if place is not None else ""
+
+
+def _print_json(module: Module, chosen: list[Computation], wanted: set[str]) -> None:
+    console.write_json(
+        "show",
+        module=_facts(module),
+        computations=[
+            {
+                "name": computation.name,
+                "entry": computation.is_entry,
+                "instructions": [
+                    _as_json(view) for view in computation if not wanted or view.opcode in wanted
+                ],
+            }
+            for computation in chosen
+        ],
+    )
+
+
+def _as_json(view: Instruction) -> dict[str, Any]:
+    return {
+        "name": view.name,
+        "opcode": view.opcode,
+        "shape": str(view.shape),
+        "operands": [operand.name for operand in view.operands],
+        "root": view.is_root,
+        "calls": [called.name for called in view.called_computations],
+        "custom_call_target": view.custom_call_target,
+        "op_name": view.metadata.op_name,
+        "source": _source(view),
+    }

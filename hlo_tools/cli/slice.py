@@ -1,0 +1,116 @@
+"""``nki-hlo slice``: a part of a module as a module of its own."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hlo_tools import converting
+from hlo_tools.cli import console
+from hlo_tools.cli.inputs import open_module
+from hlo_tools.instruction import Instruction
+from hlo_tools.module import Module
+from hlo_tools.slicing import Slice, extract_slice, find_targets, grow, parse_source, select_source
+
+__all__ = ["command"]
+
+_FORMS = {".hlo": "text", ".txt": "text", ".json": "json", ".pbtxt": "pbtxt"}
+
+
+def command(
+    file: Annotated[str, typer.Argument(help="A module, or - for standard input.")],
+    instruction: Annotated[
+        list[str] | None,
+        typer.Option("--instruction", "-i", help="NAME or COMPUTATION/NAME; may be repeated."),
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option("--source", "-s", help="What FILE, FILE:LINE or FILE:FIRST-LAST made."),
+    ] = None,
+    computation: Annotated[
+        str | None, typer.Option("--computation", "-c", help="Where --source looks.")
+    ] = None,
+    operands: Annotated[
+        str,
+        typer.Option(
+            "--operands",
+            help="Steps towards operands, or all. Default: all of -i, none of --source.",
+            metavar="N",
+        ),
+    ] = "",
+    users: Annotated[int, typer.Option("--users", min=0, help="Steps towards users.")] = 0,
+    constants: Annotated[
+        bool, typer.Option("--constants/--no-constants", help="Take needed constants in.")
+    ] = True,
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="Where to: .hlo or .txt, .pb, .json; or -.")
+    ] = "-",
+    as_json: Annotated[
+        bool, typer.Option("--json", help="What went in and out, as one JSON document; needs -o.")
+    ] = False,
+) -> int:
+    """Cut a part out of a module, as a module that runs.
+
+    Values that the part needs and does not have become parameters with the same names; what
+    nothing in it uses is the result. Names, ids and source lines stay. Standard output gets text.
+
+    Example: nki-hlo slice model.pb -i dot.3 --operands 2 -o part.pb
+    """
+    if as_json and output == "-":
+        raise typer.BadParameter("--json writes to stdout; give the module a place with -o")
+    module = open_module(file)
+    targets = _targets(module, instruction or [], source, computation)
+    found = grow(targets, operands=_depth(operands, bool(instruction)), users=users)
+    part = extract_slice(found, targets=targets if instruction else (), constants=constants)
+    _write(part.module, output)
+    _tell(part, len(list(part.module.instructions)))
+    if as_json:
+        console.write_json(
+            "slice",
+            file=output,
+            instructions=len(list(part.module.instructions)),
+            inputs=[{"name": v.name, "shape": str(v.shape)} for v in part.inputs],
+            outputs=[{"name": v.name, "shape": str(v.shape)} for v in part.outputs],
+        )
+    return 0
+
+
+def _targets(
+    module: Module, names: list[str], source: str | None, computation: str | None
+) -> list[Instruction]:
+    if bool(names) == bool(source):
+        raise typer.BadParameter("say what to cut out: with -i NAME, or with --source FILE:LINE")
+    if names:
+        return find_targets(module, names)
+    where = module.computation(computation) if computation else None
+    return select_source(module, parse_source(source or ""), where)
+
+
+def _depth(text: str, by_name: bool) -> int | None:
+    """Steps towards operands; None is all."""
+    if not text:
+        return None if by_name else 0
+    if text == "all":
+        return None
+    if not text.isdigit():
+        raise typer.BadParameter(f"--operands is a number or all, not {text!r}")
+    return int(text)
+
+
+def _write(module: Module, output: str) -> None:
+    suffixes = [s for s in Path(output).suffixes if s not in (".gz", ".zst")]
+    form = "text" if output == "-" else _FORMS.get(suffixes[-1] if suffixes else "", "proto")
+    data = converting.render(module, form)
+    if output == "-":
+        sys.stdout.write(data.decode())
+    else:
+        console.write_binary(data, output)
+
+
+def _tell(part: Slice, count: int) -> None:
+    inputs = ", ".join(f"%{view.name}" for view in part.inputs) or "nothing"
+    outputs = ", ".join(f"%{view.name}" for view in part.outputs)
+    console.note(f"{count} instructions: {inputs} -> {outputs}")

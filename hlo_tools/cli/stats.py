@@ -1,0 +1,158 @@
+"""``nki-hlo stats``: what modules cost."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from hlo_tools.cli import console
+from hlo_tools.cli.inputs import read_input
+from hlo_tools.outline import load_outline
+from hlo_tools.stats import Statistics, statistics
+
+__all__ = ["command"]
+
+_ROWS = (
+    ("instructions", "instructions"),
+    ("FLOPs", "flops"),
+    ("transcendentals", "transcendentals"),
+    ("bytes moved", "bytes"),
+    ("FLOPs a byte", "intensity"),
+    ("constants", "constants"),
+    ("constant bytes", "constant_bytes"),
+    ("parameter bytes", "parameter_bytes"),
+    ("result bytes", "result_bytes"),
+)
+_COSTS = ("FLOPs", "transcendentals", "bytes")
+
+
+def command(
+    file: Annotated[str, typer.Argument(help="A module, or - for standard input.")],
+    other: Annotated[str | None, typer.Argument(help="A second one, to set beside it.")] = None,
+    by_computation: Annotated[
+        bool, typer.Option("--computations", "-c", help="Each computation too.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+) -> int:
+    """Count operations, FLOPs, bytes, constants and kernels of a module, or of two side by side.
+
+    Counted as XLA's cost analysis does: an operation on an element is one FLOP, a multiply-add
+    two; bytes are operands and results of each instruction by itself. Loops count as often as they
+    are known to run. What a kernel computes is not known from the module.
+
+    Example: nki-hlo stats before.pb after.pb
+    """
+    files = [file] if other is None else [file, other]
+    found = [_statistics(name) for name in files]
+    if as_json:
+        rows = [_as_json(name, one) for name, one in zip(files, found, strict=True)]
+        console.write_json("stats", modules=rows)
+        return 0
+    _print_totals(files, found)
+    _print_opcodes(found)
+    _print_kernels(found)
+    if by_computation:
+        _print_computations(found)
+    for name, one in zip(files, found, strict=True):
+        if one.unknown_loops:
+            console.note(f"{name}: {one.unknown_loops} loops count as one turn")
+    return 0
+
+
+def _statistics(name: str) -> Statistics:
+    """From the overview; only loops of unknown length need the whole module."""
+    source = read_input(name)
+    outline = load_outline(source)
+    found = statistics(outline)
+    if not found.unknown_loops:
+        return found
+    from hlo_tools.loading import load
+
+    return statistics(load(source))
+
+
+def _print_totals(files: list[str], found: list[Statistics]) -> None:
+    if len(found) == 1:
+        console.line(f"module           {found[0].name}")
+        for title, field in _ROWS:
+            console.line(f"{title:<16} {_number(getattr(found[0], field))}")
+        return
+    rows = []
+    for title, field in _ROWS:
+        values = [getattr(one, field) for one in found]
+        rows.append((title, *map(_number, values), _change(*values)))
+    console.table(("", *files, "change"), rows)
+
+
+def _print_opcodes(found: list[Statistics]) -> None:
+    console.line()
+    if len(found) == 1:
+        rows = [
+            (o.opcode, o.count, *map(_number, (o.flops, o.transcendentals, o.bytes)))
+            for o in found[0].opcodes
+        ]
+        console.table(("opcode", "count", *_COSTS), rows)
+        return
+    tables = [{o.opcode: o for o in one.opcodes} for one in found]
+    rows = []
+    for opcode in dict.fromkeys(name for table in tables for name in table):
+        pair = [table.get(opcode) for table in tables]
+        counts = [o.count if o else 0 for o in pair]
+        flops = [_number(o.flops) if o else "-" for o in pair]
+        moved = [_number(o.bytes) if o else "-" for o in pair]
+        rows.append((opcode, *counts, _change(*counts), *flops, *moved))
+    header = ("opcode", "count", "count", "change", "FLOPs", "FLOPs", "bytes", "bytes")
+    console.table(header, rows)
+
+
+def _print_kernels(found: list[Statistics]) -> None:
+    for place, one in enumerate(found):
+        if one.kernels:
+            console.line()
+            rows = [
+                (
+                    kernel.name,
+                    "x".join(map(str, kernel.grid)) or "-",
+                    kernel.calls,
+                    _number(kernel.bytes),
+                    "-" if kernel.macs is None else _number(kernel.macs),
+                )
+                for kernel in one.kernels
+            ]
+            title = (
+                "kernel" if len(found) == 1 else f"kernel ({'first' if not place else 'second'})"
+            )
+            console.table((title, "grid", "calls", "bytes", "MACs a call"), rows)
+
+
+def _print_computations(found: list[Statistics]) -> None:
+    for one in found:
+        console.line()
+        rows = [
+            (
+                f"%{c.name}",
+                c.instructions,
+                c.runs,
+                *map(_number, (c.flops, c.transcendentals, c.bytes)),
+            )
+            for c in one.computations
+        ]
+        console.table(("computation", "instructions", "runs", *_COSTS), rows)
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.3f}"
+
+
+def _change(before: float, after: float) -> str:
+    if before == after:
+        return "-"
+    if not before:
+        return f"+{_number(after)}"
+    return f"{(after - before) / before:+.1%}"
+
+
+def _as_json(name: str, one: Statistics) -> dict[str, Any]:
+    return {"file": name, **asdict(one), "intensity": one.intensity}

@@ -1,0 +1,46 @@
+"""``nki-hlo swap``: another version of a kernel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hlo_tools.cli import console
+from hlo_tools.cli.inputs import open_module
+from hlo_tools.cli.module_inputs import root_of
+from hlo_tools.cli.rewriting import copy_of, name_kernel, prove, save
+from hlo_tools.kernel_calls import swap
+
+__all__ = ["command"]
+
+
+def command(
+    file: Annotated[str, typer.Argument(help="A module, or - for standard input.")],
+    kernel: Annotated[
+        str, typer.Argument(help="Which: the kernel's name, or %CALL for one call.", metavar="NAME")
+    ],
+    new: Annotated[str, typer.Argument(help="The new kernel's .klir file.", metavar="KLIR")],
+    output: Annotated[str, typer.Option("--output", "-o", help="The new module, or -.")],
+    proving: Annotated[
+        bool, typer.Option("--prove/--no-prove", help="Compare results on random inputs.")
+    ] = True,
+    tolerance: Annotated[
+        float, typer.Option(help="Largest difference, relative to the largest value.")
+    ] = 1e-3,
+    force: Annotated[bool, typer.Option("--force", help="Write bytes to a terminal.")] = False,
+) -> None:
+    """Let calls of a kernel run another one of the same shapes; refuse one that computes otherwise.
+
+    Example: nki-hlo swap model.pb softmax softmax_v2.klir -o faster.pb
+    """
+    module = open_module(file)
+    before = copy_of(module)
+    root = root_of(module) or Path.cwd()
+    calls = swap(module, kernel, new, root=root)
+    console.note(f"{len(calls)} calls swapped")
+    if proving:
+        prove(before, module, tolerance)
+    name_kernel(calls, new, output)
+    save(module, output, force)

@@ -1,0 +1,76 @@
+"""``nki-hlo verify``: what is wrong with a module, and with the kernel files that it calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hlo_tools.backend_config import decode
+from hlo_tools.cli.findings import FORMATS, Report, RuleText, print_findings
+from hlo_tools.cli.inputs import module_files, open_module
+from hlo_tools.cli.module_inputs import root_of
+from hlo_tools.errors import HloError
+from hlo_tools.kernels import resolve
+from hlo_tools.module import Module
+from hlo_tools.verify import RULES, Finding, verify
+
+__all__ = ["command"]
+
+_KERNEL_FILE = RuleText(
+    "every kernel file that a module calls is there and whole",
+    "such a module can be looked at, but neither run nor built",
+)
+
+
+def command(
+    files: Annotated[list[str], typer.Argument(help="Modules, folders, or - for standard input.")],
+    form: Annotated[
+        str, typer.Option("--format", help=f"{', '.join(FORMATS)}.", metavar="FORMAT")
+    ] = "text",
+    as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    exit_zero: Annotated[
+        bool, typer.Option("--exit-zero", help="Exit code 0 also with findings.")
+    ] = False,
+) -> int:
+    """Check ids, references, shapes, layouts, constants, schedule, aliases and kernel files.
+
+    Exit code 1 when something is wrong; nki-hlo rule CODE explains a finding.
+
+    Example: nki-hlo verify model.hlo_module.pb
+    """
+    form = "json" if as_json else form
+    if form not in FORMATS:
+        raise typer.BadParameter(f"{form!r} is none of {', '.join(FORMATS)}")
+    paths = [path for name in files for path in module_files(name)]
+    findings = [one for path in paths for one in _of_module(open_module(path))]
+    texts = {one.code: _KERNEL_FILE for one in findings}
+    texts |= {code: RuleText(rule.title, rule.why) for code, rule in RULES.items()}
+    print_findings(Report("verify", paths, findings, texts, {}), form)
+    return 1 if findings and not exit_zero else 0
+
+
+def _of_module(module: Module) -> list[Finding]:
+    """What is wrong with a module; its kernel files are looked at when it is whole."""
+    return verify(module) or list(_of_kernels(module))
+
+
+def _of_kernels(module: Module) -> Iterator[Finding]:
+    root = root_of(module)
+    for view in module.find_custom_calls():
+        try:
+            if root is None and not Path(decode(view.backend_config).binary).is_absolute():
+                continue  # a module from standard input has no folder
+            resolve(view.backend_config, root)
+        except HloError as error:
+            yield Finding(
+                error.code,
+                f"{error.place}: {error.message}" if error.place else error.message,
+                computation=view.computation.name,
+                instruction=view.name,
+                source=str(view.source) if view.source else "",
+                file=module.path,
+                remedy=error.remedy,
+            )

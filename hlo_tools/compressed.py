@@ -1,0 +1,107 @@
+"""Compressed files: gzip and zstd, told by their first bytes, unpacked within limits."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+from hlo_tools.errors import HloFileError, HloUnsupportedError
+
+__all__ = ["SUFFIXES", "compress", "decompress"]
+
+GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+SUFFIXES = {".gz": "gzip", ".zst": "zstd"}
+"""Ends of names that ask for compression."""
+LIMIT = 8 << 30
+"""Bytes that an unpacked file may have."""
+RATIO, RATIO_FROM = 2000, 64 << 20
+"""From 64 MiB on, content that is 2000 times its file is taken for an attack."""
+_CHUNK = 1 << 22
+
+
+def decompress(data: bytes | memoryview) -> tuple[bytes | memoryview, str]:
+    """The content and the compression found: ``"gzip"``, ``"zstd"`` or ``""`` (data unchanged).
+
+    Raises:
+        HloFileError: cut or damaged (HLO-COMPRESSED), or too large (HLO-TOO-LARGE).
+        HloUnsupportedError: zstd without a package that reads it.
+    """
+    head = bytes(data[:4])
+    if head.startswith(GZIP):
+        return _gunzip(data), "gzip"
+    if head == ZSTD:
+        return _unzstd(data), "zstd"
+    return data, ""
+
+
+def compress(data: bytes, kind: str) -> bytes:
+    """``data`` in a compressed form, the same bytes every time.
+
+    Raises:
+        HloUnsupportedError: zstd without a package that writes it.
+    """
+    if kind == "gzip":
+        return gzip.compress(data, compresslevel=6, mtime=0)
+    if kind == "zstd":
+        return _zstd().compress(data)
+    return data
+
+
+def _gunzip(data: bytes | memoryview) -> bytes:
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
+            return _read_within_limits(stream.read, len(data))
+    except (OSError, EOFError, zlib.error) as error:
+        raise HloFileError(
+            f"the gzip stream is cut or damaged: {error}",
+            code="HLO-COMPRESSED",
+            remedy="get the file again from its source",
+        ) from None
+
+
+def _unzstd(data: bytes | memoryview) -> bytes:
+    module = _zstd()
+    try:
+        with module.open(io.BytesIO(data), "rb") as stream:
+            return _read_within_limits(stream.read, len(data))
+    except (OSError, EOFError, ValueError, *_zstd_errors(module)) as error:
+        raise HloFileError(
+            f"the zstd stream is cut or damaged: {error}",
+            code="HLO-COMPRESSED",
+            remedy="get the file again from its source",
+        ) from None
+
+
+def _read_within_limits(read: Callable[[int], bytes], packed: int) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    while chunk := read(_CHUNK):
+        parts.append(chunk)
+        size += len(chunk)
+        if size > LIMIT or (size > RATIO_FROM and size > RATIO * packed):
+            raise HloFileError(
+                f"{packed} compressed bytes unpack to more than {size}",
+                code="HLO-TOO-LARGE",
+                remedy="unpack it yourself if you trust it, and give the plain file",
+            )
+    return b"".join(parts)
+
+
+def _zstd() -> Any:
+    for name in ("compression.zstd", "backports.zstd", "zstandard"):
+        try:
+            return __import__(name, fromlist=["compress"])
+        except ImportError:
+            continue
+    raise HloUnsupportedError(
+        "the file is compressed with zstd, and this Python has no package that reads it",
+        code="HLO-ZSTD",
+        remedy="pip install backports.zstd, or unpack the file with the zstd command",
+    )
+
+
+def _zstd_errors(module: Any) -> tuple[type[Exception], ...]:
+    return (getattr(module, "ZstdError", OSError),)

@@ -1,0 +1,14 @@
+"""What differs between two modules, matched by structure and not by name or order."""
+
+from hlo_tools.diff.compare import diff_modules
+from hlo_tools.diff.keys import IGNORABLE
+from hlo_tools.diff.result import Change, ComputationDiff, InstructionDiff, ModuleDiff
+
+__all__ = [
+    "IGNORABLE",
+    "Change",
+    "ComputationDiff",
+    "InstructionDiff",
+    "ModuleDiff",
+    "diff_modules",
+]

@@ -1,0 +1,231 @@
+"""Two modules compared: computations are paired along calls, instructions by structure."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from hlo_tools.computation import Computation
+from hlo_tools.diff.describe import describe, one_line, property_changes
+from hlo_tools.diff.keys import Body, body_of, check_ignored
+from hlo_tools.diff.matching import match
+from hlo_tools.diff.result import Change, ComputationDiff, InstructionDiff, ModuleDiff
+from hlo_tools.ids import LOCAL_MASK
+from hlo_tools.module import Module
+from hlo_tools.shape_text import print_shape
+
+__all__ = ["diff_modules"]
+
+Message = Any
+
+
+def diff_modules(
+    left: Module,
+    right: Module,
+    *,
+    ignore: Collection[str] = ("metadata",),
+    names: bool = False,
+) -> ModuleDiff:
+    """The differences between two modules.
+
+    Names, ids and the order of instructions and computations make no difference.
+
+    Args:
+        ignore: what to leave out, of :data:`hlo_tools.diff.IGNORABLE`.
+        names: names of instructions that stand for each other must be equal too.
+
+    Raises:
+        HloError: ``ignore`` has something else (HLO-ARGUMENT).
+        HloFileError: a module refers to what it does not have, or in a circle.
+    """
+    check_ignored(ignore)
+    return _Comparison(left, right, frozenset(ignore), names).run()
+
+
+class _Comparison:
+    def __init__(self, left: Module, right: Module, ignore: frozenset[str], names: bool) -> None:
+        self.modules = left, right
+        self.ignore = ignore
+        self.names = names
+        self.bodies = self._bodies(left), self._bodies(right)
+        self.prints = tuple({n: b.fingerprint for n, b in side.items()} for side in self.bodies)
+        self.pairs: dict[int, int] = {}
+        self.matches: dict[int, dict[int, int]] = {}
+
+    def _bodies(self, module: Module) -> dict[int, Body]:
+        found: dict[int, Body] = {}
+        prints: dict[int, bytes] = {}
+        for computation in module.computations_in_order():
+            body = found[computation.id] = body_of(computation, self.ignore, prints)
+            prints[computation.id] = body.fingerprint
+        return found
+
+    def run(self) -> ModuleDiff:
+        left, right = self.modules
+        self._pair_from(left.entry, right.entry)
+        self._pair_rest()
+        taken = set(self.pairs.values())
+        return ModuleDiff(
+            left.path or left.name,
+            right.path or right.name,
+            tuple(self._module_changes()),
+            tuple(self._compare(a, b) for a, b in self.pairs.items()),
+            tuple(c.name for c in left.computations if c.id not in self.pairs),
+            tuple(c.name for c in right.computations if c.id not in taken),
+        )
+
+    # Pairs of computations
+
+    def _pair_from(self, left: Computation, right: Computation) -> None:
+        """Pair two computations and, along the calls of matched instructions, what they call."""
+        queue = deque([(left.id, right.id)])
+        taken = set(self.pairs.values())
+        while queue:
+            a, b = queue.popleft()
+            if a in self.pairs or b in taken:
+                continue
+            self.pairs[a] = b
+            taken.add(b)
+            mine, theirs = self.bodies[0][a], self.bodies[1][b]
+            found = self.matches[a] = match(mine, theirs)
+            for x, y in sorted(found.items()):
+                calls = mine.rows[x].called_computation_ids, theirs.rows[y].called_computation_ids
+                if calls[0] and calls[1]:
+                    queue.extend(zip(*calls, strict=False))
+
+    def _pair_rest(self) -> None:
+        """What no pair of calls leads to: equal ones, then those of one name."""
+        for keys in (
+            self.prints,
+            tuple({c.id: c.name for c in m.computations} for m in self.modules),
+        ):
+            taken = set(self.pairs.values())
+            free = {keys[1][c.id]: c for c in self.modules[1].computations if c.id not in taken}
+            for computation in self.modules[0].computations:
+                other = (
+                    free.pop(keys[0][computation.id], None)
+                    if computation.id not in self.pairs
+                    else None
+                )
+                if other is not None:
+                    self._pair_from(computation, other)
+
+    # Differences
+
+    def _compare(self, a: int, b: int) -> ComputationDiff:
+        left, right = self.bodies[0][a], self.bodies[1][b]
+        found = self.matches[a]
+        changed: list[InstructionDiff] = []
+        for x, y in sorted(found.items()):
+            changes = tuple(self._changes(left, x, right, y, found))
+            if changes:
+                changed.append(self._instruction(left, x, right, y, changes))
+        taken = set(found.values())
+        removed = [n for n in range(len(left.rows)) if n not in found]
+        added = [n for n in range(len(right.rows)) if n not in taken]
+        return ComputationDiff(
+            left.computation.name,
+            right.computation.name,
+            len(found) - len(changed),
+            tuple(changed),
+            tuple(one_line(left, n) for n in removed),
+            tuple(one_line(right, n) for n in added),
+            tuple(self._root_change(left, right, found)),
+        )
+
+    def _instruction(
+        self, left: Body, x: int, right: Body, y: int, changes: tuple[Change, ...]
+    ) -> InstructionDiff:
+        mine = left.rows[x]
+        source = left.computation.resolve(mine.id).source
+        return InstructionDiff(
+            mine.name, right.rows[y].name, mine.opcode, changes, str(source) if source else ""
+        )
+
+    def _root_change(self, left: Body, right: Body, found: dict[int, int]) -> Iterator[Change]:
+        if found.get(left.root) != right.root:
+            yield Change("root", *(f"%{body.rows[body.root].name}" for body in (left, right)))
+
+    def _changes(
+        self, left: Body, x: int, right: Body, y: int, found: dict[int, int]
+    ) -> Iterator[Change]:
+        mine, theirs = left.rows[x], right.rows[y]
+        if self.names and mine.name != theirs.name:
+            yield Change("name", mine.name, theirs.name)
+        if left.keys[x] != right.keys[y]:
+            told = list(describe(left, x, right, y, self.ignore))
+            yield from told or [Change("unknown fields", "", "differ")]
+        yield from _operand_changes(left, x, right, y, found)
+        if mine.called_computation_ids or theirs.called_computation_ids:
+            yield from self._call_changes(mine, theirs)
+        if mine.control_predecessor_ids or theirs.control_predecessor_ids:
+            yield from _control_changes(left, mine, right, theirs, found)
+
+    def _call_changes(self, mine: Message, theirs: Message) -> Iterator[Change]:
+        """Calls of computations that neither are a pair nor alike."""
+        calls = list(mine.called_computation_ids), list(theirs.called_computation_ids)
+        for place in range(max(map(len, calls))):
+            a, b = (side[place] if place < len(side) else None for side in calls)
+            if a is not None and b is not None and self._same_call(a, b):
+                continue
+            texts = [
+                "" if n is None else f"%{module.computation_by_id(n).name}"
+                for module, n in zip(self.modules, (a, b), strict=True)
+            ]
+            yield Change(f"calls {place}", *texts)
+
+    def _same_call(self, a: int, b: int) -> bool:
+        return self.pairs.get(a) == b or self.prints[0].get(a) == self.prints[1].get(b, b"")
+
+    def _module_changes(self) -> Iterator[Change]:
+        left, right = (module.proto for module in self.modules)
+        ignored = {"frontend_attributes"} & self.ignore
+        yield from property_changes(left, right, _MODULE_FIELDS - ignored)
+        if "layout" in self.ignore or "shape" in self.ignore:
+            return
+        before, after = (_layout(proto) for proto in (left, right))
+        if before != after:
+            yield Change("entry_computation_layout", before, after)
+
+
+_MODULE_FIELDS = frozenset(
+    {"input_output_alias", "buffer_donor", "frontend_attributes", "spmd_output_sharding",
+     "spmd_parameters_shardings", "device_assignment", "is_dynamic"}
+)  # fmt: skip
+
+
+def _layout(proto: Message) -> str:
+    shape = proto.host_program_shape
+    parameters = ", ".join(print_shape(one) for one in shape.parameters)
+    return f"({parameters})->{print_shape(shape.result)}"
+
+
+def _operand_changes(
+    left: Body, x: int, right: Body, y: int, found: dict[int, int]
+) -> Iterator[Change]:
+    mine, theirs = left.operands[x], right.operands[y]
+    for slot in range(max(len(mine), len(theirs))):
+        a = mine[slot] if slot < len(mine) else None
+        b = theirs[slot] if slot < len(theirs) else None
+        if a is None or b is None or found.get(a) != b:
+            before = "" if a is None else f"%{left.rows[a].name}"
+            after = "" if b is None else f"%{right.rows[b].name}"
+            yield Change(f"operand {slot}", before, after)
+
+
+def _control_changes(
+    left: Body, mine: Message, right: Body, theirs: Message, found: dict[int, int]
+) -> Iterator[Change]:
+    places = [
+        {row.id & LOCAL_MASK: place for place, row in enumerate(body.rows)}
+        for body in (left, right)
+    ]
+    before = {places[0].get(n & LOCAL_MASK, -1) for n in mine.control_predecessor_ids}
+    after = {places[1].get(n & LOCAL_MASK, -1) for n in theirs.control_predecessor_ids}
+    if {found.get(n) for n in before} != after:
+        texts = [
+            ", ".join(sorted(f"%{body.rows[n].name}" for n in chosen))
+            for body, chosen in ((left, before), (right, after))
+        ]
+        yield Change("control-predecessors", *texts)

@@ -1,0 +1,140 @@
+"""Differences of two instructions in words: in HLO's own notation where it has one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from hlo_tools.diff.keys import Body
+from hlo_tools.diff.result import Change
+from hlo_tools.errors import HloError
+from hlo_tools.literal import Literal
+from hlo_tools.shape_text import print_shape
+from hlo_tools.text.print_attributes import print_attributes
+from hlo_tools.text.print_values import print_literal
+
+__all__ = ["describe", "one_line", "property_changes"]
+
+Message = Any
+
+_MOST = 200
+"""Characters of a value that is shown."""
+_SEPARATE = (
+    "opcode", "shape", "literal", "metadata", "id", "name", "operand_ids",
+    "called_computation_ids", "control_predecessor_ids", "statistics_viz", "original_value",
+)  # fmt: skip
+
+
+def describe(left: Body, x: int, right: Body, y: int, ignored: Collection[str]) -> Iterator[Change]:
+    """What differs between two instructions beside operands and calls."""
+    mine, theirs = left.rows[x], right.rows[y]
+    if mine.opcode != theirs.opcode:
+        yield Change("opcode", mine.opcode, theirs.opcode)
+    if "shape" not in ignored:
+        layouts = "layout" not in ignored
+        shapes = [print_shape(row.shape, layouts=layouts) for row in (mine, theirs)]
+        if shapes[0] != shapes[1]:
+            yield Change("shape", *shapes)
+    if "literal" not in ignored and (mine.HasField("literal") or theirs.HasField("literal")):
+        yield from _literals(left, mine, right, theirs)
+    attributes = list(_attributes(mine, theirs))
+    yield from attributes
+    # Fields that the notation leaves out, or that only the metadata has.
+    shown = {"sharding", "frontend_attributes", "backend_config"} - set(ignored)
+    yield from property_changes(mine, theirs, shown)
+    if "metadata" not in ignored:
+        yield from property_changes(mine, theirs, {"metadata"})
+    if not attributes and mine.opcode == theirs.opcode:
+        skipped = {*_SEPARATE, *shown, *ignored, "backend_config_payload"}
+        names = {f.name for row in (mine, theirs) for f, _ in row.ListFields()}
+        yield from property_changes(mine, theirs, names - skipped)
+
+
+def _attributes(mine: Message, theirs: Message) -> Iterator[Change]:
+    before, after = dict(print_attributes(mine)), dict(print_attributes(theirs))
+    for name in dict.fromkeys((*before, *after)):
+        if before.get(name) != after.get(name):
+            yield Change(name, _short(before.get(name, "")), _short(after.get(name, "")))
+
+
+def _literals(left: Body, mine: Message, right: Body, theirs: Message) -> Iterator[Change]:
+    before = left.computation.resolve(mine.id).literal
+    after = right.computation.resolve(theirs.id).literal
+    texts = [_literal_text(one) for one in (before, after)]
+    if texts[0] != texts[1]:
+        yield Change("value", *texts)
+        return
+    if before is None or after is None:
+        return
+    note = _difference(before, after)
+    if note:
+        yield Change("value", texts[0], f"{texts[1]} ({note})")
+
+
+def _literal_text(literal: Literal | None) -> str:
+    if literal is None:
+        return ""
+    return _short(print_literal(literal.proto, large=False))
+
+
+def _difference(before: Literal, after: Literal) -> str:
+    """How far apart two constants are that are too large to print."""
+    try:
+        mine, theirs = before.numpy(), after.numpy()
+    except HloError:
+        return "" if before.proto == after.proto else "elements differ"
+    if mine.shape != theirs.shape:
+        return ""
+    count = int(np.count_nonzero(mine != theirs))
+    if not count:  # only signs of zeros, or bits of NaNs
+        return "" if mine.tobytes() == theirs.tobytes() else "bits differ"
+    return f"{count} of {mine.size} elements differ"
+
+
+def property_changes(mine: Message, theirs: Message, names: Iterable[str]) -> Iterator[Change]:
+    """Fields of two messages of one type that differ."""
+    for name in sorted(names):
+        before, after = _field(mine, name), _field(theirs, name)
+        if before != after:
+            yield Change(name, _short(_text(before)), _short(_text(after)))
+
+
+def _field(message: Message, name: str) -> Any:
+    """The field's value; None for a message that is not there (an empty one is something)."""
+    value = getattr(message, name)
+    return None if hasattr(value, "DESCRIPTOR") and not message.HasField(name) else value
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    if hasattr(value, "DESCRIPTOR") and value.DESCRIPTOR.name == "FrontendAttributes":
+        return ", ".join(f"{name}={text}" for name, text in sorted(value.map.items())) or "{}"
+    if hasattr(value, "DESCRIPTOR"):
+        from google.protobuf import text_format
+
+        return text_format.MessageToString(value, as_one_line=True) or "{}"
+    if isinstance(value, (bool, int, float, str)):
+        return str(value)
+    return " ".join(_text(one) for one in value)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _MOST else f"{text[: _MOST - 1]}…"
+
+
+def one_line(body: Body, place: int) -> str:
+    """An instruction as text, large values left out."""
+    row = body.rows[place]
+    if row.opcode == "parameter":
+        inside = str(row.parameter_number)
+    elif row.opcode == "constant":
+        inside = _short(print_literal(row.literal, large=False))
+    else:
+        inside = ", ".join(f"%{body.rows[n].name}" for n in body.operands[place])
+    text = f"%{row.name} = {print_shape(row.shape)} {row.opcode}({inside})"
+    return _short("".join((text, *(f", {name}={value}" for name, value in print_attributes(row)))))

@@ -1,0 +1,139 @@
+"""What makes two instructions alike, as bytes and as numbers that are compared quickly."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+from hlo_tools.computation import Computation
+from hlo_tools.errors import HloError
+from hlo_tools.ids import LOCAL_MASK
+
+__all__ = ["IGNORABLE", "Body", "body_of", "check_ignored", "content"]
+
+Message = Any
+
+_WHO = (
+    "id", "name", "operand_ids", "called_computation_ids", "control_predecessor_ids",
+    "statistics_viz",
+)  # fmt: skip
+_FIELDS: dict[str, tuple[str, ...]] = {
+    "metadata": ("metadata", "original_value"),
+    "literal": ("literal",),
+    "sharding": ("sharding",),
+    "frontend_attributes": ("frontend_attributes",),
+    "backend_config": ("backend_config", "backend_config_payload"),
+    "shape": ("shape",),
+}
+IGNORABLE = (*_FIELDS, "layout")
+"""What a comparison may leave out."""
+
+
+def check_ignored(ignored: Collection[str]) -> None:
+    """Raises HloError (HLO-ARGUMENT) for something that cannot be left out."""
+    for name in ignored:
+        if name not in IGNORABLE:
+            raise HloError(
+                f"{name!r} cannot be left out of a comparison",
+                code="HLO-ARGUMENT",
+                remedy=f"use {', '.join(IGNORABLE)}",
+            )
+
+
+@dataclass(slots=True)
+class Body:
+    """A computation made ready for matching; instructions are numbers in post-order.
+
+    Attributes:
+        keys: what an instruction is, without what it is connected to.
+        up: the same with everything it is computed from.
+        down: the same with everything that is computed from it.
+        users: (user, operand number) pairs.
+    """
+
+    computation: Computation
+    rows: list[Message] = field(default_factory=list)
+    operands: list[list[int]] = field(default_factory=list)
+    users: list[list[tuple[int, int]]] = field(default_factory=list)
+    keys: list[bytes] = field(default_factory=list)
+    up: list[bytes] = field(default_factory=list)
+    down: list[bytes] = field(default_factory=list)
+    root: int = -1
+
+    @property
+    def fingerprint(self) -> bytes:
+        """Equal for computations that are alike whatever their names and order."""
+        return _digest(self.up[self.root], *sorted(self.up))
+
+
+def body_of(
+    computation: Computation, ignored: Collection[str], called: Mapping[int, bytes]
+) -> Body:
+    """Keys of a computation.
+
+    Args:
+        called: fingerprints of the computations that it calls, by id.
+    """
+    body = Body(computation)
+    views = computation.post_order()
+    number = {view.local_id: place for place, view in enumerate(views)}
+    body.rows = [view.proto for view in views]
+    body.operands = [[number[i & LOCAL_MASK] for i in row.operand_ids] for row in body.rows]
+    body.users = [[] for _ in body.rows]
+    for place, operands in enumerate(body.operands):
+        for slot, operand in enumerate(operands):
+            body.users[operand].append((place, slot))
+    body.root = number[computation.root.local_id]
+    body.keys = [content(row, computation, ignored) for row in body.rows]
+    for place, row in enumerate(body.rows):
+        inside = [called.get(n, b"") for n in row.called_computation_ids]
+        body.up.append(
+            _digest(body.keys[place], *inside, *(body.up[o] for o in body.operands[place]))
+        )
+    _look_down(body)
+    return body
+
+
+def _look_down(body: Body) -> None:
+    body.down = [b""] * len(body.rows)
+    for place in range(len(body.rows) - 1, -1, -1):
+        uses = sorted(
+            body.down[user] + slot.to_bytes(4, "little") for user, slot in body.users[place]
+        )
+        mark = b"root" if place == body.root else b""
+        body.down[place] = _digest(body.keys[place], mark, *uses)
+
+
+def content(row: Message, computation: Computation, ignored: Collection[str]) -> bytes:
+    """Everything of an instruction but who it is and what it refers to."""
+    copy = type(row)()
+    copy.CopyFrom(row)
+    for name in _WHO:
+        copy.ClearField(name)
+    for name in ignored:
+        for cleared in _FIELDS.get(name, ()):
+            copy.ClearField(cleared)
+    if "layout" in ignored:
+        _drop_layouts(copy.shape)
+        _drop_layouts(copy.literal.shape) if copy.HasField("literal") else None
+    data = copy.SerializeToString(deterministic=True)
+    kept = None
+    if row.opcode == "constant" and "literal" not in ignored:
+        kept = computation.module.kept_constant(computation.id, row.id & LOCAL_MASK)
+    return data if kept is None else data + bytes(kept.buffer[kept.begin : kept.end])
+
+
+def _drop_layouts(shape: Message) -> None:
+    shape.ClearField("layout")
+    for part in shape.tuple_shapes:
+        _drop_layouts(part)
+
+
+def _digest(*parts: bytes) -> bytes:
+    made = blake2b(digest_size=16)
+    for part in parts:
+        made.update(len(part).to_bytes(4, "little"))
+        made.update(part)
+    return made.digest()

@@ -1,0 +1,150 @@
+"""Which instructions of two computations stand for each other.
+
+First come those that agree in everything above and below them, then in everything above or below;
+from each pair the match spreads to operands and users that are alike, then to those of one opcode.
+What is left stands for each other only where it takes the same values to the same places.
+Every step looks at each instruction a bounded number of times.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Container, Iterable
+
+from hlo_tools.diff.keys import Body
+
+__all__ = ["match"]
+
+Key = Callable[[Body, int], object]
+Alike = Callable[[Body, int, Body, int], bool]
+
+
+def match(left: Body, right: Body) -> dict[int, int]:
+    """Numbers of instructions on the right by those on the left."""
+    return _Matching(left, right).run()
+
+
+class _Matching:
+    def __init__(self, left: Body, right: Body) -> None:
+        self.left, self.right = left, right
+        self.pairs: dict[int, int] = {}
+        self.taken: set[int] = set()
+
+    def run(self) -> dict[int, int]:
+        self._by(_parameter)
+        self._by(lambda body, n: (body.up[n], body.down[n]))
+        self._by(lambda body, n: body.up[n], unique=True)
+        self._by(lambda body, n: body.down[n], unique=True)
+        self._roots()
+        self._spread(_same_key)
+        self._by(lambda body, n: body.up[n])
+        self._by(lambda body, n: body.down[n])
+        self._spread(_same_key)
+        self._spread(_same_opcode_and_shape)
+        self._by(_op_name)
+        self._spread(_same_opcode)
+        self._by(lambda body, n: body.keys[n], unique=True)
+        self._spread(_same_opcode)
+        self._replaced()
+        return self.pairs
+
+    def _pair(self, a: int, b: int) -> None:
+        self.pairs[a] = b
+        self.taken.add(b)
+
+    def _free(self, a: int, b: int) -> bool:
+        return a not in self.pairs and b not in self.taken
+
+    def _by(self, key: Key, *, unique: bool = False) -> None:
+        """Pair what has equal keys, in order; or only where each side has one."""
+        mine: dict[object, list[int]] = defaultdict(list)
+        theirs: dict[object, list[int]] = defaultdict(list)
+        for place in range(len(self.left.rows)):
+            if place not in self.pairs:
+                mine[key(self.left, place)].append(place)
+        for place in range(len(self.right.rows)):
+            if place not in self.taken:
+                theirs[key(self.right, place)].append(place)
+        for value, places in mine.items():
+            others = theirs.get(value)
+            if value is None or not others or (unique and (len(places), len(others)) != (1, 1)):
+                continue
+            for a, b in zip(places, others, strict=False):
+                self._pair(a, b)
+
+    def _roots(self) -> None:
+        a, b = self.left.root, self.right.root
+        if self._free(a, b) and _same_opcode(self.left, a, self.right, b):
+            self._pair(a, b)
+
+    def _spread(self, alike: Alike) -> None:
+        """From each pair to its operands and users."""
+        front = list(self.pairs.items())
+        while front:
+            found: list[tuple[int, int]] = []
+            for a, b in front:
+                operands = zip(self.left.operands[a], self.right.operands[b], strict=False)
+                for pair in (*operands, *self._users(a, b)):
+                    if self._free(*pair) and alike(self.left, pair[0], self.right, pair[1]):
+                        self._pair(*pair)
+                        found.append(pair)
+            front = found
+
+    def _users(self, a: int, b: int) -> Iterable[tuple[int, int]]:
+        """Users that take the values at the same place; only as far as both sides have as many."""
+        mine = _by_use(self.left, a, self.pairs)
+        theirs = _by_use(self.right, b, self.taken)
+        for use, places in mine.items():
+            others = theirs.get(use, [])
+            if len(places) == len(others):
+                yield from zip(places, others, strict=True)
+
+    def _replaced(self) -> None:
+        """Different operations that take the same values to the same places."""
+        for a, b in list(self.pairs.items()):
+            for mine, theirs in zip(self.left.operands[a], self.right.operands[b], strict=False):
+                if self._free(mine, theirs) and self._stands_for(mine, theirs):
+                    self._pair(mine, theirs)
+        a, b = self.left.root, self.right.root
+        if self._free(a, b) and self._stands_for(a, b):
+            self._pair(a, b)
+
+    def _stands_for(self, a: int, b: int) -> bool:
+        mine, theirs = self.left.operands[a], self.right.operands[b]
+        if "parameter" in (self.left.rows[a].opcode, self.right.rows[b].opcode):
+            return False
+        if not mine and not theirs:
+            return True
+        return any(self.pairs.get(m) == t for m, t in zip(mine, theirs, strict=False))
+
+
+def _by_use(body: Body, place: int, taken: Container[int]) -> dict[tuple[str, int], list[int]]:
+    found: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for user, slot in body.users[place]:
+        if user not in taken:
+            found[body.rows[user].opcode, slot].append(user)
+    return found
+
+
+def _parameter(body: Body, place: int) -> object:
+    row = body.rows[place]
+    return row.parameter_number if row.opcode == "parameter" else None
+
+
+def _op_name(body: Body, place: int) -> object:
+    row = body.rows[place]
+    name = row.metadata.op_name
+    return (row.opcode, row.shape.SerializeToString(), name) if name else None
+
+
+def _same_key(left: Body, a: int, right: Body, b: int) -> bool:
+    return left.keys[a] == right.keys[b]
+
+
+def _same_opcode_and_shape(left: Body, a: int, right: Body, b: int) -> bool:
+    mine, theirs = left.rows[a], right.rows[b]
+    return mine.opcode == theirs.opcode != "parameter" and mine.shape == theirs.shape
+
+
+def _same_opcode(left: Body, a: int, right: Body, b: int) -> bool:
+    return left.rows[a].opcode == right.rows[b].opcode != "parameter"

@@ -1,0 +1,76 @@
+"""Differences as one HTML page that needs nothing else."""
+
+from __future__ import annotations
+
+from html import escape
+
+from hlo_tools.diff.result import Change, ComputationDiff, InstructionDiff, ModuleDiff
+
+__all__ = ["render_page"]
+
+_STYLE = """
+:root { color-scheme: light dark; --line: #8884; --gone: #d73a4922; --new: #2ea04326; --dim: #777; }
+body { font: 14px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 76rem; padding: 0 1rem; }
+h1 { font-size: 1.2rem; } h2 { font-size: 1rem; margin-top: 2rem; }
+code, td { font-family: ui-monospace, monospace; font-size: 12.5px; overflow-wrap: anywhere; }
+table { border-collapse: collapse; width: 100%; }
+td { border-top: 1px solid var(--line); padding: .15rem .5rem; vertical-align: top; width: 40%; }
+td:first-child { color: var(--dim); width: 20%; }
+.gone { background: var(--gone); } .new { background: var(--new); }
+li { list-style: none; padding: .1rem .5rem; } ul { padding: 0; }
+caption { text-align: left; font-weight: 600; padding: .8rem 0 .2rem; }
+"""
+
+
+def render_page(found: ModuleDiff) -> str:
+    """The page."""
+    verdict = "equal" if found.is_equal else "different"
+    counts = ", ".join(f"{number} {what}" for what, number in found.counts.items())
+    parts = [
+        "<!doctype html>\n<html lang=en><meta charset=utf-8>",
+        f"<title>{escape(found.left)} / {escape(found.right)}</title>",
+        f"<style>{_STYLE}</style>",
+        f"<h1><code>{escape(found.left)}</code> and <code>{escape(found.right)}</code>: {verdict}</h1>",
+        f"<p>Instructions: {counts}.</p>",
+        _table("Module", found.changes),
+        *(_computation(one) for one in found.computations if not one.is_equal),
+        _list("Computations of the first only", found.removed, "gone"),
+        _list("Computations of the second only", found.added, "new"),
+    ]
+    return "\n".join(part for part in parts if part) + "\n</html>\n"
+
+
+def _computation(one: ComputationDiff) -> str:
+    name = f"%{one.left}" if one.left == one.right else f"%{one.left} and %{one.right}"
+    parts = [
+        f"<h2><code>{escape(name)}</code>: {one.alike} instructions alike</h2>",
+        _table("Computation", one.changes),
+        _list("Removed", one.removed, "gone"),
+        _list("Added", one.added, "new"),
+        *(_instruction(change) for change in one.changed),
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def _instruction(one: InstructionDiff) -> str:
+    name = f"%{one.left}" if one.left == one.right else f"%{one.left} / %{one.right}"
+    source = f" · {one.source}" if one.source else ""
+    return _table(f"{name} {one.opcode}{source}", one.changes)
+
+
+def _table(title: str, changes: tuple[Change, ...]) -> str:
+    if not changes:
+        return ""
+    rows = "".join(
+        f"<tr><td>{escape(c.field)}</td><td class=gone>{escape(c.before)}</td>"
+        f"<td class=new>{escape(c.after)}</td></tr>"
+        for c in changes
+    )
+    return f"<table><caption>{escape(title)}</caption>{rows}</table>"
+
+
+def _list(title: str, lines: tuple[str, ...], kind: str) -> str:
+    if not lines:
+        return ""
+    rows = "".join(f"<li class={kind}><code>{escape(line)}</code></li>" for line in lines)
+    return f"<h2>{title}</h2><ul>{rows}</ul>"

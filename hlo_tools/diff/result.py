@@ -1,0 +1,96 @@
+"""The differences between two modules as values."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+__all__ = ["Change", "ComputationDiff", "InstructionDiff", "ModuleDiff"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One property that differs; a value that one side does not have is ""."""
+
+    field: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class InstructionDiff:
+    """Two instructions that stand for each other and are not alike."""
+
+    left: str
+    right: str
+    opcode: str
+    changes: tuple[Change, ...]
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ComputationDiff:
+    """Two computations that stand for each other.
+
+    Attributes:
+        removed, added: instructions of one side only, as one line of text each.
+        alike: how many pairs of instructions do not differ.
+    """
+
+    left: str
+    right: str
+    alike: int
+    changed: tuple[InstructionDiff, ...] = ()
+    removed: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+    changes: tuple[Change, ...] = ()
+
+    @property
+    def is_equal(self) -> bool:
+        return not (self.changed or self.removed or self.added or self.changes)
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleDiff:
+    """All differences between two modules.
+
+    Attributes:
+        changes: of the modules themselves.
+        computations: pairs, the entry first, the equal ones too.
+        removed, added: names of computations of one side only.
+    """
+
+    left: str
+    right: str
+    changes: tuple[Change, ...]
+    computations: tuple[ComputationDiff, ...]
+    removed: tuple[str, ...]
+    added: tuple[str, ...]
+
+    @property
+    def is_equal(self) -> bool:
+        alike = all(one.is_equal for one in self.computations)
+        return alike and not (self.changes or self.removed or self.added)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Instructions by what became of them."""
+        return {
+            "alike": sum(one.alike for one in self.computations),
+            "changed": sum(len(one.changed) for one in self.computations),
+            "removed": sum(len(one.removed) for one in self.computations),
+            "added": sum(len(one.added) for one in self.computations),
+        }
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data; equal computations are only counted."""
+        return {
+            "equal": self.is_equal,
+            "left": self.left,
+            "right": self.right,
+            "counts": self.counts,
+            "changes": [asdict(one) for one in self.changes],
+            "computations": [asdict(c) for c in self.computations if not c.is_equal],
+            "removed_computations": list(self.removed),
+            "added_computations": list(self.added),
+        }

@@ -1,0 +1,213 @@
+"""Who provides each import name that a script with NKI kernels uses, and what therefore works.
+
+Nothing is imported to find out: import specs and installed metadata are enough, so a broken or
+hostile package cannot disturb the report.
+"""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.metadata
+import importlib.util
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+__all__ = ["NAMES", "Ability", "Provider", "abilities", "examine", "examine_all"]
+
+NAMES = (
+    "nki",
+    "nkipy",
+    "spike",
+    "neuronxcc",
+    "libneuronxla",
+    "torch_neuronx",
+    "jax",
+    "torch",
+    "torch_xla",
+)
+"""Import names in the order of the report."""
+
+_VENDOR = frozenset({"nki", "nkipy", "spike", "neuronxcc", "libneuronxla", "torch_neuronx"})
+_PLACEHOLDER_MARK = "WRONG PACKAGE"
+_PLACEHOLDER_VERSIONS = {
+    "nki": "0.0.1",
+    "neuronx-cc": "1.0.post1",
+    "libneuronxla": "1.0",
+    "nkipy": "0.0.2",
+}
+"""Releases on PyPI that only raise ImportError (looked up 2026-08)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """What stands behind one import name.
+
+    Attributes:
+        name: the import name.
+        kind: ``ours``, ``vendor``, ``framework``, ``placeholder``, ``broken`` or ``missing``.
+        distribution: the installed distribution, or "".
+        version: its version, or "".
+        path: the file or folder that Python would import, or "".
+        advice: what to do, or "".
+    """
+
+    name: str
+    kind: str
+    distribution: str = ""
+    version: str = ""
+    path: str = ""
+    advice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ability:
+    """One thing a person may want to do, whether it works here, and why not."""
+
+    what: str
+    works: bool
+    reason: str = ""
+
+
+def examine(name: str) -> Provider:
+    """Find out who provides ``name``."""
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError, AttributeError) as error:
+        return Provider(name, "broken", advice=f"its import is broken: {error}")
+    if spec is None:
+        return Provider(name, "missing", advice=_advice_for_missing(name))
+    path = _path_of(spec)
+    distribution, version = _distribution_of(name, path)
+    if _is_ours(path):
+        return Provider(name, "ours", "nki-hlo", _own_version(), str(path))
+    if _is_placeholder(path, distribution, version):
+        return Provider(
+            name, "placeholder", distribution, version, str(path),
+            f"this is an empty package that only raises ImportError; run: pip uninstall {distribution or name}",
+        )  # fmt: skip
+    kind = "vendor" if name in _VENDOR else "framework"
+    return Provider(name, kind, distribution, version, str(path))
+
+
+def examine_all() -> list[Provider]:
+    """Every name of :data:`NAMES`, in order."""
+    return [examine(name) for name in NAMES]
+
+
+def abilities(providers: list[Provider]) -> list[Ability]:
+    """What works with these providers."""
+    by_name = {provider.name: provider for provider in providers}
+    return [rule(by_name) for rule in _RULES]
+
+
+def _path_of(spec: importlib.machinery.ModuleSpec) -> Path:
+    if spec.origin and spec.origin not in ("namespace", "built-in", "frozen"):
+        return Path(spec.origin)
+    locations = list(spec.submodule_search_locations or [])
+    return Path(locations[0]) if locations else Path()
+
+
+def _is_ours(path: Path) -> bool:
+    """Ours stands in the folder that our one-line path file adds: installed or in a checkout."""
+    package = Path(__file__).resolve().parent.parent
+    return any(
+        folder in path.resolve().parents
+        for folder in (package / "nki_hlo_compat", package / "compat")
+    )
+
+
+def _is_placeholder(path: Path, distribution: str, version: str) -> bool:
+    if distribution and _PLACEHOLDER_VERSIONS.get(distribution) == version:
+        return True
+    if path.suffix != ".py" or not path.is_file() or path.stat().st_size > 20_000:
+        return False
+    return _PLACEHOLDER_MARK in path.read_text(errors="replace")
+
+
+def _distribution_of(name: str, path: Path) -> tuple[str, str]:
+    owners = importlib.metadata.packages_distributions().get(name, [])
+    for owner in owners:
+        if owner == "nki-hlo":
+            continue
+        return owner, importlib.metadata.version(owner)
+    return ("", "") if not path.name else ("", _version_file(path))
+
+
+def _version_file(path: Path) -> str:
+    """A version written in the package itself, when no metadata is installed (a bare copy)."""
+    source = path.parent / "version.py"
+    if not source.is_file():
+        return ""
+    for line in source.read_text(errors="replace").splitlines():
+        if line.startswith("__version__"):
+            return line.partition("=")[2].strip().strip("'\"")
+    return ""
+
+
+def _own_version() -> str:
+    try:
+        return importlib.metadata.version("nki-hlo")
+    except importlib.metadata.PackageNotFoundError:
+        return "checkout"
+
+
+def _advice_for_missing(name: str) -> str:
+    if name in _VENDOR:
+        return "our own stands in a folder at the end of the import path; reinstall nki-hlo"
+    extra = "jax" if name == "jax" else "torch"
+    return f"pip install 'nki-hlo[{extra}]'"
+
+
+def _usable(provider: Provider) -> bool:
+    return provider.kind in ("ours", "vendor", "framework")
+
+
+def _needs(what: str, *names: str) -> Callable[[dict[str, Provider]], Ability]:
+    def rule(by_name: dict[str, Provider]) -> Ability:
+        lacking = [name for name in names if not _usable(by_name[name])]
+        if not lacking:
+            return Ability(what, True)
+        first = by_name[lacking[0]]
+        return Ability(what, False, f"{first.name} is {first.kind}: {first.advice}")
+
+    return rule
+
+
+def _torch_pair(by_name: dict[str, Provider]) -> Ability:
+    what = "kernels in PyTorch/XLA scripts"
+    ability = _needs(what, "nki", "torch", "torch_xla", "jax", "libneuronxla")(by_name)
+    if not ability.works:
+        return ability
+    torch, torch_xla = by_name["torch"].version, by_name["torch_xla"].version
+    if torch.split("+")[0].split(".")[:2] != torch_xla.split("+")[0].split(".")[:2]:
+        return Ability(
+            what, False,
+            f"torch {torch} and torch_xla {torch_xla} do not fit together; "
+            "pip install torch==2.9.0 torch_xla==2.9.0",
+        )  # fmt: skip
+    return ability
+
+
+def _own_device(by_name: dict[str, Provider]) -> Ability:
+    what = "the simulated device for PyTorch/XLA"
+    if by_name["libneuronxla"].kind == "vendor":
+        return Ability(what, False, "the vendor's libneuronxla is installed and keeps precedence")
+    return replace(_torch_pair(by_name), what=what)
+
+
+_RULES: tuple[Callable[[dict[str, Provider]], Ability], ...] = (
+    _needs("kernels with NumPy arrays", "nki"),
+    _needs("kernels in JAX scripts", "nki", "jax"),
+    _torch_pair,
+    _own_device,
+    _needs("kernels on PyTorch CPU tensors", "nki", "torch"),
+    _needs("NumPy functions to HLO (nkipy)", "nkipy"),
+    _needs("running a NEFF (spike)", "spike"),
+)
+
+
+def python_version() -> str:
+    """Version of the running Python."""
+    return ".".join(str(part) for part in sys.version_info[:3])

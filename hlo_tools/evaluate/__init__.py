@@ -1,0 +1,6 @@
+"""Evaluate: what a module computes, in NumPy."""
+
+from hlo_tools.evaluate.evaluator import Evaluator, evaluate
+from hlo_tools.evaluate.values import EvaluationError, Value
+
+__all__ = ["EvaluationError", "Evaluator", "Value", "evaluate"]

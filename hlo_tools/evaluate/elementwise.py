@@ -1,0 +1,328 @@
+"""Elementwise operations, with XLA's meaning of the edges (division by zero, long shifts, NaN)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hlo_tools.elements import element_of
+from hlo_tools.evaluate.values import Array, Call, Value, operation, wide
+
+__all__ = ["BINARY", "UNARY", "convert"]
+
+Function = Callable[..., Any]
+
+_erf = np.frompyfunc(math.erf, 1, 1)
+
+
+def erf(value: Array) -> Array:
+    """The error function, through double precision."""
+    return np.asarray(_erf(value.astype(np.float64))).astype(value.dtype)
+
+
+def logistic(value: Array) -> Array:
+    """1 / (1 + exp(-x)) without overflow."""
+    small = np.exp(-np.abs(value))
+    return np.where(value >= 0, 1 / (1 + small), small / (1 + small)).astype(value.dtype)
+
+
+def round_away(value: Array) -> Array:
+    """Round half away from zero."""
+    return np.copysign(np.floor(np.abs(value) + value.dtype.type(0.5)), value)
+
+
+def sign(value: Array) -> Array:
+    """-1, 0 (of the same sign) or 1; complex: the unit vector."""
+    if value.dtype.kind == "c":
+        length = np.abs(value)
+        return np.where(length == 0, value, value / np.where(length == 0, 1, length))
+    if value.dtype.kind == "f":
+        return np.where(value == 0, value, np.sign(value))
+    return np.sign(value)
+
+
+UNARY: dict[str, Function] = {
+    "exponential": np.exp, "exponential-minus-one": np.expm1, "log": np.log, "log-plus-one": np.log1p,
+    "logistic": logistic, "sqrt": np.sqrt, "cbrt": np.cbrt, "rsqrt": lambda x: 1 / np.sqrt(x),
+    "tanh": np.tanh, "sine": np.sin, "sinh": np.sinh, "cosine": np.cos, "cosh": np.cosh,
+    "tan": np.tan, "acos": np.arccos, "acosh": np.arccosh, "asin": np.arcsin, "asinh": np.arcsinh,
+    "atanh": np.arctanh, "erf": erf, "ceil": np.ceil, "floor": np.floor,
+    "round-nearest-afz": round_away, "round-nearest-even": np.rint, "sign": sign,
+}  # fmt: skip
+
+
+def _unary(call: Call) -> Value:
+    operand = call.operands[0]
+    return np.asarray(UNARY[call.row.opcode](wide(operand))).astype(call.dtype)
+
+
+operation(" ".join(UNARY))(_unary)
+
+
+@operation("negate")
+def _negate(call: Call) -> Value:
+    operand = call.operands[0]
+    return operand.copy() if operand.dtype == np.bool_ else (-operand).astype(call.dtype)
+
+
+@operation("not")
+def _not(call: Call) -> Value:
+    operand = call.operands[0]
+    return ~operand if operand.dtype.kind in "biu" else _bits(operand, np.invert, call)
+
+
+def _bits(operand: Array, function: Function, call: Call) -> Array:
+    """A bit operation on a type NumPy has no bit operations for (four-bit integers)."""
+    return function(operand.astype(np.int8)).astype(call.dtype)
+
+
+@operation("abs")
+def _abs(call: Call) -> Value:
+    return np.abs(call.operands[0]).astype(call.dtype)
+
+
+@operation("real imag")
+def _part(call: Call) -> Value:
+    operand = call.operands[0]
+    if operand.dtype.kind != "c":
+        return operand if call.row.opcode == "real" else np.zeros_like(operand)
+    return np.ascontiguousarray(getattr(operand, call.row.opcode))
+
+
+@operation("is-finite")
+def _is_finite(call: Call) -> Value:
+    return np.isfinite(wide(call.operands[0]))
+
+
+def _unsigned(operand: Array) -> tuple[Array, int]:
+    element = element_of(operand.dtype)
+    mask = (1 << element.bits) - 1
+    return operand.astype(np.int64).astype(np.uint64) & np.uint64(mask), element.bits
+
+
+@operation("popcnt")
+def _popcnt(call: Call) -> Value:
+    bits, _ = _unsigned(call.operands[0])
+    return np.bitwise_count(bits).astype(call.dtype) if hasattr(np, "bitwise_count") else np.array(
+        [int(bit).bit_count() for bit in bits.reshape(-1)], call.dtype).reshape(bits.shape)  # fmt: skip
+
+
+@operation("count-leading-zeros")
+def _leading(call: Call) -> Value:
+    bits, width = _unsigned(call.operands[0])
+    counts = [width - int(bit).bit_length() for bit in bits.reshape(-1)]
+    return np.array(counts, dtype=np.int64).reshape(bits.shape).astype(call.dtype)
+
+
+# -- two operands --------------------------------------------------------------------------------
+
+
+def divide(x: Array, y: Array) -> Array:
+    """Truncating for integers; x / 0 is all ones (-1 or the largest), MIN / -1 is MIN."""
+    if x.dtype.kind not in "iu":
+        return x / y
+    safe = np.where(y == 0, 1, y).astype(x.dtype)
+    if x.dtype.kind == "i":
+        safe = np.where(y == -1, 1, safe).astype(x.dtype)
+        quotient = np.where(
+            (x < 0) != (safe < 0), -(np.abs(x) // np.abs(safe)), np.abs(x) // np.abs(safe)
+        )
+        lowest = np.iinfo(x.dtype).min
+        quotient = np.where((x == lowest) & (safe == 1), lowest, quotient)
+        exact = _truncated(x, safe)
+        quotient = np.where(y == -1, -x, exact)
+        return np.where(y == 0, -1, quotient).astype(x.dtype)
+    return np.where(y == 0, np.iinfo(x.dtype).max, x // safe).astype(x.dtype)
+
+
+def _truncated(x: Array, y: Array) -> Array:
+    """Quotient towards zero, for y that is neither 0 nor -1."""
+    floor = x // y
+    return np.where((x % y != 0) & ((x < 0) != (y < 0)), floor + 1, floor)
+
+
+def remainder(x: Array, y: Array) -> Array:
+    """Sign of the dividend; x % 0 is x for integers."""
+    if x.dtype.kind not in "iu":
+        return np.fmod(x, y)
+    safe = np.where(y == 0, 1, y).astype(x.dtype)
+    if x.dtype.kind == "i":
+        safe = np.where(y == -1, 1, safe).astype(x.dtype)
+    return np.where(y == 0, x, np.fmod(x, safe)).astype(x.dtype)
+
+
+def power(x: Array, y: Array) -> Array:
+    """Integer powers wrap; a negative exponent gives 0 except for a base of 1 or -1."""
+    if x.dtype.kind not in "iu":
+        return np.power(x, y)
+    result = np.power(x, np.where(y < 0, 0, y).astype(x.dtype))
+    if x.dtype.kind == "u":
+        return result
+    odd = (y % 2) != 0
+    small = np.where(x == 1, 1, np.where(x == -1, np.where(odd, -1, 1), 0))
+    return np.where(y < 0, small, result).astype(x.dtype)
+
+
+def _shift(function: Function, *, arithmetic: bool) -> Function:
+    def shift(x: Array, y: Array) -> Array:
+        width = element_of(x.dtype).bits
+        base = x if arithmetic else x.view(f"u{x.dtype.itemsize}")
+        amount = y.astype(np.int64)
+        outside = (amount < 0) | (amount >= width)
+        inside = np.where(outside, 0, amount).astype(base.dtype)
+        moved = function(base, inside)
+        rest = np.where(base < 0, -1, 0) if arithmetic else np.zeros_like(base)
+        return np.where(outside, rest, moved).astype(base.dtype).view(x.dtype)
+
+    return shift
+
+
+def _extreme(function: Function) -> Function:
+    def pick(x: Array, y: Array) -> Array:
+        if x.dtype.kind != "c":
+            return function(x, y)
+        first = function(np.stack([x.real, y.real]).max(0), 0) is not None
+        order = (x.real > y.real) | ((x.real == y.real) & (x.imag >= y.imag))
+        return np.where(order == (function is np.maximum), x, y) if first else x
+
+    return pick
+
+
+def _logical(function: Function, logical: Function) -> Function:
+    return lambda x, y: logical(x, y) if x.dtype == np.bool_ else function(x, y)
+
+
+BINARY: dict[str, Function] = {
+    "add": _logical(np.add, np.logical_or),
+    "multiply": _logical(np.multiply, np.logical_and),
+    "subtract": np.subtract,
+    "divide": divide,
+    "remainder": remainder,
+    "power": power,
+    "maximum": _extreme(np.maximum),
+    "minimum": _extreme(np.minimum),
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "atan2": np.arctan2,
+    "shift-left": _shift(np.left_shift, arithmetic=False),
+    "shift-right-logical": _shift(np.right_shift, arithmetic=False),
+    "shift-right-arithmetic": _shift(np.right_shift, arithmetic=True),
+}
+
+
+def _binary(call: Call) -> Value:
+    x, y = call.operands
+    if x.dtype.kind not in "biufc" and element_of(x.dtype).kind in ("int", "uint"):
+        kind = np.int8 if element_of(x.dtype).kind == "int" else np.uint8
+        return BINARY[call.row.opcode](x.astype(kind), y.astype(kind)).astype(call.dtype)
+    return np.asarray(BINARY[call.row.opcode](wide(x), wide(y))).astype(call.dtype)
+
+
+operation(" ".join(BINARY))(_binary)
+
+
+@operation("complex")
+def _complex(call: Call) -> Value:
+    real, imaginary = call.operands
+    value = np.empty(real.shape, call.dtype)
+    value.real, value.imag = real, imaginary
+    return value
+
+
+_COMPARE: dict[str, Function] = {
+    "EQ": np.equal, "NE": np.not_equal, "GE": np.greater_equal, "GT": np.greater,
+    "LE": np.less_equal, "LT": np.less,
+}  # fmt: skip
+
+
+def total_order(value: Array) -> Array:
+    """Integers that order as the total order of IEEE 754: -NaN < -inf < ... < inf < NaN."""
+    bits = value.view(f"i{value.dtype.itemsize}").astype(np.int64)
+    highest = (1 << 8 * value.dtype.itemsize - 1) - 1
+    return np.where(bits < 0, bits ^ highest, bits)
+
+
+@operation("compare")
+def _compare(call: Call) -> Value:
+    x, y = call.operands
+    if call.row.comparison_type == "TOTALORDER" and element_of(x.dtype).kind == "float":
+        x, y = total_order(x), total_order(y)
+    return np.asarray(_COMPARE[call.row.comparison_direction](x, y), dtype=np.bool_)
+
+
+@operation("select")
+def _select(call: Call) -> Value:
+    predicate, first, second = call.operands
+    if predicate.ndim == 0:
+        return first if bool(predicate) else second
+    return np.where(predicate, first, second).astype(call.dtype)
+
+
+@operation("clamp")
+def _clamp(call: Call) -> Value:
+    low, value, high = (wide(operand) for operand in call.operands)
+    return np.minimum(np.maximum(low, value), high).astype(call.dtype)
+
+
+@operation("copy opt-barrier domain")
+def _same(call: Call) -> Value:
+    return call.operands[0]
+
+
+# -- conversions ---------------------------------------------------------------------------------
+
+
+def convert(value: Array, dtype: np.dtype[Any]) -> Array:
+    """Another element type: floats to integers towards zero, NaN to 0, too large to the limit."""
+    source, target = element_of(value.dtype), element_of(dtype)
+    if target.kind in ("int", "uint") and source.kind == "float":
+        return _to_integer(value, dtype)
+    if target.kind == "pred":
+        return value.astype(np.float64) != 0 if source.kind != "complex" else value != 0
+    if source.kind == "complex" and target.kind != "complex":
+        value = value.real
+    if target.kind in ("int", "uint") and target.bits < 8:
+        return (value.astype(np.int64) & ((1 << target.bits) - 1)).astype(np.int8).astype(dtype)
+    return value.astype(dtype)
+
+
+def _to_integer(value: Array, dtype: np.dtype[Any]) -> Array:
+    target = element_of(dtype)
+    bits = target.bits
+    low, high = (
+        (-(1 << bits - 1), (1 << bits - 1) - 1) if target.kind == "int" else (0, (1 << bits) - 1)
+    )
+    exact = np.trunc(value.astype(np.float64))
+    whole = np.nan_to_num(exact, nan=0.0, posinf=float(high), neginf=float(low))
+    inside = np.clip(whole, float(low), float(high))
+    limit = inside >= float(high)
+    result = np.where(limit, 0, inside).astype(np.int64 if target.kind == "int" else np.uint64)
+    return np.where(limit, np.array(high).astype(result.dtype), result).astype(dtype)
+
+
+@operation("convert")
+def _convert(call: Call) -> Value:
+    return convert(call.operands[0], call.dtype)
+
+
+@operation("bitcast-convert")
+def _bitcast_convert(call: Call) -> Value:
+    return np.ascontiguousarray(call.operands[0]).reshape(-1).view(call.dtype).reshape(call.extents)
+
+
+@operation("reduce-precision")
+def _reduce_precision(call: Call) -> Value:
+    value = call.operands[0].astype(np.float64)
+    exponent, mantissa = call.row.exponent_bits, call.row.mantissa_bits
+    fraction, power_of_two = np.frexp(value)
+    rounded = np.ldexp(np.rint(np.ldexp(fraction, mantissa + 1)), power_of_two - mantissa - 1)
+    bias = (1 << exponent - 1) - 1
+    largest = np.ldexp(2.0 - np.ldexp(1.0, -mantissa), bias)
+    smallest = np.ldexp(1.0, 1 - bias)
+    rounded = np.where(np.abs(rounded) > largest, np.copysign(np.inf, value), rounded)
+    rounded = np.where(np.abs(rounded) < smallest, np.copysign(0.0, value), rounded)
+    return np.where(np.isfinite(value), rounded, value).astype(call.dtype)

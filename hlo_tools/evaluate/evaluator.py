@@ -1,0 +1,167 @@
+"""Evaluating a module: instruction by instruction, values freed after their last use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from hlo_tools.evaluate import algebraic, control, elementwise, random, structural
+from hlo_tools.evaluate.elementwise import BINARY, UNARY
+from hlo_tools.evaluate.values import OPERATIONS, Array, Call, EvaluationError, Value
+from hlo_tools.ids import LOCAL_MASK
+from hlo_tools.module import Module
+
+__all__ = ["Evaluator", "evaluate"]
+
+Message = Any
+Watcher = Callable[[Message, Message, Value], None]
+
+_OPERATION_FILES = (algebraic, control, elementwise, random, structural)
+"""Imported for the operations that they register."""
+
+_ELEMENTWISE = frozenset(UNARY) | frozenset(BINARY) | {
+    "parameter", "constant", "compare", "select", "clamp", "convert", "negate", "not", "abs",
+    "tuple", "get-tuple-element", "is-finite", "copy", "complex", "real", "imag",
+}  # fmt: skip
+"""What may stand in a scalar computation that is applied to whole arrays at once."""
+
+_MOST_DEPTH = 200
+
+
+class Evaluator:
+    """Evaluates the computations of one module.
+
+    Args:
+        module: the module.
+        custom_calls: target -> function of (instruction message, operand arrays) that gives the
+            results as a list.
+        watch: called with (computation, instruction, value) after every instruction.
+    """
+
+    def __init__(
+        self,
+        module: Module,
+        *,
+        custom_calls: Mapping[str, Callable[[Message, list[Array]], list[Array]]] | None = None,
+        watch: Watcher | None = None,
+    ) -> None:
+        self.module = module
+        self.custom_calls = dict(custom_calls or {})
+        self.watch = watch
+        self._bodies = {row.id: row for row in module.proto.computations}
+        self._plans: dict[int, list[tuple[Message, list[int], list[int]]]] = {}
+        self._elementwise: dict[int, bool] = {}
+        self._shapes: list[dict[int, Message]] = []
+
+    def run(self, inputs: Sequence[Any]) -> list[Array]:
+        """The module's results, tuples flattened by one level.
+
+        Args:
+            inputs: one array for each parameter of the entry.
+
+        Raises:
+            EvaluationError: an instruction has no defined result here, with its name.
+        """
+        entry = self.module.entry
+        parameters = entry.parameters
+        if len(inputs) != len(parameters):
+            raise EvaluationError(
+                f"the module takes {len(parameters)} inputs, {len(inputs)} were given",
+                code="HLO-INPUTS",
+            )
+        arguments = [
+            _argument(value, parameter) for value, parameter in zip(inputs, parameters, strict=True)
+        ]
+        result = self.computation(entry.id, arguments)
+        return list(result) if isinstance(result, tuple) else [result]
+
+    def computation(self, number: int, arguments: Sequence[Value]) -> Value:
+        """The result of one computation."""
+        if len(self._shapes) > _MOST_DEPTH:
+            raise EvaluationError(f"computations call each other more than {_MOST_DEPTH} deep")
+        body = self._bodies[number]
+        values: dict[int, Value] = {}
+        self._shapes.append({row.id & LOCAL_MASK: row.shape for row in body.instructions})
+        try:
+            with np.errstate(all="ignore"):
+                for row, needs, done in self._plan(number):
+                    key = row.id & LOCAL_MASK
+                    values[key] = self._instruction(row, needs, values, arguments)
+                    if self.watch is not None:
+                        self.watch(body, row, values[key])
+                    for other in done:
+                        del values[other]
+            return values[body.root_id & LOCAL_MASK]
+        finally:
+            self._shapes.pop()
+
+    def _instruction(
+        self, row: Message, needs: list[int], values: dict[int, Value], arguments: Sequence[Value]
+    ) -> Value:
+        if row.opcode == "parameter":
+            return arguments[row.parameter_number]
+        found = OPERATIONS.get(row.opcode)
+        if found is None:
+            raise EvaluationError(
+                f"{row.opcode} has no result that depends on the module alone", place=f"%{row.name}"
+            )
+        return found(Call(row, [values[number] for number in needs], self))
+
+    def _plan(self, number: int) -> list[tuple[Message, list[int], list[int]]]:
+        """(instruction, operands, values not needed afterwards), operands first."""
+        known = self._plans.get(number)
+        if known is not None:
+            return known
+        computation = self.module.computation_by_id(number)
+        rows = [one.proto for one in computation.post_order()]
+        needs = [[other & LOCAL_MASK for other in row.operand_ids] for row in rows]
+        last = {other: at for at, wanted in enumerate(needs) for other in wanted}
+        root = self._bodies[number].root_id & LOCAL_MASK
+        done: list[list[int]] = [[] for _ in rows]
+        for at, row in enumerate(rows):
+            key = row.id & LOCAL_MASK
+            if key != root:
+                done[last.get(key, at)].append(key)
+        plan = list(zip(rows, needs, done, strict=True))
+        self._plans[number] = plan
+        return plan
+
+    # -- what operations ask ------------------------------------------------------------------
+
+    def body(self, number: int) -> Message:
+        """The message of a computation."""
+        return self._bodies[number]
+
+    def shape_of(self, instruction_id: int) -> Message | None:
+        """Shape of an instruction of the computation that is being evaluated."""
+        return self._shapes[-1].get(instruction_id & LOCAL_MASK) if self._shapes else None
+
+    def is_elementwise(self, number: int) -> bool:
+        """True when a computation of scalars may be given arrays instead."""
+        known = self._elementwise.get(number)
+        if known is None:
+            rows = self._bodies[number].instructions
+            known = all(row.opcode in _ELEMENTWISE and not row.shape.dimensions for row in rows)
+            self._elementwise[number] = known
+        return known
+
+
+def _argument(value: Any, parameter: Any) -> Value:
+    shape = parameter.shape
+    if shape.is_tuple:
+        return tuple(value)
+    array = np.asarray(value)
+    if shape.is_array and (array.shape != tuple(shape.dimensions) or array.dtype != shape.dtype):
+        raise EvaluationError(
+            f"parameter {parameter.proto.parameter_number} is {shape}, the input is "
+            f"{array.dtype}{list(array.shape)}",
+            code="HLO-INPUTS", place=f"%{parameter.name}",
+        )  # fmt: skip
+    return array
+
+
+def evaluate(module: Module, inputs: Sequence[Any]) -> list[Array]:
+    """The results of a module; see :meth:`Evaluator.run`."""
+    return Evaluator(module).run(inputs)

@@ -1,0 +1,67 @@
+"""Runs one module with jaxlib; started as a process of its own, because jaxlib may abort.
+
+Usage: python -m hlo_tools.evaluate.jaxlib_child FOLDER, with ``module.pb`` and ``0.npy``, ``1.npy``,
+... in the folder; writes ``out0.npy``, ... beside them. Types that NumPy does not know travel as
+their bytes with the type's name in the file's own name.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = ["main", "read_arrays", "write_arrays"]
+
+
+def write_arrays(folder: Path, prefix: str, arrays: list[Any]) -> None:
+    """Write arrays as ``prefix<number>.<dtype>.npy``."""
+    for number, array in enumerate(arrays):
+        value = np.ascontiguousarray(array).reshape(np.shape(array))
+        plain = value if value.dtype.kind in "biufc" else value.view(f"u{value.dtype.itemsize}")
+        np.save(folder / f"{prefix}{number}.{value.dtype.name}.npy", plain)
+
+
+def read_arrays(folder: Path, prefix: str) -> list[np.ndarray[Any, Any]]:
+    """What :func:`write_arrays` wrote, in order."""
+    found: dict[int, np.ndarray[Any, Any]] = {}
+    for path in folder.glob(f"{prefix}*.npy"):
+        number, name, _ = path.name.removeprefix(prefix).split(".")
+        value = np.load(path)
+        found[int(number)] = value if value.dtype.name == name else value.view(_dtype(name))
+    return [found[number] for number in sorted(found)]
+
+
+def _dtype(name: str) -> np.dtype[Any]:
+    import ml_dtypes
+
+    return np.dtype(getattr(ml_dtypes, name))
+
+
+def main(folder: Path) -> None:
+    """Compile, run, write."""
+    import jax
+    import jax.core
+    from jaxlib import _jax, xla_client  # pyright: ignore[reportAttributeAccessIssue]
+
+    jax.config.update("jax_enable_x64", True)
+    client: Any = xla_client.make_cpu_client()
+    device = client.local_devices()[0]
+    options = xla_client.CompileOptions()
+    options.num_replicas = options.num_partitions = 1
+    stable = _jax.mlir.hlo_to_stablehlo((folder / "module.pb").read_bytes())
+    loaded = client.compile_and_load(stable, xla_client.DeviceList((device,)), options)
+    sharding = jax.sharding.SingleDeviceSharding(device)
+    buffers = [
+        xla_client.batched_device_put(
+            jax.core.ShapedArray(one.shape, one.dtype), sharding, [one], [device], True
+        )
+        for one in read_arrays(folder, "in")
+    ]
+    write_arrays(folder, "out", [np.asarray(one) for one in loaded.execute(buffers)])
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,279 @@
+"""Operations that move, select and arrange elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hlo_tools.evaluate.values import Array, Call, Value, operation
+from hlo_tools.literal import Literal
+
+__all__: list[str] = []
+
+
+@operation("constant")
+def _constant(call: Call) -> Value:
+    return literal_value(Literal(call.row.literal))
+
+
+def literal_value(literal: Literal) -> Value:
+    """A literal as a value."""
+    if literal.is_tuple:
+        return tuple(literal_value(part) for part in literal.parts)
+    return literal.numpy() if literal.shape.is_array else None
+
+
+@operation("iota")
+def _iota(call: Call) -> Value:
+    axis = call.row.dimensions[0] if call.row.dimensions else 0
+    shape = [1] * len(call.extents)
+    shape[axis] = call.extents[axis]
+    return np.broadcast_to(
+        np.arange(call.extents[axis]).reshape(shape).astype(call.dtype), call.extents
+    )
+
+
+@operation("broadcast")
+def _broadcast(call: Call) -> Value:
+    operand = call.operands[0]
+    shape = [1] * len(call.extents)
+    for source, axis in enumerate(call.row.dimensions):
+        shape[axis] = operand.shape[source]
+    return np.broadcast_to(operand.reshape(shape), call.extents)
+
+
+@operation("reshape dynamic-reshape")
+def _reshape(call: Call) -> Value:
+    return call.operands[0].reshape(call.extents)
+
+
+@operation("bitcast")
+def _bitcast(call: Call) -> Value:
+    """The same bytes, read by another layout: elements in the order in which memory has them."""
+    operand = call.operands[0]
+    source = call.evaluator.shape_of(call.row.operand_ids[0])
+    stored = _in_memory_order(
+        operand, list(source.layout.minor_to_major) if source is not None else []
+    )
+    order = list(reversed(call.row.shape.layout.minor_to_major)) or list(range(len(call.extents)))
+    flat = stored.reshape(-1).view(call.dtype)
+    return flat.reshape([call.extents[axis] for axis in order]).transpose(np.argsort(order))
+
+
+def _in_memory_order(value: Array, minor_to_major: list[int]) -> Array:
+    if not minor_to_major or minor_to_major == list(reversed(range(value.ndim))):
+        return np.ascontiguousarray(value)
+    return np.ascontiguousarray(value.transpose(list(reversed(minor_to_major))))
+
+
+@operation("transpose")
+def _transpose(call: Call) -> Value:
+    return call.operands[0].transpose(list(call.row.dimensions))
+
+
+@operation("reverse")
+def _reverse(call: Call) -> Value:
+    return np.flip(call.operands[0], tuple(call.row.dimensions))
+
+
+@operation("slice")
+def _slice(call: Call) -> Value:
+    return call.operands[0][
+        tuple(slice(r.start, r.limit, r.stride) for r in call.row.slice_dimensions)
+    ]
+
+
+@operation("concatenate")
+def _concatenate(call: Call) -> Value:
+    return np.concatenate(call.operands, axis=call.row.dimensions[0])
+
+
+def _starts(call: Call, first: int, extents: Any, sizes: Any) -> list[int]:
+    """Start indices, moved so that the slice stays inside."""
+    given = call.operands[first:]
+    if len(given) == 1 and given[0].ndim == 1:
+        given = list(given[0])
+    return [
+        int(min(max(int(start), 0), extent - size))
+        for start, extent, size in zip(given, extents, sizes, strict=True)
+    ]
+
+
+@operation("dynamic-slice")
+def _dynamic_slice(call: Call) -> Value:
+    operand = call.operands[0]
+    sizes = list(call.row.dynamic_slice_sizes)
+    starts = _starts(call, 1, operand.shape, sizes)
+    return operand[tuple(slice(s, s + n) for s, n in zip(starts, sizes, strict=True))]
+
+
+@operation("dynamic-update-slice")
+def _dynamic_update_slice(call: Call) -> Value:
+    operand, update = call.operands[0], call.operands[1]
+    starts = _starts(call, 2, operand.shape, update.shape)
+    result = np.array(operand)
+    result[tuple(slice(s, s + n) for s, n in zip(starts, update.shape, strict=True))] = update
+    return result
+
+
+@operation("pad")
+def _pad(call: Call) -> Value:
+    operand, value = call.operands
+    rows = call.row.padding_config.dimensions
+    spread = np.full(
+        [max(n + max(n - 1, 0) * r.interior_padding, 0) for n, r in zip(operand.shape, rows, strict=True)],
+        value, dtype=operand.dtype,
+    )  # fmt: skip
+    if operand.size:
+        spread[tuple(slice(None, None, r.interior_padding + 1) for r in rows)] = operand
+    result = np.full(call.extents, value, dtype=operand.dtype)
+    into, out = [], []
+    for size, extent, row in zip(spread.shape, call.extents, rows, strict=True):
+        low = row.edge_padding_low
+        start, stop = max(low, 0), min(low + size, extent)
+        into.append(slice(start, max(start, stop)))
+        out.append(slice(start - low, max(start, stop) - low))
+    result[tuple(into)] = spread[tuple(out)]
+    return result
+
+
+@operation("gather")
+def _gather(call: Call) -> Value:
+    operand, indices = call.operands
+    numbers = call.row.gather_dimension_numbers
+    sizes = list(call.row.gather_slice_sizes)
+    table = _index_table(indices, numbers.index_vector_dim)
+    batch_shape = table.shape[:-1]
+    start_map = list(numbers.start_index_map)
+    operand_batch = list(numbers.operand_batching_dims)
+    index_batch = list(numbers.start_indices_batching_dims)
+    dropped = {*numbers.collapsed_slice_dims, *operand_batch}
+    window_axes = [axis for axis in range(operand.ndim) if axis not in dropped]
+    rows = np.empty((*batch_shape, *(sizes[axis] for axis in window_axes)), operand.dtype)
+    axes_before = _batch_axes(index_batch, numbers.index_vector_dim)
+    for place in np.ndindex(*batch_shape):
+        starts = [0] * operand.ndim
+        for at, axis in enumerate(start_map):
+            starts[axis] = int(
+                min(max(int(table[place][at]), 0), operand.shape[axis] - sizes[axis])
+            )
+        for axis, source in zip(operand_batch, axes_before, strict=True):
+            starts[axis] = place[source]
+        window = operand[tuple(slice(s, s + n) for s, n in zip(starts, sizes, strict=True))]
+        rows[place] = window.reshape([sizes[axis] for axis in window_axes])
+    return _spread(rows, len(batch_shape), list(numbers.offset_dims))
+
+
+def _index_table(indices: Array, vector: int) -> Array:
+    """Indices with the index vector last."""
+    if vector == indices.ndim:
+        return indices[..., None]
+    return np.moveaxis(indices, vector, -1)
+
+
+def _batch_axes(axes: list[int], vector: int) -> list[int]:
+    """Dimension numbers of the indices, counted without the index vector."""
+    return [axis if axis < vector else axis - 1 for axis in axes]
+
+
+def _spread(rows: Array, batch: int, offsets: list[int]) -> Array:
+    """Move the window dimensions, which stand last, to ``offsets``."""
+    rank = rows.ndim
+    outer = iter(range(batch))
+    inner = iter(range(batch, rank))
+    return rows.transpose([next(inner) if axis in offsets else next(outer) for axis in range(rank)])
+
+
+@operation("scatter")
+def _scatter(call: Call) -> Value:
+    count = len(call.operands) // 2
+    results = [np.array(operand) for operand in call.operands[:count]]
+    indices, updates = call.operands[count], call.operands[count + 1 :]
+    numbers = call.row.scatter_dimension_numbers
+    table = _index_table(indices, numbers.index_vector_dim)
+    windows = list(numbers.update_window_dims)
+    outer = [axis for axis in range(updates[0].ndim) if axis not in windows]
+    inserted = {*numbers.inserted_window_dims, *numbers.input_batching_dims}
+    kept = [axis for axis in range(results[0].ndim) if axis not in inserted]
+    batch_axes = _batch_axes(list(numbers.scatter_indices_batching_dims), numbers.index_vector_dim)
+    for place in np.ndindex(*updates[0].shape):
+        batch = tuple(place[axis] for axis in outer)
+        target = [0] * results[0].ndim
+        for axis, window in zip(kept, windows, strict=True):
+            target[axis] = place[window]
+        for at, axis in enumerate(numbers.scatter_dims_to_operand_dims):
+            target[axis] += int(table[batch][at])
+        for axis, source in zip(numbers.input_batching_dims, batch_axes, strict=True):
+            target[axis] = batch[source]
+        if not _window_fits(call, results[0], target, table[batch], kept, windows, updates[0]):
+            continue
+        spot = tuple(target)
+        arguments = [np.asarray(result[spot]) for result in results]
+        arguments += [np.asarray(update[place]) for update in updates]
+        value = call.apply(0, arguments)
+        for result, part in zip(
+            results, value if isinstance(value, tuple) else (value,), strict=True
+        ):
+            result[spot] = part
+    return results[0] if count == 1 else tuple(results)
+
+
+def _window_fits(
+    call: Call,
+    operand: Array,
+    target: list[int],
+    start: Array,
+    kept: list[int],
+    windows: list[int],
+    update: Array,
+) -> bool:
+    """A window that is not wholly inside is left out (XLA's scatter semantics)."""
+    numbers = call.row.scatter_dimension_numbers
+    sizes = dict(zip(kept, (update.shape[axis] for axis in windows), strict=True))
+    for at, axis in enumerate(numbers.scatter_dims_to_operand_dims):
+        low = int(start[at])
+        if low < 0 or low + sizes.get(axis, 1) > operand.shape[axis]:
+            return False
+    return all(0 <= spot < extent for spot, extent in zip(target, operand.shape, strict=True))
+
+
+@operation("tuple")
+def _tuple(call: Call) -> Value:
+    return tuple(call.operands)
+
+
+@operation("get-tuple-element")
+def _element(call: Call) -> Value:
+    return call.operands[0][call.row.tuple_index]
+
+
+@operation("after-all")
+def _token(call: Call) -> Value:
+    return None
+
+
+@operation("add-dependency")
+def _dependency(call: Call) -> Value:
+    return call.operands[0]
+
+
+@operation("get-dimension-size")
+def _size(call: Call) -> Value:
+    return np.asarray(call.operands[0].shape[call.row.dimensions[0]], dtype=np.int32)
+
+
+@operation("set-dimension-size")
+def _set_size(call: Call) -> Value:
+    operand, size = call.operands
+    if int(size) != operand.shape[call.row.dimensions[0]]:
+        raise call.fail("makes a dynamic shape, which arrays here do not have")
+    return operand
+
+
+@operation("topk")
+def _topk(call: Call) -> Value:
+    operand, k = call.operands[0], call.row.k
+    keys = operand.astype(np.float64) if operand.dtype.kind != "u" else operand
+    order = np.argsort(-keys if call.row.largest else keys, axis=-1, kind="stable")[..., :k]
+    return np.take_along_axis(operand, order, -1), order.astype(np.int32)

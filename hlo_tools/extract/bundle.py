@@ -1,0 +1,188 @@
+"""A module directory that is whole: the module, its flags, and the kernels that it names.
+
+An entry is written beside the cache's entries and renamed when it is complete, so there is no
+moment at which a reader, another writer or a killed process finds half of one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Final
+
+from hlo_tools import schema
+from hlo_tools.errors import HloError, HloFileError
+from hlo_tools.extract.flags import flags_hash, flags_text
+from hlo_tools.extract.kernels import KernelFile, kernel_files, rename_kernels
+from hlo_tools.extract.key import cache_key
+from hlo_tools.leftovers import staging_name, sweep
+from hlo_tools.module import Module
+
+__all__ = [
+    "FLAGS_FILE",
+    "MODULE_FILE",
+    "compiler_folder",
+    "complete_entries",
+    "is_complete",
+    "write_bundle",
+]
+
+MODULE_FILE: Final = "model.hlo_module.pb"
+FLAGS_FILE: Final = "compile_flags.json"
+
+_ENTRY: Final = "MODULE_"
+_STAGING: Final = ".staging-"
+
+
+def compiler_folder() -> str:
+    """Name of the folder for this version's entries.
+
+    Same pattern as the vendor's (``neuronxcc-<version>+<build>``); the build says whose it is.
+    """
+    try:
+        version = metadata.version("nki-hlo")
+    except metadata.PackageNotFoundError:
+        version = "0.1.0"
+    return f"neuronxcc-{version}+nkihlo"
+
+
+def write_bundle(
+    cache_dir: str | Path, module_bytes: bytes, flags: Sequence[str], *, root: Path | None = None
+) -> Path:
+    """Write a module with everything it needs into a compile cache.
+
+    Args:
+        cache_dir: the cache; made if it does not exist.
+        module_bytes: a serialized ``HloModuleProto``.
+        flags: the compiler's flags, target first.
+        root: the folder that relative kernel paths in the module start from.
+
+    Returns:
+        The entry's folder: ``cache_dir/neuronxcc-<version>/MODULE_<key>+<flags>``. An entry that
+        is there already is left as it is.
+
+    Raises:
+        HloFileError: code ``HLO-CACHE-WRITE``: the cache cannot be written;
+            ``HLO-KERNEL-MISSING``: a kernel file is gone; ``HLO-KERNEL-CONFIG`` or
+            ``HLO-DAMAGED``: the module is damaged. Nothing is left behind.
+    """
+    folder = Path(cache_dir).absolute() / compiler_folder()
+    entry = folder / _entry_name(module_bytes, flags, root)
+    if is_complete(entry):
+        return entry
+    content = _content(module_bytes, flags, root)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        sweep(folder, _STAGING)
+        staging = _staging_folder(folder)
+        try:
+            _write(staging, content)
+            _install(staging, entry)
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+    except OSError as error:
+        raise HloFileError(
+            f"the compile cache cannot be written: {error.strerror or error}",
+            code="HLO-CACHE-WRITE",
+            place=str(error.filename or folder),
+            remedy="make the folder writable, or name another one",
+        ) from error
+    return entry
+
+
+def _content(module_bytes: bytes, flags: Sequence[str], root: Path | None) -> dict[str, bytes]:
+    """Every file of the entry by its name in it."""
+    proto = schema.message("HloModuleProto")()
+    proto.ParseFromString(module_bytes)
+    module = Module(proto, original=module_bytes)
+    kernels = kernel_files(module, root)
+    names = _names(kernels)
+    files: dict[str, bytes] = {}
+    for kernel in kernels:
+        for part, data in kernel.parts.items():
+            suffix = part.removeprefix(kernel.path.name)
+            is_own = part.startswith(kernel.path.name)
+            files[names[kernel.path] + suffix if is_own else part] = data
+    if kernels:
+        rename_kernels(module, lambda kernel: names[kernel.path], root)
+    files[FLAGS_FILE] = flags_text(flags).encode()
+    files[MODULE_FILE] = module.module_bytes()
+    return files
+
+
+def _names(kernels: Sequence[KernelFile]) -> dict[Path, str]:
+    """A name in the entry for each kernel file; those that would clash carry their digest."""
+    contents: dict[str, set[str]] = {}
+    for kernel in kernels:
+        contents.setdefault(kernel.path.name, set()).add(kernel.digest)
+    return {
+        kernel.path: kernel.path.name
+        if len(contents[kernel.path.name]) == 1
+        else f"{kernel.path.stem}-{kernel.digest[:8]}{kernel.path.suffix}"
+        for kernel in kernels
+    }
+
+
+def _write(folder: Path, content: dict[str, bytes]) -> None:
+    for name, data in content.items():
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(data)
+
+
+def _install(staging: Path, entry: Path) -> None:
+    """Give the finished folder its name, unless another writer was first."""
+    for _ in range(3):
+        try:
+            os.rename(staging, entry)
+            return
+        except OSError:
+            if not entry.exists():
+                raise
+        if is_complete(entry):
+            return
+        # Somebody took files out of the entry: put it aside whole and try again.
+        aside = _staging_folder(entry.parent)
+        try:
+            os.rename(entry, aside / "old")
+        except FileNotFoundError:
+            pass
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+    raise OSError(f"{entry} keeps changing while it is written")
+
+
+def is_complete(entry: Path) -> bool:
+    """Whether a folder is an entry and whole: its module, flags and kernels are those that its
+    name was made from. A file that is missing, cut or damaged makes it no entry."""
+    try:
+        module = (entry / MODULE_FILE).read_bytes()
+        flags = json.loads((entry / FLAGS_FILE).read_bytes())
+        return entry.name == _entry_name(module, flags, entry)
+    except (OSError, ValueError, TypeError, HloError):
+        return False
+
+
+def _entry_name(module: bytes, flags: Sequence[str], root: Path | None) -> str:
+    return f"{_ENTRY}{cache_key(module, root)}+{flags_hash(flags)}"
+
+
+def complete_entries(cache_dir: str | Path) -> Iterator[Path]:
+    """The complete entries of a cache, all compiler versions, in order of their names."""
+    for entry in sorted(Path(cache_dir).glob(f"*/{_ENTRY}*")):
+        if is_complete(entry):
+            yield entry
+
+
+# ------------------------------------------------------------------- what killed writers leave
+
+
+def _staging_folder(folder: Path) -> Path:
+    """A new folder in which an entry is written; its name tells whose it is."""
+    path = folder / staging_name(_STAGING)
+    path.mkdir()
+    return path

@@ -1,0 +1,118 @@
+"""Compiler flags as the compile cache records them, and the short hash in an entry's name.
+
+``compile_flags.json`` holds the flags as a JSON list; the first eight hex digits of the MD5 of
+that text end the entry's name. The list begins with the target. Flags that say where files go
+or how much is printed are no part of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from hlo_tools.errors import HloFileError, HloUnsupportedError
+
+__all__ = [
+    "DEFAULT_CACHE",
+    "cache_folder",
+    "flags_from_environment",
+    "flags_hash",
+    "flags_text",
+]
+
+DEFAULT_CACHE: Final = "/var/tmp/neuron-compile-cache"
+"""Where extraction goes when no cache is named, as on Neuron."""
+
+_NO_PART_OF_THE_KEY: Final = ("--cache_dir", "--framework", "--target", "--verbose", "-v")
+_TAKES_A_VALUE: Final = ("--cache_dir", "--framework", "--target", "--verbose")
+
+
+def flags_text(flags: Sequence[str]) -> str:
+    """What ``compile_flags.json`` holds.
+
+    >>> flags_text(["--target=trn1"])
+    '["--target=trn1"]'
+    """
+    return json.dumps(list(flags))
+
+
+def flags_hash(flags: Sequence[str]) -> str:
+    """The eight digits that stand for the flags in an entry's name.
+
+    >>> flags_hash(["--target=trn1"])
+    'e30acd3a'
+    """
+    digest = hashlib.md5(flags_text(flags).encode(), usedforsecurity=False)
+    return digest.hexdigest()[:8]
+
+
+def _given(environment: Mapping[str, str]) -> list[str]:
+    text = environment.get("NEURON_CC_FLAGS", "")
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise HloFileError(
+            f"NEURON_CC_FLAGS is no list of flags: {error}",
+            code="HLO-FLAGS",
+            place=f"NEURON_CC_FLAGS={text!r}",
+            remedy="close the quotes",
+        ) from error
+
+
+def flags_from_environment(target: str, environment: Mapping[str, str] = os.environ) -> list[str]:
+    """The flags that a program of this process is compiled with: the target, then those of
+    NEURON_CC_FLAGS that matter to the compiler.
+
+    Raises:
+        HloFileError: code ``HLO-FLAGS``; NEURON_CC_FLAGS has an open quote.
+    """
+    flags = [f"--target={target}"]
+    skip_value = False
+    for flag in _given(environment):
+        name, equals, _ = flag.partition("=")
+        if skip_value and not flag.startswith("-"):
+            skip_value = False
+            continue
+        skip_value = False
+        if name in _NO_PART_OF_THE_KEY:
+            skip_value = name in _TAKES_A_VALUE and not equals
+            continue
+        flags.append(flag)
+    return flags
+
+
+def cache_folder(environment: Mapping[str, str] = os.environ) -> Path | None:
+    """The compile cache that the environment names, or None.
+
+    ``--cache_dir`` in NEURON_CC_FLAGS wins over NEURON_COMPILE_CACHE_URL. A ``file:`` address is
+    the folder that it names. Extraction without either goes where the vendor's default is.
+
+    Raises:
+        HloUnsupportedError: code ``HLO-CACHE-URL``; the address is not on this machine.
+    """
+    flags = _given(environment)
+    address = environment.get("NEURON_COMPILE_CACHE_URL", "")
+    for index, flag in enumerate(flags):
+        name, equals, value = flag.partition("=")
+        if name == "--cache_dir":
+            address = value if equals else "".join(flags[index + 1 : index + 2])
+    if not address:
+        extracting = environment.get("NEURON_EXTRACT_GRAPHS_ONLY", "") == "1"
+        return Path(DEFAULT_CACHE) if extracting else None
+    scheme = urlsplit(address).scheme
+    if scheme == "file":
+        return Path(unquote(urlsplit(address).path))
+    if "://" in address:
+        raise HloUnsupportedError(
+            f"a compile cache at {scheme}:// is not written",
+            code="HLO-CACHE-URL",
+            place=f"NEURON_COMPILE_CACHE_URL={address}",
+            remedy="name a folder, and copy it from there when the run is done",
+        )
+    return Path(address)

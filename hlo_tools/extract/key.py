@@ -1,0 +1,151 @@
+"""The key of a module: the same number for the same program on any machine, in any run.
+
+The key covers what the program computes: opcodes, shapes, attributes, constants, the content of
+its kernels. It leaves out what differs from process to process or from folder to folder: names,
+ids (replaced by positions), source locations, debug tables, the paths of kernel files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from hlo_tools import schema
+from hlo_tools.errors import HloFileError
+from hlo_tools.extract.kernels import kernel_files, rename_kernels
+from hlo_tools.ids import LOCAL_MASK
+from hlo_tools.module import Module
+
+__all__ = ["KeyParts", "cache_key", "explain_key"]
+
+_MODULE_LEFT_OUT: Final = (
+    "name", "entry_computation_name", "id", "schedule", "profile_info", "device_assignment",
+    "stack_frame_index", "original_value_recovery_table", "payloads", "pjrt_id",
+    "debug_attributes",
+)  # fmt: skip
+_INSTRUCTION_LEFT_OUT: Final = ("name", "metadata", "original_value", "statistics_viz")
+
+
+@dataclass(frozen=True, slots=True)
+class KeyParts:
+    """A key and what it is made of, for finding out why two keys differ.
+
+    Attributes:
+        key: the decimal number.
+        module: digest of what belongs to the module as a whole (its signature, its aliases).
+        computations: digest of each computation, in their order.
+        instructions: of each computation, (opcode, digest) of each instruction.
+        kernels: kernel function -> digest of its file's content.
+        left_out: fields that have no part in the key.
+    """
+
+    key: str
+    module: str
+    computations: tuple[str, ...]
+    instructions: tuple[tuple[tuple[str, str], ...], ...]
+    kernels: tuple[tuple[str, str], ...]
+    left_out: tuple[str, ...] = (*_MODULE_LEFT_OUT, *_INSTRUCTION_LEFT_OUT)
+
+    def difference(self, other: KeyParts) -> str:
+        """The first thing in which two modules differ; "" when their keys are equal."""
+        if self.key == other.key:
+            return ""
+        for (name, own), (_, theirs) in zip(self.kernels, other.kernels, strict=False):
+            if own != theirs:
+                return f"the content of kernel {name}"
+        if self.module != other.module:
+            return "the module's signature or attributes"
+        for number, rows in enumerate(zip(self.instructions, other.instructions, strict=False)):
+            for place, (own, theirs) in enumerate(zip(*rows, strict=False)):
+                if own != theirs:
+                    return f"instruction {place} ({own[0]}) of computation {number}"
+        return "the number of computations or instructions"
+
+
+def cache_key(module: bytes, root: Path | None = None) -> str:
+    """The decimal key of a serialized ``HloModuleProto``.
+
+    Args:
+        module: the bytes.
+        root: the folder that relative kernel paths start from.
+
+    Raises:
+        HloFileError: the module is damaged, or a kernel file cannot be read.
+    """
+    return explain_key(module, root).key
+
+
+def explain_key(module: bytes, root: Path | None = None) -> KeyParts:
+    """The key of a module and the parts that it is made of."""
+    proto = schema.message("HloModuleProto")()
+    try:
+        proto.ParseFromString(module)
+    except Exception as error:
+        raise HloFileError("the module is no HloModuleProto", code="HLO-DAMAGED") from error
+    view = Module(proto)
+    kernels = kernel_files(view, root)
+    rename_kernels(view, lambda kernel: kernel.digest, root)
+    order = {computation.id: place for place, computation in enumerate(proto.computations)}
+    instructions = tuple(
+        tuple(_instruction_digests(computation, order)) for computation in proto.computations
+    )
+    computations = tuple(
+        _digest_of([_computation_text(computation), *(digest for _, digest in rows)])
+        for computation, rows in zip(proto.computations, instructions, strict=True)
+    )
+    whole = _module_digest(proto, order)
+    number = int.from_bytes(bytes.fromhex(_digest_of([whole, *computations]))[:8], "big")
+    named = tuple((kernel.function, kernel.digest) for kernel in kernels)
+    return KeyParts(str(number), whole, computations, instructions, named)
+
+
+def _digest_of(parts: list[str]) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _serialized(message: Any) -> str:
+    return hashlib.sha256(message.SerializeToString(deterministic=True)).hexdigest()
+
+
+def _module_digest(proto: Any, order: Mapping[int, int]) -> str:
+    """What is left of the module without its computations; changes ``proto``."""
+    entry = order.get(proto.entry_computation_id, -1)
+    proto.ClearField("computations")
+    proto.ClearField("entry_computation_id")
+    for name in _MODULE_LEFT_OUT:
+        proto.ClearField(name)
+    proto.host_program_shape.ClearField("parameter_names")
+    return _digest_of([_serialized(proto), str(entry)])
+
+
+def _computation_text(computation: Any) -> str:
+    """A computation without its instructions: its root's place and its thread."""
+    places = _places(computation)
+    return f"root {places.get(computation.root_id & LOCAL_MASK, -1)} {computation.execution_thread}"
+
+
+def _places(computation: Any) -> dict[int, int]:
+    return {each.id & LOCAL_MASK: place for place, each in enumerate(computation.instructions)}
+
+
+def _instruction_digests(computation: Any, order: Mapping[int, int]) -> list[tuple[str, str]]:
+    places = _places(computation)
+    found: list[tuple[str, str]] = []
+    for original in computation.instructions:
+        instruction = type(original)()
+        instruction.CopyFrom(original)
+        for name in _INSTRUCTION_LEFT_OUT:
+            instruction.ClearField(name)
+        instruction.id = places[original.id & LOCAL_MASK]
+        instruction.operand_ids[:] = [places.get(i & LOCAL_MASK, -1) for i in original.operand_ids]
+        instruction.control_predecessor_ids[:] = [
+            places.get(i & LOCAL_MASK, -1) for i in original.control_predecessor_ids
+        ]
+        instruction.called_computation_ids[:] = [
+            order.get(i, -1) for i in original.called_computation_ids
+        ]
+        found.append((original.opcode, _serialized(instruction)))
+    return found

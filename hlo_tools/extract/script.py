@@ -1,0 +1,173 @@
+"""A script run on the simulated device in a process of its own, its modules captured."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from hlo_tools.errors import HloError, HloFileError
+from hlo_tools.extract import journal
+from hlo_tools.extract.journal import CapturedModule
+from nki_lang.errors import NkiError
+from nki_lang.targets import target_of
+
+__all__ = ["EXECUTORS", "CapturedModule", "ScriptRun", "run_script"]
+
+_LAUNCHER = Path(__file__).with_name("launcher.py")
+EXECUTORS: Final = ("cpu", "neff", "neff,cpu")
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptRun:
+    """What became of a script.
+
+    Attributes:
+        exit_code: the script's own; 128 + N when signal N ended it.
+        modules: what it compiled, in order; also what a failing script compiled before.
+        output: the cache that the modules were written to, or None.
+    """
+
+    exit_code: int
+    modules: tuple[CapturedModule, ...]
+    output: Path | None
+
+
+def run_script(
+    script: str | Path,
+    arguments: Sequence[str] = (),
+    *,
+    platform: str | None = None,
+    output: str | Path | None = None,
+    execute: bool = True,
+    executor: str = "",
+    environment: Mapping[str, str] | None = None,
+    stdout_to_stderr: bool = False,
+) -> ScriptRun:
+    """Run a Python script on the simulated device.
+
+    The script is ``__main__``, with its own arguments and its folder on the path; its output and
+    its errors go where ours go.
+
+    Args:
+        script: the file.
+        arguments: what ``sys.argv[1:]`` is in the script.
+        platform: ``trn1``, ``trn2`` or ``trn3``; by default what the environment says.
+        output: compile cache to write every module to; None writes none.
+        execute: False captures programs without running them; their results are zeros.
+        executor: ``cpu`` (the default), ``neff``, or ``neff,cpu`` for falling back.
+        environment: variables of the script; ours by default.
+        stdout_to_stderr: what the script prints goes to stderr.
+
+    Raises:
+        HloFileError: code ``HLO-NO-FILE``: there is no such script; ``HLO-CACHE-WRITE``: the
+            output folder cannot be written.
+        HloError: code ``HLO-EXECUTOR`` or ``HLO-PLATFORM``: no such executor or platform.
+    """
+    path = Path(script)
+    if not path.is_file():
+        raise HloFileError(
+            "there is no such script" if not path.exists() else "not a Python script",
+            code="HLO-NO-FILE",
+            place=str(path),
+            remedy="give the path of a Python file",
+        )
+    absent = _absent(output) if output is not None else []
+    folder = _writable(output) if output is not None else None
+    variables = dict(os.environ if environment is None else environment)
+    variables |= _device_variables(platform, folder, execute, executor, variables)
+    with tempfile.TemporaryDirectory(prefix="nki-hlo-") as temporary:
+        record = Path(temporary) / "journal"
+        variables[journal.VARIABLE] = str(record)
+        command = [sys.executable, str(_LAUNCHER), str(path), *arguments]
+        stdout = sys.stderr.fileno() if stdout_to_stderr else None
+        sys.stdout.flush()
+        exit_code = _wait(subprocess.Popen(command, env=variables, stdout=stdout))
+        modules = tuple(journal.read(record))
+    _remove_empty(absent)
+    return ScriptRun(exit_code, modules, folder)
+
+
+def _absent(output: str | Path) -> list[Path]:
+    """Those folders of the path that are not there yet, the innermost first."""
+    path = Path(output).absolute()
+    return [folder for folder in (path, *path.parents) if not os.path.lexists(folder)]
+
+
+def _remove_empty(folders: Sequence[Path]) -> None:
+    """Take back what was made for modules that never came; others may have written there."""
+    for folder in folders:
+        try:
+            folder.rmdir()
+        except OSError:
+            return
+
+
+def _writable(output: str | Path) -> Path:
+    folder = Path(output).absolute()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise HloFileError(
+            f"the output folder cannot be written: {error.strerror or error}",
+            code="HLO-CACHE-WRITE",
+            place=str(folder),
+            remedy="make it writable, or name another one with --output",
+        ) from error
+    return folder
+
+
+def _device_variables(
+    platform: str | None,
+    output: Path | None,
+    execute: bool,
+    executor: str,
+    given: Mapping[str, str],
+) -> dict[str, str]:
+    """What asks for the device, for every framework that the script may use."""
+    variables = {
+        "NKI_HLO_DEVICE": "1",
+        "JAX_PLATFORMS": "neuron,cpu",
+        "PJRT_DEVICE": "NEURON",
+        "NEURON_EXTRACT_GRAPHS_ONLY": "" if execute else "1",
+        "NEURON_COMPILE_CACHE_URL": "" if output is None else str(output),
+    }
+    if platform is not None:
+        try:
+            variables["NEURON_PLATFORM_TARGET_OVERRIDE"] = target_of(platform).name
+        except NkiError as error:
+            raise HloError(error.message, code="HLO-PLATFORM", remedy=error.remedy) from error
+    if executor:
+        if executor not in EXECUTORS:
+            raise HloError(
+                f"there is no executor {executor!r}",
+                code="HLO-EXECUTOR",
+                remedy=f"use one of {'; '.join(EXECUTORS)}",
+            )
+        variables["NKI_HLO_EXECUTOR"] = executor
+    flags = given.get("NEURON_CC_FLAGS", "")
+    if "--cache_dir" in flags:
+        # That flag wins over the variable, and ours is what the caller asked for.
+        own = f" --cache_dir={shlex.quote(str(output))}" if output is not None else " --cache_dir="
+        variables["NEURON_CC_FLAGS"] = flags + own
+    return variables
+
+
+def _wait(process: subprocess.Popen[bytes]) -> int:
+    """The exit code; an interrupt goes to the script too, which decides what becomes of it."""
+    while True:
+        try:
+            code = process.wait()
+        except KeyboardInterrupt:
+            process.send_signal(signal.SIGINT)
+            continue
+        return code if code >= 0 else 128 - code

@@ -1,0 +1,96 @@
+"""Which framework a call of an ``nki.jit`` kernel belongs to.
+
+A framework is looked for only when it is imported already: arguments of a framework that nobody
+imported cannot exist. So installing the dispatch costs nothing and imports nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from hlo_tools.frameworks.framework_kernel import FrameworkKernel
+from nki_lang.kernel import Kernel, register_framework
+
+__all__ = ["KINDS", "Kind", "install"]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A framework whose tensors a kernel may be called with.
+
+    Attributes:
+        name: for people.
+        package: the import that must have happened before its tensors can exist.
+        owns: whether an object is a tensor of this framework.
+        module, cls: the FrameworkKernel of this framework, imported at the first call.
+    """
+
+    name: str
+    package: str
+    owns: Callable[[Any], bool]
+    module: str
+    cls: str
+
+    def kernel_class(self) -> type[FrameworkKernel]:
+        """The class that calls kernels for this framework."""
+        return getattr(importlib.import_module(self.module), self.cls)
+
+
+def _is_xla_tensor(value: Any) -> bool:
+    return isinstance(value, sys.modules["torch"].Tensor) and value.device.type == "xla"
+
+
+def _is_torch_tensor(value: Any) -> bool:
+    return isinstance(value, sys.modules["torch"].Tensor)
+
+
+def _is_jax_array(value: Any) -> bool:
+    return isinstance(value, sys.modules["jax"].Array)
+
+
+def _is_traced_array(value: Any) -> bool:
+    return isinstance(value, sys.modules["hlo_tools.trace"].TracedArray)
+
+
+_HERE = "hlo_tools.frameworks"
+
+KINDS = (
+    Kind(
+        "traced NumPy",
+        "hlo_tools.trace",
+        _is_traced_array,
+        f"{_HERE}.traced_kernel",
+        "TracedKernel",
+    ),
+    Kind("JAX", "jax", _is_jax_array, f"{_HERE}.jax_kernel", "JaxKernel"),
+    Kind(
+        "PyTorch/XLA", "torch_xla", _is_xla_tensor, f"{_HERE}.torch_xla_kernel", "PyTorchXLAKernel"
+    ),
+    Kind("PyTorch", "torch", _is_torch_tensor, f"{_HERE}.torch_kernel", "TorchKernel"),
+)
+"""In the order of precedence: one XLA tensor among CPU tensors makes it an XLA call. Calls with
+NumPy arrays alone need no framework."""
+
+
+def _detector(kind: Kind) -> Callable[[Any], bool]:
+    def detects(value: Any) -> bool:
+        return kind.package in sys.modules and kind.owns(value)
+
+    return detects
+
+
+def _caller(kind: Kind) -> Callable[[Kernel, tuple[Any, ...], dict[str, Any]], Any]:
+    def call(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return kind.kernel_class().call(kernel, args, kwargs)
+
+    return call
+
+
+def install() -> None:
+    """Let ``nki.jit`` kernels be called with the tensors of every framework."""
+    for kind in KINDS:
+        register_framework(kind.name, _detector(kind), _caller(kind))

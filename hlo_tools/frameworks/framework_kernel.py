@@ -1,0 +1,256 @@
+"""``FrameworkKernel``: how any framework turns a kernel call into its custom call.
+
+A framework's kind inherits :class:`FrameworkKernel`, says what its tensors are (three methods),
+and gets from :meth:`FrameworkKernel.dump_config` the configuration that its custom call carries.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from hlo_tools.frameworks.arguments import Arguments, bind_arguments
+from hlo_tools.frameworks.fingerprint import Unidentifiable, fingerprint
+from hlo_tools.frameworks.plan import BoundCall, CallPlan, TensorSpec
+from nki_lang.dtypes import DType, dtype_of
+from nki_lang.errors import NkiValidationError
+from nki_lang.kernel import Kernel
+from nki_lang.source import definition_of
+from nki_lang.targets import Target, current_target, target_of
+
+__all__ = ["FrameworkKernel", "clear_cache"]
+
+_CACHE_SIZE = 1024
+
+Grid = tuple[int, ...]
+
+
+class _PlanCache:
+    """The plans made so far, the least recently used ones dropped."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._plans: OrderedDict[Any, CallPlan] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Any) -> CallPlan | None:
+        """The plan, if its kernel file still exists."""
+        with self._lock:
+            plan = self._plans.get(key)
+            if plan is None:
+                return None
+            if not plan.binary.is_file():
+                del self._plans[key]
+                return None
+            self._plans.move_to_end(key)
+            return plan
+
+    def put(self, key: Any, plan: CallPlan) -> None:
+        with self._lock:
+            self._plans[key] = plan
+            while len(self._plans) > self._size:
+                self._plans.popitem(last=False)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._plans.clear()
+
+
+_plans = _PlanCache(_CACHE_SIZE)
+
+
+def clear_cache() -> None:
+    """Forget every plan made in this process (the kernel files stay)."""
+    _plans.clear()
+
+
+class FrameworkKernel:
+    """A kernel function seen by a framework.
+
+    Inherit and implement :meth:`translate_to_neuron_dtype`, :meth:`is_framework_tensor` and
+    :meth:`map_framework_tensor`; then :meth:`dump_config` gives what a custom call needs. The
+    kernel is specialised for the shapes and dtypes of the tensors and for the values of all
+    other arguments, so call it for each set of them.
+
+    Args:
+        func_name: name of the kernel; the function's own by default.
+        func: the Python function, or an ``nki.jit`` kernel, whose grid and target are taken
+            when none are given.
+        grid: SPMD launch grid, a number or a tuple; none by default.
+        enable_cache: look up configurations made before by function, arguments, grid, target and
+            the other attributes. A changed function (its code, closure, globals or defaults) is
+            noticed. False traces anew every time.
+        platform_target: ``trn1``, ``trn2`` or ``trn3``; by default what
+            NEURON_PLATFORM_TARGET_OVERRIDE says at the time of the call.
+        attributes: other attributes of the kernel; they take part in the cache key. The tracer
+            knows ``schedule``, the extra dependencies of ``nki.jit``'s ``with_schedule``.
+    """
+
+    def __init__(
+        self,
+        func_name: str | None = None,
+        func: Callable[..., Any] | None = None,
+        grid: int | Grid | list[int] | None = (),
+        enable_cache: bool = True,
+        *,
+        platform_target: str | None = None,
+        **attributes: Any,
+    ) -> None:
+        if not callable(func):
+            raise NkiValidationError(
+                f"func must be a kernel function, not {func!r}",
+                code="NKI-FUNC",
+                remedy=f"write {type(self).__name__}(func=my_kernel)",
+            )
+        if isinstance(func, Kernel):
+            platform_target = platform_target or (func.target.name if func.target else None)
+            grid, func = grid or func.grid, func.func
+        self.func: Callable[..., Any] = func
+        self.func_name = func_name or getattr(self.func, "__name__", type(func).__name__)
+        self.grid = _normal_grid(grid)
+        self.enable_cache = enable_cache
+        self.platform_target = platform_target
+        self.attributes: Mapping[str, Any] = dict(attributes)
+        self.__name__ = self.func_name
+        self.__doc__ = getattr(self.func, "__doc__", None)
+        self.__wrapped__ = self.func
+
+    def __repr__(self) -> str:
+        grid = f"[{', '.join(map(str, self.grid))}]" if self.grid else ""
+        return f"<{type(self).__name__} {self.func_name}{grid}>"
+
+    def __getitem__(self, grid: int | Grid) -> FrameworkKernel:
+        """The same kernel with another launch grid."""
+        return type(self)(
+            self.func_name,
+            self.func,
+            grid,
+            self.enable_cache,
+            platform_target=self.platform_target,
+            **self.attributes,
+        )
+
+    @classmethod
+    def call(cls, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call an ``nki.jit`` kernel as this framework does."""
+        target = kernel.target.name if kernel.target else None
+        bound = cls(
+            kernel.__name__,
+            kernel.func,
+            kernel.grid,
+            platform_target=target,
+            schedule=kernel.schedule,
+        )
+        return bound(*args, **kwargs)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the kernel. A kind that can run its calls implements this."""
+        raise self._not_implemented("__call__(*args, **kwargs)")
+
+    # What a framework's kind implements.
+
+    def translate_to_neuron_dtype(self, _dtype: Any) -> Any:
+        """The kernel language's (or NumPy's) dtype for a dtype of the framework."""
+        raise self._not_implemented("translate_to_neuron_dtype(_dtype)")
+
+    def is_framework_tensor(self, t: Any) -> bool:
+        """True if and only if ``t`` is to be treated as a tensor.
+
+        An argument for which this is False is a constant, known when the kernel is compiled.
+        """
+        raise self._not_implemented("is_framework_tensor(t)")
+
+    def map_framework_tensor(self, t: Any) -> tuple[Any, Any]:
+        """(shape, dtype) of a tensor of the framework, both in the framework's own terms."""
+        raise self._not_implemented("map_framework_tensor(t)")
+
+    # What a framework's kind uses.
+
+    def dump_config(self, *args: Any, **kwargs: Any) -> tuple[str, list[str], list[str]]:
+        """The call's backend_config, the names of its inputs and the names of its outputs.
+
+        Raises:
+            NkiValidationError: the kernel refuses the arguments or breaks a rule of its target.
+            TypeError: the arguments do not fit the function's signature.
+        """
+        plan = self.plan(*args, **kwargs)
+        return plan.backend_config, plan.input_names, plan.output_names
+
+    def plan(self, *args: Any, **kwargs: Any) -> CallPlan:
+        """Everything about the call: shapes, aliases, constants, what it returns."""
+        return self.bind(*args, **kwargs).plan
+
+    def bind(self, *args: Any, **kwargs: Any) -> BoundCall:
+        """The plan of a call together with the tensors that stand in it."""
+        arguments = bind_arguments(
+            self.func, args, kwargs, self.is_framework_tensor, self._tensor_spec
+        )
+        target = self.target()
+        key = self._key(arguments, target) if self.enable_cache else None
+        plan = _plans.get(key) if key is not None else None
+        if plan is None:
+            from hlo_tools.frameworks.specialize import specialize  # tracer and file format
+
+            schedule = self.attributes.get("schedule", ())
+            plan = specialize(self.func, self.func_name, arguments, target, self.grid, schedule)
+            if key is not None:
+                _plans.put(key, plan)
+        if os.environ.get("NKI_SIMULATOR"):
+            from hlo_tools.frameworks import simulation
+
+            simulation.remember(plan, self.func, arguments, target, self.grid)
+        return BoundCall(plan, arguments.tensors)
+
+    def target(self) -> Target:
+        """The family that the kernel is compiled for."""
+        if self.platform_target:
+            return target_of(self.platform_target)
+        return current_target()
+
+    def _key(self, arguments: Arguments, target: Target) -> Any:
+        """The cache key, or None when something has no comparable content."""
+        try:
+            return (
+                fingerprint(self.func),
+                self.func_name,
+                self.grid,
+                target.name,
+                repr(sorted(self.attributes.items())),
+                arguments.describe(),
+            )
+        except Unidentifiable:
+            return None
+
+    def _tensor_spec(self, tensor: Any, name: str) -> TensorSpec:
+        shape, framework_dtype = self.map_framework_tensor(tensor)
+        try:
+            dtype: DType = dtype_of(self.translate_to_neuron_dtype(framework_dtype))
+        except (TypeError, KeyError) as error:
+            raise NkiValidationError(
+                f"argument {name!r} of {self.func_name} has dtype {framework_dtype}, "
+                f"which no kernel can take: {error.args[0] if error.args else error}",
+                code="NKI-DTYPE",
+                location=definition_of(self.func),
+                remedy="convert the tensor before the call (float64 to float32, for one)",
+            ) from None
+        return TensorSpec(tuple(int(extent) for extent in shape), dtype, name)
+
+    def _not_implemented(self, signature: str) -> NotImplementedError:
+        return NotImplementedError(
+            f"{type(self).__name__} does not implement {signature}; a kind of FrameworkKernel "
+            "implements translate_to_neuron_dtype, is_framework_tensor and map_framework_tensor, "
+            "and __call__ when it runs its calls itself"
+        )
+
+
+def _normal_grid(grid: Any) -> Grid:
+    items = (grid,) if isinstance(grid, int) else tuple(grid or ())
+    if not all(isinstance(item, int) and not isinstance(item, bool) and item > 0 for item in items):
+        raise NkiValidationError(
+            f"a launch grid is a positive number or a tuple of them, not {grid!r}",
+            code="NKI-GRID",
+        )
+    return items

@@ -1,0 +1,60 @@
+"""Kernels on NumPy arrays: run here and now, outputs written in place as in Python."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hlo_tools import kernels
+from hlo_tools.frameworks.framework_kernel import FrameworkKernel
+from hlo_tools.frameworks.plan import BoundCall
+from nki_lang.dtypes import DType, dtype_of
+
+__all__ = ["NumpyKernel", "run_bound"]
+
+
+def run_bound(call: BoundCall, arrays: list[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
+    """Run a bound call on NumPy views of its tensors.
+
+    Args:
+        call: the call.
+        arrays: one array for each of ``call.tensors``; those that the kernel writes in place
+            must be writeable and are written.
+
+    Returns:
+        one array for each result of the plan; for a tensor written in place, that array.
+    """
+    plan = call.plan
+    operands = [np.ascontiguousarray(arrays[index]) for index in plan.operands]
+    values = kernels.resolve(plan.backend_config).run([*operands, *plan.constants])
+    for result, tensor in plan.written:
+        np.copyto(arrays[tensor], values[result])
+        values[result] = arrays[tensor]
+    return values
+
+
+class NumpyKernel(FrameworkKernel):
+    """A kernel that takes and returns NumPy arrays.
+
+    Like the kernel itself, it writes in-place arguments in place. A function that returns
+    nothing returns None.
+    """
+
+    def translate_to_neuron_dtype(self, _dtype: Any) -> DType:
+        """The kernel language's dtype for a NumPy dtype."""
+        return dtype_of(np.dtype(_dtype))
+
+    def is_framework_tensor(self, t: Any) -> bool:
+        """True for arrays; NumPy scalars are constants."""
+        return isinstance(t, np.ndarray)
+
+    def map_framework_tensor(self, t: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
+        """(shape, dtype)."""
+        return t.shape, t.dtype
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the kernel."""
+        call = self.bind(*args, **kwargs)
+        values = run_bound(call, list(call.tensors))
+        return call.plan.pack(values) if call.plan.returned else None

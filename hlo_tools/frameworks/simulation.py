@@ -1,0 +1,89 @@
+"""``NKI_SIMULATOR=1``: kernel calls of every framework are interpreted instruction by instruction.
+
+Breakpoints and prints in the kernel's Python code then see values. The interpreter needs the
+Python function, so it serves calls that were traced in this process; others run as usual. The
+vendor's simulator does this for PyTorch only (simulator guide, "Simulation Limitations").
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hlo_tools import kernels
+from hlo_tools.frameworks.arguments import Arguments
+from hlo_tools.frameworks.plan import CallPlan
+from nki_lang.arguments import replace_tensors
+from nki_lang.kernel import Kernel, simulate
+from nki_lang.targets import Target
+
+__all__ = ["enabled", "remember"]
+
+
+def enabled() -> bool:
+    """Whether NKI_SIMULATOR asks for the interpreter."""
+    return os.environ.get("NKI_SIMULATOR", "0") not in ("", "0")
+
+
+def remember(
+    plan: CallPlan,
+    func: Callable[..., Any],
+    arguments: Arguments,
+    target: Target,
+    grid: tuple[int, ...],
+) -> None:
+    """Let runs of this plan be interpreted as long as NKI_SIMULATOR asks for it.
+
+    Grids of programs are not: the interpreter knows launches on cores only.
+    """
+    if len(grid) <= 1 and all(extent <= target.max_lnc for extent in grid):
+        interpreter = _Interpreter(plan, func, arguments, target, grid)
+        kernels.interpret_with(plan.backend_config, interpreter)
+
+
+@dataclass(frozen=True, slots=True)
+class _Interpreter:
+    """Results of a plan from its operands, by running the Python function."""
+
+    plan: CallPlan
+    func: Callable[..., Any]
+    arguments: Arguments
+    target: Target
+    grid: tuple[int, ...]
+
+    def __call__(
+        self, operands: Sequence[np.ndarray[Any, Any]]
+    ) -> list[np.ndarray[Any, Any]] | None:
+        if not enabled():
+            return None
+        arrays = self._tensors(operands)
+        waiting = iter(arrays)
+        args = [_filled(value, waiting) for value in self.arguments.args]
+        kwargs = {name: _filled(value, waiting) for name, value in self.arguments.kwargs.items()}
+        kernel = Kernel(self.func, grid=self.grid)
+        value = simulate(kernel, target=self.target)(*args, **kwargs)
+        returned = value if isinstance(value, tuple) else (value,)
+        written = dict(self.plan.written)
+        return [
+            returned[index] if index in self.plan.returned else arrays[written[index]]
+            for index in range(len(self.plan.results))
+        ]
+
+    def _tensors(self, operands: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
+        """An array for each tensor of the call; a copy, because the function may write it."""
+        places = {tensor: place for place, tensor in enumerate(self.plan.operands)}
+        return [
+            np.array(operands[places[index]])
+            if index in places
+            else np.zeros(spec.shape, spec.dtype.dtype)
+            for index, spec in enumerate(self.arguments.specs)
+        ]
+
+
+def _filled(value: Any, arrays: Iterator[np.ndarray[Any, Any]]) -> Any:
+    """An argument with an array in the place of each specification."""
+    return replace_tensors(value, "", lambda *_: next(arrays))

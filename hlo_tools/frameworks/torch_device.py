@@ -1,0 +1,332 @@
+"""A torch device called "neuron", in Python: eager tensors whose memory is the host's.
+
+``torch.empty(4, device="neuron")``, ``x.to("neuron")``, ``y.cpu()``, printing, arithmetic and
+autograd work; every operation runs on the host at once. Kernels take these tensors and give
+them back. There are as many devices as the "neuron" device of the other frameworks has.
+
+How: PyTorch's PrivateUse1 slot is renamed to "neuron" and its factory functions make
+:class:`NeuronTensor`, a wrapper around a CPU tensor. To C++ the wrapper is a *meta* tensor, the
+only kind of device without memory for which autograd needs no compiled code; ``.device`` says
+what the user means.
+
+Importing this module imports torch; :func:`install` makes the device.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from types import ModuleType
+from typing import Any, Final
+
+import torch
+from torch.overrides import _get_current_function_mode_stack
+from torch.utils import _pytree as pytree
+from torch.utils._device import DeviceContext
+
+__all__ = ["NAME", "NeuronTensor", "device_count", "install", "is_neuron_tensor"]
+
+NAME: Final = "neuron"
+
+_lock = threading.Lock()
+_installed: list[Any] = []
+_current = threading.local()
+
+
+def device_count() -> int:
+    """How many "neuron" devices there are (NKI_HLO_DEVICES, two by default)."""
+    return max(1, int(os.environ.get("NKI_HLO_DEVICES") or 2))
+
+
+class NeuronTensor(torch.Tensor):
+    """A tensor of the device "neuron" over host memory (``host``)."""
+
+    host: torch.Tensor
+    index: int
+
+    __slots__ = ("host", "index")
+
+    @staticmethod
+    def __new__(cls, host: torch.Tensor, index: int = 0) -> NeuronTensor:
+        wrapper = torch.Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+            cls,
+            host.shape,
+            strides=host.stride(),
+            storage_offset=host.storage_offset(),
+            dtype=host.dtype,
+            layout=host.layout,
+            device=torch.device("meta"),
+            requires_grad=False,
+        )
+        wrapper.host = host
+        wrapper.index = index
+        return wrapper
+
+    def __init__(self, host: torch.Tensor, index: int = 0) -> None:
+        """See ``__new__``: tensors are made whole there."""
+
+    @property
+    def device(self) -> torch.device:  # type: ignore[override]
+        """``device(type="neuron", index=...)``."""
+        return torch.device(NAME, self.index)
+
+    @property
+    def is_meta(self) -> bool:  # type: ignore[override]
+        """False: there is data."""
+        return False
+
+    @property
+    def is_neuron(self) -> bool:
+        """True."""
+        return True
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        text = repr(self.host.detach())
+        suffix = f", device='{self.device}'"
+        if self.grad_fn is not None:
+            suffix += f", grad_fn=<{type(self.grad_fn).__name__}>"
+        elif self.requires_grad:
+            suffix += ", requires_grad=True"
+        return f"{text[:-1]}{suffix})"
+
+    def numpy(self, *, force: bool = False) -> Any:
+        """Only with ``force=True``, as for every tensor that is not in host memory."""
+        if not force:
+            raise TypeError(
+                f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to "
+                "copy the tensor to host memory first."
+            )
+        return self.host.detach().numpy()
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if not isinstance(value, torch.Tensor):  # C++ would make a meta tensor of a number
+            value = torch.tensor(value, dtype=self.dtype, device="cpu")
+        super().__setitem__(
+            key, value if isinstance(value, NeuronTensor) else value.to(self.device)
+        )
+
+    def new_tensor(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, data: Any, **kwargs: Any
+    ) -> torch.Tensor:
+        """A tensor of ``data`` with this one's dtype and device unless told otherwise."""
+        return torch.tensor(data, **{"dtype": self.dtype, "device": self.device, **kwargs})
+
+    def tolist(self) -> Any:
+        """The content as nested Python lists."""
+        return self.host.tolist()
+
+    def cpu(self, memory_format: Any = torch.preserve_format) -> torch.Tensor:
+        """A copy in host memory."""
+        return self.to("cpu", memory_format=memory_format)
+
+    @classmethod
+    def __torch_dispatch__(
+        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        index = _index_of(args, kwargs)
+        target = kwargs.get("device")
+        wanted = torch.device(NAME, index) if target is None else torch.device(target)
+        if wanted.type == "meta":  # autograd asks for "the device of that tensor" this way
+            wanted = torch.device(NAME, index)
+        host_args, host_kwargs = pytree.tree_map_only(NeuronTensor, _host, (args, kwargs))
+        if target is not None:
+            host_kwargs["device"] = "cpu" if wanted.type == NAME else wanted
+        result = func(*host_args, **host_kwargs)
+        if func._schema.is_mutable:
+            _follow_shapes(args, kwargs)
+        return _wrapped(result, wanted, _leaves(args, kwargs))
+
+
+def is_neuron_tensor(value: Any) -> bool:
+    """True for a tensor of the device "neuron"."""
+    return isinstance(value, NeuronTensor)
+
+
+def _host(tensor: NeuronTensor) -> torch.Tensor:
+    return tensor.host
+
+
+def _leaves(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[NeuronTensor]:
+    return [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, NeuronTensor)]
+
+
+def _index_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+    """The device of an operation; all of its tensors must be on one."""
+    found = sorted({tensor.index for tensor in _leaves(args, kwargs) if tensor.dim() > 0})
+    if len(found) > 1:
+        raise RuntimeError(
+            f"Expected all tensors to be on the same device, but found {NAME}:{found[0]} "
+            f"and {NAME}:{found[1]}"
+        )
+    return found[0] if found else next((t.index for t in _leaves(args, kwargs)), 0)
+
+
+def _follow_shapes(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Give a wrapper the extents and strides that an in-place operation gave its memory."""
+    for tensor in _leaves(args, kwargs):
+        host = tensor.host
+        if host.shape != tensor.shape or host.stride() != tensor.stride():
+            with torch._C._DisableTorchDispatch():
+                torch.ops.aten.resize_(tensor, host.shape)
+                torch.ops.aten.as_strided_(tensor, host.shape, host.stride())
+
+
+def _wrapped(result: Any, device: torch.device, inputs: list[NeuronTensor]) -> Any:
+    """The operation's result on its device; an argument written in place stays itself."""
+    if device.type != NAME:
+        return result
+    own = {id(tensor.host): tensor for tensor in inputs}
+
+    def wrap(tensor: torch.Tensor) -> torch.Tensor:
+        found = own.get(id(tensor))
+        return NeuronTensor(tensor, device.index or 0) if found is None else found
+
+    return pytree.tree_map_only(torch.Tensor, wrap, result)
+
+
+class _DeviceModule(ModuleType):
+    """``torch.neuron``: what PyTorch asks the module of a device type."""
+
+    def is_available(self) -> bool:
+        return True
+
+    def is_initialized(self) -> bool:
+        return True
+
+    def device_count(self) -> int:
+        return device_count()
+
+    def current_device(self) -> int:
+        return getattr(_current, "index", 0)
+
+    def set_device(self, device: Any) -> None:
+        _current.index = _index(torch.device(device) if isinstance(device, str) else device)
+
+    def synchronize(self, device: Any = None) -> None:
+        """Nothing to wait for: operations are done when they return."""
+
+    def manual_seed_all(self, seed: int) -> None:
+        """The host's generator is the only one; torch.manual_seed sets it."""
+
+    def _is_in_bad_fork(self) -> bool:
+        return False
+
+
+def _index(device: Any) -> int:
+    """The number of a device, checked."""
+    if device is None:
+        return getattr(_current, "index", 0)
+    index = device if isinstance(device, int) else torch.device(device).index
+    if index is None:
+        return getattr(_current, "index", 0)
+    if index >= device_count():
+        raise RuntimeError(
+            f"there is no device {NAME}:{index}; there are {device_count()} "
+            "(NKI_HLO_DEVICES changes that)"
+        )
+    return index
+
+
+def _empty(
+    size: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = None,
+    memory_format: Any = None,
+) -> NeuronTensor:
+    host = torch.empty(
+        size, dtype=dtype, memory_format=memory_format or torch.contiguous_format, device="cpu"
+    )
+    return NeuronTensor(host, _index(device))
+
+
+def _empty_strided(
+    size: Any,
+    stride: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = None,
+) -> NeuronTensor:
+    host = torch.empty_strided(size, stride, dtype=dtype, device="cpu")
+    return NeuronTensor(host, _index(device))
+
+
+def _default_device() -> torch.device | None:
+    """What ``with torch.device(...)`` or ``torch.set_default_device`` says, or None.
+
+    ``torch.get_default_device`` makes a tensor to find out, and would come here again.
+    """
+    for mode in reversed(_get_current_function_mode_stack()):
+        if isinstance(mode, DeviceContext):
+            return mode.device
+    return None
+
+
+def _with_index(device: Any) -> Any:
+    """``device`` with the current number when it is the bare "neuron"; anything else as it is."""
+    if device == NAME or (isinstance(device, torch.device) and device == torch.device(NAME)):
+        return torch.device(NAME, _index(None))
+    return device
+
+
+def _number_devices(method: Any) -> Any:
+    """``Tensor.to`` for which "neuron" means the current device.
+
+    PyTorch asks a compiled device guard for the current device's number, and there is none.
+    """
+
+    @functools.wraps(method)
+    def to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        if args:
+            args = (_with_index(args[0]), *args[1:])
+        if "device" in kwargs:
+            kwargs["device"] = _with_index(kwargs["device"])
+        return method(self, *args, **kwargs)
+
+    return to
+
+
+def _through_host(factory: Any) -> Any:
+    """``torch.tensor`` or ``torch.as_tensor`` that fills host memory first.
+
+    The compiled ones copy the data below the level at which a wrapper is seen.
+    """
+
+    @functools.wraps(factory)
+    def make(data: Any, *, device: Any = None, **kwargs: Any) -> torch.Tensor:
+        target = _default_device() if device is None else torch.device(device)
+        if target is None or target.type != NAME:
+            return factory(data, device=device, **kwargs)
+        gradient = kwargs.pop("requires_grad", False)
+        made = factory(data, device="cpu", **kwargs).to(_with_index(target))
+        return made.requires_grad_() if gradient else made
+
+    return make
+
+
+def install() -> None:
+    """Make the device. Does so once.
+
+    Raises:
+        RuntimeError: another package uses PyTorch's PrivateUse1 slot already.
+    """
+    with _lock:
+        if _installed:
+            return
+        if torch._C._get_privateuse1_backend_name() != NAME:
+            torch.utils.rename_privateuse1_backend(NAME)
+        if not hasattr(torch, NAME):
+            torch._register_device_module(NAME, _DeviceModule(f"torch.{NAME}"))
+        library = torch.library.Library("aten", "IMPL")
+        library.impl("empty.memory_format", _empty, "PrivateUse1")
+        library.impl("empty_strided", _empty_strided, "PrivateUse1")
+        torch.Tensor.to = _number_devices(torch.Tensor.to)  # type: ignore[method-assign]
+        torch.tensor = _through_host(torch.tensor)
+        torch.as_tensor = _through_host(torch.as_tensor)
+        _installed.append(library)  # the registrations live as long as this object

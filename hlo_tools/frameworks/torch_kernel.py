@@ -1,0 +1,207 @@
+"""Kernels on PyTorch CPU tensors: run through NumPy views of their memory.
+
+Importing this module imports torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from hlo_tools.frameworks.framework_kernel import FrameworkKernel
+from hlo_tools.frameworks.numpy_kernel import run_bound
+from hlo_tools.frameworks.plan import BoundCall
+from hlo_tools.frameworks.torch_device import NeuronTensor, is_neuron_tensor
+from nki_lang.dtypes import BY_NAME, DType
+from nki_lang.kernel import Kernel
+
+__all__ = [
+    "DTYPES",
+    "TORCH_DTYPES",
+    "TorchKernel",
+    "has_no_data",
+    "neuron_dtype",
+    "tensor_of",
+    "view_of",
+    "without_gradient",
+]
+
+DTYPES: dict[torch.dtype, DType] = {
+    getattr(torch, name): BY_NAME[language]
+    for name, language in {
+        "bool": "bool",
+        "int8": "int8",
+        "int16": "int16",
+        "int32": "int32",
+        "int64": "int64",
+        "uint8": "uint8",
+        "uint16": "uint16",
+        "uint32": "uint32",
+        "uint64": "uint64",
+        "float16": "float16",
+        "float32": "float32",
+        "bfloat16": "bfloat16",
+        "float8_e4m3fn": "float8_e4m3fn",
+        "float8_e5m2": "float8_e5m2",
+        "float8_e8m0fnu": "float8_e8m0fnu",
+    }.items()
+    if hasattr(torch, name)
+}
+"""The kernel language's dtype for each torch dtype that has one."""
+
+
+def neuron_dtype(kind: torch.dtype) -> DType:
+    """The kernel language's dtype for a torch dtype.
+
+    Raises:
+        TypeError: there is none.
+    """
+    found = DTYPES.get(kind)
+    if found is None:
+        raise TypeError(f"kernels take {', '.join(map(str, DTYPES))}")
+    return found
+
+
+TORCH_DTYPES: dict[DType, torch.dtype] = {language: kind for kind, language in DTYPES.items()}
+"""The torch dtype of each of those."""
+
+# NumPy does not know these; their bits travel as integers of the same size.
+_AS_BITS: dict[torch.dtype, tuple[torch.dtype, Any]] = {
+    getattr(torch, name): (carrier, storage)
+    for name, carrier, storage in (
+        ("bfloat16", torch.int16, ml_dtypes.bfloat16),
+        ("float8_e4m3fn", torch.uint8, ml_dtypes.float8_e4m3fn),
+        ("float8_e5m2", torch.uint8, ml_dtypes.float8_e5m2),
+        ("float8_e8m0fnu", torch.uint8, ml_dtypes.float8_e8m0fnu),
+    )
+    if hasattr(torch, name)
+}
+_FROM_BITS = {np.dtype(storage): (carrier, kind) for kind, (carrier, storage) in _AS_BITS.items()}
+_CARRIER_OF = {torch.int16: np.int16, torch.uint8: np.uint8}
+
+
+def view_of(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
+    """A NumPy view of a CPU tensor's memory (no copy; strides kept)."""
+    plain = tensor.detach()
+    bits = _AS_BITS.get(plain.dtype)
+    if bits is None:
+        return plain.numpy()
+    carrier, storage = bits
+    return plain.view(carrier).numpy().view(storage)
+
+
+def tensor_of(array: np.ndarray[Any, Any]) -> torch.Tensor:
+    """A CPU tensor over an array's memory (copied only when it is read-only or not dense)."""
+    array = np.require(array, requirements=["C", "W"]).reshape(array.shape)
+    bits = _FROM_BITS.get(array.dtype)
+    if bits is None:
+        return torch.from_numpy(array)
+    carrier, kind = bits
+    return torch.from_numpy(array.view(_CARRIER_OF[carrier])).view(kind)
+
+
+def has_no_data(tensor: torch.Tensor) -> bool:
+    """True for tensors that exist as shapes only (under torch.compile, torch.export, "meta")."""
+    return isinstance(tensor, FakeTensor) or (tensor.is_meta and not is_neuron_tensor(tensor))
+
+
+class _NoGradient(torch.autograd.Function):
+    """Stands behind a kernel's result so that differentiating through it is an error."""
+
+    @staticmethod
+    def forward(ctx: Any, result: torch.Tensor, *_inputs: torch.Tensor) -> torch.Tensor:
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, *_gradients: torch.Tensor) -> Any:
+        raise RuntimeError(
+            "[HLO-KERNEL-GRADIENT] an NKI kernel has no gradient of its own\n"
+            "  help: call it in the forward of a torch.autograd.Function and write its backward, "
+            "or register a gradient for the operator (nki_op(...).register_autograd)"
+        )
+
+
+def without_gradient(results: list[Any], tensors: Sequence[torch.Tensor]) -> list[Any]:
+    """Results that refuse to be differentiated when one of the tensors asks for a gradient."""
+    if not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in tensors):
+        return results
+    inputs = {id(tensor) for tensor in tensors}
+    return [
+        _NoGradient.apply(result, *tensors)
+        if id(result) not in inputs and result.is_floating_point()
+        else result
+        for result in results
+    ]
+
+
+class TorchKernel(FrameworkKernel):
+    """A kernel that takes and returns PyTorch tensors of the host or of the device "neuron".
+
+    Arguments that the kernel writes in place are written in place. Autograd does not see
+    through a kernel: wrap it in a ``torch.autograd.Function`` to give it a gradient. Tensors
+    without data (torch.compile, torch.export) give results without data.
+    """
+
+    def translate_to_neuron_dtype(self, _dtype: Any) -> DType:
+        """The kernel language's dtype for a torch dtype."""
+        return neuron_dtype(_dtype)
+
+    def is_framework_tensor(self, t: Any) -> bool:
+        """True for tensors."""
+        return isinstance(t, torch.Tensor)
+
+    def map_framework_tensor(self, t: Any) -> tuple[torch.Size, torch.dtype]:
+        """(torch.Size, torch.dtype)."""
+        return t.shape, t.dtype
+
+    @classmethod
+    @torch.compiler.disable(reason="wrap NKI kernels in torch_neuronx.nki_op to keep one graph")
+    def call(cls, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call an ``nki.jit`` kernel; torch.compile breaks its graph here."""
+        return super().call(kernel, args, kwargs)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the kernel."""
+        call = self.bind(*args, **kwargs)
+        results = _shapes_only(call) if any(map(has_no_data, call.tensors)) else _execute(call)
+        if not call.plan.returned:
+            return None
+        return call.plan.pack(without_gradient(results, call.tensors))
+
+
+def _execute(call: BoundCall) -> list[torch.Tensor]:
+    """The results, made by running the kernel on views of the tensors' memory."""
+    device = next((t.index for t in call.tensors if is_neuron_tensor(t)), None)
+    hosts = [tensor.host if is_neuron_tensor(tensor) else tensor for tensor in call.tensors]
+    for tensor in hosts:
+        if tensor.device.type != "cpu":
+            raise TypeError(
+                f"kernel {call.plan.func_name} cannot take a tensor of device {tensor.device}; "
+                'it takes those of "cpu", "neuron" and XLA'
+            )
+    values = run_bound(call, [view_of(tensor) for tensor in hosts])
+    written = dict(call.plan.written)
+    return [
+        call.tensors[written[index]] if index in written else _on_device(tensor_of(value), device)
+        for index, value in enumerate(values)
+    ]
+
+
+def _on_device(tensor: torch.Tensor, device: int | None) -> torch.Tensor:
+    return tensor if device is None else NeuronTensor(tensor, device)
+
+
+def _shapes_only(call: BoundCall) -> list[torch.Tensor]:
+    """The results as tensors without data, on the device of the call's tensors."""
+    written = dict(call.plan.written)
+    return [
+        call.tensors[written[index]]
+        if index in written
+        else call.tensors[0].new_empty(spec.shape, dtype=TORCH_DTYPES[spec.dtype])
+        for index, spec in enumerate(call.plan.results)
+    ]

@@ -1,0 +1,177 @@
+"""What is drawn: a module's instructions as plain values, numbered over the whole module."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from hlo_tools.backend_config import decode
+from hlo_tools.errors import HloError
+from hlo_tools.ids import LOCAL_MASK
+from hlo_tools.instruction import Instruction
+from hlo_tools.module import KERNEL_TARGET, Module
+from hlo_tools.shape_text import print_shape
+from hlo_tools.text.print_attributes import print_attributes
+from hlo_tools.text.print_sharding import print_sharding
+from hlo_tools.text.print_values import print_literal
+
+__all__ = ["Computation", "Graph", "Node", "graph_of"]
+
+_LONGEST = 160
+"""Characters of an attribute that is shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One instruction.
+
+    Attributes:
+        computation: number of its computation.
+        operands: numbers of nodes, in order.
+        calls: numbers of computations.
+        scope: the path in which the framework made it (the ``op_name`` without its last part).
+        source: ``file:line`` of the user's code, or "".
+        attributes: (name, text) pairs as in HLO text.
+        kernel: what is known of the kernel that it calls, as (name, text) pairs.
+    """
+
+    name: str
+    opcode: str
+    shape: str
+    computation: int
+    operands: tuple[int, ...]
+    calls: tuple[int, ...]
+    scope: tuple[str, ...]
+    source: str
+    is_root: bool
+    attributes: tuple[tuple[str, str], ...]
+    kernel: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Computation:
+    """A computation: its nodes are ``Graph.nodes[begin:end]``."""
+
+    name: str
+    is_entry: bool
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """A module, or some of its computations."""
+
+    name: str
+    computations: tuple[Computation, ...]
+    nodes: tuple[Node, ...]
+
+
+def graph_of(module: Module, computations: Collection[str] = ()) -> Graph:
+    """The graph of a module.
+
+    Args:
+        computations: names of those to draw; all when empty.
+
+    Raises:
+        HloError: there is no such computation (HLO-NO-COMPUTATION).
+        HloFileError: the module refers to what it does not have.
+    """
+    entry = module.entry
+    chosen = [module.computation(n) for n in computations] or [entry] + [
+        one for one in module.computations if one is not entry
+    ]
+    numbers = {one.id: place for place, one in enumerate(dict.fromkeys(chosen))}
+    made: list[Computation] = []
+    nodes: list[Node] = []
+    shapes: dict[bytes, str] = {}
+    for place, one in enumerate(dict.fromkeys(chosen)):
+        begin = len(nodes)
+        local = {view.local_id: begin + at for at, view in enumerate(one.instructions)}
+        nodes += [_node(view, place, local, numbers, shapes) for view in one.instructions]
+        made.append(Computation(one.name, one.is_entry, begin, len(nodes)))
+    return Graph(module.name, tuple(made), tuple(nodes))
+
+
+def _node(
+    view: Instruction,
+    computation: int,
+    local: dict[int, int],
+    numbers: dict[int, int],
+    shapes: dict[bytes, str],
+) -> Node:
+    row = view.proto
+    metadata = view.metadata if row.HasField("metadata") else None
+    source = view.source
+    return Node(
+        name=row.name,
+        opcode=row.opcode,
+        shape=_shape(row.shape, shapes),
+        computation=computation,
+        operands=tuple([local[operand.proto.id & LOCAL_MASK] for operand in view.operands]),
+        calls=tuple([numbers[n] for n in row.called_computation_ids if n in numbers]),
+        scope=_scope(metadata.op_name) if metadata is not None else (),
+        source=str(source) if source is not None else "",
+        is_root=row.id & LOCAL_MASK == view.computation.proto.root_id & LOCAL_MASK,
+        attributes=tuple(_attributes(view)),
+        kernel=_kernel(view) if row.custom_call_target == KERNEL_TARGET else (),
+    )
+
+
+def _shape(shape: Any, known: dict[bytes, str]) -> str:
+    key = shape.SerializeToString()
+    found = known.get(key)
+    if found is None:
+        found = known[key] = _short(print_shape(shape))
+    return found
+
+
+def _scope(op_name: str) -> tuple[str, ...]:
+    """The path's parts; slashes within parentheses belong to a name."""
+    parts: list[str] = []
+    depth = start = 0
+    for place, char in enumerate(op_name):
+        if char in "([{":
+            depth += 1
+        elif char in ")]}":
+            depth = max(depth - 1, 0)
+        elif char == "/" and not depth:
+            parts.append(op_name[start:place])
+            start = place + 1
+    return tuple(part for part in parts if part)
+
+
+def _attributes(view: Instruction) -> list[tuple[str, str]]:
+    row = view.proto
+    found = [(name, _short(text)) for name, text in print_attributes(row)]
+    if row.opcode == "parameter":
+        found.append(("number", str(row.parameter_number)))
+    if row.opcode == "constant" and row.HasField("literal"):
+        found.append(("value", _short(print_literal(row.literal, large=False))))
+    if row.HasField("sharding"):
+        found.append(("sharding", _short(print_sharding(row.sharding))))
+    found += [(f"frontend {k}", _short(v)) for k, v in sorted(view.frontend_attributes.items())]
+    if row.HasField("metadata") and view.metadata.op_name:
+        found.append(("op_name", _short(view.metadata.op_name)))
+    return found
+
+
+def _kernel(view: Instruction) -> tuple[tuple[str, str], ...]:
+    try:
+        config = decode(view.backend_config)
+    except HloError as error:
+        return (("kernel", "?"), ("error", _short(error.message)))
+    names = zip(config.input_names, view.operands, strict=False)
+    return (
+        ("kernel", config.func_name),
+        ("grid", "x".join(map(str, config.grid)) or "none"),
+        ("inputs", _short(", ".join(f"{name} = %{operand.name}" for name, operand in names))),
+        ("outputs", _short(", ".join(config.output_names))),
+        ("binary", config.binary),
+        *((key, _short(str(value))) for key, value in config.extra.items()),
+    )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

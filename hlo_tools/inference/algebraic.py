@@ -1,0 +1,287 @@
+"""Inference of opcodes that combine elements: dot, convolution, reduce, window, FFT, solvers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hlo_tools.inference.rule import Call, rule
+from hlo_tools.inference.types import Array, TupleType, Type, number
+
+__all__: list[str] = []
+
+Message = Any
+
+_F32, _F64, _C64, _C128 = (number(name) for name in ("f32", "f64", "c64", "c128"))
+
+
+@rule("dot")
+def _dot(call: Call) -> Type:
+    return _contract(call, call.array(0), call.array(1), call.row.dot_dimension_numbers)
+
+
+@rule("scaled-dot")
+def _scaled_dot(call: Call) -> Type:
+    """Operands: lhs, rhs, scales of lhs, scales of rhs."""
+    return _contract(call, call.array(0), call.array(1), call.row.dot_dimension_numbers)
+
+
+def _contract(call: Call, lhs: Array, rhs: Array, numbers: Message) -> Array:
+    left_batch = call.axes(numbers.lhs_batch_dimensions, lhs.rank, "lhs_batch_dims")
+    right_batch = call.axes(numbers.rhs_batch_dimensions, rhs.rank, "rhs_batch_dims")
+    left = call.axes(numbers.lhs_contracting_dimensions, lhs.rank, "lhs_contracting_dims")
+    right = call.axes(numbers.rhs_contracting_dimensions, rhs.rank, "rhs_contracting_dims")
+    for what, ones, others in (("batch", left_batch, right_batch), ("contracting", left, right)):
+        call.check(
+            [lhs.dimensions[axis] for axis in ones] == [rhs.dimensions[axis] for axis in others],
+            f"has {what} dimensions of different extents in {lhs} and {rhs}",
+        )
+    extents = [lhs.dimensions[axis] for axis in left_batch]
+    extents += [
+        size for axis, size in enumerate(lhs.dimensions) if axis not in (*left_batch, *left)
+    ]
+    extents += [
+        size for axis, size in enumerate(rhs.dimensions) if axis not in (*right_batch, *right)
+    ]
+    return Array(call.result_element(lhs, rhs), tuple(extents))
+
+
+def _each_dimension_once(call: Call, numbers: Message, spatial: int) -> None:
+    for operand, first, second, others in (
+        ("lhs", "input_batch", "input_feature", "input"),
+        ("rhs", "kernel_input_feature", "kernel_output_feature", "kernel"),
+        ("result", "output_batch", "output_feature", "output"),
+    ):
+        named = [getattr(numbers, f"{name}_dimension") for name in (first, second)]
+        named += getattr(numbers, f"{others}_spatial_dimensions")
+        call.check(
+            sorted(named) == list(range(spatial + 2)),
+            f"names the dimensions {named} of its {operand}, not each of {spatial + 2} once",
+        )
+
+
+@rule("convolution")
+def _convolution(call: Call) -> Type:
+    lhs, rhs, row = call.array(0), call.array(1), call.row
+    numbers, window = row.convolution_dimension_numbers, row.window.dimensions
+    spatial = len(numbers.input_spatial_dimensions)
+    call.check(
+        lhs.rank == rhs.rank == spatial + 2,
+        f"takes operands of {spatial + 2} dimensions, not {lhs} and {rhs}",
+    )
+    call.check(len(window) in (0, spatial), f"has {len(window)} window dimensions for {spatial}")
+    _each_dimension_once(call, numbers, spatial)
+    groups = row.feature_group_count or 1
+    batches = row.batch_group_count or 1
+    features = lhs.dimensions[numbers.input_feature_dimension]
+    kernel_in = rhs.dimensions[numbers.kernel_input_feature_dimension]
+    kernel_out = rhs.dimensions[numbers.kernel_output_feature_dimension]
+    batch = lhs.dimensions[numbers.input_batch_dimension]
+    call.check(
+        kernel_in * groups == features,
+        f"has {features} features for {kernel_in} of the kernel in {groups} groups",
+    )
+    call.check(kernel_out % groups == 0 and batch % batches == 0 and kernel_out % batches == 0,
+               "has groups that do not divide its features or its batch")  # fmt: skip
+    extents = [0] * (spatial + 2)
+    extents[numbers.output_batch_dimension] = batch // batches
+    extents[numbers.output_feature_dimension] = kernel_out
+    for at in range(spatial):
+        size = lhs.dimensions[numbers.input_spatial_dimensions[at]]
+        kernel = rhs.dimensions[numbers.kernel_spatial_dimensions[at]]
+        dimension = window[at] if window else None
+        call.check(
+            dimension is None or dimension.size == kernel,
+            f"has a window of {dimension.size if dimension else 0} for a kernel of {kernel}",
+        )
+        extents[numbers.output_spatial_dimensions[at]] = _windowed(size, kernel, dimension)
+    return Array(call.result_element(lhs, rhs), tuple(extents))
+
+
+def _dilated(size: int, dilation: int) -> int:
+    return 0 if size == 0 else (size - 1) * dilation + 1
+
+
+def _windowed(size: int, window: int, row: Message | None) -> int:
+    """Positions of a window over an extent."""
+    if row is None:
+        return max(0, size - window + 1)
+    padded = row.padding_low + _dilated(size, row.base_dilation or 1) + row.padding_high
+    reach = _dilated(window, row.window_dilation or 1)
+    return 0 if padded < reach else (padded - reach) // (row.stride or 1) + 1
+
+
+@rule("reduce")
+def _reduce(call: Call) -> Type:
+    inputs, _ = _halves(call)
+    first = inputs[0]
+    axes = call.axes(call.row.dimensions, first.rank, "dimensions")
+    _check_reducer(call, len(inputs))
+    kept = [axis for axis in range(first.rank) if axis not in axes]
+    extents = tuple(first.dimensions[axis] for axis in kept)
+    dynamic = tuple(at for at, axis in enumerate(kept) if axis in first.dynamic)
+    elements = _reduced_elements(call, inputs)
+    return call.one_or_tuple([Array(element, extents, dynamic) for element in elements])
+
+
+def _reduced_elements(call: Call, inputs: list[Array]) -> list[int]:
+    """The reducer's result says the element types."""
+    if not call.called:
+        return [one.element for one in inputs]
+    result = call.program()[1]
+    parts = result.parts if isinstance(result, TupleType) else (result,)
+    call.check(
+        len(parts) == len(inputs), f"has a reducer that gives {result} for {len(inputs)} inputs"
+    )
+    return [part.element if isinstance(part, Array) else inputs[0].element for part in parts]
+
+
+def _halves(call: Call) -> tuple[list[Array], list[Array]]:
+    count = len(call.operands)
+    call.check(count > 0 and count % 2 == 0, f"takes an even number of operands, not {count}")
+    inputs, inits = call.arrays(0, count // 2), call.arrays(count // 2)
+    for one, init in zip(inputs, inits, strict=True):
+        call.check(
+            one.dimensions == inputs[0].dimensions,
+            f"takes inputs of one shape, not {inputs[0]} and {one}",
+        )
+        call.check(init.rank == 0, f"takes scalars as initial values, not {init}")
+    return inputs, inits
+
+
+def _check_reducer(call: Call, count: int) -> None:
+    if call.called:
+        parameters, _ = call.program()
+        call.check(
+            len(parameters) == 2 * count,
+            f"has a reducer of {len(parameters)} parameters for {count} inputs",
+        )
+
+
+@rule("reduce-window")
+def _reduce_window(call: Call) -> Type:
+    inputs, _ = _halves(call)
+    window = call.row.window.dimensions
+    call.check(
+        len(window) == inputs[0].rank, f"has {len(window)} window dimensions for {inputs[0]}"
+    )
+    for row in window:
+        call.check(row.size > 0 and row.stride > 0, "needs windows and strides of at least one")
+    extents = tuple(
+        _windowed(size, row.size, row)
+        for size, row in zip(inputs[0].dimensions, window, strict=True)
+    )
+    elements = _reduced_elements(call, inputs)
+    return call.one_or_tuple([Array(element, extents) for element in elements])
+
+
+@rule("select-and-scatter")
+def _select_and_scatter(call: Call) -> Type:
+    operand, source = call.array(0), call.array(1)
+    window = call.row.window.dimensions
+    call.check(len(window) == operand.rank, f"has {len(window)} window dimensions for {operand}")
+    expected = tuple(
+        _windowed(size, row.size, row) for size, row in zip(operand.dimensions, window, strict=True)
+    )
+    call.check(source.dimensions == expected, f"takes a source of {list(expected)}, not {source}")
+    return operand
+
+
+@rule("map")
+def _map(call: Call) -> Type:
+    first = call.array(0)
+    for other in call.arrays(1):
+        call.check(
+            other.dimensions == first.dimensions,
+            f"takes operands of one shape, not {first} and {other}",
+        )
+    result = call.program()[1]
+    assert isinstance(result, Array)
+    return first._replace(element=result.element)
+
+
+@rule("sort")
+def _sort(call: Call) -> Type:
+    operands = call.arrays()
+    call.check(len(operands) > 0, "takes at least one operand")
+    for other in operands[1:]:
+        call.check(
+            other.dimensions == operands[0].dimensions,
+            f"sorts operands of one shape, not {operands[0]} and {other}",
+        )
+    call.axes(call.row.dimensions, operands[0].rank, "dimensions")
+    return call.one_or_tuple(operands)
+
+
+@rule("fft")
+def _fft(call: Call) -> Type:
+    operand, lengths = call.array(0), list(call.row.fft_length)
+    call.check(
+        1 <= len(lengths) <= min(3, operand.rank), f"has {len(lengths)} FFT lengths for {operand}"
+    )
+    inner = list(operand.dimensions[-len(lengths) :])
+    outer = operand.dimensions[: -len(lengths)]
+    kind = call.row.fft_type
+    if kind == 2:  # RFFT: real to half spectrum
+        call.check(
+            operand.element in (_F32, _F64) and inner == lengths,
+            f"takes real {lengths}, not {operand}",
+        )
+        element = _C64 if operand.element == _F32 else _C128
+        return Array(element, (*outer, *inner[:-1], lengths[-1] // 2 + 1))
+    call.check(operand.kind == "complex", f"takes complex elements, not {operand}")
+    if kind == 3:  # IRFFT
+        call.check(
+            inner[-1] == lengths[-1] // 2 + 1 and inner[:-1] == lengths[:-1],
+            f"takes the half spectrum of {lengths}, not {operand}",
+        )
+        return Array(_F32 if operand.element == _C64 else _F64, (*outer, *lengths))
+    call.check(inner == lengths, f"transforms {lengths}, not {operand}")
+    return operand
+
+
+@rule("triangular-solve")
+def _triangular(call: Call) -> Type:
+    a, b = call.array(0), call.array(1)
+    call.check(
+        a.rank >= 2 and a.rank == b.rank and a.dimensions[-1] == a.dimensions[-2],
+        f"takes a square matrix, not {a}",
+    )
+    side = -2 if call.row.triangular_solve_options.left_side else -1
+    call.check(a.dimensions[-1] == b.dimensions[side], f"cannot solve {a} for {b}")
+    return b
+
+
+@rule("cholesky")
+def _cholesky(call: Call) -> Type:
+    a = call.array(0)
+    call.check(
+        a.rank >= 2 and a.dimensions[-1] == a.dimensions[-2], f"takes square matrices, not {a}"
+    )
+    return a
+
+
+@rule("ragged-dot")
+def _ragged_dot(call: Call) -> Type:
+    """Modes by what the ragged dimension is: a result row, a contraction, a batch (XLA docs)."""
+    lhs, rhs, sizes = call.array(0), call.array(1), call.array(2)
+    ragged = call.row.ragged_dot_dimension_numbers
+    numbers = ragged.dot_dimension_numbers
+    (axis,) = call.axes(ragged.lhs_ragged_dimensions, lhs.rank, "lhs_ragged_dims") or (-1,)
+    call.check(axis >= 0, "needs one lhs_ragged_dims")
+    groups = call.axes(ragged.rhs_group_dimensions, rhs.rank, "rhs_group_dims")
+    left_batch, right_batch = (
+        tuple(numbers.lhs_batch_dimensions),
+        tuple(numbers.rhs_batch_dimensions),
+    )
+    left, right = (
+        tuple(numbers.lhs_contracting_dimensions),
+        tuple(numbers.rhs_contracting_dimensions),
+    )
+    extents = [lhs.dimensions[at] for at in left_batch]
+    extents += [size for at, size in enumerate(lhs.dimensions) if at not in (*left_batch, *left)]
+    extents += [
+        size for at, size in enumerate(rhs.dimensions) if at not in (*right_batch, *right, *groups)
+    ]
+    if axis in left:
+        extents.insert(0, sizes.dimensions[-1])
+    return Array(call.result_element(lhs, rhs), tuple(extents))

@@ -1,0 +1,99 @@
+"""Inference of opcodes that call computations or talk to other devices."""
+
+from __future__ import annotations
+
+from hlo_tools.inference.rule import Call, rule
+from hlo_tools.inference.types import Array, TupleType, Type, number
+
+__all__: list[str] = []
+
+_PRED, _S32 = number("pred"), number("s32")
+
+
+@rule("call")
+def _call(call: Call) -> Type:
+    parameters, result = call.program()
+    _check_arguments(call, parameters, tuple(call.operands), "the computation")
+    return result
+
+
+def _check_arguments(
+    call: Call, parameters: tuple[Type, ...], given: tuple[Type, ...], what: str
+) -> None:
+    call.check(
+        len(parameters) == len(given),
+        f"gives {len(given)} arguments to {what}, which takes {len(parameters)}",
+    )
+    for at, (wanted, found) in enumerate(zip(parameters, given, strict=True)):
+        call.check(
+            wanted == found, f"gives {found} as argument {at} of {what}, which takes {wanted}"
+        )
+
+
+@rule("while")
+def _while(call: Call) -> Type:
+    """Called computations stand in the order body, condition."""
+    state = call.operand(0)
+    body, result = call.program(0)
+    condition, goes_on = call.program(1)
+    _check_arguments(call, body, (state,), "its body")
+    _check_arguments(call, condition, (state,), "its condition")
+    call.check(result == state, f"has a body that gives {result} for {state}")
+    call.check(goes_on == Array(_PRED), f"has a condition that gives {goes_on} instead of pred[]")
+    return state
+
+
+@rule("conditional")
+def _conditional(call: Call) -> Type:
+    index = call.array(0)
+    call.check(index in (Array(_PRED), Array(_S32)), f"chooses by pred[] or s32[], not {index}")
+    count = len(call.called)
+    call.check(
+        count > 0 and len(call.operands) == count + 1,
+        f"has {count} branches and {len(call.operands)} operands",
+    )
+    result = call.program(0)[1]
+    for at in range(count):
+        parameters, gives = call.program(at)
+        _check_arguments(call, parameters, (call.operand(at + 1),), f"branch {at}")
+        call.check(gives == result, f"has branches that give {result} and {gives}")
+    return result
+
+
+@rule("fusion")
+def _fusion(call: Call) -> Type:
+    parameters, result = call.program()
+    _check_arguments(call, parameters, tuple(call.operands), "the fusion")
+    return result
+
+
+@rule("scan")
+def _scan(call: Call) -> Type:
+    """Inputs lose the scanned dimension inside; outputs gain it."""
+    carries = call.row.num_carries
+    inputs = len(call.operands) - carries
+    call.check(inputs > 0, "needs an input to infer its shape")
+    (axis,) = call.axes(call.row.dimensions, call.array(0).rank, "dimensions") or (-1,)
+    call.check(axis >= 0, "needs one dimension")
+    length = call.array(0).dimensions[axis]
+    result = call.program()[1]
+    parts = result.parts if isinstance(result, TupleType) else (result,)
+    whole: list[Type] = []
+    for at, part in enumerate(parts):
+        stacked = at + carries < len(parts)
+        if stacked and isinstance(part, Array):
+            part = part._replace(
+                dimensions=(*part.dimensions[:axis], length, *part.dimensions[axis:])
+            )
+        whole.append(part)
+    return TupleType(tuple(whole)) if isinstance(result, TupleType) else whole[0]
+
+
+@rule("all-reduce")
+def _all_reduce(call: Call) -> Type:
+    return call.one_or_tuple(list(call.operands))
+
+
+@rule("collective-broadcast")
+def _collective_broadcast(call: Call) -> Type:
+    return call.one_or_tuple(list(call.operands))

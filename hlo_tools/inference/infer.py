@@ -1,0 +1,58 @@
+"""The one entry to shape inference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hlo_tools.inference import algebraic, control, elementwise, structural
+from hlo_tools.inference.rule import RULES, Call
+from hlo_tools.inference.types import InferenceError, Type, of, to_proto
+
+__all__ = ["INFERRED", "infer", "infer_shape"]
+
+Message = Any
+
+_RULE_FILES = (algebraic, control, elementwise, structural)
+"""Imported for the rules that they register."""
+
+INFERRED = frozenset(RULES)
+"""Opcodes whose result shape follows from operands and attributes (some need the shape that the
+instruction states itself, as a reshape does, and are checked against it)."""
+
+
+def infer(row: Message, operands: Sequence[Type], called: Sequence[Message]) -> Type | None:
+    """The type of an instruction.
+
+    Args:
+        row: its ``HloInstructionProto``.
+        operands: types of its operands.
+        called: ``ProgramShapeProto`` of each computation that it calls.
+
+    Returns:
+        the type, or None when the opcode's shape is whatever the instruction states.
+
+    Raises:
+        InferenceError: operands or attributes break the opcode's rules.
+    """
+    found = RULES.get(row.opcode)
+    return None if found is None else found(Call(row, operands, called))
+
+
+def infer_shape(
+    row: Message, operand_shapes: Sequence[Message], called: Sequence[Message]
+) -> Message:
+    """The ``ShapeProto`` of an instruction that states none.
+
+    Elementwise results take the layout of their first operand of that type, others are row-major.
+
+    Raises:
+        InferenceError: the rules are broken, or the opcode needs a stated shape.
+    """
+    inferred = infer(row, [of(shape) for shape in operand_shapes], called)
+    if inferred is None:
+        raise InferenceError(f"{row.opcode} needs a stated shape", place=row.name)
+    for shape in operand_shapes:
+        if of(shape) == inferred:
+            return shape
+    return to_proto(inferred)

@@ -1,0 +1,131 @@
+"""A kernel call expanded into ordinary HLO that computes the same.
+
+What a kernel means in HLO is registered by the kernel's name: a module, HLO text, or the path of a
+file, whose entry takes the kernel's inputs (with or without its constants) and gives its results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from hlo_tools.backend_config import decode
+from hlo_tools.computation import Computation
+from hlo_tools.errors import HloVerifyError
+from hlo_tools.instruction import Instruction
+from hlo_tools.kernel_calls.graft import graft
+from hlo_tools.loading import load
+from hlo_tools.module import Module
+from hlo_tools.restructuring import inline_call, remove_dead, remove_unreachable
+from hlo_tools.shape import Shape, tuple_shape
+
+__all__ = ["Reference", "as_module", "expand", "reference_for", "register_reference"]
+
+Reference = Module | str | Path
+"""A module, HLO text (it has ``HloModule`` in it), or the path of a file."""
+
+_references: dict[str, Reference] = {}
+
+
+def register_reference(kernel: str, reference: Reference | None) -> None:
+    """Say what a kernel computes in HLO; None forgets it."""
+    if reference is None:
+        _references.pop(kernel, None)
+    else:
+        _references[kernel] = reference
+
+
+def reference_for(kernel: str) -> Reference | None:
+    """What is registered for a kernel, or None."""
+    return _references.get(kernel)
+
+
+def as_module(reference: Reference) -> Module:
+    """The module that a reference or a pattern is.
+
+    Raises:
+        HloError: it cannot be read.
+    """
+    if isinstance(reference, Module):
+        return reference
+    if isinstance(reference, str) and "HloModule" in reference:
+        return load(reference.encode())
+    return load(str(reference))
+
+
+def expand(module: Module, references: Mapping[str, Reference] | None = None) -> list[str]:
+    """Expand every kernel call that has a reference, registered or given; the kernels' names.
+
+    Args:
+        references: kernel name -> reference, before the registered ones.
+
+    Raises:
+        HloVerifyError: a reference has other parameters or results than a call (HLO-REFERENCE-
+            SHAPE); calls before that one are expanded.
+    """
+    known = {**_references, **(references or {})}
+    done: list[str] = []
+    grafted: dict[str, Computation] = {}
+    for call in module.find_custom_calls():
+        name = decode(call.backend_config).func_name
+        if name not in known:
+            continue
+        source = as_module(known[name])
+        operands = _operands(call, source, name)
+        if name not in grafted:
+            grafted[name] = graft(source, module)
+        _expand(call, operands, grafted[name])
+        done.append(name)
+    if done:
+        remove_unreachable(module)
+    return done
+
+
+def _operands(call: Instruction, reference: Module, name: str) -> list[Instruction]:
+    """The call's operands that the reference takes: all, or all but the kernel's constants."""
+    parameters = reference.entry.parameters
+    operands = list(call.operands[: len(parameters)])
+    fits = len(operands) == len(parameters) and all(
+        operand.shape.same_array(parameter.shape)
+        for operand, parameter in zip(operands, parameters, strict=True)
+    )
+    if not fits:
+        taken = ", ".join(str(parameter.shape) for parameter in parameters)
+        given = ", ".join(str(operand.shape) for operand in call.operands)
+        raise _misfit(f"the reference of {name} takes ({taken}), the call has ({given})", call)
+    result = reference.entry.result_shape
+    if not _parts_equal(call.shape, result):
+        raise _misfit(f"the reference of {name} gives {result}, the call {call.shape}", call)
+    return operands
+
+
+def _parts_equal(one: Shape, other: Shape) -> bool:
+    """Whether the shapes are equal when a tuple of one counts as what is in it."""
+    mine, theirs = (shape.tuple_shapes or (shape,) for shape in (one, other))
+    return len(mine) == len(theirs) and all(
+        a.same_array(b) for a, b in zip(mine, theirs, strict=True)
+    )
+
+
+def _expand(call: Instruction, operands: list[Instruction], body: Computation) -> None:
+    here = call.computation
+    shape = body.root.shape
+    made = here.add("call", shape, operands, like=call, called_computation_ids=[body.id])
+    result = inline_call(made)
+    if call.shape.is_tuple and not shape.is_tuple:
+        result = here.add("tuple", tuple_shape([shape]), [result])
+    elif shape.is_tuple and not call.shape.is_tuple:
+        part = shape.tuple_shapes[0]
+        result = here.add("get-tuple-element", part, [result], tuple_index=0)
+    call.replace_uses(result)
+    call.remove()
+    remove_dead(here)
+
+
+def _misfit(reason: str, call: Instruction) -> HloVerifyError:
+    return HloVerifyError(
+        reason,
+        code="HLO-REFERENCE-SHAPE",
+        place=f"%{call.name}",
+        remedy="write the reference for the shapes of this call",
+    )

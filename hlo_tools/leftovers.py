@@ -1,0 +1,64 @@
+"""What writers leave beside their target when they are killed, and how the next one removes it.
+
+A file or folder that is being written has its writer in its name: host and process. Whoever
+writes to the same place next removes those whose process on this host is gone. Those of other
+hosts, which may share the folder, stay.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import socket
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+__all__ = ["staging_name", "sweep"]
+
+_STALE_SECONDS: Final = 60.0
+"""Younger ones stay: a container may have another's host name but not its processes."""
+
+
+def staging_name(prefix: str) -> str:
+    """A name that nobody else takes: ``prefix``, host, process, a random number."""
+    return f"{prefix}{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(8)}"
+
+
+def sweep(folder: Path, prefix: str) -> None:
+    """Remove what writers of this host that are gone left in ``folder`` under ``prefix``."""
+    own = f"{prefix}{socket.gethostname()}-"
+    with suppress(OSError):
+        for path in [each for each in folder.iterdir() if each.name.startswith(own)]:
+            pid = path.name.removeprefix(own).partition("-")[0]
+            if pid.isdecimal() and not _is_alive(int(pid)) and _is_stale(path):
+                _remove(path)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
+
+
+def _is_alive(pid: int) -> bool:
+    if os.name != "posix":  # elsewhere signal 0 is no question but an interrupt
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
+
+
+def _is_stale(path: Path) -> bool:
+    try:
+        return time.time() - path.stat().st_mtime > _STALE_SECONDS
+    except OSError:
+        return False

@@ -1,0 +1,87 @@
+"""Baselines: findings that are known, so that only new ones count.
+
+The file is JSON with one row for each (module file, code, place) and how often it was found.
+Paths are relative to the baseline's folder; nothing else of the machine stands in it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hlo_tools.errors import HloFileError
+from hlo_tools.saving import write_bytes
+from hlo_tools.verify import Finding
+
+__all__ = ["read_baseline", "unknown_to", "write_baseline"]
+
+_SCHEMA = "nki-hlo/baseline/1"
+
+Key = tuple[str, str, str]
+
+
+def _key(finding: Finding, folder: Path) -> Key:
+    file = finding.file
+    if not file.startswith("<"):
+        file = Path(os.path.relpath(file, folder)).as_posix()
+    return file, finding.code, finding.place
+
+
+def write_baseline(path: str | Path, findings: Sequence[Finding]) -> None:
+    """Write the findings as known ones.
+
+    Raises:
+        HloFileError: the file cannot be written.
+    """
+    counts = Counter(_key(one, Path(path).parent) for one in findings)
+    rows = [
+        {"file": file, "code": code, "place": place, "count": count}
+        for (file, code, place), count in sorted(counts.items())
+    ]
+    text = json.dumps({"schema": _SCHEMA, "findings": rows}, indent=2, ensure_ascii=False)
+    write_bytes((text + "\n").encode(), path)
+
+
+def read_baseline(path: str | Path) -> Counter[Key]:
+    """How often each finding is known.
+
+    Raises:
+        HloFileError: there is no such file, or it is no baseline (HLO-BASELINE).
+    """
+    try:
+        record: Any = json.loads(Path(path).read_text("utf-8"))
+        if record["schema"] != _SCHEMA:
+            raise ValueError(f"its schema is {record['schema']!r}, not {_SCHEMA!r}")
+        rows = record["findings"]
+        return Counter({(r["file"], r["code"], r["place"]): int(r["count"]) for r in rows})
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise _wrong(path, f"it cannot be read: {reason}") from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise _wrong(path, f"it is no baseline: {error}") from error
+
+
+def unknown_to(known: Counter[Key], findings: Sequence[Finding], folder: Path) -> list[Finding]:
+    """The findings that are not known, in their order; ``folder`` is that of the baseline."""
+    left = Counter(known)
+    new: list[Finding] = []
+    for one in findings:
+        key = _key(one, folder)
+        if left[key] > 0:
+            left[key] -= 1
+        else:
+            new.append(one)
+    return new
+
+
+def _wrong(path: str | Path, reason: str) -> HloFileError:
+    return HloFileError(
+        f"the baseline cannot be used: {reason}",
+        code="HLO-BASELINE",
+        place=str(path),
+        remedy="write it with nki-hlo lint --baseline FILE --write-baseline",
+    )

@@ -1,0 +1,120 @@
+"""Linting a module: every rule that is asked for, on a graph whose references hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from hlo_tools.errors import HloError
+from hlo_tools.lint.rule import Graph, Hit, LintRule
+from hlo_tools.lint.table import RULES
+from hlo_tools.module import Module
+from hlo_tools.verify import Finding, Severity, verify
+from nki_lang.targets import Target, current_target, target_of
+
+__all__ = ["lint", "selected"]
+
+_VERIFIED = "NCC_EVRF064"
+
+_UNREADABLE = frozenset(
+    {f"HLO-V{number:03}" for number in (*range(1, 14), 19, 20, 23, 24, 25)} - {"HLO-V004"}
+)
+"""Rules of the verifier without which operands and attributes cannot be looked at."""
+
+
+def selected(select: Sequence[str] = (), ignore: Sequence[str] = ()) -> list[LintRule]:
+    """The rules whose code begins with one of ``select`` (all without any) and none of ``ignore``.
+
+    Raises:
+        HloError: a prefix fits no rule (HLO-RULE).
+    """
+    for prefix in (*select, *ignore):
+        if not any(code.startswith(prefix.upper()) for code in RULES):
+            raise HloError(
+                f"no rule begins with {prefix!r}",
+                code="HLO-RULE",
+                remedy="nki-hlo rule lists the codes",
+            )
+    wanted = tuple(prefix.upper() for prefix in select) or ("",)
+    unwanted = tuple(prefix.upper() for prefix in ignore)
+    return [
+        rule
+        for code, rule in RULES.items()
+        if code.startswith(wanted) and not (unwanted and code.startswith(unwanted))
+    ]
+
+
+def lint(
+    module: Module,
+    *,
+    target: Target | str | None = None,
+    rules: Sequence[LintRule] | None = None,
+    root: Path | None = None,
+) -> list[Finding]:
+    """What the compiler would refuse, in the order of rules and instructions.
+
+    Args:
+        module: the module.
+        target: what it is compiled for; by default as everywhere (:func:`current_target`).
+        rules: those to look at; all by default.
+        root: folder that relative paths of kernel files start from.
+
+    Raises:
+        NkiValidationError: there is no such target.
+    """
+    chosen = _target(target)
+    problems = verify(module)
+    wanted = list(RULES.values() if rules is None else rules)
+    if any(one.code in _UNREADABLE for one in problems):
+        return list(_as_found(problems, module)) if _named(wanted) else []
+    graph = Graph(module, chosen, root, tuple(problems))
+    findings: list[Finding] = []
+    for rule in wanted:
+        if rule.code == _VERIFIED:
+            findings += _as_found(problems, module)
+        elif rule.check is not None and rule.applies_to(chosen):
+            findings += [_finding(rule, hit, module) for hit in rule.check(graph)]
+    return findings
+
+
+def _target(target: Target | str | None) -> Target:
+    if target is None:
+        return current_target()
+    return target_of(target) if isinstance(target, str) else target
+
+
+def _named(rules: Sequence[LintRule]) -> bool:
+    return any(rule.code == _VERIFIED for rule in rules)
+
+
+def _as_found(problems: Sequence[Finding], module: Module) -> Iterator[Finding]:
+    """Errors of the verifier under the code that the compiler gives them, at their places."""
+    rule = RULES[_VERIFIED]
+    for one in problems:
+        if one.severity is Severity.error:
+            message = f"[{one.code}] {one.message}"
+            yield replace(
+                one, code=_VERIFIED, message=message, remedy=rule.remedy, file=module.path
+            )
+
+
+def _finding(rule: LintRule, hit: Hit, module: Module) -> Finding:
+    view = hit.at
+    source = ""
+    if view is not None:
+        try:
+            found = view.source
+        except (HloError, IndexError):
+            found = None
+        source = str(found) if found is not None else ""
+    return Finding(
+        rule.code,
+        hit.message,
+        hit.severity or rule.severity,
+        computation=view.computation.name if view is not None else "",
+        instruction=view.name if view is not None else "",
+        source=source,
+        file=module.path,
+        remedy=rule.remedy,
+    )

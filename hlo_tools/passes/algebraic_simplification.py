@@ -1,0 +1,241 @@
+"""Algebra: operations whose result is one of their operands, or a simpler operation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from hlo_tools.instruction import Instruction
+from hlo_tools.module import Module
+from hlo_tools.passes.base import Pass
+from hlo_tools.passes.emitting import constant, plain, splat
+from hlo_tools.passes.patterns import Pattern, Rules, op, rewrite_all, value
+from hlo_tools.passes.slicing import SLICING
+
+__all__ = ["EXACT", "FAST", "AlgebraicSimplification"]
+
+
+@dataclass(frozen=True, slots=True)
+class AlgebraicSimplification(Pass):
+    """Replace operations by simpler ones that give the same bits.
+
+    ``fast`` adds rules that hold for real numbers but not for all floats: x + 0 (which turns -0
+    into 0), x * 0 and x - x (infinities and NaN), log(exp(x)), x / x, x ** 2.
+
+    Attributes:
+        fast: use these too.
+    """
+
+    name: ClassVar[str] = "algebraic-simplification"
+
+    fast: bool = False
+
+    def run(self, module: Module) -> bool:
+        rules = _EXACT_AND_FAST if self.fast else EXACT
+        return sum(rewrite_all(rules, one) for one in module.computations) > 0
+
+
+def _kind(view: Instruction) -> str:
+    return view.shape.element.kind
+
+
+def _is_integer(view: Instruction) -> bool:
+    return _kind(view) in ("int", "uint", "pred")
+
+
+def _is_signed_zero(view: Instruction) -> bool:
+    """-0.0: what added to any float gives that float."""
+    found = splat(view)
+    return found is not None and _kind(view) == "float" and found == 0 and np.signbit(found)
+
+
+def _equals(number: Any) -> Pattern:
+    """A constant that is one number everywhere; -0.0 is no 0."""
+
+    def where(view: Instruction) -> bool:
+        found = splat(view)
+        if found is None or _kind(view) == "complex":
+            return False
+        return bool(found == number) and not (number == 0 and _is_signed_zero(view))
+
+    return Pattern(frozenset({"constant", "broadcast", "reshape"}), capture="c", where=where)
+
+
+def _all_ones(view: Instruction) -> bool:
+    found = splat(view)
+    return found is not None and _is_integer(view) and bool(found == ~np.zeros_like(found))
+
+
+_ZERO, _ONE, _MINUS_ONE = _equals(0), _equals(1), _equals(-1)
+_ONES = Pattern(capture="c", where=_all_ones)
+_TRUE = Pattern(
+    where=lambda view: _kind(view) == "pred" and splat(view) is not None and splat(view)
+)
+_FALSE = Pattern(
+    where=lambda view: _kind(view) == "pred" and splat(view) is not None and not splat(view)
+)
+
+
+def _first(it: Instruction, x: Instruction, **_: Any) -> Instruction:
+    return x
+
+
+def _zero(it: Instruction, **_: Any) -> Instruction:
+    return constant(it, 0, it.shape)
+
+
+def _negated(it: Instruction, x: Instruction, **_: Any) -> Instruction:
+    return plain(it, "negate", it.shape, [x])
+
+
+def _compared(it: Instruction, **_: Any) -> Instruction:
+    return constant(it, it.proto.comparison_direction in ("EQ", "LE", "GE"), it.shape)
+
+
+def _times_reciprocal(it: Instruction, x: Instruction, c: Instruction) -> Instruction | None:
+    """x / 2^n is x * 2^-n to the last bit, as long as 2^-n is a normal number of the type."""
+    number = splat(c)
+    if number is None or _kind(it) != "float" or not np.isfinite(number) or number == 0:
+        return None
+    mantissa, _ = np.frexp(np.float64(number))
+    inverse = np.asarray(1 / np.float64(number)).astype(it.shape.dtype)
+    if abs(mantissa) != 0.5 or np.float64(inverse) * np.float64(number) != 1:
+        return None
+    if it.shape.element.name not in ("f16", "bf16", "f32", "f64") or abs(inverse) < 2.0**-14:
+        return None
+    return plain(it, "multiply", it.shape, [x, constant(it, inverse, it.shape)])
+
+
+def _holds(outer: str, inner: str) -> bool:
+    """Whether a type has every value of another."""
+    return (inner, outer) in _WIDER
+
+
+_INTEGERS = [("s2", 2), ("s4", 4), ("s8", 8), ("s16", 16), ("s32", 32), ("s64", 64)]
+_UNSIGNED = [("u2", 2), ("u4", 4), ("u8", 8), ("u16", 16), ("u32", 32), ("u64", 64)]
+_WIDER = frozenset(
+    [(a, b) for kind in (_INTEGERS, _UNSIGNED) for a, n in kind for b, m in kind if n <= m]
+    + [(a, b) for a, n in _UNSIGNED for b, m in _INTEGERS if n < m]
+    + [(small, wide) for small in ("f16", "bf16", "f32") for wide in ("f32", "f64")
+       if (small, wide) != ("f32", "f32")]
+    + [(small, wide) for small in ("f8e5m2", "f8e4m3fn", "f8e4m3") for wide in ("f16", "f32", "f64")]
+)  # fmt: skip
+
+
+def _converted_twice(it: Instruction, inner: Instruction, x: Instruction) -> Instruction | None:
+    """The type in between loses nothing: one conversion, or none."""
+    source, between = x.shape.element.name, inner.shape.element.name
+    if not _holds(between, source):
+        return None
+    if source == it.shape.element.name:
+        return x
+    return plain(it, "convert", it.shape, [x])
+
+
+def _part_of_tuple(it: Instruction, made: Instruction) -> Instruction:
+    return made.operands[it.proto.tuple_index]
+
+
+def _tuple_again(it: Instruction) -> Instruction | None:
+    """A tuple of all parts of a tuple, in order."""
+    operands = it.operands
+    if not operands or any(part.opcode != "get-tuple-element" for part in operands):
+        return None
+    source = operands[0].operands[0]
+    numbers = [part.proto.tuple_index for part in operands]
+    same = all(part.operands[0] is source for part in operands)
+    whole = len(source.shape.tuple_shapes) == len(operands)
+    return source if same and whole and numbers == list(range(len(operands))) else None
+
+
+def _chosen_branch(it: Instruction) -> Instruction | None:
+    """A conditional whose choice is known is a call; an index out of range takes the last one."""
+    found = splat(it.operands[0])
+    if found is None:
+        return None
+    branches = list(it.proto.called_computation_ids)
+    at = (0 if found else 1) if _kind(it.operands[0]) == "pred" else int(found)
+    at = at if 0 <= at < len(branches) else len(branches) - 1
+    operand = it.operands[at + 1]
+    return plain(it, "call", it.shape, [operand], called_computation_ids=[branches[at]])
+
+
+def _swapped(it: Instruction, p: Instruction, x: Instruction, y: Instruction) -> Instruction:
+    return plain(it, "select", it.shape, [p, y, x])
+
+
+def _both(opcode: str) -> Any:
+    return lambda it, x, y: plain(it, opcode, it.shape, [x, y])
+
+
+EXACT = (
+    Rules(
+        # Sums
+        (op("add", "x", _ZERO, commutes=True, where=_is_integer), _first),
+        (op("add", "x", value(where=_is_signed_zero), commutes=True), _first),
+        (op("subtract", "x", _ZERO), _first),
+        (op("subtract", "x", "x", where=_is_integer), _zero),
+        (op("add", "x", op("negate", "y"), commutes=True), _both("subtract")),
+        (op("subtract", "x", op("negate", "y")), _both("add")),
+        # Products
+        (op("multiply divide", "x", _ONE), _first),
+        (op("multiply", _ONE, "x"), _first),
+        (op("multiply", "x", _ZERO, commutes=True, where=_is_integer), _zero),
+        (op("multiply", "x", _MINUS_ONE, commutes=True), _negated),
+        (op("divide", "x", value("c", lambda view: view.opcode in ("constant", "broadcast"))),
+         _times_reciprocal),
+        (op("power", "x", _ONE), _first),
+        # Bits
+        (op("and", "x", _ONES, commutes=True), _first),
+        (op("and", "x", _ZERO, commutes=True), _zero),
+        (op("or xor", "x", _ZERO, commutes=True), _first),
+        (op("and or", "x", "x"), _first),
+        (op("xor", "x", "x"), _zero),
+        (op("shift-left shift-right-logical shift-right-arithmetic", "x", _ZERO), _first),
+        (op("not", op("not", "x")), _first),
+        # Choices
+        (op("maximum minimum", "x", "x"), _first),
+        (op("compare", "x", "x", where=lambda view: _is_integer(view.operands[0])), _compared),
+        (op("select", "p", "x", "x"), _first),
+        (op("select", _TRUE, "x", "y"), _first),
+        (op("select", _FALSE, "y", "x"), _first),
+        (op("select", op("not", "p"), "x", "y"), _swapped),
+        (op("conditional"), _chosen_branch),
+        # One operand
+        (op("negate", op("negate", "x")), _first),
+        (op("abs", op("abs", capture="x")), _first),
+        (op("abs", op("negate", "x")), lambda it, x: plain(it, "abs", it.shape, [x])),
+        (op("real", op("complex", "x", "y")), _first),
+        (op("imag", op("complex", "y", "x")), _first),
+        (op("convert copy", "x"), lambda it, x: x if x.shape.proto == it.shape.proto else None),
+        (op("convert", op("convert", "x", capture="inner")), _converted_twice),
+        # Tuples
+        (op("get-tuple-element", op("tuple", capture="made")), _part_of_tuple),
+        (op("tuple"), _tuple_again),
+    )
+    + SLICING
+)  # fmt: skip
+"""Rules that hold to the last bit."""
+
+
+def _square(it: Instruction, x: Instruction, c: Instruction) -> Instruction:
+    return plain(it, "multiply", it.shape, [x, x])
+
+
+FAST = Rules(
+    (op("add", "x", _ZERO, commutes=True), _first),
+    (op("multiply", "x", _ZERO, commutes=True), _zero),
+    (op("subtract", "x", "x"), _zero),
+    (op("divide", "x", "x", where=lambda view: _kind(view) == "float"),
+     lambda it, x: constant(it, 1, it.shape)),
+    (op("log", op("exponential", "x")), _first),
+    (op("exponential", op("log", "x")), _first),
+    (op("power", "x", _equals(2)), _square),
+    (op("divide", "x", op("sqrt", "y")),
+     lambda it, x, y: plain(it, "multiply", it.shape, [x, plain(it, "rsqrt", it.shape, [y])])),
+)  # fmt: skip
+"""Rules that hold for real numbers."""
+
+_EXACT_AND_FAST = EXACT + FAST

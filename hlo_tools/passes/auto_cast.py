@@ -1,0 +1,169 @@
+"""Auto-cast: float32 operations in a smaller type, as neuronx-cc's ``--auto-cast`` does.
+
+In ``all`` mode parameters and results of every computation stay float32, and so do reductions,
+which sum up rounded operands in float32 as the device does. fp8 is a type of products only: the
+rest of such a program is held in bf16. tf32 is a format of a product's operands only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from hlo_tools.computation import Computation
+from hlo_tools.instruction import Instruction
+from hlo_tools.module import Module
+from hlo_tools.passes.base import Pass
+from hlo_tools.passes.emitting import convert, plain, with_element
+from hlo_tools.passes.patterns import sweep
+from hlo_tools.restructuring import clone_instruction
+
+__all__ = ["AutoCast"]
+
+Kind = Literal["bf16", "fp16", "tf32", "fp8_e4m3"]
+
+_PRODUCT_ELEMENT = {"bf16": "bf16", "fp16": "f16", "fp8_e4m3": "f8e4m3", "tf32": "f32"}
+_VALUE_ELEMENT = {"bf16": "bf16", "fp16": "f16", "fp8_e4m3": "bf16", "tf32": "f32"}
+_TF32_EXPONENT, _TF32_MANTISSA = 8, 10
+
+_PRODUCTS = frozenset({"dot", "convolution"})
+_CAST = _PRODUCTS | frozenset(
+    {"abs", "acos", "acosh", "add", "asin", "asinh", "atan2", "atanh", "broadcast", "cbrt",
+     "ceil", "clamp", "concatenate", "copy", "cosh", "cosine", "divide", "dynamic-slice",
+     "dynamic-update-slice", "erf", "exponential", "exponential-minus-one", "floor", "gather",
+     "log", "log-plus-one", "logistic", "maximum", "minimum", "multiply", "negate", "pad",
+     "power", "remainder", "reshape", "reverse", "round-nearest-afz", "round-nearest-even",
+     "rsqrt", "select", "sign", "sine", "sinh", "slice", "sqrt", "subtract", "tan", "tanh",
+     "transpose"}
+)  # fmt: skip
+"""Opcodes that are done in the smaller type."""
+_TESTS = frozenset({"compare", "is-finite"})
+"""Opcodes that look at values in the smaller type."""
+_BODIES_OF = frozenset({"while", "conditional", "call", "fusion"})
+"""Callers whose computations are part of the program, unlike a reduction's."""
+
+
+@dataclass(frozen=True, slots=True)
+class AutoCast(Pass):
+    """Do float32 products, or all float32 operations, in a smaller type. Results change.
+
+    Attributes:
+        which: ``matmult`` (dots and convolutions: operands are rounded, sums stay float32) or
+            ``all``.
+        type: the smaller type.
+    """
+
+    name: ClassVar[str] = "auto-cast"
+
+    which: Literal["matmult", "all"] = "matmult"
+    type: Kind = "bf16"
+
+    def run(self, module: Module) -> bool:
+        everything = self.which == "all" and _VALUE_ELEMENT[self.type] != "f32"
+        bodies = _program(module)
+        changed = False
+        for computation in bodies:
+            if everything:
+                changed |= _Values(_VALUE_ELEMENT[self.type]).run(computation)
+        for computation in bodies:
+            changed |= _round_products(computation, self.type)
+        return changed
+
+
+def _program(module: Module) -> list[Computation]:
+    """The entry and what it runs, without the computations of reductions and the like."""
+    found = {module.entry: None}
+    stack = [module.entry]
+    while stack:
+        for view in stack.pop():
+            if view.opcode in _BODIES_OF:
+                new = [each for each in view.called_computations if each not in found]
+                found.update(dict.fromkeys(new))
+                stack += new
+    return [computation for computation in module.computations if computation in found]
+
+
+def _is_f32(view: Instruction) -> bool:
+    return view.shape.element.name == "f32"
+
+
+class _Values:
+    """One computation whose float32 values are held in a smaller type."""
+
+    def __init__(self, element: str) -> None:
+        self._element = element
+        self._small: dict[Instruction, Instruction] = {}
+
+    def run(self, computation: Computation) -> bool:
+        replaced: list[Instruction] = []
+        for view in computation.post_order():
+            if view.opcode in _CAST and _is_f32(view) and not view.proto.HasField("sharding"):
+                self._cast(view)
+                replaced.append(view)
+            elif view.opcode in _TESTS and _is_f32(view.operands[0]):
+                for index, operand in enumerate(view.operands):
+                    view.replace_operand(index, self._in_small(operand))
+        sweep(computation, replaced)
+        return bool(replaced)
+
+    def _cast(self, view: Instruction) -> None:
+        """The operation in the small type, and its result as float32 for those that want it."""
+        operands = [self._in_small(o) if _is_f32(o) else o for o in view.operands]
+        made = clone_instruction(view, operands, view.computation)
+        made.proto.shape.CopyFrom(with_element(view.shape, self._element).proto)
+        wide = convert(made, "f32")
+        self._small[wide] = made
+        view.replace_uses(wide)
+
+    def _in_small(self, view: Instruction) -> Instruction:
+        found = self._small.get(view)
+        if found is None:
+            found = self._small[view] = convert(view, self._element)
+        return found
+
+
+def _round_products(computation: Computation, kind: Kind) -> bool:
+    """Operands of products that are wider than the type are rounded to it; results stay."""
+    rounded: dict[Instruction, Instruction] = {}
+    changed = False
+    for view in computation.post_order():
+        if view.opcode not in _PRODUCTS or not _is_wide(view, kind):
+            continue
+        for index, operand in enumerate(view.operands):
+            if operand not in rounded:
+                rounded[operand] = _rounded(operand, kind)
+            view.replace_operand(index, rounded[operand])
+        changed = True
+    return changed
+
+
+def _is_wide(view: Instruction, kind: Kind) -> bool:
+    """Whether both operands hold more than the type does, and have not been rounded yet."""
+    allowed = {"f32"} if kind != "fp8_e4m3" else {"f32", "bf16"}
+    elements = {operand.shape.element.name for operand in view.operands}
+    if not elements <= allowed:
+        return False
+    return kind != "tf32" or not all(_is_tf32(operand) for operand in view.operands)
+
+
+def _is_tf32(view: Instruction) -> bool:
+    proto = view.proto
+    return (proto.opcode, proto.exponent_bits, proto.mantissa_bits) == (
+        "reduce-precision", _TF32_EXPONENT, _TF32_MANTISSA,
+    )  # fmt: skip
+
+
+def _rounded(view: Instruction, kind: Kind) -> Instruction:
+    if kind == "tf32":
+        return plain(
+            view,
+            "reduce-precision",
+            view.shape,
+            [view],
+            exponent_bits=_TF32_EXPONENT,
+            mantissa_bits=_TF32_MANTISSA,
+        )
+    element = _PRODUCT_ELEMENT[kind]
+    if view.opcode == "convert" and view.operands[0].shape.element.name == element:
+        return view.operands[0]
+    return convert(view, element)

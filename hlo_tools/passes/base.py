@@ -1,0 +1,48 @@
+"""What a pass is: a value whose fields are its arguments, with what it requires and ensures."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from hlo_tools.errors import HloError
+from hlo_tools.module import Module
+
+__all__ = ["Pass", "PassError"]
+
+
+class PassError(HloError):
+    """A pass cannot do what it was asked for."""
+
+    default_code = "HLO-PASS"
+
+
+class Pass(ABC):
+    """A rewriting of a module in place.
+
+    A pass is a frozen, slotted dataclass. Its fields are its arguments in a pipeline's text: types
+    are ``bool``, ``int``, ``str``, ``Literal[...]`` of strings and ``tuple[str, ...]``; every field
+    has a default. The first line of its docstring is what lists of passes say.
+
+    A pass keeps what the module computes, unless its docstring says what it changes. It keeps ids,
+    schedules, aliases and references valid: a valid module stays valid.
+
+    Attributes:
+        name: the word in a pipeline's text.
+        requires: names of :data:`hlo_tools.passes.invariants.INVARIANTS` that have to hold before.
+        ensures: those that hold afterwards, with the arguments' default values.
+    """
+
+    __slots__ = ()
+
+    name: ClassVar[str]
+    requires: ClassVar[tuple[str, ...]] = ()
+    ensures: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def run(self, module: Module) -> bool:
+        """Rewrite ``module``; True when anything changed.
+
+        Raises:
+            PassError: the module is outside what the pass covers; it is then unchanged.
+        """

@@ -1,0 +1,149 @@
+"""Constant folding: what depends on constants alone is evaluated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from hlo_tools.computation import Computation
+from hlo_tools.errors import HloError
+from hlo_tools.evaluate.evaluator import Evaluator
+from hlo_tools.evaluate.values import OPERATIONS, Call
+from hlo_tools.instruction import Instruction
+from hlo_tools.module import Module
+from hlo_tools.passes.base import Pass, PassError
+from hlo_tools.passes.effects import effectful_computations, is_pure
+from hlo_tools.passes.emitting import constant
+from hlo_tools.passes.patterns import sweep
+
+__all__ = ["ConstantFolding"]
+
+Array = np.ndarray[Any, Any]
+
+_NEVER = frozenset(
+    {"parameter", "constant", "custom-call", "while", "infeed", "outfeed", "bitcast", "copy",
+     "partition-id", "replica-id", "rng-bit-generator", "fusion", "opt-barrier", "domain",
+     "stochastic-convert"}
+)  # fmt: skip
+"""Opcodes that are never folded: what they give is not known here, or is meant to stay."""
+
+_GENERATED = frozenset({"iota", "broadcast"})
+"""Opcodes that make much of little: their values are known to others, but they stay."""
+
+_ROUNDED_ALIKE = frozenset(
+    {"add", "subtract", "multiply", "divide", "negate", "abs", "maximum", "minimum", "sign", "floor",
+     "ceil", "round-nearest-afz", "round-nearest-even", "is-finite", "compare", "select", "clamp",
+     "convert", "reduce-precision", "real", "imag", "complex", "bitcast-convert", "reshape",
+     "broadcast", "transpose", "reverse", "slice", "concatenate", "pad", "dynamic-slice",
+     "dynamic-update-slice", "gather", "iota"}
+)  # fmt: skip
+"""Opcodes whose float results are the same bits wherever they are computed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantFolding(Pass):
+    """Replace instructions whose operands are all constants by their value.
+
+    By default only what is the same bits on every device: integers, comparisons, selections,
+    movements, and the float operations that IEEE 754 defines exactly.
+
+    Attributes:
+        limit: elements that a constant made here has at most.
+        floats: ``exact`` ones, or ``all`` (exponentials, reductions, products, by NumPy).
+    """
+
+    name: ClassVar[str] = "constant-folding"
+
+    limit: int = 4096
+    floats: Literal["exact", "all"] = "exact"
+
+    def __post_init__(self) -> None:
+        if self.limit < 1:
+            raise PassError(
+                f"limit is {self.limit}",
+                code="HLO-PASS-ARGUMENT",
+                remedy="give the number of elements that a constant may have, 1 or more",
+            )
+
+    def run(self, module: Module) -> bool:
+        folder = _Folder(module, self.limit, self.floats == "all")
+        return sum(folder.run(computation) for computation in module.computations) > 0
+
+
+class _Folder:
+    def __init__(self, module: Module, limit: int, all_floats: bool) -> None:
+        self._limit = limit
+        self._all_floats = all_floats
+        self._effectful = effectful_computations(module)
+        self._evaluator = Evaluator(module)
+        self._known: dict[Instruction, Array] = {}
+
+    def run(self, computation: Computation) -> bool:
+        self._known = {}
+        replaced: list[Instruction] = []
+        for view in computation.post_order():
+            found = self._value(view)
+            if found is None:
+                continue
+            self._known[view] = found
+            if view.opcode in _NEVER | _GENERATED or view.proto.HasField("sharding"):
+                continue
+            made = constant(view, _narrowed(found), view.shape)
+            self._known[made] = found
+            view.replace_uses(made)
+            replaced.append(view)
+        sweep(computation, replaced)
+        return bool(replaced)
+
+    def _value(self, view: Instruction) -> Array | None:
+        shape = view.shape
+        if not shape.is_array or any(shape.dynamic) or shape.element_count > self._limit:
+            return None
+        if view.opcode == "constant":
+            return self._literal(view)
+        if not self._is_foldable(view):
+            return None
+        operands = [self._known.get(operand) for operand in view.operands]
+        if any(operand is None for operand in operands):
+            return None
+        return self._evaluated(view, operands)
+
+    def _literal(self, view: Instruction) -> Array | None:
+        literal = view.literal
+        if literal is None or literal.is_elided:
+            return None
+        return literal.numpy()
+
+    def _is_foldable(self, view: Instruction) -> bool:
+        opcode = view.opcode
+        if opcode in _NEVER or opcode not in OPERATIONS or view.proto.control_predecessor_ids:
+            return False
+        if not is_pure(view.proto, self._effectful):
+            return False
+        if self._all_floats or opcode in _ROUNDED_ALIKE:
+            return True
+        kinds = {each.shape.element.kind for each in (view, *view.operands)}
+        return kinds <= {"int", "uint", "pred"}
+
+    def _evaluated(self, view: Instruction, operands: list[Any]) -> Array | None:
+        try:
+            with np.errstate(all="ignore"):
+                found = OPERATIONS[view.opcode](Call(view.proto, operands, self._evaluator))
+        except HloError:  # the result is not defined, so it is not for us to choose one
+            return None
+        shape = view.shape
+        if not isinstance(found, np.ndarray | np.generic):
+            return None
+        array = np.asarray(found)
+        fits = array.shape == shape.dimensions and array.dtype == shape.dtype
+        return array if fits else None
+
+
+def _narrowed(value: Array) -> Array:
+    """One element when all are the same bits."""
+    if value.size <= 1:
+        return value
+    rows = np.ascontiguousarray(value).reshape(-1).view(np.uint8).reshape(value.size, -1)
+    return value.reshape(-1)[0] if (rows == rows[0]).all() else value

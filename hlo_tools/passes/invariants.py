@@ -1,0 +1,108 @@
+"""What passes require and ensure: named properties of a module that can be checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from hlo_tools.module import Module
+
+__all__ = ["INVARIANTS", "Invariant", "broken"]
+
+_DEMOTED = frozenset({"f64", "s64", "u64", "c128"})
+
+
+@dataclass(frozen=True, slots=True)
+class Invariant:
+    """One property.
+
+    Attributes:
+        name: how passes name it.
+        meaning: one sentence.
+        violation: what breaks it in a module, or "".
+    """
+
+    name: str
+    meaning: str
+    violation: Callable[[Module], str]
+
+
+def broken(module: Module, names: tuple[str, ...]) -> tuple[Invariant, str] | None:
+    """The first of several invariants that a module breaks, and what breaks it."""
+    for name in names:
+        found = INVARIANTS[name].violation(module)
+        if found:
+            return INVARIANTS[name], found
+    return None
+
+
+def _first(names: Iterator[str]) -> str:
+    return next((f"%{name}" for name in names), "")
+
+
+def _dead_code(module: Module) -> str:
+    from hlo_tools.passes.dce import dead_instructions, unreachable_computations
+
+    gone = unreachable_computations(module)
+    if gone:
+        return f"%{gone[0].name}"
+    return _first(
+        computation.resolve(dead[0]).name for computation, dead in dead_instructions(module)
+    )
+
+
+def _calls(module: Module) -> str:
+    from hlo_tools.passes.call_inlining import is_inlinable
+
+    return _first(view.name for view in module.instructions if is_inlinable(view))
+
+
+def _nested_entry(module: Module) -> str:
+    entry = module.entry
+    found = _first(view.name for view in entry.parameters if view.shape.is_tuple)
+    if found:
+        return found
+    parts = entry.result_shape.tuple_shapes
+    return f"%{entry.root.name}" if any(part.is_tuple for part in parts) else ""
+
+
+def _general_dots(module: Module) -> str:
+    from hlo_tools.passes.dot_canonicalisation import is_canonical
+
+    return _first(
+        view.name for view in module.instructions if view.opcode == "dot" and not is_canonical(view)
+    )
+
+
+def _metadata(module: Module) -> str:
+    return _first(view.name for view in module.instructions if view.proto.HasField("metadata"))
+
+
+def _unscheduled(module: Module) -> str:
+    sequences = module.proto.schedule.sequences
+    return _first(c.name for c in module.computations if not c.is_fusion and c.id not in sequences)
+
+
+def _wide_types(module: Module) -> str:
+    from hlo_tools.passes.dtype_legalisation import is_pinned_type
+
+    return _first(
+        view.name
+        for view in module.instructions
+        for _, leaf in view.shape.leaves()
+        if leaf.element.name in _DEMOTED and not is_pinned_type(view)
+    )
+
+
+_TABLE = (
+    Invariant("no-dead-code", "every instruction and computation is needed", _dead_code),
+    Invariant("no-calls", "no plain call is left (composite calls stay)", _calls),
+    Invariant("flat-entry", "no tuple among the entry's parameters, none nested in its result",
+              _nested_entry),
+    Invariant("canonical-dots", "dots are [batch..., m, k] x [batch..., k, n]", _general_dots),
+    Invariant("no-metadata", "no instruction has metadata", _metadata),
+    Invariant("scheduled", "every computation that is no fusion has a sequence", _unscheduled),
+    Invariant("narrow-types", "64-bit elements only where a result's bits need them", _wide_types),
+)  # fmt: skip
+
+INVARIANTS: dict[str, Invariant] = {entry.name: entry for entry in _TABLE}

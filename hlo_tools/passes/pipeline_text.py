@@ -1,0 +1,168 @@
+"""Pipelines as text: ``dce,cse,auto-cast{which=matmult type=bf16}``.
+
+Passes stand between commas. Arguments stand in braces behind the name, between blanks:
+``key=value``, or ``key`` alone for ``key=true``. A value is a word, or a text in double quotes in
+which a backslash takes the next character as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from hlo_tools.passes.arguments import arguments_of
+from hlo_tools.passes.base import Pass, PassError
+from hlo_tools.passes.registry import find_pass
+
+__all__ = ["parse_passes"]
+
+_NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
+_VALUE_ENDS = frozenset(" \t\r\n{}=\"'")
+_END = ""
+
+
+@dataclass(slots=True)
+class _Reader:
+    """A place in the text."""
+
+    text: str
+    at: int = 0
+
+    @property
+    def next(self) -> str:
+        return self.text[self.at] if self.at < len(self.text) else _END
+
+    def skip_blanks(self) -> None:
+        while self.next and self.next.isspace():
+            self.at += 1
+
+    def word(self, allowed: Any) -> str:
+        start = self.at
+        while self.next and allowed(self.next):
+            self.at += 1
+        return self.text[start : self.at]
+
+    def fail(
+        self, message: str, at: int | None = None, code: str = "HLO-PIPELINE", remedy: str = ""
+    ) -> PassError:
+        place = self.at if at is None else at
+        line = self.text.count("\n", 0, place) + 1
+        start = self.text.rfind("\n", 0, place) + 1
+        end = self.text.find("\n", place)
+        shown = self.text[start : end if end >= 0 else None]
+        column = place - start
+        return PassError(
+            f"{message}\n  {shown}\n  {' ' * column}^",
+            code=code,
+            place=f"pipeline:{line}:{column + 1}",
+            remedy=remedy or "a pipeline reads: dce,cse,auto-cast{which=matmult type=bf16}",
+        )
+
+
+def parse_passes(text: str) -> tuple[Pass, ...]:
+    """The passes of a pipeline's text, in order; none for a blank text.
+
+    Raises:
+        PassError: text that is no pipeline (HLO-PIPELINE), no such pass (HLO-NO-PASS), no such
+            argument or value (HLO-PASS-ARGUMENT); the place is line and column of the text.
+    """
+    reader = _Reader(text)
+    passes: list[Pass] = []
+    reader.skip_blanks()
+    while reader.next:
+        passes.append(_read_pass(reader))
+        reader.skip_blanks()
+        if not reader.next:
+            break
+        if reader.next != ",":
+            raise reader.fail(f"expected a comma before the next pass, not {reader.next!r}")
+        comma = reader.at
+        reader.at += 1
+        reader.skip_blanks()
+        if not reader.next:
+            raise reader.fail("expected a pass behind the comma", comma)
+    return tuple(passes)
+
+
+def _read_pass(reader: _Reader) -> Pass:
+    start = reader.at
+    name = reader.word(_NAME.__contains__)
+    if not name:
+        raise reader.fail(f"expected the name of a pass, not {reader.next!r}")
+    try:
+        kind = find_pass(name)
+    except PassError as error:
+        raise reader.fail(error.message, start, error.code, error.remedy) from error
+    reader.skip_blanks()
+    given = _read_arguments(reader, kind) if reader.next == "{" else {}
+    try:
+        return kind(**given)
+    except PassError as error:
+        raise reader.fail(error.message, start, error.code, error.remedy) from error
+
+
+def _read_arguments(reader: _Reader, kind: type[Pass]) -> dict[str, Any]:
+    opened = reader.at
+    reader.at += 1
+    given: dict[str, Any] = {}
+    while True:
+        reader.skip_blanks()
+        if reader.next == "}":
+            reader.at += 1
+            return given
+        if not reader.next:
+            raise reader.fail("this brace is never closed", opened)
+        name, value = _read_argument(reader, kind, given)
+        given[name] = value
+
+
+def _read_argument(reader: _Reader, kind: type[Pass], given: dict[str, Any]) -> tuple[str, Any]:
+    start = reader.at
+    name = reader.word(_NAME.__contains__)
+    if not name:
+        raise reader.fail(f"expected an argument or a closing brace, not {reader.next!r}")
+    key = name.replace("-", "_")
+    argument = arguments_of(kind).get(key)
+    if argument is None or key in given:
+        wrong = "is given twice" if argument else "is no argument of it"
+        raise reader.fail(
+            f"{kind.name}: {name} {wrong}", start, "HLO-PASS-ARGUMENT", _arguments_help(kind)
+        )
+    text = "true"
+    if reader.next == "=":
+        reader.at += 1
+        start = reader.at
+        text = _read_value(reader)
+    try:
+        return key, argument.parse(text)
+    except ValueError as error:
+        raise reader.fail(
+            f"{kind.name}: {name}: {error}", start, "HLO-PASS-ARGUMENT", _arguments_help(kind)
+        ) from None
+
+
+def _read_value(reader: _Reader) -> str:
+    if reader.next != '"':
+        value = reader.word(lambda letter: letter not in _VALUE_ENDS)
+        if not value:
+            raise reader.fail("expected a value behind the =")
+        return value
+    start = reader.at
+    reader.at += 1
+    letters: list[str] = []
+    while reader.next != '"':
+        if reader.next == "\\":
+            reader.at += 1
+        if not reader.next:
+            raise reader.fail("this quoted text is never closed", start)
+        letters.append(reader.next)
+        reader.at += 1
+    reader.at += 1
+    return "".join(letters)
+
+
+def _arguments_help(kind: type[Pass]) -> str:
+    known = arguments_of(kind).values()
+    if not known:
+        return f"{kind.name} takes no arguments"
+    return "it takes " + ", ".join(f"{one.name}={one.kind}" for one in known)

@@ -1,0 +1,133 @@
+"""Which passes there are: our own table, and entry points of other packages.
+
+A package adds passes with the entry point group ``nki_hlo.passes``; the entry's name is the pass's
+name, its value the class::
+
+    [project.entry-points."nki_hlo.passes"]
+    my-pass = "my_package.my_pass:MyPass"
+
+Two passes of one name are an error, whoever they come from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+
+from hlo_tools.passes.base import Pass, PassError
+
+__all__ = ["GROUP", "Registered", "find_pass", "registered_passes"]
+
+GROUP = "nki_hlo.passes"
+OWN = "nki-hlo"
+
+_BUILT_IN = {
+    "dce": "dce:DeadCode",
+    "cse": "cse:CommonSubexpressions",
+    "constant-folding": "constant_folding:ConstantFolding",
+    "algebraic-simplification": "algebraic_simplification:AlgebraicSimplification",
+    "reshape-transpose-cleaning": "reshape_transpose_cleaning:ReshapeTransposeCleaning",
+    "dot-canonicalisation": "dot_canonicalisation:DotCanonicalisation",
+    "call-inlining": "call_inlining:CallInlining",
+    "outlining": "outlining:Outlining",
+    "tuple-flattening": "tuple_flattening:TupleFlattening",
+    "auto-cast": "auto_cast:AutoCast",
+    "dtype-legalisation": "dtype_legalisation:DtypeLegalisation",
+    "while-trip-counts": "while_trip_counts:WhileTripCounts",
+    "strip-metadata": "strip_metadata:StripMetadata",
+    "keep-metadata": "keep_metadata:KeepMetadata",
+    "rename": "rename:Rename",
+    "renumber": "renumber:Renumber",
+    "schedule": "schedule:Schedule",
+}
+"""Our own passes: name to ``module:class`` in this package."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A pass that can be named in a pipeline.
+
+    Attributes:
+        name: its name.
+        origin: the distribution that brings it.
+        value: ``module:class``.
+    """
+
+    name: str
+    origin: str
+    value: str
+
+    def load(self) -> type[Pass]:
+        """The class.
+
+        Raises:
+            PassError: it cannot be imported, or is no pass of that name (HLO-PASS-BROKEN).
+        """
+        module, _, attribute = self.value.partition(":")
+        try:
+            found = getattr(import_module(module), attribute)
+        except Exception as error:  # another package's import may fail in any way
+            raise self._broken(f"cannot be imported: {error}") from error
+        if not (isinstance(found, type) and issubclass(found, Pass)):
+            raise self._broken("is no class derived from hlo_tools.passes.Pass")
+        if getattr(found, "name", None) != self.name:
+            raise self._broken(f"calls itself {getattr(found, 'name', None)!r}")
+        return found
+
+    def _broken(self, reason: str) -> PassError:
+        return PassError(
+            f"the pass {self.name} ({self.value} of {self.origin}) {reason}",
+            code="HLO-PASS-BROKEN",
+            remedy=f"repair or remove the package {self.origin}",
+        )
+
+
+@cache
+def registered_passes() -> dict[str, Registered]:
+    """Every pass by name: ours first, then those of other packages in order of their names.
+
+    Raises:
+        PassError: two have the same name (HLO-PASS-CLASH).
+    """
+    found = {
+        name: Registered(name, OWN, f"hlo_tools.passes.{value}")
+        for name, value in _BUILT_IN.items()
+    }
+    others = [_entry(point) for point in entry_points(group=GROUP)]
+    for entry in sorted(set(others), key=lambda one: (one.name, one.origin, one.value)):
+        known = found.get(entry.name)
+        if known is not None:
+            raise PassError(
+                f"two passes are called {entry.name}: {known.value} of {known.origin} and "
+                f"{entry.value} of {entry.origin}",
+                code="HLO-PASS-CLASH",
+                remedy=f"rename one, or remove the package {entry.origin}",
+            )
+        found[entry.name] = entry
+    return found
+
+
+def _entry(point: EntryPoint) -> Registered:
+    origin = point.dist.name if point.dist is not None else "an unknown distribution"
+    return Registered(point.name, origin, point.value)
+
+
+def find_pass(name: str) -> type[Pass]:
+    """The pass called ``name``.
+
+    Raises:
+        PassError: there is none (HLO-NO-PASS), with those that it may have meant.
+    """
+    entry = registered_passes().get(name)
+    if entry is not None:
+        return entry.load()
+    near = get_close_matches(name, registered_passes(), 3)
+    meant = f"did you mean {' or '.join(near)}? " if near else ""
+    raise PassError(
+        f"there is no pass {name!r}",
+        code="HLO-NO-PASS",
+        remedy=f"{meant}nki-hlo passes lists them all",
+    )

@@ -1,0 +1,153 @@
+"""Reshapes, transposes and broadcasts that cancel, merge, or are simpler as something else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from hlo_tools.instruction import Instruction
+from hlo_tools.module import Module
+from hlo_tools.passes.base import Pass
+from hlo_tools.passes.dot_canonicalisation import copy_configuration
+from hlo_tools.passes.emitting import broadcast, dimensions_of, plain
+from hlo_tools.passes.patterns import Rules, op, rewrite_all
+
+__all__ = ["CLEANING", "ReshapeTransposeCleaning"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReshapeTransposeCleaning(Pass):
+    """Merge and drop reshapes, transposes and broadcasts; fold transposes into dots.
+
+    Attributes:
+        dots: fold transposes of operands into the dimension numbers of dots.
+    """
+
+    name: ClassVar[str] = "reshape-transpose-cleaning"
+
+    dots: bool = True
+
+    def run(self, module: Module) -> bool:
+        rules = CLEANING + _DOTS if self.dots else CLEANING
+        return sum(rewrite_all(rules, one) for one in module.computations) > 0
+
+
+def _is_row_major(*views: Instruction) -> bool:
+    return all(view.shape.is_row_major and not any(view.shape.dynamic) for view in views)
+
+
+def _unchanged(it: Instruction, x: Instruction) -> Instruction | None:
+    return x if x.shape.proto == it.shape.proto else None
+
+
+def _reshape_twice(it: Instruction, x: Instruction) -> Instruction | None:
+    return plain(it, "reshape", it.shape, [x]) if _is_row_major(it, x) else None
+
+
+def _identity(it: Instruction, x: Instruction) -> Instruction | None:
+    order = dimensions_of(it)
+    return x if order == tuple(range(len(order))) else None
+
+
+def _transpose_twice(it: Instruction, inner: Instruction, x: Instruction) -> Instruction:
+    before = dimensions_of(inner)
+    order = [before[axis] for axis in dimensions_of(it)]
+    if order == list(range(len(order))) and x.shape.proto == it.shape.proto:
+        return x
+    return plain(it, "transpose", it.shape, [x], dimensions=order)
+
+
+def _transpose_of_ones(it: Instruction, x: Instruction) -> Instruction | None:
+    """Only dimensions of size 1 change their place: a reshape."""
+    sizes = x.shape.dimensions
+    moved = [axis for axis in dimensions_of(it) if sizes[axis] != 1]
+    if moved != sorted(moved) or not _is_row_major(it, x):
+        return None
+    return plain(it, "reshape", it.shape, [x])
+
+
+def _transpose_of_broadcast(
+    it: Instruction, wide: Instruction, x: Instruction
+) -> Instruction | None:
+    order = list(dimensions_of(it))
+    places = [order.index(axis) for axis in dimensions_of(wide)]
+    return broadcast(x, it.shape, places, it) if places == sorted(places) else None
+
+
+def _reshape_of_broadcast(it: Instruction, wide: Instruction, x: Instruction) -> Instruction | None:
+    """Of a scalar, or where only dimensions of size 1 come and go."""
+    if x.shape.is_scalar:
+        return broadcast(x, it.shape, (), it)
+    old, new = wide.shape.dimensions, it.shape.dimensions
+    if [size for size in old if size != 1] != [size for size in new if size != 1]:
+        return None
+    kept = [axis for axis, size in enumerate(old) if size != 1]
+    places = dict(zip(kept, [axis for axis, size in enumerate(new) if size != 1], strict=True))
+    sources = dimensions_of(wide)
+    if any(axis not in places for axis in sources) or not _is_row_major(it, wide):
+        return None
+    return broadcast(x, it.shape, [places[axis] for axis in sources], it)
+
+
+def _broadcast_twice(it: Instruction, inner: Instruction, x: Instruction) -> Instruction:
+    outer = dimensions_of(it)
+    return broadcast(x, it.shape, [outer[axis] for axis in dimensions_of(inner)], it)
+
+
+def _broadcast_nothing(it: Instruction, x: Instruction) -> Instruction | None:
+    """No element is repeated: the operand itself, or a reshape of it."""
+    places = list(dimensions_of(it))
+    if places != sorted(places) or x.shape.element_count != it.shape.element_count:
+        return None
+    if x.shape.proto == it.shape.proto:
+        return x
+    if x.shape.rank == 0 or not _is_row_major(it, x):
+        return None
+    return plain(it, "reshape", it.shape, [x])
+
+
+def _transposed_into_dot(it: Instruction) -> Instruction | None:
+    """A dot of transposed operands, by other dimension numbers of the operands as they were.
+
+    Dimensions that are neither batch nor contracted must keep their order: the result has it.
+    """
+    operands = list(it.operands)
+    numbers = type(it.proto.dot_dimension_numbers)()
+    numbers.CopyFrom(it.proto.dot_dimension_numbers)
+    folded = False
+    for at, side in enumerate(("lhs", "rhs")):
+        order = dimensions_of(operands[at])
+        if operands[at].opcode != "transpose" or not _is_row_major(*operands[at].operands):
+            continue
+        batch = getattr(numbers, f"{side}_batch_dimensions")
+        contracted = getattr(numbers, f"{side}_contracting_dimensions")
+        used = {*batch, *contracted}
+        free = [order[axis] for axis in range(len(order)) if axis not in used]
+        if free != sorted(free):
+            continue
+        batch[:] = [order[axis] for axis in batch]
+        contracted[:] = [order[axis] for axis in contracted]
+        operands[at] = operands[at].operands[0]
+        folded = True
+    return _dot(it, operands, numbers) if folded else None
+
+
+def _dot(it: Instruction, operands: list[Instruction], numbers: Any) -> Instruction:
+    made = plain(it, "dot", it.shape, operands, dot_dimension_numbers=numbers)
+    copy_configuration(it.proto, made.proto)
+    return made
+
+
+CLEANING = Rules(
+    (op("reshape", "x"), _unchanged),
+    (op("reshape", op("reshape", "x")), _reshape_twice),
+    (op("reshape", op("broadcast", "x", capture="wide")), _reshape_of_broadcast),
+    (op("transpose", "x"), _identity),
+    (op("transpose", op("transpose", "x", capture="inner")), _transpose_twice),
+    (op("transpose", op("broadcast", "x", capture="wide")), _transpose_of_broadcast),
+    (op("transpose", "x"), _transpose_of_ones),
+    (op("broadcast", "x"), _broadcast_nothing),
+    (op("broadcast", op("broadcast", "x", capture="inner")), _broadcast_twice),
+)
+
+_DOTS = Rules((op("dot"), _transposed_into_dot))

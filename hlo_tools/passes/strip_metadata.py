@@ -1,0 +1,104 @@
+"""Strip metadata: source lines, scopes and other notes that no computation needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from hlo_tools import schema
+from hlo_tools.module import Module
+from hlo_tools.passes.base import Pass, PassError
+
+__all__ = ["StripMetadata", "clear_metadata", "metadata_fields"]
+
+_FRAMES = ("source_file", "source_line", "source_end_line", "source_column", "source_end_column",
+           "stack_frame_id")  # fmt: skip
+_GROUPS: dict[str, tuple[str, ...]] = {"source": _FRAMES, "scope": ("op_name", "op_type")}
+"""Short words for several fields."""
+
+
+@dataclass(frozen=True, slots=True)
+class StripMetadata(Pass):
+    """Remove metadata: all of it, or some fields.
+
+    Attributes:
+        fields: of OpMetadata, such as op_name; ``source`` stands for all that name source lines,
+            ``scope`` for op_name and op_type. All when none is given.
+        frontend: remove frontend attributes too.
+    """
+
+    name: ClassVar[str] = "strip-metadata"
+    ensures: ClassVar[tuple[str, ...]] = ("no-metadata",)
+
+    fields: tuple[str, ...] = ()
+    frontend: bool = False
+
+    def __post_init__(self) -> None:
+        metadata_fields(self.fields)
+
+    def run(self, module: Module) -> bool:
+        doomed = metadata_fields(self.fields) if self.fields else frozenset(_known())
+        changed = clear_metadata(module, doomed)
+        return self._clear_frontend(module) or changed if self.frontend else changed
+
+    def _clear_frontend(self, module: Module) -> bool:
+        messages = [module.proto, *(view.proto for view in module.instructions)]
+        found = [each for each in messages if each.HasField("frontend_attributes")]
+        for each in found:
+            each.ClearField("frontend_attributes")
+        if found:
+            module.mark_changed()
+        return bool(found)
+
+
+def _known() -> list[str]:
+    return [each.name for each in schema.message("OpMetadata").DESCRIPTOR.fields]
+
+
+def metadata_fields(words: Iterable[str]) -> frozenset[str]:
+    """Fields of OpMetadata by their names, or those of groups.
+
+    Raises:
+        PassError: no such field (HLO-PASS-ARGUMENT).
+    """
+    known = _known()
+    found: set[str] = set()
+    for word in words:
+        if word not in known and word not in _GROUPS:
+            raise PassError(
+                f"metadata has no field {word}",
+                code="HLO-PASS-ARGUMENT",
+                remedy=f"it has {', '.join(known)}; {' and '.join(_GROUPS)} stand for several",
+            )
+        found.update(_GROUPS.get(word, (word,)))
+    return frozenset(found)
+
+
+def clear_metadata(module: Module, doomed: frozenset[str]) -> bool:
+    """Clear fields of every instruction's metadata; tables that nothing needs go too."""
+    changed = False
+    for view in module.instructions:
+        proto = view.proto
+        if proto.HasField("metadata"):
+            changed |= _clear_one(proto, view.metadata, doomed)
+    proto = module.proto
+    if "stack_frame_id" in doomed and proto.HasField("stack_frame_index"):
+        proto.ClearField("stack_frame_index")
+        changed = True
+    if changed:
+        module.mark_changed()
+    return changed
+
+
+def _clear_one(proto: Any, metadata: Any, doomed: frozenset[str]) -> bool:
+    """Metadata that stands in the module's shared payloads is copied into the instruction first."""
+    if metadata is not proto.metadata:
+        proto.metadata.CopyFrom(metadata)
+    found = [each.name for each, _ in proto.metadata.ListFields() if each.name in doomed]
+    for name in found:
+        proto.metadata.ClearField(name)
+    if not proto.metadata.ListFields():
+        proto.ClearField("metadata")
+        return True
+    return bool(found)

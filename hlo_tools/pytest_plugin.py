@@ -1,0 +1,113 @@
+"""A plugin for pytest that checks kernels: the fixture ``nki_check`` and two options.
+
+``nki_check(kernel, *arguments)`` simulates a kernel with checks and fails the test with what
+they find; ``nki_check.strict(kernel)`` reads it for what the vendor's compiler does not parse.
+``pytest --nki-checks all`` does the former to every ``nki.simulate`` call of every test, and
+``pytest --nki-strict`` the latter to every kernel that is simulated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pytest
+
+__all__ = ["KernelChecker"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options."""
+    group = parser.getgroup("nki", "NKI kernels")
+    group.addoption(
+        "--nki-checks", default="", metavar="NAMES",
+        help="check every simulated kernel: names with commas between, or all",
+    )  # fmt: skip
+    group.addoption(
+        "--nki-strict", action="store_true",
+        help="simulated kernels must be in the language that the vendor's compiler parses",
+    )  # fmt: skip
+
+
+class KernelChecker:
+    """What the fixture ``nki_check`` is.
+
+    Attributes:
+        checks: names of the checks that are run when a call names none.
+    """
+
+    def __init__(self) -> None:
+        self.checks: tuple[str, ...] = (
+            "overlap", "races", "accumulation", "finite", "unused", "capacity",
+        )  # fmt: skip
+
+    def __call__(
+        self,
+        kernel: Any,
+        *args: Any,
+        nki_checks: str | Iterable[str] | None = None,
+        nki_target: str | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Simulate the kernel; its results, or a failed test with all that was found.
+
+        Args:
+            kernel: a kernel; ``kernel[2]`` runs on two cores.
+            args, kwargs: its arguments.
+            nki_checks: names of checks, or ``"all"``.
+            nki_target: the family; the kernel's own or the current one by default.
+        """
+        __tracebackhide__ = True
+        from nki_lang.kernel import simulate
+
+        run: Any = simulate(kernel, checks=nki_checks or self.checks, target=nki_target)
+        result = run(*args, **kwargs)
+        faults = [finding for finding in run.report if finding.check != "precision"]
+        if faults:
+            pytest.fail("\n".join(map(str, faults)), pytrace=False)
+        return result
+
+    def strict(self, kernel: Any) -> None:
+        """Fail the test when the compiler's language does not have what the kernel uses."""
+        __tracebackhide__ = True
+        problems = _strict_errors(kernel)
+        if problems:
+            pytest.fail("\n".join(problems), pytrace=False)
+
+
+def _strict_errors(kernel: Any) -> list[str]:
+    from nki_lang.strict import check_kernel
+
+    return [str(one) for one in check_kernel(kernel) if one.severity == "error"]
+
+
+@pytest.fixture
+def nki_check() -> KernelChecker:
+    """Checks kernels: ``nki_check(kernel, *arguments)`` and ``nki_check.strict(kernel)``."""
+    return KernelChecker()
+
+
+@pytest.fixture(autouse=True)
+def _nki_watch(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Checks what a test simulates, when the command line asks for it."""
+    names = request.config.getoption("--nki-checks")
+    strict = request.config.getoption("--nki-strict")
+    if not names and not strict:
+        yield
+        return
+    from nki_lang.execute.checks import watch
+
+    found: list[str] = []
+
+    def listen(func: Any, findings: list[Any]) -> None:
+        # A fault is an error that the test itself may expect.
+        found.extend(str(one) for one in findings if one.check not in ("fault", "precision"))
+        if strict:
+            found.extend(_strict_errors(func))
+
+    if names:
+        monkeypatch.setenv(watch.CHECKS_VARIABLE, names)
+    monkeypatch.setattr(watch, "LISTENERS", [*watch.LISTENERS, listen])
+    yield
+    if found:
+        pytest.fail("\n".join(dict.fromkeys(found)), pytrace=False)

@@ -1,0 +1,250 @@
+"""Edits that move instructions between computations: clone, inline a call, outline, drop the dead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from hlo_tools.computation import Computation
+from hlo_tools.errors import HloError
+from hlo_tools.instruction import Instruction
+from hlo_tools.module import Module
+from hlo_tools.ordering import instructions_in_order
+from hlo_tools.shape import tuple_shape
+
+__all__ = [
+    "clone_computation",
+    "clone_instruction",
+    "inline_call",
+    "outline",
+    "remove_dead",
+    "remove_unreachable",
+]
+
+
+def clone_instruction(
+    instruction: Instruction, operands: Iterable[Instruction], into: Computation
+) -> Instruction:
+    """A copy of ``instruction`` with other operands, in a computation of the same module.
+
+    Control edges are not copied; computations that it calls are shared.
+    """
+    proto = instruction.proto
+    kept = instruction.module.kept_constant(instruction.computation.id, instruction.local_id)
+    copy = into.add(proto.opcode, instruction.shape, tuple(operands), name=proto.name)
+    own = copy.proto.name, copy.proto.id, list(copy.proto.operand_ids)
+    copy.proto.CopyFrom(proto)
+    copy.proto.name, copy.proto.id = own[:2]
+    copy.proto.operand_ids[:] = own[2]
+    del copy.proto.control_predecessor_ids[:]
+    if kept is not None:
+        instruction.module._kept[into.id, copy.local_id] = kept
+    return copy
+
+
+def clone_computation(computation: Computation, name: str | None = None) -> Computation:
+    """A copy of a computation in the same module; computations that it calls are shared."""
+    module = computation.module
+    copy = module.add_computation(name or computation.name)
+    copies = _copy_all(computation.post_order(), copy, {})
+    for view in computation.instructions:
+        predecessors = [copies[p].id for p in view.control_predecessors]
+        copies[view].proto.control_predecessor_ids.extend(predecessors)
+    copy._proto.is_fusion_computation = computation.is_fusion
+    copy._proto.execution_thread = computation._proto.execution_thread
+    copy.set_root(copies[computation.root])
+    return copy
+
+
+def _copy_all(
+    views: Iterable[Instruction], into: Computation, known: Mapping[Instruction, Instruction]
+) -> dict[Instruction, Instruction]:
+    """Copies of instructions, operands first; operands among ``known`` are exchanged for theirs."""
+    copies = dict(known)
+    for view in views:
+        if view not in copies:
+            operands = [copies[operand] for operand in view.operands]
+            copies[view] = clone_instruction(view, operands, into)
+    return copies
+
+
+def inline_call(call: Instruction) -> Instruction:
+    """Put a ``call``'s computation in its place; returns what stands for its result.
+
+    Raises:
+        HloError: it is no call, or its operands are not the parameters (HLO-EDIT).
+    """
+    if call.opcode != "call" or len(call.called_computations) != 1:
+        raise _refused(call, "it is no call of one computation")
+    target = call.called_computations[0]
+    parameters = target.parameters
+    if len(parameters) != len(call.operands):
+        raise _refused(
+            call, f"%{target.name} has {len(parameters)} parameters, the call {len(call.operands)}"
+        )
+    known = dict(zip(parameters, call.operands, strict=True))
+    copies = _copy_all(target.post_order(), call.computation, known)
+    result = copies[target.root]
+    call.replace_uses(result)
+    call.remove()
+    return result
+
+
+def outline(instructions: Iterable[Instruction], name: str = "outlined") -> Instruction:
+    """Move instructions of one computation into a new one and call it in their place.
+
+    What they take from outside becomes parameters; what others take from them becomes the result
+    (a tuple when it is more than one).
+
+    Returns:
+        the call.
+
+    Raises:
+        HloError: none, of several computations, a parameter among them, or something outside needs
+            one of them and is needed by another (HLO-EDIT).
+    """
+    chosen = _chosen(instructions)
+    here = next(iter(chosen)).computation
+    order = [view for view in instructions_in_order(here) if view in chosen]
+    inputs = list(dict.fromkeys(o for view in order for o in view.operands if o not in chosen))
+    results = [view for view in order if view.is_root or any(u not in chosen for u in view.users)]
+    _check_convex(chosen, here)
+    body = here.module.add_computation(name)
+    known = {
+        value: body.add("parameter", value.shape, name=value.name, parameter_number=number)
+        for number, value in enumerate(inputs)
+    }
+    copies = _copy_all(order, body, known)
+    _set_result(body, [copies[view] for view in results])
+    call = here.add("call", body.root.shape, inputs, name=name, called_computation_ids=[body.id])
+    for number, view in enumerate(results):
+        value = call
+        if len(results) > 1:
+            value = here.add("get-tuple-element", view.shape, [call], tuple_index=number)
+        _replace_outside_uses(view, value, chosen)
+    here.remove_all(chosen)
+    return call
+
+
+def _chosen(instructions: Iterable[Instruction]) -> set[Instruction]:
+    chosen = set(instructions)
+    if not chosen or len({view.computation for view in chosen}) != 1:
+        raise HloError(
+            "instructions of exactly one computation are outlined",
+            code="HLO-EDIT",
+            remedy="choose instructions of one computation",
+        )
+    parameter = next((view for view in chosen if view.opcode == "parameter"), None)
+    if parameter is not None:
+        raise _refused(parameter, "it is a parameter")
+    return chosen
+
+
+def _check_convex(chosen: set[Instruction], here: Computation) -> None:
+    """Nothing outside may stand between two that are outlined: the call would need itself."""
+    behind: set[Instruction] = set()
+    for view in instructions_in_order(here):
+        needs_chosen = any(o in chosen or o in behind for o in view.operands)
+        if view in chosen:
+            between = next((o for o in view.operands if o in behind), None)
+            if between is not None:
+                raise _refused(view, f"%{between.name} outside needs another one and is needed")
+        elif needs_chosen:
+            behind.add(view)
+
+
+def _set_result(body: Computation, results: list[Instruction]) -> None:
+    if len(results) == 1:
+        body.set_root(results[0])
+        return
+    body.set_root(body.add("tuple", tuple_shape([view.shape for view in results]), results))
+
+
+def _replace_outside_uses(view: Instruction, value: Instruction, chosen: set[Instruction]) -> None:
+    for user in view.users:
+        if user in chosen:
+            continue
+        for index, operand in enumerate(user.operands):
+            if operand is view:
+                user.replace_operand(index, value)
+    if view.is_root:
+        view.computation.set_root(value)
+
+
+_KEPT_OPCODES = frozenset(
+    {"parameter", "infeed", "outfeed", "send", "send-done", "recv", "recv-done", "after-all",
+     "rng", "all-reduce", "all-gather", "all-to-all", "collective-permute", "reduce-scatter",
+     "collective-broadcast", "partition-id", "domain", "optimization-barrier"}
+)  # fmt: skip
+"""What stays although nobody uses it: it takes part in something beyond the computation."""
+
+
+def _has_effect(view: Instruction) -> bool:
+    proto = view.proto
+    opcode = proto.opcode
+    if opcode == "custom-call":
+        return proto.custom_call_has_side_effect
+    return opcode in _KEPT_OPCODES or opcode.endswith(("-start", "-done", "-update"))
+
+
+def remove_dead(
+    computation: Computation, has_effect: Callable[[Instruction], bool] = _has_effect
+) -> int:
+    """Remove what neither the root nor an instruction with an effect needs; how many."""
+    called_effect = _effectful_computations(computation.module, has_effect)
+    live: set[Instruction] = set()
+    stack = [
+        view
+        for view in computation.instructions
+        if has_effect(view)
+        or (called_effect and not called_effect.isdisjoint(view.proto.called_computation_ids))
+    ]
+    stack.append(computation.root)
+    while stack:
+        view = stack.pop()
+        if view not in live:
+            live.add(view)
+            stack += view.operands
+            if view.proto.control_predecessor_ids:
+                stack += view.control_predecessors
+    dead = {view for view in computation.instructions if view not in live}
+    if dead:
+        computation.remove_all(dead)
+    return len(dead)
+
+
+def _effectful_computations(module: Module, has_effect: Callable[[Instruction], bool]) -> set[int]:
+    """Ids of computations in which, or in what they call, something has an effect."""
+    found: set[int] = set()
+    if len(module.computations) == 1:
+        return found
+    for computation in module.computations_in_order():
+        if not found.isdisjoint(computation.called_ids()) or any(
+            view.opcode != "parameter" and has_effect(view) for view in computation.instructions
+        ):
+            found.add(computation.id)
+    return found
+
+
+def remove_unreachable(module: Module) -> int:
+    """Remove computations that the entry does not lead to; how many."""
+    entry = module.entry
+    reached = {entry}
+    stack = [entry]
+    while stack:
+        for number in stack.pop().called_ids():
+            called = module.computation_by_id(number)
+            if called not in reached:
+                reached.add(called)
+                stack.append(called)
+    gone = [computation for computation in module.computations if computation not in reached]
+    if gone:
+        module._drop(gone)
+    return len(gone)
+
+
+def _refused(instruction: Instruction, reason: str) -> HloError:
+    return HloError(
+        f"%{instruction.name} cannot be moved: {reason}",
+        code="HLO-EDIT",
+        remedy="choose other instructions",
+    )

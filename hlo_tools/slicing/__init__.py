@@ -1,0 +1,14 @@
+"""A part of a module as a module of its own that runs."""
+
+from hlo_tools.slicing.extraction import Slice, extract_slice
+from hlo_tools.slicing.selection import SourceRange, find_targets, grow, parse_source, select_source
+
+__all__ = [
+    "Slice",
+    "SourceRange",
+    "extract_slice",
+    "find_targets",
+    "grow",
+    "parse_source",
+    "select_source",
+]

@@ -1,0 +1,171 @@
+"""Which instructions a slice has: by name, by distance, by line of the user's source."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from hlo_tools.computation import Computation
+from hlo_tools.errors import HloError
+from hlo_tools.instruction import Instruction
+from hlo_tools.module import Module
+
+__all__ = ["SourceRange", "find_targets", "grow", "parse_source", "select_source"]
+
+Following = Callable[[Instruction], Iterable[Instruction]]
+
+_SOURCE = re.compile(r"(?P<file>.+?)(?::(?P<first>\d+)(?:-(?P<last>\d+))?)?\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRange:
+    """Lines of a file; ``last`` 0 means all of it. ``file`` may be the end of a path."""
+
+    file: str
+    first: int = 0
+    last: int = 0
+
+    def holds(self, file: str, line: int) -> bool:
+        """Whether a place lies in the range."""
+        if file != self.file and not file.endswith("/" + self.file):
+            return False
+        return not self.last or self.first <= line <= self.last
+
+
+def parse_source(text: str) -> SourceRange:
+    """``FILE``, ``FILE:LINE`` or ``FILE:FIRST-LAST``.
+
+    Raises:
+        HloError: none of these, or the last line comes before the first (HLO-ARGUMENT).
+    """
+    found = _SOURCE.match(text)
+    first = int(found["first"] or 0) if found else 0
+    last = int(found["last"] or first) if found else -1
+    if found is None or last < first:
+        raise HloError(
+            f"{text!r} is no place in a source file",
+            code="HLO-ARGUMENT",
+            remedy="give FILE, FILE:LINE or FILE:FIRST-LAST",
+        )
+    return SourceRange(found["file"], first, last)
+
+
+def find_targets(module: Module, names: Iterable[str]) -> list[Instruction]:
+    """Instructions by name, all of one computation.
+
+    Args:
+        names: ``instruction`` or ``computation/instruction``; a leading % is left out. A name
+            without a computation is looked for in the entry first.
+
+    Raises:
+        HloError: there is none (HLO-NO-INSTRUCTION), several computations have one
+            (HLO-AMBIGUOUS), or the names lie in several computations (HLO-ARGUMENT).
+    """
+    found = list(dict.fromkeys(_find(module, name) for name in names))
+    _same_computation({view.computation for view in found}, "instructions")
+    return found
+
+
+def _find(module: Module, name: str) -> Instruction:
+    where, slash, what = name.rpartition("/")
+    if slash:
+        return module.computation(where).find(what)
+    what = what.removeprefix("%")
+    candidates = [view for view in module.instructions if view.proto.name == what]
+    entry = [view for view in candidates if view.computation.is_entry]
+    if len(entry) == 1 or len(candidates) == 1:
+        return (entry or candidates)[0]
+    if not candidates:
+        raise HloError(
+            f"module {module.name} has no instruction %{what}",
+            code="HLO-NO-INSTRUCTION",
+            place=module.path,
+            remedy="nki-hlo show FILE lists the names",
+        )
+    places = ", ".join(f"{view.computation.name}/{what}" for view in candidates[:5])
+    raise HloError(
+        f"{len(candidates)} computations have an instruction %{what}",
+        code="HLO-AMBIGUOUS",
+        place=module.path,
+        remedy=f"say which: {places}",
+    )
+
+
+def select_source(
+    module: Module, place: SourceRange, computation: Computation | None = None
+) -> list[Instruction]:
+    """Instructions that a place in the source made, directly or through what it calls.
+
+    Args:
+        computation: where to look; else in the entry, else in the only one that has any.
+
+    Raises:
+        HloError: there are none (HLO-NO-INSTRUCTION), or several computations have some and the
+            entry has none (HLO-ARGUMENT).
+    """
+    places = [computation] if computation is not None else list(module.computations)
+    by_computation = {one: chosen for one in places if (chosen := _made_by(one, place))}
+    if not by_computation:
+        raise HloError(
+            f"no instruction was made by {place.file}"
+            + (f", lines {place.first} to {place.last}" if place.last else ""),
+            code="HLO-NO-INSTRUCTION",
+            place=module.path,
+            remedy="nki-hlo show FILE lists source lines; the module may have been stripped",
+        )
+    if len(by_computation) > 1:
+        entry = by_computation.get(module.entry)
+        if entry is not None:
+            return entry
+        _same_computation(set(by_computation), "the line's instructions")
+    return next(iter(by_computation.values()))
+
+
+def _made_by(computation: Computation, place: SourceRange) -> list[Instruction]:
+    return [
+        view
+        for view in computation.instructions
+        if view.opcode != "parameter"
+        and any(place.holds(frame.file, frame.line) for frame in view.stack)
+    ]
+
+
+def _same_computation(found: set[Computation], what: str) -> None:
+    if len(found) > 1:
+        names = sorted(f"%{one.name}" for one in found)
+        raise HloError(
+            f"{what} lie in several computations: {', '.join(names[:5])}",
+            code="HLO-ARGUMENT",
+            remedy="slice one computation at a time",
+        )
+
+
+def grow(
+    start: Sequence[Instruction], *, operands: int | None = None, users: int = 0
+) -> set[Instruction]:
+    """``start`` with what it needs and what needs it, up to a distance.
+
+    Args:
+        operands: how many steps towards operands; None takes all.
+        users: how many steps towards users.
+    """
+    down = _steps(start, lambda view: view.users, users)
+    return down | _steps(start, lambda view: view.operands, operands)
+
+
+def _steps(
+    start: Sequence[Instruction], following: Following, limit: int | None
+) -> set[Instruction]:
+    reached = set(start)
+    front = list(start)
+    done = 0
+    while front and (limit is None or done < limit):
+        front = list(
+            dict.fromkeys(
+                other for view in front for other in following(view) if other not in reached
+            )
+        )
+        reached.update(front)
+        done += 1
+    return reached

@@ -1,0 +1,76 @@
+"""Where an instruction came from: its metadata resolved to places in source files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["SourceFrame", "frames_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFrame:
+    """One place in a source file; lines and columns count from 1, and 0 means not known."""
+
+    file: str
+    line: int = 0
+    function: str = ""
+    column: int = 0
+    end_line: int = 0
+    end_column: int = 0
+
+    def __str__(self) -> str:
+        if not self.line:
+            return self.file
+        return f"{self.file}:{self.line}" + (f":{self.column}" if self.column else "")
+
+
+def frames_of(metadata: Any, index: Any) -> tuple[SourceFrame, ...]:
+    """The call stack of an operation, innermost place first.
+
+    Args:
+        metadata: an ``OpMetadata``.
+        index: the module's ``StackFrameIndexProto``. Its ids count from 1; an id that the index
+            does not have ends the stack, as does a frame that was seen before.
+
+    Files written until about 2025-11 (JAX up to 0.8.0) hold the innermost place in the metadata
+    itself; it is used when there is no frame.
+    """
+    frames = tuple(_frames(metadata.stack_frame_id, index))
+    if frames or not metadata.source_file:
+        return frames
+    return (
+        SourceFrame(
+            metadata.source_file,
+            metadata.source_line,
+            column=metadata.source_column,
+            end_line=metadata.source_end_line,
+            end_column=metadata.source_end_column,
+        ),
+    )
+
+
+def _frames(frame_id: int, index: Any) -> Iterator[SourceFrame]:
+    seen: set[int] = set()
+    while 0 < frame_id <= len(index.stack_frames) and frame_id not in seen:
+        seen.add(frame_id)
+        frame = index.stack_frames[frame_id - 1]
+        if 0 < frame.file_location_id <= len(index.file_locations):
+            yield _place(index.file_locations[frame.file_location_id - 1], index)
+        frame_id = frame.parent_frame_id
+
+
+def _place(location: Any, index: Any) -> SourceFrame:
+    return SourceFrame(
+        _entry(index.file_names, location.file_name_id),
+        location.line,
+        _entry(index.function_names, location.function_name_id),
+        location.column,
+        location.end_line,
+        location.end_column,
+    )
+
+
+def _entry(names: Any, number: int) -> str:
+    return names[number - 1] if 0 < number <= len(names) else ""

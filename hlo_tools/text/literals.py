@@ -1,0 +1,203 @@
+"""Literals in text: the value of a ``constant(...)``.
+
+Numbers stand in logical (row-major) order; the proto stores them in the order of the shape's
+layout. An elided literal (``{...}``) becomes a literal with a shape and no values, which every
+reader of ours reports as elided, where XLA's own parser invents numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from hlo_tools.elements import BY_NAME
+from hlo_tools.literal import store
+from hlo_tools.schema import LiteralProto
+from hlo_tools.text.cursor import Cursor
+from hlo_tools.text.shapes import TYPE_NAMES
+
+__all__ = ["read_literal"]
+
+Message = Any
+
+_PARENTHESES = re.compile(r"[()]")
+_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+_TOKEN = re.compile(r"\([^()]*\)|[^\s,{}()]+")
+_NAN = re.compile(r"([-+]?)nan(?:\((0x[0-9a-fA-F]+)\))?$")
+_NAN_PAYLOAD = re.compile(r"nan\((0x[0-9a-fA-F]+)\)")
+_MAX_ELEMENTS = 1 << 31
+
+
+def read_literal(cursor: Cursor, shape: Message) -> Message:
+    """A literal of ``shape`` that starts at the cursor and ends before the closing parenthesis."""
+    cursor.skip()
+    start = cursor.pos
+    end = _extent(cursor)
+    body = _COMMENT.sub("", cursor.text[start:end])
+    literal = _read(cursor, body, shape, start)
+    cursor.pos = end
+    return literal
+
+
+def _extent(cursor: Cursor) -> int:
+    """Position of the parenthesis that closes the one already read."""
+    depth = 1
+    for found in _PARENTHESES.finditer(cursor.text, cursor.pos):
+        depth += 1 if found.group() == "(" else -1
+        if depth == 0:
+            return found.start()
+    raise cursor.error("the parenthesis of this constant is never closed")
+
+
+def _read(cursor: Cursor, body: str, shape: Message, pos: int) -> Message:
+    literal = LiteralProto(shape=shape)
+    name = TYPE_NAMES[shape.element_type]
+    if name == "tuple":
+        _read_tuple(cursor, body, shape, literal, pos)
+    elif name == "token":
+        if body.strip() not in ("", "token"):
+            raise cursor.error("a token has no value", pos=pos)
+    elif body.strip() in ("{...}", "..."):
+        pass
+    else:
+        _read_dense(cursor, body, shape, name, literal, pos)
+    return literal
+
+
+def _read_tuple(cursor: Cursor, body: str, shape: Message, literal: Message, pos: int) -> None:
+    body = body.strip()
+    if body in ("{...}", "..."):
+        return
+    if not (body.startswith("(") and body.endswith(")")):
+        raise cursor.error("expected '(' to start the tuple literal", pos=pos)
+    parts = _split(body[1:-1])
+    if len(parts) != len(shape.tuple_shapes):
+        raise cursor.error(
+            f"the tuple has {len(shape.tuple_shapes)} elements, the literal {len(parts)}", pos=pos
+        )
+    for part, element in zip(parts, shape.tuple_shapes, strict=True):
+        literal.tuple_literals.append(_read(cursor, part, element, pos))
+
+
+def _split(body: str) -> list[str]:
+    """Parts between commas outside all brackets."""
+    parts: list[str] = []
+    depth, last = 0, 0
+    for at, char in enumerate(body):
+        if char in "({":
+            depth += 1
+        elif char in ")}":
+            depth -= 1
+        elif char == "," and depth == 0:
+            parts.append(body[last:at])
+            last = at + 1
+    tail = body[last:]
+    return [*parts, tail] if tail.strip() or parts else []
+
+
+def _read_dense(
+    cursor: Cursor, body: str, shape: Message, name: str, literal: Message, pos: int
+) -> None:
+    if BY_NAME[name].dtype is None:
+        raise cursor.error(f"a constant of type {name} has no value", pos=pos)
+    dimensions = tuple(shape.dimensions)
+    count = 1
+    for size in dimensions:
+        count *= size
+    if count > _MAX_ELEMENTS:
+        raise cursor.error(f"a literal of {count} elements is too large for text", pos=pos)
+    tokens = [found.group() for found in _TOKEN.finditer(body)]
+    if len(tokens) == 1 and "{" not in body and count != 1 and count:
+        tokens += ["0"] * (count - 1)
+    elif len(tokens) != count:
+        raise cursor.error(f"the shape has {count} elements, the literal {len(tokens)}", pos=pos)
+    if "{" in body or not count:
+        _check_braces(cursor, body, dimensions, pos)
+    try:
+        values = _values(tokens, name)
+    except (ValueError, OverflowError) as error:
+        raise cursor.error(f"a number of this literal is no {name}: {error}", pos=pos) from None
+    store(literal, values.reshape(dimensions))
+
+
+def _check_braces(cursor: Cursor, body: str, dimensions: tuple[int, ...], pos: int) -> None:
+    """The braces must nest as the dimensions do."""
+    found = re.sub(r"[^{},]", "", _TOKEN.sub("", body))
+    expected = ""
+    for size in reversed(dimensions):
+        if len(expected) * size > _MAX_ELEMENTS:
+            return
+        expected = "{" + ",".join([expected] * size) + "}"
+    if found != expected:
+        raise cursor.error("the braces of this literal do not nest as its shape does", pos=pos)
+
+
+def _values(tokens: list[str], name: str) -> np.ndarray[Any, Any]:
+    dtype = BY_NAME[name].dtype
+    assert dtype is not None
+    if name == "pred":
+        return np.array([_boolean(token) for token in tokens], dtype=np.bool_)
+    if name[0] == "c":
+        return np.array([_complex(token) for token in tokens], dtype=dtype)
+    if name[0] in "su":
+        return _integers(tokens, name, dtype)
+    return _floats(tokens, name, dtype)
+
+
+def _boolean(token: str) -> bool:
+    if token in ("true", "false"):
+        return token == "true"
+    return bool(int(token))
+
+
+def _complex(token: str) -> complex:
+    if token.startswith("("):
+        real, _, imaginary = token[1:-1].partition(",")
+        return complex(_float(real.strip()), _float(imaginary.strip() or "0"))
+    return complex(_float(token), 0.0)
+
+
+def _float(token: str) -> float:
+    found = _NAN.match(token)
+    if found is not None:
+        return -float("nan") if found.group(1) == "-" else float("nan")
+    if "_" in token:
+        raise ValueError(f"{token!r} is no number")
+    return float(token)
+
+
+def _integers(tokens: list[str], name: str, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    numbers = [int(token) if "_" not in token else int("") for token in tokens]
+    bits = BY_NAME[name].bits
+    low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if name[0] == "s" else (0, (1 << bits) - 1)
+    for number in numbers:
+        if not low <= number <= high:
+            raise ValueError(f"{number} is outside {low}..{high}")
+    return np.array(numbers, dtype=np.int64 if name[0] == "s" else np.uint64).astype(dtype)
+
+
+def _floats(tokens: list[str], name: str, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    numbers = np.array([_float(token) for token in tokens], dtype=np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = numbers.astype(dtype)
+    lost = np.isfinite(numbers) & ~np.isfinite(values.astype(np.float64))
+    if lost.any():
+        raise ValueError(f"{numbers[lost][0]} is out of range")
+    for at, token in enumerate(tokens):
+        payload = _NAN_PAYLOAD.search(token)
+        if payload is not None:
+            _set_payload(values, at, int(payload.group(1), 16), token.startswith("-"))
+    return values
+
+
+def _set_payload(values: np.ndarray[Any, Any], at: int, payload: int, negative: bool) -> None:
+    """Put the payload of a ``nan(0x...)`` into the bits of element ``at``."""
+    import ml_dtypes
+
+    info = ml_dtypes.finfo(values.dtype)
+    bits = values.view(f"u{values.dtype.itemsize}")
+    exponent = ((1 << info.bits - info.nmant - 1) - 1) << info.nmant
+    sign = int(negative) << info.bits - 1
+    bits[at] = sign | exponent | (payload & ((1 << info.nmant) - 1))

@@ -1,0 +1,544 @@
+"""HLO text to a module message: header, computations, instructions.
+
+One pass over the text. Operands and called computations must stand before their use, as XLA
+demands, so names are resolved where they are read and errors point at them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from hlo_tools import schema
+from hlo_tools.opcodes import OPCODES, Opcode
+from hlo_tools.text.attributes import READERS, Pending
+from hlo_tools.text.cursor import Cursor
+from hlo_tools.text.finish import CALLED_ORDER, finish
+from hlo_tools.text.header import HeaderReader
+from hlo_tools.text.literals import read_literal
+from hlo_tools.text.names import UniqueNames
+from hlo_tools.text.shapes import ShapeReader
+
+__all__ = ["parse"]
+
+Message = Any
+
+_START = re.compile(r"(?:(ROOT)\s+)?%?([A-Za-z_][\w.\-]*)\s*=\s*")
+_COMPUTATION = re.compile(r"(?:(ENTRY)\s+)?%?([A-Za-z_][\w.\-]*)")
+_OPCODE = re.compile(r"([a-z][a-z0-9\-]*)\s*\(")
+_OPERANDS = re.compile(r"\s*(?:%?[A-Za-z_][\w.\-]*\s*(?:,\s*%?[A-Za-z_][\w.\-]*\s*)*)?\)")
+_ATTRIBUTE = re.compile(r"\s*,\s*([A-Za-z_][\w.\-]*)=")
+_BLOCK = re.compile(r"\s*\{")
+
+
+def parse(text: str, *, name: str = "<text>") -> Message:
+    """The ``HloModuleProto`` that ``text`` describes.
+
+    Args:
+        text: a module (``HloModule name ...``), or bare computations without a header.
+        name: what errors call the text.
+
+    Raises:
+        HloTextError: with ``name:line:column``, the line, a caret and what was expected.
+    """
+    parser = _Parser(text, name)
+    try:
+        return parser.module()
+    except ValueError as error:  # protobuf: a number is too large for its field
+        raise parser.cursor.error(f"a value does not fit its field: {error}") from error
+
+
+class _Computation:
+    """What is known of a computation while and after it is read."""
+
+    __slots__ = ("message", "names", "parameters", "shapes")
+
+    def __init__(self, message: Message) -> None:
+        self.message = message
+        self.names: dict[str, int] = {}
+        self.shapes: list[Message] = []
+        self.parameters: dict[int, int] = {}
+
+
+class _Parser:
+    def __init__(self, text: str, name: str) -> None:
+        self.cursor = Cursor(text, name)
+        self.shapes = ShapeReader(self.cursor)
+        self.proto = schema.HloModuleProto()
+        self.computations: dict[str, int] = {}
+        self.finished: list[_Computation] = []
+        self.entry = -1
+        self.scheduled = False
+        self.current: _Computation | None = None
+
+    # -- module -------------------------------------------------------------------------------
+
+    def module(self) -> Message:
+        cursor = self.cursor
+        header = HeaderReader(cursor, self.shapes, self.proto)
+        if cursor.word("HloModule"):
+            header.read()
+        named = bool(self.proto.name)
+        if cursor.at_end():
+            raise cursor.error("the module has no computation")
+        while not cursor.at_end():
+            self._computation()
+        self._module_fields(header, named)
+        self._uniquify()
+        return self.proto
+
+    def _uniquify(self) -> None:
+        """Instruction names are unique in a module, not only in their computation."""
+        names = UniqueNames()
+        for computation in self.finished:
+            message = computation.message
+            for row in message.instructions:
+                name = row.name
+                unique = names.unique(name)
+                if unique is not name:
+                    row.name = unique
+            for number, position in computation.parameters.items():
+                name = message.instructions[position].name
+                message.program_shape.parameter_names[number] = name
+
+    def _module_fields(self, header: HeaderReader, named: bool) -> None:
+        proto = self.proto
+        entry = self.finished[self.entry if self.entry >= 0 else -1].message
+        if not named:
+            proto.name = f"module_{entry.name}"
+        proto.entry_computation_name = entry.name
+        proto.entry_computation_id = entry.id
+        proto.host_program_shape.CopyFrom(entry.program_shape)
+        for number in range(len(entry.program_shape.parameters)):
+            proto.host_program_shape.parameter_names[number] = f"p{number}"
+        header.apply_entry_layout(proto.host_program_shape)
+        if header.is_scheduled:
+            for computation in self.finished:
+                if not computation.message.is_fusion_computation:
+                    sequence = proto.schedule.sequences[computation.message.id]
+                    sequence.instruction_ids.extend(
+                        row.id for row in computation.message.instructions
+                    )
+
+    # -- computations -------------------------------------------------------------------------
+
+    def _computation(self) -> None:
+        cursor = self.cursor
+        start = cursor.pos
+        found = cursor.match(_COMPUTATION)
+        if found is None:
+            raise cursor.error(f"expected a computation, found {cursor.found()}")
+        is_entry = found.group(1) is not None
+        name = found.group(2)
+        if name in self.computations:
+            raise cursor.error(f"computation '{name}' stands twice", pos=found.start(2))
+        declared = self._signature() if cursor.peek("(") else None
+        computation = self._body(name, found.start(2))
+        if declared is not None and not same_type(
+            declared, computation.shapes[self._root(computation)]
+        ):
+            raise cursor.error(f"the root of '{name}' does not have the declared shape", pos=start)
+        if is_entry:
+            if self.entry >= 0:
+                raise cursor.error("a module has one ENTRY", pos=start)
+            self.entry = len(self.finished) - 1
+        self._computation_attributes(computation)
+
+    def _root(self, computation: _Computation) -> int:
+        return computation.message.root_id & 0xFFFFFFFF
+
+    def _signature(self) -> Message:
+        """``(name: shape, ...) -> shape``; only the result is checked, as in XLA."""
+        cursor = self.cursor
+
+        def parameter() -> None:
+            cursor.identifier("a parameter")
+            cursor.accept(":")
+            self.shapes.read()
+
+        cursor.items("(", ")", parameter, "the parameters")
+        cursor.expect("->", "and the result shape")
+        return self.shapes.read()
+
+    def _computation_attributes(self, computation: _Computation) -> None:
+        cursor = self.cursor
+        while True:
+            found = cursor.match(_ATTRIBUTE)
+            if found is None:
+                return
+            if found.group(1) != "execution_thread":
+                raise cursor.error(
+                    f"a computation has no attribute '{found.group(1)}'", pos=found.start(1)
+                )
+            thread = cursor.text_string()
+            computation.message.execution_thread = "" if thread == "main" else thread
+
+    def _body(self, name: str, pos: int) -> _Computation:
+        """``{ instruction ... }``; nested computations are added before this one."""
+        cursor = self.cursor
+        cursor.deeper()
+        outer = self.current
+        message = schema.HloComputationProto(name=name)
+        computation = self.current = _Computation(message)
+        cursor.expect("{", "to start the instructions")
+        root = -1
+        while not cursor.accept("}"):
+            if cursor.at_end():
+                raise cursor.error(f"computation '{name}' is never closed", pos=pos)
+            start = cursor.pos
+            if self._instruction(computation):
+                if root >= 0:
+                    raise cursor.error(f"computation '{name}' has two roots", pos=start)
+                root = len(message.instructions) - 1
+        if not message.instructions:
+            raise cursor.error(f"computation '{name}' has no instruction", pos=pos)
+        self._program_shape(computation, root if root >= 0 else len(message.instructions) - 1)
+        self._register(computation)
+        self.current = outer
+        cursor.depth -= 1
+        return computation
+
+    def _program_shape(self, computation: _Computation, root: int) -> None:
+        cursor, message = self.cursor, computation.message
+        message.root_id = root
+        shape = message.program_shape
+        for number in range(len(computation.parameters)):
+            parameter = computation.parameters.get(number)
+            if parameter is None:
+                raise cursor.error(f"computation '{message.name}' has no parameter({number})")
+            row = message.instructions[parameter]
+            shape.parameters.append(row.shape)
+            shape.parameter_names.append(row.name)
+        shape.result.CopyFrom(computation.shapes[root])
+
+    def _register(self, computation: _Computation) -> None:
+        """Give the computation its id, and its instructions theirs: ``id << 32 | position``."""
+        message = computation.message
+        number = len(self.finished)
+        message.id = number
+        self.computations[message.name] = number
+        self.finished.append(computation)
+        if number:
+            base = number << 32
+            message.root_id |= base
+            for row in message.instructions:
+                row.id |= base
+                row.operand_ids[:] = [operand | base for operand in row.operand_ids]
+                if row.control_predecessor_ids:
+                    row.control_predecessor_ids[:] = [
+                        other | base for other in row.control_predecessor_ids
+                    ]
+        self.proto.computations.append(message)
+        computation.message = self.proto.computations[-1]
+
+    # -- instructions -------------------------------------------------------------------------
+
+    def _instruction(self, computation: _Computation) -> bool:
+        """One instruction; True when it is marked ROOT."""
+        cursor = self.cursor
+        found = cursor.match(_START)
+        if found is None:
+            raise cursor.error(f"expected an instruction (name = ...), found {cursor.found()}")
+        name = found.group(2)
+        if name in computation.names:
+            raise cursor.error(
+                f"instruction '{name}' stands twice in its computation", pos=found.start(2)
+            )
+        self._right_side(computation, name, found.start(2))
+        return found.group(1) is not None
+
+    def _right_side(
+        self, computation: _Computation, name: str, pos: int, *, attributes: bool = True
+    ) -> int:
+        """``shape opcode(operands), attributes``; gives the position in the computation."""
+        cursor = self.cursor
+        shape = self.shapes.read() if self.shapes.can_start() else None
+        opcode_pos = cursor.pos
+        found = cursor.match(_OPCODE)
+        if found is None:
+            raise cursor.error(f"expected an opcode and '(', found {cursor.found()}")
+        word, wrapped = self._opcode(found.group(1), found.start(1))
+        row = schema.HloInstructionProto(opcode=word.name)
+        if shape is None and not word.infers_shape:
+            raise cursor.error(f"{word.name} needs its shape before it", pos=opcode_pos)
+        if shape is not None:
+            row.shape.CopyFrom(shape)
+        cursor.deeper()
+        operands = self._operands(computation, row, word, name)
+        pending = Pending(cursor, self.shapes, self._computation_reference)
+        inner = _async_inner(wrapped)
+        target = row if inner is None else inner
+        allowed = (
+            word.attributes if inner is None else word.attributes | OPCODES[inner.opcode].attributes
+        )
+        if attributes:
+            self._attributes(pending, row, target, allowed, word)
+        cursor.depth -= 1
+        row.operand_ids.extend(operands)
+        self._check_required(pending, word, inner, opcode_pos, attributes)
+        self._called(pending, row, word, inner, operands, computation, opcode_pos)
+        finish(row, [computation.shapes[at] for at in operands], pending, self, opcode_pos)
+        for other, other_pos in pending.predecessors:
+            row.control_predecessor_ids.append(self._lookup(computation, other, other_pos))
+        return self._append(computation, row, name, pos)
+
+    def _append(self, computation: _Computation, row: Message, name: str, pos: int) -> int:
+        if not name:
+            name = _unique(f"{row.opcode}.anon", computation.names)
+        position = len(computation.shapes)
+        row.name = name
+        row.id = position
+        computation.names[name] = position
+        computation.message.instructions.append(row)
+        row = computation.message.instructions[-1]
+        computation.shapes.append(row.shape)
+        if row.opcode == "parameter":
+            if row.parameter_number in computation.parameters:
+                raise self.cursor.error(f"parameter({row.parameter_number}) stands twice", pos=pos)
+            computation.parameters[row.parameter_number] = position
+        return position
+
+    def _opcode(self, word: str, pos: int) -> tuple[Opcode, str]:
+        """The opcode, and for async sugar (``negate-start``) the wrapped opcode."""
+        known = OPCODES.get(word)
+        if known is not None:
+            return known, ""
+        for suffix in ("start", "update", "done"):
+            inner = word.removesuffix(f"-{suffix}")
+            if inner != word and inner in OPCODES:
+                return OPCODES[f"async-{suffix}"], inner
+        raise self.cursor.error(f"there is no opcode '{word}'", pos=pos, code="HLO-TEXT-OPCODE")
+
+    def _operands(
+        self, computation: _Computation, row: Message, word: Opcode, name: str
+    ) -> list[int]:
+        """The operands behind the opening parenthesis, and the parenthesis that closes them."""
+        cursor = self.cursor
+        if word.name == "parameter":
+            start = cursor.pos
+            row.parameter_number = cursor.integer("a parameter number")
+            if row.parameter_number < 0:
+                raise cursor.error("a parameter number is not negative", pos=start)
+            cursor.expect(")", "after the parameter number")
+            return []
+        if word.name == "constant":
+            row.literal.CopyFrom(read_literal(cursor, row.shape))
+            row.shape.CopyFrom(row.literal.shape)
+            cursor.expect(")", "to end the constant")
+            return []
+        return self._operand_list(computation, word)
+
+    def _operand_list(self, computation: _Computation, word: Opcode) -> list[int]:
+        cursor = self.cursor
+        start = cursor.pos
+        operands: list[int] = []
+        simple = _OPERANDS.match(cursor.text, cursor.pos)
+        if simple is not None:
+            names = computation.names
+            body = simple.group()[:-1].strip()
+            for part in body.split(",") if body else ():
+                part = part.strip().lstrip("%")
+                position = names.get(part)
+                if position is None:
+                    raise cursor.error(
+                        f"no instruction '{part}' stands before in this computation",
+                        pos=cursor.text.index(part, start), code="HLO-TEXT-OPERAND",
+                    )  # fmt: skip
+                operands.append(position)
+            cursor.pos = simple.end()
+        elif not cursor.accept(")"):
+            while True:
+                operands.append(self._operand(computation))
+                if not cursor.accept(","):
+                    break
+            cursor.expect(")", "to end the operands")
+        if word.arity is not None and len(operands) != word.arity:
+            raise cursor.error(
+                f"{word.name} takes {word.arity} operands, not {len(operands)}", pos=start
+            )
+        return operands
+
+    def _operand(self, computation: _Computation) -> int:
+        """A name, with its shape before it or not, or an instruction written in place."""
+        cursor = self.cursor
+        cursor.skip()
+        start = cursor.pos
+        shape = self.shapes.read() if self.shapes.can_start() else None
+        cursor.skip()
+        if _OPCODE.match(cursor.text, cursor.pos) is not None:
+            cursor.pos = start
+            return self._right_side(computation, "", start, attributes=False)
+        at = cursor.pos
+        position = self._lookup(computation, cursor.identifier("an operand"), at)
+        if shape is not None and not same_type(shape, computation.shapes[position]):
+            raise cursor.error(
+                "the operand does not have the shape that stands before it", pos=start
+            )
+        return position
+
+    def _lookup(self, computation: _Computation, name: str, pos: int) -> int:
+        position = computation.names.get(name)
+        if position is None:
+            raise self.cursor.error(
+                f"no instruction '{name}' stands before in this computation",
+                pos=pos, code="HLO-TEXT-OPERAND",
+            )  # fmt: skip
+        return position
+
+    def _attributes(
+        self, pending: Pending, row: Message, target: Message, allowed: frozenset[str], word: Opcode
+    ) -> None:
+        cursor = self.cursor
+        text = cursor.text
+        while True:
+            found = _ATTRIBUTE.match(text, cursor.pos) or cursor.match(_ATTRIBUTE)
+            if found is None:
+                return
+            name = found.group(1)
+            if name not in allowed:
+                raise cursor.error(
+                    f"{word.name} has no attribute '{name}'",
+                    pos=found.start(1),
+                    code="HLO-TEXT-ATTRIBUTE",
+                )
+            if name in pending.seen:
+                raise cursor.error(f"'{name}' stands twice", pos=found.start(1))
+            pending.seen.add(name)
+            cursor.pos = found.end()
+            own = row if name in word.attributes else target
+            READERS[name](pending, own)
+
+    def _check_required(
+        self, pending: Pending, word: Opcode, inner: Message | None, pos: int, attributes: bool
+    ) -> None:
+        required = set(word.required)
+        if inner is not None and word.name == "async-start":
+            required |= OPCODES[inner.opcode].required
+        missing = sorted(required - pending.seen)
+        if missing:
+            raise self.cursor.error(
+                f"{word.name} needs {missing[0]}=", pos=pos, code="HLO-TEXT-ATTRIBUTE"
+            )
+
+    # -- computations that instructions name ---------------------------------------------------
+
+    def _computation_reference(self) -> int:
+        cursor = self.cursor
+        if cursor.peek("{"):
+            number = len(self.finished)
+            return self._body(_unique("_", self.computations), cursor.pos).message.id
+        start = cursor.pos
+        name = cursor.identifier("a computation")
+        number = self.computations.get(name, -1)
+        if number < 0:
+            raise cursor.error(f"no computation '{name}' stands before", pos=start)
+        return number
+
+    def _called(
+        self, pending: Pending, row: Message, word: Opcode, inner: Message | None,
+        operands: list[int], computation: _Computation, pos: int,
+    ) -> None:  # fmt: skip
+        if inner is not None and word.name == "async-start":
+            row.called_computation_ids.append(
+                self._wrap(pending, row, inner, operands, computation)
+            )
+            return
+        for name in CALLED_ORDER:
+            row.called_computation_ids.extend(pending.computations.get(name, ()))
+        if word.name == "async-start" and row.async_execution_thread not in ("", "main"):
+            called = self.finished[row.called_computation_ids[0]].message
+            called.execution_thread = row.async_execution_thread
+        if word.name in ("async-update", "async-done"):
+            source = computation.message.instructions[operands[0]]
+            if not source.opcode.startswith("async-") or source.opcode == "async-done":
+                raise self.cursor.error(f"{word.name} takes what an async-start gave", pos=pos)
+            if word.name == "async-update" and not same_type(row.shape, source.shape):
+                raise self.cursor.error("async-update gives the shape that it takes", pos=pos)
+            del row.called_computation_ids[:]
+            row.async_execution_thread = ""
+        self._mark_fusion(row)
+
+    def _mark_fusion(self, row: Message) -> None:
+        if row.opcode == "fusion":
+            self.finished[row.called_computation_ids[0]].message.is_fusion_computation = True
+
+    def _wrap(
+        self,
+        pending: Pending,
+        row: Message,
+        inner: Message,
+        operands: list[int],
+        outer: _Computation,
+    ) -> int:
+        """The computation that async sugar leaves unwritten: parameters and the one operation."""
+        shapes = row.shape.tuple_shapes
+        if len(shapes) < 2:
+            raise self.cursor.error("async-start gives ((operands), result, ...)")
+        thread = row.async_execution_thread
+        message = schema.HloComputationProto(
+            name=_unique("async_wrapped", self.computations),
+            execution_thread="" if thread == "main" else thread,
+        )
+        computation = _Computation(message)
+        for number, at in enumerate(operands):
+            parameter = schema.HloInstructionProto(opcode="parameter", parameter_number=number)
+            parameter.shape.CopyFrom(outer.shapes[at])
+            empty_fields(parameter)
+            self._append(computation, parameter, _unique("async_param", computation.names), 0)
+        inner.shape.CopyFrom(shapes[1])
+        for name in CALLED_ORDER:
+            inner.called_computation_ids.extend(pending.computations.get(name, ()))
+        inner.operand_ids.extend(range(len(operands)))
+        finish(inner, computation.shapes[:], pending, self, self.cursor.pos)
+        for shared in ("metadata", "frontend_attributes", "backend_config", "original_value"):
+            if (
+                row.HasField(shared)
+                if shared in ("metadata", "frontend_attributes")
+                else getattr(row, shared)
+            ):
+                _copy_field(row, inner, shared)
+        self._mark_fusion(inner)
+        self._append(computation, inner, _unique(inner.opcode, computation.names), 0)
+        self._program_shape(computation, len(operands))
+        self._register(computation)
+        return message.id
+
+
+def _copy_field(source: Message, target: Message, name: str) -> None:
+    value = getattr(source, name)
+    if isinstance(value, bytes):
+        setattr(target, name, value)
+    else:
+        getattr(target, name).CopyFrom(value)
+
+
+def _async_inner(wrapped: str) -> Message | None:
+    return schema.HloInstructionProto(opcode=wrapped) if wrapped else None
+
+
+def _unique(base: str, taken: dict[str, int]) -> str:
+    if base not in taken:
+        return base
+    number = 1
+    while f"{base}.{number}" in taken:
+        number += 1
+    return f"{base}.{number}"
+
+
+def empty_fields(row: Message) -> None:
+    """Set the sub-messages that XLA always writes, though they are empty."""
+    row.metadata.SetInParent()
+    row.frontend_attributes.SetInParent()
+    row.statistics_viz.SetInParent()
+
+
+def same_type(first: Message, second: Message) -> bool:
+    """Equal element types and dimensions; layouts do not count."""
+    if first.element_type != second.element_type or len(first.tuple_shapes) != len(
+        second.tuple_shapes
+    ):
+        return False
+    if list(first.dimensions) != list(second.dimensions):
+        return False
+    pairs = zip(first.tuple_shapes, second.tuple_shapes, strict=True)
+    return all(same_type(one, other) for one, other in pairs)

@@ -1,0 +1,362 @@
+"""A module as HLO text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from hlo_tools import schema
+from hlo_tools.elements import BY_NAME
+from hlo_tools.ids import LOCAL_MASK
+from hlo_tools.shape_text import print_shape
+from hlo_tools.text.options import DEFAULT, PrintOptions
+from hlo_tools.text.print_attributes import print_attributes, print_called
+from hlo_tools.text.print_sharding import print_metadata, print_sharding
+from hlo_tools.text.print_values import print_literal, quote
+
+__all__ = ["print_module"]
+
+Message = Any
+
+_JSON_LIKE = re.compile(r"\A\{.*\}\Z", re.DOTALL)
+_PRED = BY_NAME["pred"].number
+_INLINE_FRAMES = frozenset({"stack_frame_id"})
+
+
+def print_module(proto: Message, options: PrintOptions = DEFAULT) -> str:
+    """The text of an ``HloModuleProto``."""
+    return "".join(_Printer(proto, options).module())
+
+
+class _Printer:
+    def __init__(self, proto: Message, options: PrintOptions) -> None:
+        self.proto = proto
+        self.options = options
+        self.mark = "%" if options.percent else ""
+        self.pad = " " * options.indent
+        self.computations = {row.id: row.name for row in proto.computations}
+        self.shapes: dict[bytes, str] = {}
+        self.frames = options.frames and proto.HasField("stack_frame_index")
+        self.canonical: dict[str, str] = {}
+
+    # -- module -------------------------------------------------------------------------------
+
+    def module(self) -> Iterator[str]:
+        proto = self.proto
+        if self.options.header:
+            yield f"HloModule {proto.name}{''.join(f', {k}={v}' for k, v in self._header())}\n\n"
+            if self.frames and proto.stack_frame_index.file_names:
+                yield from _frame_tables(proto.stack_frame_index)
+        hidden = self._sugar_bodies()
+        for row in proto.computations:
+            if row.id not in hidden:
+                yield from self._computation(row)
+                yield "\n"
+
+    def _sugar_bodies(self) -> set[int]:
+        """Computations that asynchronous sugar leaves unwritten."""
+        wrapped = self._wrapped_operations()
+        return {
+            row.called_computation_ids[0]
+            for computation in self.proto.computations
+            for row in computation.instructions
+            if row.opcode == "async-start" and row.id in wrapped
+        }
+
+    def _header(self) -> Iterator[tuple[str, str]]:
+        proto = self.proto
+        if proto.schedule.sequences:
+            yield "is_scheduled", "true"
+        if proto.input_output_alias.entries:
+            yield "input_output_alias", _aliases(proto.input_output_alias.entries)
+        if proto.buffer_donor.entries:
+            rows = ", ".join(
+                f"({row.parameter_number}, {{{','.join(map(str, row.parameter_shape_index))}}})"
+                for row in proto.buffer_donor.entries
+            )
+            yield "buffer_donor", f"{{ {rows} }}"
+        if proto.HasField("host_program_shape"):
+            shape = proto.host_program_shape
+            parameters = ", ".join(self._numbered(shape.parameters))
+            yield "entry_computation_layout", f"{{({parameters})->{print_shape(shape.result)}}}"
+        if proto.frontend_attributes.map:
+            yield "frontend_attributes", _frontend(proto.frontend_attributes.map)
+
+    def _numbered(self, shapes: Any) -> Iterator[str]:
+        for at, shape in enumerate(shapes):
+            text = print_shape(shape)
+            yield f"/*index={at}*/{text}" if at and at % 5 == 0 else text
+
+    # -- computations -------------------------------------------------------------------------
+
+    def _computation(self, row: Message) -> Iterator[str]:
+        options = self.options
+        entry = "ENTRY " if row.id == self.proto.entry_computation_id else ""
+        signature = ""
+        if options.program_shape:
+            shape = row.program_shape
+            parameters = ", ".join(
+                f"{name}: {text}"
+                for name, text in zip(
+                    shape.parameter_names, self._plain(shape.parameters), strict=False
+                )
+            )
+            signature = f" ({parameters}) -> {print_shape(shape.result, layouts=False)}"
+        yield f"{entry}{self._name(row.name)}{signature} {{\n"
+        local = {one.id & LOCAL_MASK: one for one in row.instructions}
+        order = self._order(row, local)
+        for one in order:
+            yield from self._instruction(one, row, local)
+        thread = row.execution_thread
+        yield (
+            "}"
+            + (f", execution_thread={quote(thread)}" if thread and thread != "main" else "")
+            + "\n"
+        )
+
+    def _plain(self, shapes: Any) -> Iterator[str]:
+        return (print_shape(shape, layouts=False) for shape in shapes)
+
+    def _order(self, row: Message, local: dict[int, Message]) -> list[Message]:
+        """Program order: the schedule where there is one, else as stored."""
+        if row.id in self.proto.schedule.sequences:
+            ids = self.proto.schedule.sequences[row.id].instruction_ids
+            return [local[number & LOCAL_MASK] for number in ids if number & LOCAL_MASK in local]
+        return list(row.instructions)
+
+    def _name(self, name: str) -> str:
+        if self.options.ids:
+            return self.mark + name
+        return self.mark + self.canonical.setdefault(name, re.sub(r"\.\d+\Z", "", name))
+
+    # -- instructions -------------------------------------------------------------------------
+
+    def _instruction(
+        self, row: Message, computation: Message, local: dict[int, Message]
+    ) -> Iterator[str]:
+        options = self.options
+        root = "ROOT " if row.id == computation.root_id else ""
+        shape = f"{self._shape(row.shape)} " if options.result_shape else ""
+        opcode, wrapped = self._opcode(row)
+        yield f"{self.pad}{root}{self._name(row.name)} = {shape}{opcode}({self._operands(row, local)})"
+        yield from (f", {name}={text}" for name, text in self._attributes(row, wrapped, local))
+        yield "\n"
+
+    def _shape(self, shape: Message) -> str:
+        if shape.tuple_shapes:
+            return print_shape(shape, layouts=self.options.layouts)
+        key = shape.SerializeToString()
+        found = self.shapes.get(key)
+        if found is None:
+            found = self.shapes[key] = print_shape(shape, layouts=self.options.layouts)
+        return found
+
+    def _opcode(self, row: Message) -> tuple[str, Message | None]:
+        """The opcode, and the instruction that an asynchronous one stands for."""
+        if not row.opcode.startswith("async-"):
+            return row.opcode, None
+        inner = self._async_inner(row)
+        if inner is None:
+            return row.opcode, None
+        return f"{inner.opcode}-{row.opcode.removeprefix('async-')}", inner
+
+    def _async_inner(self, row: Message) -> Message | None:
+        """The one operation of the called computation, when its name tells that it was sugar."""
+        return self._wrapped_operations().get(row.id)
+
+    def _wrapped_operations(self) -> dict[int, Message]:
+        if not hasattr(self, "_wrapped"):
+            self._wrapped = dict(self._find_wrapped())
+        return self._wrapped
+
+    def _find_wrapped(self) -> Iterator[tuple[int, Message]]:
+        bodies = {row.id: row for row in self.proto.computations}
+        for computation in self.proto.computations:
+            source: dict[int, Message] = {}
+            for row in computation.instructions:
+                if row.opcode == "async-start" and row.called_computation_ids:
+                    body = bodies.get(row.called_computation_ids[0])
+                    inner = _single_operation(body) if body is not None else None
+                elif row.opcode in ("async-update", "async-done") and row.operand_ids:
+                    inner = source.get(row.operand_ids[0])
+                else:
+                    continue
+                if inner is not None:
+                    source[row.id] = inner
+                    yield row.id, inner
+
+    def _operands(self, row: Message, local: dict[int, Message]) -> str:
+        if row.opcode == "parameter":
+            return str(row.parameter_number)
+        if row.opcode == "constant":
+            return print_literal(row.literal, large=self.options.large_constants)
+        names: list[str] = []
+        for at, number in enumerate(row.operand_ids):
+            operand = local.get(number & LOCAL_MASK)
+            text = (
+                self._name(operand.name)
+                if operand is not None
+                else f"{self.mark}<missing {number}>"
+            )
+            if self.options.operand_shapes and operand is not None:
+                text = f"{self._shape(operand.shape)} {text}"
+            names.append(f"/*index={at}*/{text}" if at and at % 5 == 0 else text)
+        return ", ".join(names)
+
+    def _attributes(
+        self, row: Message, wrapped: Message | None, local: dict[int, Message]
+    ) -> Iterator[tuple[str, str]]:
+        options = self.options
+        if options.extra_attributes:
+            yield from print_attributes(row)
+            if wrapped is not None and row.opcode == "async-start":
+                yield from print_attributes(wrapped)
+            yield from self._called(row, wrapped, local)
+        if row.HasField("sharding"):
+            yield "sharding", print_sharding(row.sharding)
+        if row.frontend_attributes.map:
+            yield "frontend_attributes", _frontend(row.frontend_attributes.map)
+        if options.control_dependencies and row.control_predecessor_ids:
+            names = (
+                self._name(local[number & LOCAL_MASK].name)
+                for number in row.control_predecessor_ids
+            )
+            yield "control-predecessors", "{" + ", ".join(names) + "}"
+        if row.parameter_replication.replicated_at_leaf_buffers:
+            flags = (
+                "true" if one else "false"
+                for one in row.parameter_replication.replicated_at_leaf_buffers
+            )
+            yield "parameter_replication", "{" + ",".join(flags) + "}"
+        if row.original_value:
+            yield "origin", _origin(row.original_value)
+        if options.metadata:
+            text = self._metadata(row)
+            if text:
+                yield "metadata", text
+        if options.backend_config and row.backend_config:
+            yield "backend_config", _backend_config(row.backend_config)
+
+    def _called(
+        self, row: Message, wrapped: Message | None, local: dict[int, Message]
+    ) -> Iterator[tuple[str, str]]:
+        if wrapped is not None:
+            if row.opcode != "async-start":
+                return
+            row = wrapped
+        names = [
+            self._name(self.computations.get(number, f"<missing {number}>"))
+            for number in row.called_computation_ids
+        ]
+        first = local.get(row.operand_ids[0] & LOCAL_MASK) if row.operand_ids else None
+        by_predicate = first is not None and first.shape.element_type == _PRED
+        yield from print_called(row, names, by_predicate=by_predicate)
+
+    def _metadata(self, row: Message) -> str:
+        return print_metadata(row.metadata)
+
+
+def _single_operation(body: Message) -> Message | None:
+    """The root of a computation whose other instructions are its parameters, in order."""
+    root = next((row for row in body.instructions if row.id == body.root_id), None)
+    if root is None or root.opcode in ("parameter", "constant", "tuple"):
+        return None
+    others = [row for row in body.instructions if row is not root]
+    if any(row.opcode != "parameter" for row in others) or len(others) != len(root.operand_ids):
+        return None
+    numbers = {row.id: row.parameter_number for row in others}
+    in_order = [numbers.get(operand) for operand in root.operand_ids] == list(range(len(others)))
+    return root if in_order else None
+
+
+def _frontend(attributes: Any) -> str:
+    parts = (
+        f"{name}={value if _is_json(value) else quote(value)}"
+        for name, value in sorted(attributes.items())
+    )
+    return "{" + ",".join(parts) + "}"
+
+
+def _is_json(text: str) -> bool:
+    """XLA prints what is in braces without quotes."""
+    return _JSON_LIKE.match(text) is not None and _balanced(text)
+
+
+def _balanced(text: str) -> bool:
+    depth, inside, skip = 0, False, False
+    for at, char in enumerate(text):
+        if skip:
+            skip = False
+        elif inside:
+            skip = char == "\\"
+            inside = char != '"'
+        elif char == '"':
+            inside = True
+        elif char in "{}":
+            depth += 1 if char == "{" else -1
+            if depth == 0 and at != len(text) - 1:
+                return False
+    return depth == 0 and not inside
+
+
+def _backend_config(data: bytes) -> str:
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return quote(data)
+    return text if _is_json(text) else quote(data)
+
+
+def _aliases(entries: Any) -> str:
+    rows = ", ".join(
+        f"{{{', '.join(map(str, row.output_shape_index))}}}: ({row.parameter_number}, "
+        f"{{{', '.join(map(str, row.parameter_shape_index))}}}, "
+        f"{'must-alias' if row.kind == 2 else 'may-alias'})"
+        for row in entries
+    )
+    return f"{{ {rows} }}"
+
+
+def _origin(data: bytes) -> str:
+    value = schema.OriginalValueProto.FromString(data)
+    if value.is_synthetic_call:
+        return "{[synthetic_call]}"
+    return (
+        "{"
+        + _origin_tree([(tuple(one.shape_index), one.original_array) for one in value.elements], 0)
+        + "}"
+    )
+
+
+def _origin_tree(elements: list[tuple[tuple[int, ...], Message]], depth: int) -> str:
+    if len(elements) == 1 and len(elements[0][0]) == depth:
+        array = elements[0][1]
+        if not array.instruction_name:
+            return "{}"
+        index = f" {{{','.join(map(str, array.shape_index))}}}" if array.shape_index else ""
+        return f"{{{quote(array.instruction_name)}{index}}}"
+    parts: list[str] = []
+    at = 0
+    while any(index[depth] == at for index, _ in elements):
+        parts.append(_origin_tree([one for one in elements if one[0][depth] == at], depth + 1))
+        at += 1
+    return "(" + ", ".join(parts) + ")"
+
+
+def _frame_tables(index: Message) -> Iterator[str]:
+    """The four tables of source frames."""
+    yield "FileNames\n"
+    yield from (f"{at} {quote(name)}\n" for at, name in enumerate(index.file_names, 1))
+    yield "\nFunctionNames\n"
+    yield from (f"{at} {quote(name)}\n" for at, name in enumerate(index.function_names, 1))
+    yield "\nFileLocations\n"
+    for at, row in enumerate(index.file_locations, 1):
+        yield (
+            f"{at} {{file_name_id={row.file_name_id} function_name_id={row.function_name_id} "
+            f"line={row.line} end_line={row.end_line} column={row.column} end_column={row.end_column}}}\n"
+        )
+    yield "\nStackFrames\n"
+    for at, row in enumerate(index.stack_frames, 1):
+        yield f"{at} {{file_location_id={row.file_location_id} parent_frame_id={row.parent_frame_id + 1}}}\n"
+    yield "\n"

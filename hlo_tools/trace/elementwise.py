@@ -1,0 +1,415 @@
+"""What each ufunc means in HLO, operands already of one shape and of NumPy's dtype."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hlo_tools.trace import primitives as hlo
+from hlo_tools.trace.graph import Node
+
+__all__ = ["MEANINGS", "floor_divide", "remainder"]
+
+Meaning = Callable[..., Any]
+BOOL = np.dtype(bool)
+
+
+def _is_float(node: Node) -> bool:
+    return node.dtype.kind not in "biu" and node.dtype.kind != "c"
+
+
+def _is_bool(node: Node) -> bool:
+    return node.dtype == BOOL
+
+
+def _full(like: Node, value: Any) -> Node:
+    return hlo.full(like.graph, like.shape, value, like.dtype)
+
+
+def _direct(opcode: str) -> Meaning:
+    return lambda *nodes: hlo.elementwise(opcode, *nodes)
+
+
+def _by_kind(numbers: str, booleans: str) -> Meaning:
+    """One instruction for numbers, another for booleans."""
+    return lambda *nodes: hlo.elementwise(booleans if _is_bool(nodes[0]) else numbers, *nodes)
+
+
+def _of_floats(opcode: str) -> Meaning:
+    """An instruction that leaves integers as they are (floor of an int32 is that int32)."""
+    return lambda node: hlo.elementwise(opcode, node) if _is_float(node) else node
+
+
+def _comparison(direction: str) -> Meaning:
+    return lambda left, right: hlo.compare(direction, left, right)
+
+
+def _logical(opcode: str) -> Meaning:
+    return lambda *nodes: hlo.elementwise(opcode, *(hlo.convert(node, BOOL) for node in nodes))
+
+
+def _scaled(factor: float, opcode: str = "") -> Meaning:
+    """An instruction's result (or the operand itself) times a number."""
+
+    def meaning(node: Node) -> Node:
+        inner = hlo.elementwise(opcode, node) if opcode else node
+        return hlo.elementwise("multiply", inner, _full(node, factor))
+
+    return meaning
+
+
+def _square(node: Node) -> Node:
+    return hlo.elementwise("and" if _is_bool(node) else "multiply", node, node)
+
+
+def _reciprocal(node: Node) -> Node:
+    return hlo.elementwise("divide", _full(node, 1), node)
+
+
+def _exp2(node: Node) -> Node:
+    return hlo.elementwise("power", _full(node, 2), node)
+
+
+def _trunc(node: Node) -> Node:
+    if not _is_float(node):
+        return node
+    negative = hlo.compare("LT", node, _full(node, 0))
+    up, down = hlo.elementwise("ceil", node), hlo.elementwise("floor", node)
+    return hlo.select(negative, up, down)
+
+
+def _absolute(node: Node) -> Node:
+    if node.dtype.kind in "bu":
+        return node
+    if node.dtype.kind == "c":
+        return hlo.elementwise("abs", node, dtype=np.dtype(np.float32))
+    return hlo.elementwise("abs", node)
+
+
+def _sign(node: Node) -> Node:
+    if node.dtype.kind == "u":
+        return hlo.elementwise("minimum", node, _full(node, 1))
+    return hlo.elementwise("sign", node)
+
+
+def _isnan(node: Node) -> Node:
+    return hlo.compare("NE", node, node) if _is_float(node) else hlo.full(
+        node.graph, node.shape, False, BOOL
+    )  # fmt: skip
+
+
+def _isinf(node: Node) -> Node:
+    if not _is_float(node):
+        return hlo.full(node.graph, node.shape, False, BOOL)
+    return hlo.compare("EQ", hlo.elementwise("abs", node), _full(node, math.inf))
+
+
+def _isfinite(node: Node) -> Node:
+    if not _is_float(node):
+        return hlo.full(node.graph, node.shape, True, BOOL)
+    return hlo.elementwise("is-finite", node, dtype=BOOL)
+
+
+def _signbit(node: Node) -> Node:
+    """The sign of a float is the sign of the integer with its bits."""
+    if _is_float(node):
+        node = hlo.bitcast(node, f"i{node.dtype.itemsize}")
+    return hlo.compare("LT", node, _full(node, 0))
+
+
+def _copysign(left: Node, right: Node) -> Node:
+    size = hlo.elementwise("abs", left)
+    return hlo.select(_signbit(right), hlo.elementwise("negate", size), size)
+
+
+def _arctan(node: Node) -> Node:
+    return hlo.elementwise("atan2", node, _full(node, 1))
+
+
+def _one_minus_square_root(node: Node) -> Node:
+    """sqrt((1 - x)(1 + x)), accurate near 1."""
+    one = _full(node, 1)
+    product = hlo.elementwise(
+        "multiply", hlo.elementwise("subtract", one, node), hlo.elementwise("add", one, node)
+    )
+    return hlo.elementwise("sqrt", product)
+
+
+def _arcsin(node: Node) -> Node:
+    return hlo.elementwise("atan2", node, _one_minus_square_root(node))
+
+
+def _arccos(node: Node) -> Node:
+    return hlo.elementwise("atan2", _one_minus_square_root(node), node)
+
+
+def _half_difference(sign: str) -> Meaning:
+    """(e^x +- e^-x) / 2; for sinh by expm1, which is right near zero."""
+
+    def sinh(node: Node) -> Node:
+        grown = hlo.elementwise("exponential-minus-one", node)
+        ratio = hlo.elementwise("divide", grown, hlo.elementwise("add", grown, _full(node, 1)))
+        small = _half(hlo.elementwise("add", grown, ratio))
+        large = _half_exponential(node)
+        far = hlo.compare("GT", hlo.elementwise("abs", node), _full(node, 10))
+        signed = _copysign(large, node)
+        return hlo.select(far, signed, small)
+
+    def cosh(node: Node) -> Node:
+        size = hlo.elementwise("abs", node)
+        grown = hlo.elementwise("exponential", hlo.elementwise("negate", size))
+        return hlo.elementwise("add", _half_exponential(node), _half(grown))
+
+    return sinh if sign == "-" else cosh
+
+
+def _half_exponential(node: Node) -> Node:
+    """e^(|x| - log 2), which overflows only where the result does."""
+    size = hlo.elementwise("abs", node)
+    return hlo.elementwise(
+        "exponential", hlo.elementwise("subtract", size, _full(node, math.log(2)))
+    )
+
+
+def _half(node: Node) -> Node:
+    return hlo.elementwise("multiply", node, _full(node, 0.5))
+
+
+def _arcsinh(node: Node) -> Node:
+    """sign(x) log1p(|x| + x^2 / (1 + sqrt(x^2 + 1)))."""
+    size = hlo.elementwise("abs", node)
+    square = hlo.elementwise("multiply", node, node)
+    one = _full(node, 1)
+    root = hlo.elementwise("sqrt", hlo.elementwise("add", square, one))
+    part = hlo.elementwise("divide", square, hlo.elementwise("add", one, root))
+    grown = hlo.elementwise("log-plus-one", hlo.elementwise("add", size, part))
+    return _copysign(grown, node)
+
+
+def _arccosh(node: Node) -> Node:
+    """log(x + sqrt((x - 1)(x + 1)))."""
+    one = _full(node, 1)
+    less, more = hlo.elementwise("subtract", node, one), hlo.elementwise("add", node, one)
+    root = hlo.elementwise("multiply", hlo.elementwise("sqrt", less), hlo.elementwise("sqrt", more))
+    return hlo.elementwise("log", hlo.elementwise("add", node, root))
+
+
+def _arctanh(node: Node) -> Node:
+    """(log1p(x) - log1p(-x)) / 2."""
+    up = hlo.elementwise("log-plus-one", node)
+    down = hlo.elementwise("log-plus-one", hlo.elementwise("negate", node))
+    return _half(hlo.elementwise("subtract", up, down))
+
+
+def _logaddexp(left: Node, right: Node) -> Node:
+    """max + log1p(e^-|a - b|); equal infinities give themselves."""
+    largest = hlo.elementwise("maximum", left, right)
+    gap = hlo.elementwise("abs", hlo.elementwise("subtract", left, right))
+    small = hlo.elementwise("exponential", hlo.elementwise("negate", gap))
+    sum_ = hlo.elementwise("add", largest, hlo.elementwise("log-plus-one", small))
+    same = hlo.compare("EQ", left, right)
+    doubled = hlo.elementwise("add", left, _full(left, math.log(2)))
+    return hlo.select(same, doubled, sum_)
+
+
+def _logaddexp2(left: Node, right: Node) -> Node:
+    scale, back = _full(left, math.log(2)), _full(left, 1 / math.log(2))
+    natural = _logaddexp(
+        hlo.elementwise("multiply", left, scale), hlo.elementwise("multiply", right, scale)
+    )
+    return hlo.elementwise("multiply", natural, back)
+
+
+def _hypot(left: Node, right: Node) -> Node:
+    """largest * sqrt(1 + (smallest / largest)^2), without overflow."""
+    a, b = hlo.elementwise("abs", left), hlo.elementwise("abs", right)
+    largest, smallest = hlo.elementwise("maximum", a, b), hlo.elementwise("minimum", a, b)
+    zero = hlo.compare("EQ", largest, _full(left, 0))
+    ratio = hlo.elementwise("divide", smallest, hlo.select(zero, _full(left, 1), largest))
+    inner = hlo.elementwise("add", hlo.elementwise("multiply", ratio, ratio), _full(left, 1))
+    length = hlo.elementwise("multiply", largest, hlo.elementwise("sqrt", inner))
+    infinite = hlo.elementwise("or", _isinf(left), _isinf(right))
+    return hlo.select(infinite, _full(left, math.inf), length)
+
+
+def _ignoring_nan(opcode: str) -> Meaning:
+    """fmax and fmin: a NaN loses against a number."""
+
+    def meaning(left: Node, right: Node) -> Node:
+        both = hlo.elementwise(opcode, left, right)
+        if not _is_float(left):
+            return both
+        return hlo.select(_isnan(left), right, hlo.select(_isnan(right), left, both))
+
+    return meaning
+
+
+def _heaviside(node: Node, at_zero: Node) -> Node:
+    one, zero = _full(node, 1), _full(node, 0)
+    step = hlo.select(hlo.compare("GT", node, zero), one, zero)
+    step = hlo.select(hlo.compare("EQ", node, zero), at_zero, step)
+    return hlo.select(_isnan(node), node, step)
+
+
+def _zero_divisor(right: Node) -> tuple[Node, Node]:
+    """Where an integer divisor is 0, and a divisor that is 1 there."""
+    zero = hlo.compare("EQ", right, _full(right, 0))
+    return zero, hlo.select(zero, _full(right, 1), right)
+
+
+def _signs_differ(rest: Node, right: Node) -> Node:
+    """Where a remainder is not zero and has another sign than the divisor."""
+    zero = _full(right, 0)
+    different = hlo.compare(
+        "NE", _as_int(hlo.compare("LT", rest, zero)), _as_int(hlo.compare("LT", right, zero))
+    )
+    return hlo.elementwise("and", hlo.compare("NE", rest, zero), different)
+
+
+def _as_int(node: Node) -> Node:
+    return hlo.convert(node, np.dtype(np.int32))
+
+
+def remainder(left: Node, right: Node) -> Node:
+    """NumPy's ``%``: the sign is the divisor's; by 0, integers give 0 and floats NaN."""
+    if _is_float(left):
+        rest = hlo.elementwise("remainder", left, right)
+        return hlo.select(_signs_differ(rest, right), hlo.elementwise("add", rest, right), rest)
+    zero, divisor = _zero_divisor(right)
+    rest = hlo.elementwise("remainder", left, divisor)
+    if left.dtype.kind == "i":
+        shifted = hlo.elementwise("add", rest, divisor)
+        rest = hlo.select(_signs_differ(rest, divisor), shifted, rest)
+    return hlo.select(zero, _full(left, 0), rest)
+
+
+def floor_divide(left: Node, right: Node) -> Node:
+    """NumPy's ``//``: rounded down; integers by 0 give 0."""
+    if _is_float(left):
+        return _float_floor_divide(left, right)
+    zero, divisor = _zero_divisor(right)
+    quotient = hlo.elementwise("divide", left, divisor)
+    if left.dtype.kind == "i":
+        rest = hlo.elementwise("remainder", left, divisor)
+        lower = hlo.elementwise("subtract", quotient, _full(left, 1))
+        quotient = hlo.select(_signs_differ(rest, divisor), lower, quotient)
+    return hlo.select(zero, _full(left, 0), quotient)
+
+
+def _float_floor_divide(left: Node, right: Node) -> Node:
+    """(a - a % b) / b, rounded; a / b where b is 0."""
+    whole = hlo.elementwise(
+        "divide", hlo.elementwise("subtract", left, remainder(left, right)), right
+    )
+    nearest = hlo.elementwise("round-nearest-even", whole)
+    plain = hlo.elementwise("divide", left, right)
+    return hlo.select(hlo.compare("EQ", right, _full(right, 0)), plain, nearest)
+
+
+def _fmod(left: Node, right: Node) -> Node:
+    if _is_float(left):
+        return hlo.elementwise("remainder", left, right)
+    zero, divisor = _zero_divisor(right)
+    rest = hlo.elementwise("remainder", left, divisor)
+    return hlo.select(zero, _full(left, 0), rest)
+
+
+def _divmod(left: Node, right: Node) -> tuple[Node, Node]:
+    return floor_divide(left, right), remainder(left, right)
+
+
+def _modf(node: Node) -> tuple[Node, Node]:
+    whole = _trunc(node)
+    rest = hlo.elementwise("subtract", node, whole)
+    return hlo.select(_isinf(node), _full(node, 0), rest), whole
+
+
+def _shift_right(left: Node, right: Node) -> Node:
+    kind = "arithmetic" if left.dtype.kind == "i" else "logical"
+    return hlo.elementwise(f"shift-right-{kind}", left, right)
+
+
+MEANINGS: dict[np.ufunc, Meaning] = {
+    np.add: _by_kind("add", "or"),
+    np.subtract: _direct("subtract"),
+    np.multiply: _by_kind("multiply", "and"),
+    np.divide: _direct("divide"),
+    np.floor_divide: floor_divide,
+    np.remainder: remainder,
+    np.fmod: _fmod,
+    np.divmod: _divmod,
+    np.modf: _modf,
+    np.power: _direct("power"),
+    np.float_power: _direct("power"),
+    np.maximum: _by_kind("maximum", "or"),
+    np.minimum: _by_kind("minimum", "and"),
+    np.fmax: _ignoring_nan("maximum"),
+    np.fmin: _ignoring_nan("minimum"),
+    np.arctan2: _direct("atan2"),
+    np.hypot: _hypot,
+    np.copysign: _copysign,
+    np.heaviside: _heaviside,
+    np.logaddexp: _logaddexp,
+    np.logaddexp2: _logaddexp2,
+    np.bitwise_and: _direct("and"),
+    np.bitwise_or: _direct("or"),
+    np.bitwise_xor: _direct("xor"),
+    np.left_shift: _direct("shift-left"),
+    np.right_shift: _shift_right,
+    np.equal: _comparison("EQ"),
+    np.not_equal: _comparison("NE"),
+    np.less: _comparison("LT"),
+    np.less_equal: _comparison("LE"),
+    np.greater: _comparison("GT"),
+    np.greater_equal: _comparison("GE"),
+    np.logical_and: _logical("and"),
+    np.logical_or: _logical("or"),
+    np.logical_xor: _logical("xor"),
+    np.logical_not: _logical("not"),
+    np.negative: _direct("negate"),
+    np.positive: lambda node: node,
+    np.conjugate: lambda node: node,
+    np.absolute: _absolute,
+    np.fabs: _absolute,
+    np.sign: _sign,
+    np.exp: _direct("exponential"),
+    np.exp2: _exp2,
+    np.expm1: _direct("exponential-minus-one"),
+    np.log: _direct("log"),
+    np.log1p: _direct("log-plus-one"),
+    np.log2: _scaled(1 / math.log(2), "log"),
+    np.log10: _scaled(1 / math.log(10), "log"),
+    np.sqrt: _direct("sqrt"),
+    np.cbrt: _direct("cbrt"),
+    np.square: _square,
+    np.reciprocal: _reciprocal,
+    np.sin: _direct("sine"),
+    np.cos: _direct("cosine"),
+    np.tan: _direct("tan"),
+    np.tanh: _direct("tanh"),
+    np.sinh: _half_difference("-"),
+    np.cosh: _half_difference("+"),
+    np.arcsin: _arcsin,
+    np.arccos: _arccos,
+    np.arctan: _arctan,
+    np.arcsinh: _arcsinh,
+    np.arccosh: _arccosh,
+    np.arctanh: _arctanh,
+    np.ceil: _of_floats("ceil"),
+    np.floor: _of_floats("floor"),
+    np.rint: _of_floats("round-nearest-even"),
+    np.trunc: _trunc,
+    np.invert: _direct("not"),
+    np.isnan: _isnan,
+    np.isinf: _isinf,
+    np.isfinite: _isfinite,
+    np.signbit: _signbit,
+    np.degrees: _scaled(180 / math.pi),
+    np.rad2deg: _scaled(180 / math.pi),
+    np.radians: _scaled(math.pi / 180),
+    np.deg2rad: _scaled(math.pi / 180),
+}
+"""Every ufunc that traced arrays take, besides matmul."""

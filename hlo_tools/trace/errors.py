@@ -1,0 +1,25 @@
+"""Errors of tracing, at the user's line."""
+
+from __future__ import annotations
+
+from hlo_tools.errors import HloUnsupportedError
+from hlo_tools.trace.location import user_line
+
+__all__ = ["TraceError", "place", "refuse"]
+
+
+class TraceError(HloUnsupportedError, NotImplementedError):
+    """Something that NumPy does and a traced function cannot."""
+
+    default_code = "HLO-TRACE"
+
+
+def place() -> str:
+    """``file:line`` of the user's code."""
+    found = user_line()
+    return f"{found[0]}:{found[1]}" if found else ""
+
+
+def refuse(message: str, *, code: str, remedy: str) -> TraceError:
+    """The error, with the user's line."""
+    return TraceError(message, code=code, place=place(), remedy=remedy)

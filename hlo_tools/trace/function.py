@@ -1,0 +1,216 @@
+"""Tracing a function: parameters in, results and written parameters out."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hlo_tools.module import Module
+from hlo_tools.trace.array import TracedArray, as_node
+from hlo_tools.trace.emission import to_proto
+from hlo_tools.trace.errors import refuse
+from hlo_tools.trace.graph import Graph, Node
+from hlo_tools.trace.promotion import narrow_input
+
+__all__ = ["Alias", "Tensor", "TracedFunction", "trace"]
+
+_NO_NAME = re.compile(r"[^A-Za-z0-9_.-]")
+"""What names in HLO text have not: ``<lambda>`` is ``lambda``."""
+
+ALIASED = ".must_alias_input"
+"""What the compiler wants at the end of the name of a parameter that is written to (nkipy)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A parameter or a result.
+
+    Attributes:
+        name: its name in the NEFF.
+        shape, dtype: of the array.
+        original_name: the function's name of it.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    original_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """A result that takes the memory of a parameter, because the function writes to that.
+
+    ``is_user_returned`` is False for a result that the function does not return itself.
+    """
+
+    output_index: int
+    param_index: int
+    param_name: str
+    is_user_returned: bool
+
+
+class TracedFunction:
+    """A NumPy function traced for arguments of one set of shapes and dtypes.
+
+    Attributes:
+        name: the function's.
+        inputs, outputs: what goes in and comes out, in order.
+        aliases: results that take parameters' memory.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        results: list[Node],
+        names: list[str],
+        aliases: list[Alias],
+        originals: list[str],
+    ) -> None:
+        self.name = graph.name
+        self.aliases = aliases
+        self._graph = graph
+        self._results = results
+        self._names = names
+        self._originals = originals
+
+    @property
+    def inputs(self) -> list[Tensor]:
+        nodes = zip(
+            self._graph.parameters, self._graph.parameter_names, self._originals, strict=True
+        )
+        return [Tensor(name, node.shape, node.dtype, original) for node, name, original in nodes]
+
+    parameters = inputs
+
+    @property
+    def outputs(self) -> list[Tensor]:
+        nodes = zip(self._results, self._names, strict=True)
+        return [Tensor(name, node.shape, node.dtype, name) for node, name in nodes]
+
+    @property
+    def instruction_count(self) -> int:
+        """Instructions that the module will have, the root included."""
+        return len(self._graph.live(self._results)) + 1
+
+    def to_proto(self) -> Any:
+        """A new ``HloModuleProto``, of our private schema."""
+        aliases = {alias.output_index: alias.param_index for alias in self.aliases}
+        return to_proto(self._graph, self._results, self._names, aliases)
+
+    def to_module(self) -> Module:
+        """The traced function as a module."""
+        return Module(self.to_proto())
+
+
+def trace(func: Callable[..., Any], *args: Any, **kwargs: Any) -> TracedFunction:
+    """Run ``func`` once with traced arrays in place of its NumPy arguments.
+
+    Arguments that are no arrays stay as they are, and are part of what is traced. float64, int64
+    and uint64 arrays are narrowed to 32 bits, with a warning.
+
+    Raises:
+        TypeError: the arguments do not fit the function.
+        TraceError: the function needs a value that is known only when the module runs, or uses
+            something of NumPy that is not known; the place is the user's line.
+    """
+    graph = Graph(_NO_NAME.sub("", getattr(func, "__name__", "")) or "function")
+    signature = inspect.signature(func)
+    bound = signature.bind(*args, **kwargs)
+    bound.apply_defaults()
+    taken: list[tuple[str, TracedArray]] = []
+
+    def take(name: str, value: Any) -> Any:
+        if not isinstance(value, np.ndarray):
+            return value
+        array = narrow_input(value, name)
+        taken.append((name, TracedArray(graph.parameter(array.shape, array.dtype, _free(graph, name)))))  # fmt: skip
+        return taken[-1][1]
+
+    positional, named = _converted(signature, bound, take)
+    returned = func(*positional, **named)
+    return _finished(graph, returned, taken)
+
+
+def _free(graph: Graph, name: str) -> str:
+    """The parameter's name; elements of ``*args`` get numbers."""
+    if name not in graph.parameter_names:
+        return name
+    return f"{name}_{sum(known.startswith(name + '_') for known in graph.parameter_names) + 1}"
+
+
+def _converted(
+    signature: inspect.Signature, bound: inspect.BoundArguments, take: Callable[[str, Any], Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """Arguments for the call, arrays exchanged, in the order of the signature."""
+    positional: list[Any] = []
+    named: dict[str, Any] = {}
+    for name, value in bound.arguments.items():
+        kind = signature.parameters[name].kind
+        if kind is inspect.Parameter.VAR_POSITIONAL:
+            positional += [take(name, item) for item in value]
+        elif kind is inspect.Parameter.VAR_KEYWORD:
+            named |= {key: take(key, item) for key, item in value.items()}
+        elif kind is inspect.Parameter.KEYWORD_ONLY:
+            named[name] = take(name, value)
+        else:
+            positional.append(take(name, value))
+    return positional, named
+
+
+def _finished(graph: Graph, returned: Any, taken: list[tuple[str, TracedArray]]) -> TracedFunction:
+    results = _as_list(returned)
+    aliases = _aliases(results, taken)
+    originals = list(graph.parameter_names)
+    for alias in aliases:
+        graph.parameter_names[alias.param_index] += ALIASED
+    aliased = {alias.output_index: alias for alias in aliases}
+    nodes, names = [], []
+    for index, result in enumerate(results):
+        node = _result_node(graph, result, index)
+        is_parameter = node.opcode == "parameter" and index not in aliased
+        nodes.append(_copied(node) if is_parameter else node)
+        names.append(aliased[index].param_name if index in aliased else f"output{index}")
+    return TracedFunction(graph, nodes, names, aliases, originals)
+
+
+def _as_list(returned: Any) -> list[Any]:
+    if returned is None:
+        return []
+    return list(returned) if isinstance(returned, (list, tuple)) else [returned]
+
+
+def _aliases(results: list[Any], taken: list[tuple[str, TracedArray]]) -> list[Alias]:
+    """Written parameters are results; those that the function does not return are added."""
+    aliases = []
+    count = len(results)
+    for number, (_, array) in enumerate(taken):
+        if not array.is_written:
+            continue
+        place = next((i for i, result in enumerate(results) if result is array), None)
+        if place is None:
+            place = len(results)
+            results.append(array)
+        name = array.node.graph.parameter_names[number]
+        aliases.append(Alias(place, number, name, place < count))
+    return aliases
+
+
+def _result_node(graph: Graph, result: Any, index: int) -> Node:
+    if isinstance(result, (TracedArray, np.ndarray, np.generic, int, float, bool)):
+        return as_node(result, graph)
+    raise refuse(
+        f"result {index} is a {type(result).__name__}",
+        code="HLO-TRACE-RESULT",
+        remedy="return arrays, or a list or tuple of them",
+    )
+
+
+def _copied(node: Node) -> Node:
+    """A parameter that is returned as it is: results have memory of their own."""
+    return node.graph.emit("copy", node.shape, node.dtype, (node,))

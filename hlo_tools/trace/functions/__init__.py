@@ -1,0 +1,34 @@
+"""NumPy functions on traced arrays. Each module fills the table with :func:`implements`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, TypeVar
+
+from hlo_tools.trace.array import _FUNCTIONS
+
+__all__ = ["implements", "load"]
+
+_MODULES = (
+    "combining", "creation", "linear", "ordering", "reductions", "scans", "selection", "shaping",
+)  # fmt: skip
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def implements(*functions: Any) -> Callable[[Function], Function]:
+    """Say that a function does what these NumPy functions do, for traced arrays."""
+
+    def register(implementation: Function) -> Function:
+        for function in functions:
+            _FUNCTIONS[function] = implementation
+        return implementation
+
+    return register
+
+
+def load() -> None:
+    """Import every module of the package."""
+    for name in _MODULES:
+        import_module(f"{__name__}.{name}")

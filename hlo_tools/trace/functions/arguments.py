@@ -1,0 +1,67 @@
+"""What functions do with their arguments: axes, dtypes, ``out=``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+
+from hlo_tools.trace.array import TracedArray, as_node, graph_of, kind_of
+from hlo_tools.trace.errors import refuse
+from hlo_tools.trace.graph import Node
+from hlo_tools.trace.promotion import promote
+
+__all__ = ["axes_of", "deliver", "nodes_of", "one_axis", "traced", "unsupported", "xp"]
+
+
+xp: Any = np
+"""NumPy for calls with traced arrays, of which NumPy's own type stubs know nothing."""
+
+
+def traced(value: Any, like: Any = None) -> TracedArray:
+    """``value`` as a traced array; a NumPy value becomes a constant of the graph of ``like``."""
+    if isinstance(value, TracedArray):
+        return value
+    return TracedArray(as_node(value, graph_of((value, like))))
+
+
+def one_axis(axis: Any, rank: int) -> int:
+    """A dimension counted from the front.
+
+    Raises:
+        numpy.exceptions.AxisError: there is none.
+    """
+    return normalize_axis_index(int(axis), rank)
+
+
+def axes_of(axis: Any, rank: int) -> tuple[int, ...]:
+    """Dimensions counted from the front; all of them for None."""
+    return tuple(range(rank)) if axis is None else normalize_axis_tuple(axis, rank)
+
+
+def nodes_of(values: Sequence[Any], dtype: Any = None) -> list[Node]:
+    """Operands as nodes of one dtype, NumPy's promotion of theirs when none is given."""
+    graph = graph_of(values)
+    target = np.dtype(dtype) if dtype is not None else promote(tuple(kind_of(v) for v in values))
+    return [as_node(value, graph, target) for value in values]
+
+
+def deliver(array: TracedArray, out: Any) -> TracedArray:
+    """The result, written into ``out`` when one is given."""
+    if out is None:
+        return array
+    if not isinstance(out, TracedArray):
+        raise refuse(
+            "a traced value cannot be written into a NumPy array",
+            code="HLO-TRACE-VALUE",
+            remedy="make the output inside the function, or pass it as an argument",
+        )
+    out[...] = array
+    return out
+
+
+def unsupported(what: str, remedy: str) -> Exception:
+    """The error for an argument that has no meaning while tracing."""
+    return refuse(what, code="HLO-TRACE-ARGUMENT", remedy=remedy)

@@ -1,0 +1,129 @@
+"""New arrays like others, and parts of matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hlo_tools.trace import primitives as hlo
+from hlo_tools.trace.array import TracedArray, as_node
+from hlo_tools.trace.functions import implements
+from hlo_tools.trace.functions.arguments import axes_of, traced, xp
+from hlo_tools.trace.graph import Node
+from hlo_tools.trace.promotion import narrow
+
+__all__: list[str] = []
+
+
+@implements(np.full_like)
+def full_like(
+    a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True,
+    shape: Any = None, *, device: Any = None,
+) -> TracedArray:  # fmt: skip
+    array = traced(a, fill_value)
+    target = narrow(dtype) if dtype is not None else array.dtype
+    size = array.shape if shape is None else _shape(shape)
+    return TracedArray(hlo.broadcast(as_node(fill_value, array.node.graph, target), size))
+
+
+def _shape(shape: Any) -> tuple[int, ...]:
+    return (int(shape),) if np.ndim(shape) == 0 else tuple(int(n) for n in shape)
+
+
+@implements(np.zeros_like)
+def zeros_like(a: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> TracedArray:
+    return full_like(a, 0, dtype, *args, **kwargs)
+
+
+@implements(np.ones_like)
+def ones_like(a: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> TracedArray:
+    return full_like(a, 1, dtype, *args, **kwargs)
+
+
+@implements(np.empty_like)
+def empty_like(prototype: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> TracedArray:
+    """Zeros: HLO has no memory without a value."""
+    return full_like(prototype, 0, dtype, *args, **kwargs)
+
+
+@implements(np.copy)
+def copy(a: Any, order: str = "K", subok: bool = False) -> TracedArray:
+    return TracedArray(traced(a).node)
+
+
+@implements(np.astype)
+def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> TracedArray:
+    return x.astype(dtype)
+
+
+@implements(np.copyto)
+def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+    xp.positive(src, out=dst, where=where) if casting == "same_kind" else dst.__setitem__(..., src)
+
+
+def _triangle(array: TracedArray, k: int, direction: str) -> TracedArray:
+    """Elements on one side of a diagonal; zero elsewhere."""
+    node, graph = array.node, array.node.graph
+    shape = node.shape
+    if len(shape) == 1:
+        shape = (shape[0], shape[0])
+        node = hlo.broadcast(node, shape)
+    plane = shape[-2:]
+    rows, columns = hlo.iota(graph, plane, 0), hlo.iota(graph, plane, 1)
+    shifted = hlo.elementwise("add", rows, hlo.full(graph, plane, k, rows.dtype))
+    mask = hlo.broadcast(hlo.compare(direction, columns, shifted), shape)
+    zero = hlo.full(graph, shape, 0, node.dtype)
+    return TracedArray(hlo.select(mask, node, zero))
+
+
+@implements(np.tril)
+def tril(m: Any, k: int = 0) -> TracedArray:
+    return _triangle(traced(m), int(k), "LE")
+
+
+@implements(np.triu)
+def triu(m: Any, k: int = 0) -> TracedArray:
+    return _triangle(traced(m), int(k), "GE")
+
+
+@implements(np.diag)
+def diag(v: Any, k: int = 0) -> TracedArray:
+    array = traced(v)
+    if array.ndim == 2:
+        return diagonal(array, k)
+    if array.ndim != 1:
+        raise ValueError("Input must be 1- or 2-d.")
+    return TracedArray(_on_diagonal(array.node, int(k)))
+
+
+def _on_diagonal(node: Node, k: int) -> Node:
+    """A square matrix with ``node`` on its k-th diagonal."""
+    size, graph = node.shape[0], node.graph
+    side = size + abs(k)
+    before = max(k, 0)
+    zero = hlo.constant(graph, 0, node.dtype)
+    row = hlo.pad(node, zero, [before], [side - size - before])
+    rows, columns = hlo.iota(graph, (side, side), 0), hlo.iota(graph, (side, side), 1)
+    shifted = hlo.elementwise("add", rows, hlo.full(graph, (side, side), k, rows.dtype))
+    mask = hlo.compare("EQ", columns, shifted)
+    spread = hlo.broadcast(row, (side, side))
+    return hlo.select(mask, spread, hlo.full(graph, (side, side), 0, node.dtype))
+
+
+@implements(np.diagflat)
+def diagflat(v: Any, k: int = 0) -> TracedArray:
+    return diag(xp.ravel(v), k)
+
+
+@implements(np.diagonal)
+def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> TracedArray:
+    array = traced(a)
+    if array.ndim < 2:
+        raise ValueError("diag requires an array of at least two dimensions")
+    first, second = axes_of((axis1, axis2), array.ndim)
+    moved = xp.moveaxis(array, (first, second), (0, 1))
+    length = max(0, min(moved.shape[0] + min(offset, 0), moved.shape[1] - max(offset, 0)))
+    places = np.arange(length)
+    picked = moved[places + max(-offset, 0), places + max(offset, 0)]
+    return xp.moveaxis(picked, 0, -1)

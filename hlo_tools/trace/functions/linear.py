@@ -1,0 +1,246 @@
+"""Products of vectors and matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hlo_tools.trace import primitives as hlo
+from hlo_tools.trace.array import TracedArray, as_node, graph_of, kind_of
+from hlo_tools.trace.functions import implements
+from hlo_tools.trace.functions.arguments import (
+    axes_of,
+    deliver,
+    nodes_of,
+    one_axis,
+    unsupported,
+    xp,
+)
+from hlo_tools.trace.graph import Node
+from hlo_tools.trace.promotion import ufunc_dtypes
+
+__all__ = ["matmul"]
+
+BOOL = np.dtype(bool)
+S32 = np.dtype(np.int32)
+
+
+def _product(
+    left: Node, right: Node, contract: tuple[Any, Any], batch: tuple[Any, Any] = ((), ())
+) -> Node:
+    """A dot; of booleans, whether any product is true."""
+    if left.dtype != BOOL:
+        return hlo.dot(left, right, contract, batch)
+    counted = hlo.dot(hlo.convert(left, S32), hlo.convert(right, S32), contract, batch)
+    return hlo.convert(counted, BOOL)
+
+
+def matmul(x1: Any, x2: Any) -> TracedArray:
+    """NumPy's ``@``: matrices in the last two dimensions, the others broadcast.
+
+    Raises:
+        ValueError: as NumPy, for scalars and for sizes that do not fit.
+    """
+    graph = graph_of((x1, x2))
+    dtype = ufunc_dtypes(np.matmul, (kind_of(x1), kind_of(x2)))[-1]
+    left, right = as_node(x1, graph, dtype), as_node(x2, graph, dtype)
+    if not left.shape or not right.shape:
+        raise ValueError("matmul: Input operand 0 or 1 does not have enough dimensions")
+    inner = left.shape[-1], right.shape[-2 if len(right.shape) > 1 else -1]
+    if inner[0] != inner[1]:
+        raise ValueError(
+            f"matmul: Input operand 1 has a mismatch in its core dimension 0, with shapes "
+            f"{left.shape} and {right.shape} (size {inner[1]} is different from {inner[0]})"
+        )
+    if len(right.shape) == 1:
+        return TracedArray(_product(left, right, ((len(left.shape) - 1,), (0,))))
+    if len(left.shape) == 1:
+        return TracedArray(_vector_matrix(left, right))
+    return TracedArray(_batched(left, right))
+
+
+def _vector_matrix(left: Node, right: Node) -> Node:
+    return _product(right, left, ((len(right.shape) - 2,), (0,)))
+
+
+def _batched(left: Node, right: Node) -> Node:
+    batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    if not batch:
+        return _product(left, right, ((1,), (0,)))
+    if not right.shape[:-2]:
+        return _product(left, right, ((len(left.shape) - 1,), (0,)))
+    left = hlo.broadcast(left, (*batch, *left.shape[-2:]))
+    right = hlo.broadcast(right, (*batch, *right.shape[-2:]))
+    axes = tuple(range(len(batch)))
+    return _product(left, right, ((len(batch) + 1,), (len(batch),)), (axes, axes))
+
+
+@implements(np.dot)
+def dot(a: Any, b: Any, out: Any = None) -> TracedArray:
+    left, right = nodes_of([a, b])
+    if not left.shape or not right.shape:
+        return deliver(xp.multiply(a, b), out)
+    place = max(len(right.shape) - 2, 0)
+    _same_size(left, len(left.shape) - 1, right, place)
+    return deliver(TracedArray(_product(left, right, ((len(left.shape) - 1,), (place,)))), out)
+
+
+@implements(np.inner)
+def inner(a: Any, b: Any) -> TracedArray:
+    left, right = nodes_of([a, b])
+    if not left.shape or not right.shape:
+        return xp.multiply(a, b)
+    last = len(left.shape) - 1, len(right.shape) - 1
+    _same_size(left, last[0], right, last[1])
+    return TracedArray(_product(left, right, ((last[0],), (last[1],))))
+
+
+@implements(np.vdot)
+def vdot(a: Any, b: Any) -> TracedArray:
+    return dot(xp.ravel(a), xp.ravel(b))
+
+
+@implements(np.outer)
+def outer(a: Any, b: Any, out: Any = None) -> TracedArray:
+    return deliver(xp.multiply(xp.ravel(a)[:, None], xp.ravel(b)[None, :]), out)
+
+
+@implements(np.tensordot)
+def tensordot(a: Any, b: Any, axes: Any = 2) -> TracedArray:
+    left, right = nodes_of([a, b])
+    if isinstance(axes, (int, np.integer)):
+        count = int(axes)
+        first = tuple(range(len(left.shape) - count, len(left.shape)))
+        second = tuple(range(count))
+    else:
+        first = axes_of(axes[0], len(left.shape))
+        second = axes_of(axes[1], len(right.shape))
+    if len(first) != len(second):
+        raise ValueError("shape-mismatch for sum")
+    for i, j in zip(first, second, strict=True):
+        _same_size(left, i, right, j)
+    return TracedArray(_product(left, right, (first, second)))
+
+
+def _same_size(left: Node, i: int, right: Node, j: int) -> None:
+    if left.shape[i] != right.shape[j]:
+        raise ValueError(
+            f"shapes {left.shape} and {right.shape} not aligned: "
+            f"{left.shape[i]} (dim {i}) != {right.shape[j]} (dim {j})"
+        )
+
+
+@implements(np.kron)
+def kron(a: Any, b: Any) -> TracedArray:
+    rank = max(np.ndim(a), np.ndim(b))
+    first, second = (xp.reshape(x, (1,) * (rank - np.ndim(x)) + np.shape(x)) for x in (a, b))
+    spread = xp.expand_dims(first, tuple(range(1, 2 * rank, 2)))
+    product = xp.multiply(spread, xp.expand_dims(second, tuple(range(0, 2 * rank, 2))))
+    return xp.reshape(product, [m * n for m, n in zip(first.shape, second.shape, strict=True)])
+
+
+@implements(np.cross)
+def cross(
+    a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: Any = None
+) -> TracedArray:
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    first, second = xp.moveaxis(a, axisa, -1), xp.moveaxis(b, axisb, -1)
+    if first.shape[-1] != 3 or second.shape[-1] != 3:
+        raise ValueError("incompatible dimensions for cross product (dimension must be 3)")
+    x1, y1, z1 = (first[..., i] for i in range(3))
+    x2, y2, z2 = (second[..., i] for i in range(3))
+    parts = [y1 * z2 - z1 * y2, z1 * x2 - x1 * z2, x1 * y2 - y1 * x2]
+    return xp.moveaxis(xp.stack(parts, axis=-1), -1, axisc)
+
+
+@implements(np.trace)
+def trace(
+    a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None
+) -> TracedArray:
+    return deliver(xp.sum(xp.diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype), out)
+
+
+@implements(np.einsum)
+def einsum(subscripts: Any, *operands: Any, **kwargs: Any) -> TracedArray:
+    """Any einsum whose operands name no index twice; two operands at a time, left to right."""
+    if not isinstance(subscripts, str):
+        raise unsupported("einsum with lists of numbers is not known", "use a subscript string")
+    inputs, output = _parse_subscripts(subscripts, [np.ndim(x) for x in operands])
+    values = [(node, labels) for node, labels in zip(nodes_of(operands), inputs, strict=True)]
+    current = values.pop(0)
+    while values:
+        following = values.pop(0)
+        kept = set(output).union(*(labels for _, labels in values))
+        current = _contract(current, following, kept)
+    node, labels = current
+    summed = tuple(i for i, label in enumerate(labels) if label not in output)
+    if summed:
+        node = hlo.reduce(node, 0, summed, "add")
+        labels = [label for label in labels if label in output]
+    return TracedArray(hlo.transpose(node, [labels.index(label) for label in output]))
+
+
+def _parse_subscripts(text: str, ranks: list[int]) -> tuple[list[list[str]], list[str]]:
+    """Index names of each operand and of the result; an ellipsis becomes numbers."""
+    left, arrow, right = text.replace(" ", "").partition("->")
+    terms = left.split(",")
+    if len(terms) != len(ranks):
+        raise ValueError("einsum: more operands provided than specified in the subscripts string")
+    inputs = [_labels(term, rank) for term, rank in zip(terms, ranks, strict=True)]
+    for labels, rank in zip(inputs, ranks, strict=True):
+        if len(set(labels)) != len(labels):
+            raise unsupported("einsum with an index twice in one operand", "use numpy.diagonal")
+        if len(labels) != rank:
+            raise ValueError("einsum: operand has a different number of dimensions than subscripts")
+    spread = max((int(x) for labels in inputs for x in labels if x.isdigit()), default=-1)
+    numbers = [str(n) for n in range(spread, -1, -1)]
+    if arrow:
+        head, dots, tail = right.partition("...")
+        return inputs, [*head, *(numbers if dots else []), *tail]
+    names = sorted({label for labels in inputs for label in labels if not label.isdigit()})
+    once = [name for name in names if sum(labels.count(name) for labels in inputs) == 1]
+    return inputs, [*numbers, *once]
+
+
+def _labels(term: str, rank: int) -> list[str]:
+    """Dimensions under an ellipsis are numbered from the last one backwards."""
+    head, dots, tail = term.partition("...")
+    count = rank - len(head) - len(tail) if dots else 0
+    return [*head, *(str(n) for n in range(count - 1, -1, -1)), *tail]
+
+
+def _contract(
+    first: tuple[Node, list[str]], second: tuple[Node, list[str]], kept: set[str]
+) -> tuple[Node, list[str]]:
+    """One dot of two operands: shared indices that nobody needs any more are summed."""
+    (left, a), (right, b) = first, second
+    for label in set(a) & set(b):
+        if left.shape[a.index(label)] != right.shape[b.index(label)]:
+            raise ValueError(f"einsum: index {label!r} has two sizes")
+    left, a = _sum_out(left, a, kept | set(b))
+    right, b = _sum_out(right, b, kept | set(a))
+    shared = [label for label in a if label in b]
+    batch = [label for label in shared if label in kept]
+    summed = [label for label in shared if label not in kept]
+    node = _product(
+        left, right,
+        ([a.index(x) for x in summed], [b.index(x) for x in summed]),
+        ([a.index(x) for x in batch], [b.index(x) for x in batch]),
+    )  # fmt: skip
+    rest = [x for x in a if x not in shared] + [x for x in b if x not in shared]
+    return node, batch + rest
+
+
+def _sum_out(node: Node, labels: list[str], needed: set[str]) -> tuple[Node, list[str]]:
+    axes = [i for i, label in enumerate(labels) if label not in needed]
+    if not axes:
+        return node, labels
+    return hlo.reduce(node, 0, axes, "add"), [x for x in labels if x in needed]
+
+
+@implements(np.linalg.matrix_transpose, np.matrix_transpose)
+def matrix_transpose(x: Any) -> TracedArray:
+    one_axis(1, np.ndim(x))
+    return xp.swapaxes(x, -1, -2)

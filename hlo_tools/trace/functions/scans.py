@@ -1,0 +1,86 @@
+"""Running sums and differences along an axis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hlo_tools.trace import primitives as hlo
+from hlo_tools.trace.array import TracedArray
+from hlo_tools.trace.functions import implements
+from hlo_tools.trace.functions.arguments import deliver, one_axis, traced, xp
+from hlo_tools.trace.functions.reductions import F32, _is_narrow_float, _sum_dtype
+from hlo_tools.trace.graph import Node
+
+__all__: list[str] = []
+
+
+def _scan(node: Node, axis: int, opcode: str, neutral: int) -> Node:
+    """Combine each element with all before it, in log2(size) steps of doubling distance."""
+    size = node.shape[axis]
+    distance = 1
+    while distance < size:
+        node = hlo.elementwise(opcode, node, _shifted(node, axis, distance, neutral))
+        distance *= 2
+    return node
+
+
+def _shifted(node: Node, axis: int, distance: int, neutral: int) -> Node:
+    """Each element's neighbour ``distance`` before it; a neutral one at the front."""
+    low = [distance if i == axis else 0 for i in range(len(node.shape))]
+    high = [-distance if i == axis else 0 for i in range(len(node.shape))]
+    return hlo.pad(node, hlo.constant(node.graph, neutral, node.dtype), low, high)
+
+
+def _running(opcode: str, neutral: int) -> Callable[..., TracedArray]:
+    def function(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> TracedArray:
+        array = traced(a)
+        work = xp.ravel(array) if axis is None else array
+        target = _sum_dtype(array, dtype)
+        wide = F32 if _is_narrow_float(target) else target
+        place = one_axis(0 if axis is None else axis, work.ndim)
+        node = _scan(hlo.convert(work.node, wide), place, opcode, neutral)
+        return deliver(TracedArray(hlo.convert(node, target)), out)
+
+    return function
+
+
+implements(np.cumsum)(_running("add", 0))
+implements(np.cumprod)(_running("multiply", 1))
+
+
+@implements(np.diff)
+def diff(
+    a: Any, n: int = 1, axis: int = -1, prepend: Any = np._NoValue, append: Any = np._NoValue
+) -> TracedArray:
+    """Differences of neighbours, ``n`` times; of booleans, whether they differ."""
+    array = traced(a, (prepend, append))
+    if n < 0:
+        raise ValueError(f"order must be non-negative but got {n!r}")
+    place = one_axis(axis, array.ndim)
+    for _ in range(n):
+        array = _with_boundaries(array, place, prepend, append)
+        prepend = append = np._NoValue
+        size = array.shape[place]
+        later, earlier = _part(array, place, 1, size), _part(array, place, 0, size - 1)
+        array = xp.not_equal(later, earlier) if array.dtype == bool else xp.subtract(later, earlier)
+    return array
+
+
+def _with_boundaries(array: TracedArray, axis: int, prepend: Any, append: Any) -> TracedArray:
+    parts: list[Any] = [array]
+    for value, place in ((prepend, 0), (append, len(parts) + 1)):
+        if value is np._NoValue:
+            continue
+        if np.ndim(value) == 0:
+            shape = tuple(1 if i == axis else size for i, size in enumerate(array.shape))
+            value = xp.broadcast_to(traced(value, array), shape)
+        parts.insert(place, value)
+    return array if len(parts) == 1 else xp.concatenate(parts, axis=axis)
+
+
+def _part(array: TracedArray, axis: int, start: int, stop: int) -> TracedArray:
+    key = tuple(slice(start, stop) if i == axis else slice(None) for i in range(array.ndim))
+    return array[key]

@@ -1,0 +1,113 @@
+"""The graph that a traced NumPy function leaves: nodes in the order in which they were made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hlo_tools.trace.location import user_line
+
+__all__ = ["Graph", "Node"]
+
+Shape = tuple[int, ...]
+
+
+class Node:
+    """One HLO instruction to be.
+
+    Attributes:
+        graph: the graph that it is in.
+        opcode: HLO's opcode.
+        shape, dtype: of its result; for a tuple, tuples of shapes and dtypes.
+        operands: the nodes that it uses.
+        attributes: fields of ``HloInstructionProto`` by name, and ``apply`` for what it calls.
+        source: (file, line) of the user's code.
+        number: place in the graph.
+    """
+
+    __slots__ = (
+        "attributes", "dtype", "graph", "number", "opcode", "operands", "shape", "source",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        graph: Graph,
+        opcode: str,
+        shape: Any,
+        dtype: Any,
+        operands: tuple[Node, ...],
+        attributes: dict[str, Any],
+        source: tuple[str, int] | None,
+        number: int,
+    ) -> None:
+        self.graph = graph
+        self.opcode = opcode
+        self.shape = shape
+        self.dtype = dtype
+        self.operands = operands
+        self.attributes = attributes
+        self.source = source
+        self.number = number
+
+
+class Graph:
+    """A computation being traced."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.nodes: list[Node] = []
+        self.parameters: list[Node] = []
+        self.parameter_names: list[str] = []
+        self._constants: dict[Any, Node] = {}
+
+    def emit(
+        self,
+        opcode: str,
+        shape: Any,
+        dtype: Any,
+        operands: tuple[Node, ...] = (),
+        **attributes: Any,
+    ) -> Node:
+        """Add an instruction at the user's present line."""
+        nodes = self.nodes
+        node = Node(self, opcode, shape, dtype, operands, attributes, user_line(), len(nodes))
+        nodes.append(node)
+        return node
+
+    def parameter(self, shape: Shape, dtype: np.dtype[Any], name: str) -> Node:
+        """Add the next parameter."""
+        node = self.emit("parameter", shape, dtype, parameter_number=len(self.parameters))
+        node.source = None
+        self.parameters.append(node)
+        self.parameter_names.append(name)
+        return node
+
+    def constant(self, value: np.ndarray[Any, Any]) -> Node:
+        """A constant with the elements and the dtype of ``value``; equal scalars are shared."""
+        if value.ndim:
+            return self.emit("constant", value.shape, value.dtype, value=value.copy())
+        key = (value.dtype, value.tobytes())
+        node = self._constants.get(key)
+        if node is None:
+            node = self._constants[key] = self.emit("constant", (), value.dtype, value=value)
+        return node
+
+    def shared(self, key: tuple[Any, ...], node: Node | None = None) -> Node | None:
+        """The node that was kept under ``key``; keeps ``node`` when one is given."""
+        if node is not None:
+            self._constants[key] = node
+        return self._constants.get(key)
+
+    def live(self, results: Sequence[Node]) -> list[Node]:
+        """Parameters, and the nodes that results need, in order."""
+        needed = {id(node) for node in self.parameters}
+        stack = list(results)
+        while stack:
+            node = stack.pop()
+            if id(node) in needed:
+                continue
+            needed.add(id(node))
+            stack += node.operands
+        return [node for node in self.nodes if id(node) in needed]

@@ -1,0 +1,381 @@
+"""NumPy's indexing of traced arrays: views for slices, gather and scatter for index arrays."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hlo_tools.trace import primitives as hlo
+from hlo_tools.trace.array import TracedArray, as_node, view
+from hlo_tools.trace.errors import refuse
+from hlo_tools.trace.graph import Node
+
+__all__ = ["get", "put"]
+
+S32 = np.dtype(np.int32)
+BOOL = np.dtype(bool)
+
+
+def get(array: TracedArray, key: Any) -> TracedArray:
+    """``array[key]``.
+
+    Raises:
+        IndexError: as NumPy, for constant indices out of bounds and too many of them. A traced
+            index out of bounds is not seen: HLO takes the nearest element.
+    """
+    parts = _parse(array, key)
+    basic = _basic_view(array, parts)
+    if not parts.arrays:
+        return basic
+    gather = _Gather(basic, parts)
+    return TracedArray(gather.read(basic.node))
+
+
+def put(array: TracedArray, key: Any, value: Any) -> None:
+    """``array[key] = value``; of several values for one element, one is kept."""
+    mask = _single_mask(array, key)
+    if mask is not None:
+        _put_where(array, mask, value)
+        return
+    parts = _parse(array, key)
+    target = _basic_view(array, parts)
+    graph = array.node.graph
+    if not parts.arrays:
+        node = as_node(value, graph, array.dtype)
+        target.write(hlo.broadcast(_fitted(node, target.shape), target.shape))
+        return
+    gather = _Gather(target, parts)
+    node = as_node(value, graph, array.dtype)
+    update = hlo.broadcast(_fitted(node, gather.shape), gather.shape)
+    target.write(gather.written(target.node, update))
+
+
+def _fitted(node: Node, shape: tuple[int, ...]) -> Node:
+    """A value for assignment: leading ones go, as NumPy lets them.
+
+    Raises:
+        ValueError: it does not broadcast to what is assigned to.
+    """
+    surplus = len(node.shape) - len(shape)
+    if surplus > 0 and all(size == 1 for size in node.shape[:surplus]):
+        node = hlo.reshape(node, node.shape[surplus:])
+    try:
+        fits = np.broadcast_shapes(node.shape, shape) == shape
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ValueError(
+            f"could not broadcast input array from shape {node.shape} into shape {shape}"
+        )
+    return node
+
+
+def _single_mask(array: TracedArray, key: Any) -> TracedArray | None:
+    """A traced boolean key of the array's first dimensions."""
+    if not isinstance(key, TracedArray) or key.dtype != BOOL:
+        return None
+    if key.shape != array.shape[: key.ndim]:
+        raise IndexError(
+            f"boolean index of shape {key.shape} does not match array of shape {array.shape}"
+        )
+    return key
+
+
+def _put_where(array: TracedArray, mask: TracedArray, value: Any) -> None:
+    """Assignment under a traced mask: every element is chosen from old and new."""
+    if np.ndim(value) > array.ndim - mask.ndim:
+        raise refuse(
+            "an array is assigned under a traced mask, and how many of its elements are used is "
+            "known only when the module runs",
+            code="HLO-TRACE-VALUE",
+            remedy="use numpy.where(mask, values, array) with values of the array's shape",
+        )
+    spread = hlo.reshape(mask.node, mask.shape + (1,) * (array.ndim - mask.ndim))
+    node = hlo.broadcast(as_node(value, array.node.graph, array.dtype), array.shape)
+    array.write(hlo.select(hlo.broadcast(spread, array.shape), node, array.node))
+
+
+# What a key means
+
+
+@dataclass(slots=True)
+class _Axis:
+    """What happens to one dimension of the array (or to a new one, of size 1).
+
+    ``kind`` is ``slice``, ``number`` (a slice of one element, dropped), ``new`` or ``array``.
+    """
+
+    kind: str
+    start: int = 0
+    count: int = 1
+    step: int = 1
+    index: Any = None
+
+
+@dataclass(slots=True)
+class _Parts:
+    """A whole key: an entry for every dimension and every new one, in order."""
+
+    axes: list[_Axis]
+    separated: bool
+
+    @property
+    def arrays(self) -> list[_Axis]:
+        return [axis for axis in self.axes if axis.kind == "array"]
+
+
+def _parse(array: TracedArray, key: Any) -> _Parts:
+    items = list(key) if isinstance(key, tuple) else [key]
+    items = [x for item in items for x in _as_indices(item)]
+    used = sum(1 for item in items if item is not None and item is not Ellipsis)
+    if used > array.ndim:
+        raise IndexError(
+            f"too many indices for array: array is {array.ndim}-dimensional, "
+            f"but {used} were indexed"
+        )
+    if sum(item is Ellipsis for item in items) > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    has_arrays = any(_is_array(item) for item in items)
+    separated = has_arrays and _are_separated(items)
+    items = _fill_ellipsis(items, array.ndim - used)
+    axes, place = [], 0
+    for item in items:
+        if item is None:
+            axes.append(_Axis("new"))
+            continue
+        axes.append(_axis(item, array.shape[place], place, has_arrays))
+        place += 1
+    return _Parts(axes, separated)
+
+
+def _as_indices(item: Any) -> list[Any]:
+    """A boolean array stands for the indices of its true elements."""
+    if isinstance(item, (list, tuple)):
+        item = np.asarray(item) if not any(isinstance(x, TracedArray) for x in item) else np.stack(item)  # fmt: skip
+        item = item.astype(int) if item.size == 0 else item
+    if isinstance(item, TracedArray) and item.dtype == BOOL:
+        raise refuse(
+            "a traced boolean array selects as many elements as are true",
+            code="HLO-TRACE-VALUE",
+            remedy="use numpy.where(mask, x, y), or assign a number under the mask",
+        )
+    if isinstance(item, (np.bool_, bool)):
+        raise _scalar_boolean()
+    if isinstance(item, np.ndarray) and item.dtype == BOOL:
+        if not item.ndim:
+            raise _scalar_boolean()
+        return list(np.nonzero(item))
+    return [item]
+
+
+def _scalar_boolean() -> Exception:
+    return refuse(
+        "a single True or False as an index",
+        code="HLO-TRACE-ARGUMENT",
+        remedy="use None for a new dimension, or an empty slice",
+    )
+
+
+def _is_array(item: Any) -> bool:
+    return isinstance(item, (np.ndarray, TracedArray)) and not (
+        isinstance(item, np.ndarray) and item.ndim == 0
+    )
+
+
+def _fill_ellipsis(items: list[Any], missing: int) -> list[Any]:
+    full = [slice(None)] * missing
+    for place, item in enumerate(items):
+        if item is Ellipsis:
+            return items[:place] + full + items[place + 1 :]
+    return items + full
+
+
+def _axis(item: Any, size: int, place: int, has_arrays: bool) -> _Axis:
+    if isinstance(item, slice):
+        return _sliced(item, size)
+    if isinstance(item, TracedArray):
+        return _Axis("array", index=item)
+    if isinstance(item, np.ndarray) and item.ndim:
+        _check_bounds(item, size, place)
+        return _Axis("array", index=item)
+    number = operator.index(item)
+    if not -size <= number < size:
+        raise IndexError(f"index {number} is out of bounds for axis {place} with size {size}")
+    if has_arrays:
+        return _Axis("array", index=np.asarray(number))
+    return _Axis("number", start=number % size)
+
+
+def _sliced(item: slice, size: int) -> _Axis:
+    if any(isinstance(bound, TracedArray) for bound in (item.start, item.stop, item.step)):
+        raise refuse(
+            "the bounds of a slice are traced values, and they decide a shape",
+            code="HLO-TRACE-VALUE",
+            remedy="index with start + numpy.arange(length), whose length is known",
+        )
+    places = range(*item.indices(size))
+    if places.step > 0 or not places:
+        return _Axis("slice", places.start if places else 0, len(places), abs(places.step))
+    return _Axis("slice", places[-1], len(places), places.step)
+
+
+def _check_bounds(item: np.ndarray[Any, Any], size: int, place: int) -> None:
+    if item.dtype.kind not in "iu":
+        raise IndexError("arrays used as indices must be of integer (or boolean) type")
+    if item.size and not (-size <= int(item.min()) and int(item.max()) < size):
+        worst = int(item.max()) if int(item.max()) >= size else int(item.min())
+        raise IndexError(f"index {worst} is out of bounds for axis {place} with size {size}")
+
+
+def _are_separated(items: list[Any]) -> bool:
+    """Whether a slice, a new dimension or an ellipsis (an empty one too) stands between indices:
+    then the dimensions of the index arrays come first."""
+    places = [
+        place
+        for place, item in enumerate(items)
+        if item is not None and item is not Ellipsis and not isinstance(item, slice)
+    ]
+    return places[-1] - places[0] + 1 != len(places)
+
+
+# Slices, numbers and new dimensions: a view
+
+
+def _basic_view(array: TracedArray, parts: _Parts) -> TracedArray:
+    """The array with everything done but the index arrays, whose dimensions stay whole."""
+    source = array.node
+    sizes = iter(source.shape)
+    plan = [
+        _Axis("slice", 0, size, 1) if axis.kind == "array" else axis
+        for axis in parts.axes
+        if axis.kind != "new"
+        for size in (next(sizes),)
+    ]
+    middle = tuple(axis.count for axis in plan)
+    counts = iter(middle)
+    shape = tuple(
+        1 if axis.kind == "new" else count
+        for axis in parts.axes
+        for count in ((1,) if axis.kind == "new" else (next(counts),))
+        if axis.kind != "number"
+    )
+
+    def read(node: Node) -> Node:
+        return hlo.reshape(_read_slices(node, plan), shape)
+
+    def write(old: Node, new: Node) -> Node:
+        return _write_slices(old, hlo.reshape(new, middle), plan)
+
+    return view(array, read(source), read, write)
+
+
+def _read_slices(node: Node, plan: list[_Axis]) -> Node:
+    starts = [axis.start for axis in plan]
+    limits = [_limit(axis) for axis in plan]
+    steps = [abs(axis.step) for axis in plan]
+    picked = hlo.slice_(node, starts, limits, steps)
+    return hlo.reverse(picked, [i for i, axis in enumerate(plan) if axis.step < 0])
+
+
+def _limit(axis: _Axis) -> int:
+    return axis.start + (axis.count - 1) * abs(axis.step) + 1 if axis.count else axis.start
+
+
+def _write_slices(old: Node, new: Node, plan: list[_Axis]) -> Node:
+    """``old`` with ``new`` in the sliced places."""
+    new = hlo.reverse(new, [i for i, axis in enumerate(plan) if axis.step < 0])
+    if new.shape == old.shape or 0 in new.shape:
+        return new if new.shape == old.shape else old
+    starts = [axis.start for axis in plan]
+    steps = [abs(axis.step) if axis.count > 1 else 1 for axis in plan]
+    if all(step == 1 for step in steps):
+        return hlo.dynamic_update_slice(old, new, starts)
+    high = [size - _limit(axis) for size, axis in zip(old.shape, plan, strict=True)]
+    inner = [step - 1 for step in steps]
+    graph = old.graph
+    spread = hlo.pad(new, hlo.constant(graph, 0, new.dtype), starts, high, inner)
+    yes = hlo.full(graph, new.shape, True, BOOL)
+    mask = hlo.pad(yes, hlo.constant(graph, False, BOOL), starts, high, inner)
+    return hlo.select(mask, spread, old)
+
+
+# Index arrays: gather and scatter
+
+
+class _Gather:
+    """Index arrays on some dimensions of an array, the others taken whole.
+
+    Attributes:
+        shape: of what is gathered, or of what is written.
+    """
+
+    def __init__(self, array: TracedArray, parts: _Parts) -> None:
+        kept = [axis for axis in parts.axes if axis.kind != "number"]
+        self.places = [i for i, axis in enumerate(kept) if axis.kind == "array"]
+        arrays = [kept[i].index for i in self.places]
+        self.batch = np.broadcast_shapes(*(np.shape(index) for index in arrays))
+        self.source = array.shape
+        graph = array.node.graph
+        self.indices = self._indices(arrays, graph)
+        first = 0 if parts.separated else self.places[0]
+        whole = [size for i, size in enumerate(array.shape) if i not in self.places]
+        self.shape = (*whole[:first], *self.batch, *whole[first:])
+        inside = range(first, first + len(self.batch))
+        self.windows = [i for i in range(len(self.shape)) if i not in inside]
+
+    def _indices(self, arrays: list[Any], graph: Any) -> Node:
+        """All indices, [batch..., array], from 0 up, those counted from the end made plain."""
+        columns = []
+        for index, place in zip(arrays, self.places, strict=True):
+            size = self.source[place]
+            node = self._one(index, size, graph)
+            columns.append(hlo.reshape(hlo.broadcast(node, self.batch), (*self.batch, 1)))
+        return hlo.concatenate(columns, len(self.batch))
+
+    def _one(self, index: Any, size: int, graph: Any) -> Node:
+        if not isinstance(index, TracedArray):
+            return graph.constant(np.remainder(index, max(size, 1)).astype(np.int32))
+        if index.dtype.kind not in "iu":
+            raise IndexError("arrays used as indices must be of integer (or boolean) type")
+        node = index.node
+        if index.dtype.kind == "u":
+            return hlo.convert(node, S32)
+        node = hlo.convert(node, S32)
+        if node.opcode == "iota":
+            return node
+        negative = hlo.compare("LT", node, hlo.full(graph, node.shape, 0, S32))
+        from_end = hlo.elementwise("add", node, hlo.full(graph, node.shape, size, S32))
+        return hlo.select(negative, from_end, node)
+
+    def read(self, node: Node) -> Node:
+        if 0 in self.shape:
+            return hlo.full(node.graph, self.shape, 0, node.dtype)
+        sizes = tuple(1 if i in self.places else n for i, n in enumerate(self.source))
+        numbers = {
+            "offset_dims": self.windows,
+            "collapsed_slice_dims": self.places,
+            "start_index_map": self.places,
+            "index_vector_dim": len(self.batch),
+        }
+        return node.graph.emit(
+            "gather", self.shape, node.dtype, (node, self.indices),
+            gather_dimension_numbers=numbers, gather_slice_sizes=sizes,
+        )  # fmt: skip
+
+    def written(self, node: Node, update: Node) -> Node:
+        """``node`` with ``update`` in the indexed places."""
+        if 0 in self.shape:
+            return node
+        numbers = {
+            "update_window_dims": self.windows,
+            "inserted_window_dims": self.places,
+            "scatter_dims_to_operand_dims": self.places,
+            "index_vector_dim": len(self.batch),
+        }
+        return node.graph.emit(
+            "scatter", node.shape, node.dtype, (node, self.indices, update),
+            scatter_dimension_numbers=numbers, apply=("second", node.dtype),
+        )  # fmt: skip

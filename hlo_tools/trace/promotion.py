@@ -1,0 +1,87 @@
+"""Result dtypes: NumPy's own answer, without the 64-bit types that the hardware does not have.
+
+NeuronCores have no float64, int64 and uint64; nkipy narrows them to 32 bits on the way in, and so
+do we, for inputs (with a warning) and for what NumPy's promotion makes of 32-bit types.
+"""
+
+from __future__ import annotations
+
+import warnings
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from hlo_tools.elements import element_of
+from hlo_tools.errors import HloUnsupportedError
+
+__all__ = ["narrow", "narrow_array", "narrow_input", "promote", "ufunc_dtypes"]
+
+_NARROWER = {
+    np.dtype(np.float64): np.dtype(np.float32),
+    np.dtype(np.int64): np.dtype(np.int32),
+    np.dtype(np.uint64): np.dtype(np.uint32),
+    np.dtype(np.complex128): np.dtype(np.complex64),
+}
+
+
+@lru_cache(maxsize=256)
+def narrow(dtype: Any) -> np.dtype[Any]:
+    """The dtype that stands for ``dtype`` in HLO.
+
+    Raises:
+        HloUnsupportedError: HLO has no such type (HLO-TRACE-DTYPE).
+    """
+    key = np.dtype(dtype)
+    try:
+        element_of(key)
+    except TypeError as error:
+        raise HloUnsupportedError(
+            str(error), code="HLO-TRACE-DTYPE", remedy="use numbers or booleans"
+        ) from None
+    return _NARROWER.get(key, key)
+
+
+def narrow_array(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The same values in the dtype that stands for theirs."""
+    return array.astype(narrow(array.dtype), copy=False)
+
+
+def narrow_input(array: np.ndarray[Any, Any], name: str = "") -> np.ndarray[Any, Any]:
+    """An argument of a traced function, narrowed with a warning where it must be."""
+    target = narrow(array.dtype)
+    if target == array.dtype:
+        return array
+    label = f" '{name}'" if name else ""
+    warnings.warn(
+        f"input{label} has dtype {array.dtype}, which NeuronCores do not have; "
+        f"it is traced as {target}",
+        stacklevel=3,
+    )
+    return array.astype(target)
+
+
+Kind = np.dtype[Any] | type
+"""A dtype, or ``int``, ``float``, ``complex`` for a Python number of that kind."""
+
+
+@lru_cache(maxsize=4096)
+def ufunc_dtypes(ufunc: np.ufunc, kinds: tuple[Kind, ...]) -> tuple[np.dtype[Any], ...]:
+    """The dtypes in which a ufunc computes, inputs first, narrowed.
+
+    Raises:
+        TypeError: NumPy's own, when the ufunc does not take such inputs.
+    """
+    resolved = ufunc.resolve_dtypes((*kinds, *[None] * ufunc.nout))  # pyright: ignore
+    return tuple(narrow(dtype) for dtype in resolved)
+
+
+@lru_cache(maxsize=4096)
+def promote(kinds: tuple[Kind, ...]) -> np.dtype[Any]:
+    """The dtype that holds values of all kinds (concatenate, where, stack)."""
+    strong = [kind for kind in kinds if isinstance(kind, np.dtype)]
+    weak = [_WEAK_VALUES[kind] for kind in kinds if not isinstance(kind, np.dtype)]
+    return narrow(np.result_type(*strong, *weak))
+
+
+_WEAK_VALUES: dict[Any, Any] = {int: 0, float: 0.0, complex: 0j}

@@ -1,0 +1,81 @@
+"""The rules of a valid module as one table: code, title, why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["RULES", "Rule"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule.
+
+    Attributes:
+        code: stable identifier.
+        title: the rule in a few words.
+        why: what goes wrong when it is broken, and what usually breaks it.
+    """
+
+    code: str
+    title: str
+    why: str
+
+
+_ROWS = (
+    ("HLO-V001", "the entry computation exists",
+     "A module starts at its entry; the id of the entry names none of its computations."),
+    ("HLO-V002", "ids of computations are unique",
+     "Calls name computations by id; two with one id cannot be told apart."),
+    ("HLO-V003", "ids of instructions are unique in their computation",
+     "Operands name instructions by id (the low 32 bits in newer files)."),
+    ("HLO-V004", "names are unique",
+     "Text names instructions and computations; two of one name make text that reads differently."),
+    ("HLO-V005", "operands exist",
+     "An operand id names no instruction of the computation; a tool removed one that was used."),
+    ("HLO-V006", "called computations exist",
+     "A called computation id names no computation of the module."),
+    ("HLO-V007", "the root exists", "The root id names no instruction of the computation."),
+    ("HLO-V008", "control predecessors exist",
+     "A control predecessor id names no instruction of the computation."),
+    ("HLO-V009", "instructions do not depend on each other in a circle",
+     "No order of execution exists."),
+    ("HLO-V010", "computations do not call each other in a circle",
+     "HLO has no recursion; inlining and scheduling would not end."),
+    ("HLO-V011", "the opcode exists", "No such operation in XLA as of 2026-08."),
+    ("HLO-V012", "the number of operands fits the opcode",
+     "Each opcode takes a fixed number of operands, or any number."),
+    ("HLO-V013", "parameters are numbered 0, 1, ... once each",
+     "Callers pass arguments by number."),
+    ("HLO-V014", "the program shape is that of parameters and root",
+     "Readers that look only at the program shape would allocate wrong buffers."),
+    ("HLO-V015", "the module's host program shape is that of its entry",
+     "The runtime allocates inputs and outputs from it."),
+    ("HLO-V016", "the schedule lists every instruction once, operands first",
+     "A scheduled module runs in the order of its schedule."),
+    ("HLO-V017", "aliases and donors name existing buffers of one size",
+     "An aliased output is written over its input."),
+    ("HLO-V018", "the result shape is the one that the operation gives",
+     "XLA's text parser and importers do not check this; only compiling shows it."),
+    ("HLO-V019", "operands and attributes obey the operation's rules",
+     "The operation is not defined for these operands or attributes."),
+    ("HLO-V020", "layouts order each dimension once",
+     "A layout lists the dimensions from minor to major."),
+    ("HLO-V021", "constants hold as many elements as their shape has",
+     "A constant whose elements were left out (elided) or damaged has no value."),
+    ("HLO-V022", "a constant has the shape of its value",
+     "The instruction's shape and the literal's shape differ."),
+    ("HLO-V023", "the opcode calls as many computations as it needs",
+     "A while has a body and a condition, a reduce one reducer, and so on."),
+    ("HLO-V024", "element types exist", "The number names no element type of XLA."),
+    ("HLO-V025", "an instruction has a shape", "Every instruction states its result shape."),
+    ("HLO-V026", "metadata points at existing source frames",
+     "The stack frame id is beyond the module's table of frames."),
+    ("HLO-V027", "a custom call's aliases name existing operands and outputs",
+     "The output would be written over something else."),
+    ("HLO-V028", "a computation is used one way",
+     "A fused or asynchronous computation belongs to one caller."),
+)  # fmt: skip
+
+RULES: dict[str, Rule] = {code: Rule(code, title, why) for code, title, why in _ROWS}
+"""Code -> rule."""

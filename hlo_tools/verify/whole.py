@@ -1,0 +1,96 @@
+"""Checks of what concerns the module as a whole: schedule, aliases, shared computations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from hlo_tools.ids import LOCAL_MASK
+from hlo_tools.inference import of
+from hlo_tools.inference.types import TupleType, Type
+from hlo_tools.verify.findings import Finding
+
+__all__ = ["check_whole"]
+
+Message = Any
+
+
+def check_whole(proto: Message) -> Iterator[Finding]:
+    """Findings about schedule, input-output aliases, donors and shared computations."""
+    yield from _schedule(proto)
+    yield from _aliases(proto)
+    yield from _single_use(proto)
+
+
+def _schedule(proto: Message) -> Iterator[Finding]:
+    rows = {row.id: row for row in proto.computations}
+    for number, sequence in proto.schedule.sequences.items():
+        row = rows.get(number)
+        if row is None:
+            yield Finding(
+                "HLO-V016", f"the schedule orders a computation {number} that does not exist"
+            )
+            continue
+        yield from _sequence(row, [one & LOCAL_MASK for one in sequence.instruction_ids])
+
+
+def _sequence(row: Message, order: list[int]) -> Iterator[Finding]:
+    local = {one.id & LOCAL_MASK: one for one in row.instructions}
+    if sorted(order) != sorted(local):
+        yield Finding("HLO-V016", f"the schedule lists {len(order)} instructions, the computation has "
+                      f"{len(local)}, or not each once", computation=row.name)  # fmt: skip
+        return
+    position = {number: at for at, number in enumerate(order)}
+    for number, one in local.items():
+        for other in (*one.operand_ids, *one.control_predecessor_ids):
+            if position[other & LOCAL_MASK] > position[number]:
+                yield Finding("HLO-V016", f"it stands before %{local[other & LOCAL_MASK].name}, which it needs",
+                              computation=row.name, instruction=one.name)  # fmt: skip
+                return
+
+
+def _aliases(proto: Message) -> Iterator[Finding]:
+    shape = proto.host_program_shape
+    parameters = [of(one) for one in shape.parameters]
+    result = of(shape.result)
+    for entry in proto.input_output_alias.entries:
+        output = _at(result, entry.output_shape_index)
+        source = _parameter(parameters, entry.parameter_number, entry.parameter_shape_index)
+        if output is None or source is None:
+            yield Finding(
+                "HLO-V017", "an alias names a parameter or an output that the module lacks"
+            )
+        elif output != source:
+            yield Finding("HLO-V017", f"the output {output} is aliased with the input {source}")
+    for entry in proto.buffer_donor.entries:
+        if _parameter(parameters, entry.parameter_number, entry.parameter_shape_index) is None:
+            yield Finding("HLO-V017", "a buffer donor names a parameter that the module lacks")
+
+
+def _parameter(parameters: list[Type], number: int, index: Any) -> Type | None:
+    return _at(parameters[number], index) if 0 <= number < len(parameters) else None
+
+
+def _at(kind: Type, index: Any) -> Type | None:
+    for at in index:
+        if not isinstance(kind, TupleType) or not 0 <= at < len(kind.parts):
+            return None
+        kind = kind.parts[at]
+    return kind
+
+
+def _single_use(proto: Message) -> Iterator[Finding]:
+    """A fused computation, or the body of an asynchronous start, has one caller."""
+    callers: dict[int, list[Message]] = {}
+    for row in proto.computations:
+        for one in row.instructions:
+            for number in one.called_computation_ids:
+                callers.setdefault(number, []).append(one)
+    names = {row.id: row.name for row in proto.computations}
+    for number, rows in callers.items():
+        owners = [one for one in rows if one.opcode in ("fusion", "async-start")]
+        if owners and len(rows) > 1 and any(one.opcode == "fusion" for one in owners):
+            listed = ", ".join(f"%{one.name}" for one in rows[:4])
+            yield Finding(
+                "HLO-V028", f"it is called by {listed}", computation=names.get(number, "")
+            )

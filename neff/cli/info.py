@@ -1,0 +1,106 @@
+"""``nki-neff info``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from hlo_tools.cli import console
+
+__all__ = ["info"]
+
+FINE, DAMAGED = 0, 1
+
+_SCALES = ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"))
+
+
+def info(file: Path, *, as_json: bool) -> int:
+    """Print what is known of a NEFF; 1 when its hash does not match.
+
+    Raises:
+        NeffFileError: it cannot be read.
+    """
+    from neff.container import open_package
+    from neff.container.inspect import describe
+
+    document = describe(open_package(file, check_hash=False))
+    if as_json:
+        console.write_json("info", **document)
+    else:
+        _print(document)
+    if document["header"]["hash_matches"]:
+        return FINE
+    console.note("the payload does not match the header's hash: the file is damaged or was changed")
+    return DAMAGED
+
+
+def _print(document: dict[str, Any]) -> None:
+    _header(document)
+    for role in ("inputs", "outputs"):
+        console.line()
+        rows = [
+            (row["name"], row.get("dtype", "?"), str(row.get("shape", "?")), _bytes(row["bytes"]))
+            for row in document[role]
+        ]
+        console.table((role, "dtype", "shape", "size"), rows)
+    console.line()
+    _memory(document["memory"])
+    if "engines" in document:
+        console.line()
+        rows = [
+            (
+                row["core"],
+                row["engine"],
+                row["instructions"],
+                row["loops"],
+                _opcodes(row["opcodes"]),
+            )
+            for row in document["engines"]
+        ]
+        console.table(("core", "engine", "instructions", "loops", "of them"), rows)
+    console.line()
+    members = [(row["name"], row["bytes"]) for row in document["members"]]
+    console.table(("member", "bytes"), members)
+
+
+def _header(document: dict[str, Any]) -> None:
+    header = document["header"]
+    state = "matches" if header["hash_matches"] else "DOES NOT MATCH"
+    rows = [
+        ("file", document["file"]),
+        ("made by", document["made_by"]),
+        ("network name", header["name"]),
+        ("target", document.get("target", "unknown")),
+        ("NEFF version", header["neff_version"]),
+        ("package version", header["pkg_version"]),
+        ("build version", header["build_version"] or "(none)"),
+        ("payload", f"{_bytes(header['data_size'])}, {_packed(header['compressed'])}"),
+        ("hash", f"{header['hash_kind']} {header['hash']} ({state})"),
+        ("UUID", header["uuid"]),
+        ("cores", f"{header['num_tpb']} (logical core of {header['lnc_size']})"),
+        ("features", f"{header['feature_bits']} {', '.join(header['features'])}".rstrip()),
+    ]
+    for name, value in rows:
+        console.line(f"{name + ':':<18}{value}")
+
+
+def _packed(compressed: bool) -> str:
+    return "gzip" if compressed else "not compressed"
+
+
+def _memory(rows: list[dict[str, Any]]) -> None:
+    names = ("code", "constants", "inputs", "outputs", "scratchpad", "rings_io", "rings_spill")
+    table = [(row["subgraph"], *(_bytes(row[name]) for name in names)) for row in rows]
+    console.table(("device memory", *(name.replace("_", " ") for name in names)), table)
+
+
+def _opcodes(counts: dict[str, int]) -> str:
+    most = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{count} {name}" for name, count in most)
+
+
+def _bytes(count: int) -> str:
+    for scale, unit in _SCALES:
+        if count >= scale:
+            return f"{count / scale:.1f} {unit}"
+    return f"{count} B"

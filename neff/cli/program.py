@@ -1,0 +1,208 @@
+"""The program: its commands, the options that all of them have, exit codes."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import neff
+from hlo_tools.cli import console, failures
+
+__all__ = ["run"]
+
+FINE, INTERRUPTED = 0, 130
+
+_EXIT_CODES = (
+    "Exit codes: 0 fine, 1 findings or a difference, 2 usage, 3 an input cannot be read or used, "
+    "4 internal error."
+)
+
+app = typer.Typer(
+    name="nki-neff",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    epilog=_EXIT_CODES,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+File = Annotated[Path, typer.Argument(help="A NEFF.", metavar="FILE")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+
+_ANYWHERE = frozenset({"--debug", "--quiet", "-q", "--verbose", "-v"})
+"""Options of all commands that may stand behind the command's name too."""
+
+_flag = functools.partial(
+    typer.Option, rich_help_panel="Compiler flags (as neuronx-cc spells them)"
+)
+"""An option that is a flag of ``neuronx-cc``."""
+
+
+@app.callback(invoke_without_command=True)
+def _options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
+    color: Annotated[str, typer.Option(help="auto, always or never.", metavar="WHEN")] = "auto",
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only data and errors.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say more on stderr.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    """Build, look at, check and run NEFF files; no Trainium needed."""
+    if color not in console.COLORS:
+        raise typer.BadParameter(f"{color!r} is none of {', '.join(console.COLORS)}")
+    console.configure(debug=debug, color=color, quiet=quiet, verbose=verbose)
+    if version:
+        console.line(f"nki-neff {neff.__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def build(
+    module: Annotated[
+        Path, typer.Argument(help="An HLO module, the folder that it was extracted to, or -.")
+    ],
+    target: Annotated[str, _flag(help="trn1, trn2 or trn3.", metavar="TARGET")] = "",
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="The NEFF to write.", metavar="FILE")
+    ] = "",
+    framework: Annotated[str, _flag(help="XLA; nothing else exists.")] = "XLA",
+    optlevel: Annotated[str, _flag("--optlevel", "-O", help="1, 2 or 3.")] = "",
+    fast_loading: Annotated[
+        bool,
+        _flag(
+            "--enable-fast-loading-neuron-binaries", help="Do not compress: larger, faster to load."
+        ),
+    ] = False,
+    auto_cast: Annotated[str, _flag(help="none, matmult or all.")] = "",
+    auto_cast_type: Annotated[str, _flag(help="bf16, fp16, tf32 or fp8_e4m3.")] = "",
+    lnc: Annotated[
+        str,
+        _flag("--logical-nc-config", "--lnc", "-lnc", help="Cores of a logical core: 1 or 2."),
+    ] = "",
+    cc_flags: Annotated[str, _flag(help="Any further compiler flags, as one string.")] = "",
+    as_json: AsJson = False,
+) -> int:
+    """Compile an HLO module with its kernels into one NEFF.
+
+    Example: nki-neff build MODULE_DIR --target trn1 -o matmul.neff
+    """
+    from neff.cli.build import build as command
+
+    flags = [f"--framework={framework}", *cc_flags.split()]
+    for name, value in (
+        ("--target", target),
+        ("--optlevel", optlevel),
+        ("--auto-cast", auto_cast),
+        ("--auto-cast-type", auto_cast_type),
+        ("--logical-nc-config", lnc),
+    ):
+        flags += [f"{name}={value}"] if value else []
+    flags += ["--enable-fast-loading-neuron-binaries"] if fast_loading else []
+    return command(module, flags, output, as_json=as_json)
+
+
+@app.command()
+def info(file: File, as_json: AsJson = False) -> int:
+    """What a NEFF holds: header, members, tensors, memory, engines. Any NEFF will do."""
+    from neff.cli.info import info as command
+
+    return command(file, as_json=as_json)
+
+
+@app.command("run")
+def run_neff(
+    file: File,
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option("--input", "-i", help="An input: NAME=FILE.npy.", metavar="NAME=FILE"),
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder for NAME.npy of each output.")
+    ] = Path("."),
+    zeros: Annotated[bool, typer.Option("--zeros", help="Missing inputs are zeros.")] = False,
+    widen: Annotated[
+        bool,
+        typer.Option("--float32", help="Write types that NumPy lacks (bfloat16, fp8) as float32."),
+    ] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Refuse results from uninitialised memory (slow).")
+    ] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Run a NEFF that nki-neff built.
+
+    Example: nki-neff run matmul.neff -i input0=a.npy -i input1=b.npy -o results
+    """
+    from neff.cli.run import run_file
+
+    return run_file(
+        file, inputs or [], output, zeros=zeros, widen=widen, check=check, as_json=as_json
+    )
+
+
+@app.command()
+def verify(file: File, as_json: AsJson = False) -> int:
+    """Check a NEFF through and through: hash, members, instructions, order. 1 with findings."""
+    from neff.cli.verify import verify as command
+
+    return command(file, as_json=as_json)
+
+
+@app.command("time")
+def time_neff(file: File, as_json: AsJson = False) -> int:
+    """How long a NEFF of ours would take on its target: an estimate from documented costs."""
+    from neff.cli.time import time_file
+
+    return time_file(file, as_json=as_json)
+
+
+@app.command()
+def diff(
+    one: File,
+    two: Annotated[Path, typer.Argument(help="Another NEFF.", metavar="OTHER")],
+    as_json: AsJson = False,
+) -> int:
+    """Where two NEFFs differ: header, tensors, the first other instruction. 1 when they do."""
+    from neff.cli.diff import diff as command
+
+    return command(one, two, as_json=as_json)
+
+
+@app.command()
+def unpack(
+    file: File,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder to make; FILE's stem by default.")
+    ] = None,
+) -> int:
+    """Write the members of any NEFF into a new folder."""
+    from neff.cli.unpack import unpack as command
+
+    return command(file, output)
+
+
+def run(words: list[str] | None = None) -> int:
+    """See :func:`neff.cli.main`."""
+    given = list(sys.argv[1:] if words is None else words)
+    plain = [word for word in given if word not in _ANYWHERE]
+    front = [word for word in given if word in _ANYWHERE and word != "--debug"]
+    console.configure(debug="--debug" in given or bool(os.environ.get("NKI_HLO_DEBUG")))
+    group: Any = typer.main.get_command(app)
+    try:
+        result = group.main([*front, *plain], "nki-neff", standalone_mode=False)
+        sys.stdout.flush()
+        return result if isinstance(result, int) else FINE
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FINE
+    except (KeyboardInterrupt, typer.Abort):
+        console.note("interrupted")
+        return INTERRUPTED
+    except typer.Exit as end:
+        return end.exit_code
+    except Exception as error:
+        return failures.report(error)

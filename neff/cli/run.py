@@ -1,0 +1,147 @@
+"""``nki-neff run``."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hlo_tools.cli import console
+from neff.errors import NeffError, NeffRuntimeError
+
+__all__ = ["run_file"]
+
+_UNSAFE = re.compile(r"[^\w.+-]")
+_NUMPY_KINDS = frozenset("biufc")
+
+
+def run_file(
+    file: Path,
+    inputs: list[str],
+    folder: Path,
+    *,
+    zeros: bool = False,
+    widen: bool = False,
+    check: bool = False,
+    as_json: bool = False,
+) -> int:
+    """Run a NEFF once.
+
+    Args:
+        file: the NEFF.
+        inputs: ``NAME=FILE.npy``.
+        folder: where ``NAME.npy`` of each output goes; made when it is missing.
+        zeros: inputs that are not given are zeros.
+        widen: outputs of types that NumPy does not know are written as float32.
+        check: refuse results that come from uninitialised memory.
+        as_json: print one document instead of lines.
+
+    Raises:
+        NeffError: what is wrong, with its place.
+    """
+    from neff.runtime import load
+
+    model = load(file)
+    variables = model.program.variables
+    arrays = _read_inputs(inputs, set(model.inputs))
+    for name in model.inputs:
+        if name not in arrays and zeros:
+            arrays[name] = np.zeros(variables[name].shape, variables[name].dtype.dtype)
+    names = _file_names(list(model.outputs))
+    start = time.perf_counter()
+    outputs = model.run(arrays, check=check)
+    elapsed = time.perf_counter() - start
+    for name, left in model.unwritten.items():
+        console.note(f"output {name!r}: no instruction writes {left} of its bytes")
+    written = {name: _save(folder / names[name], outputs[name], widen) for name in outputs}
+    if as_json:
+        rows = [
+            {"name": name, "file": str(path), "dtype": str(outputs[name].dtype),
+             "shape": list(outputs[name].shape), "unwritten_bytes": model.unwritten.get(name, 0)}
+            for name, path in written.items()
+        ]  # fmt: skip
+        console.write_json("run", file=str(file), milliseconds=elapsed * 1e3, outputs=rows)
+        return 0
+    for name, path in written.items():
+        console.line(f"{path}  {outputs[name].dtype}{list(outputs[name].shape)}")
+    console.note(f"{elapsed * 1e3:.1f} ms on this machine", verbose=True)
+    return 0
+
+
+def _read_inputs(inputs: list[str], known: set[str]) -> dict[str, Any]:
+    arrays: dict[str, Any] = {}
+    for text in inputs:
+        name, equals, path = text.partition("=")
+        if not equals or not name or not path:
+            raise NeffError(
+                f"{text!r} is no input",
+                code="NEFF-INPUT",
+                place="--input",
+                remedy="write NAME=FILE.npy",
+            )
+        if name in arrays:
+            raise NeffError(
+                f"input {name!r} is given twice",
+                code="NEFF-INPUT",
+                place="--input",
+                remedy="give each input once",
+            )
+        if name not in known:
+            raise NeffRuntimeError(
+                f"there is no input {name!r}; there are {', '.join(sorted(known))}",
+                code="NEFF-INPUT",
+                place="--input",
+                remedy="'nki-neff info' shows the inputs",
+            )
+        arrays[name] = _load(path)
+    return arrays
+
+
+def _load(path: str) -> np.ndarray[Any, Any]:
+    try:
+        loaded = np.load(path, allow_pickle=False, mmap_mode="r")
+    except (OSError, ValueError, EOFError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise _no_array(path, str(reason)) from None
+    if not isinstance(loaded, np.ndarray):
+        raise _no_array(path, "an archive of arrays, not one array")
+    return loaded
+
+
+def _no_array(path: str, why: str) -> NeffError:
+    return NeffError(
+        f"no usable .npy file: {why}",
+        code="NEFF-NPY",
+        place=path,
+        remedy="write the array with numpy.save",
+    )
+
+
+def _file_names(names: list[str]) -> dict[str, str]:
+    """A file name for each output; names come from the file and may hold anything."""
+    safe = {name: _UNSAFE.sub("_", name).lstrip(".") or "output" for name in names}
+    if len({each.lower() for each in safe.values()}) != len(names):
+        return {name: f"{index}_{safe[name]}.npy" for index, name in enumerate(names)}
+    return {name: f"{each}.npy" for name, each in safe.items()}
+
+
+def _save(path: Path, array: np.ndarray[Any, Any], widen: bool) -> Path:
+    from neff.container.atomic import atomic_file
+
+    if widen and array.dtype.kind not in _NUMPY_KINDS:
+        array = array.astype(np.float32)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise NeffError(
+            f"cannot make the folder: {error.strerror}",
+            code="NEFF-WRITE",
+            place=str(path.parent),
+            remedy="name a folder that can be made with --output",
+        ) from None
+    with atomic_file(path) as file:
+        np.save(file, array, allow_pickle=False)
+    return path

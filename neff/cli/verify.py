@@ -1,0 +1,78 @@
+"""``nki-neff verify``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hlo_tools.cli import console
+from neff.errors import NeffError
+
+__all__ = ["findings", "verify"]
+
+FINE, FOUND = 0, 1
+
+
+def verify(file: Path, *, as_json: bool) -> int:
+    """Check a NEFF and print what is wrong; 1 when something is.
+
+    Raises:
+        NeffFileError: the file cannot be opened.
+    """
+    found = findings(file)
+    if as_json:
+        console.write_json("verify", file=str(file), findings=found)
+    else:
+        for row in found:
+            place = f"{row['place']}: " if row["place"] else ""
+            console.line(f"{place}[{row['code']}] {row['message']}")
+        console.note("nothing found" if not found else f"{len(found)} findings")
+    return FOUND if found else FINE
+
+
+def findings(file: Path) -> list[dict[str, str]]:
+    """What is wrong with a file: code, place and message of each finding.
+
+    Raises:
+        NeffFileError: ``NEFF-OPEN``; there is no file to look at.
+    """
+    from neff.compiler.verify import verify as prove
+    from neff.container import members_of, open_package, program_of
+    from neff.runtime import LoadedModel
+    from neff.runtime.order import order_of
+    from neff.runtime.placement import first_clash
+
+    try:
+        package = open_package(file)
+        if not package.is_ours:
+            return []
+        program = program_of(package)
+        again = {member.name: b"".join(member.pieces) for member in members_of(program)}
+        model = LoadedModel(program, file.stem, str(file))
+        prove(program)
+        clashes = [first_clash(order_of(graph), program) for graph in program.subgraphs]
+    except NeffError as error:
+        if error.code == "NEFF-OPEN":
+            raise
+        return [_row(error.code, error.place, error.message)]
+    found = [
+        _row("NEFF-DIFFERS", f"{file}: {name}", "does not say what the rest of the file says")
+        for name, data in package.members.items()
+        if bytes(data) != again.get(name)
+    ]
+    found += [
+        _row(
+            "NEFF-PLACEMENT",
+            str(clash.instruction.location or file),
+            f"tensor {clash.one!r} shares bytes with {clash.two} while both are used",
+        )
+        for clash in clashes
+        if clash is not None
+    ]
+    return found + [
+        _row("NEFF-UNWRITTEN", str(file), f"no instruction writes {left} bytes of output {name!r}")
+        for name, left in model.unwritten.items()
+    ]
+
+
+def _row(code: str, place: str, message: str) -> dict[str, str]:
+    return {"code": code, "place": place, "message": message}

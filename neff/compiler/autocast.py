@@ -1,0 +1,73 @@
+"""``--auto-cast all``: every float32 operation is done in a smaller type.
+
+Parameters and results keep float32; between them values are held in the smaller type.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hlo_tools.elements import BY_NAME
+from neff.compiler.fuse import ELEMENTWISE, VIEWS
+from neff.compiler.graph import Graph, Node
+
+__all__ = ["cast_everything"]
+
+_ELEMENTS = {"bf16": "bf16", "fp16": "f16", "fp8_e4m3": "bf16", "tf32": "f32"}
+"""Type that values are held in. fp8 is for the operands of products only; the rest of such a
+program is held in bf16. tf32 is a format of products alone."""
+
+_CAST = ELEMENTWISE | VIEWS | {"dot", "reduce", "concatenate", "pad"}
+
+
+def cast_everything(graph: Graph, kind: str) -> Graph:
+    """The graph with float32 operations in the type that ``--auto-cast-type`` names."""
+    element = _ELEMENTS[kind]
+    if element == "f32":
+        return graph
+    return _Caster(element).run(graph)
+
+
+class _Caster:
+    def __init__(self, element: str) -> None:
+        self._small = BY_NAME[element]
+        self._nodes: list[Node] = []
+        self._made: dict[int, Node] = {}
+        self._casts: dict[tuple[int, str], Node] = {}
+
+    def run(self, graph: Graph) -> Graph:
+        for node in graph.nodes:
+            self._made[id(node)] = self._rewritten(node)
+            self._nodes.append(self._made[id(node)])
+        results = [self._as(self._made[id(node)], node.element.name) for node in graph.results]
+        parameters = [self._made[id(node)] for node in graph.parameters]
+        return replace(graph, parameters=parameters, nodes=self._nodes, results=results)
+
+    def _rewritten(self, node: Node) -> Node:
+        """The node over rewritten operands, in the small type if it is a float32 operation."""
+        operands = [self._made[id(operand)] for operand in node.operands]
+        cast = node.element.name == "f32" and node.opcode in _CAST
+        if node.opcode in ("compare", "is-finite") or cast:
+            operands = [
+                self._as(made, self._small.name) if made.element.name == "f32" else made
+                for made in operands
+            ]
+        else:
+            operands = [
+                self._as(made, old.element.name)
+                for made, old in zip(operands, node.operands, strict=True)
+            ]
+        element = self._small if cast else node.element
+        made = replace(node, operands=tuple(operands), element=element)
+        made.attributes = dict(node.attributes)
+        return made
+
+    def _as(self, node: Node, element: str) -> Node:
+        if node.element.name == element or node.element.name not in ("f32", self._small.name):
+            return node
+        key = (id(node), element)
+        if key not in self._casts:
+            made = node.like("convert", node, element=element)
+            self._casts[key] = made
+            self._nodes.append(made)
+        return self._casts[key]

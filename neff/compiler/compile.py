@@ -1,0 +1,113 @@
+"""``neff.compile``: an HLO module to a program; ``compile_kernel``: one kernel to a program."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from hlo_tools.module import Module
+from hlo_tools.verify import check
+from neff.compiler.assembly import Parts, assemble, kernel_parts
+from neff.compiler.autocast import cast_everything
+from neff.compiler.graph import Graph
+from neff.compiler.import_hlo import import_module
+from neff.compiler.lower import Lowerer
+from neff.errors import NeffCompileError
+from neff.options import CompileOptions
+from neff.program import Program
+from nki_lang.ir import KernelIR
+from nki_lang.targets import Target, target_of
+
+__all__ = ["compile", "compile_kernel"]
+
+
+def compile(
+    module: Module,
+    *,
+    target: str,
+    options: CompileOptions | None = None,
+    root: Path | str | None = None,
+) -> Program:
+    """Compile a module.
+
+    Args:
+        module: from ``hlo_tools.load``; it is not changed.
+        target: family (``trn1``, ``trn2``, ``trn3`` or one of their aliases).
+        options: see :class:`neff.options.CompileOptions`.
+        root: folder that relative paths of kernel files start from; that of the module's file
+            when not given.
+
+    Raises:
+        NeffCompileError: something in the module is not covered, or does not fit.
+        HloVerifyError: the module breaks a rule of HLO.
+        HloFileError: a kernel file is missing or damaged.
+    """
+    family = target_of(target)
+    options = options or CompileOptions()
+    if root is None and module.path:
+        root = Path(module.path).parent
+    graph = _imported(module)
+    if options.auto_cast == "all":
+        graph = cast_everything(graph, options.auto_cast_type)
+    parts = Parts(graph.name, family, _cores(family, options))
+    parts.metadata = _metadata(family, options)
+    cast = options.auto_cast_type if options.auto_cast in ("matmult", "all") else ""
+    Lowerer(graph, parts, Path(root) if root is not None else None, cast).run()
+    if not options.lnc:
+        parts.cores = max((call.kernel.lnc for call in parts.calls), default=1)
+    return assemble(parts)
+
+
+def compile_kernel(
+    kernel: KernelIR, *, target: str = "", options: CompileOptions | None = None
+) -> Program:
+    """Compile one kernel; inputs are named as its arguments, outputs ``output_0`` and so on.
+
+    Raises:
+        NeffCompileError: the target lacks an instruction of it, or it does not fit.
+    """
+    family = target_of(target or kernel.target)
+    parts = kernel_parts(kernel, family)
+    parts.metadata = _metadata(family, options or CompileOptions())
+    return assemble(parts)
+
+
+_CONTRADICTIONS = (
+    ArithmeticError, AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError,
+)  # fmt: skip
+"""What attributes that do not fit their operands end in, where no rule of HLO caught them."""
+
+
+def _imported(module: Module) -> Graph:
+    try:
+        check(module)
+        return import_module(module)
+    except _CONTRADICTIONS as error:
+        raise NeffCompileError(
+            f"the module contradicts itself ({type(error).__name__}: {error})",
+            code="NEFF-MODULE",
+            place=module.path or module.name,
+            remedy="nki-hlo verify names the instruction; make the module again",
+        ) from error
+
+
+def _cores(family: Target, options: CompileOptions) -> int:
+    cores = options.lnc or 1
+    if cores > family.max_lnc:
+        raise NeffCompileError(
+            f"{family.name} has logical cores of at most {family.max_lnc} physical core(s), "
+            f"not {cores}",
+            code="NEFF-LNC",
+            place="--logical-nc-config",
+            remedy="leave the option away or compile for trn2 or trn3",
+        )
+    return cores
+
+
+def _metadata(family: Target, options: CompileOptions) -> dict[str, Any]:
+    return {
+        "options": asdict(options),
+        "target": family.name,
+        "int64": "held in 64 bits in inputs and outputs, computed in 32 bits",
+    }

@@ -1,0 +1,64 @@
+"""Which HLO opcodes the compiler covers, and how; drawn from the tables that the code uses."""
+
+from __future__ import annotations
+
+from neff.compiler.expand import EXPANSIONS
+from neff.compiler.fuse import VIEWS
+from neff.compiler.import_hlo import IMPORTED
+from neff.compiler.lowering import LOWERINGS
+from neff.compiler.lowering.operations import OPERATIONS
+from neff.compiler.types import HELD
+
+__all__ = ["coverage", "coverage_table", "types_table"]
+
+_FAMILIES = {
+    "concatenate": "a transfer for each operand",
+    "dot": "the tensor engine; batch dimensions and any contracting dimensions",
+    "iota": "GpSimd; one dimension counts, the others are a view",
+    "pad": "a fill and a transfer; interior and negative padding too",
+    "reduce": "the vector engine; integers exactly, by halves; argmax and argmin",
+    "dynamic-slice": "a view when its start is a constant, else a transfer with a runtime offset",
+    "dynamic-update-slice": "two transfers, the second with a runtime offset",
+    "gather": "transfers with an offset for each partition; indices are clamped",
+    "scatter": "update by update; add, multiply, minimum, maximum, bits, overwrite",
+}
+_NAMES = {"update-slice": "dynamic-update-slice"}
+
+
+def coverage() -> dict[str, str]:
+    """Opcode -> how it is done, sorted by opcode."""
+    found = dict(IMPORTED)
+    found |= dict.fromkeys(VIEWS, "a view; no data moves")
+    found |= dict.fromkeys(OPERATIONS, "element by element, fused with its neighbours")
+    found |= dict.fromkeys(EXPANSIONS, "sums, products and a reciprocal square root")
+    found["convolution"] = "a product over a view of windows; feature groups, padding, dilations"
+    found["reduce-window"] = "a reduce over a view of windows"
+    for opcode in LOWERINGS:
+        name = _NAMES.get(opcode, opcode)
+        found[name] = _FAMILIES[name]
+    found.pop("restride")
+    return dict(sorted(found.items()))
+
+
+def coverage_table() -> str:
+    """The coverage as a Markdown table."""
+    rows = [f"| `{opcode}` | {how} |" for opcode, how in coverage().items()]
+    return "\n".join(["| opcode | how |", "|---|---|", *rows])
+
+
+def types_table() -> str:
+    """The element types as a Markdown table."""
+    rows = [
+        f"| `{name}` | `{held.outside}` | `{held.tile}` | {_KINDS[held.kind]} |"
+        for name, held in HELD.items()
+    ]
+    return "\n".join(["| HLO | input, output | on chip | arithmetic |", "|---|---|---|---|", *rows])
+
+
+_KINDS = {
+    "float": "float32, rounded to the type",
+    "word": "32-bit integer, wraps around",
+    "small": "32-bit integer, wraps around at the type's size",
+    "pred": "bits of a byte that is 0 or 1",
+    "double": "none; only converted to and from other types",
+}

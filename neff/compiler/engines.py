@@ -1,0 +1,178 @@
+"""On which engine an instruction runs, when the kernel leaves it open.
+
+The instruction table says which engines can; the rules here say which of them should. Among
+equals the one with the least work so far is taken.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nki_lang.ir import Access, Block, Engine, Instruction
+from nki_lang.isa.rules import BITVEC
+from nki_lang.isa.table import TABLE
+from nki_lang.memory import MemoryRegion
+from nki_lang.targets import Target
+
+__all__ = ["TRANSFERS", "EngineChooser"]
+
+TRANSFERS: frozenset[str] = frozenset(
+    op for op, spec in TABLE.items() if Engine.dma in spec.engines[4]
+)
+"""Instructions that the DMA engines carry out."""
+
+_WORDS = frozenset({"int32", "uint32"})
+
+_START = {Engine.gpsimd: 150.0}
+_CYCLES = {Engine.gpsimd: 2.0}
+"""What GpSimd pays more than the others: cycles to start, cycles an element (documented costs
+of SDK 2.26: GPSIMD_START about 150, MIN_II about 64). Only for balancing."""
+
+_PREFERENCE = (
+    Engine.vector,
+    Engine.scalar,
+    Engine.gpsimd,
+    Engine.tensor,
+    Engine.sync,
+)
+
+
+class EngineChooser:
+    """Chooses engines for one core's program, statement by statement."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._load: dict[Engine, float] = dict.fromkeys(_PREFERENCE, 0.0)
+
+    def assign(self, body: Block) -> Block:
+        """The statements with an engine on every instruction."""
+        assigned: Block = []
+        for statement in body:
+            if isinstance(statement, Instruction):
+                engine = self.engine_of(statement)
+                assigned.append(
+                    statement if engine is statement.engine else replace(statement, engine=engine)
+                )
+            else:
+                assigned.append(replace(statement, body=self.assign(statement.body)))
+        return assigned
+
+    def engine_of(self, instruction: Instruction) -> Engine:
+        """The engine in whose program the instruction stands."""
+        if instruction.op in TRANSFERS:
+            return _trigger(instruction)
+        if instruction.engine is not Engine.unknown:
+            engine = instruction.engine
+        else:
+            engine = self._chosen(instruction)
+        if engine in self._load:
+            self._load[engine] += _cost(instruction, engine)
+        return engine
+
+    def _chosen(self, instruction: Instruction) -> Engine:
+        spec = TABLE.get(instruction.op)
+        if spec is None:
+            return Engine.sync
+        allowed = set(spec.engines[self._target.generation])
+        rule = _RULES.get(instruction.op)
+        if rule is not None:
+            allowed = rule(instruction, allowed, self._target)
+        if len(allowed) > 1 and _touches_psum(instruction):
+            allowed.discard(Engine.gpsimd)
+        if instruction.op.startswith("register_"):
+            return Engine.sync
+        choices = [engine for engine in _PREFERENCE if engine in allowed]
+        return min(choices, key=lambda engine: self._load[engine] + _cost(instruction, engine))
+
+
+def _trigger(instruction: Instruction) -> Engine:
+    """Whose program starts a transfer: loads wait for nothing that the kernel computes and are
+    started by the sync engine, ahead of the work; stores wait for results and are started by
+    GpSimd, so that no load waits behind them."""
+    if instruction.engine in (Engine.sync, Engine.scalar):
+        return instruction.engine
+    target = instruction.operands.get("dst")
+    if type(target) is Access and not target.tensor.on_chip:
+        return Engine.gpsimd
+    return Engine.sync
+
+
+def _cost(instruction: Instruction, engine: Engine) -> float:
+    """Cycles, roughly: elements in each partition, at least the issue interval."""
+    target = instruction.operands.get("dst")
+    elements = 1
+    if type(target) is Access:
+        for _, count in target.pattern[1:]:
+            elements *= count
+    return _START.get(engine, 0.0) + max(64.0, elements * _CYCLES.get(engine, 1.0))
+
+
+def _touches_psum(instruction: Instruction) -> bool:
+    return any(
+        type(operand) is Access and operand.tensor.buffer is MemoryRegion.psum
+        for operand in instruction.operands.values()
+    )
+
+
+def _types(instruction: Instruction) -> set[str]:
+    return {
+        operand.element_type.name
+        for operand in instruction.operands.values()
+        if type(operand) is Access
+    }
+
+
+def _tensor_tensor(instruction: Instruction, allowed: set[Engine], target: Target) -> set[Engine]:
+    """Words are exact on GpSimd; powers only exist there (isa stub, nisa.tensor_tensor)."""
+    op = instruction.operands["op"]
+    if op == "power":
+        return {Engine.gpsimd}
+    if op not in BITVEC and _types(instruction) <= _WORDS and not _touches_psum(instruction):
+        return {Engine.gpsimd}
+    return _shared(allowed, target)
+
+
+def _tensor_scalar(instruction: Instruction, allowed: set[Engine], target: Target) -> set[Engine]:
+    """Bit operations on the vector engine; the scalar engine knows few pairs and none on trn1."""
+    operators = {instruction.operands["op0"], instruction.operands.get("op1")} - {None}
+    if operators & BITVEC:
+        return {Engine.vector}
+    if operators & {"power", "rsqrt"}:
+        return {Engine.gpsimd} if not _touches_psum(instruction) else {Engine.vector}
+    return _shared(allowed - {Engine.scalar}, target)
+
+
+def _tensor_copy(instruction: Instruction, allowed: set[Engine], target: Target) -> set[Engine]:
+    """The scalar engine casts through float32, so integers do not go there; trn1 has none."""
+    integers = any(
+        not name.startswith(("float", "bfloat", "tfloat")) for name in _types(instruction)
+    )
+    if target.generation < 3 or integers:
+        allowed = allowed - {Engine.scalar}
+    return _shared(allowed, target)
+
+
+def _transpose(instruction: Instruction, allowed: set[Engine], target: Target) -> set[Engine]:
+    """The tensor engine reads SBUF and writes PSUM; anything else is for the vector engine."""
+    to_psum = instruction.operands["dst"].tensor.buffer is MemoryRegion.psum
+    from_sbuf = instruction.operands["data"].tensor.buffer is MemoryRegion.sbuf
+    return {Engine.tensor} if to_psum and from_sbuf else {Engine.vector}
+
+
+def _barrier(instruction: Instruction, allowed: set[Engine], target: Target) -> set[Engine]:
+    return {Engine.gpsimd}
+
+
+def _shared(allowed: set[Engine], target: Target) -> set[Engine]:
+    """On trn1 the vector engine and GpSimd cannot use SBUF at the same time (arch guide
+    trainium_inferentia2, 596), so nothing is gained by moving work between them."""
+    return allowed - {Engine.gpsimd} if target.generation < 3 else allowed
+
+
+_RULES = {
+    "core_barrier": _barrier,
+    "nc_transpose": _transpose,
+    "tensor_copy": _tensor_copy,
+    "tensor_scalar": _tensor_scalar,
+    "tensor_tensor": _tensor_tensor,
+}

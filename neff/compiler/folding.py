@@ -1,0 +1,130 @@
+"""Small constant expressions are evaluated while the module is imported.
+
+What is folded is exact in every implementation: integers, comparisons, selections, and float
+operations that IEEE 754 defines to the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from neff.compiler.graph import Node
+
+__all__ = ["fold"]
+
+_LIMIT = 4096
+"""Elements of a result that is folded at most; a larger one is cheaper to compute."""
+
+Array = np.ndarray[Any, Any]
+
+
+def fold(node: Node) -> Node:
+    """A constant of the node's value when that is known and small, else the node itself."""
+    rule = _RULES.get(node.opcode)
+    if rule is None or node.size > _LIMIT or not node.operands:
+        return node
+    values = [operand.value for operand in node.operands]
+    if any(value is None for value in values) or node.element.dtype is None:
+        return node
+    with np.errstate(all="ignore"):
+        found = rule(node, *values)
+    if found is None:
+        return node
+    value = np.asarray(found).astype(node.element.dtype, copy=False).reshape(node.shape)
+    return node.like("constant", value=np.ascontiguousarray(value).reshape(node.shape))
+
+
+def _binary(function: Callable[[Array, Array], Any]) -> Callable[..., Any]:
+    return lambda node, a, b: function(a, b)
+
+
+def _broadcast(node: Node, value: Array) -> Array | None:
+    if value.size == 1:
+        return None
+    shape = [1] * len(node.shape)
+    for source, target in enumerate(node.attributes["dimensions"]):
+        shape[target] = value.shape[source]
+    return np.broadcast_to(value.reshape(shape), node.shape)
+
+
+def _slice(node: Node, value: Array) -> Array:
+    fields = node.attributes
+    cut = zip(fields["starts"], fields["limits"], fields["strides"], strict=True)
+    return value[tuple(slice(*part) for part in cut)]
+
+
+def _compare(node: Node, a: Array, b: Array) -> Any:
+    return COMPARISONS[node.attributes["direction"]](a, b)
+
+
+def _shift(function: Callable[[Array, Array], Array], fill: bool) -> Callable[..., Any]:
+    def apply(node: Node, a: Array, b: Array) -> Array:
+        bits = a.dtype.itemsize * 8
+        over = (b < 0) | (b >= bits)
+        shifted = function(a, np.where(over, 0, b).astype(a.dtype))
+        beyond = np.where(a < 0, -1, 0).astype(a.dtype) if fill else np.zeros_like(a)
+        return np.where(over, beyond, shifted)
+
+    return apply
+
+
+def _logical_right(a: Array, b: Array) -> Array:
+    unsigned = np.dtype(f"u{a.dtype.itemsize}")
+    return (a.view(unsigned) >> b.astype(unsigned)).view(a.dtype)
+
+
+def _divide(node: Node, a: Array, b: Array) -> Any:
+    if node.element.kind == "float":
+        return a / b
+    return None
+
+
+def _convert(node: Node, value: Array) -> Any:
+    assert node.element.dtype is not None
+    if value.dtype.kind in "fV" and node.element.kind in ("int", "uint"):
+        return None
+    if node.element.kind == "pred":
+        return value != 0
+    return value.astype(node.element.dtype)
+
+
+COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "EQ": np.equal,
+    "NE": np.not_equal,
+    "LT": np.less,
+    "LE": np.less_equal,
+    "GT": np.greater,
+    "GE": np.greater_equal,
+}
+
+_RULES: dict[str, Callable[..., Any]] = {
+    "add": _binary(np.add),
+    "subtract": _binary(np.subtract),
+    "multiply": _binary(np.multiply),
+    "divide": _divide,
+    "maximum": _binary(np.maximum),
+    "minimum": _binary(np.minimum),
+    "and": _binary(np.bitwise_and),
+    "or": _binary(np.bitwise_or),
+    "xor": _binary(np.bitwise_xor),
+    "shift-left": _shift(np.left_shift, False),
+    "shift-right-logical": _shift(_logical_right, False),
+    "shift-right-arithmetic": _shift(np.right_shift, True),
+    "not": lambda node, a: np.invert(a),
+    "negate": lambda node, a: np.negative(a),
+    "compare": _compare,
+    "select": lambda node, p, a, b: np.where(p, a, b),
+    "convert": _convert,
+    "reshape": lambda node, a: a,
+    "broadcast": _broadcast,
+    "slice": _slice,
+    "transpose": lambda node, a: a.transpose(node.attributes["dimensions"]),
+    "concatenate": lambda node, *parts: np.concatenate(parts, node.attributes["dimensions"][0]),
+    "bitcast-convert": lambda node, a: (
+        a.view(node.element.dtype) if a.dtype.itemsize == node.element.itemsize else None
+    ),
+}
+"""How each opcode is evaluated; None as the result leaves the node alone."""

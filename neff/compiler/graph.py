@@ -1,0 +1,103 @@
+"""The graph that the compiler works on: one list of nodes, each with one array as its result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from hlo_tools.elements import BY_NAME, ElementType
+from neff.errors import NeffCompileError
+
+__all__ = ["Graph", "Node", "uncovered"]
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """One operation with one array as its result.
+
+    A kernel call has a node ``kernel`` (without a shape of its own) and a node ``result`` for
+    each of its results.
+
+    Attributes:
+        opcode: as HLO writes it.
+        operands: nodes that stand before it.
+        shape: extents of the result.
+        element: element type of the result.
+        attributes: what the opcode needs besides operands, under HLO's names.
+        name: name of the HLO instruction.
+        place: source line or op name of the user's program, for messages and profiles.
+    """
+
+    opcode: str
+    operands: tuple[Node, ...]
+    shape: tuple[int, ...]
+    element: ElementType
+    attributes: dict[str, Any] = field(default_factory=dict)
+    name: str = ""
+    place: str = ""
+
+    @property
+    def size(self) -> int:
+        """Elements of the result."""
+        return prod(self.shape)
+
+    @property
+    def value(self) -> np.ndarray[Any, Any] | None:
+        """The value of a constant, else None."""
+        return self.attributes["value"] if self.opcode == "constant" else None
+
+    @property
+    def splat(self) -> Any:
+        """The one value that all elements have, as a NumPy scalar, when it is known; else None."""
+        if self.opcode in ("broadcast", "reshape", "transpose", "slice", "reverse", "restride"):
+            return self.operands[0].splat
+        value = self.value
+        if value is None or value.size == 0:
+            return None
+        first = value.reshape(-1)[0]
+        if value.size == 1 or self.attributes.get("uniform"):
+            return first
+        return None
+
+    def describe(self) -> str:
+        """``f32[2,3] add.4``: what messages call it."""
+        return f"{self.element}[{','.join(map(str, self.shape))}] {self.opcode} {self.name}"
+
+    def like(self, opcode: str, *operands: Node, element: str = "", **attributes: Any) -> Node:
+        """A node of this one's shape and place, for rewrites."""
+        kind = BY_NAME[element] if element else self.element
+        return Node(opcode, operands, self.shape, kind, attributes, self.name, self.place)
+
+
+@dataclass(slots=True)
+class Graph:
+    """A module's entry computation, everything that it calls inlined.
+
+    Attributes:
+        name: the module's name.
+        parameters: in the order of their numbers.
+        nodes: what the results need, operands first; parameters among them.
+        results: in result order; one node may stand there twice.
+        returns_tuple: the root is a tuple.
+        attributes: the module's frontend attributes.
+    """
+
+    name: str
+    parameters: list[Node]
+    nodes: list[Node]
+    results: list[Node]
+    returns_tuple: bool
+    attributes: dict[str, str] = field(default_factory=dict)
+
+
+def uncovered(node: Node, why: str = "", remedy: str = "") -> NeffCompileError:
+    """The error for a node that the compiler does not cover."""
+    return NeffCompileError(
+        f"{node.describe()}: {why or f'the compiler does not cover {node.opcode}'}",
+        code="NEFF-OP",
+        place=node.place,
+        remedy=remedy or "docs/compiler.md lists what is covered; write this part as an NKI kernel",
+    )

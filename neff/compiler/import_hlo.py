@@ -1,0 +1,492 @@
+"""From an HLO module to a graph: calls inlined, tuples flattened, dead code dropped.
+
+Loops whose trip count is known (``jax.random`` makes them) are unrolled: the loop's condition
+is evaluated with the constants that it depends on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hlo_tools.elements import BY_NUMBER, INVALID
+from hlo_tools.module import KERNEL_TARGET, Module
+from hlo_tools.source import frames_of
+from neff.compiler.expand import EXPANSIONS
+from neff.compiler.folding import fold
+from neff.compiler.graph import Graph, Node, uncovered
+from neff.compiler.pick import extreme_of, picked, truth_of
+from neff.compiler.windows import spans_of
+from neff.errors import NeffCompileError
+
+__all__ = ["IMPORTED", "import_module"]
+
+_IDENTITY_TARGETS = frozenset({"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"})
+"""Custom calls that only say where data is; on one device they do nothing."""
+
+_INLINED = frozenset({"call", "fusion"})
+IMPORTED: dict[str, str] = {
+    "add-dependency": "its operand",
+    "after-all": "nothing; orders nothing here",
+    "call": "inlined",
+    "conditional": "the branch taken, when it is known while compiling",
+    "constant": "a number in the instruction, or a constant of the program",
+    "copy": "its operand",
+    "custom-call": "a kernel (`AwsNeuronCustomNativeKernel`), or a sharding annotation",
+    "domain": "its operand",
+    "fusion": "inlined",
+    "get-tuple-element": "the element",
+    "optimization-barrier": "its operand",
+    "parameter": "an input of the program",
+    "tuple": "its elements",
+    "while": "unrolled, when the number of turns is known while compiling (256 at most)",
+}
+"""Opcodes that are gone when the module has been imported, and what became of them."""
+
+_UNROLL_LIMIT = 256
+"""Turns of a loop that are unrolled at most."""
+
+_DEPTH_LIMIT = 200
+"""Nesting of calls, against modules that call themselves."""
+
+_REMEDY = "the module contradicts itself; nki-hlo verify says where. Make it again"
+
+Tree = Any
+"""A node, or a tuple of trees."""
+
+
+def import_module(module: Module) -> Graph:
+    """The graph of a module.
+
+    Raises:
+        NeffCompileError: ``NEFF-OP`` for something that is not covered, ``NEFF-MODULE`` for a
+            module that contradicts itself.
+    """
+    return _Importer(module).run()
+
+
+class _Importer:
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._proto = proto = module.proto
+        self._computations = {entry.id: entry for entry in proto.computations}
+        self._parameters: dict[int, Node] = {}
+        self._depth = 0
+
+    def run(self) -> Graph:
+        entry = self._entry()
+        arguments = [
+            self._parameter(instruction)
+            for instruction in sorted(
+                (one for one in entry.instructions if one.opcode == "parameter"),
+                key=lambda one: one.parameter_number,
+            )
+        ]
+        root = self._computation(entry, arguments)
+        results = _leaves(root)
+        parameters = [leaf for argument in arguments for leaf in _leaves(argument)]
+        return Graph(
+            self._proto.name,
+            parameters,
+            _live(results, parameters),
+            results,
+            isinstance(root, tuple),
+            _attributes(self._proto, entry),
+        )
+
+    def _entry(self) -> Any:
+        entry = self._computations.get(self._proto.entry_computation_id)
+        if entry is None and self._proto.entry_computation_name:
+            for one in self._proto.computations:
+                if one.name == self._proto.entry_computation_name:
+                    return one
+        if entry is None:
+            raise NeffCompileError(
+                "the module has no entry computation",
+                code="NEFF-MODULE",
+                place=self._proto.name,
+                remedy=_REMEDY,
+            )
+        return entry
+
+    def _parameter(self, instruction: Any) -> Tree:
+        def make(shape: Any) -> Tree:
+            if BY_NUMBER.get(shape.element_type, INVALID).name == "tuple":
+                return tuple(make(part) for part in shape.tuple_shapes)
+            node = self._array("parameter", (), shape, instruction)
+            node.attributes["number"] = len(self._parameters)
+            self._parameters[len(self._parameters)] = node
+            return node
+
+        return make(instruction.shape)
+
+    def _computation(self, computation: Any, arguments: list[Tree]) -> Tree:
+        self._depth += 1
+        if self._depth > _DEPTH_LIMIT:
+            raise NeffCompileError(
+                f"calls are nested more than {_DEPTH_LIMIT} deep",
+                code="NEFF-MODULE",
+                place=computation.name,
+                remedy="a computation must not call itself; inline calls that nest this deep",
+            )
+        values: dict[int, Tree] = {}
+        for instruction in computation.instructions:
+            values[instruction.id] = self._instruction(instruction, values, arguments)
+        self._depth -= 1
+        root = computation.root_id or computation.instructions[-1].id
+        return _found(values, root, computation.name)
+
+    def _instruction(self, one: Any, values: dict[int, Tree], arguments: list[Tree]) -> Tree:
+        opcode = one.opcode
+        if opcode == "parameter":
+            if not 0 <= one.parameter_number < len(arguments):
+                raise NeffCompileError(
+                    f"parameter {one.parameter_number} is not passed by the caller",
+                    code="NEFF-MODULE",
+                    place=one.name,
+                    remedy=_REMEDY,
+                )
+            return arguments[one.parameter_number]
+        operands = [_found(values, ident, one.name) for ident in one.operand_ids]
+        if opcode == "tuple":
+            return tuple(operands)
+        if opcode == "get-tuple-element":
+            return operands[0][one.tuple_index]
+        if opcode in _INLINED:
+            return self._computation(self._called(one), operands)
+        if opcode == "while":
+            return self._while(one, operands[0])
+        if opcode == "conditional":
+            return self._conditional(one, operands)
+        if opcode == "custom-call":
+            return self._custom_call(one, operands)
+        if opcode in ("optimization-barrier", "copy", "domain"):
+            return operands[0]
+        if opcode in ("after-all", "add-dependency"):
+            return operands[0] if operands else ()
+        if opcode == "reduce" and len(operands) > 2:
+            return self._pick(one, operands)
+        node = self._array(opcode, tuple(operands), one.shape, one)
+        node.attributes.update(self._attributes(one, node))
+        if opcode in EXPANSIONS:
+            first, *others = EXPANSIONS[opcode](node)
+            return (first, *others) if others else first
+        if BY_NUMBER.get(one.shape.element_type, INVALID).kind == "none":
+            raise uncovered(node)
+        return fold(_with_known_starts(node))
+
+    def _pick(self, one: Any, operands: list[Node]) -> Tree:
+        """A reduce of several operands: argmax and argmin are known."""
+        node = self._array("reduce", tuple(operands), one.shape, one)
+        node.attributes["dimensions"] = tuple(one.dimensions)
+        region = self._called(one)
+        if len(operands) == 4:
+            extreme = extreme_of(
+                lambda numbers: self._computation(region, numbers), operands[0], operands[1]
+            )
+            if extreme:
+                return picked(node, extreme, tuple(one.shape.tuple_shapes[0].dimensions))
+        raise uncovered(node, "of reduces with several operands only argmax and argmin are covered")
+
+    def _called(self, one: Any, number: int = 0) -> Any:
+        idents = one.called_computation_ids
+        found = self._computations.get(idents[number]) if number < len(idents) else None
+        if found is None:
+            raise NeffCompileError(
+                f"{one.opcode} {one.name} calls a computation that the module does not have",
+                code="NEFF-MODULE",
+                place=self._place(one),
+                remedy=_REMEDY,
+            )
+        return found
+
+    def _while(self, one: Any, state: Tree) -> Tree:
+        body, condition = self._called(one, 0), self._called(one, 1)
+        for _ in range(_UNROLL_LIMIT + 1):
+            going = _leaves(self._computation(condition, [state]))[0].value
+            if going is None:
+                break
+            if not going.item():
+                return state
+            state = self._computation(body, [state])
+        raise uncovered(
+            self._placeholder(one),
+            f"only loops whose trip count is known when compiling, and at most {_UNROLL_LIMIT}, "
+            "are covered",
+        )
+
+    def _conditional(self, one: Any, operands: list[Tree]) -> Tree:
+        chosen = operands[0].value
+        if chosen is None:
+            raise uncovered(
+                self._placeholder(one),
+                "only a conditional whose branch is known when compiling is covered",
+                "use a select (jnp.where, torch.where) instead",
+            )
+        if chosen.dtype == np.bool_:
+            branch = 0 if chosen.item() else 1
+        else:
+            count = len(operands) - 1
+            branch = int(chosen.item()) if 0 <= int(chosen.item()) < count else count - 1
+        return self._computation(self._called(one, branch), [operands[1 + branch]])
+
+    def _array(self, opcode: str, operands: tuple[Any, ...], shape: Any, one: Any) -> Node:
+        element = BY_NUMBER.get(shape.element_type, INVALID)
+        extents = tuple(shape.dimensions)
+        return Node(opcode, operands, extents, element, {}, one.name, self._place(one))
+
+    def _placeholder(self, one: Any) -> Node:
+        return self._array(one.opcode, (), one.shape, one)
+
+    def _place(self, one: Any) -> str:
+        """``file:line`` of the user's program, or the framework's name of the operation."""
+        metadata = self._module.resolve_metadata(one.metadata)
+        frames = frames_of(metadata, self._proto.stack_frame_index)
+        if frames:
+            return f"{frames[0].file}:{frames[0].line}"
+        return metadata.op_name or one.name
+
+    def _attributes(self, one: Any, node: Node) -> dict[str, Any]:
+        reader = _ATTRIBUTES.get(one.opcode)
+        found = reader(one) if reader else {}
+        if one.opcode in ("reduce", "reduce-window", "scatter"):
+            found["applied"] = self._applied(one, node)
+        return found
+
+    def _applied(self, one: Any, node: Node) -> str:
+        """The operation that a reduce or scatter applies, under HLO's name."""
+        region = self._called(one)
+        found = _single_op(region)
+        if not found and node.element.name == "pred":
+            found = truth_of(lambda numbers: self._computation(region, numbers))
+        if not found:
+            raise uncovered(
+                node,
+                f"the computation {region.name} that it applies is more than one operation",
+            )
+        return found
+
+    def _custom_call(self, one: Any, operands: list[Tree]) -> Tree:
+        target = one.custom_call_target
+        if target in _IDENTITY_TARGETS:
+            return operands[0]
+        if target != KERNEL_TARGET:
+            raise uncovered(
+                self._placeholder(one),
+                f"custom call to {target!r}; only {KERNEL_TARGET} is covered",
+            )
+        kernel = self._array("kernel", tuple(_leaves(tuple(operands))), one.shape, one)
+        kernel.attributes["backend_config"] = bytes(one.backend_config).decode("utf-8", "replace")
+
+        def result(shape: Any) -> Tree:
+            if BY_NUMBER.get(shape.element_type, INVALID).name == "tuple":
+                return tuple(result(part) for part in shape.tuple_shapes)
+            node = self._array("result", (kernel,), shape, one)
+            node.attributes["index"] = kernel.attributes.setdefault("results", 0)
+            kernel.attributes["results"] += 1
+            return node
+
+        return result(one.shape)
+
+
+def _found(values: dict[int, Tree], ident: int, where: str) -> Tree:
+    if ident not in values:
+        raise NeffCompileError(
+            f"operand {ident} does not stand before it",
+            code="NEFF-MODULE",
+            place=where,
+            remedy=_REMEDY,
+        )
+    return values[ident]
+
+
+def _with_known_starts(node: Node) -> Node:
+    """A dynamic slice whose start is known while compiling is a slice (starts are clamped)."""
+    if node.opcode not in ("dynamic-slice", "dynamic-update-slice"):
+        return node
+    updates = node.opcode == "dynamic-update-slice"
+    sizes = node.operands[1].shape if updates else node.attributes["sizes"]
+    indices = [one.value for one in node.operands[1 + updates :]]
+    if any(value is None for value in indices):
+        return node
+    whole = node.operands[0].shape
+    starts = tuple(
+        min(max(int(value.item()), 0), extent - size)
+        for value, extent, size in zip(indices, whole, sizes, strict=True)
+        if value is not None
+    )
+    limits = tuple(start + size for start, size in zip(starts, sizes, strict=True))
+    found: dict[str, Any] = {"starts": starts, "limits": limits, "strides": (1,) * len(whole)}
+    opcode = "update-slice" if updates else "slice"
+    return node.like(opcode, *node.operands[: 1 + updates], **found)
+
+
+def _single_op(computation: Any) -> str:
+    """The opcode of a computation of two parameters and one operation over them; ``second`` for
+    one that gives its second parameter, "" for any other."""
+    by_id = {one.id: one for one in computation.instructions}
+    root = by_id.get(computation.root_id) or computation.instructions[-1]
+    if root.opcode == "parameter" and root.parameter_number == 1:
+        return "second"
+    operands = [by_id[ident] for ident in root.operand_ids if ident in by_id]
+    plain = len(operands) == 2 and all(one.opcode == "parameter" for one in operands)
+    if not plain or len({one.parameter_number for one in operands}) != 2:
+        return ""
+    return root.opcode
+
+
+def _leaves(tree: Tree) -> list[Node]:
+    if isinstance(tree, tuple):
+        return [leaf for part in tree for leaf in _leaves(part)]
+    return [tree]
+
+
+def _live(results: list[Node], parameters: list[Node]) -> list[Node]:
+    """Nodes that the results need, operands first, in the order in which they were made."""
+    ordered: dict[int, Node] = {id(node): node for node in parameters}
+    stack: list[tuple[Node, bool]] = [(node, False) for node in reversed(results)]
+    while stack:
+        node, ready = stack.pop()
+        if id(node) in ordered:
+            continue
+        if ready:
+            ordered[id(node)] = node
+            continue
+        stack.append((node, True))
+        stack.extend((operand, False) for operand in reversed(node.operands))
+    return list(ordered.values())
+
+
+def _dimensions(one: Any) -> dict[str, Any]:
+    return {"dimensions": tuple(one.dimensions)}
+
+
+def _constant(one: Any) -> dict[str, Any]:
+    return {"value": literal_array(one.literal)}
+
+
+def _slice(one: Any) -> dict[str, Any]:
+    return {
+        "starts": tuple(part.start for part in one.slice_dimensions),
+        "limits": tuple(part.limit for part in one.slice_dimensions),
+        "strides": tuple(part.stride or 1 for part in one.slice_dimensions),
+    }
+
+
+def _pad(one: Any) -> dict[str, Any]:
+    return {
+        "padding": tuple(
+            (part.edge_padding_low, part.edge_padding_high, part.interior_padding)
+            for part in one.padding_config.dimensions
+        )
+    }
+
+
+def _dot(one: Any) -> dict[str, Any]:
+    numbers = one.dot_dimension_numbers
+    return {
+        "lhs_contracting": tuple(numbers.lhs_contracting_dimensions),
+        "rhs_contracting": tuple(numbers.rhs_contracting_dimensions),
+        "lhs_batch": tuple(numbers.lhs_batch_dimensions),
+        "rhs_batch": tuple(numbers.rhs_batch_dimensions),
+    }
+
+
+def _gather(one: Any) -> dict[str, Any]:
+    numbers = one.gather_dimension_numbers
+    return {
+        "offset_dims": tuple(numbers.offset_dims),
+        "collapsed": tuple(numbers.collapsed_slice_dims),
+        "start_map": tuple(numbers.start_index_map),
+        "index_vector": numbers.index_vector_dim,
+        "operand_batching": tuple(numbers.operand_batching_dims),
+        "start_batching": tuple(numbers.start_indices_batching_dims),
+        "sizes": tuple(one.gather_slice_sizes),
+    }
+
+
+def _scatter(one: Any) -> dict[str, Any]:
+    numbers = one.scatter_dimension_numbers
+    return {
+        "window_dims": tuple(numbers.update_window_dims),
+        "inserted": tuple(numbers.inserted_window_dims),
+        "start_map": tuple(numbers.scatter_dims_to_operand_dims),
+        "index_vector": numbers.index_vector_dim,
+        "operand_batching": tuple(numbers.input_batching_dims),
+        "start_batching": tuple(numbers.scatter_indices_batching_dims),
+    }
+
+
+def _convolution(one: Any) -> dict[str, Any]:
+    numbers = one.convolution_dimension_numbers
+    return {
+        "spans": spans_of(one.window),
+        "input": (
+            numbers.input_batch_dimension, numbers.input_feature_dimension,
+            *numbers.input_spatial_dimensions,
+        ),
+        "kernel": (
+            numbers.kernel_input_feature_dimension, numbers.kernel_output_feature_dimension,
+            *numbers.kernel_spatial_dimensions,
+        ),
+        "output": (
+            numbers.output_batch_dimension, numbers.output_feature_dimension,
+            *numbers.output_spatial_dimensions,
+        ),
+        "feature_groups": one.feature_group_count,
+        "batch_groups": one.batch_group_count,
+    }  # fmt: skip
+
+
+_ATTRIBUTES = {
+    "convolution": _convolution,
+    "reduce-window": lambda one: {"spans": spans_of(one.window)},
+    "gather": _gather,
+    "scatter": _scatter,
+    "constant": _constant,
+    "compare": lambda one: {"direction": one.comparison_direction},
+    "slice": _slice,
+    "pad": _pad,
+    "dot": _dot,
+    "dynamic-slice": lambda one: {"sizes": tuple(one.dynamic_slice_sizes)},
+    "reduce-precision": lambda one: {"bits": (one.exponent_bits, one.mantissa_bits)},
+    **dict.fromkeys(
+        ("batch-norm-grad", "batch-norm-inference", "batch-norm-training"),
+        lambda one: {"epsilon": one.epsilon, "feature": one.feature_index},
+    ),
+    **dict.fromkeys(
+        ("broadcast", "transpose", "reduce", "concatenate", "iota", "reverse"), _dimensions
+    ),
+}
+
+
+def literal_array(literal: Any) -> np.ndarray[Any, Any]:
+    """The array that a ``LiteralProto`` holds."""
+    element = BY_NUMBER[literal.shape.element_type]
+    assert element.dtype is not None
+    stored = getattr(literal, element.field)
+    if isinstance(stored, bytes):
+        array = np.frombuffer(stored, dtype=element.dtype)
+    else:
+        array = np.asarray(stored, dtype=element.dtype)
+    return array.reshape(tuple(literal.shape.dimensions))
+
+
+def _attributes(module: Any, entry: Any) -> dict[str, str]:
+    """Frontend attributes of the module; tensor names also from its parameters and its root.
+
+    nkipy writes ``neff_input_names`` on each parameter and ``neff_output_names`` on the root.
+    """
+    found = dict(module.frontend_attributes.map)
+    named = {
+        row.parameter_number: row.frontend_attributes.map.get("neff_input_names", "")
+        for row in entry.instructions
+        if row.opcode == "parameter"
+    }
+    if named and all(named.values()):
+        found.setdefault("neff_input_names", ",".join(named[number] for number in sorted(named)))
+    for row in entry.instructions:
+        if row.id == entry.root_id and "neff_output_names" in row.frontend_attributes.map:
+            found.setdefault("neff_output_names", row.frontend_attributes.map["neff_output_names"])
+    return found

@@ -1,0 +1,41 @@
+"""Lowerings: one function for each opcode that is neither elementwise nor a view.
+
+A lowering takes the :class:`~neff.compiler.lower.Lowerer` and the node, gives the node's value a
+home and appends the kernels that compute it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from neff.compiler.graph import Node
+from neff.compiler.lowering.families import (
+    concatenate,
+    dot,
+    iota,
+    pad,
+    reduce,
+    update_slice,
+)
+from neff.compiler.lowering.indexing import (
+    dynamic_slice,
+    dynamic_update_slice,
+    gather,
+    scatter,
+)
+
+__all__ = ["LOWERINGS"]
+
+LOWERINGS: dict[str, Callable[[Any, Node], None]] = {
+    "concatenate": concatenate,
+    "dot": dot,
+    "dynamic-slice": dynamic_slice,
+    "dynamic-update-slice": dynamic_update_slice,
+    "gather": gather,
+    "iota": iota,
+    "pad": pad,
+    "reduce": reduce,
+    "scatter": scatter,
+    "update-slice": update_slice,
+}

@@ -1,0 +1,171 @@
+"""A group of elementwise nodes as one kernel: tile by tile, load, compute, store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from neff.compiler.graph import Node
+from neff.compiler.lowering.emitter import Emitter, Value
+from neff.compiler.lowering.operations import OPERATIONS
+from neff.compiler.lowering.task import Port, Task
+from neff.compiler.lowering.tiling import Piece, nest, tiles
+from neff.compiler.lowering.wide import load_value, store_value
+from neff.compiler.types import held_as
+from neff.compiler.views import View
+from nki_lang.targets import Target
+
+__all__ = ["Group", "copy_task", "group_task"]
+
+_ELEMENTS = 4096
+"""Elements of a tile in each partition at most. 16 KiB of float32: four times what saturates a DMA
+queue (nki-dma-bandwidth-guide, 74-85), and small enough to keep several tiles in flight."""
+
+_TEMPORARIES = 6
+"""Tiles that the rule of one operation may hold besides its operands."""
+
+_PLAIN = frozenset(
+    {"add", "subtract", "multiply", "maximum", "minimum", "negate", "exponential", "tanh", "log",
+     "logistic", "sqrt", "rsqrt", "abs", "and", "or", "xor", "not", "select", "clamp"}
+)  # fmt: skip
+"""Operations that need no tile besides operands and result."""
+
+
+@dataclass(slots=True)
+class Group:
+    """What a group's kernel needs to know.
+
+    Attributes:
+        nodes: in an order in which operands come first.
+        inputs: what the group reads, by ``id`` of the node: where it is, or its one number.
+        outputs: what others read: (node, where it goes).
+        same: ``id`` of an operand -> ``id`` of the node that it has the elements of.
+    """
+
+    nodes: list[Node]
+    inputs: dict[int, Port | np.generic]
+    outputs: list[tuple[Node, Port]]
+    same: dict[int, int]
+
+
+def group_task(name: str, group: Group, target: Target) -> Task:
+    """The kernel of a group."""
+    ports = {key: port for key, port in group.inputs.items() if isinstance(port, Port)}
+    reads = list(dict.fromkeys(port.view.buffer for port in ports.values()))
+    writes = list(dict.fromkeys(port.view.buffer for _, port in group.outputs))
+    order = list(ports)
+    views = [ports[key].view for key in order] + [port.view for _, port in group.outputs]
+    dims = nest(_aligned(views))
+    limit = _tile_limit(group, target)
+
+    def body(tensors: dict[str, Any]) -> None:
+        constants: dict[Any, Any] = {}
+        for piece in tiles(dims, limit, len(views)):
+            _Tile(group, piece, tensors, order, constants).run()
+
+    return Task(name, reads, writes, body)
+
+
+def copy_task(name: str, source: Port, target: Port) -> Task:
+    """A kernel that copies one view to another of the same shape, 64-bit integers too."""
+    views = _aligned([source.view, target.view])
+    dims = nest(views)
+    reads, writes = [source.view.buffer], [target.view.buffer]
+
+    def body(tensors: dict[str, Any]) -> None:
+        for piece in tiles(dims, _ELEMENTS, 2):
+            emitter = Emitter(piece.partition.extent, piece.elements, {})
+            tile = load_value(emitter, tensors[source.view.buffer], source, piece, 0, target.dtype)
+            store_value(emitter, tensors[target.view.buffer], target, piece, 1, tile)
+
+    return Task(name, reads, writes, body)
+
+
+class _Tile:
+    """The work on one tile."""
+
+    def __init__(
+        self,
+        group: Group,
+        piece: Piece,
+        tensors: dict[str, Any],
+        order: list[int],
+        constants: dict[Any, Any],
+    ) -> None:
+        self._group = group
+        self._piece = piece
+        self._tensors = tensors
+        self._order = order
+        self._emitter = Emitter(piece.partition.extent, piece.elements, constants)
+        self._values: dict[int, Value] = {}
+
+    def run(self) -> None:
+        stores: dict[int, list[tuple[int, Port]]] = {}
+        for number, (node, port) in enumerate(self._group.outputs, start=len(self._order)):
+            stores.setdefault(id(node), []).append((number, port))
+        for node in self._group.nodes:
+            operands = [self._value(operand) for operand in node.operands]
+            made = OPERATIONS[node.opcode](self._emitter, node, *operands)
+            self._values[id(node)] = made
+            for number, port in stores.get(id(node), ()):
+                self._store(made, held_as(node).tile, number, port)
+
+    def _value(self, node: Node) -> Value:
+        key = self._group.same.get(id(node), id(node))
+        if key not in self._values:
+            source = self._group.inputs[key]
+            if not isinstance(source, Port):
+                return source
+            number = self._order.index(key)
+            tensor = self._tensors[source.view.buffer]
+            self._values[key] = load_value(self._emitter, tensor, source, self._piece, number)
+        return self._values[key]
+
+    def _store(self, value: Value, dtype: Any, number: int, port: Port) -> None:
+        tile = self._emitter.tile(value, dtype)
+        tensor = self._tensors[port.view.buffer]
+        store_value(self._emitter, tensor, port, self._piece, number, tile)
+
+
+def _aligned(views: list[View]) -> list[View]:
+    """The views without dimensions of one element, so that all have one shape."""
+    aligned = []
+    for view in views:
+        kept = [dim for dim, count in enumerate(view.shape) if count != 1]
+        aligned.append(
+            View(
+                view.buffer,
+                tuple(view.shape[dim] for dim in kept),
+                tuple(view.strides[dim] for dim in kept),
+                view.offset,
+            )
+        )
+    return aligned
+
+
+def _tile_limit(group: Group, target: Target) -> int:
+    """Elements of a tile in each partition: a power of two, so that what is alive at once fits
+    into two thirds of SBUF and the rest can hold what is being loaded or stored."""
+    alive = _most_alive(group)
+    if any(node.opcode not in _PLAIN for node in group.nodes):
+        alive += _TEMPORARIES
+    room = target.sbuf_usable_bytes * 2 // 3 // (4 * alive)
+    return max(16, min(_ELEMENTS, 1 << (room.bit_length() - 1)))
+
+
+def _most_alive(group: Group) -> int:
+    """Values that are needed at the same time, at most."""
+    last: dict[int, int] = {}
+    for number, node in enumerate(group.nodes):
+        for operand in node.operands:
+            last[group.same.get(id(operand), id(operand))] = number
+    alive: set[int] = set()
+    most = 0
+    for number, node in enumerate(group.nodes):
+        alive.update(group.same.get(id(operand), id(operand)) for operand in node.operands)
+        alive.add(id(node))
+        most = max(most, len(alive))
+        alive = {key for key in alive if last.get(key, -1) > number}
+    return most

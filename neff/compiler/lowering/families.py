@@ -1,0 +1,261 @@
+"""The opcodes with kernels of their own: what each asks of the kernels of this folder."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from neff.compiler.graph import Node, uncovered
+from neff.compiler.lowering.movement import iota_task
+from neff.compiler.lowering.product import Product, product_task
+from neff.compiler.lowering.reduction import IDENTITIES, REDUCERS, Reduction, reduction_task
+from neff.compiler.types import held_as
+from neff.compiler.views import Dim, View, merge
+from nki_lang.dtypes import BY_NAME, DType
+
+if TYPE_CHECKING:
+    from neff.compiler.lower import Lowerer
+
+__all__ = ["concatenate", "counting", "dot", "iota", "pad", "reduce", "update_slice"]
+
+F32 = BY_NAME["float32"]
+_FEW = 64
+"""Kept elements below which a long reduction is done in two stages, to use all partitions."""
+
+
+def iota(lowerer: Lowerer, node: Node) -> None:
+    """One dimension counts, the others repeat: a short buffer and a view of it."""
+    dimension = node.attributes["dimensions"][0]
+    line = counting(lowerer, node.shape[dimension], held_as(node).tile, node)
+    lowerer.place(node, line.broadcast(node.shape, (dimension,)))
+
+
+def counting(lowerer: Lowerer, count: int, dtype: DType, node: Node) -> View:
+    """The buffer 0, 1, 2, ... of that length, made once for each length and type."""
+    line = lowerer.iota(count, dtype)
+    if line is None:
+        line = lowerer.scratch((count,), dtype)
+        lowerer.call(iota_task("iota", lowerer.port(line)), node)
+        lowerer.keep_iota(line, dtype)
+    return line
+
+
+def concatenate(lowerer: Lowerer, node: Node) -> None:
+    """Every operand is copied to its part of the result."""
+    dimension = node.attributes["dimensions"][0]
+    target = lowerer.home(node)
+    begin = 0
+    for operand in node.operands:
+        end = begin + operand.shape[dimension]
+        _put(lowerer, operand, _part(target, dimension, begin, end), node)
+        begin = end
+
+
+def _part(view: View, dimension: int, begin: int, end: int) -> View:
+    starts = [0] * len(view.shape)
+    limits = list(view.shape)
+    starts[dimension], limits[dimension] = begin, end
+    return view.slice(tuple(starts), tuple(limits), (1,) * len(view.shape))
+
+
+def _put(lowerer: Lowerer, operand: Node, target: View, node: Node) -> None:
+    if not target.size:
+        return
+    number = lowerer.number(operand)
+    if number is not None:
+        lowerer.fill(target, number, node)
+    else:
+        lowerer.copy(lowerer.view(operand), target, node)
+
+
+def update_slice(lowerer: Lowerer, node: Node) -> None:
+    """The operand, and a part of it written over."""
+    operand, update = node.operands
+    target = lowerer.home(node)
+    _put(lowerer, operand, target, node)
+    fields = node.attributes
+    part = target.slice(fields["starts"], fields["limits"], fields["strides"])
+    _put(lowerer, update, part, node)
+
+
+def pad(lowerer: Lowerer, node: Node) -> None:
+    """The padding value everywhere, then the operand where it belongs."""
+    operand, value = node.operands
+    target = lowerer.home(node)
+    number = lowerer.number(value)
+    if number is not None:
+        lowerer.fill(target, number, node)
+    else:
+        lowerer.copy(lowerer.view(value).broadcast(node.shape, ()), target, node)
+    if not operand.size:
+        return
+    inside, starts, limits, steps = [], [], [], []
+    for extent, wide, (low, _high, interior) in zip(
+        operand.shape, node.shape, node.attributes["padding"], strict=True
+    ):
+        step = interior + 1
+        first = -(-max(0, -low) // step)
+        last = min(extent - 1, (wide - 1 - low) // step)
+        if last < first:
+            return
+        inside.append((first, last + 1))
+        starts.append(low + first * step)
+        limits.append(low + last * step + 1)
+        steps.append(step)
+    kept = lowerer.view(operand).slice(
+        tuple(first for first, _ in inside), tuple(last for _, last in inside), (1,) * len(inside)
+    )
+    lowerer.copy(kept, target.slice(tuple(starts), tuple(limits), tuple(steps)), node)
+
+
+def reduce(lowerer: Lowerer, node: Node) -> None:
+    """Kept dimensions in front, reduced ones behind; long ones for few results in two stages.
+
+    Raises:
+        NeffCompileError: ``NEFF-OP``; several operands, or another operation than REDUCERS has.
+    """
+    if len(node.operands) != 2:
+        raise uncovered(node, "a reduce of several operands at once is not covered")
+    op = node.attributes["applied"]
+    if op not in REDUCERS:
+        raise uncovered(node, f"a reduce that applies {op} is not covered")
+    operand, start = node.operands
+    dims = node.attributes["dimensions"]
+    kept = [dim for dim in range(len(operand.shape)) if dim not in dims]
+    source = lowerer.view(operand).transpose((*kept, *sorted(dims)))
+    kind = held_as(operand).kind
+    target = lowerer.home(node)
+    number = lowerer.number(start)
+    port = None if number is not None else lowerer.port(lowerer.view(start))
+    if number is not None and _changes_nothing(op, number, kind):
+        number = None
+    if not operand.size:
+        lowerer.copy(lowerer.view(start).broadcast(node.shape, ()), target, node)
+        return
+    split = _split(source, len(kept))
+    if split is not None:
+        partial = lowerer.scratch(split.shape[: len(kept) + 1], held_as(node).tile)
+        if kind == "float":
+            lowerer.parts.variables[partial.buffer].dtype = F32
+        stage = Reduction(lowerer.port(split), lowerer.port(partial), len(kept) + 1, op, kind)
+        lowerer.call(reduction_task("reduce", stage), node)
+        source = partial
+    last = Reduction(lowerer.port(source), lowerer.port(target), len(kept), op, kind, number, port)
+    lowerer.call(reduction_task("reduce", last), node)
+
+
+def _changes_nothing(op: str, number: np.generic, kind: str) -> bool:
+    if op in IDENTITIES:
+        return bool(number == IDENTITIES[op])
+    if kind == "pred":
+        return bool(number) == (op in ("and", "minimum"))
+    if op in ("maximum", "minimum"):
+        if kind == "float":
+            limit = -np.inf if op == "maximum" else np.inf
+        else:
+            info = np.iinfo(number.dtype.name)
+            limit = info.min if op == "maximum" else info.max
+        return bool(number == limit)
+    return bool(op == "and" and np.invert(number) == 0)
+
+
+def _split(source: View, kept: int) -> View | None:
+    """The source with a part of its reduced elements as one more kept dimension."""
+    results, total = prod(source.shape[:kept]), prod(source.shape[kept:])
+    if results >= _FEW or total < 2048:
+        return None
+    reduced = merge(
+        [
+            Dim(count, (step,))
+            for count, step in zip(source.shape[kept:], source.strides[kept:], strict=True)
+        ]
+    )
+    at = max(range(len(reduced)), key=lambda number: reduced[number].extent)
+    count, (step,) = reduced[at]
+    parts = max((part for part in range(1, 129) if count % part == 0), default=1)
+    if parts < 8:
+        return None
+    inner = count // parts
+    rest = [*reduced[:at], Dim(inner, (step,)), *reduced[at + 1 :]]
+    return View(
+        source.buffer,
+        (*source.shape[:kept], parts, *(dim.extent for dim in rest)),
+        (*source.strides[:kept], step * inner, *(dim.steps[0] for dim in rest)),
+        source.offset,
+    )
+
+
+def dot(lowerer: Lowerer, node: Node) -> None:
+    """Batch dimensions, then rows and columns; operands are copied when they are in no such
+    order that one stride walks each."""
+    fields = node.attributes
+    lhs, rhs = node.operands
+    left = _arranged(lowerer, lhs, fields["lhs_batch"], fields["lhs_contracting"], True)
+    right = _arranged(lowerer, rhs, fields["rhs_batch"], fields["rhs_contracting"], False)
+    target = lowerer.home(node)
+    batch = len(fields["lhs_batch"])
+    rows, columns = left.shape[-2], right.shape[-1]
+    if not left.shape[-1]:
+        lowerer.fill(target, held_as(node).tile.dtype.type(0), node)
+        return
+    out = target.reshape((*node.shape[:batch], rows, columns))
+    assert out is not None
+    dtype = _tile_type(lowerer, node, left.shape[-1])
+    ports = (lowerer.port(left), lowerer.port(right), lowerer.port(out))
+    spec = Product(*ports, dtype, lowerer.parts.target.generation >= 3)
+    lowerer.call(product_task("dot", spec), node)
+
+
+def _arranged(
+    lowerer: Lowerer, node: Node, batch: tuple[int, ...], contracting: tuple[int, ...], left: bool
+) -> View:
+    free = tuple(d for d in range(len(node.shape)) if d not in batch and d not in contracting)
+    order = (*batch, *free, *contracting) if left else (*batch, *contracting, *free)
+    view = lowerer.view(node).transpose(order)
+    first = prod(node.shape[d] for d in (free if left else contracting))
+    second = prod(node.shape[d] for d in (contracting if left else free))
+    shape = (*(node.shape[d] for d in batch), first, second)
+    cut = len(batch) + len(free if left else contracting)
+    found = _two_strides(view, len(batch), cut, shape)
+    if found is not None:
+        return found
+    return lowerer.compact(view, node).reshape(shape) or view
+
+
+def _two_strides(view: View, batch: int, cut: int, shape: tuple[int, ...]) -> View | None:
+    """The view as (batch..., first, second) when each of the two is walked by one stride."""
+    strides = list(view.strides[:batch])
+    for part in (slice(batch, cut), slice(cut, None)):
+        dims = merge(
+            [
+                Dim(count, (step,))
+                for count, step in zip(view.shape[part], view.strides[part], strict=True)
+            ]
+        )
+        if len(dims) > 1:
+            return None
+        strides.append(dims[0].steps[0] if dims else 0)
+    return View(view.buffer, shape, tuple(strides), view.offset)
+
+
+_CASTS = {"bf16": "bfloat16", "fp16": "float16", "tf32": "tfloat32", "fp8_e4m3": "float8_e4m3"}
+
+
+def _tile_type(lowerer: Lowerer, node: Node, depth: int) -> DType:
+    """The type in which the tensor engine reads the operands."""
+    kinds = [held_as(operand) for operand in node.operands]
+    names = {held.tile.name for held in kinds}
+    if any(held.kind == "word" for held in kinds) or "int16" in names or "uint16" in names:
+        raise uncovered(node, "the tensor engine multiplies floats only", "cast to float32")
+    if any(held.kind in ("small", "pred") for held in kinds):
+        if depth * 255 * 255 >= 1 << 24:
+            raise uncovered(node, "an integer product this long is not exact in float32")
+        return BY_NAME["bfloat16"]
+    if "float32" in names:
+        cast = lowerer.dot_cast
+        return BY_NAME[_CASTS[cast]] if cast else F32
+    if len(names) > 1 or ("float8_e4m3fn" in names and lowerer.parts.target.generation < 4):
+        return BY_NAME["bfloat16"] if "float16" not in names else F32
+    return kinds[0].tile

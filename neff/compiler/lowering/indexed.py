@@ -1,0 +1,264 @@
+"""Kernels that read or write where an index says: gather, scatter, slices with runtime starts.
+
+Indices are a buffer of 32-bit integers, one row for each component; a kernel turns them into
+element offsets on GpSimd, clamped or checked as HLO says, and hands those to the DMA.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import Any
+
+import nki_lang.isa as nisa
+import nki_lang.language as nl
+from neff.compiler.lowering.emitter import Emitter
+from neff.compiler.lowering.operations import narrow
+from neff.compiler.lowering.reduction import REDUCERS, chunks
+from neff.compiler.lowering.task import Port, Task, load, window
+from neff.compiler.lowering.tiling import Piece, affordable, nest, tiles
+from neff.compiler.views import Dim, View, merge
+from nki_lang.dtypes import BY_NAME
+
+__all__ = ["Component", "gather_task", "scatter_task", "slice_task"]
+
+I32 = BY_NAME["int32"]
+U8 = BY_NAME["uint8"]
+_ELEMENTS = 4096
+_INDICES = 1024
+"""Indices of a scatter whose offsets are computed at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """One component of an index.
+
+    Attributes:
+        stride: elements that one step moves by.
+        last: the greatest value at which the window is inside.
+    """
+
+    stride: int
+    last: int
+
+
+def _offsets(emitter: Emitter, rows: list[Any], components: list[Component], clamp: bool) -> Any:
+    """Element offsets of indices that are tiles of one component each."""
+    total = None
+    for row, component in zip(rows, components, strict=True):
+        if clamp:
+            row = emitter.words(
+                "minimum", emitter.words("maximum", row, 0, I32), component.last, I32
+            )
+        moved = emitter.words("multiply", row, component.stride, I32)
+        total = moved if total is None else emitter.words("add", total, moved, I32)
+    return total if total is not None else emitter.filled(0, I32)
+
+
+def _rows(tensor: Any, port: Port, count: int, pattern: list[list[int]], begin: int) -> list[Any]:
+    """The components of indices ``begin`` and on: a tile for each, shaped by ``pattern``."""
+    total = port.view.shape[1]
+    found = []
+    for component in range(count):
+        tile = nl.ndarray((pattern[0][1], pattern[1][1]), dtype=I32, buffer=nl.sbuf)
+        nisa.dma_copy(tile, window(tensor, port, component * total + begin, pattern))
+        found.append(tile)
+    return found
+
+
+def gather_task(
+    name: str,
+    source: Port,
+    indices: Port,
+    target: Port,
+    components: list[Component],
+    dims: list[Dim],
+) -> Task:
+    """``target[n] = window of the source at index n``.
+
+    Args:
+        source: a whole buffer.
+        indices: (components, N).
+        target: (N, elements of the window).
+        components: what the rows of ``indices`` mean.
+        dims: the window: extents and steps in the source.
+    """
+    count, size = target.view.shape
+
+    def body(tensors: dict[str, Any]) -> None:
+        constants: dict[Any, Any] = {}
+        table, out = tensors[source.view.buffer], tensors[target.view.buffer]
+        affordable((-(-count // 128)) * (-(-size // _ELEMENTS)))
+        for begin in range(0, count, 128):
+            rows = min(128, count - begin)
+            emitter = Emitter(rows, 1, constants)
+            wanted = [[1, rows], [1, 1]]
+            parts = _rows(tensors[indices.view.buffer], indices, len(components), wanted, begin)
+            offsets = _offsets(emitter, parts, components, True)
+            done = 0
+            for start, part in chunks(dims, _ELEMENTS):
+                inner = [[dim.steps[0], dim.extent] for dim in part] or [[1, 1]]
+                elements = prod(step_count[1] for step_count in inner)
+                tile = nl.ndarray((rows, elements), dtype=source.dtype, buffer=nl.sbuf)
+                picked = table.ap(
+                    pattern=[[1, rows], *inner],
+                    offset=source.view.offset + start,
+                    vector_offset=offsets,
+                    indirect_dim=0,
+                )
+                nisa.dma_copy(tile, picked)
+                place = window(out, target, begin * size + done, [[size, rows], [1, elements]])
+                nisa.dma_copy(place, tile)
+                done += elements
+
+    reads = list(dict.fromkeys((source.view.buffer, indices.view.buffer)))
+    return Task(name, reads, [target.view.buffer], body)
+
+
+def slice_task(
+    name: str,
+    source: Port,
+    indices: Port,
+    target: Port,
+    components: list[Component],
+    into: bool,
+) -> Task:
+    """A copy of one view to another, one of them moved by an index: the target if ``into``."""
+
+    def body(tensors: dict[str, Any]) -> None:
+        emitter = Emitter(1, 1, {})
+        one = [[1, 1], [1, 1]]
+        parts = _rows(tensors[indices.view.buffer], indices, len(components), one, 0)
+        offset = _offsets(emitter, parts, components, True)
+        read, write = tensors[source.view.buffer], tensors[target.view.buffer]
+        for piece in tiles(nest([source.view, target.view]), _ELEMENTS, 2):
+            moved, fixed = (1, 0) if into else (0, 1)
+            tensor, port = (write, target) if into else (read, source)
+            dynamic = tensor.ap(
+                pattern=piece.pattern(moved),
+                offset=port.view.offset + piece.offsets[moved],
+                scalar_offset=offset,
+                indirect_dim=0,
+            )
+            other, place = (read, source) if into else (write, target)
+            static = window(other, place, piece.offsets[fixed], piece.pattern(fixed))
+            nisa.dma_copy(*((dynamic, static) if into else (static, dynamic)))
+
+    reads = list(dict.fromkeys((source.view.buffer, indices.view.buffer)))
+    return Task(name, reads, [target.view.buffer], body)
+
+
+@dataclass(slots=True)
+class Scatter:
+    """One scatter.
+
+    Attributes:
+        target: a whole buffer that has the operand's value already.
+        indices: (components, N).
+        updates: (batch dimensions of N elements..., window dimensions...).
+        batch: how many dimensions of the updates are batch dimensions.
+        components: what the rows of ``indices`` mean.
+        strides: steps of the window's dimensions in the target.
+        op: operation that combines, as HLO names it, or ``"second"`` to overwrite.
+        kind: how the values are held.
+    """
+
+    target: Port
+    indices: Port
+    updates: Port
+    batch: int
+    components: list[Component]
+    strides: tuple[int, ...]
+    op: str
+    kind: str
+
+
+def scatter_task(name: str, scatter: Scatter) -> Task:
+    """The kernel of a scatter: update by update, for two may go to the same place."""
+    views = [scatter.indices.view.buffer, scatter.updates.view.buffer]
+
+    def body(tensors: dict[str, Any]) -> None:
+        _Scatterer(scatter, tensors).run()
+
+    return Task(name, list(dict.fromkeys(views)), [scatter.target.view.buffer], body)
+
+
+class _Scatterer:
+    def __init__(self, scatter: Scatter, tensors: dict[str, Any]) -> None:
+        self._scatter = scatter
+        self._target = tensors[scatter.target.view.buffer]
+        self._indices = tensors[scatter.indices.view.buffer]
+        self._updates = tensors[scatter.updates.view.buffer]
+        view = scatter.updates.view
+        window_shape = view.shape[scatter.batch :]
+        inside = View(view.buffer, window_shape, view.strides[scatter.batch :])
+        self._dims = nest([View("", window_shape, scatter.strides), inside])
+        self._constants: dict[Any, Any] = {}
+
+    def run(self) -> None:
+        scatter = self._scatter
+        view = scatter.updates.view
+        batch = list(product(*(range(count) for count in view.shape[: scatter.batch])))
+        affordable(len(batch) * max(1, prod(dim.extent for dim in self._dims) // (128 * _ELEMENTS)))
+        for begin in range(0, len(batch), _INDICES):
+            part = batch[begin : begin + _INDICES]
+            offsets, inside = self._prepared(begin, len(part))
+            for number, where in enumerate(part):
+                start = sum(index * step for index, step in zip(where, view.strides, strict=False))
+                for piece in tiles(self._dims, _ELEMENTS, 2):
+                    self._update(piece, start, offsets[0:1, number : number + 1],
+                                 inside[:, number : number + 1])  # fmt: skip
+
+    def _prepared(self, begin: int, count: int) -> tuple[Any, Any]:
+        """Offsets and whether they are inside, for some indices, on every partition."""
+        scatter = self._scatter
+        emitter = Emitter(128, count, self._constants)
+        wanted = [[0, 128], [1, count]]
+        rows = _rows(self._indices, scatter.indices, len(scatter.components), wanted, begin)
+        inside = emitter.filled(1, U8)
+        for row, component in zip(rows, scatter.components, strict=True):
+            low = emitter.words("greater_equal", row, 0, I32)
+            high = emitter.words("less_equal", row, component.last, I32)
+            both = emitter.copy(emitter.bits("bitwise_and", low, high, I32), U8)
+            inside = emitter.bits("bitwise_and", inside, both, U8)
+        return _offsets(emitter, rows, scatter.components, True), inside
+
+    def _update(self, piece: Piece, start: int, offset: Any, inside: Any) -> None:
+        scatter = self._scatter
+        rows, elements = piece.partition.extent, piece.elements
+        emitter = Emitter(rows, elements, self._constants)
+        target = scatter.target
+        place = self._target.ap(
+            pattern=piece.pattern(0),
+            offset=target.view.offset + piece.offsets[0],
+            scalar_offset=offset,
+            indirect_dim=0,
+        )
+        old = nl.ndarray((rows, elements), dtype=target.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(old, place)
+        moved = Piece((piece.offsets[0], piece.offsets[1] + start), piece.partition, piece.free)
+        update = load(self._updates, scatter.updates, moved, 1)
+        new = self._combined(emitter, old, update)
+        valid = inside[0:rows]
+        if elements > 1:
+            valid = valid.broadcast(1, elements)
+        nisa.dma_copy(place, emitter.select(valid, new, old, target.dtype))
+
+    def _combined(self, emitter: Emitter, old: Any, update: Any) -> Any:
+        op, dtype = self._scatter.op, self._scatter.target.dtype
+        if op == "second":
+            return update
+        if op in ("and", "or", "xor"):
+            return emitter.bits(REDUCERS[op], old, update, dtype)
+        if self._scatter.kind == "small":
+            words = emitter.words(
+                REDUCERS[op], emitter.copy(old, I32), emitter.copy(update, I32), I32
+            )
+            return narrow(emitter, words, dtype)
+        return emitter.binary(REDUCERS[op], old, update, dtype)
+
+
+def window_dims(shape: tuple[int, ...], strides: tuple[int, ...]) -> list[Dim]:
+    """A window as few dimensions as can be."""
+    return merge([Dim(extent, (step,)) for extent, step in zip(shape, strides, strict=True)])

@@ -1,0 +1,194 @@
+"""Opcodes with runtime indices: gather, scatter, dynamic-slice, dynamic-update-slice."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from neff.compiler.graph import Node, uncovered
+from neff.compiler.lowering.families import counting
+from neff.compiler.lowering.indexed import (
+    Component,
+    Scatter,
+    gather_task,
+    scatter_task,
+    slice_task,
+    window_dims,
+)
+from neff.compiler.lowering.reduction import REDUCERS
+from neff.compiler.types import held_as
+from neff.compiler.views import View, row_major
+from nki_lang.dtypes import BY_NAME
+
+if TYPE_CHECKING:
+    from neff.compiler.lower import Lowerer
+
+__all__ = ["dynamic_slice", "dynamic_update_slice", "gather", "scatter"]
+
+I32 = BY_NAME["int32"]
+
+
+def dynamic_slice(lowerer: Lowerer, node: Node) -> None:
+    """A window of the operand, moved by the start (clamped so that it stays inside)."""
+    source = _dense(lowerer, node.operands[0])
+    target = _narrow_home(lowerer, node)
+    components = _components(source, tuple(range(len(source.shape))), node.shape)
+    indices = _scalars(lowerer, node.operands[1:], node)
+    moved = View(source.buffer, node.shape, source.strides, source.offset)
+    ports = (lowerer.port(moved), lowerer.port(indices), lowerer.port(target))
+    lowerer.call(slice_task("dynamic_slice", *ports, components, False), node)
+
+
+def dynamic_update_slice(lowerer: Lowerer, node: Node) -> None:
+    """The operand, with a window written over where the start says."""
+    operand, update, *starts = node.operands
+    target = _narrow_home(lowerer, node)
+    _put(lowerer, operand, target, node)
+    components = _components(target, tuple(range(len(target.shape))), update.shape)
+    indices = _scalars(lowerer, starts, node)
+    moved = View(target.buffer, update.shape, target.strides, target.offset)
+    ports = (lowerer.port(_dense(lowerer, update)), lowerer.port(indices), lowerer.port(moved))
+    lowerer.call(slice_task("dynamic_update_slice", *ports, components, True), node)
+
+
+def gather(lowerer: Lowerer, node: Node) -> None:
+    """Windows of the operand, one for each index; the result is a view of them in order."""
+    operand, starts = node.operands
+    fields = node.attributes
+    source = _dense(lowerer, operand)
+    sizes = fields["sizes"]
+    dropped = (*fields["collapsed"], *fields["operand_batching"])
+    kept = tuple(dim for dim in range(len(sizes)) if dim not in dropped)
+    mapped = (*fields["start_map"], *fields["operand_batching"])
+    components = _components(source, mapped, tuple(sizes[dim] for dim in mapped))
+    indices, batch = _index_rows(lowerer, starts, node, fields["start_batching"])
+    window = tuple(sizes[dim] for dim in kept)
+    flat = lowerer.scratch((prod(batch), prod(window)), held_as(node).tile)
+    dims = window_dims(window, tuple(source.strides[dim] for dim in kept))
+    ports = (lowerer.port(source), lowerer.port(indices), lowerer.port(flat))
+    lowerer.call(gather_task("gather", *ports, components, dims), node)
+    ordered = View(flat.buffer, (*batch, *window), row_major((*batch, *window)))
+    lowerer.place(node, ordered.transpose(_result_order(len(node.shape), fields["offset_dims"])))
+
+
+def _result_order(rank: int, offsets: tuple[int, ...]) -> tuple[int, ...]:
+    """Dimensions (batch..., window...) in the order of the result."""
+    batch = [dim for dim in range(rank) if dim not in offsets]
+    place = {dim: number for number, dim in enumerate((*batch, *sorted(offsets)))}
+    return tuple(place[dim] for dim in range(rank))
+
+
+def scatter(lowerer: Lowerer, node: Node) -> None:
+    """The operand with updates combined into it, one after the other; those that do not lie
+    inside are left out.
+
+    Raises:
+        NeffCompileError: ``NEFF-OP``; several operands, or an operation that is not covered.
+    """
+    if len(node.operands) != 3:
+        raise uncovered(node, "a scatter of several operands at once is not covered")
+    operand, starts, updates = node.operands
+    fields = node.attributes
+    op = fields["applied"]
+    if op not in REDUCERS and op != "second":
+        raise uncovered(node, f"a scatter that applies {op} is not covered")
+    target = _narrow_home(lowerer, node)
+    _put(lowerer, operand, target, node)
+    if not updates.size:
+        return
+    windowed = fields["window_dims"]
+    batch_dims = tuple(dim for dim in range(len(updates.shape)) if dim not in windowed)
+    dropped = (*fields["inserted"], *fields["operand_batching"])
+    kept = tuple(dim for dim in range(len(operand.shape)) if dim not in dropped)
+    sizes = dict.fromkeys(range(len(operand.shape)), 1)
+    sizes |= {dim: updates.shape[at] for dim, at in zip(kept, sorted(windowed), strict=True)}
+    mapped = (*fields["start_map"], *fields["operand_batching"])
+    components = _components(target, mapped, tuple(sizes[dim] for dim in mapped))
+    indices, _ = _index_rows(lowerer, starts, node, fields["start_batching"])
+    ordered = _dense(lowerer, updates).transpose((*batch_dims, *sorted(windowed)))
+    spec = Scatter(
+        lowerer.port(target), lowerer.port(indices), lowerer.port(ordered), len(batch_dims),
+        components, tuple(target.strides[dim] for dim in kept), op, held_as(node).kind,
+    )  # fmt: skip
+    lowerer.call(scatter_task("scatter", spec), node)
+
+
+def _components(view: View, dims: tuple[int, ...], sizes: tuple[int, ...]) -> list[Component]:
+    return [
+        Component(view.strides[dim], view.shape[dim] - size)
+        for dim, size in zip(dims, sizes, strict=True)
+    ]
+
+
+def _dense(lowerer: Lowerer, node: Node) -> View:
+    """Where the node's value is, without gaps and in narrow elements."""
+    view = lowerer.view(node)
+    if view.contiguous and not lowerer.port(view).wide:
+        return view
+    target = lowerer.scratch(node.shape, held_as(node).tile)
+    lowerer.copy(view, target, node)
+    return target
+
+
+def _narrow_home(lowerer: Lowerer, node: Node) -> View:
+    """The node's home, or scratch where that has two words an element."""
+    home = lowerer.home(node)
+    if not lowerer.port(home).wide:
+        return home
+    home = lowerer.scratch(node.shape, held_as(node).tile)
+    lowerer.place(node, home)
+    return home
+
+
+def _put(lowerer: Lowerer, operand: Node, target: View, node: Node) -> None:
+    number = lowerer.number(operand)
+    if number is not None:
+        lowerer.fill(target, number, node)
+    else:
+        lowerer.copy(lowerer.view(operand), target, node)
+
+
+def _scalars(lowerer: Lowerer, starts: tuple[Node, ...] | list[Node], node: Node) -> View:
+    """(components, 1) from one scalar for each dimension."""
+    indices = lowerer.scratch((max(1, len(starts)), 1), I32)
+    for row, start in enumerate(starts):
+        _require_words(start, node)
+        _put(lowerer, start, _row(indices, row, ()), node)
+    return indices
+
+
+def _index_rows(
+    lowerer: Lowerer, starts: Node, node: Node, batching: tuple[int, ...]
+) -> tuple[View, tuple[int, ...]]:
+    """(components, N), and the batch dimensions whose product is N.
+
+    Batching dimensions of the indices are components that count by themselves.
+    """
+    _require_words(starts, node)
+    at = node.attributes["index_vector"]
+    view = lowerer.view(starts)
+    if at == len(view.shape):
+        view = View(view.buffer, (*view.shape, 1), (*view.strides, 0), view.offset)
+    batch = view.shape[:at] + view.shape[at + 1 :]
+    count = view.shape[at]
+    indices = lowerer.scratch((max(1, count + len(batching)), prod(batch)), I32)
+    for row in range(count):
+        offset = view.offset + row * view.strides[at]
+        strides = view.strides[:at] + view.strides[at + 1 :]
+        source = View(view.buffer, batch, strides, offset)
+        lowerer.copy(source, _row(indices, row, batch), node)
+    for row, dim in enumerate(batching, start=count):
+        own = dim if dim < at else dim - 1
+        line = counting(lowerer, batch[own], I32, node)
+        lowerer.copy(line.broadcast(batch, (own,)), _row(indices, row, batch), node)
+    return indices, batch
+
+
+def _row(indices: View, row: int, batch: tuple[int, ...]) -> View:
+    start = row * indices.strides[0]
+    return View(indices.buffer, batch, row_major(batch), indices.offset + start)
+
+
+def _require_words(indices: Node, node: Node) -> None:
+    if held_as(indices).kind not in ("word", "small"):
+        raise uncovered(node, f"indices of type {indices.element} are not covered")

@@ -1,0 +1,62 @@
+"""Kernels that fill and move: iota, fills, copies between buffers of one type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import nki_lang.isa as nisa
+import nki_lang.language as nl
+from neff.compiler.lowering.emitter import Emitter
+from neff.compiler.lowering.task import Port, Task, window
+from neff.compiler.lowering.tiling import nest, tiles
+from neff.compiler.lowering.wide import store_value
+
+__all__ = ["fill_task", "iota_task", "move_task"]
+
+_ELEMENTS = 2048
+_MOVED = 16 * 1024
+
+
+def iota_task(name: str, target: Port) -> Task:
+    """0, 1, 2, ... along a buffer of one dimension."""
+
+    def body(tensors: dict[str, Any]) -> None:
+        constants: dict[Any, Any] = {}
+        for piece in tiles(nest([target.view]), _ELEMENTS, 1):
+            rows, elements = piece.partition.extent, piece.elements
+            tile = nl.ndarray((rows, elements), dtype=target.dtype, buffer=nl.sbuf)
+            nisa.iota(tile, [[1, elements]], offset=piece.offsets[0], channel_multiplier=elements)
+            emitter = Emitter(rows, elements, constants)
+            store_value(emitter, tensors[target.view.buffer], target, piece, 0, tile)
+
+    return Task(name, [], [target.view.buffer], body)
+
+
+def fill_task(name: str, target: Port, value: np.generic) -> Task:
+    """One number everywhere."""
+
+    def body(tensors: dict[str, Any]) -> None:
+        constants: dict[Any, Any] = {}
+        for piece in tiles(nest([target.view]), _ELEMENTS, 1):
+            emitter = Emitter(piece.partition.extent, piece.elements, constants)
+            tile = emitter.filled(value, target.dtype)
+            store_value(emitter, tensors[target.view.buffer], target, piece, 0, tile)
+
+    return Task(name, [], [target.view.buffer], body)
+
+
+def move_task(name: str, source: Port, target: Port) -> Task:
+    """A copy from HBM to HBM by DMA alone; both have the same type."""
+
+    def body(tensors: dict[str, Any]) -> None:
+        read, write = tensors[source.view.buffer], tensors[target.view.buffer]
+        for piece in tiles(nest([source.view, target.view]), _MOVED, 2):
+            for word in range(1 + source.wide):
+                nisa.dma_copy(
+                    window(write, target, piece.offsets[1], piece.pattern(1), word),
+                    window(read, source, piece.offsets[0], piece.pattern(0), word),
+                )
+
+    return Task(name, [source.view.buffer], [target.view.buffer], body)

@@ -1,0 +1,494 @@
+"""Element by element operations of HLO, each in terms of the emitter.
+
+One function an operation, found through :data:`OPERATIONS`. ``node`` is the HLO operation;
+operands are tiles of the types that ``neff.compiler.types`` gives, or numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from neff.compiler.graph import Node, uncovered
+from neff.compiler.lowering.emitter import Emitter, Value
+from neff.compiler.types import held_as, unsupported_type
+from nki_lang.dtypes import DType, dtype_of
+
+__all__ = ["OPERATIONS"]
+
+F32 = dtype_of("float32")
+I32 = dtype_of("int32")
+U32 = dtype_of("uint32")
+U8 = dtype_of("uint8")
+
+_EXACT = float(2**23)
+"""From here on every float32 is a whole number."""
+
+Rule = Callable[..., Value]
+
+
+def _arithmetic(op: str) -> Rule:
+    def rule(e: Emitter, node: Node, a: Value, b: Value) -> Value:
+        held = held_as(node)
+        if held.kind == "small":
+            return narrow(e, e.words(op, widen(e, a), widen(e, b), I32), held.tile)
+        if held.kind == "pred":
+            return e.bits(_PREDICATE_OPS[op], a, b, U8)
+        return e.binary(op, a, b, held.tile)
+
+    return rule
+
+
+_PREDICATE_OPS = {
+    "add": "bitwise_or", "multiply": "bitwise_and", "maximum": "bitwise_or",
+    "minimum": "bitwise_and", "subtract": "bitwise_xor",
+}  # fmt: skip
+
+
+def widen(e: Emitter, value: Value) -> Value:
+    """A small integer as a word."""
+    return value if e.is_number(value) else e.copy(value, I32)
+
+
+def narrow(e: Emitter, word: Any, dtype: DType) -> Any:
+    """The low bits of a word as a small integer (it wraps around, a cast would saturate)."""
+    bits = dtype.itemsize * 8
+    low = e.bits("bitwise_and", word, (1 << bits) - 1, I32)
+    if dtype.kind == "int":
+        half = 1 << (bits - 1)
+        low = e.words("subtract", e.bits("bitwise_xor", low, half, I32), half, I32)
+    return e.copy(low, dtype)
+
+
+def _divide(e: Emitter, node: Node, a: Value, b: Value) -> Value:
+    held = held_as(node)
+    if held.kind != "float":
+        quotient, _ = _integer_division(e, node, a, b)
+        return quotient
+    if e.is_number(b):
+        return e.binary("multiply", a, np.float32(1) / np.float32(b), held.tile)
+    return e.binary("multiply", a, e.reciprocal(b, F32), held.tile)
+
+
+def _remainder(e: Emitter, node: Node, a: Value, b: Value) -> Value:
+    held = held_as(node)
+    if held.kind != "float":
+        _, rest = _integer_division(e, node, a, b)
+        return rest
+    divisor = e.tile(b, F32)
+    quotient = truncated(e, e.binary("multiply", a, e.reciprocal(divisor, F32), F32))
+    rest = e.binary("subtract", a, e.binary("multiply", quotient, divisor, F32), F32)
+    return _rest_in_range(e, rest, e.tile(a, F32), divisor, held.tile)
+
+
+def _rest_in_range(e: Emitter, rest: Any, a: Any, divisor: Any, dtype: DType) -> Any:
+    """Mend a float remainder whose quotient was one off: |rest| < |divisor|, sign of ``a``."""
+    size = e.activation("abs", divisor, F32)
+    sign = e.activation("sign", a, F32)
+    along = e.binary("multiply", rest, sign, F32)
+    under = e.binary("less", along, 0.0, F32)
+    along = e.binary("add", along, e.binary("multiply", under, size, F32), F32)
+    over = e.binary("greater_equal", along, size, F32)
+    along = e.binary("subtract", along, e.binary("multiply", over, size, F32), F32)
+    return e.binary("multiply", along, sign, dtype)
+
+
+def _integer_division(e: Emitter, node: Node, a: Value, b: Value) -> tuple[Any, Any]:
+    """Quotient (towards zero) and remainder of words, exact.
+
+    A float quotient is mended three times by the quotient of what is left over; each turn gains
+    more than twenty bits. Division by zero gives what HLO defines: -1 and the dividend.
+    """
+    held = held_as(node)
+    if held.kind != "word" or held.tile != I32:
+        raise unsupported_type(node, node.opcode)
+    a, b = e.tile(a, I32), e.tile(b, I32)
+    reciprocal = e.reciprocal(e.copy(b, F32), F32)
+    quotient = e.filled(0, I32)
+    rest = a
+    for _ in range(3):
+        part = e.binary("multiply", e.copy(rest, F32), reciprocal, F32)
+        quotient = e.words("add", quotient, e.copy(truncated(e, part), I32), I32)
+        rest = e.words("subtract", a, e.words("multiply", quotient, b, I32), I32)
+    quotient, rest = _mend_quotient(e, quotient, rest, a, b)
+    zero = e.copy(e.words("equal", b, 0, I32), U8)
+    return e.select(zero, -1, quotient, I32), e.select(zero, a, rest, I32)
+
+
+def _mend_quotient(e: Emitter, quotient: Any, rest: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    """Give the remainder the sign of the dividend and a size below the divisor's."""
+    sign_b = _word_sign(e, b)
+    sign_a = _word_sign(e, a)
+    size = e.words("multiply", b, sign_b, I32)
+    for _ in range(2):
+        along = e.words("multiply", rest, sign_a, I32)
+        under = e.words("less", along, 0, I32)
+        over = e.words("greater_equal", along, size, I32)
+        move = e.words("subtract", over, under, I32)
+        move = e.words("multiply", e.words("multiply", move, sign_a, I32), sign_b, I32)
+        quotient = e.words("add", quotient, move, I32)
+        rest = e.words("subtract", a, e.words("multiply", quotient, b, I32), I32)
+    return quotient, rest
+
+
+def _word_sign(e: Emitter, value: Any) -> Any:
+    """-1 or 1; 1 for zero."""
+    negative = e.words("less", value, 0, I32)
+    return e.words("subtract", 1, e.words("left_shift", negative, 1, I32), I32)
+
+
+def _power(e: Emitter, node: Node, a: Value, b: Value) -> Value:
+    held = held_as(node)
+    if held.kind != "float":
+        raise unsupported_type(node, "power")
+    return e.binary("power", e.tile(a, F32), e.tile(b, F32), held.tile)
+
+
+def _activation(op: str) -> Rule:
+    def rule(e: Emitter, node: Node, a: Value) -> Value:
+        held = held_as(node)
+        if held.kind != "float":
+            raise unsupported_type(node, node.opcode)
+        return e.activation(op, a, held.tile)
+
+    return rule
+
+
+def _log_plus_one(e: Emitter, node: Node, a: Value) -> Value:
+    """log(1 + x) without the loss of digits near zero: log(u) * x / (u - 1) with u = 1 + x."""
+    x = e.tile(a, F32)
+    near = e.binary("add", x, 1.0, F32)
+    step = e.binary("subtract", near, 1.0, F32)
+    ratio = e.binary("multiply", x, e.reciprocal(step, F32), F32)
+    found = e.binary("multiply", e.activation("log", near, F32), ratio, F32)
+    found = e.select(e.binary("equal", step, 0.0, U8), e.copy(x, F32), found, F32)
+    endless = e.binary("equal", x, np.inf, U8)
+    return e.copy(e.select(endless, np.float32(np.inf), found, F32), held_as(node).tile)
+
+
+def _exponential_minus_one(e: Emitter, node: Node, a: Value) -> Value:
+    """exp(x) - 1 without the loss of digits near zero: (u - 1) * x / log(u) with u = exp(x)."""
+    x = e.tile(a, F32)
+    power = e.activation("exp", x, F32)
+    less = e.binary("subtract", power, 1.0, F32)
+    ratio = e.binary("multiply", x, e.reciprocal(e.activation("log", power, F32), F32), F32)
+    found = e.binary("multiply", less, ratio, F32)
+    far = e.binary("greater", e.activation("abs", x, F32), 1.0, U8)
+    found = e.select(far, less, found, F32)
+    found = e.select(e.binary("equal", power, 1.0, U8), e.copy(x, F32), found, F32)
+    return e.copy(found, held_as(node).tile)
+
+
+_TURN = (6.28125, 0.0019350051879882812, 3.0199157663446332e-07)
+"""2 pi in three parts; the first two have few bits, so that whole multiples of them are exact."""
+
+
+def _angle(e: Emitter, a: Value) -> Any:
+    """The angle in [-pi, pi] (float32) that has the same sine and cosine."""
+    x = e.tile(a, F32)
+    turns = nearest(e, e.binary("multiply", x, 1 / (2 * np.pi), F32))
+    for part in _TURN:
+        x = e.binary("subtract", x, e.binary("multiply", turns, part, F32), F32)
+    limit = float(np.nextafter(np.float32(np.pi), np.float32(0)))
+    return e.binary("minimum", e.binary("maximum", x, -limit, F32), limit, F32)
+
+
+def _sine(e: Emitter, node: Node, a: Value) -> Value:
+    return e.activation("sin", _angle(e, a), held_as(node).tile)
+
+
+_QUARTER = (float(np.float32(np.pi / 2)), np.pi / 2 - float(np.float32(np.pi / 2)))
+"""pi / 2 and what float32 leaves of it."""
+
+
+def _cosine_of(e: Emitter, angle: Any, dtype: DType) -> Any:
+    """cos(r) = sin(pi/2 - |r|) of an angle in [-pi, pi]."""
+    size = e.activation("abs", angle, F32)
+    shifted = e.binary("subtract", _QUARTER[0], size, F32)
+    return e.activation("sin", e.binary("add", shifted, _QUARTER[1], F32), dtype)
+
+
+def _cosine(e: Emitter, node: Node, a: Value) -> Value:
+    return _cosine_of(e, _angle(e, a), held_as(node).tile)
+
+
+def _tangent(e: Emitter, node: Node, a: Value) -> Value:
+    angle = _angle(e, a)
+    cosine = _cosine_of(e, angle, F32)
+    sine = e.activation("sin", angle, F32)
+    return e.binary("multiply", sine, e.reciprocal(cosine, F32), held_as(node).tile)
+
+
+def _cube_root(e: Emitter, node: Node, a: Value) -> Value:
+    x = e.tile(a, F32)
+    root = e.binary("power", e.activation("abs", x, F32), e.filled(1 / 3, F32), F32)
+    return e.binary("multiply", root, e.activation("sign", x, F32), held_as(node).tile)
+
+
+def nearest(e: Emitter, value: Value) -> Any:
+    """The nearest whole number, the even one of two (float32)."""
+    x = e.tile(value, F32)
+    whole = e.copy(e.copy(x, I32), F32)
+    return e.select(_has_fraction(e, x), whole, e.copy(x, F32), F32)
+
+
+def _has_fraction(e: Emitter, x: Any) -> Any:
+    """Where |x| < 2^23; not where it is NaN."""
+    return e.binary("less", e.activation("abs", x, F32), _EXACT, U8)
+
+
+def truncated(e: Emitter, value: Value) -> Any:
+    """The whole part, rounded towards zero (float32)."""
+    x = e.tile(value, F32)
+    size = e.activation("abs", x, F32)
+    whole = e.copy(e.copy(size, I32), F32)
+    whole = e.binary("subtract", whole, e.binary("greater", whole, size, F32), F32)
+    whole = e.binary("multiply", whole, e.activation("sign", x, F32), F32)
+    return e.select(_has_fraction(e, x), whole, e.copy(x, F32), F32)
+
+
+def _rounded(mend: str) -> Rule:
+    """Round to nearest and mend by one where that went the wrong way."""
+
+    def rule(e: Emitter, node: Node, a: Value) -> Value:
+        x = e.tile(a, F32)
+        whole = e.copy(e.copy(x, I32), F32)
+        if mend == "floor":
+            whole = e.binary("subtract", whole, e.binary("greater", whole, x, F32), F32)
+        elif mend == "ceil":
+            whole = e.binary("add", whole, e.binary("less", whole, x, F32), F32)
+        found = e.select(_has_fraction(e, x), whole, e.copy(x, F32), F32)
+        return e.copy(found, held_as(node).tile)
+
+    return rule
+
+
+def _round_half_away(e: Emitter, node: Node, a: Value) -> Value:
+    x = e.tile(a, F32)
+    size = e.activation("abs", x, F32)
+    whole = e.copy(e.copy(size, I32), F32)
+    short = e.binary("greater_equal", e.binary("subtract", size, whole, F32), 0.5, F32)
+    whole = e.binary("add", whole, short, F32)
+    whole = e.binary("multiply", whole, e.activation("sign", x, F32), F32)
+    found = e.select(_has_fraction(e, x), whole, e.copy(x, F32), F32)
+    return e.copy(found, held_as(node).tile)
+
+
+def _negate(e: Emitter, node: Node, a: Value) -> Value:
+    held = held_as(node)
+    if held.kind == "float":
+        return e.binary("multiply", a, -1.0, held.tile)
+    if held.kind == "small":
+        return narrow(e, e.words("subtract", 0, widen(e, a), I32), held.tile)
+    return e.words("subtract", 0, a, held.tile)
+
+
+def _abs(e: Emitter, node: Node, a: Value) -> Value:
+    held = held_as(node)
+    if held.kind == "float":
+        return e.activation("abs", a, held.tile)
+    if held.tile.kind != "int":
+        return a
+    negative = _negate(e, node, a)
+    if held.kind == "small":
+        return e.binary("maximum", a, negative, held.tile)
+    return e.words("maximum", a, negative, held.tile)
+
+
+def _sign(e: Emitter, node: Node, a: Value) -> Value:
+    held = held_as(node)
+    if held.kind == "float":
+        found = e.activation("sign", a, F32)
+        lost = e.binary("not_equal", a, a, U8)
+        return e.copy(e.select(lost, np.float32(np.nan), found, F32), held.tile)
+    word = widen(e, a) if held.kind == "small" else a
+    dtype = I32 if held.kind == "small" else held.tile
+    if dtype.kind == "uint":
+        return e.words("greater", word, 0, dtype)
+    sign = e.words("subtract", e.words("greater", word, 0, I32), e.words("less", word, 0, I32), I32)
+    return e.copy(sign, held.tile) if held.kind == "small" else sign
+
+
+def _compare(e: Emitter, node: Node, a: Value, b: Value) -> Value:
+    op = _DIRECTIONS[node.attributes["direction"]]
+    held = held_as(node.operands[0])
+    if held.kind == "word":
+        return e.copy(e.words(op, a, b, held.tile), U8)
+    return e.binary(op, a, b, U8)
+
+
+_DIRECTIONS = {
+    "EQ": "equal", "NE": "not_equal", "LT": "less", "LE": "less_equal", "GT": "greater",
+    "GE": "greater_equal",
+}  # fmt: skip
+
+
+def _is_finite(e: Emitter, node: Node, a: Value) -> Value:
+    return e.binary("less", e.activation("abs", a, F32), np.inf, U8)
+
+
+def _select(e: Emitter, node: Node, predicate: Value, a: Value, b: Value) -> Value:
+    if e.is_number(predicate):
+        return a if predicate else b
+    return e.select(predicate, a, b, held_as(node).tile)
+
+
+def _clamp(e: Emitter, node: Node, low: Value, a: Value, high: Value) -> Value:
+    dtype = held_as(node).tile
+    return e.binary("minimum", e.binary("maximum", low, a, dtype), high, dtype)
+
+
+def _bitwise(op: str) -> Rule:
+    return lambda e, node, a, b: e.bits(op, a, b, held_as(node).tile)
+
+
+def _not(e: Emitter, node: Node, a: Value) -> Value:
+    held = held_as(node)
+    if held.kind == "pred":
+        return e.bits("bitwise_xor", a, 1, U8)
+    ones = -1 if held.tile.kind == "int" else (1 << (8 * held.tile.itemsize)) - 1
+    return e.bits("bitwise_xor", a, ones, held.tile)
+
+
+def _shift(left: bool, keep_sign: bool) -> Rule:
+    def rule(e: Emitter, node: Node, a: Value, b: Value) -> Value:
+        held = held_as(node)
+        if held.kind != "word":
+            raise unsupported_type(node, node.opcode)
+        bits = 8 * held.tile.itemsize
+        over = e.is_number(b) and not 0 <= int(b) < bits
+        if over and not keep_sign:
+            return np.zeros((), held.tile.dtype)[()]
+        by = np.uint32(bits - 1) if over else b if e.is_number(b) else as_type(b, U32)
+        value = as_type(e.tile(a, held.tile), U32)
+        if not keep_sign:
+            return as_type(_logical(e, left, value, by), held.tile)
+        return as_type(_arithmetic_right(e, value, by), held.tile)
+
+    return rule
+
+
+def _logical(e: Emitter, left: bool, value: Any, by: Value) -> Any:
+    """Shift bit patterns; 0 where the distance is 32 or more."""
+    op = "left_shift" if left else "right_shift"
+    if e.is_number(by):
+        return e.bits(op, value, by, U32)
+    short = e.words("less", by, 32, U32)
+    mask = e.words("subtract", 0, short, U32)
+    shifted = e.bits(op, value, e.bits("bitwise_and", by, 31, U32), U32)
+    return e.bits("bitwise_and", shifted, mask, U32)
+
+
+def _arithmetic_right(e: Emitter, value: Any, by: Value) -> Any:
+    """Shift right, sign kept: negative numbers are shifted as their complement."""
+    mask = e.words("subtract", 0, e.bits("right_shift", value, 31, U32), U32)
+    if not e.is_number(by):
+        by = e.words("minimum", by, 31, U32)
+    shifted = e.bits("right_shift", e.bits("bitwise_xor", value, mask, U32), by, U32)
+    return e.bits("bitwise_xor", shifted, mask, U32)
+
+
+def as_type(tile: Any, dtype: DType) -> Any:
+    """The same bytes seen as another type of the same size."""
+    return tile if tile.dtype == dtype else tile.view(dtype)
+
+
+_FLOATS = ("float", "double")
+
+
+def _convert(e: Emitter, node: Node, a: Value) -> Value:
+    source, target = held_as(node.operands[0]), held_as(node)
+    if e.is_number(a):
+        a = e.tile(a, source.tile)
+    if source.tile == target.tile and (source.kind == target.kind):
+        return a
+    if target.kind == "pred":
+        if source.kind == "word":
+            return e.copy(e.words("not_equal", a, 0, source.tile), U8)
+        return e.binary("not_equal", a, 0.0, U8)
+    if source.kind in _FLOATS and target.kind not in _FLOATS:
+        return _float_to_integer(e, a, target.tile)
+    if source.kind == "word" and target.kind == "word":
+        return as_type(a, target.tile)
+    if source.kind == "word" and target.kind == "small":
+        return narrow(e, as_type(a, I32), target.tile)
+    if source.kind == "small" and target.kind == "small":
+        return narrow(e, e.copy(a, I32), target.tile)
+    if source.kind == "small" and target.tile == U32:
+        return as_type(e.copy(a, I32), U32)
+    return e.copy(a, target.tile)
+
+
+def _float_to_integer(e: Emitter, a: Any, dtype: DType) -> Any:
+    """Towards zero; beyond the range to its end, NaN to zero."""
+    whole = truncated(e, e.copy(a, F32) if a.dtype != F32 else a)
+    whole = e.select(e.binary("not_equal", whole, whole, U8), np.float32(0), whole, F32)
+    return e.copy(whole, dtype)
+
+
+def _bitcast_convert(e: Emitter, node: Node, a: Value) -> Value:
+    source, target = held_as(node.operands[0]), held_as(node)
+    if node.operands[0].element.bits != node.element.bits or source.wide or target.wide:
+        raise uncovered(node, "bitcast-convert between types of different sizes is not covered")
+    return as_type(e.tile(a, source.tile), target.tile)
+
+
+_PRECISIONS = {(8, 7): "bfloat16", (5, 10): "float16", (8, 23): "float32", (5, 2): "float8_e5m2"}
+"""(exponent bits, mantissa bits) -> the type that has them."""
+
+
+def _reduce_precision(e: Emitter, node: Node, a: Value) -> Value:
+    held = held_as(node)
+    name = _PRECISIONS.get(node.attributes["bits"])
+    if name is None or held.kind != "float":
+        raise uncovered(node, f"reduce-precision to {node.attributes['bits']} bits is not covered")
+    return e.copy(e.copy(a, dtype_of(name)), held.tile)
+
+
+OPERATIONS: dict[str, Rule] = {
+    "abs": _abs,
+    "add": _arithmetic("add"),
+    "and": _bitwise("bitwise_and"),
+    "bitcast-convert": _bitcast_convert,
+    "cbrt": _cube_root,
+    "ceil": _rounded("ceil"),
+    "clamp": _clamp,
+    "compare": _compare,
+    "convert": _convert,
+    "cosine": _cosine,
+    "divide": _divide,
+    "erf": _activation("erf"),
+    "exponential": _activation("exp"),
+    "exponential-minus-one": _exponential_minus_one,
+    "floor": _rounded("floor"),
+    "is-finite": _is_finite,
+    "log": _activation("log"),
+    "log-plus-one": _log_plus_one,
+    "logistic": _activation("sigmoid"),
+    "maximum": _arithmetic("maximum"),
+    "minimum": _arithmetic("minimum"),
+    "multiply": _arithmetic("multiply"),
+    "negate": _negate,
+    "not": _not,
+    "or": _bitwise("bitwise_or"),
+    "power": _power,
+    "reduce-precision": _reduce_precision,
+    "remainder": _remainder,
+    "round-nearest-afz": _round_half_away,
+    "round-nearest-even": _rounded("nearest"),
+    "rsqrt": _activation("rsqrt"),
+    "select": _select,
+    "shift-left": _shift(True, False),
+    "shift-right-arithmetic": _shift(False, True),
+    "shift-right-logical": _shift(False, False),
+    "sign": _sign,
+    "sine": _sine,
+    "sqrt": _activation("sqrt"),
+    "subtract": _arithmetic("subtract"),
+    "tan": _tangent,
+    "tanh": _activation("tanh"),
+    "xor": _bitwise("bitwise_xor"),
+}
+"""Every elementwise opcode that is covered."""

@@ -1,0 +1,233 @@
+"""Reductions: what is kept lies on partitions, what is reduced in the free dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+import nki_lang.isa as nisa
+import nki_lang.language as nl
+from neff.compiler.lowering.emitter import Emitter
+from neff.compiler.lowering.task import Port, Task, window
+from neff.compiler.lowering.tiling import Piece, affordable, tiles
+from neff.compiler.lowering.wide import high_words
+from neff.compiler.views import Dim, merge
+from nki_lang.dtypes import BY_NAME, DType
+
+__all__ = ["IDENTITIES", "REDUCERS", "Reduction", "chunks", "reduction_task"]
+
+REDUCERS = {
+    "add": "add",
+    "multiply": "multiply",
+    "maximum": "maximum",
+    "minimum": "minimum",
+    "and": "bitwise_and",
+    "or": "bitwise_or",
+    "xor": "bitwise_xor",
+}
+"""Operation that a reduce applies -> operator of the engines."""
+
+IDENTITIES = {"add": 0, "multiply": 1, "or": 0, "xor": 0}
+"""Initial values that change nothing; of maximum, minimum and ``and`` they depend on the type."""
+
+_ELEMENTS = 4096
+F32 = BY_NAME["float32"]
+I32 = BY_NAME["int32"]
+
+
+@dataclass(slots=True)
+class Reduction:
+    """One reduction.
+
+    Attributes:
+        source: the operand; its dimensions are the kept ones, then the reduced ones.
+        target: the result, with the shape of the kept dimensions.
+        kept: how many dimensions are kept.
+        op: as HLO names it (``"add"``).
+        kind: how the values are held (``float``, ``word``, ``small``, ``pred``).
+        initial: a number that the result starts from, None when it changes nothing.
+        initial_port: where that number is when it is not known while compiling.
+    """
+
+    source: Port
+    target: Port
+    kept: int
+    op: str
+    kind: str
+    initial: np.generic | None = None
+    initial_port: Port | None = None
+
+    @property
+    def work_dtype(self) -> DType:
+        """The type that partial results have."""
+        if self.kind == "float":
+            return F32
+        if self.kind == "small" or (self.kind == "pred"):
+            return I32
+        return self.source.dtype
+
+
+def reduction_task(name: str, reduction: Reduction) -> Task:
+    """The kernel of a reduction."""
+    reads = [reduction.source.view.buffer]
+    if reduction.initial_port is not None:
+        reads.append(reduction.initial_port.view.buffer)
+    writes = [reduction.target.view.buffer]
+
+    def body(tensors: dict[str, Any]) -> None:
+        _Reducer(reduction, tensors).run()
+
+    return Task(name, list(dict.fromkeys(reads)), writes, body)
+
+
+class _Reducer:
+    def __init__(self, reduction: Reduction, tensors: dict[str, Any]) -> None:
+        self._reduction = reduction
+        source, target = reduction.source.view, reduction.target.view
+        self._source = tensors[source.buffer]
+        self._target = tensors[target.buffer]
+        self._tensors = tensors
+        kept = reduction.kept
+        self._kept = merge(
+            [
+                Dim(extent, (step, other))
+                for extent, step, other in zip(
+                    source.shape[:kept], source.strides[:kept], target.strides, strict=True
+                )
+            ]
+        )
+        self._reduced = merge(
+            [
+                Dim(count, (step,))
+                for count, step in zip(source.shape[kept:], source.strides[kept:], strict=True)
+            ]
+        )
+        self._constants: dict[Any, Any] = {}
+
+    def run(self) -> None:
+        total = prod(dim.extent for dim in self._reduced)
+        affordable(prod(dim.extent for dim in self._kept) * total // (128 * _ELEMENTS))
+        for piece in tiles(self._kept, max(1, _ELEMENTS // min(total, _ELEMENTS // 16)), 2):
+            self._piece(piece)
+
+    def _piece(self, piece: Piece) -> None:
+        reduction = self._reduction
+        emitter = Emitter(piece.partition.extent, piece.elements, self._constants)
+        found = None
+        for offset, dims in chunks(self._reduced, _ELEMENTS // piece.elements):
+            partial = self._partial(piece, emitter, offset, dims)
+            found = partial if found is None else self._combine(emitter, found, partial)
+        found = self._with_initial(emitter, found)
+        found = self._narrowed(emitter, found)
+        pattern = piece.pattern(1)
+        port = reduction.target
+        nisa.dma_copy(window(self._target, port, piece.offsets[1], pattern), found)
+        if port.wide:
+            high = high_words(emitter, found)
+            nisa.dma_copy(window(self._target, port, piece.offsets[1], pattern, 1), high)
+
+    def _partial(self, piece: Piece, emitter: Emitter, offset: int, dims: list[Dim]) -> Any:
+        """The reduction of one chunk: a tile (partitions, kept elements)."""
+        rows, kept = piece.partition.extent, piece.elements
+        count = prod(dim.extent for dim in dims)
+        partition, *free = piece.pattern(0)
+        reduced = [[dim.steps[0], dim.extent] for dim in dims]
+        inner = min((abs(step) for step, _ in reduced), default=0)
+        swap = kept > 1 and min(abs(step) for step, count in free if count > 1) < inner
+        pattern = [partition, *reduced, *free] if swap else [partition, *free, *reduced]
+        port = self._reduction.source
+        shape = (rows, count, kept) if swap else (rows, kept, count)
+        tile = nl.ndarray(shape, dtype=port.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(tile, window(self._source, port, piece.offsets[0] + offset, pattern))
+        if swap:
+            tile = tile.permute((0, 2, 1))
+        if self._reduction.kind == "float":
+            made = emitter.new(F32)
+            nisa.tensor_reduce(
+                made.reshape((rows, kept, 1)), _operator(self._reduction.op), tile, axis=2,
+                keepdims=True,
+            )  # fmt: skip
+            return made
+        return self._halved(tile, rows, kept, count)
+
+    def _halved(self, tile: Any, rows: int, kept: int, count: int) -> Any:
+        """Exact integer reduction: the two halves are combined until one element is left."""
+        dtype = self._reduction.work_dtype
+        if tile.dtype != dtype:
+            wide = nl.ndarray((rows, kept, count), dtype=dtype, buffer=nl.sbuf)
+            nisa.tensor_copy(wide, tile)
+            tile = wide
+        while count > 1:
+            half = count // 2
+            rest = count - 2 * half
+            made = nl.ndarray((rows, kept, half + rest), dtype=dtype, buffer=nl.sbuf)
+            self._apply(made[:, :, 0:half], tile[:, :, 0:half], tile[:, :, half : 2 * half])
+            if rest:
+                nisa.tensor_copy(made[:, :, half : half + 1], tile[:, :, count - 1 : count])
+            tile, count = made, half + rest
+        return tile.reshape((rows, kept))
+
+    def _apply(self, made: Any, a: Any, b: Any) -> None:
+        op = self._reduction.op
+        exact = op in ("and", "or", "xor") or self._reduction.kind == "float"
+        engine = nisa.engine.unknown if exact else nisa.engine.gpsimd
+        nisa.tensor_tensor(made, a, b, _operator(op), engine=engine)
+
+    def _combine(self, emitter: Emitter, a: Any, b: Any) -> Any:
+        made = emitter.new(self._reduction.work_dtype)
+        self._apply(made, a, b)
+        return made
+
+    def _with_initial(self, emitter: Emitter, found: Any) -> Any:
+        reduction = self._reduction
+        dtype = reduction.work_dtype
+        if found is None:
+            return emitter.copy(reduction.initial if reduction.initial is not None else 0, dtype)
+        if reduction.initial is not None:
+            return self._combine(emitter, found, emitter.filled(reduction.initial, dtype))
+        port = reduction.initial_port
+        if port is None:
+            return found
+        start = nl.ndarray((emitter.partitions, 1), dtype=dtype, buffer=nl.sbuf)
+        tensor = self._tensors[port.view.buffer]
+        nisa.dma_copy(start, window(tensor, port, 0, [[0, emitter.partitions], [1, 1]]))
+        if emitter.elements > 1:
+            start = start.broadcast(1, emitter.elements)
+        return self._combine(emitter, found, start)
+
+    def _narrowed(self, emitter: Emitter, found: Any) -> Any:
+        dtype = self._reduction.target.dtype
+        if found.dtype == dtype:
+            return found
+        if self._reduction.kind == "small":
+            from neff.compiler.lowering.operations import narrow
+
+            return narrow(emitter, found, dtype)
+        return emitter.copy(found, dtype)
+
+
+def _operator(op: str) -> Any:
+    return getattr(nl, REDUCERS[op])
+
+
+def chunks(dims: list[Dim], limit: int) -> Iterator[tuple[int, list[Dim]]]:
+    """The reduced elements in pieces of at most ``limit``: (offset, dimensions)."""
+    free, size = len(dims), 1
+    while free and size * dims[free - 1].extent <= limit:
+        free -= 1
+        size *= dims[free].extent
+    if free == 0:
+        yield 0, dims
+        return
+    cut = dims[free - 1]
+    chunk = max(1, limit // size)
+    for where in product(*(range(dim.extent) for dim in dims[: free - 1])):
+        start = sum(index * dim.steps[0] for index, dim in zip(where, dims, strict=False))
+        for begin in range(0, cut.extent, chunk):
+            part = Dim(min(chunk, cut.extent - begin), cut.steps)
+            yield start + begin * cut.steps[0], [part, *dims[free:]]

@@ -1,0 +1,102 @@
+"""A kernel that the compiler writes: which buffers it reads and writes, and its body.
+
+Every buffer is one flat tensor in HBM; views of it are access patterns. A buffer of 64-bit
+numbers is seen as twice as many 32-bit words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import nki_lang.isa as nisa
+import nki_lang.language as nl
+from neff.compiler.lowering.tiling import Piece
+from neff.compiler.views import View
+from neff.program import Variable
+from nki_lang.dtypes import BY_NAME, DType
+
+__all__ = ["WORDS", "Port", "Task", "load", "store", "window"]
+
+WORDS = {
+    "int64": BY_NAME["int32"],
+    "uint64": BY_NAME["uint32"],
+    "float64": BY_NAME["uint32"],
+}
+"""Types of two words -> type of one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A view of a buffer, as a kernel reads or writes it.
+
+    Attributes:
+        view: the elements.
+        dtype: type of the buffer's elements on chip.
+        wide: each element is two words, the low one first.
+        double: the two words are a float64; on chip it is a float32.
+    """
+
+    view: View
+    dtype: DType
+    wide: bool = False
+    double: bool = False
+
+    @classmethod
+    def of(cls, view: View, variable: Variable) -> Port:
+        """The port of a view of a variable."""
+        word = WORDS.get(variable.dtype.name)
+        if variable.dtype.name == "float64":
+            return cls(view, BY_NAME["float32"], True, True)
+        return cls(view, word or variable.dtype, word is not None)
+
+
+@dataclass(slots=True)
+class Task:
+    """A kernel to be traced.
+
+    Attributes:
+        name: of the kernel, for people.
+        reads, writes: names of the buffers.
+        body: called with the kernel's tensors by buffer name.
+    """
+
+    name: str
+    reads: list[str]
+    writes: list[str]
+    body: Callable[[dict[str, Any]], None]
+
+
+def window(tensor: Any, port: Port, offset: int, pattern: list[list[int]], word: int = 0) -> Any:
+    """Elements of a buffer: an access pattern in elements, or in words of wide elements."""
+    offset += port.view.offset
+    if port.wide:
+        pattern = [[2 * step, count] for step, count in pattern]
+        offset = 2 * offset + word
+    return tensor.ap(pattern=pattern, offset=offset)
+
+
+def load(
+    tensor: Any, port: Port, piece: Piece, number: int, dtype: DType | None = None, word: int = 0
+) -> Any:
+    """A tile (partitions, elements) with what view ``number`` of a piece has.
+
+    Of wide elements it is one word. A value that is the same along the free dimensions is
+    loaded once for each partition.
+    """
+    pattern = piece.pattern(number)
+    rows, elements = piece.partition.extent, piece.elements
+    offset = piece.offsets[number]
+    same = elements > 1 and not any(step for step, _ in pattern[1:])
+    if same:
+        pattern = [pattern[0], [1, 1]]
+    tile = nl.ndarray((rows, 1 if same else elements), dtype=dtype or port.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(tile, window(tensor, port, offset, pattern, word))
+    return tile.broadcast(1, elements) if same else tile
+
+
+def store(tensor: Any, port: Port, piece: Piece, number: int, tile: Any, word: int = 0) -> None:
+    """Write a tile where view ``number`` of a piece points; of wide elements one word."""
+    pattern, offset = piece.pattern(number), piece.offsets[number]
+    nisa.dma_copy(window(tensor, port, offset, pattern, word), tile)

@@ -1,0 +1,51 @@
+"""Traces a task: its buffers become the arguments of a kernel of the language."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
+import nki_lang
+from neff.compiler.lowering.task import WORDS, Task
+from neff.errors import NeffCompileError
+from neff.program import Variable
+from nki_lang.arguments import TensorSpec
+from nki_lang.errors import NkiError
+from nki_lang.ir import KernelIR
+from nki_lang.targets import Target
+
+__all__ = ["trace_task"]
+
+
+def trace_task(task: Task, variables: Mapping[str, Variable], target: Target) -> KernelIR:
+    """The kernel of a task; each buffer is a flat tensor with the variable's name.
+
+    All that the language checks of a kernel is checked here, for this target.
+
+    Raises:
+        NeffCompileError: ``NEFF-LOWERING``; the kernel breaks a rule of the language.
+    """
+    names = list(dict.fromkeys((*task.reads, *task.writes)))
+
+    def kernel(*buffers: Any) -> None:
+        task.body(dict(zip(names, buffers, strict=True)))
+
+    kernel.__name__ = task.name
+    specs = tuple(_flat(variables[name]) for name in names)
+    try:
+        return nki_lang.trace(kernel, specs, target=target)
+    except NkiError as error:
+        raise NeffCompileError(
+            f"the compiler's own kernel {task.name} breaks a rule: {error.message}",
+            code="NEFF-LOWERING",
+            place=str(error.location or task.name),
+            remedy="this is a mistake of the compiler; please report it with the module",
+        ) from error
+
+
+def _flat(variable: Variable) -> TensorSpec:
+    dtype, count = variable.dtype, max(1, prod(variable.shape))
+    if dtype.name in WORDS:
+        dtype, count = WORDS[dtype.name], 2 * count
+    return TensorSpec((count,), dtype, variable.name)

@@ -1,0 +1,51 @@
+"""Tiles of any buffer, those of 64-bit numbers too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from neff.compiler.lowering.doubles import from_words, to_words
+from neff.compiler.lowering.emitter import Emitter
+from neff.compiler.lowering.task import Port, load, store
+from neff.compiler.lowering.tiling import Piece
+from nki_lang.dtypes import BY_NAME, DType
+
+__all__ = ["high_words", "load_value", "store_value"]
+
+U32 = BY_NAME["uint32"]
+
+
+def load_value(
+    emitter: Emitter,
+    tensor: Any,
+    port: Port,
+    piece: Piece,
+    number: int,
+    dtype: DType | None = None,
+) -> Any:
+    """A tile with the values of view ``number`` of a piece, as they are held on chip."""
+    if not port.double:
+        return load(tensor, port, piece, number, dtype)
+    low, high = (load(tensor, port, piece, number, U32, word) for word in (0, 1))
+    value = from_words(emitter, low, high)
+    return value if dtype is None or dtype == port.dtype else emitter.copy(value, dtype)
+
+
+def store_value(
+    emitter: Emitter, tensor: Any, port: Port, piece: Piece, number: int, tile: Any
+) -> None:
+    """Write a tile as it is held on chip to view ``number`` of a piece."""
+    if not port.wide:
+        store(tensor, port, piece, number, tile)
+        return
+    low, high = to_words(emitter, tile) if port.double else (tile, high_words(emitter, tile))
+    store(tensor, port, piece, number, low)
+    store(tensor, port, piece, number, high, 1)
+
+
+def high_words(emitter: Emitter, low: Any) -> Any:
+    """The high words of 64-bit integers that fit into 32 bits."""
+    if low.dtype.kind == "uint":
+        return emitter.filled(0, low.dtype)
+    sign = emitter.bits("right_shift", low.view(U32), 31, U32)
+    return emitter.words("subtract", 0, sign, U32).view(low.dtype)

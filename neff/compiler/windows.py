@@ -1,0 +1,170 @@
+"""Opcodes with sliding windows as graphs of simple ones.
+
+A window over a padded operand is a view: each spatial dimension becomes two, where the window
+stands and where in the window one is. A convolution is then a product over the second ones and
+the features, and a reduce-window a reduce over them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from neff.compiler.graph import Node, uncovered
+
+__all__ = ["Span", "convolution", "reduce_window", "spans_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A window along one dimension, as HLO's ``WindowDimension`` says it."""
+
+    size: int
+    stride: int
+    low: int
+    high: int
+    window_dilation: int
+    base_dilation: int
+    reversed: bool
+
+
+def spans_of(window: Any) -> tuple[Span, ...]:
+    """The spans of a ``Window`` message."""
+    return tuple(
+        Span(
+            one.size, max(1, one.stride), one.padding_low, one.padding_high,
+            max(1, one.window_dilation), max(1, one.base_dilation), one.window_reversal,
+        )
+        for one in window.dimensions
+    )  # fmt: skip
+
+
+def _node(
+    like: Node, opcode: str, operands: Sequence[Node], shape: Sequence[int], **fields: Any
+) -> Node:
+    return Node(
+        opcode, tuple(operands), tuple(shape), operands[0].element, fields, like.name, like.place
+    )
+
+
+def _padded(node: Node, operand: Node, value: Node, spans: dict[int, Span]) -> Node:
+    """The operand with the padding and the holes that the spans ask for."""
+    padding = [(0, 0, 0)] * len(operand.shape)
+    shape = list(operand.shape)
+    for dim, span in spans.items():
+        padding[dim] = (span.low, span.high, span.base_dilation - 1)
+        wide = max(0, (operand.shape[dim] - 1) * span.base_dilation + 1)
+        shape[dim] = wide + span.low + span.high
+    if not any(any(part) for part in padding):
+        return operand
+    return _node(node, "pad", (operand, value), shape, padding=tuple(padding))
+
+
+def _turns(extent: int, span: Span) -> int:
+    """Places that a window has along a padded dimension."""
+    reach = (span.size - 1) * span.window_dilation + 1
+    return max(0, (extent - reach) // span.stride + 1)
+
+
+def reduce_window(node: Node) -> Node:
+    """A reduce over what is in the window at each place.
+
+    Raises:
+        NeffCompileError: ``NEFF-OP``; it has several operands.
+    """
+    if len(node.operands) != 2:
+        raise uncovered(node, "a reduce-window of several operands at once is not covered")
+    operand, start = node.operands
+    spans = dict(enumerate(node.attributes["spans"]))
+    wide = _padded(node, operand, start, spans)
+    rank = len(wide.shape)
+    places = [(_turns(wide.shape[dim], span), dim, span.stride) for dim, span in spans.items()]
+    inside = [
+        (span.size, dim, span.window_dilation) for dim, span in spans.items() if span.size > 1
+    ]
+    view = _restrided(node, wide, [*places, *inside])
+    dims = tuple(range(rank, rank + len(inside)))
+    fields = {"dimensions": dims, "applied": node.attributes["applied"]}
+    return node.like("reduce", view, start, **fields)
+
+
+def _restrided(node: Node, operand: Node, dims: list[tuple[int, int, int]]) -> Node:
+    """A view; each dimension is (extent, dimension of the operand, multiple of its stride)."""
+    shape = [extent for extent, _, _ in dims]
+    steps = tuple((dim, times) for _, dim, times in dims)
+    return _node(node, "restride", (operand,), shape, steps=steps)
+
+
+def convolution(node: Node) -> Node:
+    """A product over features and window for each group, put into the order of the result.
+
+    Raises:
+        NeffCompileError: ``NEFF-OP``; it has batch groups.
+    """
+    fields = node.attributes
+    if fields["batch_groups"] > 1:
+        raise uncovered(node, "a convolution with batch groups is not covered")
+    operand, kernel = node.operands
+    spans, groups = fields["spans"], max(1, fields["feature_groups"])
+    batch, feature, *spatial = fields["input"]
+    zero = np.zeros((), operand.element.dtype)
+    value = Node("constant", (), (), operand.element, {"value": zero})
+    wide = _padded(node, operand, value, dict(zip(spatial, spans, strict=True)))
+    features = operand.shape[feature] // groups
+    places = [
+        (_turns(wide.shape[dim], span), dim, span.stride)
+        for dim, span in zip(spatial, spans, strict=True)
+    ]
+    inside = [
+        (span.size, dim, span.window_dilation) for dim, span in zip(spatial, spans, strict=True)
+    ]
+    left = _restrided(
+        node,
+        wide,
+        [(groups, feature, features), (wide.shape[batch], batch, 1), *places,
+         (features, feature, 1), *inside],
+    )  # fmt: skip
+    right = _kernel(node, kernel, groups)
+    return _result(node, _product(node, left, right, len(spans)))
+
+
+def _kernel(node: Node, kernel: Node, groups: int) -> Node:
+    """The kernel as (group, features, window..., outputs of the group)."""
+    spans = node.attributes["spans"]
+    source, target, *spatial = node.attributes["kernel"]
+    turned = tuple(dim for dim, span in zip(spatial, spans, strict=True) if span.reversed)
+    if turned:
+        kernel = _node(node, "reverse", (kernel,), kernel.shape, dimensions=turned)
+    outputs = kernel.shape[target] // groups
+    dims = [(groups, target, outputs), (kernel.shape[source], source, 1)]
+    dims += [(kernel.shape[dim], dim, 1) for dim in spatial]
+    return _restrided(node, kernel, [*dims, (outputs, target, 1)])
+
+
+def _product(node: Node, left: Node, right: Node, rank: int) -> Node:
+    places = left.shape[: 2 + rank]
+    contracted = tuple(range(2 + rank, 3 + 2 * rank))
+    return Node(
+        "dot", (left, right), (*places, right.shape[-1]), node.element,
+        {
+            "lhs_batch": (0,), "rhs_batch": (0,),
+            "lhs_contracting": contracted, "rhs_contracting": tuple(range(1, 2 + rank)),
+        },
+        node.name, node.place,
+    )  # fmt: skip
+
+
+def _result(node: Node, product: Node) -> Node:
+    """(group, batch, places..., outputs) in the order of the result; groups and outputs join."""
+    batch, feature, *spatial = node.attributes["output"]
+    rank = len(product.shape)
+    source = {batch: (1,), feature: (0, rank - 1)}
+    source |= {dim: (2 + number,) for number, dim in enumerate(spatial)}
+    order = tuple(part for dim in range(len(node.shape)) for part in source[dim])
+    turned = _node(
+        node, "transpose", (product,), [product.shape[dim] for dim in order], dimensions=order
+    )
+    return node.like("reshape", turned)

@@ -1,0 +1,294 @@
+"""The payload: a tar archive, gzipped or plain, written so that its bytes never vary and read
+so that nothing in it is trusted.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+import tarfile
+import zlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from neff.errors import NeffError, NeffFileError
+
+__all__ = ["Limits", "Member", "read_archive", "write_archive"]
+
+_GZIP_HEADER = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"
+"""Deflate, no name, no time, unknown system."""
+
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A file of the archive: its name and its bytes (one or more pieces, not joined)."""
+
+    name: str
+    pieces: tuple[bytes | memoryview, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all pieces."""
+        return sum(len(piece) for piece in self.pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a payload may be at most.
+
+    Attributes:
+        total_bytes: of the unpacked archive.
+        ratio: unpacked bytes for each packed one, beyond ``ratio_free_bytes``.
+        ratio_free_bytes: unpacked size below which the ratio does not matter.
+        members: files in the archive.
+        name_bytes: length of a name.
+        depth: folders in a name.
+    """
+
+    total_bytes: int = 1 << 35
+    ratio: int = 200
+    ratio_free_bytes: int = 1 << 28
+    members: int = 100_000
+    name_bytes: int = 1024
+    depth: int = 16
+
+
+def write_archive(
+    members: Iterable[Member], sink: Callable[[bytes | memoryview], object], *, compressed: bool
+) -> None:
+    """Write the members in their order: one owner, one mode, no times.
+
+    Args:
+        members: what to write; names are relative with ``/``.
+        sink: takes the payload piece by piece.
+        compressed: gzip it.
+
+    Raises:
+        NeffError: code ``NEFF-MEMBER-SIZE``; a member is larger than the archive can say.
+    """
+    packer = _Gzip(sink) if compressed else None
+    target = _Sink(packer.write if packer else sink)
+    with tarfile.open(fileobj=target, mode="w|", format=tarfile.USTAR_FORMAT) as archive:  # type: ignore[call-overload]
+        for member in members:
+            entry = tarfile.TarInfo(member.name)
+            entry.size = member.size
+            entry.mode = 0o644
+            try:
+                archive.addfile(entry, _Pieces(member.pieces))
+            except ValueError as error:
+                raise NeffError(
+                    f"{member.size} bytes do not fit into the archive: {error}",
+                    code="NEFF-MEMBER-SIZE",
+                    place=member.name,
+                    remedy="a member is smaller than 8 GiB; use smaller constants",
+                ) from None
+    if packer:
+        packer.finish()
+
+
+class _Sink:
+    """The one method that a tar stream needs."""
+
+    def __init__(self, write: Callable[[bytes | memoryview], object]) -> None:
+        self.write = write
+
+
+class _Gzip:
+    """gzip whose header holds nothing of this machine."""
+
+    def __init__(self, sink: Callable[[bytes | memoryview], object]) -> None:
+        self._sink = sink
+        self._deflate = zlib.compressobj(6, zlib.DEFLATED, -zlib.MAX_WBITS)
+        self._check = self._size = 0
+        sink(_GZIP_HEADER)
+
+    def write(self, data: bytes | memoryview) -> None:
+        self._check = zlib.crc32(data, self._check)
+        self._size += len(data)
+        packed = self._deflate.compress(data)
+        if packed:
+            self._sink(packed)
+
+    def finish(self) -> None:
+        self._sink(self._deflate.flush())
+        self._sink(struct.pack("<II", self._check, self._size & 0xFFFFFFFF))
+
+
+class _Pieces(io.RawIOBase):
+    """Pieces of memory read as one file, without joining them."""
+
+    def __init__(self, pieces: tuple[bytes | memoryview, ...]) -> None:
+        self._pieces = [memoryview(piece).cast("B") for piece in pieces if len(piece)]
+
+    def read(self, size: int = -1) -> bytes:
+        taken = []
+        while size and self._pieces:
+            piece = self._pieces[0][:size] if size > 0 else self._pieces[0]
+            taken.append(bytes(piece))
+            size -= len(piece) if size > 0 else 0
+            self._pieces[0] = self._pieces[0][len(piece) :]
+            if not len(self._pieces[0]):
+                self._pieces.pop(0)
+        return b"".join(taken)
+
+
+def read_archive(
+    payload: memoryview, place: str, limits: Limits | None = None
+) -> dict[str, memoryview]:
+    """The files of a payload by name, as views of its (unpacked) bytes.
+
+    Folders are skipped. Links, devices, names that lead out of the archive, names given twice,
+    sparse files, anything behind the end: all are refused.
+
+    Raises:
+        NeffFileError: ``NEFF-GZIP``, ``NEFF-TOO-LARGE``, ``NEFF-RATIO``, ``NEFF-TAR``,
+            ``NEFF-TAR-NAME``, ``NEFF-TAR-DUPLICATE``, ``NEFF-TAR-KIND``, ``NEFF-TAR-COUNT``,
+            ``NEFF-TAR-TRAILING``.
+    """
+    limits = limits or Limits()
+    if payload[:2] == b"\x1f\x8b":
+        payload = _unpack_gzip(payload, place, limits)
+    elif len(payload) > limits.total_bytes:
+        raise _too_large(place, limits)
+    return _members(payload, place, limits)
+
+
+def _unpack_gzip(payload: memoryview, place: str, limits: Limits) -> memoryview:
+    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    allowed = max(limits.ratio_free_bytes, len(payload) * limits.ratio)
+    out = bytearray()
+    pending: bytes | memoryview = payload
+    try:
+        while not unpacker.eof:
+            block = unpacker.decompress(pending, _CHUNK)
+            pending = unpacker.unconsumed_tail
+            if not block and not pending and not unpacker.eof:
+                raise _gzip(place, "the stream is cut off")
+            out += block
+            if len(out) > limits.total_bytes:
+                raise _too_large(place, limits)
+            if len(out) > allowed:
+                raise NeffFileError(
+                    f"{len(payload)} bytes unpack to more than {allowed}",
+                    code="NEFF-RATIO",
+                    place=place,
+                    remedy="a real NEFF does not shrink that much; do not trust this file",
+                )
+    except zlib.error as error:
+        raise _gzip(place, str(error)) from None
+    if unpacker.unused_data.strip(b"\0"):
+        raise _gzip(place, f"{len(unpacker.unused_data)} bytes behind the stream")
+    return memoryview(out)
+
+
+_BLOCK = 512
+_FILE, _FOLDER = b"0\0", b"5"
+
+
+def _members(data: memoryview, place: str, limits: Limits) -> dict[str, memoryview]:
+    """Walk the blocks. ``tarfile`` forgives too much: it stops without a word at a damaged
+    header and follows negative sizes.
+    """
+    found: dict[str, memoryview] = {}
+    folders: set[str] = set()
+    at = 0
+    while True:
+        block = bytes(data[at : at + _BLOCK])
+        if len(block) < _BLOCK:
+            raise _tar("NEFF-TAR", f"the archive ends inside a header at byte {at}", place)
+        if not any(block):
+            break
+        name, size, kind = _entry(block, at, place, limits)
+        begin = at + _BLOCK
+        at = begin + -(-size // _BLOCK) * _BLOCK
+        if at > len(data):
+            raise _tar("NEFF-TAR", f"{name!r} is cut off", place)
+        if name in found or (name in folders and kind not in _FOLDER):
+            raise _tar("NEFF-TAR-DUPLICATE", f"{name!r} is there twice", place)
+        if len(found) + len(folders) >= limits.members:
+            raise _tar("NEFF-TAR-COUNT", f"more than {limits.members} members", place)
+        if kind in _FOLDER:
+            folders.add(name)
+        else:
+            found[name] = data[begin : begin + size]
+    _check_end(data[at:], place)
+    return found
+
+
+def _entry(block: bytes, at: int, place: str, limits: Limits) -> tuple[str, int, bytes]:
+    """Name, size and kind of a header block (POSIX.1-1988 ustar; GNU magic too)."""
+    stored = _number(block[148:156], at, place)
+    if stored != sum(block) - sum(block[148:156]) + 8 * 0x20:
+        raise _tar("NEFF-TAR", f"wrong checksum in the header at byte {at}", place)
+    if not block[257:262] == b"ustar":
+        raise _tar("NEFF-TAR", f"no ustar header at byte {at}", place)
+    kind = block[156:157]
+    prefix = _name_field(block[345:500]) if block[257:263] == b"ustar\0" else b""
+    raw = (prefix + b"/" if prefix else b"") + _name_field(block[:100])
+    name = _clean_name(raw, place, limits, folder=kind in _FOLDER)
+    if kind not in _FILE and kind not in _FOLDER:
+        raise _tar("NEFF-TAR-KIND", f"{name!r} is no plain file (kind {kind!r})", place)
+    size = _number(block[124:136], at, place)
+    if kind in _FOLDER and size:
+        raise _tar("NEFF-TAR", f"folder {name!r} has contents", place)
+    return name, size, kind
+
+
+def _number(field: bytes, at: int, place: str) -> int:
+    if field[0] == 0x80:
+        return int.from_bytes(field[1:], "big")
+    digits = field.strip(b" \0")
+    if not digits or digits.strip(b"01234567"):
+        raise _tar("NEFF-TAR", f"no number in the header at byte {at}", place)
+    return int(digits, 8)
+
+
+def _name_field(field: bytes) -> bytes:
+    return field.partition(b"\0")[0]
+
+
+def _clean_name(raw: bytes, place: str, limits: Limits, *, folder: bool) -> str:
+    try:
+        name = raw.decode()
+    except UnicodeDecodeError:
+        raise _tar("NEFF-TAR-NAME", f"name {raw[:80]!r} is no UTF-8", place) from None
+    name = name.removeprefix("./").rstrip("/") if folder else name.removeprefix("./")
+    if folder and name in ("", "."):
+        return "."
+    parts = name.split("/")
+    if {"", ".", ".."} & set(parts) or "\\" in name or ":" in parts[0]:
+        raise _tar("NEFF-TAR-NAME", f"name {name[:200]!r} leads out of the archive", place)
+    if len(raw) > limits.name_bytes or len(parts) > limits.depth:
+        raise _tar("NEFF-TAR-NAME", f"name {name[:80]!r}... is too long or too deep", place)
+    if not name.isprintable():
+        raise _tar("NEFF-TAR-NAME", f"name {name[:200]!r} has characters that do not print", place)
+    return name
+
+
+def _check_end(rest: memoryview, place: str) -> None:
+    pieces = range(0, len(rest), _CHUNK)
+    if len(rest) < 2 * _BLOCK or any(bytes(rest[at : at + _CHUNK]).strip(b"\0") for at in pieces):
+        raise _tar(
+            "NEFF-TAR-TRAILING",
+            "the last member is not followed by two empty blocks and nothing else",
+            place,
+        )
+
+
+def _gzip(place: str, message: str) -> NeffFileError:
+    return NeffFileError(f"the gzip stream is damaged: {message}", code="NEFF-GZIP", place=place)
+
+
+def _tar(code: str, message: str, place: str) -> NeffFileError:
+    return NeffFileError(message, code=code, place=place)
+
+
+def _too_large(place: str, limits: Limits) -> NeffFileError:
+    return NeffFileError(
+        f"the payload is larger than {limits.total_bytes} bytes",
+        code="NEFF-TOO-LARGE",
+        place=place,
+        remedy="do not trust this file; when it is your own, pass larger limits to open_package",
+    )

@@ -1,0 +1,197 @@
+"""The 1024 bytes in front of every NEFF.
+
+Fields and order: the vendor's "Work with NEFF Files", section "NEFF Header". Offsets are
+those of the C structure on a 64-bit machine without padding (1024 bytes, checked below).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from neff.errors import NeffFileError
+
+__all__ = [
+    "HASHES",
+    "HEADER_SIZE",
+    "NAME_BYTES",
+    "OFFSETS",
+    "OUR_FEATURE_BIT",
+    "Header",
+    "new_hash",
+    "pack_header",
+    "unpack_header",
+]
+
+HEADER_SIZE = 1024
+
+_LAYOUT = struct.Struct("<5Q128sI32s16s256sI64sQI468s")
+assert _LAYOUT.size == HEADER_SIZE
+
+OFFSETS = {
+    "pkg_version": 0, "header_size": 8, "data_size": 16, "neff_version_major": 24,
+    "neff_version_minor": 32, "neff_build_version": 40, "num_tpb": 168, "hash": 172, "uuid": 204,
+    "name": 220, "requested_tpb_count": 476, "tpb_per_node": 480, "feature_bits": 544,
+    "lnc_size": 552, "pad": 556,
+}  # fmt: skip
+"""Byte offset of each field."""
+
+NAME_BYTES = 255
+"""Of a network name; a zero byte follows."""
+
+HASHES = {1: ("sha256", 32), 2: ("md5", 16)}
+"""pkg_version -> the hash over the payload and its bytes in the field (KLR, NEFF/Basic.lean)."""
+
+OUR_FEATURE_BIT = 1 << 62
+"""Set in the NEFFs we write. It lies outside both masks that vendor runtimes have printed
+(0x80000000000000ff and 0x800000000000001f), so such a runtime refuses the file by its
+features instead of feeding our instruction records to a device."""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The header's fields; texts without their trailing zeros."""
+
+    pkg_version: int
+    data_size: int
+    version: tuple[int, int]
+    build_version: str
+    num_tpb: int
+    hash: bytes
+    uuid: bytes
+    name: str
+    requested_tpb_count: int
+    tpb_per_node: tuple[int, ...]
+    feature_bits: int
+    lnc_size: int
+    header_size: int = HEADER_SIZE
+
+    @property
+    def hash_name(self) -> str:
+        """``sha256`` or ``md5``."""
+        return HASHES[self.pkg_version][0]
+
+    @property
+    def digest(self) -> bytes:
+        """The bytes of the hash field that count."""
+        return self.hash[: HASHES[self.pkg_version][1]]
+
+
+def new_hash(pkg_version: int, chunks: Iterable[bytes | memoryview] = ()) -> hashlib._Hash:
+    """A hash object of the kind that a package version names, fed with ``chunks``."""
+    hasher = hashlib.new(HASHES[pkg_version][0], usedforsecurity=False)
+    for chunk in chunks:
+        hasher.update(chunk)
+    return hasher
+
+
+def pack_header(header: Header) -> bytes:
+    """The 1024 bytes of a header."""
+    nodes = bytes(header.tpb_per_node)
+    return _LAYOUT.pack(
+        header.pkg_version,
+        header.header_size,
+        header.data_size,
+        *header.version,
+        _fit(header.build_version, 128),
+        header.num_tpb,
+        header.hash,
+        header.uuid,
+        _fit(header.name, NAME_BYTES + 1),
+        header.requested_tpb_count,
+        nodes,
+        header.feature_bits,
+        header.lnc_size,
+        b"",
+    )
+
+
+def unpack_header(data: bytes | memoryview, file_size: int, place: str) -> Header:
+    """Read and check a header.
+
+    Args:
+        data: the first bytes of the file.
+        file_size: bytes of the whole file.
+        place: the file's name, for errors.
+
+    Raises:
+        NeffFileError: ``NEFF-SHORT``, ``NEFF-HEADER``, ``NEFF-PKG-VERSION``,
+            ``NEFF-TRUNCATED`` or ``NEFF-TRAILING``.
+    """
+    if file_size < HEADER_SIZE:
+        raise NeffFileError(
+            f"the file has {file_size} bytes; a NEFF begins with a header of {HEADER_SIZE}",
+            code="NEFF-SHORT",
+            place=place,
+            remedy="the file is cut off or is no NEFF; build or copy it again",
+        )
+    fields = _LAYOUT.unpack_from(data)
+    pkg_version, header_size, data_size = fields[:3]
+    if header_size != HEADER_SIZE:
+        raise _field(place, "header_size", f"is {header_size}, expected {HEADER_SIZE}")
+    if pkg_version not in HASHES:
+        raise NeffFileError(
+            f"pkg_version is {pkg_version}; known are 1 (sha256) and 2 (md5)",
+            code="NEFF-PKG-VERSION",
+            place=f"{place}, byte 0",
+            remedy="this is no NEFF, or its header is damaged",
+        )
+    _check_size(data_size, file_size, place)
+    return Header(
+        pkg_version=pkg_version,
+        data_size=data_size,
+        version=fields[3:5],
+        build_version=_text(fields[5], place, "neff_build_version"),
+        num_tpb=fields[6],
+        hash=fields[7],
+        uuid=fields[8],
+        name=_text(fields[9], place, "name"),
+        requested_tpb_count=fields[10],
+        tpb_per_node=tuple(fields[11].rstrip(b"\0")),
+        feature_bits=fields[12],
+        lnc_size=fields[13],
+    )
+
+
+def _check_size(data_size: int, file_size: int, place: str) -> None:
+    present = file_size - HEADER_SIZE
+    if data_size > present:
+        raise NeffFileError(
+            f"data_size is {data_size}, but only {present} bytes follow the header",
+            code="NEFF-TRUNCATED",
+            place=f"{place}, byte {OFFSETS['data_size']}",
+            remedy="the file was cut off while it was written or copied; get it again",
+        )
+    if data_size < present:
+        raise NeffFileError(
+            f"data_size is {data_size}, but {present} bytes follow the header",
+            code="NEFF-TRAILING",
+            place=f"{place}, byte {OFFSETS['data_size']}",
+            remedy="something was appended to the file; get it again",
+        )
+
+
+def _text(raw: bytes, place: str, field: str) -> str:
+    text, _, rest = raw.partition(b"\0")
+    if rest.strip(b"\0"):
+        raise _field(place, field, "has bytes behind its end")
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        raise _field(place, field, "is no UTF-8 text") from None
+
+
+def _field(place: str, field: str, what: str) -> NeffFileError:
+    return NeffFileError(
+        f"{field} {what}",
+        code="NEFF-HEADER",
+        place=f"{place}, byte {OFFSETS[field]}",
+        remedy="this is no NEFF, or its header is damaged",
+    )
+
+
+def _fit(text: str, size: int) -> bytes:
+    """UTF-8 of at most ``size - 1`` bytes, cut between characters."""
+    return text.encode()[: size - 1].decode(errors="ignore").encode()

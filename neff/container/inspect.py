@@ -1,0 +1,242 @@
+"""What can be said of any NEFF without running it, the vendor's included."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from neff.container.descriptors import ring_bytes
+from neff.container.header import OUR_FEATURE_BIT, new_hash
+from neff.container.read import Package, program_of
+from neff.errors import NeffFileError
+from neff.program import EngineLoop, EngineStep, Program, Variable
+
+__all__ = ["describe", "describe_program"]
+
+Row = dict[str, Any]
+
+
+def describe(package: Package) -> dict[str, Any]:
+    """Header, members, variables, memory and, for our own NEFFs, engines.
+
+    Raises:
+        NeffFileError: a member that the description needs is damaged.
+    """
+    document: dict[str, Any] = {
+        "file": package.place,
+        "made_by": "nki-hlo" if package.is_ours else "other",
+        "header": _header(package),
+        "members": [{"name": name, "bytes": len(data)} for name, data in package.members.items()],
+        "subgraphs": _graphs(package),
+        "memory": _memory_table(package),
+    }
+    if package.is_ours:
+        document |= describe_program(program_of(package))
+    else:
+        document["inputs"], document["outputs"] = _foreign_tensors(package)
+    return document
+
+
+def describe_program(program: Program) -> dict[str, Any]:
+    """Tensors and engines of a program."""
+    return {
+        "name": program.name,
+        "target": program.target,
+        "inputs": [_tensor(program.variables[name]) for name in program.inputs],
+        "outputs": [_tensor(program.variables[name]) for name in program.outputs],
+        "scratch_bytes": program.scratch_bytes,
+        "engines": [
+            _engine(core, engine.name, steps)
+            for core, graph in enumerate(program.subgraphs)
+            for engine, steps in graph.engines.items()
+        ],
+        "metadata": program.metadata,
+    }
+
+
+def _memory_table(package: Package) -> list[Row]:
+    """Device memory of each subgraph in bytes, by the names of the runtime's own breakdown.
+
+    ``scratchpad`` is the largest end of a virtual variable in each area, summed over the areas;
+    the runtime rounds it up to its page. ``rings`` follow a published estimate.
+    """
+    rows = []
+    for graph in _graphs(package):
+        folder = graph["definition"].rpartition("/")[0]
+        definition = package.document(graph["definition"])
+        variables = _objects(definition, "var")
+        rings = _rings(package, folder, definition, variables)
+        rows.append(
+            {
+                "subgraph": graph["name"],
+                "code": sum(
+                    len(data)
+                    for name, data in package.members.items()
+                    if name.startswith(f"{folder}/") and name.endswith(".bin")
+                ),
+                "constants": _total(variables, "file"),
+                "inputs": _total(variables, "input"),
+                "outputs": _total(variables, "output"),
+                "scratchpad": _scratchpad(variables),
+                "rings_io": rings["io"],
+                "rings_spill": rings["spill"],
+            }
+        )
+    return rows
+
+
+def _header(package: Package) -> Row:
+    header = package.header
+    whole = _whole_hash(package)
+    return {
+        "pkg_version": header.pkg_version,
+        "hash": header.digest.hex(),
+        "hash_kind": header.hash_name,
+        "hash_matches": whole,
+        "data_size": header.data_size,
+        "neff_version": ".".join(map(str, header.version)),
+        "build_version": header.build_version,
+        "name": header.name,
+        "uuid": header.uuid.hex(),
+        "num_tpb": header.num_tpb,
+        "requested_tpb_count": header.requested_tpb_count,
+        "tpb_per_node": list(header.tpb_per_node),
+        "feature_bits": hex(header.feature_bits),
+        "features": [_bit_name(bit) for bit in range(64) if header.feature_bits >> bit & 1],
+        "lnc_size": header.lnc_size,
+        "compressed": package.compressed,
+    }
+
+
+def _bit_name(bit: int) -> str:
+    ours = 1 << bit == OUR_FEATURE_BIT
+    return "nki-hlo instruction encoding" if ours else f"unnamed bit {bit}"
+
+
+def _whole_hash(package: Package) -> bool:
+    return new_hash(package.header.pkg_version, [package.payload]).digest() == package.header.digest
+
+
+def _graphs(package: Package) -> list[Row]:
+    """The subgraphs that the kelf files name, in order."""
+    graphs = []
+    for name in sorted(package.members):
+        if not (name.startswith("kelf-") and name.endswith(".json")):
+            continue
+        document = package.document(name)
+        for row in document.get("graphs", []) if isinstance(document, dict) else ():
+            place, label = row.get("definition"), row.get("name")
+            if not isinstance(place, str) or not isinstance(label, str):
+                raise NeffFileError(
+                    "a graph without name or definition",
+                    code="NEFF-DEFINITION",
+                    place=f"{package.place}: {name}",
+                )
+            graphs.append({"name": label, "definition": place})
+    return graphs
+
+
+def _objects(document: Any, key: str) -> dict[str, Row]:
+    """The objects in ``document[key]`` by name; whatever is none is left out."""
+    table = document.get(key) if isinstance(document, dict) else None
+    if not isinstance(table, dict):
+        return {}
+    return {name: row for name, row in table.items() if isinstance(row, dict)}
+
+
+def _size(row: Row, key: str = "size") -> int:
+    value = row.get(key, 0)
+    return value if isinstance(value, int) else 0
+
+
+def _total(variables: dict[str, Row], kind: str) -> int:
+    return sum(_size(row) for row in variables.values() if row.get("type") == kind)
+
+
+def _scratchpad(variables: dict[str, Row]) -> int:
+    ends: dict[str, int] = {}
+    for row in variables.values():
+        if row.get("type") == "virtual":
+            area = str(row.get("fabric_path") or row.get("backing_buf") or "main")
+            end = _size(row, "backing_variable_off") + _size(row)
+            ends[area] = max(ends.get(area, 0), end)
+    return sum(ends.values())
+
+
+def _rings(
+    package: Package, folder: str, definition: Any, variables: dict[str, Row]
+) -> dict[str, int]:
+    """Bytes of descriptor rings: ``io`` when a side is an input or output, else ``spill``."""
+    outside = {name for name, row in variables.items() if row.get("type") in ("input", "output")}
+    total = {"io": 0, "spill": 0}
+    for key in ("act", "dve", "pe", "pool", "sp"):
+        name = definition.get(key) if isinstance(definition, dict) else None
+        member = f"{folder}/{name}"
+        if not isinstance(name, str) or member not in package.members:
+            continue
+        document = package.document(member)
+        rows = document.get("dma", []) if isinstance(document, dict) else []
+        for row in rows if isinstance(rows, list) else ():
+            if isinstance(row, dict):
+                total["io" if _touches(row, outside) else "spill"] += ring_bytes(row)
+    return total
+
+
+def _touches(descriptor: Row, names: set[str]) -> bool:
+    rows = descriptor.get("desc", [])
+    pieces = rows if isinstance(rows, list) else [rows]
+    return any(
+        isinstance(piece, dict) and (piece.get("from") in names or piece.get("to") in names)
+        for piece in pieces
+    )
+
+
+def _foreign_tensors(package: Package) -> tuple[list[Row], list[Row]]:
+    """Inputs and outputs of a NEFF that is not ours, as def.json of the first subgraph has them."""
+    graphs = _graphs(package)
+    if not graphs:
+        return [], []
+    variables = _objects(package.document(graphs[0]["definition"]), "var")
+    found = {
+        kind: [
+            {"name": name, "bytes": _size(row)}
+            for name, row in variables.items()
+            if row.get("type") == kind
+        ]
+        for kind in ("input", "output")
+    }
+    return found["input"], found["output"]
+
+
+def _tensor(variable: Variable) -> Row:
+    row: Row = {
+        "name": variable.name,
+        "dtype": variable.dtype.name,
+        "shape": list(variable.shape),
+        "bytes": variable.nbytes,
+    }
+    if variable.alias:
+        row["alias"] = variable.alias
+    return row
+
+
+def _engine(core: int, engine: str, steps: list[EngineStep]) -> Row:
+    counts: Counter[str] = Counter()
+    loops = _count(steps, counts)
+    return {
+        "core": core,
+        "engine": engine,
+        "instructions": sum(counts.values()),
+        "loops": loops,
+        "opcodes": dict(sorted(counts.items())),
+    }
+
+
+def _count(steps: list[EngineStep], counts: Counter[str]) -> int:
+    loops = 0
+    for step in steps:
+        if isinstance(step, EngineLoop):
+            loops += 1 + _count(step.body, counts)
+        else:
+            counts[step.instruction.op] += 1
+    return loops

@@ -1,0 +1,269 @@
+"""A NEFF into a program. The payload's hash is checked first; nothing in it is believed after."""
+
+from __future__ import annotations
+
+import io
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from neff.container import documents, strict_json
+from neff.container.archive import Limits, read_archive
+from neff.container.header import (
+    HEADER_SIZE,
+    OUR_FEATURE_BIT,
+    Header,
+    new_hash,
+    pack_header,
+    unpack_header,
+)
+from neff.container.manifest import MANIFEST, Manifest, parse_manifest
+from neff.container.write import SOURCES, header_of
+from neff.encoding import SourceTable, decode_engine
+from neff.errors import NeffFileError
+from neff.program import Program, SubGraph, Variable
+
+__all__ = ["Package", "open_package", "program_of", "read"]
+
+_PIECE = 1 << 24
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """A NEFF taken apart but not understood: any NEFF, ours or the vendor's.
+
+    Attributes:
+        place: the file's name, for errors.
+        header: its header.
+        raw_header: the 1024 bytes.
+        payload: the bytes behind it.
+        members: the archive's files by name.
+        compressed: the payload is gzipped.
+    """
+
+    place: str
+    header: Header
+    raw_header: bytes
+    payload: memoryview
+    members: dict[str, memoryview]
+    compressed: bool
+
+    @property
+    def is_ours(self) -> bool:
+        """True when this project's compiler wrote it."""
+        return MANIFEST in self.members
+
+    def document(self, name: str) -> Any:
+        """A JSON member.
+
+        Raises:
+            NeffFileError: ``NEFF-MEMBER`` when it is missing, ``NEFF-JSON`` when damaged.
+        """
+        return strict_json.load(self.bytes(name), f"{self.place}: {name}")
+
+    def bytes(self, name: str) -> memoryview:
+        """A member's bytes.
+
+        Raises:
+            NeffFileError: ``NEFF-MEMBER``; it is missing.
+        """
+        found = self.members.get(name)
+        if found is None:
+            raise NeffFileError(
+                f"the archive has no member {name[:200]!r}", code="NEFF-MEMBER", place=self.place
+            )
+        return found
+
+
+def open_package(
+    path: str | os.PathLike[str], *, check_hash: bool = True, limits: Limits | None = None
+) -> Package:
+    """Take any NEFF apart.
+
+    Args:
+        path: the file.
+        check_hash: compare the payload with the header's hash.
+        limits: what the archive may be at most.
+
+    Raises:
+        NeffFileError: the file cannot be opened (``NEFF-OPEN``), its header is wrong, its hash
+            differs (``NEFF-HASH``), or its archive is damaged or unsafe.
+    """
+    place = os.fspath(path)
+    data = _content(path, place)
+    header = unpack_header(data, len(data), place)
+    payload = data[HEADER_SIZE:]
+    if check_hash:
+        _check_hash(header, payload, place)
+    members = read_archive(payload, place, limits)
+    gzipped = bytes(payload[:2]) == b"\x1f\x8b"
+    return Package(place, header, bytes(data[:HEADER_SIZE]), payload, members, gzipped)
+
+
+def read(path: str | os.PathLike[str]) -> Program:
+    """The program in a NEFF that this project's compiler wrote.
+
+    Constants are views of the file, read-only.
+
+    Raises:
+        NeffFileError: the file is damaged, or not ours (``NEFF-FOREIGN``).
+    """
+    return program_of(open_package(path))
+
+
+def program_of(package: Package) -> Program:
+    """The program in a package.
+
+    Raises:
+        NeffFileError: the package is damaged, or not ours (``NEFF-FOREIGN``).
+    """
+    if not package.is_ours:
+        raise NeffFileError(
+            f"this NEFF was not made by nki-hlo (build {package.header.build_version!r}, name "
+            f"{package.header.name!r}); the encoding of its instructions is not public",
+            code="NEFF-FOREIGN",
+            place=package.place,
+            remedy="'nki-neff info' shows what is documented of it; to run it here, build its "
+            "HLO module with 'nki-neff build'",
+        )
+    manifest = parse_manifest(package.document(MANIFEST), f"{package.place}: {MANIFEST}")
+    program = manifest.program
+    sources = SourceTable.from_json(package.document(SOURCES), f"{package.place}: {SOURCES}")
+    for core, semaphores in enumerate(manifest.semaphores):
+        program.subgraphs.append(_subgraph(package, program, core, semaphores, sources))
+    for name, member in manifest.files.items():
+        program.variables[name].value = _constant(package, program.variables[name], member)
+    _check_members(package, manifest)
+    _check_header(package, program)
+    return program
+
+
+def _content(path: str | os.PathLike[str], place: str) -> memoryview:
+    """The whole file. Not mapped: what was checked must stay what is used."""
+    try:
+        return memoryview(Path(path).read_bytes())
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise NeffFileError(
+            f"Failed to open NEFF file: {reason}",
+            code="NEFF-OPEN",
+            place=place,
+            remedy="check that the file exists and that you may read it",
+        ) from None
+
+
+def _check_hash(header: Header, payload: memoryview, place: str) -> None:
+    pieces = (payload[at : at + _PIECE] for at in range(0, len(payload), _PIECE))
+    found = new_hash(header.pkg_version, pieces).digest()
+    if found != header.digest:
+        raise NeffFileError(
+            f"the payload's {header.hash_name} is {found.hex()}, the header says "
+            f"{header.digest.hex()}",
+            code="NEFF-HASH",
+            place=f"{place}, byte 172",
+        )
+
+
+def _subgraph(
+    package: Package, program: Program, core: int, semaphores: int, sources: SourceTable
+) -> SubGraph:
+    folder = f"sg{core:02d}"
+    definition = package.document(f"{folder}/def.json")
+    place = f"{package.place}: {folder}/def.json"
+    engines = {}
+    names = list(program.variables)
+    for engine, (key, stem) in documents.ENGINE_FILES.items():
+        if not isinstance(definition, dict) or definition.get(f"{key}_instr") != f"{stem}.bin":
+            raise NeffFileError(
+                f"'{key}_instr' does not name {stem}.bin", code="NEFF-DEFINITION", place=place
+            )
+        member = f"{folder}/{stem}.bin"
+        engines[engine] = decode_engine(
+            package.bytes(member),
+            engine=engine,
+            core=core,
+            variables=names,
+            sources=sources,
+            place=f"{package.place}: {member}",
+        )
+    return SubGraph(engines, semaphores)
+
+
+def _constant(package: Package, variable: Variable, member: str) -> np.ndarray[Any, Any]:
+    data = package.bytes(member)
+    place = f"{package.place}: {member}"
+    dtype = variable.dtype.dtype
+    if member.endswith(".npy"):
+        data = data[_npy_body(data, dtype, variable.shape, place) :]
+    if len(data) != variable.nbytes:
+        raise NeffFileError(
+            f"{len(data)} bytes for constant {variable.name[:80]!r} of {variable.nbytes}",
+            code="NEFF-CONSTANT",
+            place=place,
+        )
+    if not variable.nbytes:
+        return np.zeros(variable.shape, dtype)
+    return np.frombuffer(data, dtype).reshape(variable.shape)
+
+
+def _npy_body(data: memoryview, dtype: np.dtype[Any], shape: tuple[int, ...], place: str) -> int:
+    """Where the elements of a .npy member begin; its header must say what the program says."""
+    file = io.BytesIO(bytes(data[:4096]))
+    try:
+        version = np.lib.format.read_magic(file)
+        if version != (1, 0):
+            raise ValueError(f"version {version}")
+        found = np.lib.format.read_array_header_1_0(file)
+    except Exception as error:  # the parser evaluates a literal: anything can come out of it
+        raise NeffFileError(
+            f"damaged .npy header: {error}", code="NEFF-CONSTANT", place=place
+        ) from None
+    if found != (shape, False, dtype):
+        raise NeffFileError(
+            f"the .npy header says {found[2]}{list(found[0])}, the program {dtype}{list(shape)}",
+            code="NEFF-CONSTANT",
+            place=place,
+        )
+    return file.tell()
+
+
+def _check_members(package: Package, manifest: Manifest) -> None:
+    """No member that the program does not name: nothing rides along unseen."""
+    expected = {MANIFEST, "info.json", "hlo_stats.json", "neff.json", "kelf-0.json", SOURCES}
+    for core in range(len(manifest.semaphores)):
+        expected.add(f"sg{core:02d}/def.json")
+        for _, stem in documents.ENGINE_FILES.values():
+            expected |= {f"sg{core:02d}/{stem}.json", f"sg{core:02d}/{stem}.bin"}
+    expected |= set(manifest.files.values())
+    strange = sorted(set(package.members) ^ expected)
+    if strange:
+        raise NeffFileError(
+            f"member {strange[0][:200]!r} is missing or does not belong here",
+            code="NEFF-MEMBER",
+            place=package.place,
+        )
+
+
+def _check_header(package: Package, program: Program) -> None:
+    """The hash does not cover the header, but every field of ours follows from the payload."""
+    header = package.header
+    expected = header_of(
+        program, header.digest, header.data_size, name=header.name, pkg_version=header.pkg_version
+    )
+    if not header.feature_bits & OUR_FEATURE_BIT or pack_header(expected) != package.raw_header:
+        at = next(
+            index
+            for index, pair in enumerate(
+                zip(pack_header(expected), package.raw_header, strict=True)
+            )
+            if pair[0] != pair[1]
+        )
+        raise NeffFileError(
+            "the header does not fit the payload",
+            code="NEFF-HEADER",
+            place=f"{package.place}, byte {at}",
+            remedy="the header was damaged or changed; build or copy the file again",
+        )

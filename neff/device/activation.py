@@ -1,0 +1,70 @@
+"""When the device appears: only when the environment asks for it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+__all__ = [
+    "asked_for",
+    "capture_is_wanted",
+    "executor_is_chosen",
+    "extract_only",
+    "jax_is_asked",
+    "torch_is_asked",
+]
+
+
+def _set(environment: Mapping[str, str], name: str) -> bool:
+    return environment.get(name, "").strip() == "1"
+
+
+def extract_only(environment: Mapping[str, str] = os.environ) -> bool:
+    """Programs are captured and not run: results are zeros (NEURON_EXTRACT_GRAPHS_ONLY=1)."""
+    return _set(environment, "NEURON_EXTRACT_GRAPHS_ONLY")
+
+
+def capture_is_wanted(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether programs are to be written somewhere or told to whoever started the script."""
+    flags = environment.get("NEURON_CC_FLAGS", "")
+    return bool(
+        environment.get("NEURON_COMPILE_CACHE_URL")
+        or extract_only(environment)
+        or environment.get("NKI_HLO_EXTRACT_JOURNAL")
+        or "--cache_dir" in flags
+    )
+
+
+def asked_for(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether anything asks for the device, whichever framework is meant.
+
+    That is NKI_HLO_DEVICE=1, NEURON_EXTRACT_GRAPHS_ONLY=1, or a platform together with a cache
+    (NEURON_PLATFORM_TARGET_OVERRIDE and NEURON_COMPILE_CACHE_URL). NKI_HLO_DEVICE=0 says no to
+    all of them.
+    """
+    if environment.get("NKI_HLO_DEVICE", "").strip() == "0":
+        return False
+    if _set(environment, "NKI_HLO_DEVICE") or extract_only(environment):
+        return True
+    return bool(
+        environment.get("NEURON_PLATFORM_TARGET_OVERRIDE")
+        and environment.get("NEURON_COMPILE_CACHE_URL")
+    )
+
+
+def executor_is_chosen(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether NKI_HLO_EXECUTOR says how programs are run."""
+    return bool(environment.get("NKI_HLO_EXECUTOR", "").strip())
+
+
+def jax_is_asked(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether JAX should see the device: asked for, or JAX_PLATFORMS names it."""
+    platforms = environment.get("JAX_PLATFORMS", "").replace(" ", "").split(",")
+    return "neuron" in platforms or asked_for(environment)
+
+
+def torch_is_asked(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether torch_xla should see the device: PJRT_DEVICE=NEURON, or asked for and no other
+    device is named."""
+    named = environment.get("PJRT_DEVICE", "")
+    return named.upper() == "NEURON" if named else asked_for(environment)

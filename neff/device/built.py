@@ -1,0 +1,103 @@
+"""Programs executed as NEFFs: each is compiled, written, read back and run."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from hlo_tools.loading import load as load_module
+from neff.compiler import compile as compile_module
+from neff.container import write
+from neff.device.buffers import Buffer
+from neff.device.programs import CompileOptions, Program, TensorSpec
+from neff.device.topology import Device
+from neff.errors import NeffCompileError
+from neff.runtime import LoadedModel
+from neff.runtime import load as load_model
+
+__all__ = ["NeffExecutor", "NeffProgram", "build_and_load"]
+
+
+class NeffExecutor:
+    """Builds programs; knows those that the framework still holds.
+
+    Args:
+        target: family to build for.
+    """
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+        self._lock = threading.Lock()
+        self._built: WeakValueDictionary[str, NeffProgram] = WeakValueDictionary()
+
+    def load(self, program: Program, options: CompileOptions) -> NeffProgram:
+        """The program as a loaded NEFF.
+
+        Raises:
+            NeffCompileError: the graph compiler does not cover it; code ``NEFF-DEVICES``: it is
+                for several devices.
+            HloError: a kernel file is missing or damaged.
+        """
+        if len(options.device_ids) > 1:
+            raise NeffCompileError(
+                f"program {program.name} is for {len(options.device_ids)} devices; a NEFF is "
+                "built for one",
+                code="NEFF-DEVICES",
+                place=program.name,
+                remedy="run it with NKI_HLO_EXECUTOR=neff,cpu",
+            )
+        with self._lock:
+            found = self._built.get(program.digest)
+            if found is not None:
+                return found
+        made = NeffProgram(program, self._target)
+        with self._lock:
+            self._built[program.digest] = made
+        return made
+
+
+def build_and_load(module: bytes, target: str) -> tuple[LoadedModel, list[str], list[str]]:
+    """A module compiled, written, read back and loaded; names of its inputs and outputs.
+
+    Raises:
+        NeffCompileError: the graph compiler does not cover it.
+    """
+    built = compile_module(load_module(module), target=target)
+    with TemporaryDirectory(prefix="nki-hlo-") as folder:
+        path = Path(folder) / "program.neff"
+        write(built, path)
+        model = load_model(path, name=built.name)
+    return model, list(built.inputs), list(built.outputs)
+
+
+class NeffProgram:
+    """One program as a loaded NEFF; the same interface as that of the CPU executor's programs."""
+
+    shardings = b""
+
+    def __init__(self, program: Program, target: str) -> None:
+        self._model, self._inputs, self._outputs = build_and_load(program.module, target)
+        self.results: list[TensorSpec] = program.results
+
+    def run(
+        self, arguments: Sequence[Sequence[Buffer]], keep: frozenset[int], devices: Sequence[Device]
+    ) -> list[list[Buffer]]:
+        """Run for each device by itself; see :meth:`neff.device.cpu.CpuProgram.run`."""
+        return [self._run(row, device) for row, device in zip(arguments, devices, strict=True)]
+
+    def _run(self, row: Sequence[Buffer], device: Device) -> list[Buffer]:
+        arrays = [buffer.array() for buffer in row]
+        results = self._model.run(dict(zip(self._inputs, arrays, strict=True)))
+        buffers: list[Buffer] = []
+        for name, (shape, dtype) in zip(self._outputs, self.results, strict=True):
+            value = results[name]
+            # A result may be an argument's own memory, which the framework may reuse.
+            if any(np.may_share_memory(value, array) for array in arrays):
+                value = value.copy()
+            buffers.append(Buffer(device, shape, dtype, host=value.astype(dtype, copy=False)))
+        return buffers

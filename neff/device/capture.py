@@ -1,0 +1,62 @@
+"""Who wants to see each program that a framework compiles.
+
+A callback takes a :class:`Captured`. Extraction is one such callback; a test or a tool may add
+its own. A callback that raises makes the compilation fail with that error.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+__all__ = ["Callback", "Captured", "add", "notify", "remove"]
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """A program as the framework compiled it.
+
+    Attributes:
+        name: name of the module.
+        module: serialized ``HloModuleProto``, kernel calls in the vendor's form.
+        num_replicas, num_partitions: how many devices it is for.
+        target: family that NEURON_PLATFORM_TARGET_OVERRIDE names, or the default.
+    """
+
+    name: str
+    module: bytes
+    num_replicas: int
+    num_partitions: int
+    target: str
+
+
+Callback = Callable[[Captured], None]
+
+_callbacks: list[Callback] = []
+_lock = threading.Lock()
+
+
+def add(callback: Callback) -> None:
+    """Show every program compiled from now on to ``callback``, once however often it is added."""
+    with _lock:
+        if callback not in _callbacks:
+            _callbacks.append(callback)
+
+
+def remove(callback: Callback) -> None:
+    """Stop showing programs to ``callback``.
+
+    Raises:
+        ValueError: it was not added.
+    """
+    with _lock:
+        _callbacks.remove(callback)
+
+
+def notify(program: Captured) -> None:
+    """Show a program to everyone who asked."""
+    with _lock:
+        callbacks = tuple(_callbacks)
+    for callback in callbacks:
+        callback(program)

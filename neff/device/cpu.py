@@ -1,0 +1,203 @@
+"""Programs executed by a private XLA:CPU client, kernels by our own executor.
+
+The client has one CPU device for each simulated core, so that programs over several devices and
+their collectives run too. It is never shown to the framework.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from neff.device import wire
+from neff.device.buffers import Buffer
+from neff.device.programs import CompileOptions, Program, TensorSpec, signature
+from neff.device.rewrite import to_typed_calls
+from neff.device.topology import Device
+
+__all__ = ["CpuExecutor"]
+
+_OUTPUT_SHARDING, _PARAMETER_SHARDINGS = 12, 14  # of HloModuleProto
+
+
+@dataclass(frozen=True, slots=True)
+class _Aval:
+    """Shape and dtype as jaxlib reads them; unlike JAX's own it keeps 64-bit types."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    weak_type: bool = False
+
+
+class CpuExecutor:
+    """Compiles programs for the private client; knows those that the framework still holds."""
+
+    def __init__(self, device_count: int) -> None:
+        self._device_count = device_count
+        self._lock = threading.Lock()
+        self._client: Any = None
+        self._loaded: WeakValueDictionary[Any, CpuProgram] = WeakValueDictionary()
+
+    @property
+    def client(self) -> Any:
+        """The private client, made when it is first needed."""
+        with self._lock:
+            if self._client is None:
+                self._client = _make_client(self._device_count)
+            return self._client
+
+    def load(self, program: Program, options: CompileOptions) -> CpuProgram:
+        """The program, ready to run; the same program with the same options is compiled once.
+
+        A program for one device runs on the client's first device whichever core it is for: the
+        cores are alike, and so it is compiled once for all of them.
+        """
+        if len(options.device_ids) == 1:
+            options = options.alone()
+        several = len(options.device_ids) > 1
+        key = (program.digest, options.device_ids, options.serialized if several else b"")
+        with self._lock:
+            found = self._loaded.get(key)
+            if found is not None:
+                return found
+        made = CpuProgram(self.client, program, options)
+        with self._lock:
+            self._loaded[key] = made
+        return made
+
+
+def _assignment(options: CompileOptions) -> Any:
+    from jaxlib import _jax  # pyright: ignore[reportAttributeAccessIssue]
+
+    ids = np.array(options.device_ids, np.int32)
+    return _jax.DeviceAssignment.create(ids.reshape(options.num_replicas, options.num_partitions))
+
+
+def _make_client(device_count: int) -> Any:
+    import jax  # noqa: F401 - sets the log level that jaxlib reads when it starts
+    from jaxlib import xla_client
+
+    # Synchronous: an error belongs to the call that caused it.
+    return xla_client.make_cpu_client(asynchronous=False, num_devices=device_count)
+
+
+class CpuProgram:
+    """One program loaded in the private client.
+
+    Attributes:
+        results: shape and dtype of each result on one device.
+        shardings: fields that tell the framework how partitioning divided the results.
+    """
+
+    def __init__(self, client: Any, program: Program, options: CompileOptions) -> None:
+        from jaxlib import _jax, xla_client  # pyright: ignore[reportAttributeAccessIssue]
+
+        build = xla_client.CompileOptions.ParseFromString(options.serialized)
+        build.compile_portable_executable = False
+        build.num_replicas, build.num_partitions = options.num_replicas, options.num_partitions
+        build.device_assignment = _assignment(options)
+        devices = client.devices()
+        self._devices = [devices[each] for each in options.device_ids]
+        self._program = program
+        executed = _executable_form(program)
+        self._executable = client.compile_and_load(
+            _jax.mlir.hlo_to_stablehlo(executed), xla_client.DeviceList(tuple(self._devices)), build
+        )
+        self.results: list[TensorSpec] = program.results
+        self.shardings = b""
+        if options.num_partitions > 1:
+            self._read_partitioning()
+        self._multiple = _multiple_sharding(self._devices) if len(self._devices) > 1 else None
+
+    def _read_partitioning(self) -> None:
+        module = self._executable.hlo_modules()[0].as_serialized_hlo_module_proto()
+        _, _, self.results = signature(module)
+        self.shardings = b"".join(
+            module[field.start : field.end]
+            for field in wire.fields(module)
+            if field.number in (_OUTPUT_SHARDING, _PARAMETER_SHARDINGS)
+        )
+
+    def run(
+        self, arguments: Sequence[Sequence[Buffer]], keep: frozenset[int], devices: Sequence[Device]
+    ) -> list[list[Buffer]]:
+        """Run on all devices together.
+
+        Args:
+            arguments: the buffers of each device.
+            keep: arguments that must not be donated.
+            devices: where the results belong.
+
+        Returns:
+            The results of each device.
+        """
+        protected = keep & self._program.donated
+        rows = [
+            [self._resident(buffer, place, index in protected) for index, buffer in enumerate(row)]
+            for row, place in zip(arguments, self._devices, strict=True)
+        ]
+        if self._multiple is None:
+            operands = rows[0]
+        else:
+            operands = [self._joined(shards) for shards in zip(*rows, strict=True)]
+        outputs = self._executable.execute_sharded(operands)
+        shards = outputs.disassemble_into_single_device_arrays()
+        return [
+            [
+                Buffer(device, shape, dtype, resident=shards[number][index])
+                for number, (shape, dtype) in enumerate(self.results)
+            ]
+            for index, device in enumerate(devices)
+        ]
+
+    def _resident(self, buffer: Buffer, place: Any, copied: bool) -> Any:
+        """The buffer's values in the private client, on one of its devices."""
+        buffer.check()
+        resident = buffer.resident
+        if copied or resident is None or resident.device != place:
+            values = np.array(buffer.array()) if copied else buffer.array()
+            resident = _put(values, place)
+            if not copied:
+                buffer.resident = resident
+        return resident
+
+    def _joined(self, shards: Sequence[Any]) -> Any:
+        from jaxlib import xla_client
+
+        first = shards[0]
+        aval = _Aval(first.shape, np.dtype(first.dtype))
+        return xla_client.ArrayImpl(
+            aval, self._multiple, list(shards), committed=True, _skip_checks=True
+        )
+
+
+def _executable_form(program: Program) -> bytes:
+    """The module with its kernel calls as XLA:CPU can execute them."""
+    if not program.kernels:
+        return program.module
+    from hlo_tools.frameworks import xla_ffi
+
+    xla_ffi.register()
+    return to_typed_calls(program.module, xla_ffi.typed_config)
+
+
+def _put(values: np.ndarray[Any, Any], place: Any) -> Any:
+    import jax
+    from jaxlib import xla_client
+
+    sharding = jax.sharding.SingleDeviceSharding(place)
+    aval = _Aval(values.shape, values.dtype)
+    return xla_client.batched_device_put(aval, sharding, [values], [place], True, enable_x64=True)
+
+
+def _multiple_sharding(devices: Sequence[Any]) -> Any:
+    """Any sharding over these devices will do: execution looks at the single arrays only."""
+    import jax
+
+    mesh = jax.sharding.Mesh(np.array(devices, dtype=object), ("device",))
+    return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())

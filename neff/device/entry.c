@@ -1,0 +1,19 @@
+/* What the device needs in native code. See entry.py. */
+
+#include <stdint.h>
+
+#define PUBLIC __attribute__((visibility("default")))
+#define PLACES (UINT64_C(1) << 20)
+
+PUBLIC const void *nki_hlo_pjrt_api;
+PUBLIC uint64_t nki_hlo_released_count;
+PUBLIC uint64_t nki_hlo_released[PLACES];
+
+PUBLIC const void *GetPjrtApi(void) { return nki_hlo_pjrt_api; }
+
+/* Every *_Destroy slot: the handle is the word after the structure's size and extension. */
+PUBLIC const void *nki_hlo_release(const uint64_t *arguments) {
+    uint64_t place = __atomic_fetch_add(&nki_hlo_released_count, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&nki_hlo_released[place % PLACES], arguments[2] + 1, __ATOMIC_RELEASE);
+    return 0;
+}

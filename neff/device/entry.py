@@ -1,0 +1,173 @@
+"""The native part of the device: a small shared library.
+
+It holds what Python cannot do from a callback:
+
+* ``GetPjrtApi``: torch_xla takes a path, opens the library there and asks it for the function
+  table. The library hands back whatever address Python wrote into its variable.
+* ``nki_hlo_release``: what every ``*_Destroy`` slot points at. Frameworks destroy things while a
+  Python exception is on its way and after the interpreter is gone; a callback into Python would
+  lose the exception or crash. So the function notes the handle in a ring, and Python forgets it
+  when the next slot is called.
+
+A wheel brings the library, compiled from ``entry.c`` when the wheel was built (the hook is
+``scripts/packaging/native_library.py``). Where it is not there, it is compiled when first needed
+and kept in a folder of the user's cache. Without a C compiler the slots are callbacks into Python
+after all, and a warning says what that cannot do.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import hashlib
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import warnings
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from neff.errors import NeffError
+
+__all__ = ["PLACES", "Entry", "cache_folder", "compilers", "library", "open_entry"]
+
+PLACES: Final = 1 << 20
+"""Places in the ring of released handles; ``entry.c`` has the same number."""
+
+_SOURCE: Final = Path(__file__).with_name("entry.c")
+_PREBUILT: Final = Path(__file__).with_name("libnkihlo_pjrt.so")
+_OPTIONS: Final = ("-shared", "-fPIC", "-Os")
+
+
+class Entry:
+    """The opened library.
+
+    Attributes:
+        path: its file.
+        release_function: address of what the ``*_Destroy`` slots point at.
+    """
+
+    def __init__(self, path: Path) -> None:
+        loaded = ctypes.CDLL(str(path))
+        self.path = path
+        self._table = ctypes.c_void_p.in_dll(loaded, "nki_hlo_pjrt_api")
+        self._count = ctypes.c_uint64.in_dll(loaded, "nki_hlo_released_count")
+        self._ring = (ctypes.c_uint64 * PLACES).in_dll(loaded, "nki_hlo_released")
+        self._taken = 0
+        self._lock = threading.Lock()
+        self.release_function = ctypes.cast(loaded.nki_hlo_release, ctypes.c_void_p).value
+
+    def connect(self, address: int) -> None:
+        """Let ``GetPjrtApi`` hand out the function table at ``address``."""
+        self._table.value = address
+
+    @property
+    def has_released(self) -> bool:
+        """Whether handles wait in the ring."""
+        return self._count.value != self._taken
+
+    def released(self) -> list[int]:
+        """Take the handles that were released since the last call.
+
+        More than the ring holds can only be released while no slot is called; the oldest are
+        then lost, and their objects stay.
+        """
+        with self._lock:
+            last = self._count.value
+            first = max(self._taken, last - PLACES)
+            handles: list[int] = []
+            for turn in range(first, last):
+                place = turn % PLACES
+                value = self._ring[place]
+                if not value:  # counted and not yet written: next time
+                    last = turn
+                    break
+                self._ring[place] = 0
+                handles.append(value - 1)
+            self._taken = last
+        return handles
+
+
+@cache
+def open_entry() -> Entry | None:
+    """The library of this process; None, with a warning, where it cannot be had."""
+    try:
+        return Entry(library())
+    except (NeffError, OSError) as error:
+        warnings.warn(
+            f"{error}\nWithout it an error in a JAX program may be lost while Python unwinds, and "
+            "torch_xla cannot use the device.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return None
+
+
+def cache_folder() -> Path:
+    """Where the library is kept: ``$NKI_HLO_CACHE/device``, else ``nki-hlo/device`` below
+    $XDG_CACHE_HOME or ~/.cache; a folder for this process alone when that cannot be written.
+    """
+    given = os.environ.get("NKI_HLO_CACHE")
+    shared = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    folder = Path(given).absolute() if given else Path(shared) / "nki-hlo"
+    folder /= "device"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK):
+            return folder
+    except OSError:
+        pass
+    own = tempfile.mkdtemp(prefix="nki-hlo-")
+    atexit.register(shutil.rmtree, own, ignore_errors=True)
+    return Path(own)
+
+
+def compilers() -> list[list[str]]:
+    """Commands that compile C here: those on the path, and PyPI's ``ziglang`` if installed."""
+    found = [[path] for name in ("cc", "gcc", "clang") if (path := shutil.which(name))]
+    if importlib.util.find_spec("ziglang") is not None:
+        found.append([sys.executable, "-m", "ziglang", "cc"])
+    return found
+
+
+def library() -> Path:
+    """Path of the library, made if it is not there yet.
+
+    Raises:
+        NeffError: code ``NEFF-DEVICE-ENTRY``; it is not there and cannot be compiled.
+    """
+    if _PREBUILT.exists():
+        return _PREBUILT
+    content = _SOURCE.read_bytes()
+    wanted = cache_folder() / _name(content)
+    if wanted.exists():
+        return wanted
+    said = ""
+    for compiler in compilers():
+        partial = wanted.with_name(f".{wanted.name}.{os.getpid()}")
+        command = [*compiler, *_OPTIONS, "-o", str(partial), str(_SOURCE)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            os.replace(partial, wanted)
+            return wanted
+        partial.unlink(missing_ok=True)
+        said = f"; {' '.join(compiler)} ended with {done.returncode}: {done.stderr.strip()[-400:]}"
+    raise NeffError(
+        "the native library of the device is not installed and could not be compiled: "
+        + (f"no C compiler worked{said}" if said else "there is no C compiler"),
+        code="NEFF-DEVICE-ENTRY",
+        place=_SOURCE.name,
+        remedy="install gcc or clang, or run: pip install ziglang",
+    )
+
+
+def _name(content: bytes) -> str:
+    """A name for each content and processor, so that no stale library is ever taken."""
+    digest = hashlib.sha256(content + platform.machine().encode()).hexdigest()
+    return f"libnkihlo_pjrt_{digest[:16]}.so"

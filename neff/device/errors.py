@@ -1,0 +1,113 @@
+"""Errors as PJRT knows them: a status code and a message."""
+
+from __future__ import annotations
+
+import ctypes
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+from hlo_tools.errors import HloError, HloFileError, HloUnsupportedError, HloVerifyError
+from neff.device.slots import slot
+from neff.errors import NeffCompileError, NeffError, NeffFileError
+from nki_lang.errors import NkiError, NkiFileError, NkiValidationError
+
+if TYPE_CHECKING:
+    from neff.device.plugin import Plugin
+
+__all__ = ["ErrorObject", "Status", "StatusError", "status_of"]
+
+
+class Status(IntEnum):
+    """The codes of ``PJRT_Error_Code``."""
+
+    CANCELLED = 1
+    UNKNOWN = 2
+    INVALID_ARGUMENT = 3
+    DEADLINE_EXCEEDED = 4
+    NOT_FOUND = 5
+    ALREADY_EXISTS = 6
+    PERMISSION_DENIED = 7
+    RESOURCE_EXHAUSTED = 8
+    FAILED_PRECONDITION = 9
+    ABORTED = 10
+    OUT_OF_RANGE = 11
+    UNIMPLEMENTED = 12
+    INTERNAL = 13
+    UNAVAILABLE = 14
+    DATA_LOSS = 15
+    UNAUTHENTICATED = 16
+
+
+class StatusError(Exception):
+    """Raised by a slot; reaches the framework with this code and message."""
+
+    def __init__(self, status: int, message: str) -> None:
+        self.status = int(status)
+        self.message = message
+        super().__init__(message)
+
+
+# First match wins.
+_STATUS_OF_EXCEPTION: tuple[tuple[type[BaseException], Status], ...] = (
+    (NkiValidationError, Status.INVALID_ARGUMENT),
+    (HloVerifyError, Status.INVALID_ARGUMENT),
+    (HloUnsupportedError, Status.UNIMPLEMENTED),
+    (NotImplementedError, Status.UNIMPLEMENTED),
+    (NeffCompileError, Status.INVALID_ARGUMENT),
+    (NkiFileError, Status.DATA_LOSS),
+    (HloFileError, Status.DATA_LOSS),
+    (NeffFileError, Status.DATA_LOSS),
+    (FileNotFoundError, Status.NOT_FOUND),
+)
+
+
+def status_of(error: BaseException) -> tuple[int, str]:
+    """The status code and the message that the framework should show for an exception.
+
+    Errors of this project already say what, where and what to do; others get their type's name.
+    """
+    if isinstance(error, StatusError):
+        return error.status, error.message
+    if type(error).__name__ == "JaxRuntimeError":
+        return _status_in_text(str(error))
+    code = next((code for kind, code in _STATUS_OF_EXCEPTION if isinstance(error, kind)), None)
+    if isinstance(error, (NkiError, HloError, NeffError)):
+        return int(code or Status.INTERNAL), str(error)
+    return int(code or Status.INTERNAL), f"{type(error).__name__}: {error}"
+
+
+def _status_in_text(text: str) -> tuple[int, str]:
+    """Code and message of an error of the private client: ``"INTERNAL: message"``."""
+    name, colon, message = text.partition(": ")
+    if colon and name in Status.__members__:
+        return int(Status[name]), message
+    return int(Status.INTERNAL), text
+
+
+class ErrorObject:
+    """What a ``PJRT_Error*`` stands for; owns the bytes of its message."""
+
+    __slots__ = ("code", "message", "size")
+
+    def __init__(self, code: int, message: str) -> None:
+        encoded = message.encode("utf-8", "replace")
+        self.code = code
+        self.message = ctypes.create_string_buffer(encoded)
+        self.size = len(encoded)
+
+
+@slot
+def error_destroy(plugin: Plugin, arguments: Any) -> None:
+    plugin.handles.drop(arguments.error)
+
+
+@slot
+def error_message(plugin: Plugin, arguments: Any) -> None:
+    error = plugin.handles.get(arguments.error, ErrorObject)
+    arguments.message = ctypes.addressof(error.message)
+    arguments.message_size = error.size
+
+
+@slot(name="Error_GetCode")
+def error_code(plugin: Plugin, arguments: Any) -> None:
+    arguments.code = plugin.handles.get(arguments.error, ErrorObject).code

@@ -1,0 +1,108 @@
+"""Events: what PJRT calls the completion of something.
+
+The device works synchronously, so its own events are complete when they are made. Events that
+the framework creates (``Event_Create``) complete when it sets them.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from neff.device import abi
+from neff.device.errors import StatusError
+from neff.device.slots import slot
+from neff.device.text import text_at
+
+if TYPE_CHECKING:
+    from neff.device.plugin import Plugin
+
+__all__ = ["Event"]
+
+
+class Event:
+    """A completion with an optional error (code, message)."""
+
+    __slots__ = ("_callbacks", "_done", "error")
+
+    def __init__(self, *, complete: bool = True, error: tuple[int, str] | None = None) -> None:
+        self.error = error
+        self._done = None if complete else threading.Event()
+        self._callbacks: list[Any] = []
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it is complete, with an error or without."""
+        return self._done is None or self._done.is_set()
+
+    def wait(self) -> None:
+        """Block until complete."""
+        if self._done is not None:
+            self._done.wait()
+
+    def raise_error(self) -> None:
+        """Raise the error that the event carries, if it carries one."""
+        if self.error is not None:
+            raise StatusError(*self.error)
+
+    def when_ready(self, callback: Any) -> None:
+        """Call ``callback()`` once complete: now, or from whoever completes it."""
+        if self.is_ready:
+            callback()
+        else:
+            self._callbacks.append(callback)
+
+    def complete(self, error: tuple[int, str] | None) -> None:
+        """Complete an event that was created incomplete."""
+        self.error = error
+        if self._done is not None:
+            self._done.set()
+        pending, self._callbacks = self._callbacks, []
+        for callback in pending:
+            callback()
+
+
+@slot
+def event_destroy(plugin: Plugin, arguments: Any) -> None:
+    plugin.handles.drop(arguments.event)
+
+
+@slot
+def event_is_ready(plugin: Plugin, arguments: Any) -> None:
+    arguments.is_ready = plugin.handles.get(arguments.event, Event).is_ready
+
+
+@slot
+def event_error(plugin: Plugin, arguments: Any) -> None:
+    plugin.handles.get(arguments.event, Event).raise_error()
+
+
+@slot
+def event_await(plugin: Plugin, arguments: Any) -> None:
+    event = plugin.handles.get(arguments.event, Event)
+    event.wait()
+    event.raise_error()
+
+
+@slot
+def event_on_ready(plugin: Plugin, arguments: Any) -> None:
+    event = plugin.handles.get(arguments.event, Event)
+    callback, user = abi.ErrorCallback(arguments.callback), arguments.user_arg
+
+    def call() -> None:
+        # The callback takes over the error and destroys it.
+        callback(plugin.error_handle(*event.error) if event.error else None, user)
+
+    event.when_ready(call)
+
+
+@slot
+def event_create(plugin: Plugin, arguments: Any) -> None:
+    arguments.event = plugin.handles.add(Event(complete=False))
+
+
+@slot
+def event_set(plugin: Plugin, arguments: Any) -> None:
+    event = plugin.handles.get(arguments.event, Event)
+    message = text_at(arguments.message, arguments.message_size)
+    event.complete((arguments.code, message) if arguments.code else None)

@@ -1,0 +1,312 @@
+"""Compiled programs: making them and describing them."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from ctypes import c_int, c_int64, c_size_t, c_void_p
+from typing import TYPE_CHECKING, Any
+
+from hlo_tools.errors import HloError
+from neff.device import abi, capture, wire
+from neff.device.errors import Status, StatusError
+from neff.device.executors import LoadedProgram
+from neff.device.passes import transformed
+from neff.device.programs import CompileOptions, Program, TensorSpec, as_hlo
+from neff.device.slots import slot
+from neff.device.text import constant, data_at, text_at
+from neff.device.topology import MEMORY_KIND, Device
+
+if TYPE_CHECKING:
+    from neff.device.plugin import Plugin
+
+__all__ = ["Executable", "LoadedExecutable"]
+
+
+class Executable:
+    """A compiled program; its descriptions live as long as it does."""
+
+    def __init__(
+        self, program: Program, options: CompileOptions, loaded: LoadedProgram | None
+    ) -> None:
+        self.program = program
+        self.options = options
+        self.loaded = loaded
+        self.results: list[TensorSpec] = loaded.results if loaded else program.results
+        self.name = _text(program.name)
+        self.fingerprint = _text(program.digest)
+        count = max(1, len(self.results))
+        extents = [extent for shape, _ in self.results for extent in shape]
+        self.types = (c_int * count)(*(abi.buffer_type_of(dtype) for _, dtype in self.results))
+        self.extents = (c_int64 * max(1, len(extents)))(*extents)
+        self.ranks = (c_size_t * count)(*(len(shape) for shape, _ in self.results))
+        address, size = constant(MEMORY_KIND)
+        self.kinds = (c_void_p * count)(*[address] * count)
+        self.kind_sizes = (c_size_t * count)(*[size] * count)
+        self._printed: bytes | None = None
+
+    @property
+    def printed(self) -> bytes:
+        """The module as frameworks print it: the vendor's form with its configuration."""
+        if self._printed is None:
+            shardings = self.loaded.shardings if self.loaded else b""
+            self._printed = self.program.with_config(self.options, shardings)
+        return self._printed
+
+
+class LoadedExecutable:
+    """A program that can run, and the devices that it runs on."""
+
+    def __init__(self, executable: Executable, devices: list[Device]) -> None:
+        self.executable = executable
+        self.devices = devices
+        self.deleted = False
+        handles = [device.handle for device in devices]
+        self.device_list = (c_void_p * len(handles))(*handles)
+
+
+class Serialized:
+    """Bytes that the framework reads until it calls the deleter."""
+
+    def __init__(self, data: bytes) -> None:
+        self.size = len(data)
+        self.buffer = ctypes.create_string_buffer(data, max(1, len(data)))
+
+
+def _text(value: str) -> tuple[ctypes.Array[ctypes.c_char], int]:
+    encoded = value.encode()
+    return ctypes.create_string_buffer(encoded), len(encoded)
+
+
+# ------------------------------------------------------------------------------ compiling
+
+
+def _compile(plugin: Plugin, code: bytes, text_format: str, serialized: bytes) -> Executable:
+    program = Program(transformed(as_hlo(text_format, code)))
+    options = CompileOptions.parse(serialized)
+    for device in options.device_ids:
+        plugin.topology.device(device)
+    capture.notify(
+        capture.Captured(
+            program.name,
+            program.module,
+            options.num_replicas,
+            options.num_partitions,
+            plugin.topology.target.name,
+        )
+    )
+    return Executable(program, options, plugin.load(program, options))
+
+
+def _from_program(plugin: Plugin, arguments: Any) -> Executable:
+    program = abi.Program.from_address(arguments.program)
+    return _compile(
+        plugin,
+        data_at(program.code, program.code_size),
+        text_at(program.format, program.format_size),
+        data_at(arguments.options, arguments.options_size),
+    )
+
+
+def _loaded(plugin: Plugin, executable: Executable) -> LoadedExecutable:
+    devices = [plugin.topology.device(each) for each in executable.options.device_ids]
+    return LoadedExecutable(executable, devices)
+
+
+@slot
+def client_compile(plugin: Plugin, arguments: Any) -> None:
+    executable = _from_program(plugin, arguments)
+    arguments.executable = plugin.handles.add(_loaded(plugin, executable))
+
+
+@slot(name="Compile")
+def compile_ahead(plugin: Plugin, arguments: Any) -> None:
+    arguments.executable = plugin.handles.add(_from_program(plugin, arguments))
+
+
+# A serialized executable: the module and the options it was compiled with.
+_SERIAL_MODULE, _SERIAL_OPTIONS = 1, 2
+
+
+def _hand_out(plugin: Plugin, arguments: Any, data: bytes) -> None:
+    serialized = Serialized(data)
+    arguments.bytes, arguments.bytes_size = ctypes.addressof(serialized.buffer), serialized.size
+    arguments.owner, arguments.deleter = plugin.handles.add(serialized), plugin.drop_function
+
+
+@slot
+def executable_serialize(plugin: Plugin, arguments: Any) -> None:
+    executable = plugin.handles.get(arguments.executable, Executable)
+    module = wire.bytes_field(_SERIAL_MODULE, executable.program.module)
+    options = wire.bytes_field(_SERIAL_OPTIONS, executable.options.serialized)
+    _hand_out(plugin, arguments, module + options)
+
+
+@slot
+def executable_get_compile_options(plugin: Plugin, arguments: Any) -> None:
+    executable = plugin.handles.get(arguments.executable, Executable)
+    _hand_out(plugin, arguments, executable.options.serialized)
+
+
+@slot
+def executable_deserialize_and_load(plugin: Plugin, arguments: Any) -> None:
+    parts: dict[int, bytes] = {}
+    try:
+        for field in wire.fields(data_at(arguments.bytes, arguments.bytes_size)):
+            if isinstance(field.value, bytes):
+                parts[field.number] = field.value
+        module, options = parts[_SERIAL_MODULE], parts[_SERIAL_OPTIONS]
+    except (HloError, LookupError) as error:
+        raise StatusError(
+            Status.DATA_LOSS, f"[NEFF-DEVICE-SERIALIZED] not a serialized executable: {error}"
+        ) from error
+    if abi.knows(arguments, "options_size") and arguments.options:
+        options = data_at(arguments.options, arguments.options_size)
+    executable = _compile(plugin, module, "hlo", options)
+    arguments.executable = plugin.handles.add(_loaded(plugin, executable))
+
+
+# ----------------------------------------------------------------------------- describing
+
+
+@slot(name="Executable_Destroy LoadedExecutable_Destroy")
+def executable_destroy(plugin: Plugin, arguments: Any) -> None:
+    plugin.handles.drop(arguments.executable)
+
+
+@slot
+def loaded_executable_get_executable(plugin: Plugin, arguments: Any) -> None:
+    loaded = plugin.handles.get(arguments.loaded, LoadedExecutable)
+    arguments.executable = plugin.handles.add(loaded.executable)
+
+
+@slot
+def executable_name(plugin: Plugin, arguments: Any) -> None:
+    buffer, size = plugin.handles.get(arguments.executable, Executable).name
+    arguments.text, arguments.text_size = ctypes.addressof(buffer), size
+
+
+@slot
+def executable_fingerprint(plugin: Plugin, arguments: Any) -> None:
+    buffer, size = plugin.handles.get(arguments.executable, Executable).fingerprint
+    arguments.text, arguments.text_size = ctypes.addressof(buffer), size
+
+
+@slot
+def loaded_executable_fingerprint(plugin: Plugin, arguments: Any) -> None:
+    loaded = plugin.handles.get(arguments.executable, LoadedExecutable)
+    buffer, size = loaded.executable.fingerprint
+    arguments.text, arguments.text_size = ctypes.addressof(buffer), size
+
+
+@slot
+def executable_num_replicas(plugin: Plugin, arguments: Any) -> None:
+    executable = plugin.handles.get(arguments.executable, Executable)
+    arguments.count = executable.options.num_replicas
+
+
+@slot
+def executable_num_partitions(plugin: Plugin, arguments: Any) -> None:
+    executable = plugin.handles.get(arguments.executable, Executable)
+    arguments.count = executable.options.num_partitions
+
+
+@slot
+def executable_num_outputs(plugin: Plugin, arguments: Any) -> None:
+    arguments.count = len(plugin.handles.get(arguments.executable, Executable).results)
+
+
+@slot
+def executable_size_of_generated_code_in_bytes(plugin: Plugin, arguments: Any) -> None:
+    arguments.size = len(plugin.handles.get(arguments.executable, Executable).program.module)
+
+
+@slot
+def executable_get_cost_analysis(plugin: Plugin, arguments: Any) -> None:
+    arguments.properties, arguments.num_properties = None, 0
+
+
+@slot
+def executable_output_memory_kinds(plugin: Plugin, arguments: Any) -> None:
+    executable = plugin.handles.get(arguments.executable, Executable)
+    arguments.num_outputs = len(executable.results)
+    arguments.kinds = ctypes.addressof(executable.kinds)
+    arguments.kind_sizes = ctypes.addressof(executable.kind_sizes)
+
+
+@slot
+def executable_output_element_types(plugin: Plugin, arguments: Any) -> None:
+    executable = plugin.handles.get(arguments.executable, Executable)
+    arguments.types = ctypes.addressof(executable.types)
+    arguments.num_types = len(executable.results)
+
+
+@slot
+def executable_output_dimensions(plugin: Plugin, arguments: Any) -> None:
+    executable = plugin.handles.get(arguments.executable, Executable)
+    arguments.num_outputs = len(executable.results)
+    arguments.dims = ctypes.addressof(executable.extents)
+    arguments.ranks = ctypes.addressof(executable.ranks)
+
+
+@slot
+def executable_get_compiled_memory_stats(plugin: Plugin, arguments: Any) -> None:
+    executable = plugin.handles.get(arguments.executable, Executable)
+    inputs, outputs = _nbytes(executable.program.parameters), _nbytes(executable.results)
+    stats = {"generated_code": len(executable.program.module), "arguments": inputs}
+    stats |= {"outputs": outputs, "peak": inputs + outputs, "total": inputs + outputs}
+    for name, _ in type(arguments)._fields_[3:]:
+        if abi.knows(arguments, name):
+            setattr(arguments, name, stats.get(name, 0))
+
+
+def _nbytes(specs: list[TensorSpec]) -> int:
+    return sum(math.prod(shape) * dtype.itemsize for shape, dtype in specs)
+
+
+@slot
+def executable_optimized_program(plugin: Plugin, arguments: Any) -> None:
+    printed = plugin.handles.get(arguments.executable, Executable).printed
+    program = abi.Program.from_address(arguments.program)
+    if not program.code:
+        program.code_size = len(printed)
+    elif program.code_size < len(printed):
+        raise StatusError(
+            Status.INVALID_ARGUMENT,
+            f"[NEFF-DEVICE-SIZE] {len(printed)} bytes do not fit in {program.code_size}",
+        )
+    else:
+        ctypes.memmove(program.code, printed, len(printed))
+    program.format, program.format_size = constant("hlo_with_config")
+
+
+@slot
+def loaded_executable_addressable_devices(plugin: Plugin, arguments: Any) -> None:
+    loaded = plugin.handles.get(arguments.executable, LoadedExecutable)
+    arguments.devices = ctypes.addressof(loaded.device_list)
+    arguments.num_devices = len(loaded.devices)
+
+
+@slot
+def loaded_executable_get_device_assignment(plugin: Plugin, arguments: Any) -> None:
+    loaded = plugin.handles.get(arguments.executable, LoadedExecutable)
+    options = loaded.executable.options
+    # DeviceAssignmentProto: replica_count 1, computation_count 2, computation_devices 3.
+    message = wire.varint_field(1, options.num_replicas)
+    message += wire.varint_field(2, options.num_partitions)
+    for partition in range(options.num_partitions):
+        ids = options.device_ids[partition :: options.num_partitions]
+        packed = wire.bytes_field(1, b"".join(wire.varint(each) for each in ids))
+        message += wire.bytes_field(3, packed)
+    _hand_out(plugin, arguments, message)
+
+
+@slot
+def loaded_executable_delete(plugin: Plugin, arguments: Any) -> None:
+    plugin.handles.get(arguments.executable, LoadedExecutable).deleted = True
+
+
+@slot
+def loaded_executable_is_deleted(plugin: Plugin, arguments: Any) -> None:
+    loaded = plugin.handles.get(arguments.executable, LoadedExecutable)
+    arguments.is_deleted = loaded.deleted

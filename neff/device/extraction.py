@@ -1,0 +1,44 @@
+"""Extraction: every program that is compiled goes into the compile cache."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from hlo_tools.backend_config import decode
+from hlo_tools.extract.bundle import write_bundle
+from hlo_tools.extract.flags import cache_folder, flags_from_environment
+from hlo_tools.extract.journal import CapturedModule, note
+from neff.device.capture import Captured
+from neff.device.programs import opcode_counts
+from neff.device.rewrite import kernel_configs
+
+__all__ = ["extract"]
+
+
+def extract(program: Captured) -> None:
+    """Write a program to the cache that the environment names, and tell who started the script.
+
+    Raises:
+        HloError: the cache cannot be written, or a kernel file is gone; the compilation fails
+            with it.
+    """
+    started = time.perf_counter()
+    cache = cache_folder()
+    entry: Path | None = None
+    if cache is not None:
+        entry = write_bundle(cache, program.module, flags_from_environment(program.target))
+    note(
+        CapturedModule(
+            name=program.name,
+            path="" if entry is None else str(entry),
+            instructions=sum(opcode_counts(program.module).values()),
+            kernels=tuple(decode(each).func_name for each in kernel_configs(program.module)),
+            size=len(program.module) if entry is None else _size(entry),
+            seconds=time.perf_counter() - started,
+        )
+    )
+
+
+def _size(entry: Path) -> int:
+    return sum(path.stat().st_size for path in entry.rglob("*") if path.is_file())

@@ -1,0 +1,20 @@
+"""The device as JAX sees it: platform ``neuron``."""
+
+from __future__ import annotations
+
+from neff.device.plugin import the_plugin
+from neff.device.topology import PLATFORM
+
+__all__ = ["register"]
+
+_PRIORITY = 500  # above JAX's own platforms: the device was asked for
+
+
+def register() -> None:
+    """Register platform ``neuron`` with JAX; devices are made when JAX starts its backends."""
+    from jax._src import xla_bridge
+
+    plugin = the_plugin()
+    # JAX makes a plain ValueError of a launch that fails, and its own error of results that did.
+    plugin.errors_belong_to_results = True
+    xla_bridge.register_plugin(PLATFORM, priority=_PRIORITY, c_api=plugin.capsule())

@@ -1,0 +1,140 @@
+"""Kernel calls of plain NumPy scripts, captured and run as programs of the device are.
+
+A script without JAX or PyTorch compiles no program, so nothing would reach the device. When the
+environment asks for extraction or for another executor, each call of a kernel with NumPy arrays
+becomes a program of its own: parameters named as the kernel's arguments, one custom call, its
+results.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hlo_tools import schema
+from hlo_tools.errors import HloUnsupportedError
+from hlo_tools.frameworks.call_module import build_call_module
+from hlo_tools.frameworks.numpy_kernel import NumpyKernel, run_bound
+from hlo_tools.frameworks.plan import BoundCall, CallPlan
+from neff.device import capture
+from neff.device.activation import capture_is_wanted, extract_only
+from neff.device.executors import VARIABLE
+from neff.errors import NeffCompileError
+from nki_lang.kernel import Kernel, set_array_runner
+from nki_lang.targets import current_target, target_of
+
+__all__ = ["Calls", "call_program", "install", "is_wanted"]
+
+Arrays = list[np.ndarray[Any, Any]]
+Run = Callable[[BoundCall], Arrays]
+
+
+def is_wanted() -> bool:
+    """Whether the environment asks for programs of NumPy calls."""
+    return capture_is_wanted() or extract_only() or "neff" in os.environ.get(VARIABLE, "")
+
+
+def install() -> None:
+    """Let calls with NumPy arrays alone go through here."""
+    if capture_is_wanted():
+        from neff.device.extraction import extract
+
+        capture.add(extract)
+    set_array_runner(Calls().run)
+
+
+def call_program(plan: CallPlan) -> bytes:
+    """A call as a serialised ``HloModuleProto``, its tensors named as the kernel names them."""
+    module = schema.HloModuleProto.FromString(build_call_module(plan, plan.func_name))
+    module.name = plan.func_name
+    (computation,) = module.computations
+    for row in computation.instructions:
+        if row.opcode == "parameter":
+            name = plan.inputs[row.parameter_number].name
+            row.frontend_attributes.map["neff_input_names"] = name
+        if row.id == computation.root_id:
+            row.frontend_attributes.map["neff_output_names"] = ",".join(_result_names(plan))
+    return module.SerializeToString(deterministic=True)
+
+
+class Calls:
+    """Runs calls; each specialised call is captured once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._ready: dict[str, Run] = {}
+
+    def run(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What the kernel returns for these arrays."""
+        target = kernel.target.name if kernel.target else None
+        seen = NumpyKernel(
+            kernel.__name__, kernel.func, kernel.grid, platform_target=target,
+            schedule=kernel.schedule,
+        )  # fmt: skip
+        call = seen.bind(*args, **kwargs)
+        with self._lock:
+            run = self._ready.get(call.plan.backend_config)
+            if run is None:
+                run = self._ready[call.plan.backend_config] = _prepare(call.plan, target)
+        values = run(call)
+        return call.plan.pack(values) if call.plan.returned else None
+
+
+def _prepare(plan: CallPlan, target: str | None) -> Run:
+    family = target_of(target).name if target else current_target().name
+    module = call_program(plan)
+    capture.notify(capture.Captured(plan.func_name, module, 1, 1, family))
+    if extract_only():
+        return lambda call: _delivered(
+            call, [np.zeros(s.shape, s.dtype.dtype) for s in plan.results]
+        )
+    names = os.environ.get(VARIABLE, "cpu").replace(" ", "").split(",")
+    if names[0] != "neff":
+        return lambda call: run_bound(call, list(call.tensors))
+    try:
+        return _built(module, family)
+    except (NeffCompileError, HloUnsupportedError):
+        if "cpu" not in names:
+            raise
+        return lambda call: run_bound(call, list(call.tensors))
+
+
+def _built(module: bytes, family: str) -> Run:
+    """The call as a NEFF that was written and read back."""
+    from neff.device.built import build_and_load
+
+    model, inputs, outputs = build_and_load(module, family)
+
+    def run(call: BoundCall) -> Arrays:
+        arrays = [np.ascontiguousarray(call.tensors[index]) for index in call.plan.operands]
+        results = model.run(dict(zip(inputs, arrays, strict=True)))
+        return _delivered(call, [np.array(results[name]) for name in outputs])
+
+    return run
+
+
+def _delivered(call: BoundCall, values: Arrays) -> Arrays:
+    """Write what the kernel writes in place into the arrays themselves."""
+    for result, tensor in call.plan.written:
+        np.copyto(call.tensors[tensor], values[result])
+        values[result] = call.tensors[tensor]
+    return values
+
+
+def _result_names(plan: CallPlan) -> list[str]:
+    """The results' names; that of an argument which the kernel writes in place gets ``_out``.
+
+    A NEFF names each of its tensors once, and such an argument is an input and an output of it.
+    """
+    taken = {spec.name for spec in plan.inputs}
+    names: list[str] = []
+    for name in plan.output_names:
+        while name in taken:
+            name += "_out"
+        taken.add(name)
+        names.append(name)
+    return names

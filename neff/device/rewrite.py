@@ -1,0 +1,87 @@
+"""Kernel calls made executable: from the vendor's form to the typed FFI of XLA:CPU.
+
+Only the copy that is executed is rewritten. What extraction writes and what the framework
+prints keeps the vendor's form (API version 2, the configuration as text).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from hlo_tools.module import KERNEL_TARGET
+from neff.device import wire
+
+__all__ = ["kernel_configs", "to_typed_calls"]
+
+_TARGET: Final = KERNEL_TARGET.encode()
+_TYPED_FFI: Final = 4
+
+# Field numbers: HloModuleProto.computations, HloComputationProto.instructions, and three of
+# HloInstructionProto.
+_COMPUTATIONS, _INSTRUCTIONS = 3, 2
+_CUSTOM_CALL_TARGET, _BACKEND_CONFIG, _API_VERSION = 28, 43, 77
+
+
+def kernel_configs(module: bytes) -> list[str]:
+    """The ``backend_config`` of every kernel call of a serialized module, in order."""
+    found: list[str] = []
+
+    def note(instruction: bytes) -> bytes:
+        found.append(_config(instruction))
+        return instruction
+
+    _each_kernel_call(module, note)
+    return found
+
+
+def to_typed_calls(module: bytes, typed_config: Callable[[str], str]) -> bytes:
+    """The module with each kernel call as a typed-FFI call.
+
+    Args:
+        module: a serialized ``HloModuleProto``.
+        typed_config: backend_config of the vendor's form -> that of the typed form.
+    """
+
+    def typed(instruction: bytes) -> bytes:
+        config = typed_config(_config(instruction))
+        kept = [
+            instruction[field.start : field.end]
+            for field in wire.fields(instruction)
+            if field.number not in (_BACKEND_CONFIG, _API_VERSION)
+        ]
+        kept.append(wire.bytes_field(_BACKEND_CONFIG, config.encode()))
+        kept.append(wire.varint_field(_API_VERSION, _TYPED_FFI))
+        return b"".join(kept)
+
+    return _each_kernel_call(module, typed)
+
+
+def _config(instruction: bytes) -> str:
+    for field in wire.fields(instruction):
+        if field.number == _BACKEND_CONFIG and isinstance(field.value, bytes):
+            return field.value.decode("utf-8", "replace")
+    return ""
+
+
+def _each_kernel_call(module: bytes, change: Callable[[bytes], bytes]) -> bytes:
+    if _TARGET not in module:
+        return module
+
+    def in_instruction(instruction: bytes) -> bytes:
+        if _TARGET not in instruction:
+            return instruction
+        target = version = None
+        for field in wire.fields(instruction):
+            if field.number == _CUSTOM_CALL_TARGET:
+                target = field.value
+            elif field.number == _API_VERSION:
+                version = field.value
+        return change(instruction) if target == _TARGET and version != _TYPED_FFI else instruction
+
+    def in_computation(computation: bytes) -> bytes:
+        if _TARGET not in computation:
+            return computation
+        return wire.rewritten(computation, _INSTRUCTIONS, in_instruction)
+
+    return wire.rewritten(module, _COMPUTATIONS, in_computation)

@@ -1,0 +1,93 @@
+"""Protocol-buffer messages edited on the wire: what is not touched stays byte for byte.
+
+A module can hold gigabytes of constants; reading a few fields and changing a few instructions
+must not parse and rebuild all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from hlo_tools import wire
+
+__all__ = ["Field", "bytes_field", "fields", "integers", "rewritten", "varint", "varint_field"]
+
+
+class Field(NamedTuple):
+    """One field of a message.
+
+    Attributes:
+        number: field number.
+        start, end: the whole field in the message, tag included.
+        value: an integer, or the bytes of a length-delimited or fixed-width field.
+    """
+
+    number: int
+    start: int
+    end: int
+    value: int | bytes
+
+
+def varint(value: int) -> bytes:
+    """A variable-length integer (negative ones as 64-bit two's complement)."""
+    value &= (1 << 64) - 1
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def varint_field(number: int, value: int) -> bytes:
+    """An integer field."""
+    return varint(number << 3) + varint(value)
+
+
+def bytes_field(number: int, value: bytes) -> bytes:
+    """A string, bytes or message field."""
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def fields(data: bytes) -> Iterator[Field]:
+    """The fields of a message in their order.
+
+    Raises:
+        HloFileError: the bytes are not a message.
+    """
+    for field in wire.fields(data):
+        is_number = field.wire_type == wire.VARINT
+        value = field.value if is_number else data[field.begin : field.end]
+        yield Field(field.number, field.offset, field.end, value)
+
+
+def integers(data: bytes, number: int) -> list[int]:
+    """A repeated integer field, packed or not."""
+    found: list[int] = []
+    for field in fields(data):
+        if field.number != number:
+            continue
+        if isinstance(field.value, int):
+            found.append(field.value)
+            continue
+        place = 0
+        while place < len(field.value):
+            value, place = wire.read_varint(field.value, place, len(field.value))
+            found.append(value)
+    return found
+
+
+def rewritten(data: bytes, number: int, change: Callable[[bytes], bytes]) -> bytes:
+    """The message with every length-delimited field ``number`` passed through ``change``."""
+    parts: list[bytes] = []
+    kept = 0
+    for field in fields(data):
+        if field.number != number or isinstance(field.value, int):
+            continue
+        value = change(field.value)
+        if value is field.value:
+            continue
+        parts += [data[kept : field.start], bytes_field(number, value)]
+        kept = field.end
+    return b"".join([*parts, data[kept:]]) if parts else data

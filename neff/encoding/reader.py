@@ -1,0 +1,354 @@
+"""Bytes to engine programs; every index, count and code is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from neff.encoding.codes import DTYPES, ENGINES, MAGIC, OPCODE_NAMES, REGIONS, VERSION, Tag
+from neff.encoding.sources import SourceTable
+from neff.encoding.varints import decode_words
+from neff.encoding.writer import HEADER
+from neff.errors import NeffFileError
+from neff.program import EngineLoop, EngineStep, Step
+from nki_lang.dtypes import DType
+from nki_lang.ir import Access, Engine, Instruction, Register, Tensor
+
+__all__ = ["decode_engine"]
+
+_MAX_RANK = 32
+_MAX_LOOP_DEPTH = 64
+_MAX_TUPLE_DEPTH = 8
+
+
+def decode_engine(
+    data: bytes | memoryview,
+    *,
+    engine: Engine,
+    core: int,
+    variables: Sequence[str],
+    sources: SourceTable,
+    place: str,
+) -> list[EngineStep]:
+    """The program of one engine.
+
+    Args:
+        data: the member's bytes.
+        engine: the engine that the container names.
+        core: the physical core that the container names.
+        variables: name of each HBM variable by its id.
+        sources: the program's source locations.
+        place: name of the member, for errors.
+
+    Raises:
+        NeffFileError: codes ``NEFF-ENGINE-...``.
+    """
+    return _EngineReader(engine, core, variables, sources, place).read(memoryview(data))
+
+
+class _Words:
+    """A section's integers, taken from the front."""
+
+    __slots__ = ("at", "place", "words")
+
+    def __init__(self, words: list[int], place: str) -> None:
+        self.words, self.at, self.place = words, 0, place
+
+    def take(self) -> int:
+        try:
+            word = self.words[self.at]
+        except IndexError:
+            raise _bad(
+                "NEFF-ENGINE-SHORT", "the section ends inside a record", self.place
+            ) from None
+        self.at += 1
+        return word
+
+    def take_many(self, count: int) -> list[int]:
+        if not 0 <= count <= len(self.words) - self.at:
+            raise _bad(
+                "NEFF-ENGINE-SHORT",
+                f"a record has {count} more words, the section {len(self.words) - self.at}",
+                self.place,
+            )
+        self.at += count
+        return self.words[self.at - count : self.at]
+
+    def end(self) -> None:
+        if self.at != len(self.words):
+            left = len(self.words) - self.at
+            raise _bad("NEFF-ENGINE-TRAILING", f"{left} words behind the last record", self.place)
+
+
+class _EngineReader:
+    def __init__(
+        self,
+        engine: Engine,
+        core: int,
+        variables: Sequence[str],
+        sources: SourceTable,
+        place: str,
+    ) -> None:
+        self.engine, self.core, self.variables = engine, core, variables
+        self.sources, self.place = sources, place
+        self.strings: list[str] = []
+        self.floats: list[float] = []
+        self.tensors: list[Tensor] = []
+        self.accesses: list[Access] = []
+        self.forms: list[tuple[str, tuple[str, ...]]] = []
+
+    def read(self, data: memoryview) -> list[EngineStep]:
+        sections = self.header(data)
+        self.read_strings(*sections[0])
+        self.read_floats(*sections[1])
+        self.table(sections[2], "tensors", self.tensors, self.tensor)
+        self.table(sections[3], "accesses", self.accesses, self.access)
+        self.table(sections[4], "forms", self.forms, self.form)
+        code, count = sections[5]
+        words = _Words(decode_words(code, place=self.place), f"{self.place}: code")
+        steps = self.block(words, count, 0)
+        words.end()
+        return steps
+
+    def header(self, data: memoryview) -> list[tuple[memoryview, int]]:
+        if len(data) < HEADER.size:
+            raise _bad("NEFF-ENGINE-SHORT", f"{len(data)} bytes are no header", self.place)
+        magic, major, minor, engine, core, flags, size, reserved, *sizes = HEADER.unpack_from(data)
+        if magic != MAGIC:
+            raise _bad("NEFF-ENGINE-MAGIC", f"magic {magic!r}, expected {MAGIC!r}", self.place)
+        if major != VERSION[0] or minor > VERSION[1]:
+            raise _bad(
+                "NEFF-ENGINE-VERSION",
+                f"encoding {major}.{minor}; this reader knows {VERSION[0]}.0 to "
+                f"{VERSION[0]}.{VERSION[1]}",
+                self.place,
+                "update nki-hlo, or build the NEFF again with this version",
+            )
+        if (engine, core) != (self.engine.value, self.core):
+            raise _bad(
+                "NEFF-ENGINE-OWNER",
+                f"this is engine {engine} of core {core}; def.json says engine "
+                f"{self.engine.value} of core {self.core}",
+                self.place,
+            )
+        if flags or reserved or size != HEADER.size or any(data[HEADER.size - 8 : HEADER.size]):
+            raise _bad("NEFF-ENGINE-HEADER", "a reserved header field is not zero", self.place)
+        if sum(sizes[0::2]) + size != len(data):
+            raise _bad(
+                "NEFF-ENGINE-SIZE",
+                f"the sections take {sum(sizes[0::2])} bytes, the member has {len(data) - size}",
+                self.place,
+            )
+        sections, at = [], size
+        for length, count in zip(sizes[0::2], sizes[1::2], strict=True):
+            if count > length:
+                raise _bad("NEFF-ENGINE-COUNT", f"{count} entries in {length} bytes", self.place)
+            sections.append((data[at : at + length], count))
+            at += length
+        return sections
+
+    def read_strings(self, data: memoryview, count: int) -> None:
+        if 4 * count > len(data):
+            raise _bad("NEFF-ENGINE-COUNT", f"{count} strings in {len(data)} bytes", self.place)
+        lengths = np.frombuffer(data[: 4 * count], "<u4").tolist()
+        if 4 * count + sum(lengths) != len(data):
+            raise _bad("NEFF-ENGINE-SIZE", "the strings do not fill their section", self.place)
+        at = 4 * count
+        for length in lengths:
+            try:
+                self.strings.append(str(data[at : at + length], "utf-8"))
+            except UnicodeDecodeError:
+                raise _bad("NEFF-ENGINE-TEXT", f"string at {at} is no UTF-8", self.place) from None
+            at += length
+
+    def read_floats(self, data: memoryview, count: int) -> None:
+        if 8 * count != len(data):
+            raise _bad("NEFF-ENGINE-SIZE", f"{count} floats in {len(data)} bytes", self.place)
+        self.floats = np.frombuffer(data, "<f8").tolist()
+
+    def table(
+        self,
+        section: tuple[memoryview, int],
+        name: str,
+        entries: list[Any],
+        read: Callable[[_Words], Any],
+    ) -> None:
+        data, count = section
+        words = _Words(decode_words(data, place=self.place), f"{self.place}: {name}")
+        for _ in range(count):
+            entries.append(read(words))
+        words.end()
+
+    def tensor(self, words: _Words) -> Tensor:
+        name, dtype, region, fixed, rank = words.take_many(5)
+        buffer = REGIONS.get(region)
+        if buffer is None or fixed not in (0, 1) or not 0 <= rank <= _MAX_RANK:
+            raise _bad("NEFF-ENGINE-TENSOR", "no such memory, flag or rank", words.place)
+        shape = tuple(words.take_many(rank))
+        if any(extent < 0 for extent in shape):
+            raise _bad("NEFF-ENGINE-TENSOR", f"shape {list(shape)}", words.place)
+        address = None
+        label = self.string(name, words)
+        if region <= 2:
+            partition, offset = words.take_many(2)
+            if partition < 0 or offset < 0:
+                raise _bad("NEFF-ENGINE-TENSOR", "a negative address", words.place)
+            address = (partition, offset)
+        else:
+            variable = words.take()
+            if _at(self.variables, variable, "variable", words.place) != label:
+                raise _bad(
+                    "NEFF-ENGINE-TENSOR",
+                    f"{label!r} is not the name of variable {variable}",
+                    words.place,
+                )
+        return Tensor(label, self.dtype(dtype, words), shape, buffer, address, bool(fixed))
+
+    def access(self, words: _Words) -> Access:
+        tensor = _at(self.tensors, words.take(), "tensor", words.place)
+        offset, rank = words.take_many(2)
+        if not 0 <= rank <= _MAX_RANK:
+            raise _bad("NEFF-ENGINE-ACCESS", f"{rank} dimensions", words.place)
+        flat = words.take_many(2 * rank)
+        pattern = tuple(zip(flat[0::2], flat[1::2], strict=True))
+        if any(count < 0 for _, count in pattern):
+            raise _bad("NEFF-ENGINE-ACCESS", "a negative count", words.place)
+        kind = words.take()
+        scalar: Register | Access | None = None
+        if kind == 1:
+            scalar = Register(self.string(words.take(), words))
+        elif kind == 2:
+            scalar = _at(self.accesses, words.take(), "access", words.place)
+        elif kind:
+            raise _bad("NEFF-ENGINE-ACCESS", f"scalar offset of kind {kind}", words.place)
+        vector = words.take()
+        index = None if vector == 0 else _at(self.accesses, vector - 1, "access", words.place)
+        dimension, dtype, stepped = words.take_many(3)
+        if dimension < 0 or dimension >= max(1, len(tensor.shape)):
+            raise _bad("NEFF-ENGINE-ACCESS", f"no dimension {dimension}", words.place)
+        if stepped not in (0, 1):
+            raise _bad("NEFF-ENGINE-ACCESS", f"step flag {stepped}", words.place)
+        kept = None if dtype == 0 else self.dtype(dtype, words)
+        jump = words.take() if stepped else None
+        return Access(tensor, offset, pattern, scalar, index, dimension, kept, jump)
+
+    def form(self, words: _Words) -> tuple[str, tuple[str, ...]]:
+        opcode, name, count = words.take_many(3)
+        operands = tuple(self.string(index, words) for index in words.take_many(count))
+        label = self.string(name, words)
+        if opcode not in OPCODE_NAMES:
+            raise _bad(
+                "NEFF-ENGINE-OPCODE",
+                f"opcode {opcode} ({label!r}) is not known",
+                words.place,
+                "update nki-hlo",
+            )
+        if OPCODE_NAMES[opcode] != label or len(set(operands)) != count:
+            raise _bad("NEFF-ENGINE-FORM", f"opcode {opcode} is not {label!r}", words.place)
+        return label, operands
+
+    def block(self, words: _Words, count: int, depth: int) -> list[EngineStep]:
+        if depth > _MAX_LOOP_DEPTH:
+            raise _bad("NEFF-ENGINE-DEPTH", f"loops nested over {_MAX_LOOP_DEPTH}", words.place)
+        steps: list[EngineStep] = []
+        for _ in range(count):
+            kind = words.take()
+            if kind == Tag.STEP:
+                steps.append(self.step(words))
+            elif kind == Tag.LOOP:
+                steps.append(self.loop(words, depth))
+            else:
+                raise _bad("NEFF-ENGINE-RECORD", f"record of kind {kind}", words.place)
+        return steps
+
+    def step(self, words: _Words) -> Step:
+        form, engine, name, location, waits = words.take_many(5)
+        op, operands = _at(self.forms, form, "form", words.place)
+        if engine not in ENGINES or waits < 0:
+            raise _bad("NEFF-ENGINE-RECORD", f"engine {engine}, {waits} waits", words.place)
+        flat = words.take_many(2 * waits)
+        signals = tuple(words.take_many(words.take()))
+        depends = tuple(self.string(index, words) for index in words.take_many(words.take()))
+        instruction = Instruction(
+            op,
+            {key: self.operand(words, 0) for key in operands},
+            ENGINES[engine],
+            self.string(name - 1, words) if name else "",
+            self.sources.at(location, words.place),
+            depends,
+        )
+        return Step(instruction, tuple(zip(flat[0::2], flat[1::2], strict=True)), signals)
+
+    def loop(self, words: _Words, depth: int) -> EngineLoop:
+        ident = words.take()
+        register, start, stop, step, condition = (self.operand(words, 0) for _ in range(5))
+        location, count = words.take_many(2)
+        for value in (register, condition):
+            if value is not None and type(value) is not Register:
+                raise _bad("NEFF-ENGINE-LOOP", "a register was expected", words.place)
+        if any(type(value) not in (int, Register) for value in (start, stop, step)):
+            raise _bad("NEFF-ENGINE-LOOP", "a bound is neither number nor register", words.place)
+        place = self.sources.at(location, words.place)
+        body = self.block(words, count, depth + 1)
+        return EngineLoop(ident, register, start, stop, step, condition, body, place)
+
+    def operand(self, words: _Words, depth: int) -> Any:
+        tag = words.take()
+        if tag == Tag.ACCESS:
+            return _at(self.accesses, words.take(), "access", words.place)
+        if tag <= Tag.TRUE:
+            return _at((None, False, True), tag, "tag", words.place)
+        if tag == Tag.INT:
+            return words.take()
+        if tag == Tag.TUPLE:
+            if depth >= _MAX_TUPLE_DEPTH:
+                raise _bad("NEFF-ENGINE-DEPTH", "tuples nested too deep", words.place)
+            count = words.take()
+            if not 0 <= count <= len(words.words):
+                raise _bad("NEFF-ENGINE-SHORT", f"a tuple of {count}", words.place)
+            return tuple(self.operand(words, depth + 1) for _ in range(count))
+        read = self._READERS.get(tag)
+        if read is None:
+            raise _bad("NEFF-ENGINE-OPERAND", f"operand of kind {tag}", words.place)
+        return read(self, words.take(), words)
+
+    def float_at(self, index: int, words: _Words) -> float:
+        return _at(self.floats, index, "float", words.place)
+
+    def string(self, index: int, words: _Words) -> str:
+        return _at(self.strings, index, "string", words.place)
+
+    def register(self, index: int, words: _Words) -> Register:
+        return Register(self.string(index, words))
+
+    def dtype(self, code: int, words: _Words) -> DType:
+        found = DTYPES.get(code)
+        if found is None:
+            raise _bad("NEFF-ENGINE-DTYPE", f"dtype code {code}", words.place)
+        return found
+
+    def wide(self, index: int, words: _Words) -> int:
+        text = self.string(index, words)
+        if len(text) > 40 or not text.lstrip("-").isdecimal():
+            raise _bad("NEFF-ENGINE-OPERAND", f"{text[:40]!r} is no integer", words.place)
+        return int(text)
+
+    _READERS: dict[int, Any] = {  # noqa: RUF012
+        Tag.FLOAT: float_at,
+        Tag.STRING: string,
+        Tag.REGISTER: register,
+        Tag.DTYPE: dtype,
+        Tag.WIDE_INT: wide,
+    }
+
+
+def _at(entries: Sequence[Any], index: int, what: str, place: str) -> Any:
+    if not 0 <= index < len(entries):
+        raise _bad("NEFF-ENGINE-INDEX", f"{what} {index} of {len(entries)}", place)
+    return entries[index]
+
+
+def _bad(code: str, message: str, place: str, remedy: str = "") -> NeffFileError:
+    return NeffFileError(message, code=code, place=place, remedy=remedy)

@@ -1,0 +1,100 @@
+"""The places in the user's files that instructions come from, kept once for a whole program.
+
+Only what a person needs to find the line goes into the file: a folder of the machine that
+built it does not. ``/home/me/run7/matmul.py`` is stored as ``matmul.py``; two files of one name
+keep as many folders as tell them apart.
+"""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+from typing import Any
+
+from neff.errors import NeffFileError
+from nki_lang.source import SourceLocation
+
+__all__ = ["SourceTable"]
+
+
+class SourceTable:
+    """Numbered source locations, as the file keeps them."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[SourceLocation, int] = {}
+        self.locations: list[SourceLocation] = []
+
+    def number(self, location: SourceLocation | None) -> int:
+        """1-based number of a location; 0 for none."""
+        if location is None:
+            return 0
+        found = self._numbers.get(location)
+        if found is None:
+            self.locations.append(location)
+            found = self._numbers[location] = len(self.locations)
+        return found
+
+    def at(self, number: int, place: str = "") -> SourceLocation | None:
+        """The location of a number.
+
+        Raises:
+            NeffFileError: code ``NEFF-ENGINE-INDEX``; there is no such location.
+        """
+        if number == 0:
+            return None
+        if not 0 < number <= len(self.locations):
+            raise NeffFileError(
+                f"source location {number} of {len(self.locations)}",
+                code="NEFF-ENGINE-INDEX",
+                place=place,
+            )
+        return self.locations[number - 1]
+
+    def to_json(self) -> dict[str, Any]:
+        """``{"files": [...], "functions": [...], "locations": [[file, line, column, function]]}``."""
+        files = _short_names([location.file for location in self.locations])
+        file_names = list(dict.fromkeys(files.values()))
+        functions = list(dict.fromkeys(location.function for location in self.locations))
+        file_at = {name: index for index, name in enumerate(file_names)}
+        function_at = {name: index for index, name in enumerate(functions)}
+        rows = [
+            [file_at[files[entry.file]], entry.line, entry.column, function_at[entry.function]]
+            for entry in self.locations
+        ]
+        return {"files": file_names, "functions": functions, "locations": rows}
+
+    @classmethod
+    def from_json(cls, document: Any, place: str) -> SourceTable:
+        """Read what :meth:`to_json` wrote.
+
+        Raises:
+            NeffFileError: code ``NEFF-SOURCES``; it is not such a document.
+        """
+        table = cls()
+        try:
+            files, functions = document["files"], document["functions"]
+            for file, line, column, function in document["locations"]:
+                if min(file, function) < 0 or type(line) is not int or type(column) is not int:
+                    raise ValueError("negative index or a line that is no number")
+                if not isinstance(files[file], str) or not isinstance(functions[function], str):
+                    raise ValueError("a name that is no string")
+                table.locations.append(
+                    SourceLocation(files[file], line, functions[function], column)
+                )
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise NeffFileError(
+                f"this is no table of source locations: {error}", code="NEFF-SOURCES", place=place
+            ) from None
+        return table
+
+
+def _short_names(paths: list[str]) -> dict[str, str]:
+    """Each path with the fewest trailing parts that keep it apart from the others."""
+    parts = {path: PurePath(path).parts for path in dict.fromkeys(paths)}
+    short = {}
+    for path, own in parts.items():
+        others = [other for key, other in parts.items() if key != path]
+        kept = 1
+        while kept < len(own) and any(other[-kept:] == own[-kept:] for other in others):
+            kept += 1
+        short[path] = "/".join(part for part in own[-kept:] if part not in ("/", "\\")) or path
+    return short

@@ -1,0 +1,141 @@
+"""A compiled program: what the compiler makes, the container stores and the runtime runs.
+
+Nothing here is vendor specific. Instructions are those of the kernel IR with every tensor
+placed; the synchronisation between engines is explicit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from nki_lang.dtypes import DType
+from nki_lang.ir import Engine, Instruction, Register
+from nki_lang.source import SourceLocation
+
+__all__ = ["EngineLoop", "EngineStep", "Program", "Step", "SubGraph", "Variable", "VariableKind"]
+
+VariableKind = str
+"""``"input"``, ``"output"``, ``"constant"`` or ``"scratch"``."""
+
+
+@dataclass(slots=True)
+class Variable:
+    """A tensor in HBM.
+
+    Attributes:
+        name: unique in the program; instructions name it as ``Tensor.name`` with an HBM buffer.
+        kind: input, output, constant or scratch.
+        dtype: element type of the kernel language, or a NumPy name it lacks (``"float64"``).
+        shape: extents.
+        offset: byte offset in the core's scratch area (scratch only).
+        value: the bytes of a constant as an array.
+        alias: for an output, name of the input whose memory it shares, or "".
+        core: physical core that owns it, or -1 when all cores share it.
+    """
+
+    name: str
+    kind: VariableKind
+    dtype: DType
+    shape: tuple[int, ...]
+    offset: int = 0
+    value: np.ndarray[Any, Any] | None = None
+    alias: str = ""
+    core: int = -1
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        count = self.dtype.itemsize
+        for extent in self.shape:
+            count *= extent
+        return count
+
+
+@dataclass(slots=True)
+class Step:
+    """One instruction of one engine.
+
+    A transfer (``dma_copy`` and its kind) stands in the list of the engine that triggers it.
+    It signals when the bytes have arrived, so whoever needs them waits for one of its signals,
+    later steps of the same engine included. The transfers that one engine triggers arrive in the
+    order of its list; those of different engines in any order.
+
+    Attributes:
+        instruction: its tensors are placed: on chip by ``Tensor.address``, in HBM by the
+            name of a :class:`Variable` (same name, shape and dtype as its ``Tensor``, or a
+            shape and dtype that cover at most the variable's bytes).
+        waits: (semaphore, value): start only when each semaphore is at least that value.
+        signals: semaphores incremented by one when the instruction is done.
+    """
+
+    instruction: Instruction
+    waits: tuple[tuple[int, int], ...] = ()
+    signals: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class EngineLoop:
+    """A loop that all engines of a core run together.
+
+    Every engine's program has the loop at the same place of the same nesting. All engines meet
+    at its start, at the end of each turn, and at its end, when all transfers triggered before
+    have arrived. Semaphores count from zero in each
+    turn, and behind the loop they hold what they held in front of it; so no wait reaches across
+    a loop's edge. ``condition`` set: a while loop on that register, tested before each turn;
+    else a counted loop. ``ident`` is unique in a core's program and the same on each engine.
+    An engine that does nothing in the loop has it all the same, with an empty body.
+    """
+
+    ident: int
+    register: Register | None
+    start: int | Register
+    stop: int | Register
+    step: int | Register
+    condition: Register | None
+    body: list[EngineStep]
+    location: SourceLocation | None = None
+
+
+EngineStep = Step | EngineLoop
+
+
+@dataclass(slots=True)
+class SubGraph:
+    """The program of one physical core: the steps of each engine, and how many semaphores.
+
+    The keys are the engines with a sequencer of their own: tensor, vector, scalar, gpsimd, sync.
+    Registers belong to the core: every engine sees one register file.
+    """
+
+    engines: dict[Engine, list[EngineStep]]
+    semaphores: int = 0
+
+
+@dataclass(slots=True)
+class Program:
+    """A whole compiled module.
+
+    Attributes:
+        name: module name.
+        target: ``trn1``, ``trn2`` or ``trn3``.
+        inputs: names of the input variables in parameter order.
+        outputs: names of the output variables in result order.
+        variables: every HBM tensor by name, in a deterministic order.
+        subgraphs: one a physical core.
+        scratch_bytes: size of the scratch area of one core.
+        returns_tuple: the module's root is a tuple.
+        metadata: facts for people and tools (compiler version, options, statistics); JSON values.
+    """
+
+    name: str
+    target: str
+    inputs: list[str]
+    outputs: list[str]
+    variables: dict[str, Variable]
+    subgraphs: list[SubGraph]
+    scratch_bytes: int = 0
+    returns_tuple: bool = False
+    metadata: dict[str, Any] = field(default_factory=dict)

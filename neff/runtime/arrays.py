@@ -1,0 +1,119 @@
+"""Which memory each input and output is while a program runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from neff.errors import NeffRuntimeError
+from neff.program import Program, Variable
+
+__all__ = ["check_names", "check_writable", "choose_arrays"]
+
+Array = np.ndarray[Any, Any]
+
+_FRESH = 0xFF
+"""Byte of an output that nothing wrote: NaN in every float type."""
+
+
+def choose_arrays(
+    program: Program,
+    sources: Mapping[str, Array],
+    targets: Mapping[str, Array],
+    *,
+    written: set[str],
+    unwritten: Mapping[str, int],
+) -> tuple[dict[str, Array], set[str]]:
+    """The array of each input and output for one run.
+
+    Args:
+        program: what is about to run.
+        sources: the user's input arrays, right in shape and type.
+        targets: the user's output arrays, likewise; may lack some.
+        written: variables that the program writes to.
+        unwritten: outputs that it does not write completely.
+
+    Returns:
+        The arrays, and the names of those that hold nothing yet. An input is used where it lies
+        unless it is written to or not C-contiguous; a target likewise, unless it shares memory
+        with an input.
+    """
+    arrays: dict[str, Array] = {}
+    fresh: set[str] = set()
+    for name, array in sources.items():
+        copied = name in written and name not in program.outputs
+        arrays[name] = array.copy() if copied else np.ascontiguousarray(array)
+    for name in program.outputs:
+        variable = program.variables[name]
+        start = variable.alias or (name if name in sources else "")
+        if start:
+            arrays[name] = arrays[start] = _in_place(arrays[start], targets.get(name))
+            continue
+        array = _result(variable, targets.get(name), sources)
+        if name in unwritten:
+            array.reshape(-1).view(np.uint8)[...] = _FRESH
+        arrays[name] = array
+        fresh.add(name)
+    return arrays, fresh
+
+
+def _in_place(source: Array, target: Array | None) -> Array:
+    """An output that begins as the content of an input."""
+    if target is None or not target.flags.c_contiguous:
+        return source.copy()
+    if not (target.ctypes.data == source.ctypes.data and target.nbytes == source.nbytes):
+        np.copyto(target, source)
+    return target
+
+
+def _result(variable: Variable, target: Array | None, sources: Mapping[str, Array]) -> Array:
+    if target is not None and target.flags.c_contiguous:
+        apart = not any(np.may_share_memory(target, each) for each in sources.values())
+        if apart:
+            return target
+    return np.empty(variable.shape, variable.dtype.dtype)
+
+
+def check_names(
+    inputs: Mapping[str, Any], outputs: Mapping[str, Any], program: Program, model: str
+) -> None:
+    """Refuse unknown names and missing inputs.
+
+    Raises:
+        NeffRuntimeError: ``NEFF-INPUT`` or ``NEFF-OUTPUT``.
+    """
+    for role, given, known in (
+        ("input", inputs, program.inputs),
+        ("output", outputs, program.outputs),
+    ):
+        unknown = [name for name in given if name not in known]
+        if unknown:
+            raise NeffRuntimeError(
+                f"Unknown {role}(s) {unknown} for model {model!r}. Expected {role}s: {known}",
+                code=f"NEFF-{role.upper()}",
+                remedy=f"pass only {role}s that the model has",
+            )
+    missing = [name for name in program.inputs if name not in inputs]
+    if missing:
+        raise NeffRuntimeError(
+            f"Missing input(s) {missing} for model {model!r}. Expected inputs: {program.inputs}",
+            code="NEFF-INPUT",
+            remedy="pass an array for every input",
+        )
+
+
+def check_writable(targets: Mapping[str, Array]) -> None:
+    """Refuse read-only arrays for outputs.
+
+    Raises:
+        NeffRuntimeError: ``NEFF-OUTPUT``.
+    """
+    for name, array in targets.items():
+        if not array.flags.writeable:
+            raise NeffRuntimeError(
+                f"the array for output {name!r} is read-only",
+                code="NEFF-OUTPUT",
+                remedy="pass a writable array, or none",
+            )

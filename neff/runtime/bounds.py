@@ -1,0 +1,162 @@
+"""Every tensor is where it can be, and every access that is known now stays inside its tensor.
+
+The executor checks accesses too, but only those that are left when copies were looked through.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+
+from neff.errors import NeffRuntimeError
+from neff.program import Program
+from nki_lang.execute.liveness import accesses_of
+from nki_lang.ir import Access, Block, Instruction, Tensor, walk
+from nki_lang.meaning import MEANINGS, TRAITS
+from nki_lang.memory import MemoryRegion
+from nki_lang.targets import Target, target_of
+
+__all__ = ["check_accesses"]
+
+
+def check_accesses(body: Block, program: Program, place: str) -> None:
+    """Check one core's instructions.
+
+    Raises:
+        NeffRuntimeError: ``NEFF-NAME`` (two tensors have one name), ``NEFF-ADDRESS`` (a tensor
+            leaves its memory, or is no variable), ``NEFF-OPERAND`` (an instruction has other operands
+            than its public function), ``NEFF-EXEC-OUT-OF-BOUNDS``.
+    """
+    checker = _Checker(program, place)
+    for instruction in walk(body):
+        checker.check_operands(instruction)
+        for access in accesses_of(instruction):
+            checker.check(access, instruction)
+
+
+@functools.cache
+def _parameters(op: str) -> tuple[frozenset[str], frozenset[str]]:
+    """All operands of an instruction, and those that it cannot be without."""
+    function = MEANINGS.get(op)
+    if function is None:
+        return frozenset(), frozenset()
+    signature = inspect.signature(function).parameters
+    names = {name for name in signature if name not in TRAITS[op].injected}
+    needed = {name for name in names if signature[name].default is inspect.Parameter.empty}
+    return frozenset(names), frozenset(needed)
+
+
+_REMEDY = "correct the kernel at this place, or build the NEFF again if it is damaged"
+
+_MOVES = {"dma_copy": ("src",), "dma_transpose": ("src",), "tensor_copy": ("src",)}
+
+
+@functools.cache
+def _tensors(op: str) -> tuple[str, ...]:
+    """Operands that must be tensors: what is copied."""
+    return _MOVES.get(op, ()) + (("dst",) if op in _MOVES else ())
+
+
+def _is_tensor(value: object) -> bool:
+    return type(value) is Access
+
+
+class _Checker:
+    def __init__(self, program: Program, place: str) -> None:
+        self.program, self.place = program, place
+        self.target: Target = target_of(program.target)
+        self.tensors: dict[str, Tensor] = {}
+        self.checked: set[int] = set()
+
+    def check_operands(self, instruction: Instruction) -> None:
+        """The instruction has the operands of its public function, and writes to tensors."""
+        op, operands = instruction.op, instruction.operands
+        known, needed = _parameters(op)
+        wrong = sorted((needed - operands.keys()) | (operands.keys() - known))
+        wrong += [name for name in _tensors(op) if not _is_tensor(operands.get(name))]
+        if wrong:
+            raise self.fault(
+                "NEFF-OPERAND", f"{op}: operand {wrong[0]!r} does not fit", instruction
+            )
+
+    def check(self, access: Access, instruction: Instruction) -> None:
+        if id(access) in self.checked:
+            return
+        self.checked.add(id(access))
+        tensor = access.tensor
+        known = self.tensors.get(tensor.name)
+        if known is None:
+            self.tensors[tensor.name] = tensor
+            self.check_place(tensor, instruction)
+        elif known is not tensor and known != tensor:
+            raise self.fault("NEFF-NAME", f"two tensors are called {tensor.name!r}", instruction)
+        if access.vector_offset is None and access.scalar_offset is None:
+            self.check_range(access, instruction)
+
+    def check_place(self, tensor: Tensor, instruction: Instruction) -> None:
+        if not tensor.on_chip:
+            variable = self.program.variables.get(tensor.name)
+            if variable is None or variable.nbytes < tensor.nbytes:
+                self.no_place(tensor, "is no variable of that size", instruction)
+            return
+        psum = tensor.buffer is MemoryRegion.psum
+        row = self.target.psum_partition_bytes if psum else self.target.sbuf_partition_bytes
+        partition, byte = tensor.address or (-1, -1)
+        lanes = tensor.shape[0] if tensor.shape else 1
+        inside = 0 <= partition <= self.target.partitions - lanes and byte >= 0
+        if not inside or byte + tensor.free_bytes > row:
+            self.no_place(
+                tensor,
+                f"with {lanes} partitions of {tensor.free_bytes} bytes at {tensor.address} leaves "
+                f"{tensor.buffer} ({self.target.partitions} partitions of {row} bytes)",
+                instruction,
+            )
+
+    def check_range(self, access: Access, instruction: Instruction) -> None:
+        """As one run of elements; on chip the partition and what is in it, each by itself."""
+        tensor = access.tensor
+        size = access.element_type.itemsize
+        if 0 in access.shape:
+            return
+        if not tensor.on_chip:
+            self.check_run(
+                access.offset, access.pattern, tensor.nbytes // size, access, instruction
+            )
+            return
+        width = max(1, tensor.free_bytes // size)
+        lane, column = divmod(access.offset, width)
+        lanes = tensor.shape[0] if tensor.shape else 1
+        step, count = access.pattern[0] if access.pattern else (0, 1)
+        self.check_run(lane, ((step // width, count),), lanes, access, instruction)
+        self.check_run(column, access.pattern[1:], width, access, instruction)
+
+    def check_run(
+        self,
+        first: int,
+        pattern: tuple[tuple[int, int], ...],
+        limit: int,
+        access: Access,
+        instruction: Instruction,
+    ) -> None:
+        low = high = first
+        for step, count in pattern:
+            if step > 0:
+                high += step * (count - 1)
+            else:
+                low += step * (count - 1)
+        if low < 0 or high >= limit:
+            tensor = access.tensor
+            raise self.fault(
+                "NEFF-EXEC-OUT-OF-BOUNDS",
+                f"{instruction.op}: element {low if low < 0 else high} of tensor {tensor.name!r} "
+                f"({tensor.dtype}{list(tensor.shape)}, {tensor.buffer}) does not exist; allowed "
+                f"are 0 to {limit - 1}",
+                instruction,
+            )
+
+    def no_place(self, tensor: Tensor, what: str, instruction: Instruction) -> None:
+        raise self.fault("NEFF-ADDRESS", f"tensor {tensor.name!r} {what}", instruction)
+
+    def fault(self, code: str, message: str, instruction: Instruction) -> NeffRuntimeError:
+        place = str(instruction.location or self.place)
+        return NeffRuntimeError(message, code=code, place=place, remedy=_REMEDY)

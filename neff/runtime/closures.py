@@ -1,0 +1,160 @@
+"""The ordered instructions of a core as closures over its memory.
+
+Almost all closures are made once, when the model is loaded. Those that touch an input or an
+output are made again when other arrays are bound, and only then.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+
+from neff.errors import NeffRuntimeError
+from nki_lang import ir
+from nki_lang.errors import NkiError
+from nki_lang.execute import Memory, prepare
+from nki_lang.execute.liveness import accesses_of
+from nki_lang.execute.loops import loop_step
+from nki_lang.execute.tracking import Tracker
+from nki_lang.ir import Access, ForLoop, Instruction, WhileLoop
+from nki_lang.meaning import TRAITS
+
+__all__ = ["FAULTS", "Block", "written_by"]
+
+Step = Callable[[], object]
+
+FAULTS = (
+    ValueError,
+    TypeError,
+    IndexError,
+    KeyError,
+    AttributeError,
+    AssertionError,
+    ZeroDivisionError,
+    OverflowError,
+)
+"""What a meaning raises when an operand is of a kind that it does not take."""
+
+
+class Block:
+    """One loop body, or the outermost program.
+
+    Args:
+        ordered: its instructions in order.
+        memory: what they work on.
+        external: names of the variables whose arrays change from run to run.
+        place: file and subgraph, for errors.
+        tracker: follows uninitialised memory, or None.
+
+    Raises:
+        NeffRuntimeError: an instruction has no meaning or leaves its tensor.
+    """
+
+    __slots__ = ("_loose", "_memory", "_place", "_sources", "_steps", "_tracker", "inner")
+
+    def __init__(
+        self,
+        ordered: ir.Block,
+        memory: Memory,
+        external: frozenset[str],
+        place: str,
+        tracker: Tracker | None = None,
+    ) -> None:
+        self._memory, self._place, self._tracker = memory, place, tracker
+        self._steps: list[Step] = []
+        self._sources: ir.Block = ordered
+        self._loose: list[int] = []
+        self.inner: list[Block] = []
+        for index, entry in enumerate(ordered):
+            if isinstance(entry, ForLoop | WhileLoop):
+                body = Block(entry.body, memory, external, place, tracker)
+                self.inner.append(body)
+                self._steps.append(loop_step(entry, body.run, memory.state.registers))
+            elif not isinstance(entry, Instruction):
+                raise TypeError(f"{type(entry).__name__} has no place in an ordered program")
+            elif any(access.tensor.name in external for access in accesses_of(entry)):
+                self._loose.append(index)
+                self._steps.append(_unbound)
+            else:
+                self._steps.append(self._prepared(entry))
+
+    def bind(self) -> None:
+        """Make the closures that see an input or an output anew."""
+        for index in self._loose:
+            self._steps[index] = self._prepared(self._sources[index])
+        for body in self.inner:
+            body.bind()
+
+    def release(self) -> None:
+        """Let go of the arrays that were bound."""
+        for index in self._loose:
+            self._steps[index] = _unbound
+        for body in self.inner:
+            body.release()
+
+    def run(self) -> None:
+        """Execute everything in order."""
+        position = 0
+        try:
+            for step in self._steps:
+                step()
+                position += 1
+        except NkiError as error:
+            if error.code == "NKI-DEADLOCK":  # of cores; who fell out first is sorted out above
+                raise
+            raise self._failure(error, position) from None
+        except FAULTS as error:
+            raise self._failure(error, position) from error
+
+    def _prepared(self, instruction: ir.Statement) -> Step:
+        assert isinstance(instruction, Instruction)
+        try:
+            step = prepare(instruction, self._memory)
+            if self._tracker is None:
+                return step
+            return functools.partial(self._tracker.run, instruction, step)
+        except NkiError as error:
+            raise _fault(error, instruction, self._place) from None
+        except FAULTS as error:
+            raise _fault(error, instruction, self._place) from error
+
+    def _failure(self, error: Exception, position: int) -> NeffRuntimeError:
+        source = self._sources[position]
+        return _fault(error, source, self._place)
+
+
+def _fault(error: Exception, source: ir.Statement, place: str) -> NeffRuntimeError:
+    what = source.op if isinstance(source, Instruction) else "loop"
+    location = getattr(error, "location", None) or source.location
+    if isinstance(error, NkiError):
+        return NeffRuntimeError(
+            f"{what}: {error.message}",
+            code="NEFF-EXEC-" + error.code.removeprefix("NKI-"),
+            place=str(location or place),
+            remedy=error.remedy,
+        )
+    return NeffRuntimeError(
+        f"{what} cannot be executed: {type(error).__name__}: {error}",
+        code="NEFF-EXEC",
+        place=str(location or place),
+        remedy="the shapes, types or values of its operands do not fit",
+    )
+
+
+def _unbound() -> None:
+    raise NeffRuntimeError(
+        "no arrays are bound to the program's inputs and outputs",
+        code="NEFF-UNBOUND",
+        remedy="run it with LoadedModel.run, which binds them",
+    )
+
+
+def written_by(instruction: Instruction) -> Iterator[Access]:
+    """The accesses that an instruction writes through."""
+    traits = TRAITS.get(instruction.op)
+    for name in traits.writes if traits else ("dst",):
+        operand = instruction.operands.get(name)
+        if type(operand) is Access:
+            yield operand
+        elif type(operand) is tuple:
+            yield from (entry for entry in operand if type(entry) is Access)

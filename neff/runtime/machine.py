@@ -1,0 +1,184 @@
+"""The cores that a program runs on: their memories and the closures over them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from neff.errors import NeffRuntimeError
+from neff.program import Program, Variable
+from neff.runtime.closures import FAULTS, Block
+from neff.runtime.simplify import free_names, simplify
+from nki_lang import ir
+from nki_lang.errors import NkiError
+from nki_lang.execute import Memory
+from nki_lang.execute.exchange import Meeting, run_together
+from nki_lang.execute.liveness import Slots
+from nki_lang.execute.tracking import Tracker
+from nki_lang.ir import Tensor, walk
+from nki_lang.meaning import EngineState
+from nki_lang.memory import MemoryRegion
+from nki_lang.targets import target_of
+
+__all__ = ["Machine"]
+
+Array = np.ndarray[Any, Any]
+
+_MEETING = frozenset({"core_barrier", "sendrecv"})
+
+
+class Machine:
+    """All cores of one program.
+
+    Args:
+        program: what runs.
+        orders: instructions of each core in order.
+        place: the file, for errors.
+        by_address: keep every tensor at its address and every instruction by itself.
+        check: follow uninitialised memory; such a machine runs once.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        orders: list[ir.Block],
+        place: str,
+        *,
+        by_address: bool = False,
+        check: bool = False,
+    ) -> None:
+        self._program, self._place, self._check = program, place, check
+        self._external = frozenset(program.inputs) | frozenset(program.outputs)
+        self._bound: dict[str, Array] = {}
+        self._talking = len(orders) > 1 and any(
+            each.op in _MEETING for order in orders for each in walk(order)
+        )
+        alone = len(orders) == 1 and not by_address
+        loose = free_names(orders[0], program) if alone else None
+        self._memories = self._make_memories(len(orders), loose=loose is not None)
+        if loose is not None and not check:
+            loose, slots = self._simplified(loose)
+            slots.lend(self._memories[0])
+        bodies = orders if loose is None else [loose]
+        self._trackers = [Tracker(memory) if check else None for memory in self._memories]
+        self._blocks = [
+            Block(body, memory, self._external, f"{place}: sg{core:02d}", tracker)
+            for core, (body, memory, tracker) in enumerate(
+                zip(bodies, self._memories, self._trackers, strict=True)
+            )
+        ]
+
+    def _simplified(self, body: ir.Block) -> tuple[ir.Block, Slots]:
+        try:
+            return simplify(body, self._program)
+        except FAULTS as error:
+            raise NeffRuntimeError(
+                f"an operand is of a kind that its instruction does not take: {error}",
+                code="NEFF-OPERAND",
+                place=self._place,
+                remedy="the program is damaged; build it again",
+            ) from error
+
+    def bind(self, arrays: dict[str, Array], fresh: set[str]) -> None:
+        """Show arrays to the closures, unless they are those of the last run.
+
+        Args:
+            arrays: one for each input and output.
+            fresh: those without content yet.
+        """
+        if arrays.keys() == self._bound.keys() and all(
+            _same(array, self._bound[name]) for name, array in arrays.items()
+        ):
+            return
+        self._bound = {}
+        for name, array in arrays.items():
+            for memory in self._memories:
+                memory.bind(name, array, filled=name not in fresh)
+        for block in self._blocks:
+            block.bind()
+        self._bound = arrays
+
+    def execute(self) -> None:
+        """Run every core once.
+
+        Raises:
+            NeffRuntimeError: a fault, with the line of the user's kernel.
+        """
+        for memory in self._memories:
+            memory.state.reset()
+        programs = [block.run for block in self._blocks]
+        try:
+            if self._talking:
+                meeting = Meeting(len(programs))
+                for memory in self._memories:
+                    memory.state.exchange = meeting
+                run_together(programs, meeting)
+            else:
+                for program in programs:
+                    program()
+            self._require_outputs()
+        except NkiError as error:
+            raise NeffRuntimeError(
+                error.message,
+                code="NEFF-EXEC-" + error.code.removeprefix("NKI-"),
+                place=str(error.location or self._place),
+                remedy=error.remedy,
+            ) from None
+
+    def release(self) -> None:
+        """Let go of the arrays of the last run."""
+        self._bound = {}
+        for block, memory in zip(self._blocks, self._memories, strict=True):
+            block.release()
+            for name in self._external:
+                memory.bind(name, np.zeros(0, np.uint8))
+
+    def _require_outputs(self) -> None:
+        for name in self._program.outputs:
+            variable = self._program.variables[name]
+            tensor = Tensor(name, variable.dtype, variable.shape, MemoryRegion.shared_hbm)
+            for tracker in self._trackers:
+                if tracker is not None:
+                    tracker.require(tensor, f"output {name!r}")
+
+    def _make_memories(self, cores: int, *, loose: bool) -> list[Memory]:
+        """A memory for each core with constants and, unless ``loose``, scratch in its place."""
+        target = target_of(self._program.target)
+        memories: list[Memory] = []
+        for core in range(cores):
+            memories.append(
+                Memory(
+                    target,
+                    shared=memories[0] if memories else None,
+                    track=self._check,
+                    fresh=self._check,
+                    precise=True,
+                    state=EngineState(target, core=core),
+                )
+            )
+        variables = self._program.variables.values()
+        owners = {each.core for each in variables if each.kind == "scratch" and not loose}
+        areas = {core: np.zeros(self._program.scratch_bytes, np.uint8) for core in owners}
+        for variable in variables:
+            memory = memories[max(0, variable.core)]
+            if variable.kind == "constant" and variable.value is not None:
+                memory.bind(variable.name, np.ascontiguousarray(variable.value))
+            elif variable.kind == "scratch" and not loose:
+                memory.bind(variable.name, _part(areas[variable.core], variable), filled=False)
+        return memories
+
+
+def _part(area: Array, variable: Variable) -> Array:
+    """The scratch variable's part of its area."""
+    raw = area[variable.offset : variable.offset + variable.nbytes]
+    return raw.view(variable.dtype.dtype).reshape(variable.shape)
+
+
+def _same(one: Array, other: Array) -> bool:
+    return one is other or (
+        one.size > 0
+        and one.ctypes.data == other.ctypes.data
+        and one.shape == other.shape
+        and one.dtype == other.dtype
+    )

@@ -1,0 +1,161 @@
+"""A loaded NEFF: it executes what is in the file, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from neff.container import read
+from neff.errors import NeffRuntimeError
+from neff.program import Program
+from neff.runtime.arrays import check_names, check_writable, choose_arrays
+from neff.runtime.bounds import check_accesses
+from neff.runtime.closures import written_by
+from neff.runtime.coverage import unwritten
+from neff.runtime.machine import Machine
+from neff.runtime.order import order_of
+from neff.runtime.tensors import TensorMetadata, array_for, metadata_of
+from nki_lang.ir import walk
+from nki_lang.targets import target_of
+
+__all__ = ["LoadedModel", "load"]
+
+Array = np.ndarray[Any, Any]
+
+
+def load(
+    source: Program | str | os.PathLike[str], *, name: str | None = None, by_address: bool = False
+) -> LoadedModel:
+    """Make a NEFF, or a program straight from the compiler, ready to run.
+
+    Args:
+        source: the file or the program.
+        name: what errors call the model; the file's stem or the program's name by default.
+        by_address: keep every tensor at the address that the file gives it, and every
+            instruction by itself: slower, and independent of what placement promises.
+
+    Raises:
+        NeffFileError: the file is damaged or not ours.
+        NeffRuntimeError: the program cannot run: its engines wait for each other, an
+            instruction leaves its tensor, or it needs more memory than the device has.
+    """
+    if isinstance(source, Program):
+        return LoadedModel(source, name or source.name, source.name, by_address=by_address)
+    title = name or Path(source).stem
+    return LoadedModel(read(source), title, os.fspath(source), by_address=by_address)
+
+
+class LoadedModel:
+    """A model that can run any number of times, from one thread at a time (others wait).
+
+    Attributes:
+        name: what errors call it.
+        program: what it runs.
+        inputs, outputs: metadata by name, in parameter and result order.
+        unwritten: bytes of each output that no instruction writes (they read as NaN or -1).
+    """
+
+    def __init__(
+        self, program: Program, name: str, place: str, *, by_address: bool = False
+    ) -> None:
+        self.name, self.program, self._place = name, program, place
+        self.inputs: dict[str, TensorMetadata] = self._metadata(program.inputs)
+        self.outputs: dict[str, TensorMetadata] = self._metadata(program.outputs)
+        self._lock = threading.Lock()
+        _check_memory(program, place)
+        self._orders = [
+            order_of(graph, f"{place}: sg{core:02d}")
+            for core, graph in enumerate(program.subgraphs)
+        ]
+        for order in self._orders:
+            check_accesses(order, program, place)
+        instructions = [each for order in self._orders for each in walk(order)]
+        results = {
+            name: program.variables[name] for name in program.outputs if self._begins_empty(name)
+        }
+        self.unwritten = unwritten(results, instructions)
+        self._written = {access.tensor.name for each in instructions for access in written_by(each)}
+        self._machine = Machine(program, self._orders, place, by_address=by_address)
+
+    def run(
+        self,
+        inputs: Mapping[str, Any],
+        outputs: Mapping[str, Any] | None = None,
+        *,
+        check: bool = False,
+    ) -> dict[str, Array]:
+        """Execute the model once.
+
+        Args:
+            inputs: an array for every input by name. It is used where it lies, and never
+                written to; one that is not C-contiguous, or that the program writes to, is copied.
+            outputs: arrays to write results into; those not given are made.
+            check: report uninitialised memory that reaches a result (slow, takes more memory).
+
+        Returns:
+            Every output by name: the arrays given, or new ones.
+
+        Raises:
+            NeffRuntimeError: ``NEFF-INPUT``, ``NEFF-OUTPUT``, ``NEFF-SHAPE``, ``NEFF-DTYPE``, or
+                a fault while running, with the line of the user's kernel (``NEFF-EXEC...``).
+        """
+        given = dict(outputs or {})
+        check_names(inputs, given, self.program, self.name)
+        sources = {name: self._array(name, inputs[name], "input") for name in self.inputs}
+        targets = {name: self._array(name, array, "output") for name, array in given.items()}
+        check_writable(targets)
+        with self._lock, np.errstate(all="ignore"):
+            arrays, fresh = choose_arrays(
+                self.program,
+                sources,
+                targets,
+                written=self._written,
+                unwritten=self.unwritten,
+            )
+            machine = self._machine
+            if check:
+                machine = Machine(self.program, self._orders, self._place, check=True)
+            machine.bind(arrays, fresh)
+            machine.execute()
+        results: dict[str, Array] = {}
+        for name in self.outputs:
+            target = targets.get(name)
+            if target is not None and target is not arrays[name]:
+                np.copyto(target, arrays[name])
+            results[name] = arrays[name] if target is None else given[name]
+        return results
+
+    def release(self) -> None:
+        """Let go of the arrays of the last run."""
+        with self._lock:
+            self._machine.release()
+
+    def _metadata(self, names: list[str]) -> dict[str, TensorMetadata]:
+        return {name: metadata_of(self.program.variables[name]) for name in names}
+
+    def _begins_empty(self, name: str) -> bool:
+        """The output is neither an input nor shares one's memory."""
+        variable = self.program.variables[name]
+        return variable.kind == "output" and not variable.alias
+
+    def _array(self, name: str, array: Any, role: str) -> Array:
+        return array_for(self.program.variables[name], array, role, self.name)
+
+
+def _check_memory(program: Program, place: str) -> None:
+    """Refuse what the device could not hold, before any memory is asked for."""
+    target = target_of(program.target)
+    needed = program.scratch_bytes * len(program.subgraphs)
+    needed += sum(each.nbytes for each in program.variables.values() if each.kind != "scratch")
+    if needed > target.hbm_bytes:
+        raise NeffRuntimeError(
+            f"the model needs {needed} bytes, {target.name} has {target.hbm_bytes}",
+            code="NEFF-MEMORY",
+            place=place,
+            remedy="build it for smaller shapes, or for a target with more memory",
+        )

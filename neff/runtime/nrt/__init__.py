@@ -1,0 +1,1 @@
+"""The vendor's runtime interface over our own: what ``spike`` and ``nrtpy`` stand on."""

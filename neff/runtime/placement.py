@@ -1,0 +1,117 @@
+"""Whether tensors keep their bytes to themselves while they live, and begin with a write.
+
+The runtime may let a tensor live anywhere only if no other tensor's bytes are meant by it: two
+tensors whose bytes overlap must not live at the same time. A tensor lives from the first
+instruction that names it to the last; one that a loop names lives for the whole loop, unless
+all of its uses are within one turn of the same body.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from neff.program import Program
+from neff.runtime.closures import written_by
+from nki_lang.execute.liveness import accesses_of
+from nki_lang.ir import Block, Instruction, Tensor, walk
+from nki_lang.memory import MemoryRegion
+
+__all__ = ["Clash", "first_clash"]
+
+UNWRITTEN = "memory that nobody wrote"
+
+_SCRATCH = 2
+"""Number of the scratch area beside those of SBUF (0) and PSUM (1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """Two tensors that share bytes while both live; or one that is read before it is written,
+    and then ``two`` is :data:`UNWRITTEN`.
+    """
+
+    one: str
+    two: str
+    instruction: Instruction
+
+
+@dataclass(slots=True)
+class _Life:
+    """A tensor's bytes, as (space, first and last partition, first and last byte), and its time."""
+
+    name: str
+    place: tuple[int, int, int, int, int]
+    first: int
+    last: int
+    begins: Instruction
+
+
+def first_clash(body: Block, program: Program) -> Clash | None:
+    """The first two tensors of one core that share bytes at the same time, or None.
+
+    Args:
+        body: the core's instructions in order.
+        program: whose they are; tells where scratch variables are.
+    """
+    active: list[_Life] = []
+    places = np.zeros((0, 5), np.int64)
+    for life in _lives(body, program):
+        if life.name not in {access.tensor.name for access in written_by(life.begins)}:
+            return Clash(life.name, UNWRITTEN, life.begins)
+        if any(each.last < life.first for each in active):
+            active = [each for each in active if each.last >= life.first]
+            places = np.array([each.place for each in active], np.int64).reshape(-1, 5)
+        mine = np.array(life.place, np.int64)
+        if len(active):
+            space, low, high, begin, end = mine
+            hit = (
+                (places[:, 0] == space)
+                & (places[:, 1] <= high)
+                & (low <= places[:, 2])
+                & (places[:, 3] <= end)
+                & (begin <= places[:, 4])
+            )
+            if hit.any():
+                other = active[int(np.argmax(hit))]
+                return Clash(other.name, life.name, life.begins)
+        active.append(life)
+        places = np.concatenate((places, mine[None]))
+    return None
+
+
+def _lives(body: Block, program: Program) -> list[_Life]:
+    """Every placed tensor, in the order of first use; a whole loop is one moment."""
+    lives: dict[str, _Life] = {}
+    for time, statement in enumerate(body):
+        for instruction in walk([statement]):
+            for access in accesses_of(instruction):
+                _live(access.tensor, instruction, program, lives, time)
+    return sorted(lives.values(), key=lambda life: life.first)
+
+
+def _live(
+    tensor: Tensor, instruction: Instruction, program: Program, lives: dict[str, _Life], time: int
+) -> None:
+    known = lives.get(tensor.name)
+    if known is not None:
+        known.last = max(known.last, time)
+        return
+    place = _place(tensor, program)
+    if place is not None:
+        lives[tensor.name] = _Life(tensor.name, place, time, time, instruction)
+
+
+def _place(tensor: Tensor, program: Program) -> tuple[int, int, int, int, int] | None:
+    if tensor.address is not None:
+        partition, byte = tensor.address
+        lanes = tensor.shape[0] if tensor.shape else 1
+        space = int(tensor.buffer is MemoryRegion.psum)
+        if not lanes or not tensor.free_bytes:
+            return None
+        return space, partition, partition + lanes - 1, byte, byte + tensor.free_bytes - 1
+    variable = program.variables.get(tensor.name)
+    if variable is None or variable.kind != "scratch" or not variable.nbytes:
+        return None
+    return _SCRATCH, 0, 0, variable.offset, variable.offset + variable.nbytes - 1

@@ -1,0 +1,132 @@
+"""The same program with fewer, larger steps.
+
+A tile that the memory plan placed (``Tensor.fixed`` is False) and a scratch variable are nobody
+else's from their first write to their last read: that is what the placement means
+(``docs/neff-format.md``, "Placement"). So here they may live anywhere, which lets the executor
+look through copies and join neighbours. Tensors that the user placed keep their address, and a
+program that has some is left as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from neff.program import Program
+from neff.runtime.placement import first_clash
+from nki_lang.execute.coalescing import coalesce
+from nki_lang.execute.forwarding import forward
+from nki_lang.execute.liveness import Slots, accesses_of, assign_slots
+from nki_lang.ir import Access, Block, Engine, Instruction, KernelIR, Tensor
+from nki_lang.memory import MemoryRegion
+
+__all__ = ["free_names", "simplify"]
+
+
+def free_names(body: Block, program: Program) -> Block | None:
+    """The body with tiles and scratch variables that may live anywhere.
+
+    Args:
+        body: instructions of the only core, in order.
+        program: whose they are.
+
+    Returns:
+        None when the program has tensors at addresses that its user chose, or two that share
+        bytes at the same time: then addresses are what counts.
+    """
+    if first_clash(body, program) is not None:
+        return None
+    scratch = {name for name, each in program.variables.items() if each.kind == "scratch"}
+    return _Freed(scratch).block(body)
+
+
+def simplify(body: Block, program: Program) -> tuple[Block, Slots]:
+    """A body from :func:`free_names` with tiles looked through, and where the others live."""
+    inputs, outputs = (
+        tuple(_in_hbm(program, name) for name in names)
+        for names in (program.inputs, program.outputs)
+    )
+    kernel = KernelIR(program.name, program.target, 1, inputs, outputs, (body,))
+    short = coalesce(forward(body, kernel))
+    return short, assign_slots(short)
+
+
+def _in_hbm(program: Program, name: str) -> Tensor:
+    variable = program.variables[name]
+    return Tensor(name, variable.dtype, variable.shape, MemoryRegion.shared_hbm)
+
+
+class _Freed:
+    """Takes the addresses from tiles and scratch variables."""
+
+    def __init__(self, scratch: set[str]) -> None:
+        self._scratch = scratch
+        self._tensors: dict[int, tuple[Tensor, Tensor]] = {}
+        self._accesses: dict[int, tuple[Access, Access]] = {}
+
+    def block(self, body: Block) -> Block | None:
+        """The body without addresses; None when some must be kept."""
+        freed: Block = []
+        for statement in body:
+            if isinstance(statement, Instruction):
+                if any(_is_fixed(access.tensor) for access in accesses_of(statement)):
+                    return None
+                operands = {key: self.operand(value) for key, value in statement.operands.items()}
+                engine = Engine.vector if _is_alike(statement) else statement.engine
+                freed.append(replace(statement, operands=operands, engine=engine))
+                continue
+            inner = self.block(statement.body)
+            if inner is None:
+                return None
+            freed.append(replace(statement, body=inner))
+        return freed
+
+    def operand(self, value: Any) -> Any:
+        kind = type(value)
+        if kind is Access:
+            return self.access(value)
+        if kind is tuple:
+            return tuple(self.operand(entry) for entry in value)
+        return value
+
+    def access(self, access: Access) -> Access:
+        known = self._accesses.get(id(access))
+        if known is not None:
+            return known[1]
+        made = access._replace(tensor=self.tensor(access.tensor))
+        if access.is_dynamic:
+            made = made._replace(
+                scalar_offset=self.operand(access.scalar_offset),
+                vector_offset=self.operand(access.vector_offset),
+            )
+        self._accesses[id(access)] = (access, made)
+        return made
+
+    def tensor(self, tensor: Tensor) -> Tensor:
+        known = self._tensors.get(id(tensor))
+        if known is not None:
+            return known[1]
+        made = tensor
+        if tensor.address is not None:
+            made = replace(tensor, address=None)
+        elif tensor.name in self._scratch:
+            made = replace(tensor, buffer=MemoryRegion.private_hbm)
+        self._tensors[id(tensor)] = (tensor, made)
+        return made
+
+
+_ALIKE = frozenset({"tensor_tensor", "tensor_scalar", "tensor_copy", "memset", "reciprocal"})
+"""Instructions that do the same with floats on every engine that has them (integers they do not:
+GpSimd is exact where Vector goes through float32)."""
+
+
+def _is_alike(instruction: Instruction) -> bool:
+    if instruction.op == "dma_copy":
+        return True
+    return instruction.op in _ALIKE and all(
+        access.element_type.kind == "float" for access in accesses_of(instruction)
+    )
+
+
+def _is_fixed(tensor: Tensor) -> bool:
+    return tensor.fixed and tensor.address is not None

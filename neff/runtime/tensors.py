@@ -1,0 +1,79 @@
+"""The tensors of a model as its users see them, and the arrays they pass for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from neff.errors import NeffRuntimeError
+from neff.program import Variable
+from nki_lang.dtypes import DType
+
+__all__ = ["TensorMetadata", "array_for", "metadata_of"]
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(slots=True)
+class TensorMetadata:
+    """Size in bytes, dtype name and shape of an input or output."""
+
+    size: int
+    dtype: str
+    shape: list[int]
+
+    def __repr__(self) -> str:
+        return f"TensorMetadata(size={self.size}, dtype={self.dtype!r}, shape={self.shape})"
+
+
+def metadata_of(variable: Variable) -> TensorMetadata:
+    """The metadata of a variable."""
+    return TensorMetadata(variable.nbytes, variable.dtype.name, list(variable.shape))
+
+
+_STANDS_FOR = {"int8": 1, "uint8": 1, "uint16": 2, "void16": 2}
+"""Array types that may carry the bits of another type of that size: frameworks without fp8,
+bfloat16 or bool hand these over (the runtimes of the vendor report fp8 as int8)."""
+
+
+def array_for(variable: Variable, array: Any, role: str, model: str) -> Array:
+    """An array of the variable's own type and shape over the memory of ``array``.
+
+    Args:
+        variable: the input or output.
+        array: what the user passed.
+        role: ``"input"`` or ``"output"``.
+        model: the model's name, for errors.
+
+    Raises:
+        NeffRuntimeError: ``NEFF-SHAPE`` or ``NEFF-DTYPE``.
+    """
+    given = np.asarray(array)
+    if given.shape != variable.shape:
+        raise NeffRuntimeError(
+            f"{role} {variable.name!r} of model {model!r} has shape {list(given.shape)}, "
+            f"expected {list(variable.shape)}",
+            code="NEFF-SHAPE",
+            remedy="a NEFF is built for fixed shapes; build it again for this one",
+        )
+    expected = variable.dtype.dtype
+    if given.dtype == expected:
+        return given
+    if _same_bits(given.dtype, variable.dtype):
+        return given.view(expected)
+    raise NeffRuntimeError(
+        f"{role} {variable.name!r} of model {model!r} has dtype {given.dtype}, expected "
+        f"{variable.dtype}",
+        code="NEFF-DTYPE",
+        remedy=f"convert it, for example with .astype({expected.name!r}), or build the NEFF again",
+    )
+
+
+def _same_bits(given: np.dtype[Any], wanted: DType) -> bool:
+    name = "void16" if given.kind == "V" and given.itemsize == 2 else given.name
+    if given.kind == "V" and given.names is not None:
+        return False
+    narrow = wanted.kind in ("bool", "packed") or wanted.name.startswith(("float8", "bfloat"))
+    return narrow and _STANDS_FOR.get(name) == wanted.itemsize

@@ -1,0 +1,44 @@
+"""The kernel language: tracing, checking and running NKI kernels without a Trainium."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nki_lang.arguments import TensorSpec
+    from nki_lang.errors import NkiError, NkiExecutionError, NkiFileError, NkiValidationError
+    from nki_lang.kernel import Kernel, jit, register_framework, simulate, trace
+
+__all__ = [
+    "Kernel",
+    "NkiError",
+    "NkiExecutionError",
+    "NkiFileError",
+    "NkiValidationError",
+    "TensorSpec",
+    "jit",
+    "register_framework",
+    "simulate",
+    "trace",
+]
+
+_HOMES = {
+    "TensorSpec": "nki_lang.arguments",
+    "NkiError": "nki_lang.errors",
+    "NkiExecutionError": "nki_lang.errors",
+    "NkiFileError": "nki_lang.errors",
+    "NkiValidationError": "nki_lang.errors",
+    "Kernel": "nki_lang.kernel",
+    "jit": "nki_lang.kernel",
+    "register_framework": "nki_lang.kernel",
+    "simulate": "nki_lang.kernel",
+    "trace": "nki_lang.kernel",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'nki_lang' has no attribute {name!r}")
+    return getattr(importlib.import_module(home), name)

@@ -1,0 +1,236 @@
+"""The public names of ``nki.collectives``.
+
+A rank is one launch of the kernel; a replica group says which ranks take part together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from nki_lang.builder import current
+from nki_lang.errors import NkiValidationError
+from nki_lang.ir import Engine
+from nki_lang.isa.issue import issue
+from nki_lang.isa.table import TABLE
+from nki_lang.objects import NKIObject
+from nki_lang.registers import VirtualRegister
+from nki_lang.source import caller_location
+from nki_lang.suggest import missing_attribute
+from nki_lang.tensor import NkiTensor
+
+__all__ = [
+    "ReplicaGroup",
+    "all_gather",
+    "all_gather_v",
+    "all_reduce",
+    "all_to_all",
+    "all_to_all_v",
+    "collective_permute",
+    "collective_permute_implicit",
+    "collective_permute_implicit_current_processing_rank_id",
+    "collective_permute_implicit_reduce",
+    "rank_id",
+    "reduce_scatter",
+]
+
+_SOURCE = "nki.collectives (nki/api/nki/collectives)"
+
+
+@dataclass
+class ReplicaGroup(NKIObject):
+    """Which ranks take part in a collective operation together.
+
+    Attributes:
+        replica_groups: lists of ranks; no rank stands in two of them.
+    """
+
+    replica_groups: list[list[int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        groups: Any = self.replica_groups
+        if groups and not isinstance(groups[0], (list, tuple)):
+            groups = [groups]
+        self.replica_groups = [[int(rank) for rank in group] for group in groups]
+        ranks = [rank for group in self.replica_groups for rank in group]
+        if len(ranks) != len(set(ranks)) or any(rank < 0 for rank in ranks):
+            raise NkiValidationError(
+                f"replica groups {self.replica_groups} name a rank twice or a negative one",
+                code="NKI-REPLICA-GROUP",
+                location=caller_location(2),
+                remedy="every rank stands in at most one group",
+                source=_SOURCE,
+            )
+
+    def nki_operand(self) -> tuple[tuple[int, ...], ...]:
+        """The groups as the kernel IR holds them."""
+        return tuple(tuple(group) for group in self.replica_groups)
+
+
+def _issue(op: str, values: tuple[Any, ...], name: str | None) -> None:
+    current().has_collectives = True
+    issue(TABLE[op], values, Engine.unknown, name)
+
+
+def all_reduce(
+    srcs: list[NkiTensor],
+    dsts: list[NkiTensor],
+    replica_group: ReplicaGroup,
+    op: Any,
+    priority: int | None = None,
+    name: str | None = None,
+) -> None:
+    """Every rank of a group gets the reduction of the sources of all."""
+    _issue("all_reduce", (srcs, dsts, replica_group, op, priority), name)
+
+
+def all_gather(
+    srcs: list[NkiTensor],
+    dsts: list[NkiTensor],
+    replica_group: ReplicaGroup,
+    collective_dim: int,
+    priority: int | None = None,
+    name: str | None = None,
+) -> None:
+    """Every rank gets the sources of all, one behind the other along ``collective_dim``."""
+    _check_scale(srcs, dsts, replica_group, "gather")
+    _issue("all_gather", (srcs, dsts, replica_group, collective_dim, priority), name)
+
+
+def all_gather_v(
+    srcs: list[NkiTensor],
+    dsts: list[NkiTensor],
+    replica_group: ReplicaGroup,
+    metadata_tensor: NkiTensor,
+    recv_counts_known: bool = False,
+    has_rdispls: bool = False,
+    priority: int | None = None,
+    name: str | None = None,
+) -> None:
+    """``all_gather`` with counts that ``metadata_tensor`` gives at run time."""
+    values = (srcs, dsts, replica_group, metadata_tensor, recv_counts_known, has_rdispls, priority)
+    _issue("all_gather_v", values, name)
+
+
+def reduce_scatter(
+    srcs: list[NkiTensor],
+    dsts: list[NkiTensor],
+    replica_group: ReplicaGroup,
+    collective_dim: int,
+    op: Any,
+    priority: int | None = None,
+    name: str | None = None,
+) -> None:
+    """Every rank gets its part, along ``collective_dim``, of the reduction of all sources."""
+    _check_scale(dsts, srcs, replica_group, "scatter")
+    _issue("reduce_scatter", (srcs, dsts, replica_group, collective_dim, op, priority), name)
+
+
+def all_to_all(
+    srcs: list[NkiTensor],
+    dsts: list[NkiTensor],
+    replica_group: ReplicaGroup,
+    collective_dim: int,
+    priority: int | None = None,
+    name: str | None = None,
+) -> None:
+    """Part ``j`` of the source of rank ``i`` becomes part ``i`` of the result of rank ``j``."""
+    _issue("all_to_all", (srcs, dsts, replica_group, collective_dim, priority), name)
+
+
+def all_to_all_v(
+    srcs: list[NkiTensor],
+    dsts: list[NkiTensor],
+    replica_group: ReplicaGroup,
+    metadata_tensor: NkiTensor,
+    recv_counts_known: bool = False,
+    has_rdispls: bool = False,
+    priority: int | None = None,
+    name: str | None = None,
+) -> None:
+    """``all_to_all`` with counts that ``metadata_tensor`` gives at run time."""
+    values = (srcs, dsts, replica_group, metadata_tensor, recv_counts_known, has_rdispls, priority)
+    _issue("all_to_all_v", values, name)
+
+
+def collective_permute(
+    srcs: list[NkiTensor],
+    dsts: list[NkiTensor],
+    source_target_pairs: list[tuple[int, int]],
+    priority: int | None = None,
+    name: str | None = None,
+) -> None:
+    """The source of one rank becomes the result of another, for each (source, target)."""
+    _issue("collective_permute", (srcs, dsts, source_target_pairs, priority), name)
+
+
+def collective_permute_implicit(
+    srcs_by_channel: list[list[NkiTensor]],
+    dsts_by_channel: list[list[NkiTensor]],
+    replica_group: ReplicaGroup,
+    channel_ids: list[int] = [0],  # noqa: B006  (the documented default; never changed)
+    priority: int | None = None,
+    name: str | None = None,
+) -> None:
+    """Each rank sends to the next of its ring, on several channels at once."""
+    values = (srcs_by_channel, dsts_by_channel, replica_group, channel_ids, priority)
+    _issue("collective_permute_implicit", values, name)
+
+
+def collective_permute_implicit_reduce(
+    srcs0_by_channel: list[list[NkiTensor]],
+    srcs1_by_channel: list[list[NkiTensor]],
+    dsts_by_channel: list[list[NkiTensor]],
+    replica_group: ReplicaGroup,
+    op: Any,
+    channel_ids: list[int] = [0],  # noqa: B006  (the documented default; never changed)
+    priority: int | None = None,
+    name: str | None = None,
+) -> None:
+    """Each rank sends ``srcs0 <op> srcs1`` to the next of its ring."""
+    values = (
+        srcs0_by_channel, srcs1_by_channel, dsts_by_channel, replica_group, op, channel_ids,
+        priority,
+    )  # fmt: skip
+    _issue("collective_permute_implicit_reduce", values, name)
+
+
+def collective_permute_implicit_current_processing_rank_id(
+    iteration_id: int,
+    replica_group: ReplicaGroup,
+    channel_id: int = 0,
+    name: str | None = None,
+) -> VirtualRegister:
+    """A register with the rank whose data a ring step works on."""
+    register = VirtualRegister(current().new_register("rank"))
+    values = (register, iteration_id, replica_group, channel_id)
+    _issue("collective_permute_implicit_current_processing_rank_id", values, name)
+    return register
+
+
+def rank_id(name: str | None = None) -> VirtualRegister:
+    """A register with the rank of this launch."""
+    register = VirtualRegister(current().new_register("rank"))
+    _issue("rank_id", (register,), name)
+    return register
+
+
+def _check_scale(
+    parts: list[NkiTensor], wholes: list[NkiTensor], group: ReplicaGroup, what: str
+) -> None:
+    """The larger side holds one part for each rank of a group."""
+    ranks = {len(ranks) for ranks in group.replica_groups}
+    if len(ranks) != 1:
+        return
+    (count,) = ranks
+    for part, whole in zip(parts, wholes, strict=False):
+        if whole.size != part.size * count:
+            part._refuse(
+                f"a {what} over {count} ranks pairs {part.shape} with {whole.shape}",
+                "NKI-COLLECTIVE",
+                f"the larger tensor holds {count} times the elements of the smaller",
+                _SOURCE,
+            )
+
+
+__getattr__ = missing_attribute("nki.collectives", __all__)

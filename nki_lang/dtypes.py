@@ -1,0 +1,141 @@
+"""The data types of the kernel language, as one table.
+
+``float32`` and friends are :class:`DType` values: hashable, equal to their own name, to the
+NumPy dtype and to the NumPy scalar type, accepted by NumPy wherever a dtype is (``np.zeros(4,
+dtype=float32)``), and printed as their name.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+__all__ = ["BY_NAME", "DType", "dtype_of"]
+
+
+class DType:
+    """One data type.
+
+    Attributes:
+        name: the language's name (``"bfloat16"``).
+        itemsize: bytes of one element in memory.
+        dtype: the NumPy dtype that stores it. NumPy reads this attribute by itself.
+        kind: ``"float"``, ``"int"``, ``"uint"``, ``"bool"`` or ``"packed"`` (x4 types).
+        lanes: how many values one element packs (4 for the ``_x4`` types, else 1).
+        lane: for packed types, the DType of one lane.
+    """
+
+    __slots__ = ("_hash", "dtype", "itemsize", "kind", "lane", "lanes", "name")
+
+    def __init__(
+        self, name: str, storage: Any, kind: str, lanes: int = 1, lane: DType | None = None
+    ) -> None:
+        self.name = name
+        self.dtype = np.dtype(storage)
+        self.itemsize = self.dtype.itemsize
+        self.kind = kind
+        self.lanes = lanes
+        self.lane = lane
+        self._hash = hash(name)
+
+    def __repr__(self) -> str:
+        return self.name
+
+    __str__ = __repr__
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if isinstance(other, DType):
+            return self.name == other.name
+        if isinstance(other, str):
+            return other == self.name or _ALIASES.get(other) == self.name
+        try:
+            plain = self.kind != "packed" and self.name != "tfloat32"
+            return plain and np.dtype(other) == self.dtype  # pyright: ignore
+        except TypeError:
+            return False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_by_name, (self.name,))
+
+    @property
+    def is_float(self) -> bool:
+        """True for floating point types, packed ones included."""
+        return self.kind in ("float", "packed")
+
+    @property
+    def is_integer(self) -> bool:
+        """True for signed and unsigned integers (not bool)."""
+        return self.kind in ("int", "uint")
+
+
+_E4M3FN = DType("float8_e4m3fn", ml_dtypes.float8_e4m3fn, "float")
+_E5M2 = DType("float8_e5m2", ml_dtypes.float8_e5m2, "float")
+_E2M1 = DType("float4_e2m1fn", ml_dtypes.float4_e2m1fn, "float")
+
+_TABLE = (
+    DType("bool", np.bool_, "bool"),
+    DType("int8", np.int8, "int"),
+    DType("int16", np.int16, "int"),
+    DType("int32", np.int32, "int"),
+    DType("int64", np.int64, "int"),
+    DType("uint8", np.uint8, "uint"),
+    DType("uint16", np.uint16, "uint"),
+    DType("uint32", np.uint32, "uint"),
+    DType("uint64", np.uint64, "uint"),
+    DType("float16", np.float16, "float"),
+    DType("float32", np.float32, "float"),
+    DType("bfloat16", ml_dtypes.bfloat16, "float"),
+    DType("tfloat32", np.float32, "float"),
+    DType("float8_e4m3", ml_dtypes.float8_e4m3, "float"),
+    _E4M3FN,
+    _E5M2,
+    DType("float8_e8m0fnu", ml_dtypes.float8_e8m0fnu, "float"),
+    DType("float8_e5m2_x4", np.uint32, "packed", 4, _E5M2),
+    DType("float8_e4m3fn_x4", np.uint32, "packed", 4, _E4M3FN),
+    DType("float4_e2m1fn_x4", np.uint16, "packed", 4, _E2M1),
+)
+
+BY_NAME: dict[str, DType] = {entry.name: entry for entry in _TABLE}
+
+_ALIASES = {
+    "bool_": "bool",
+    "float8e4": "float8_e4m3",
+    "float8e5": "float8_e5m2",
+    "float32r": "tfloat32",
+}
+
+_BY_NUMPY: dict[np.dtype[Any], DType] = {}
+for _entry in _TABLE:
+    if _entry.kind != "packed":
+        _BY_NUMPY.setdefault(_entry.dtype, _entry)
+
+
+def _by_name(name: str) -> DType:
+    return BY_NAME[name]
+
+
+def dtype_of(value: Any) -> DType:
+    """The :class:`DType` for a DType, its name, a NumPy dtype or a NumPy scalar type.
+
+    Raises:
+        TypeError: there is no such type in the kernel language (float64, complex64, ...).
+    """
+    if type(value) is DType:
+        return value
+    if isinstance(value, str):
+        found = BY_NAME.get(_ALIASES.get(value, value))
+        if found is not None:
+            return found
+    try:
+        return _BY_NUMPY[np.dtype(value)]
+    except (TypeError, KeyError):
+        raise TypeError(
+            f"{value!r} is no data type of the kernel language; it has {', '.join(BY_NAME)}"
+        ) from None

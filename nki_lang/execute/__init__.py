@@ -1,0 +1,17 @@
+"""Running kernels: the memories, the fast executor, and the eager interpreter."""
+
+from typing import Any
+
+from nki_lang.execute.executor import Executable, load
+from nki_lang.execute.memory import Memory
+from nki_lang.execute.prepare import failure, prepare
+from nki_lang.execute.ranks import run_ranks
+
+__all__ = ["Executable", "Memory", "failure", "load", "prepare", "run_ranks", "simulate"]
+
+
+def simulate(kernel: Any, **options: Any) -> Any:
+    """A function that interprets ``kernel`` eagerly; see :func:`nki_lang.execute.eager.simulate`."""
+    from nki_lang.execute.eager import simulate as interpret
+
+    return interpret(kernel, **options)

@@ -1,0 +1,86 @@
+"""Which instruction first made a value that is not finite."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nki_lang.execute.checks.base import Check, reads_of, writes_of
+from nki_lang.execute.checks.report import Finding
+from nki_lang.ir.types import Instruction
+
+__all__ = ["FiniteCheck"]
+
+
+class FiniteCheck(Check):
+    """Finds instructions that make NaN or infinity out of finite numbers, once a line."""
+
+    name = "finite"
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._findings: dict[Any, Finding] = {}
+        self._clean = True
+
+    def before(self, instruction: Instruction) -> None:
+        """Remember whether everything that is read is finite."""
+        self._clean = all(
+            _bad(self.value(access)) is None
+            for name, access in reads_of(instruction)
+            if access.element_type.is_float
+        )
+
+    def after(self, instruction: Instruction) -> None:
+        """Look at what was written."""
+        if not self._clean:
+            return
+        for name, access in writes_of(instruction):
+            if not access.element_type.is_float or access.element_type.kind == "packed":
+                continue
+            value = self.value(access)
+            index = _bad(value)
+            if index is not None:
+                self._add(instruction, name, access.tensor.name, index, value)
+
+    def _add(
+        self,
+        instruction: Instruction,
+        operand: str,
+        tensor: str,
+        index: tuple[int, ...],
+        value: np.ndarray[Any, Any],
+    ) -> None:
+        place = (instruction.location, instruction.op)
+        if place in self._findings:
+            return
+        shown = ", ".join(str(part) for part in index)
+        self._findings[place] = Finding(
+            self.name,
+            "NKI-NOT-FINITE",
+            f"{instruction.op} makes {float(value[index])} out of finite numbers, at element "
+            f"[{shown}] of {operand} ({tensor!r})",
+            instruction.location,
+            "look for a division by zero, an overflow of exp, or a type with too small a range",
+            {
+                "op": instruction.op,
+                "tensor": tensor,
+                "index": list(index),
+                "count": int(np.count_nonzero(~np.isfinite(value.astype(np.float32)))),
+            },
+        )
+
+    def finish(self) -> list[Finding]:
+        """In program order."""
+        return list(self._findings.values())
+
+
+def _bad(value: np.ndarray[Any, Any]) -> tuple[int, ...] | None:
+    """Index of the first element that is not finite."""
+    if value.dtype.kind in "iub" or value.size == 0:
+        return None
+    wide = value if value.dtype == np.float32 else value.astype(np.float32)
+    finite = np.isfinite(wide)
+    if finite.all():
+        return None
+    return tuple(int(part) for part in np.unravel_index(int(np.argmin(finite)), finite.shape))

@@ -1,0 +1,82 @@
+"""Values that are written and never read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from nki_lang.execute.checks.base import Check, reads_of, writes_of
+from nki_lang.execute.checks.report import Finding
+from nki_lang.execute.regions import may_overlap
+from nki_lang.ir.types import Access, Instruction
+from nki_lang.memory import MemoryRegion
+from nki_lang.source import SourceLocation
+
+__all__ = ["UnusedCheck"]
+
+
+@dataclass(slots=True)
+class _Line:
+    """All writes of one line through one operand into tensors of one origin."""
+
+    op: str
+    tensor: str
+    location: SourceLocation | None
+    writes: int = 0
+    read: bool = False
+
+
+class UnusedCheck(Check):
+    """Finds lines none of whose writes on chip or to private HBM was ever read."""
+
+    name = "unused"
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._lines: dict[Any, _Line] = {}
+        self._pending: dict[str, list[tuple[Access, _Line]]] = {}
+
+    def after(self, instruction: Instruction) -> None:
+        """Mark what was read, then enter what was written."""
+        for _, access in reads_of(instruction):
+            self._read(access)
+        for name, access in writes_of(instruction):
+            if access.tensor.buffer is not MemoryRegion.shared_hbm:
+                self._write(instruction, name, access)
+
+    def _read(self, access: Access) -> None:
+        pending = self._pending.get(access.tensor.name)
+        if not pending:
+            return
+        kept: list[tuple[Access, _Line]] = []
+        for written, line in pending:
+            if may_overlap(written, access):
+                line.read = True
+            else:
+                kept.append((written, line))
+        self._pending[access.tensor.name] = kept
+
+    def _write(self, instruction: Instruction, operand: str, access: Access) -> None:
+        key = (instruction.location, instruction.op, operand)
+        line = self._lines.get(key)
+        if line is None:
+            line = _Line(instruction.op, access.tensor.name, instruction.location)
+            self._lines[key] = line
+        line.writes += 1
+        if not line.read:
+            self._pending.setdefault(access.tensor.name, []).append((access, line))
+
+    def finish(self) -> list[Finding]:
+        """Lines in the order in which they ran first."""
+        return [
+            Finding(
+                self.name,
+                "NKI-UNUSED",
+                f"what {line.op} writes to {line.tensor!r} is never read",
+                line.location,
+                "remove the instruction, or use its result",
+                {"op": line.op, "tensor": line.tensor, "writes": line.writes},
+            )
+            for line in self._lines.values()
+            if not line.read
+        ]

@@ -1,0 +1,51 @@
+"""Whoever runs somebody else's kernels learns here what the checks found in each call.
+
+``NKI_CHECKS`` names the checks of every ``nki.simulate`` that names none itself;
+``NKI_CHECKS_JOURNAL`` is a file that gets one line of JSON a finding. Both serve programs that
+start a script; within a process, :data:`LISTENERS` are called.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from typing import Any, Final
+
+from nki_lang.errors import NkiError
+from nki_lang.execute.checks.report import Finding, Report
+
+__all__ = ["CHECKS_VARIABLE", "JOURNAL_VARIABLE", "LISTENERS", "checks_asked_for", "tell"]
+
+CHECKS_VARIABLE: Final = "NKI_CHECKS"
+JOURNAL_VARIABLE: Final = "NKI_CHECKS_JOURNAL"
+
+LISTENERS: list[Callable[[Any, list[Finding]], None]] = []
+"""Called after every simulated call with the kernel's function and what was found."""
+
+
+def checks_asked_for() -> list[str] | None:
+    """The names in NKI_CHECKS, separated by commas; None when it is not set."""
+    names = os.environ.get(CHECKS_VARIABLE, "")
+    return [name.strip() for name in names.split(",") if name.strip()] or None
+
+
+def tell(func: Callable[..., Any], report: Report, error: NkiError | None) -> None:
+    """Hand on what one call found; an error that ended it is a finding, too."""
+    findings = list(report)
+    if error is not None:
+        fault = Finding("fault", error.code, error.message, error.location, error.remedy)
+        findings.append(fault)
+    for listener in LISTENERS:
+        listener(func, findings)
+    path = os.environ.get(JOURNAL_VARIABLE)
+    if not path:
+        return
+    kernel = getattr(func, "__name__", "kernel")
+    rows = [json.dumps({"kernel": kernel})]
+    rows += [json.dumps({"kernel": kernel, **finding.to_json()}) for finding in findings]
+    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(handle, ("\n".join(rows) + "\n").encode())
+    finally:
+        os.close(handle)

@@ -1,0 +1,312 @@
+"""The eager interpreter behind ``nki.simulate``: each instruction is executed as it is written.
+
+The kernel runs as ordinary Python, so breakpoints and prints see values. The rules of the
+language are checked exactly as while tracing, because the same functions build the same
+instructions; afterwards each of them runs through its meaning.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nki_lang.arguments import bind_call, replace_tensors
+from nki_lang.builder import TraceBuilder, building
+from nki_lang.errors import NkiError, NkiExecutionError
+from nki_lang.execute.checks import Check, Finding, Report, checks_of, watch
+from nki_lang.execute.exchange import Meeting, run_together
+from nki_lang.execute.hosts import kind_of, to_kind, to_numpy
+from nki_lang.execute.memory import Memory, twin
+from nki_lang.execute.prepare import failure, prepare
+from nki_lang.execute.tracking import Tracker
+from nki_lang.ir.types import Access, Constant, Instruction, Register, Tensor
+from nki_lang.meaning.numbers import convert
+from nki_lang.meaning.state import EngineState
+from nki_lang.source import definition_of
+from nki_lang.targets import Target, current_target
+from nki_lang.tracing import bind_inputs, collect_outputs
+
+__all__ = ["EagerBuilder", "Simulation", "simulate"]
+
+Array = np.ndarray[Any, Any]
+_FAULTS = (ValueError, TypeError, IndexError, KeyError, ZeroDivisionError)
+
+
+class EagerBuilder(TraceBuilder):
+    """Executes what it is told to build, and keeps none of it.
+
+    Attributes:
+        memory: memory of the core.
+        tracker: follows uninitialised elements.
+        checks: what looks at every instruction.
+    """
+
+    eager = True
+
+    def __init__(self, target: Target, memory: Memory, **options: Any) -> None:
+        super().__init__(target, **options)
+        self.memory = memory
+        self.tracker = Tracker(memory)
+        self.checks: list[Check] = []
+
+    def execute(self, instruction: Instruction) -> None:
+        """Run the instruction now."""
+        self.block.pop()
+        try:
+            if not self.checks and self.tracker.quick(instruction):
+                return
+            resolved = self.tracker.resolved(instruction)
+            checks = [check for check in self.checks if check.concerns(resolved)]
+            for check in checks:
+                check.before(resolved)
+            if not self.tracker.quick(resolved):
+                self.tracker.run(resolved, prepare(resolved, self.memory))
+            for check in checks:
+                check.after(resolved)
+        except (NkiExecutionError, *_FAULTS) as error:
+            fault = failure(error, instruction)
+            raise fault from (None if isinstance(error, NkiExecutionError) else error)
+
+    def allocate(self, tensor: Tensor) -> None:
+        """The tensor's memory lives as long as the kernel can reach the tensor."""
+        if tensor.on_chip and tensor.address is None:
+            self.tensors[tensor.name] = twin(tensor)
+            self.memory.recycle(tensor)
+
+    def allocate_constant(self, constant: Constant) -> None:
+        """The constant's memory with its value."""
+        self.memory.bind(constant.tensor.name, np.array(constant.value, order="C"))
+
+    def register_value(self, register: Register) -> int:
+        """The value that the register has now."""
+        return self.memory.state.registers[register.name]
+
+    def tensor_value(self, access: Access) -> Array:
+        """A copy of the elements of an access."""
+        self.memory.storage(access.tensor).settle()
+        return np.array(self.memory.read(access))
+
+
+@dataclass(frozen=True, slots=True)
+class _Argument:
+    """One array among the arguments: as it was passed, and as the kernel sees it."""
+
+    given: Any
+    array: Array
+
+    def give_back(self) -> None:
+        """Let the caller's array see what the kernel wrote into a copy."""
+        kind = kind_of(self.given)
+        if kind == "numpy" and not np.shares_memory(self.given, self.array):
+            if self.given.flags.writeable:
+                np.copyto(self.given, self.array)
+        elif kind == "torch" and self.given.data_ptr() != self.array.ctypes.data:
+            self.given.copy_(to_kind(self.array, "torch"))
+
+
+class Simulation:
+    """A kernel as a function that interprets it on NumPy, torch or JAX arrays.
+
+    It takes the kernel's arguments and gives what the kernel returns, in arrays of the kind that
+    was passed. Arguments that the kernel writes in place are changed in place (JAX arrays cannot
+    be). ``kernel[2]`` runs as two cores that take turns at barriers.
+
+    Attributes:
+        report: what the checks found in the last call.
+    """
+
+    def __init__(
+        self,
+        kernel: Any,
+        target: Target | None = None,
+        checks: str | Iterable[str] | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.func = getattr(kernel, "func", kernel)
+        self.grid = tuple(getattr(kernel, "grid", ()) or ())
+        self.target = target
+        self.checks = checks_of(checks)
+        self.report = Report()
+        self.__name__ = f"simulate_{getattr(self.func, '__name__', 'kernel')}"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the kernel.
+
+        Raises:
+            NkiValidationError: the kernel breaks a rule of the language.
+            NkiExecutionError: it does something wrong while it runs; ``NKI-UNINITIALISED`` when
+                a value that nobody wrote reaches a result.
+        """
+        target = self.target or getattr(self.kernel, "target", None) or current_target()
+        checks = self.checks or checks_of(watch.checks_asked_for())
+        run = _Run(self.func, self.grid, target, checks)
+        self.report = run.report
+        try:
+            result = run.call(args, kwargs)
+        except NkiError as error:
+            watch.tell(self.func, run.report, error)
+            raise
+        watch.tell(self.func, run.report, None)
+        return result
+
+
+def simulate(
+    kernel: Any, *, target: Target | None = None, checks: str | Iterable[str] | None = None
+) -> Simulation:
+    """A function that interprets ``kernel`` eagerly.
+
+    Args:
+        kernel: a kernel or a plain function.
+        target: the family; None for the kernel's own or the current one.
+        checks: names of further checks (``"finite"``, ``"unused"``, ``"overlap"``,
+            ``"accumulation"``, ``"races"``, ``"capacity"``, ``"precision"``, or ``"all"``); what they find is in
+            ``report`` of the result.
+
+    Raises:
+        NkiValidationError: code ``NKI-CHECK``; there is no such check.
+    """
+    return Simulation(kernel, target, checks)
+
+
+class _Run:
+    """One call of a simulated kernel."""
+
+    def __init__(
+        self,
+        func: Callable[..., Any],
+        grid: tuple[int, ...],
+        target: Target,
+        checks: tuple[type[Check], ...] = (),
+    ) -> None:
+        self.checks = checks
+        self.report = Report()
+        self.func = func
+        self.grid = grid
+        self.target = target
+        self.arguments: list[_Argument] = []
+        self.inputs: dict[str, _Argument] = {}
+        self.builders: list[EagerBuilder] = []
+
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        for kind in self.checks:
+            self.report.findings += kind.preview(self.func, args, kwargs, self.target, self.grid)
+        self.arguments = _arguments(self.func, args, kwargs)
+        count = self.grid[0] if self.grid else 1
+        meeting = Meeting(count)
+        shared: list[Tensor] = []
+        for core in range(count):
+            self._add_core(core, count, shared, meeting)
+        programs = [self._program(builder, args, kwargs) for builder in self.builders]
+        if count == 1:
+            with np.errstate(all="ignore"):
+                outputs, several = programs[0]()
+        else:
+            outputs, several = run_together(programs, meeting)[0]
+        for builder in self.builders:
+            for check in builder.checks:
+                self.report.findings += check.finish()
+        for builder in self.builders:
+            for tensor in outputs:
+                builder.tracker.require(tensor, "result")
+        for tensor in outputs:
+            self._report_unwritten(tensor)
+        return self._deliver(outputs, several)
+
+    def _report_unwritten(self, tensor: Tensor) -> None:
+        unwritten = self.builders[0].tracker.unwritten(tensor)
+        count = int(unwritten.sum())
+        if not count:
+            return
+        first = np.unravel_index(int(np.argmax(unwritten)), unwritten.shape)
+        place = ", ".join(str(int(part)) for part in first)
+        finding = Finding(
+            "unwritten",
+            "NKI-UNWRITTEN",
+            f"{count} of the {unwritten.size} elements of the result {tensor.name!r} were never "
+            f"written, the first is [{place}]; what a device returns there is undefined",
+            definition_of(self.func),
+            "write the whole result, or return the part that is written",
+            {"tensor": tensor.name, "unwritten": count, "elements": unwritten.size},
+        )
+        self.report.findings.append(finding)
+        warnings.warn(str(finding), UserWarning, stacklevel=4)
+
+    def _add_core(self, core: int, count: int, shared: list[Tensor], meeting: Meeting) -> None:
+        state = EngineState(self.target, core=core, exchange=meeting if count > 1 else None)
+        first = self.builders[0] if self.builders else None
+        memory = Memory(
+            self.target, shared=first.memory if first else None, track=True, state=state
+        )
+        builder = EagerBuilder(
+            self.target,
+            memory,
+            core=core,
+            lnc=count,
+            grid=self.grid,
+            shared=shared,
+            constants=first.constants if first else None,
+        )
+        for kind in self.checks:
+            others = tuple(
+                check for other in self.builders for check in other.checks if type(check) is kind
+            )
+            builder.checks.append(kind(memory, others))
+        self.builders.append(builder)
+
+    def _program(
+        self, builder: EagerBuilder, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Callable[[], tuple[tuple[Tensor, ...], bool]]:
+        def run() -> tuple[tuple[Tensor, ...], bool]:
+            with building(builder):
+                call, inputs = bind_inputs(self.func, args, kwargs, builder)
+                if builder.core == 0:
+                    for tensor, argument in zip(inputs, self.arguments, strict=True):
+                        self.inputs[tensor.name] = argument
+                        builder.memory.bind(tensor.name, argument.array)
+                value = self.func(*call.args, **call.kwargs)
+                builder.require_closed()
+                return collect_outputs(value, self.func, builder)
+
+        return run
+
+    def _deliver(self, outputs: tuple[Tensor, ...], several: bool) -> Any:
+        for argument in self.arguments:
+            argument.give_back()
+        kinds = [kind for kind in (kind_of(entry.given) for entry in self.arguments) if kind]
+        kind = kinds[0] if kinds else "numpy"
+        results = tuple(self._result(tensor, kind) for tensor in outputs)
+        if several:
+            return results
+        return results[0] if results else None
+
+    def _result(self, tensor: Tensor, kind: str) -> Any:
+        argument = self.inputs.get(tensor.name)
+        if argument is not None and kind_of(argument.given) in ("numpy", "torch"):
+            return argument.given
+        memory = self.builders[0].memory
+        memory.storage(tensor).settle()
+        value = memory.array(tensor).reshape(tensor.shape)
+        return to_kind(convert(value, tensor.dtype.dtype), kind)
+
+
+def _arguments(
+    func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> list[_Argument]:
+    """The arrays among the arguments, in the order of the kernel's inputs."""
+    found: list[_Argument] = []
+
+    def take(value: Any, _name: str) -> Any:
+        given = to_numpy(value)
+        array = np.ascontiguousarray(given).reshape(given.shape)
+        found.append(_Argument(value, array if array.flags.writeable else array.copy()))
+        return value
+
+    bound = bind_call(func, args, kwargs)
+    bound.apply_defaults()
+    for value in bound.arguments.values():
+        replace_tensors(value, "", take)
+    return found

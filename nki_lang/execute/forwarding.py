@@ -1,0 +1,253 @@
+"""Do without copies: a tile that only hands data on is looked through.
+
+* A tile that holds a copy of a region which does not change while the tile is read: its readers
+  read the region.
+* A tile whose only reader copies it to a region that nobody touches in between: its writers write
+  into the region.
+
+Only tiles without an address, used in one block, are looked through; every step is proved from
+the access patterns.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from nki_lang.execute.liveness import accesses_of
+from nki_lang.execute.regions import compose, may_overlap
+from nki_lang.ir.types import (
+    Access,
+    Block,
+    Instruction,
+    KernelIR,
+    Statement,
+    Tensor,
+    walk,
+)
+from nki_lang.meaning import TRAITS
+from nki_lang.memory import MemoryRegion
+
+__all__ = ["forward"]
+
+_COPIES = frozenset({"dma_copy", "tensor_copy"})
+_LOOKED_THROUGH_LIMIT = 64
+"""A tile with more uses than this is left alone, to keep loading linear."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Touch:
+    """One use of a tensor: at which statement, writing or reading, where (None: anywhere)."""
+
+    at: int
+    writes: bool
+    access: Access | None
+
+
+@dataclass(slots=True)
+class _Uses:
+    """Every use of every tensor in one block, in program order.
+
+    Uses by statements that were dropped stay listed; a dropped statement is None.
+    """
+
+    statements: list[Statement | None]
+    touches: dict[str, list[_Touch]] = field(default_factory=lambda: defaultdict(list))
+    writes: dict[str, list[_Touch]] = field(default_factory=lambda: defaultdict(list))
+
+    def add(self, tensor: str, touch: _Touch) -> None:
+        """Enter one use."""
+        insort(self.touches[tensor], touch, key=_position)
+        if touch.writes:
+            insort(self.writes[tensor], touch, key=_position)
+
+    def between(
+        self, touches: dict[str, list[_Touch]], tensor: str, first: int, last: int
+    ) -> list[_Touch]:
+        """Uses by statements ``first`` to ``last - 1`` that still exist."""
+        known = touches.get(tensor)
+        if not known:
+            return []
+        begin = bisect_left(known, first, key=_position)
+        end = bisect_left(known, last, begin, key=_position)
+        return [touch for touch in known[begin:end] if self.statements[touch.at] is not None]
+
+
+def _position(touch: _Touch) -> int:
+    return touch.at
+
+
+def forward(block: Block, kernel: KernelIR) -> Block:
+    """The block without the copies that can be done without."""
+    named = {tensor.name for tensor in (*kernel.inputs, *kernel.outputs)}
+    totals = Counter(
+        access.tensor.name
+        for body in kernel.bodies
+        for instruction in walk(body)
+        for access in accesses_of(instruction)
+    )
+    return _Forwarder(named, totals).block(block)
+
+
+class _Forwarder:
+    def __init__(self, named: set[str], totals: Counter[str]) -> None:
+        self.named = named
+        self.totals = totals
+
+    def block(self, block: Block) -> Block:
+        inner: list[Statement | None] = [
+            statement
+            if isinstance(statement, Instruction)
+            else replace(statement, body=self.block(statement.body))
+            for statement in block
+        ]
+        uses = _collect(inner)
+        for position, statement in enumerate(inner):
+            if isinstance(statement, Instruction) and _is_copy(statement):
+                self._load(uses, position, statement)
+        for position, statement in enumerate(inner):
+            if isinstance(statement, Instruction) and _is_copy(statement):
+                self._store(uses, position, statement)
+        return [statement for statement in inner if statement is not None]
+
+    def _candidate(self, uses: _Uses, tensor: Tensor) -> list[_Touch] | None:
+        """Uses of a tile that may be looked through; None when it may not."""
+        if tensor.name in self.named or tensor.address is not None:
+            return None
+        if tensor.buffer is MemoryRegion.shared_hbm:
+            return None
+        touches = uses.touches.get(tensor.name, [])
+        if len(touches) != self.totals[tensor.name] or len(touches) > _LOOKED_THROUGH_LIMIT:
+            return None
+        if any(touch.access is None or touch.access.is_dynamic for touch in touches):
+            return None
+        return [touch for touch in touches if uses.statements[touch.at] is not None]
+
+    def _load(self, uses: _Uses, position: int, copy: Instruction) -> None:
+        """Let the readers of a copied tile read where it was copied from."""
+        tile, source = copy.operands["dst"], copy.operands["src"]
+        touches = self._candidate(uses, tile.tensor)
+        if touches is None or not _fills(tile, source):
+            return
+        if sum(touch.writes for touch in touches) != 1 or touches[0].at != position:
+            return
+        last = touches[-1].at
+        for touch in uses.between(uses.writes, source.tensor.name, position + 1, last + 1):
+            if touch.access is None or may_overlap(touch.access, source):
+                return
+        self._substitute(uses, touches[1:], source, position)
+
+    def _store(self, uses: _Uses, position: int, copy: Instruction) -> None:
+        """Let the writers of a tile write where it is copied to."""
+        tile, target = copy.operands["src"], copy.operands["dst"]
+        touches = self._candidate(uses, tile.tensor)
+        if touches is None or not _fills(tile, target):
+            return
+        readers = [touch for touch in touches if not touch.writes]
+        if touches[-1].at != position or any(
+            _reads_elsewhere(touch, touches) for touch in readers[:-1]
+        ):
+            return
+        first = touches[0].at
+        for touch in uses.between(uses.touches, target.tensor.name, first, position):
+            if touch.access is None or may_overlap(touch.access, target):
+                return
+        self._substitute(
+            uses, [touch for touch in touches if touch.at != position], target, position
+        )
+
+    def _substitute(
+        self, uses: _Uses, touches: list[_Touch], region: Access, position: int
+    ) -> None:
+        """Replace the accesses of a tile by accesses of ``region`` and drop the copy."""
+        changes: dict[Access, Access] = {}
+        for touch in touches:
+            assert touch.access is not None
+            composed = compose(touch.access, region)
+            if composed is None:
+                return
+            changes[touch.access] = composed
+        for at in {touch.at for touch in touches}:
+            statement = uses.statements[at]
+            assert isinstance(statement, Instruction)
+            operands = {
+                name: _changed(value, changes) for name, value in statement.operands.items()
+            }
+            uses.statements[at] = replace(statement, operands=operands)
+        uses.statements[position] = None
+        name = region.tensor.name
+        for touch in touches:
+            assert touch.access is not None
+            uses.add(name, _Touch(touch.at, touch.writes, changes[touch.access]))
+        self.totals[name] += len(touches)
+
+
+def _collect(statements: list[Statement | None]) -> _Uses:
+    uses = _Uses(statements)
+    for position, statement in enumerate(statements):
+        if isinstance(statement, Instruction):
+            writes = TRAITS[statement.op].writes if statement.op in TRAITS else ()
+            for name, value in statement.operands.items():
+                for access in _inside(value):
+                    written = name in writes and (access is value or isinstance(value, tuple))
+                    uses.add(access.tensor.name, _Touch(position, written, access))
+        elif statement is not None:
+            for instruction in walk(statement.body):
+                for access in accesses_of(instruction):
+                    uses.add(access.tensor.name, _Touch(position, True, None))
+    return uses
+
+
+def _inside(value: Any) -> list[Access]:
+    return list(accesses_of(Instruction("", {"": value})))
+
+
+def _is_copy(instruction: Instruction) -> bool:
+    """A copy between equal types at fixed places."""
+    if instruction.op not in _COPIES:
+        return False
+    dst, src = instruction.operands["dst"], instruction.operands["src"]
+    if dst.is_dynamic or src.is_dynamic or dst.tensor.name == src.tensor.name:
+        return False
+    return dst.element_type is src.element_type or dst.element_type == src.element_type
+
+
+def _fills(tile: Access, region: Access) -> bool:
+    """The copy moves the whole tile, in order, to or from a region of the same shape."""
+    if tile.dtype is not None or tile.offset or tile.shape != tile.tensor.shape:
+        return False
+    if tile.shape != region.shape or any(step == 0 for step, count in region.pattern if count > 1):
+        return False
+    # Engines treat 32-bit integers differently when they lie in PSUM.
+    in_psum = MemoryRegion.psum in (region.tensor.buffer, tile.tensor.buffer)
+    if in_psum and region.element_type.is_integer:
+        return False
+    if region.tensor.on_chip and region.tensor.address is not None:
+        return False
+    step = 1
+    for unit, extent in reversed(tile.pattern):
+        if unit != step and extent > 1:
+            return False
+        step *= extent
+    return True
+
+
+def _reads_elsewhere(touch: _Touch, touches: list[_Touch]) -> bool:
+    """The reader does not write the tile itself in the same instruction."""
+    return not any(other.writes and other.at == touch.at for other in touches)
+
+
+def _changed(value: Any, changes: dict[Access, Access]) -> Any:
+    kind = type(value)
+    if kind is Access:
+        if value.is_dynamic:
+            value = value._replace(
+                scalar_offset=_changed(value.scalar_offset, changes),
+                vector_offset=_changed(value.vector_offset, changes),
+            )
+        return changes.get(value, value)
+    if kind is tuple or kind is list:
+        return tuple(_changed(entry, changes) for entry in value)
+    return value

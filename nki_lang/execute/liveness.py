@@ -1,0 +1,99 @@
+"""Let tensors whose lifetimes do not meet share memory.
+
+A traced kernel names a new tensor for every tile of every turn of a static loop; kept apart they
+would take far more memory than the kernel's arrays. Each tensor without an address lives from the
+first top-level statement that names it to the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nki_lang.execute.memory import Memory
+from nki_lang.ir.types import Access, Block, Instruction, Tensor, walk
+from nki_lang.memory import MemoryRegion
+
+__all__ = ["Slots", "accesses_of", "assign_slots"]
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """Which slot each tensor lives in, and how many bytes each slot has."""
+
+    of: tuple[tuple[Tensor, int], ...]
+    sizes: tuple[int, ...]
+
+    def lend(self, memory: Memory) -> None:
+        """Give the memory fresh slots as storage of the tensors."""
+        slots = [np.zeros(size, np.uint8) for size in self.sizes]
+        for tensor, slot in self.of:
+            memory.lend(tensor, slots[slot][: memory.bytes_of(tensor)])
+
+
+def accesses_of(instruction: Instruction) -> Iterator[Access]:
+    """Every access of an instruction, those of dynamic offsets included."""
+    for value in instruction.operands.values():
+        yield from _accesses(value)
+
+
+def _accesses(value: Any) -> Iterator[Access]:
+    kind = type(value)
+    if kind is Access:
+        yield value
+        if value.is_dynamic:
+            yield from _accesses(value.scalar_offset)
+            yield from _accesses(value.vector_offset)
+    elif kind is tuple or kind is list:
+        for entry in value:
+            yield from _accesses(entry)
+
+
+def assign_slots(body: Block) -> Slots:
+    """Place every unplaced tensor of a core that no other core sees."""
+    first: dict[str, int] = {}
+    last: dict[str, int] = {}
+    tensors: dict[str, Tensor] = {}
+    for time, statement in enumerate(body):
+        for instruction in walk([statement]):
+            for access in accesses_of(instruction):
+                name = access.tensor.name
+                first.setdefault(name, time)
+                last[name] = time
+                tensors[name] = access.tensor
+    private = [tensor for tensor in tensors.values() if _own(tensor)]
+    sizes: list[int] = []
+    free: list[int] = []
+    busy: list[tuple[int, int]] = []
+    placed: list[tuple[Tensor, int]] = []
+    for tensor in sorted(private, key=lambda entry: first[entry.name]):
+        start = first[tensor.name]
+        ended = [entry for entry in busy if entry[0] < start]
+        busy = [entry for entry in busy if entry[0] >= start]
+        free.extend(slot for _, slot in ended)
+        slot = _take(free, sizes, tensor.elements * max(4, tensor.dtype.itemsize))
+        busy.append((last[tensor.name], slot))
+        placed.append((tensor, slot))
+    return Slots(tuple(placed), tuple(sizes))
+
+
+def _own(tensor: Tensor) -> bool:
+    return tensor.address is None and tensor.buffer is not MemoryRegion.shared_hbm
+
+
+def _take(free: list[int], sizes: list[int], wanted: int) -> int:
+    """The smallest free slot that is large enough, or the largest one made larger, or a new one."""
+    fitting = [slot for slot in free if sizes[slot] >= wanted]
+    if fitting:
+        slot = min(fitting, key=lambda entry: (sizes[entry], entry))
+    elif free:
+        slot = max(free, key=lambda entry: (sizes[entry], entry))
+        sizes[slot] = wanted
+    else:
+        sizes.append(wanted)
+        return len(sizes) - 1
+    free.remove(slot)
+    return slot

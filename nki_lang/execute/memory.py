@@ -1,0 +1,391 @@
+"""The memories of one core: which bytes an access pattern means.
+
+Tensors without an address have storage of their own. Tensors with an address on chip share one
+SBUF arena (partitions x bytes of the target) and one PSUM arena, so that overlapping ones see
+each other. HBM tensors are arrays that were bound by name, or made at first use; ``shared_hbm``
+ones may be shared between the memories of several cores.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nki_lang.dtypes import DType
+from nki_lang.errors import NkiExecutionError
+from nki_lang.execute.storage import FRESH, Layout, Storage, outside, whole
+from nki_lang.ir.coverage import Coverage
+from nki_lang.ir.types import Access, Register, Tensor
+from nki_lang.meaning.state import EngineState
+from nki_lang.memory import MemoryRegion
+from nki_lang.targets import TARGETS, Target
+
+__all__ = ["Memory", "Rows", "precise_floats", "twin"]
+
+_WIDENED = frozenset({"bfloat16", "float16", "float8_e4m3", "float8_e4m3fn", "float8_e5m2"})
+"""Types stored as float32 under NKI_PRECISE_FP=0 (simulator guide, Precise Floating-Point Mode)."""
+
+
+def precise_floats() -> bool:
+    """False when NKI_PRECISE_FP=0 asks for float32 storage of the small float types."""
+    return os.environ.get("NKI_PRECISE_FP", "1") != "0"
+
+
+def twin(tensor: Tensor) -> Tensor:
+    """An equal tensor that does not keep this one alive."""
+    return Tensor(
+        tensor.name, tensor.dtype, tensor.shape, tensor.buffer, tensor.address, tensor.fixed
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What a gather or scatter works on.
+
+    Attributes:
+        window: every position that the index can name, as a window.
+        index: index arrays into the window.
+        good: which of the indices exist.
+    """
+
+    window: Layout
+    index: tuple[np.ndarray[Any, Any], ...]
+    good: np.ndarray[Any, Any]
+
+    @property
+    def existing(self) -> tuple[np.ndarray[Any, Any], ...]:
+        """The index arrays without the indices that do not exist."""
+        return tuple(part[self.good] for part in self.index)
+
+
+def _is_snake(access: Access) -> bool:
+    """Tensor indirection: each group of partitions has its own list of columns."""
+    return access.indirect_dim != 0 and access.tensor.on_chip
+
+
+def _snake(index: np.ndarray[Any, Any], number: int, group: int) -> np.ndarray[Any, Any]:
+    """Index of each partition and column, of shape (partitions, number).
+
+    Offset ``i`` of a group of partitions is ``index[i % group, i // group]`` of that group
+    (language stub, NkiTensor.indirect).
+    """
+    lists = [
+        index[start : start + group].T.reshape(-1)[:number] for start in range(0, len(index), group)
+    ]
+    return np.repeat(np.stack(lists), group, axis=0)[: len(index)]
+
+
+class Memory:
+    """Memory of one core.
+
+    Args:
+        target: the family; sizes of the arenas come from it.
+        shared: memory of another core whose shared HBM this one sees too.
+        track: keep book of the bytes that were written.
+        fresh: fill new memory with 0xFF (NaN in every float type); else it reads as zero.
+        precise: store the small float types as they are; None asks the environment.
+        state: registers and accumulators of the core.
+    """
+
+    def __init__(
+        self,
+        target: Target | None = None,
+        *,
+        shared: Memory | None = None,
+        track: bool = False,
+        fresh: bool = True,
+        precise: bool | None = None,
+        state: EngineState | None = None,
+    ) -> None:
+        self.target = target or TARGETS["trn3"]
+        self.state = state or EngineState(self.target)
+        self.track = track
+        self.fresh = fresh
+        self.precise = precise_floats() if precise is None else precise
+        self._own: dict[str, Storage] = {}
+        self._mortal: dict[str, weakref.ref[Tensor]] = {}
+        self._pool: dict[int, list[np.ndarray[Any, Any]]] = {}
+        self._shared: dict[str, Storage] = {} if shared is None else shared._shared
+        self._bound: dict[str, np.ndarray[Any, Any]] = {} if shared is None else shared._bound
+        self._filled: set[str] = set() if shared is None else shared._filled
+        self._arenas: dict[MemoryRegion, tuple[np.ndarray[Any, Any], Coverage | None]] = {}
+
+    # -- tensors ---------------------------------------------------------------------------
+
+    def bind(self, name: str, array: np.ndarray[Any, Any], *, filled: bool = True) -> None:
+        """Let the HBM tensor ``name`` be ``array`` (C-contiguous; seen, not copied).
+
+        ``filled`` says that its content means something (it does not in a fresh output).
+
+        Raises:
+            ValueError: the array is not C-contiguous.
+        """
+        if not array.flags.c_contiguous:
+            raise ValueError(f"the array bound to {name!r} is not C-contiguous")
+        self._bound[name] = array
+        if filled:
+            self._filled.add(name)
+        else:
+            self._filled.discard(name)
+        self._shared.pop(name, None)
+        self._own.pop(name, None)
+
+    @property
+    def bound_names(self) -> frozenset[str]:
+        """Names of the HBM tensors that arrays were bound to."""
+        return frozenset(self._bound)
+
+    def clear(self) -> None:
+        """Forget the bound arrays and, when written bytes are tracked, every content.
+
+        Registers, accumulators and generators start anew.
+        """
+        for name in [*self._bound]:
+            self._own.pop(name, None)
+        self._bound.clear()
+        self._shared.clear()
+        self._filled.clear()
+        self.state.reset()
+        if self.track:
+            self._own.clear()
+            self._arenas.clear()
+
+    def array(self, tensor: Tensor) -> np.ndarray[Any, Any]:
+        """The whole tensor as an array that sees its memory."""
+        storage = self.storage(tensor)
+        return storage.view(storage.layout(whole(tensor)))
+
+    def storage(self, tensor: Tensor) -> Storage:
+        """The bytes of a tensor, made at first use."""
+        shared = tensor.buffer is MemoryRegion.shared_hbm
+        found = (self._shared if shared else self._own).get(tensor.name)
+        if found is not None:
+            return found
+        if tensor.name in self._bound and not tensor.on_chip:
+            made = self._seen(tensor, self._bound[tensor.name])
+        elif tensor.on_chip and tensor.address is not None:
+            made = self._in_arena(tensor, tensor.address)
+        else:
+            made = self._fresh(tensor)
+        (self._shared if shared else self._own)[tensor.name] = made
+        return made
+
+    def lend(self, tensor: Tensor, data: np.ndarray[Any, Any]) -> None:
+        """Give a tensor these bytes (flat uint8, at least ``tensor.nbytes``) as its storage."""
+        dtype = self._stored(tensor.dtype)
+        self._own[tensor.name] = Storage(tensor, data, dtype)
+
+    def bytes_of(self, tensor: Tensor) -> int:
+        """How many bytes the tensor takes as it is stored here."""
+        return tensor.elements * self._stored(tensor.dtype).itemsize
+
+    def _stored(self, dtype: DType) -> np.dtype[Any]:
+        if not self.precise and dtype.name in _WIDENED:
+            return np.dtype(np.float32)
+        return dtype.dtype
+
+    def _seen(self, tensor: Tensor, array: np.ndarray[Any, Any]) -> Storage:
+        if array.size != tensor.elements:
+            raise NkiExecutionError(
+                f"tensor {tensor.name!r} has shape {tensor.shape}, but the array bound to it has "
+                f"shape {array.shape}",
+                code="NKI-SHAPE",
+                remedy="pass an array of the shape that the kernel was traced for",
+            )
+        data = array.reshape(-1).view(np.uint8)
+        coverage = Coverage(data.size, complete=tensor.name in self._filled) if self.track else None
+        return Storage(tensor, data, array.dtype, coverage=coverage, array=array)
+
+    def recycle(self, tensor: Tensor) -> None:
+        """Make the tensor's memory when it is used, and take it back when the tensor dies.
+
+        The storage must not keep the tensor alive, so it holds a copy of it.
+        """
+        name = tensor.name
+
+        def release(_: object) -> None:
+            self._mortal.pop(name, None)
+            storage = self._own.pop(name, None)
+            if storage is not None and storage.row == 0:
+                self._pool.setdefault(storage.data.size, []).append(storage.data)
+
+        self._mortal[name] = weakref.ref(tensor, release)
+
+    def _recycled(self, tensor: Tensor) -> Storage:
+        dtype = self._stored(tensor.dtype)
+        count = tensor.elements * dtype.itemsize
+        pool = self._pool.get(count)
+        data = pool.pop() if pool else np.empty(count, np.uint8)
+        coverage = Coverage(count) if self.track else None
+        storage = Storage(twin(tensor), data, dtype, coverage=coverage)
+        storage.pending = True
+        return storage
+
+    def _fresh(self, tensor: Tensor) -> Storage:
+        if tensor.name in self._mortal:
+            return self._recycled(tensor)
+        dtype = self._stored(tensor.dtype)
+        count = tensor.elements * dtype.itemsize
+        if not self.fresh:
+            return Storage(tensor, np.zeros(count, np.uint8), dtype)
+        if not self.track:
+            return Storage(tensor, np.full(count, FRESH, np.uint8), dtype)
+        storage = Storage(tensor, np.empty(count, np.uint8), dtype, coverage=Coverage(count))
+        storage.pending = True
+        return storage
+
+    def _in_arena(self, tensor: Tensor, address: tuple[int, int]) -> Storage:
+        row = self._row(tensor.buffer)
+        if tensor.buffer not in self._arenas:
+            count = self.target.partitions * row
+            data = np.full(count, FRESH, np.uint8) if self.fresh else np.zeros(count, np.uint8)
+            self._arenas[tensor.buffer] = (data, Coverage(count) if self.track else None)
+        data, coverage = self._arenas[tensor.buffer]
+        partition, byte = address
+        partitions = tensor.shape[0] if tensor.shape else 1
+        if partition + partitions > self.target.partitions or byte + tensor.free_bytes > row:
+            raise NkiExecutionError(
+                f"tensor {tensor.name!r} at partition {partition}, byte {byte} takes "
+                f"{partitions} partitions of {tensor.free_bytes} bytes, which does not fit into "
+                f"{tensor.buffer} ({self.target.partitions} partitions of {row} bytes)",
+                code="NKI-ADDRESS",
+                remedy="choose a lower address or a smaller tensor",
+            )
+        dtype = tensor.dtype.dtype
+        return Storage(
+            tensor, data, dtype, coverage=coverage, row=row, start=partition * row + byte
+        )
+
+    def _row(self, buffer: MemoryRegion) -> int:
+        if buffer is MemoryRegion.psum:
+            return self.target.psum_partition_bytes
+        return self.target.sbuf_partition_bytes
+
+    # -- accesses --------------------------------------------------------------------------
+
+    def view(self, access: Access) -> np.ndarray[Any, Any]:
+        """The elements of an access without ``vector_offset``, seen and not copied.
+
+        Raises:
+            NkiExecutionError: ``NKI-OUT-OF-BOUNDS``.
+        """
+        storage = self.storage(access.tensor)
+        if access.scalar_offset is None:
+            return storage.window(access)
+        return storage.view(self.layout(access))
+
+    def layout(self, access: Access) -> Layout:
+        """The window of an access without ``vector_offset``; a scalar offset is read now."""
+        storage = self.storage(access.tensor)
+        if access.scalar_offset is None:
+            return storage.layout(access)
+        return self._moved(storage, access, self.scalar(access.scalar_offset))
+
+    def read(self, access: Access, *, skip: bool = False, group: int = 16) -> np.ndarray[Any, Any]:
+        """The elements of any access; a copy when it gathers.
+
+        Args:
+            access: what to read.
+            skip: indices out of bounds leave zeros instead of raising (``oob_mode.skip``).
+            group: partitions that share a list of indices in tensor indirection.
+        """
+        if access.vector_offset is None:
+            return self.view(access)
+        rows = self.rows(access, skip=skip, group=group)
+        window = self.storage(access.tensor).view(rows.window)
+        if rows.good.all():
+            return window[rows.index]
+        taken = np.zeros(access.shape, window.dtype)
+        taken[rows.good] = window[rows.existing]
+        return taken
+
+    def write(
+        self,
+        access: Access,
+        value: np.ndarray[Any, Any],
+        *,
+        skip: bool = False,
+        group: int = 16,
+    ) -> None:
+        """Put ``value`` where the access points; it scatters when the access does."""
+        if access.vector_offset is None:
+            self.view(access)[...] = value
+            return
+        rows = self.rows(access, skip=skip, group=group)
+        self.storage(access.tensor).view(rows.window)[rows.existing] = value[rows.good]
+
+    def rows(self, access: Access, *, skip: bool = False, group: int = 16) -> Rows:
+        """What a gather or scatter works on.
+
+        Raises:
+            NkiExecutionError: ``NKI-OUT-OF-BOUNDS``, an index that does not exist (not with
+                ``skip``).
+        """
+        assert access.vector_offset is not None
+        storage = self.storage(access.tensor)
+        wanted = self.read(access.vector_offset).astype(np.int64)
+        count = self._positions(access)
+        step = storage.index_bytes(access)
+        if _is_snake(access):
+            lanes, number = access.shape[:2]
+            wanted = _snake(wanted, number, group)
+            base = storage.layout(access._replace(pattern=(access.pattern[0], (0, 1))))
+            window = Layout(base.dtype, (lanes, count), base.offset, (base.strides[0], step))
+            index = tuple(np.broadcast_arrays(np.arange(lanes)[:, None], wanted))
+        else:
+            base = storage.layout(access._replace(pattern=((0, 1), *access.pattern[1:])))
+            wanted = wanted.T.reshape(-1)[: access.pattern[0][1]]
+            window = Layout(
+                base.dtype, (count, *base.shape[1:]), base.offset, (step, *base.strides[1:])
+            )
+            index = (wanted,)
+        good = (wanted >= 0) & (wanted < count)
+        if not skip and not good.all():
+            wrong = np.unravel_index(int(np.argmin(good)), good.shape)
+            place = ", ".join(str(int(part)) for part in wrong)
+            raise outside(
+                access.tensor, int(wanted[wrong]), count, f"vector offset [{place}] asks for row"
+            )
+        return Rows(window, index, good)
+
+    def _positions(self, access: Access) -> int:
+        """How many indices stay inside the tensor when the inner pattern is counted in."""
+        step = max(1, access.index_step)
+        total = access.tensor.nbytes // access.element_type.itemsize
+        if _is_snake(access):
+            row = total // max(1, access.tensor.shape[0])
+            return max(0, (row - 1 - access.offset % max(1, row)) // step + 1)
+        reach = access.offset + sum(max(0, s * (c - 1)) for s, c in access.pattern[1:] if c)
+        room = max(0, (total - 1 - reach) // step + 1)
+        if access.indirect_step is not None:
+            return room
+        extent = access.tensor.shape[access.indirect_dim]
+        return min(extent - access.offset // step % max(1, extent), room)
+
+    def scalar(self, offset: Register | Access | int) -> int:
+        """Value of a register, of a one-element access, or the number itself."""
+        if isinstance(offset, Register):
+            return self.state.registers[offset.name]
+        if isinstance(offset, Access):
+            return int(self.read(offset).reshape(-1)[0])
+        return int(offset)
+
+    def in_bounds(self, access: Access) -> bool:
+        """False when a scalar offset moves the access out of its tensor."""
+        try:
+            self.layout(access)
+        except NkiExecutionError as error:
+            if error.code == "NKI-OUT-OF-BOUNDS":
+                return False
+            raise
+        return True
+
+    def _moved(self, storage: Storage, access: Access, value: int) -> Layout:
+        if value < 0:
+            extent = access.tensor.shape[access.indirect_dim]
+            raise outside(access.tensor, value, extent, "dynamic index")
+        return storage.layout(access, value * access.index_step)

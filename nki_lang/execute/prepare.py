@@ -1,0 +1,220 @@
+"""From an instruction to a closure that executes it.
+
+Whatever does not change from one execution to the next (views of memory, numbers, operators) is
+resolved once; registers, dynamic addresses, gathers and scatters are resolved at each execution.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nki_lang.errors import NkiError, NkiExecutionError
+from nki_lang.execute.memory import Memory
+from nki_lang.ir.types import Access, Instruction, Register
+from nki_lang.meaning import MEANINGS, TRAITS
+from nki_lang.meaning.movement import transposed_axes
+from nki_lang.meaning.numbers import convert, round_tfloat32
+
+__all__ = ["failure", "injected", "prepare"]
+
+Step = Callable[[], None]
+
+
+def prepare(instruction: Instruction, memory: Memory) -> Step:
+    """A closure that executes ``instruction`` on ``memory`` each time it is called.
+
+    Run it under ``np.errstate(all="ignore")``: the engines raise no floating point signals.
+
+    Raises:
+        NkiExecutionError: ``NKI-OUT-OF-BOUNDS`` for a static access outside its tensor,
+            ``NKI-NO-MEANING`` for an unknown instruction; the closure raises the same for
+            dynamic ones.
+    """
+    function = MEANINGS.get(instruction.op)
+    if function is None:
+        raise NkiExecutionError(
+            f"there is no instruction {instruction.op!r}",
+            code="NKI-NO-MEANING",
+            location=instruction.location,
+            remedy=f"instructions are {', '.join(sorted(MEANINGS))}",
+        )
+    try:
+        if _is_static(instruction, TRAITS[instruction.op].raw):
+            return _static(function, instruction, memory)
+        return functools.partial(_dynamic, function, instruction, memory)
+    except NkiError as error:
+        raise failure(error, instruction) from None
+
+
+def failure(error: BaseException, instruction: Instruction) -> NkiExecutionError:
+    """The error as one of the kernel language, located at the instruction."""
+    if isinstance(error, NkiExecutionError):
+        if error.location is not None:
+            return error
+        return NkiExecutionError(
+            error.message,
+            code=error.code,
+            location=instruction.location,
+            remedy=error.remedy,
+            source=error.source,
+        )
+    return NkiExecutionError(
+        f"{instruction.op} cannot be executed: {error}",
+        code="NKI-EXEC",
+        location=instruction.location,
+        remedy="check the shapes and types of its operands",
+    )
+
+
+def _is_static(instruction: Instruction, raw: bool) -> bool:
+    return all(_fixed(value, raw) for value in instruction.operands.values())
+
+
+def _fixed(value: Any, raw: bool) -> bool:
+    kind = type(value)
+    if kind is Access:
+        return value.scalar_offset is None and value.vector_offset is None
+    if kind is Register:
+        return raw
+    if kind is tuple or kind is list:
+        return all(_fixed(entry, raw) for entry in value)
+    return True
+
+
+def injected(instruction: Instruction, memory: Memory) -> dict[str, Any]:
+    """What the instruction's meaning takes beside its operands, see :mod:`nki_lang.meaning.table`."""
+    wanted = TRAITS[instruction.op].injected
+    extra: dict[str, Any] = {}
+    if "state" in wanted:
+        extra["state"] = memory.state
+    if "accesses" in wanted:
+        extra["accesses"] = instruction.operands
+    if "engine" in wanted:
+        extra["engine"] = instruction.engine
+    if "location" in wanted:
+        extra["location"] = instruction.location
+    return extra
+
+
+def _static(function: Callable[..., None], instruction: Instruction, memory: Memory) -> Step:
+    arguments = {name: _resolve(value, memory) for name, value in instruction.operands.items()}
+    step = functools.partial(function, **arguments, **injected(instruction, memory))
+    coarse = [arguments[name] for name in _tfloat32(instruction)]
+    return functools.partial(_then_round, step, coarse) if coarse else step
+
+
+def _resolve(value: Any, memory: Memory) -> Any:
+    kind = type(value)
+    if kind is Access:
+        return memory.view(value)
+    if kind is tuple or kind is list:
+        return tuple([_resolve(entry, memory) for entry in value])
+    return value
+
+
+def _tfloat32(instruction: Instruction) -> list[str]:
+    """Operands that the instruction writes as tfloat32."""
+    operands = instruction.operands
+    return [
+        name
+        for name in TRAITS[instruction.op].writes
+        if type(access := operands.get(name)) is Access and access.element_type.name == "tfloat32"
+    ]
+
+
+def _then_round(step: Step, written: list[np.ndarray[Any, Any]]) -> None:
+    step()
+    for view in written:
+        round_tfloat32(view)
+
+
+_TENSOR_ENGINE = frozenset({"nc_matmul", "nc_matmul_mx"})
+"""Instructions whose tensor indirection reads its indices in groups of 32 partitions."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Resolver:
+    """How the operands of one dynamic instruction are read and written."""
+
+    memory: Memory
+    raw: bool
+    skip: bool
+    group: int
+
+    def value(self, operand: Any) -> Any:
+        """An operand as the meaning takes it, now."""
+        kind = type(operand)
+        if kind is Access:
+            return self.memory.read(operand, skip=self.skip, group=self.group)
+        if kind is Register:
+            return operand if self.raw else self.memory.state.registers[operand.name]
+        if kind is tuple or kind is list:
+            return tuple([self.value(entry) for entry in operand])
+        return operand
+
+    def scratch(self, access: Access, *, keep: bool) -> np.ndarray[Any, Any]:
+        """An array to write into in the place of what will be scattered."""
+        if keep:
+            return self.value(access)
+        anywhere = access._replace(pattern=(), vector_offset=None, offset=0)
+        dtype = self.memory.storage(access.tensor).layout(anywhere).dtype
+        return np.zeros(access.shape, dtype)
+
+    def scatter(self, access: Access, value: np.ndarray[Any, Any]) -> None:
+        """Put the scratch array where it belongs."""
+        self.memory.write(access, value, skip=self.skip, group=self.group)
+
+
+def _dynamic(function: Callable[..., None], instruction: Instruction, memory: Memory) -> None:
+    """Resolve everything now, execute, and scatter what has to be scattered."""
+    traits = TRAITS[instruction.op]
+    operands = instruction.operands
+    skip = operands.get("oob_mode") == "skip"
+    if skip and not _reachable(operands, memory):
+        return
+    group = 32 if instruction.op in _TENSOR_ENGINE else 16
+    resolver = _Resolver(memory, traits.raw, skip, group)
+    arguments: dict[str, Any] = {}
+    scattered: list[tuple[Access, np.ndarray[Any, Any]]] = []
+    for name, operand in operands.items():
+        if name in traits.writes and type(operand) is Access and operand.vector_offset is not None:
+            arguments[name] = resolver.scratch(operand, keep=skip or name in traits.updates)
+            scattered.append((operand, arguments[name]))
+        else:
+            arguments[name] = resolver.value(operand)
+    if skip:
+        _keep_missing(instruction, memory, arguments)
+    function(**arguments, **injected(instruction, memory))
+    for name in _tfloat32(instruction):
+        round_tfloat32(arguments[name])
+    for access, value in scattered:
+        resolver.scatter(access, value)
+
+
+def _reachable(operands: dict[str, Any], memory: Memory) -> bool:
+    return all(
+        memory.in_bounds(value)
+        for value in operands.values()
+        if type(value) is Access and value.scalar_offset is not None
+    )
+
+
+def _keep_missing(instruction: Instruction, memory: Memory, arguments: dict[str, Any]) -> None:
+    """``oob_mode.skip``: rows whose index does not exist are not transferred; dst keeps them."""
+    access = instruction.operands.get("src")
+    if type(access) is not Access or access.vector_offset is None:
+        return
+    good = memory.rows(access, skip=True).good
+    if good.all():
+        return
+    kept = arguments["dst"]
+    if instruction.op == "dma_transpose":
+        kept = kept.transpose(np.argsort(transposed_axes(arguments.get("axes"), kept.ndim)))
+    source = convert(arguments["src"], kept.dtype).copy()
+    source[~good] = kept.reshape(source.shape)[~good]
+    arguments["src"] = source

@@ -1,0 +1,53 @@
+"""Several ranks of one program in one process, for kernels with collectives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from nki_lang.execute.exchange import Cores, Meeting, Ranks, run_together
+from nki_lang.execute.executor import Executable
+from nki_lang.ir.types import KernelIR
+
+__all__ = ["run_ranks"]
+
+Array = np.ndarray[Any, Any]
+
+
+def run_ranks(
+    kernel: KernelIR | Sequence[KernelIR], inputs: Sequence[Sequence[Array]]
+) -> list[list[Array]]:
+    """Run a kernel once for each rank; ranks meet in its collectives.
+
+    Args:
+        kernel: one kernel for all, or one for each rank.
+        inputs: for each rank the arrays of its inputs, in order.
+
+    Returns:
+        The outputs of each rank.
+
+    Raises:
+        NkiExecutionError: a wrong replica group, shapes that differ, or ``NKI-DEADLOCK`` when the
+            ranks do not call the same collectives in the same order.
+    """
+    count = len(inputs)
+    kernels = [kernel] * count if isinstance(kernel, KernelIR) else list(kernel)
+    executables = [Executable(own) for own in kernels]
+    names: list[str] = []
+    bases: list[int] = []
+    for rank, executable in enumerate(executables):
+        bases.append(len(names))
+        cores = range(len(executable.states))
+        names += [f"rank {rank}" + (f" core {core}" if len(cores) > 1 else "") for core in cores]
+    meeting = Meeting(len(names), names)
+    programs: list[Callable[[], None]] = []
+    for rank, (executable, arrays) in enumerate(zip(executables, inputs, strict=True)):
+        programs += executable.begin(list(arrays))
+        for core, state in enumerate(executable.states):
+            state.rank = rank
+            state.group = Ranks(meeting, bases, core)
+            state.exchange = Cores(meeting, bases[rank])
+    run_together(programs, meeting)
+    return [executable.finish() for executable in executables]

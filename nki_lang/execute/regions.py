@@ -1,0 +1,156 @@
+"""Arithmetic on access patterns: boxes, overlap, composition, neighbours."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+from nki_lang.ir.types import Access
+
+__all__ = ["beside", "compose", "may_overlap"]
+
+Box = tuple[tuple[int, int], ...]
+Dims = Sequence[tuple[int, int]]
+
+
+def _row_major(shape: Sequence[int]) -> list[tuple[int, int]]:
+    """(step, extent) of each dimension of a dense tensor."""
+    dims: list[tuple[int, int]] = []
+    step = 1
+    for extent in reversed(shape):
+        dims.append((step, extent))
+        step *= extent
+    return dims[::-1]
+
+
+def _split(offset: int, dims: Dims) -> list[int] | None:
+    """``offset`` as an index along each dimension (steps falling, positive)."""
+    index: list[int] = []
+    for step, extent in dims:
+        part, offset = divmod(offset, step) if step else (0, offset)
+        if part >= extent:
+            return None
+        index.append(part)
+    return index if offset == 0 else None
+
+
+def _assign(access: Access, dims: Dims) -> tuple[list[int], list[tuple[int, int]]] | None:
+    """Which of ``dims`` each dimension of the access walks.
+
+    Returns:
+        The index where it starts along each of ``dims``, and for each dimension of the access
+        (which of ``dims``, how many of its steps at a time); None when a walk would leave one
+        of ``dims``.
+    """
+    start = _split(access.offset, dims)
+    if start is None:
+        return None
+    low, high = list(start), list(start)
+    walks: list[tuple[int, int]] = []
+    for step, count in access.pattern:
+        if step == 0 or count == 1:
+            walks.append((0, 0))
+            continue
+        position = _walked(step, dims)
+        if position is None:
+            return None
+        unit, extent = dims[position]
+        stride = step // unit
+        walks.append((position, stride))
+        if stride > 0:
+            high[position] += stride * (count - 1)
+        else:
+            low[position] += stride * (count - 1)
+        if low[position] < 0 or high[position] >= extent:
+            return None
+    return start, walks
+
+
+def _walked(step: int, dims: Dims) -> int | None:
+    """The outermost of ``dims`` that a step walks along whole units of."""
+    for position, (unit, extent) in enumerate(dims):
+        if extent > 1 and unit and step % unit == 0:
+            return position
+    return None
+
+
+def _box(access: Access) -> Box | None:
+    """The range of indices along each dimension of the tensor, or None when it is no box."""
+    dims = _row_major(access.tensor.shape)
+    size = access.element_type.itemsize
+    if size != access.tensor.dtype.itemsize or 0 in access.shape:
+        return None
+    found = _assign(access, dims)
+    if found is None:
+        return None
+    start, walks = found
+    low, high = list(start), list(start)
+    for (position, stride), (_, count) in zip(walks, access.pattern, strict=True):
+        reach = stride * (count - 1)
+        low[position] += min(0, reach)
+        high[position] += max(0, reach)
+    return tuple(zip(low, high, strict=True))
+
+
+_cached_box = functools.lru_cache(maxsize=65536)(_box)
+
+
+def may_overlap(first: Access, second: Access) -> bool:
+    """False when the two certainly share no element of the same tensor."""
+    if first.tensor.name != second.tensor.name:
+        return False
+    if first.is_dynamic or second.is_dynamic:
+        return True
+    one, two = _cached_box(first), _cached_box(second)
+    if one is None or two is None:
+        return True
+    return all(a[0] <= b[1] and b[0] <= a[1] for a, b in zip(one, two, strict=True))
+
+
+def compose(access: Access, source: Access) -> Access | None:
+    """``access`` of a dense tile that holds ``source``, as an access of the source's tensor.
+
+    None when it cannot be written as one pattern.
+    """
+    if access.dtype is not None or access.is_dynamic or source.is_dynamic:
+        return None
+    if source.shape != access.tensor.shape:
+        return None
+    own: list[tuple[int, int]] = []
+    theirs: list[int] = []
+    for (unit, extent), (step, _) in zip(
+        _row_major(access.tensor.shape), source.pattern, strict=True
+    ):
+        if own and theirs[-1] == step * extent:
+            own[-1] = (unit, own[-1][1] * extent)
+            theirs[-1] = step
+        else:
+            own.append((unit, extent))
+            theirs.append(step)
+    found = _assign(access, own)
+    if found is None:
+        return None
+    start, walks = found
+    offset = source.offset + sum(part * step for part, step in zip(start, theirs, strict=True))
+    pattern = tuple(
+        (stride * theirs[position], count)
+        for (position, stride), (_, count) in zip(walks, access.pattern, strict=True)
+    )
+    return source._replace(offset=offset, pattern=pattern)
+
+
+def beside(first: Access, second: Access, dim: int) -> Access | None:
+    """Both as one access when ``second`` continues ``first`` along dimension ``dim``."""
+    if first.tensor.name != second.tensor.name or first.dtype != second.dtype:
+        return None
+    if first.is_dynamic or second.is_dynamic or len(first.pattern) != len(second.pattern):
+        return None
+    step, count = first.pattern[dim]
+    other, more = second.pattern[dim]
+    if step != other or step == 0 or second.offset != first.offset + step * count:
+        return None
+    rest = first.pattern[:dim] + first.pattern[dim + 1 :]
+    if rest != second.pattern[:dim] + second.pattern[dim + 1 :]:
+        return None
+    pattern = (*first.pattern[:dim], (step, count + more), *first.pattern[dim + 1 :])
+    return first._replace(pattern=pattern)

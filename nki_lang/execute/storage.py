@@ -1,0 +1,225 @@
+"""One piece of memory as bytes, and where an access pattern lies in it."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nki_lang.errors import NkiExecutionError
+from nki_lang.ir.coverage import Coverage, Piece
+from nki_lang.ir.types import Access, Tensor
+
+__all__ = ["FRESH", "Layout", "Storage", "dense_pattern", "outside", "whole"]
+
+
+FRESH = 0xFF
+"""Byte of memory that nobody wrote: NaN in every float type, -1 or the maximum in integers."""
+
+
+class Layout(NamedTuple):
+    """Where the elements of an access are: a strided window in bytes."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    offset: int
+    strides: tuple[int, ...]
+
+    @property
+    def piece(self) -> Piece:
+        """The same window for the map of written bytes."""
+        return Piece(self.shape, self.offset, self.strides, self.dtype.itemsize)
+
+
+class Storage:
+    """Bytes that hold one tensor.
+
+    Attributes:
+        tensor: the tensor.
+        data: all bytes, flat and writable (for a placed tensor those of the whole arena).
+        coverage: which bytes of ``data`` were written, or None when nobody asks.
+        dtype: NumPy type of the elements as stored.
+        row: bytes from one partition to the next, or 0 when the tensor is dense.
+        start: byte of the first element.
+        array: the array that was bound, or None.
+        pending: bytes that nobody wrote may be anything until :meth:`settle`.
+    """
+
+    __slots__ = (
+        "_all", "array", "coverage", "data", "dense", "dtype", "pending", "row", "start", "tensor",
+        "widened",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        tensor: Tensor,
+        data: np.ndarray[Any, Any],
+        dtype: np.dtype[Any],
+        *,
+        coverage: Coverage | None = None,
+        row: int = 0,
+        start: int = 0,
+        array: np.ndarray[Any, Any] | None = None,
+    ) -> None:
+        self.tensor = tensor
+        self.data = data
+        self.dtype = dtype
+        self.coverage = coverage
+        self.row = row
+        self.start = start
+        self.array = array
+        self.pending = False
+        self.dense = dense_pattern(tensor.shape)
+        self._all: np.ndarray[Any, Any] | None = None
+        self.widened = dtype.itemsize != tensor.dtype.itemsize
+
+    def settle(self) -> None:
+        """Let the bytes that nobody wrote be what fresh memory holds: NaN in every float type.
+
+        Until somebody looks at them they may be anything (``pending``), which saves filling
+        memory that is about to be written anyway.
+        """
+        if not self.pending:
+            return
+        self.pending = False
+        if self.coverage is None or self.coverage.untouched:
+            self.data.fill(FRESH)
+        elif not self.coverage.try_finish():
+            self.data[self.coverage.holes()] = FRESH
+
+    def covers(self, access: Access) -> bool:
+        """The access is all of a tensor with bytes of its own, in order."""
+        return (
+            access.pattern == self.dense
+            and access.offset == 0
+            and access.dtype is None
+            and self.row == 0
+            and not access.is_dynamic
+        )
+
+    def window(self, access: Access) -> np.ndarray[Any, Any]:
+        """The elements of a static access; the usual one, all of the tensor, is made once."""
+        if access.pattern == self.dense and access.offset == 0 and access.dtype is None:
+            if self._all is None:
+                self._all = self.view(self.layout(access))
+            return self._all
+        return self.view(self.layout(access))
+
+    def layout(self, access: Access, extra: int = 0) -> Layout:
+        """The window of ``access`` moved by ``extra`` elements; indirection is not looked at.
+
+        Raises:
+            NkiExecutionError: ``NKI-OUT-OF-BOUNDS``, an element outside the tensor.
+        """
+        dtype = self.dtype
+        if access.dtype is not None:
+            dtype = self._reinterpreted(access)
+        size = dtype.itemsize
+        offset = access.offset + extra
+        pattern = access.pattern
+        if self.row:
+            return self._placed(access, dtype, offset)
+        self._check(
+            access, offset, self.tensor.nbytes // size if not self.widened else self.tensor.elements
+        )
+        return Layout(
+            dtype,
+            tuple([count for _, count in pattern]),
+            self.start + offset * size,
+            tuple([step * size for step, _ in pattern]),
+        )
+
+    def _reinterpreted(self, access: Access) -> np.dtype[Any]:
+        assert access.dtype is not None
+        if self.widened and access.dtype != self.tensor.dtype:
+            raise NkiExecutionError(
+                f"tensor {self.tensor.name!r} is looked at as {access.dtype}, but it is stored as "
+                f"float32 because NKI_PRECISE_FP=0",
+                code="NKI-PRECISE-FP",
+                remedy="run with NKI_PRECISE_FP=1",
+            )
+        return self.dtype if self.widened else access.dtype.dtype
+
+    def _check(self, access: Access, offset: int, limit: int) -> None:
+        low = high = offset
+        for step, count in access.pattern:
+            if count == 0:
+                return
+            if step > 0:
+                high += step * (count - 1)
+            else:
+                low += step * (count - 1)
+        if low < 0 or high >= limit:
+            raise outside(self.tensor, low if low < 0 else high, limit)
+
+    def _placed(self, access: Access, dtype: np.dtype[Any], offset: int) -> Layout:
+        """Translate (partition step, free steps) of the tensor's own shape to the arena's."""
+        size = dtype.itemsize
+        width = max(1, self.tensor.free_bytes // size)
+        partition, column = divmod(offset, width)
+        strides: list[int] = []
+        low = high = column
+        last = partition
+        for step, count in access.pattern:
+            if not strides:
+                strides.append(step // width * self.row)
+                last += step // width * (count - 1) if count else 0
+                continue
+            strides.append(step * size)
+            if step > 0:
+                high += step * (count - 1)
+            else:
+                low += step * (count - 1)
+        shape = access.shape
+        if 0 not in shape:
+            if low < 0 or high >= width:
+                raise outside(
+                    self.tensor, low if low < 0 else high, width, "element of a partition"
+                )
+            first, last = min(partition, last), max(partition, last)
+            if first < 0 or last >= self.tensor.shape[0]:
+                raise outside(
+                    self.tensor, first if first < 0 else last, self.tensor.shape[0], "partition"
+                )
+        begin = self.start + partition * self.row + column * size
+        return Layout(dtype, shape, begin, tuple(strides))
+
+    def view(self, layout: Layout) -> np.ndarray[Any, Any]:
+        """The elements of a window."""
+        return np.ndarray(layout.shape, layout.dtype, self.data, layout.offset, layout.strides)
+
+    def index_bytes(self, access: Access) -> int:
+        """Bytes that one scalar or vector index of ``access`` counts for."""
+        size = self.dtype.itemsize if self.widened else access.element_type.itemsize
+        step = access.index_step
+        width = self.tensor.free_bytes // access.element_type.itemsize
+        if self.row and access.indirect_dim == 0 and width and step % width == 0:
+            return step // width * self.row
+        return step * size
+
+
+@functools.lru_cache(maxsize=4096)
+def dense_pattern(shape: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    """(step, extent) of each dimension of a dense tensor."""
+    pattern: list[tuple[int, int]] = []
+    step = 1
+    for extent in reversed(shape):
+        pattern.append((step, extent))
+        step *= extent
+    return tuple(reversed(pattern))
+
+
+def whole(tensor: Tensor) -> Access:
+    """The access that reads a whole tensor in order."""
+    return Access(tensor, 0, dense_pattern(tensor.shape))
+
+
+def outside(tensor: Tensor, index: int, limit: int, what: str = "element") -> NkiExecutionError:
+    """The error of an access that leaves its tensor."""
+    return NkiExecutionError(
+        f"{what} {index} of tensor {tensor.name!r} (shape {tensor.shape}, {tensor.dtype}, "
+        f"{tensor.buffer}) does not exist; allowed are 0 to {limit - 1}",
+        code="NKI-OUT-OF-BOUNDS",
+        remedy="check the access pattern, the dynamic index and the loop bounds",
+    )

@@ -1,0 +1,410 @@
+"""Where uninitialised memory goes.
+
+Reading an element that nobody wrote is no fault by itself: kernels read whole tiles and use a
+part of them. It is one when the value reaches a result, an address or the control flow. So each
+instruction hands the mark of unwritten elements from what it reads to what it writes, and the
+results are looked at in the end.
+
+Nearly every instruction only reads what was written; for those the cost is one test an operand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from nki_lang.errors import NkiExecutionError
+from nki_lang.execute.memory import Memory
+from nki_lang.execute.prepare import injected
+from nki_lang.execute.storage import Storage, whole
+from nki_lang.ir.coverage import Coverage
+from nki_lang.ir.types import Access, Instruction, Register, Tensor
+from nki_lang.meaning import MEANINGS, TRAITS
+from nki_lang.memory import MemoryRegion
+from nki_lang.source import SourceLocation
+
+__all__ = ["Origin", "Tracker"]
+
+Mask = np.ndarray[Any, Any]
+_PRODUCTS = frozenset({"nc_matmul", "nc_matmul_mx"})
+_MOVES = {
+    "nc_transpose": ("data", ()),
+    "dma_transpose": ("src", ("axes",)),
+    "nc_stream_shuffle": ("src", ("shuffle_mask",)),
+}
+"""Instructions that only move elements: what they move, and what says where to."""
+
+_MEETINGS = frozenset({"collective_permute", "all_to_all_v", "all_gather_v"})
+"""Instructions that cannot be executed once more: others would have to come again."""
+
+_DECIDES = frozenset({"register_load", "register_move", "register_store", "register_alloc"})
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The first read of an element that nobody wrote.
+
+    Attributes:
+        tensor: name of the tensor that was read.
+        index: index of the element in the operand.
+        op, operand: the instruction and which of its operands.
+        location: its line.
+    """
+
+    tensor: str
+    index: tuple[int, ...]
+    op: str
+    operand: str
+    location: SourceLocation | None
+
+    def error(self, reaches: str) -> NkiExecutionError:
+        """The fault, told from here."""
+        place = ", ".join(str(part) for part in self.index)
+        return NkiExecutionError(
+            f"{self.op} reads element [{place}] of its {self.operand}, tensor {self.tensor!r}, "
+            f"before anything was written there, and the value reaches {reaches}",
+            code="NKI-UNINITIALISED",
+            location=self.location,
+            remedy="write the whole tile before it is read (nisa.memset), or read only the part "
+            "that was written",
+        )
+
+
+class Tracker:
+    """Keeps book for one memory that was made with ``track=True``."""
+
+    def __init__(self, memory: Memory) -> None:
+        self.memory = memory
+        self.origins: dict[str, Origin] = {}
+        self._started: dict[str, Coverage] = {}
+
+    def run(self, instruction: Instruction, step: Callable[[], None]) -> None:
+        """Execute the instruction and carry the marks over."""
+        bad = self._missing(instruction)
+        keeps = _keeps_old(instruction)
+        written = list(_written(instruction))
+        if keeps:
+            for _, access in written:
+                self.memory.storage(access.tensor).settle()
+        if not bad and not keeps:
+            step()
+            for _, access in written:
+                self._add(access)
+            return
+        before = [self._holes(access) for _, access in written] if keeps else []
+        step()
+        for _, access in written:
+            self._carry(instruction, access, bad)
+        if any(hole is not None for hole in before) and instruction.op not in _MEETINGS:
+            self._reopen(step, written, before)
+
+    def quick(self, instruction: Instruction) -> bool:
+        """Execute an instruction whose operands are all of the usual kind; False if it is not.
+
+        The usual kind: fixed accesses, everything read was written, nothing written keeps a part
+        of what it was. It does in one pass what :meth:`run` and ``prepare`` do in general.
+        """
+        traits = TRAITS.get(instruction.op)
+        if traits is None or traits.raw or traits.updates:
+            return False
+        memory, writes = self.memory, traits.writes
+        arguments: dict[str, Any] = {}
+        written: list[tuple[Storage, Access]] = []
+        for name, value in instruction.operands.items():
+            kind = type(value)
+            if kind is Access:
+                if value.scalar_offset is not None or value.vector_offset is not None:
+                    return False
+                storage = memory.storage(value.tensor)
+                if name in writes:
+                    if value.element_type.name == "tfloat32":
+                        return False
+                    written.append((storage, value))
+                elif not storage.coverage.complete:  # type: ignore[union-attr]
+                    return False
+                value = storage.window(value)
+            elif kind is tuple or kind is list or kind is Register:
+                return False
+            arguments[name] = value
+        if traits.injected:
+            arguments.update(injected(instruction, memory))
+        MEANINGS[instruction.op](**arguments)
+        for storage, access in written:
+            self._cover(storage, access)
+        return True
+
+    def resolved(self, instruction: Instruction) -> Instruction:
+        """A product with ``accumulate`` made explicit by what was written so far.
+
+        Raises:
+            NkiExecutionError: ``NKI-ACCUMULATION``; it accumulates where nothing was written,
+                which no target defines (isa stub, nc_matmul, Accumulation mode).
+        """
+        if instruction.op not in _PRODUCTS:
+            return instruction
+        wanted = instruction.operands.get("accumulate")
+        dst: Access = instruction.operands["dst"]
+        if wanted:
+            _require_started(instruction, dst, self._unwritten(dst))
+        if wanted is not None:
+            return instruction
+        unwritten = self._not_started(dst)
+        accumulate = not unwritten.all()
+        if accumulate and unwritten.any():
+            self.memory.view(dst)[unwritten] = 0
+            self._add(dst)
+        return replace(instruction, operands={**instruction.operands, "accumulate": accumulate})
+
+    def require(self, tensor: Tensor, what: str) -> None:
+        """Complain when a tensor holds values that come from nowhere.
+
+        Raises:
+            NkiExecutionError: ``NKI-UNINITIALISED``, at the line that first read it.
+        """
+        coverage = self._coverage(tensor)
+        if coverage.complete or tensor.name not in self.origins:
+            return
+        access = whole(tensor)
+        tainted = coverage.tainted(self.memory.layout(access).piece)
+        if tainted.any():
+            index = np.unravel_index(int(np.argmax(tainted)), tainted.shape)
+            place = ", ".join(str(int(part)) for part in index)
+            raise self.origins[tensor.name].error(f"{what} {tensor.name!r}, element [{place}]")
+
+    def unwritten(self, tensor: Tensor) -> Mask:
+        """Which elements of a tensor were never written: an array of its shape."""
+        return self._unwritten(whole(tensor))
+
+    # -- reads ------------------------------------------------------------------------------
+
+    def _missing(self, instruction: Instruction) -> dict[str, Mask]:
+        """Operands that have elements from nowhere, with a mask of those."""
+        bad: dict[str, Mask] = {}
+        for name, access in _read(instruction):
+            storage = self.memory.storage(access.tensor)
+            coverage = storage.coverage
+            assert coverage is not None, "the memory was made without track=True"
+            if coverage.complete:
+                continue
+            mask = self._mask(access, coverage)
+            if mask is not None:
+                storage.settle()
+                bad[name] = mask
+                self._note(instruction, name, access, mask)
+        return bad
+
+    def _mask(self, access: Access, coverage: Coverage) -> Mask | None:
+        if access.vector_offset is None:
+            piece = self.memory.layout(access).piece
+            return None if coverage.has(piece) else coverage.missing(piece)
+        rows = self.memory.rows(access, skip=True)
+        mask = np.zeros(access.shape, np.bool_)
+        mask[rows.good] = coverage.missing(rows.window.piece)[rows.existing]
+        return mask if mask.any() else None
+
+    def _note(self, instruction: Instruction, name: str, access: Access, mask: Mask) -> None:
+        index = tuple(int(part) for part in np.unravel_index(int(np.argmax(mask)), mask.shape))
+        known = self.origins.get(access.tensor.name)
+        origin = known or Origin(
+            access.tensor.name, index, instruction.op, name, instruction.location
+        )
+        if name.endswith("_offset") or instruction.op in _DECIDES:
+            raise origin.error("an address" if name.endswith("_offset") else "a register")
+        for _, written in _written(instruction):
+            self.origins.setdefault(written.tensor.name, origin)
+
+    def _coverage(self, tensor: Tensor) -> Coverage:
+        coverage = self.memory.storage(tensor).coverage
+        assert coverage is not None, "the memory was made without track=True"
+        return coverage
+
+    # -- writes -----------------------------------------------------------------------------
+
+    def _add(self, access: Access) -> None:
+        self._cover(self.memory.storage(access.tensor), access)
+
+    def _cover(self, storage: Storage, access: Access) -> None:
+        coverage = storage.coverage
+        assert coverage is not None
+        if access.tensor.buffer is MemoryRegion.psum and access.tensor.address is not None:
+            started = self._started.setdefault(access.tensor.name, Coverage(storage.data.size))
+            started.add(self.memory.layout(access).piece)
+        if coverage.complete:
+            return
+        if storage.covers(access):
+            coverage.finish()
+        elif access.vector_offset is None:
+            coverage.add(self.memory.layout(access).piece)
+        else:
+            rows = self.memory.rows(access, skip=True)
+            coverage.add_at(rows.window.piece, rows.existing)
+
+    def _unwritten(self, access: Access) -> Mask:
+        coverage = self._coverage(access.tensor)
+        if coverage.complete or access.vector_offset is not None:
+            return np.zeros(access.shape, np.bool_)
+        return coverage.unwritten(self.memory.layout(access).piece)
+
+    def _not_started(self, dst: Access) -> Mask:
+        """Where no instruction wrote through this tensor before.
+
+        A tensor at a fixed address shares its bytes with earlier ones there, but accumulation
+        starts anew with each tensor.
+        """
+        started = self._started.get(dst.tensor.name)
+        if dst.tensor.address is None:
+            return self._unwritten(dst)
+        if started is None:
+            return np.ones(dst.shape, np.bool_)
+        return started.unwritten(self.memory.layout(dst).piece)
+
+    def _carry(self, instruction: Instruction, access: Access, bad: dict[str, Mask]) -> None:
+        """Mark what was computed from nowhere in one written operand."""
+        if not bad or access.vector_offset is not None:
+            self._add(access)
+            return
+        mask = _spread(instruction, access.shape, bad)
+        value = self.memory.view(access)
+        if value.dtype.kind not in "iub":
+            # Fresh floats are NaN: what is no NaN was not computed from them (selected away).
+            mask = mask & np.isnan(value.astype(np.float32))
+        if mask.any():
+            self._coverage(access.tensor).taint(self.memory.layout(access).piece, mask)
+        else:
+            self._add(access)
+
+    def _holes(self, access: Access) -> _Hole | None:
+        """The elements of an access that were not written, and what is there."""
+        coverage = self._coverage(access.tensor)
+        if coverage.complete or access.vector_offset is not None:
+            return None
+        mask = coverage.missing(self.memory.layout(access).piece)
+        return _Hole(mask, self.memory.view(access).copy()) if mask.any() else None
+
+    def _reopen(
+        self,
+        step: Callable[[], None],
+        written: list[tuple[str, Access]],
+        before: list[_Hole | None],
+    ) -> None:
+        """Find which holes an instruction left open that may keep elements as they were.
+
+        It is executed once more with other bytes in the holes: where the result differs, the
+        instruction wrote nothing (or something computed from the hole, which is marked already).
+        """
+        views = [self.memory.view(access) for _, access in written]
+        results = [view.copy() for view in views]
+        for view, hole in zip(views, before, strict=True):
+            if hole is not None:
+                view[...] = hole.values
+                _bits(view)[hole.mask] = 0x55
+        step()
+        for (_, access), view, result, hole in zip(written, views, results, before, strict=True):
+            if hole is not None:
+                open_still = hole.mask & (_bits(view) != _bits(result))
+                piece = self.memory.layout(access).piece
+                coverage = self._coverage(access.tensor)
+                open_still &= ~coverage.tainted(piece)
+                if open_still.any():
+                    coverage.forget(piece, open_still)
+            view[...] = result
+
+
+@dataclass(frozen=True, slots=True)
+class _Hole:
+    """Elements of an access that nobody wrote, and the content of the whole access."""
+
+    mask: Mask
+    values: np.ndarray[Any, Any]
+
+
+def _bits(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The same memory as unsigned integers."""
+    return value.view(f"u{value.dtype.itemsize}")
+
+
+def _require_started(instruction: Instruction, dst: Access, unwritten: Mask) -> None:
+    if not unwritten.any():
+        return
+    index = ", ".join(str(int(part)) for part in np.argwhere(unwritten)[0])
+    raise NkiExecutionError(
+        f"{instruction.op} accumulates into element [{index}] of {dst.tensor.name!r}, where "
+        f"nothing was written before",
+        code="NKI-ACCUMULATION",
+        location=instruction.location,
+        remedy="start with accumulate=False, or leave accumulate out",
+        source="nisa.nc_matmul, Accumulation mode",
+    )
+
+
+def _written(instruction: Instruction) -> Iterator[tuple[str, Access]]:
+    for name in TRAITS[instruction.op].writes:
+        yield from _entries(name, instruction.operands.get(name))
+
+
+def _read(instruction: Instruction) -> Iterator[tuple[str, Access]]:
+    writes = TRAITS[instruction.op].writes
+    accumulates = instruction.op in _PRODUCTS and instruction.operands.get("accumulate")
+    for name, value in instruction.operands.items():
+        if name not in writes or (accumulates and name == "dst"):
+            yield from _entries(name, value)
+        elif type(value) is Access:
+            yield from _offsets(value)
+
+
+def _entries(name: str, value: Any) -> Iterator[tuple[str, Access]]:
+    kind = type(value)
+    if kind is Access:
+        yield from _offsets(value)
+        yield name, value
+    elif kind is tuple or kind is list:
+        for entry in value:
+            yield from _entries(name, entry)
+
+
+def _offsets(access: Access) -> Iterator[tuple[str, Access]]:
+    if type(access.scalar_offset) is Access:
+        yield "scalar_offset", access.scalar_offset
+    if access.vector_offset is not None:
+        yield "vector_offset", access.vector_offset
+
+
+def _keeps_old(instruction: Instruction) -> bool:
+    """The instruction may leave elements of its destination as they were."""
+    updates = TRAITS[instruction.op].updates
+    if instruction.op in _PRODUCTS:
+        return False
+    return bool(updates) or instruction.operands.get("oob_mode") == "skip"
+
+
+def _spread(instruction: Instruction, shape: tuple[int, ...], bad: dict[str, Mask]) -> Mask:
+    """Which elements of the result depend on the bad elements of the operands."""
+    op = instruction.op
+    result = np.zeros(shape, np.bool_)
+    for name, mask in bad.items():
+        if op in _MOVES:
+            moved = np.zeros(shape, np.uint8)
+            source, rest = _MOVES[op]
+            how = {key: instruction.operands.get(key) for key in rest}
+            MEANINGS[op](dst=moved, **{source: mask.astype(np.uint8)}, **how)
+            result |= moved != 0
+        elif op in _PRODUCTS and name in ("stationary", "moving") and len(shape) == 2:
+            lost = np.asarray(mask.reshape(mask.shape[0], -1).any(axis=0))
+            fits = lost.size == shape[0 if name == "stationary" else 1]
+            result |= (lost[:, None] if name == "stationary" else lost[None, :]) if fits else True
+        else:
+            result |= _broadcast(mask, shape, op)
+    return result
+
+
+def _broadcast(mask: Mask, shape: tuple[int, ...], op: str) -> Mask:
+    traits = TRAITS[op]
+    if traits.elementwise and mask.size == np.prod(shape):
+        return mask.reshape(shape)
+    if traits.parallel and mask.shape[:1] == shape[:1]:
+        rows = mask.reshape(mask.shape[0], -1).any(axis=1)
+        return np.broadcast_to(rows.reshape(-1, *(1,) * (len(shape) - 1)), shape)
+    return np.broadcast_to(mask.any(), shape)

@@ -1,0 +1,247 @@
+"""Which bytes of a tensor were written so far, kept cheaply.
+
+Most tensors are written whole, or always in the same pieces; then a flag or a list of pieces is
+all there is. The map of bytes is only made when a read does not match a piece that was written.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nki_lang.ir.types import Access
+
+__all__ = ["CLEAN", "TAINTED", "Coverage", "Piece", "piece_of"]
+
+CLEAN = 255
+"""A byte that was written."""
+
+TAINTED = 1
+"""A byte that was written with something computed from bytes that nobody wrote."""
+
+_UNSIGNED = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
+
+
+class Piece(NamedTuple):
+    """A strided window in bytes.
+
+    Attributes:
+        shape: extents.
+        offset: first byte.
+        strides: bytes between neighbours, per dimension.
+        size: bytes of one element.
+    """
+
+    shape: tuple[int, ...]
+    offset: int
+    strides: tuple[int, ...]
+    size: int
+
+    @property
+    def covers(self) -> int:
+        """Bytes in the window when no two of its elements meet, else 0."""
+        reach = self.size
+        for stride, count in sorted(
+            (abs(stride), count)
+            for stride, count in zip(self.strides, self.shape, strict=True)
+            if count != 1
+        ):
+            if stride < reach:
+                return 0
+            reach = stride * (count - 1) + reach
+        total = self.size
+        for count in self.shape:
+            total *= count
+        return total
+
+
+class _Run(NamedTuple):
+    """A window as contiguous runs of ``length`` bytes, repeated along ``dims``."""
+
+    offset: int
+    length: int
+    dims: tuple[tuple[int, int], ...]
+
+    @property
+    def edges(self) -> tuple[int, ...]:
+        """Every number that a common unit must divide."""
+        return (self.offset, self.length, *(stride for stride, _ in self.dims))
+
+
+def _runs(piece: Piece) -> _Run:
+    length = piece.size
+    dims: list[tuple[int, int]] = []
+    for stride, count in sorted(zip(piece.strides, piece.shape, strict=True)):
+        if count == 1:
+            continue
+        if stride == length and not dims:
+            length *= count
+        else:
+            dims.append((stride, count))
+    return _Run(piece.offset, length, tuple(dims))
+
+
+def piece_of(access: Access) -> Piece:
+    """The window of a static access over its tensor stored densely."""
+    size = access.element_type.itemsize
+    return Piece(
+        access.shape,
+        access.offset * size,
+        tuple(step * size for step, _ in access.pattern),
+        size,
+    )
+
+
+class Coverage:
+    """What was written of ``nbytes`` bytes.
+
+    Attributes:
+        complete: every byte was written and none is tainted.
+    """
+
+    __slots__ = ("_map", "_pieces", "_sum", "complete", "nbytes")
+
+    def __init__(self, nbytes: int, *, complete: bool = False) -> None:
+        self.nbytes = nbytes
+        self.complete = complete
+        self._pieces: set[Piece] = set()
+        self._sum = 0
+        self._map: np.ndarray[Any, Any] | None = None
+
+    @property
+    def untouched(self) -> bool:
+        """Nothing was written yet."""
+        return not (self.complete or self._pieces or self._map is not None)
+
+    def add(self, piece: Piece) -> None:
+        """The window was written."""
+        if self.complete or piece in self._pieces:
+            return
+        covers = piece.covers
+        if covers == self.nbytes:
+            self.finish()
+            return
+        self._sum += covers
+        self._pieces.add(piece)
+        if self._map is not None:
+            self._window(piece).fill(self._full(piece))
+
+    def finish(self) -> None:
+        """Every byte was written."""
+        self.complete = True
+        self._map = None
+        self._pieces.clear()
+
+    def add_at(self, piece: Piece, index: tuple[np.ndarray[Any, Any], ...]) -> None:
+        """Those positions of the window's leading dimensions were written."""
+        if self.complete:
+            return
+        self._filled()
+        self._window(piece)[index] = self._full(piece)
+
+    def forget(self, piece: Piece, where: np.ndarray[Any, Any]) -> None:
+        """Those elements of the window count as unwritten."""
+        self._mapped()
+        self._window(piece)[where] = 0
+
+    def taint(self, piece: Piece, bad: np.ndarray[Any, Any]) -> None:
+        """The window was written, with values from nowhere where ``bad``."""
+        self.add(piece)
+        self._mapped()
+        self._window(piece)[np.broadcast_to(bad, piece.shape)] = int.from_bytes(
+            bytes([TAINTED]) * piece.size, "little"
+        )
+
+    def has(self, piece: Piece) -> bool:
+        """Every element of the window was written and none is tainted."""
+        if self.complete or piece in self._pieces:
+            return True
+        if not self._pieces and self._map is None:
+            return 0 in piece.shape
+        if self.try_finish():
+            return True
+        good = bool((self._seen(piece) == self._full(piece)).all())
+        if good and piece.covers == self.nbytes:
+            self.complete = True
+        elif good:
+            self._pieces.add(piece)
+        return good
+
+    def missing(self, piece: Piece) -> np.ndarray[Any, Any]:
+        """Where the window was not written, or is tainted."""
+        if self.complete:
+            return np.zeros(piece.shape, np.bool_)
+        return self._seen(piece) != self._full(piece)
+
+    def tainted(self, piece: Piece) -> np.ndarray[Any, Any]:
+        """Where the window is tainted."""
+        if self.complete:
+            return np.zeros(piece.shape, np.bool_)
+        seen = self._seen(piece)
+        return (seen & 0xFF) == TAINTED
+
+    def unwritten(self, piece: Piece) -> np.ndarray[Any, Any]:
+        """Where the window was never written."""
+        if self.complete:
+            return np.zeros(piece.shape, np.bool_)
+        return self._seen(piece) == 0
+
+    def try_finish(self) -> bool:
+        """Notice that the pieces together are everything; True when they are.
+
+        They are put together in units as large as their edges allow, not byte by byte.
+        """
+        if self.complete or self._map is not None or self._sum < self.nbytes:
+            return self.complete
+        runs = [_runs(piece) for piece in self._pieces]
+        unit = math.gcd(self.nbytes, *(edge for run in runs for edge in run.edges))
+        if unit == 0 or any(stride < 0 for run in runs for stride, _ in run.dims):
+            return False
+        units = np.zeros(self.nbytes // unit, np.bool_)
+        for run in runs:
+            shape = (*(count for _, count in run.dims), run.length // unit)
+            strides = (*(stride // unit for stride, _ in run.dims), 1)
+            np.ndarray(shape, np.bool_, units, run.offset // unit, strides).fill(True)
+        if units.all():
+            self.finish()
+        else:
+            self._sum = 0
+        return self.complete
+
+    def holes(self) -> np.ndarray[Any, Any]:
+        """Which bytes were never written."""
+        if self.complete:
+            return np.zeros(self.nbytes, np.bool_)
+        self._filled()
+        assert self._map is not None
+        return self._map[: self.nbytes] == 0
+
+    def _full(self, piece: Piece) -> int:
+        return (1 << (8 * piece.size)) - 1
+
+    def _seen(self, piece: Piece) -> np.ndarray[Any, Any]:
+        self._filled()
+        return self._window(piece)
+
+    def _mapped(self) -> None:
+        """Give up the shortcuts: from now on only the map tells."""
+        if self.complete:
+            self._map = np.full(max(1, self.nbytes), CLEAN, np.uint8)
+            self.complete = False
+        self._filled()
+        self._pieces.clear()
+
+    def _filled(self) -> None:
+        """Make the map from the pieces."""
+        if self._map is not None:
+            return
+        self._map = np.zeros(max(1, self.nbytes), np.uint8)
+        for piece in self._pieces:
+            self._window(piece).fill(self._full(piece))
+
+    def _window(self, piece: Piece) -> np.ndarray[Any, Any]:
+        assert self._map is not None
+        kind = _UNSIGNED[piece.size]
+        return np.ndarray(piece.shape, kind, self._map, piece.offset, piece.strides)

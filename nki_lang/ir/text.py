@@ -1,0 +1,277 @@
+"""The kernel IR as text for people and tests: :func:`to_text` and :func:`parse`.
+
+::
+
+    kernel scale target=trn2 grid=(1,) {
+      input %a: float32[256, 512] shared_hbm
+      output %c: float32[256, 512] shared_hbm
+      core {
+        tensor %t: float32[128, 512] sbuf
+        for $i in 0..2 step 1 @"scale.py":7 in scale {
+          dma_copy(dst=%t, src=%a[0; 512*128, 1*512 | scalar=$i, dim=0], ...) @"scale.py":8 in scale
+        }
+      }
+    }
+
+An access is ``%tensor[offset; step*count, ...]``, or ``%tensor`` alone for the whole of it in
+row-major order; behind the bar stand ``scalar=``, ``vector=``, ``dim=``, ``dtype=`` and
+``step=``. Registers begin with ``$``. Operators and other strings that are words stand bare. The
+text holds everything: ``parse(to_text(kernel)) == kernel``.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from nki_lang.dtypes import DType
+from nki_lang.ir.types import (
+    Access,
+    Constant,
+    Engine,
+    ForLoop,
+    Instruction,
+    KernelIR,
+    NoReorder,
+    Register,
+    Tensor,
+    WhileLoop,
+)
+from nki_lang.memory import MemoryRegion
+from nki_lang.source import SourceLocation
+
+__all__ = ["RESERVED", "full_pattern", "identity", "parse", "statement_to_text", "to_text"]
+
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*\Z")
+RESERVED = frozenset({"True", "False", "None", "inf", "nan"})
+"""Words that are no strings when they stand bare."""
+
+
+def full_pattern(shape: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    """The pattern of an access to all elements in row-major order."""
+    pairs, step = [], 1
+    for extent in reversed(shape):
+        pairs.append((step, extent))
+        step *= extent
+    return tuple(reversed(pairs))
+
+
+def _string(value: str) -> str:
+    if _WORD.match(value) and value not in RESERVED:
+        return value
+    return json.dumps(value)
+
+
+def _name(value: str) -> str:
+    return value if _WORD.match(value) else json.dumps(value)
+
+
+def _register(register: Register) -> str:
+    return f"${_name(register.name)}"
+
+
+def _access(access: Access) -> str:
+    tensor, offset, pattern, scalar, vector, dim, dtype, step = access
+    head = f"%{_name(tensor.name)}"
+    more = []
+    if scalar is not None:
+        more.append(f"scalar={_value(scalar)}")
+    if vector is not None:
+        more.append(f"vector={_value(vector)}")
+    if dim or more:
+        more.append(f"dim={dim}")
+    if dtype is not None:
+        more.append(f"dtype={dtype.name}")
+    if step is not None:
+        more.append(f"step={step}")
+    if not more and offset == 0 and pattern == full_pattern(tensor.shape):
+        return head
+    pairs = ", ".join(f"{one}*{count}" for one, count in pattern)
+    tail = f" | {', '.join(more)}" if more else ""
+    return f"{head}[{offset};{' ' if pairs else ''}{pairs}{tail}]"
+
+
+def _float(value: float) -> str:
+    return repr(value) if math.isfinite(value) else repr(value).replace("-nan", "nan")
+
+
+def _value(value: Any) -> str:
+    kind = type(value)
+    if kind is Access:
+        return _access(value)
+    if kind is Register:
+        return _register(value)
+    if kind is str:
+        return _string(value)
+    if kind is float:
+        return _float(value)
+    if value is None or kind in (bool, int):
+        return str(value)
+    if kind is tuple:
+        inner = ", ".join(map(_value, value))
+        return f"({inner},)" if len(value) == 1 else f"({inner})"
+    if kind is list:
+        return f"[{', '.join(map(_value, value))}]"
+    if kind is dict:
+        return (
+            "{" + ", ".join(f"{_value(key)}: {_value(part)}" for key, part in value.items()) + "}"
+        )
+    if kind is DType:
+        return f"<dtype {value.name}>"
+    if isinstance(value, MemoryRegion):
+        return f"<buffer {value.value}>"
+    if isinstance(value, Engine):
+        return f"<engine {value.name}>"
+    raise TypeError(f"{value!r} has no form in the text of a kernel")
+
+
+def _place(location: SourceLocation | None) -> str:
+    if location is None:
+        return ""
+    column = f":{location.column}" if location.column != -1 else ""
+    function = f" in {_name(location.function)}" if location.function else ""
+    return f" @{json.dumps(location.file)}:{location.line}{column}{function}"
+
+
+def _tensor(kind: str, tensor: Tensor) -> str:
+    shape = ", ".join(map(str, tensor.shape))
+    place = ""
+    if tensor.address is not None:
+        place = f" at ({tensor.address[0]}, {tensor.address[1]})"
+    fixed = " fixed" if tensor.fixed else ""
+    return f"{kind} %{_name(tensor.name)}: {tensor.dtype.name}[{shape}] {tensor.buffer.value}{place}{fixed}"
+
+
+def _instruction(instruction: Instruction) -> str:
+    operands = ", ".join(
+        f"{_name(name)}={_value(part)}" for name, part in instruction.operands.items()
+    )
+    text = f"{_name(instruction.op)}({operands})"
+    if instruction.engine is not Engine.unknown:
+        text += f" engine={instruction.engine.name}"
+    if instruction.name:
+        text += f" name={_name(instruction.name)}"
+    if instruction.depends_on:
+        text += f" after=({', '.join(map(_name, instruction.depends_on))})"
+    return text + _place(instruction.location)
+
+
+def _bound(value: int | Register) -> str:
+    return _register(value) if type(value) is Register else str(value)
+
+
+def _region(statement: ForLoop | WhileLoop | NoReorder) -> str:
+    if type(statement) is ForLoop:
+        bounds = (
+            f"{_bound(statement.start)}..{_bound(statement.stop)} step {_bound(statement.step)}"
+        )
+        head = f"for {_register(statement.register)} in {bounds}"
+    elif type(statement) is WhileLoop:
+        head = f"while {_register(statement.condition)}"
+    else:
+        head = "no_reorder"
+    return f"{head}{_place(statement.location)} {{"
+
+
+def _block(statements: list[Any], indent: str) -> Iterator[str]:
+    for statement in statements:
+        if type(statement) is Instruction:
+            yield indent + _instruction(statement)
+            continue
+        yield indent + _region(statement)
+        yield from _block(statement.body, indent + "  ")
+        yield indent + "}"
+
+
+def statement_to_text(statement: Any) -> str:
+    """One statement, with the statements inside it."""
+    return "\n".join(_block([statement], ""))
+
+
+def _tensors_of(value: Any) -> Iterator[Tensor]:
+    if type(value) is Access:
+        yield value.tensor
+        yield from _tensors_of(value.scalar_offset)
+        yield from _tensors_of(value.vector_offset)
+    elif type(value) in (tuple, list):
+        for part in value:
+            yield from _tensors_of(part)
+    elif type(value) is dict:
+        for part in value.values():
+            yield from _tensors_of(part)
+
+
+def _used(statements: list[Any]) -> Iterator[Tensor]:
+    for statement in statements:
+        if type(statement) is Instruction:
+            for value in statement.operands.values():
+                yield from _tensors_of(value)
+        else:
+            yield from _used(statement.body)
+
+
+def _constant(constant: Constant) -> str:
+    value = constant.value
+    shape = ", ".join(map(str, value.shape))
+    data = "identity"
+    if value.ndim != 2 or value.tobytes() != identity(value.shape, value.dtype).tobytes():
+        data = json.dumps(base64.b64encode(value.tobytes()).decode())
+    return f"{_tensor('constant', constant.tensor)} = {value.dtype.name}[{shape}] {data}"
+
+
+def identity(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
+    """The matrix that the text calls ``identity``."""
+    return np.eye(shape[0], shape[1]).astype(dtype)
+
+
+def _header(kernel: KernelIR) -> str:
+    parts = [f"kernel {_name(kernel.name)} target={_name(kernel.target)}"]
+    if kernel.lnc != len(kernel.bodies):
+        parts.append(f"lnc={kernel.lnc}")
+    if kernel.grid:
+        parts.append(f"grid={_value(kernel.grid)}")
+    if kernel.returns_tuple:
+        parts.append("returns_tuple")
+    if kernel.has_collectives:
+        parts.append("has_collectives")
+    if kernel.metadata:
+        parts.append(f"metadata={_value(kernel.metadata)}")
+    return " ".join(parts) + " {"
+
+
+def to_text(kernel: KernelIR) -> str:
+    """A kernel as text, ending with a newline.
+
+    Raises:
+        TypeError: an operand or the metadata holds what no operand can be.
+    """
+    lines = [_header(kernel)]
+    lines += [f"  {_tensor('input', tensor)}" for tensor in kernel.inputs]
+    lines += [f"  {_tensor('output', tensor)}" for tensor in kernel.outputs]
+    lines += [f"  {_constant(constant)}" for constant in kernel.constants]
+    known = {tensor.name: tensor for tensor in (*kernel.inputs, *kernel.outputs)}
+    known |= {constant.tensor.name: constant.tensor for constant in kernel.constants}
+    for body in kernel.bodies:
+        lines.append("  core {")
+        local = dict(known)
+        for tensor in _used(body):
+            if local.get(tensor.name) != tensor:
+                local[tensor.name] = tensor
+                lines.append(f"    {_tensor('tensor', tensor)}")
+        lines += _block(body, "    ")
+        lines.append("  }")
+    lines.append("}")
+    return "\n".join(lines) + "\n"
+
+
+def parse(text: str, name: str = "<kernel>") -> KernelIR:
+    """The kernel that a text describes; see :func:`nki_lang.ir.text_parser.parse`."""
+    from nki_lang.ir import text_parser
+
+    return text_parser.parse(text, name)

@@ -1,0 +1,62 @@
+"""The public names of ``nki.isa``."""
+
+from __future__ import annotations
+
+from nki_lang.builder import active
+from nki_lang.errors import NkiValidationError
+from nki_lang.isa.activations import *  # noqa: F403
+from nki_lang.isa.activations import __all__ as _activations
+from nki_lang.isa.cores import *  # noqa: F403
+from nki_lang.isa.cores import __all__ as _cores
+from nki_lang.isa.dma import *  # noqa: F403
+from nki_lang.isa.dma import __all__ as _dma
+from nki_lang.isa.elementwise import *  # noqa: F403
+from nki_lang.isa.elementwise import __all__ as _elementwise
+from nki_lang.isa.enums import *  # noqa: F403
+from nki_lang.isa.enums import __all__ as _enums
+from nki_lang.isa.enums import nc_version
+from nki_lang.isa.indexing import *  # noqa: F403
+from nki_lang.isa.indexing import __all__ as _indexing
+from nki_lang.isa.issue import NkiInstruction
+from nki_lang.isa.matmul import *  # noqa: F403
+from nki_lang.isa.matmul import __all__ as _matmul
+from nki_lang.isa.movement import *  # noqa: F403
+from nki_lang.isa.movement import __all__ as _movement
+from nki_lang.isa.random import *  # noqa: F403
+from nki_lang.isa.random import __all__ as _random
+from nki_lang.isa.reductions import *  # noqa: F403
+from nki_lang.isa.reductions import __all__ as _reductions
+from nki_lang.isa.registers import *  # noqa: F403
+from nki_lang.isa.registers import __all__ as _registers
+from nki_lang.registers import VirtualRegister
+from nki_lang.suggest import missing_attribute
+from nki_lang.targets import current_target
+
+
+def get_nc_version() -> nc_version:
+    """Generation of the target that is built for."""
+    builder = active()
+    return nc_version((current_target() if builder is None else builder.target).generation)
+
+
+def get_nc_sub_version() -> int:
+    """Silicon revision within the generation: 0, the first and default one."""
+    return 0
+
+
+_REMOVED = {
+    "tensor_copy_dynamic_src": "use nisa.tensor_copy with a view made by .select or .ap",
+    "tensor_copy_dynamic_dst": "use nisa.tensor_copy with a view made by .select or .ap",
+    "select_by_mask": "use nisa.tensor_copy_predicated",
+    "broadcast": "use .broadcast on the tile",
+}
+
+__all__ = [
+    "NkiInstruction", "NkiValidationError", "VirtualRegister", "get_nc_sub_version",
+    "get_nc_version",
+    *_activations, *_cores, *_dma, *_elementwise, *_enums, *_indexing, *_matmul, *_movement,
+    *_random, *_reductions, *_registers,
+]  # fmt: skip
+
+
+__getattr__ = missing_attribute("nki.isa", __all__, _REMOVED)

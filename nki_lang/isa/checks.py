@@ -1,0 +1,257 @@
+"""The checks that every instruction goes through, and the vocabulary of the special ones."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from nki_lang.builder import TraceBuilder
+from nki_lang.fail import fail
+from nki_lang.ir import Engine
+from nki_lang.isa.enums import (
+    dge_mode,
+    dma_engine,
+    matmul_perf_mode,
+    oob_mode,
+    reduce_cmd,
+)
+from nki_lang.isa.spec import InstructionSpec, OperandSpec
+from nki_lang.memory import MemoryRegion
+from nki_lang.operators import Operator
+from nki_lang.registers import VirtualRegister
+from nki_lang.targets import TARGETS
+from nki_lang.tensor import NkiTensor
+
+__all__ = ["Call", "validate"]
+
+_ARCH = "nki/guides/architecture/trainium_inferentia2_arch.rst"
+_FAMILIES = {target.generation: target.name for target in TARGETS.values()}
+
+
+class Call:
+    """One call under check: its values by operand name, its engine and its target."""
+
+    __slots__ = ("engine", "generation", "spec", "values")
+
+    def __init__(
+        self, spec: InstructionSpec, values: dict[str, Any], engine: Engine, generation: int
+    ) -> None:
+        self.spec = spec
+        self.values = values
+        self.engine = engine
+        self.generation = generation
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+    def tensors(self) -> list[tuple[str, NkiTensor]]:
+        """Every tensor operand with its name, sequences flattened."""
+        found: list[tuple[str, NkiTensor]] = []
+        for name, value in self.values.items():
+            for entry in value if isinstance(value, (list, tuple)) else (value,):
+                if isinstance(entry, NkiTensor):
+                    found.append((name, entry))
+        return found
+
+    def operator(self, name: str) -> str:
+        """The name of an operator operand, "" when it is None."""
+        value = self.values[name]
+        return value.name if isinstance(value, Operator) else ""
+
+    def dtype(self, name: str) -> str:
+        """The dtype name of a tensor operand, "" when it is no tensor."""
+        value = self.values[name]
+        return value.dtype.name if isinstance(value, NkiTensor) else ""
+
+    def describe(self, name: str) -> str:
+        """What was passed for an operand, for messages."""
+        value = self.values[name]
+        if isinstance(value, NkiTensor):
+            return f"{name}={value.name!r} {value.dtype}{list(value.shape)} in {value.buffer}"
+        return f"{name}={value!r}"
+
+    def refuse(self, code: str, message: str, remedy: str = "", source: str = "") -> NoReturn:
+        """Raise the error at the user's line."""
+        fail(f"nisa.{self.spec.op}: {message}", code, remedy, source or f"nisa.{self.spec.op}")
+
+
+def validate(
+    spec: InstructionSpec, values: tuple[Any, ...], engine: Any, builder: TraceBuilder
+) -> None:
+    """Run all checks of one call.
+
+    Raises:
+        NkiValidationError: the first rule that the call breaks.
+    """
+    call = Call(spec, dict(zip(spec.names, values, strict=True)), engine, builder.generation)
+    _check_target(call)
+    _check_engine(call)
+    for operand in spec.operands:
+        _check_operand(call, operand)
+    if spec.tile_rules:
+        anywhere = {operand.name for operand in spec.operands if operand.any_start}
+        for name, tensor in call.tensors():
+            _check_tile(call, name, tensor, name in anywhere)
+    for constraint in spec.constraints:
+        wrong = constraint.check(call)
+        if wrong:
+            call.refuse(constraint.code, wrong, constraint.rule, constraint.source)
+
+
+def _check_target(call: Call) -> None:
+    if call.generation < call.spec.minimum:
+        family = _FAMILIES[call.spec.minimum]
+        call.refuse(
+            "NKI-TARGET",
+            f"not available on {_FAMILIES[call.generation]}",
+            f"build for {family} or newer, or choose another instruction",
+        )
+
+
+def _check_engine(call: Call) -> None:
+    if call.engine is Engine.unknown:
+        return
+    if not isinstance(call.engine, Engine):
+        call.refuse(
+            "NKI-ENGINE",
+            f"engine={call.engine!r} is no member of nisa.engine",
+            "use nisa.engine.vector, nisa.engine.scalar, ...",
+        )
+    allowed = call.spec.engines[call.generation]
+    if call.engine not in allowed:
+        names = ", ".join(sorted(f"nisa.engine.{engine.name}" for engine in allowed))
+        call.refuse(
+            "NKI-ENGINE",
+            f"engine={call.engine.name} cannot run it on {_FAMILIES[call.generation]}",
+            f"use {names} or leave engine out",
+        )
+
+
+def _check_operand(call: Call, operand: OperandSpec) -> None:
+    value = call.values[operand.name]
+    if value is None and operand.optional:
+        return
+    if operand.role == "attribute":
+        _check_member(call, operand.name, value)
+    elif operand.role == "operator":
+        _check_operator(call, operand, value)
+    elif operand.role == "register":
+        if not isinstance(value, VirtualRegister):
+            call.refuse("NKI-REGISTER", f"{operand.name} is a register, not {value!r}",
+                        "make one with nisa.register_alloc")  # fmt: skip
+    elif operand.is_tensor:
+        if operand.several:
+            _check_sequence(call, operand, value)
+        elif not (operand.scalar and _is_number(value)):
+            _check_tensor(call, operand, value)
+
+
+_ENUMS = {
+    "oob_mode": oob_mode,
+    "dge_mode": dge_mode,
+    "reduce_cmd": reduce_cmd,
+    "perf_mode": matmul_perf_mode,
+    "dma_engine": dma_engine,
+}
+
+
+def _check_member(call: Call, name: str, value: Any) -> None:
+    enum = _ENUMS.get(name)
+    if enum is None or isinstance(value, enum):
+        return
+    members = ", ".join(f"nisa.{enum.__name__}.{member.name}" for member in enum)
+    call.refuse("NKI-ENUM", f"{name}={value!r} is no member of nisa.{enum.__name__}", members)
+
+
+def _is_number(value: Any) -> bool:
+    return not isinstance(
+        value, (NkiTensor, str, bytes, list, tuple, VirtualRegister, Operator)
+    ) and (hasattr(type(value), "__float__") or hasattr(type(value), "__index__"))
+
+
+def _check_operator(call: Call, operand: OperandSpec, value: Any) -> None:
+    if isinstance(value, Operator):
+        return
+    name = getattr(value, "__name__", None)
+    remedy = f"pass {operand.name}=nl.{name}" if name else "pass one of nl.add, nl.multiply, ..."
+    call.refuse("NKI-OPERATOR", f"{operand.name}={value!r} is no operator of nki.language", remedy)
+
+
+def _check_sequence(call: Call, operand: OperandSpec, value: Any) -> None:
+    if not isinstance(value, (list, tuple)) or not value:
+        call.refuse("NKI-OPERAND", f"{operand.name}={value!r}", "pass a list of tensors")
+    for entry in value:
+        if isinstance(entry, (list, tuple)):
+            _check_sequence(call, operand, entry)
+        else:
+            _check_tensor(call, operand, entry)
+
+
+def _check_tensor(call: Call, operand: OperandSpec, value: Any) -> None:
+    name = operand.name
+    if not isinstance(value, NkiTensor):
+        kinds = "a tensor or a number" if operand.scalar else "a tensor"
+        call.refuse("NKI-OPERAND", f"{name}={value!r} ({type(value).__name__})", f"pass {kinds}")
+    if value.buffer not in operand.buffers:
+        allowed = " or ".join(sorted({buffer.value for buffer in operand.buffers}))
+        call.refuse(
+            "NKI-BUFFER",
+            f"{name} {value.name!r} is in {value.buffer}; it must be in {allowed}",
+            _move_remedy(operand, value),
+        )
+    if operand.dtypes and value.dtype.name not in operand.dtypes:
+        call.refuse(
+            "NKI-DTYPE",
+            f"{name} {value.name!r} is {value.dtype}",
+            f"allowed: {', '.join(sorted(operand.dtypes))}",
+        )
+
+
+def _move_remedy(operand: OperandSpec, value: NkiTensor) -> str:
+    if value.buffer in (MemoryRegion.sbuf, MemoryRegion.psum):
+        if operand.is_tensor and value.buffer is MemoryRegion.psum:
+            return "copy it to SBUF with nisa.tensor_copy first"
+        return "use a tile in the right memory"
+    return "bring it on chip with nisa.dma_copy or nl.load first"
+
+
+def _check_tile(call: Call, name: str, tensor: NkiTensor, any_start: bool) -> None:
+    """What holds for every tile that a compute engine touches."""
+    if not tensor.on_chip:
+        return
+    partitions = tensor.shape[0]
+    start = tensor.start_partition
+    if partitions > 128 or start + partitions > 128:
+        call.refuse(
+            "NKI-PARTITION",
+            f"{name} {tensor.name!r} covers partitions {start} to {start + partitions - 1}",
+            "a tile has at most 128 partitions (nl.tile_size.pmax)",
+            f"{_ARCH} (SBUF and PSUM have 128 partitions)",
+        )
+    step = 32 if partitions <= 32 else (64 if partitions <= 64 else 128)
+    if start % step and not any_start:
+        allowed = {32: "0, 32, 64 or 96", 64: "0 or 64", 128: "0"}[step]
+        call.refuse(
+            "NKI-START-PARTITION",
+            f"{name} {tensor.name!r} has {partitions} partitions from partition {start}",
+            f"{partitions} partitions start at {allowed}",
+            f"{_ARCH}:707-713, start partition",
+        )
+    if len(tensor.shape) > 5 and _hardware_dims(tensor) > 4:
+        call.refuse(
+            "NKI-RANK",
+            f"{name} {tensor.name!r} walks {_hardware_dims(tensor)} free dimensions",
+            "an access pattern has the partition dimension and at most four free ones",
+            f"{_ARCH}:716-775, access patterns",
+        )
+
+
+def _hardware_dims(tensor: NkiTensor) -> int:
+    """Free dimensions that remain when neighbours in memory are merged."""
+    count, expected = 0, 0
+    for extent, step in zip(reversed(tensor.shape[1:]), reversed(tensor.strides[1:]), strict=True):
+        if extent == 1:
+            continue
+        if not count or step != expected:
+            count += 1
+        expected = step * extent
+    return count

@@ -1,0 +1,427 @@
+"""The rules that belong to one instruction alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nki_lang.ir import Engine
+from nki_lang.isa.enums import dge_mode, dma_engine, nc_version, reduce_cmd
+from nki_lang.isa.rules import BITVEC, custom, free_elements
+from nki_lang.memory import MemoryRegion
+from nki_lang.tensor import NkiTensor
+
+_FLOATS = frozenset({"float32", "tfloat32"})
+_FP8 = frozenset({"float8_e4m3", "float8_e5m2", "float8_e4m3fn"})
+
+
+def _hwdge(call: Any) -> bool:
+    return call["dge_mode"] is dge_mode.hwdge
+
+
+@custom("NKI-DGE", "hwdge exists on trn2 and later", "nki/deep-dives/nki-dge.rst")
+def dge_generation(call: Any) -> str:
+    if _hwdge(call) and call.generation < nc_version.gen3:
+        return "dge_mode=hwdge on trn1"
+    return ""
+
+
+@custom("NKI-DGE", "engine is sync or scalar and needs dge_mode=nisa.dge_mode.hwdge",
+        "nisa.dma_copy, engine")  # fmt: skip
+def dge_trigger(call: Any) -> str:
+    if call.engine is Engine.unknown or _hwdge(call):
+        return ""
+    return f"engine={call.engine.name} with dge_mode={call['dge_mode'].name}"
+
+
+@custom("NKI-DGE", "a vector_offset needs dge_mode unknown or swdge",
+        "nki/deep-dives/nki-dge.rst, How .ap() affects the mode")  # fmt: skip
+def dge_indirect(call: Any) -> str:
+    for name, tensor in call.tensors():
+        index = tensor._index
+        if index is None:
+            continue
+        if index.vector is not None and call["dge_mode"] in (dge_mode.hwdge, dge_mode.none):
+            return f"{name} has a vector_offset with dge_mode={call['dge_mode'].name}"
+    return ""
+
+
+@custom("NKI-TRANSPOSE", "axes are (1, 0), (2, 1, 0) or (3, 1, 2, 0) by the rank of src",
+        "nisa.dma_transpose")  # fmt: skip
+def dma_transpose_axes(call: Any) -> str:
+    axes = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}.get(len(call["src"].shape))
+    if axes is None:
+        return f"src has {len(call['src'].shape)} dimensions"
+    given = call["axes"]
+    if given is not None and tuple(given) != axes:
+        return f"axes={given} for {call.describe('src')}"
+    expected = tuple(call["src"].shape[axis] for axis in axes)
+    if call["dst"].size != call["src"].size or (
+        len(call["dst"].shape) == len(expected) and call["dst"].shape != expected
+    ):
+        return f"{call.describe('dst')} for {call.describe('src')}, expected shape {expected}"
+    return ""
+
+
+@custom("NKI-TRANSPOSE",
+        "an indirect transpose reads 2-byte rows of at most 128 elements from HBM, a multiple of"
+        " 16 rows, by uint32 indices of 16 to 128 partitions, on trn2 and later",
+        "nisa.dma_transpose, indirect transpose")  # fmt: skip
+def dma_transpose_indirect(call: Any) -> str:
+    source = call["src"]
+    index = source._index
+    if index is None or index.vector is None:
+        return ""
+    if call.generation < nc_version.gen3:
+        return "an indirect transpose on trn1"
+    rows = index.vector.shape[0]
+    if (
+        source.shape[-1] > 128
+        or source.dtype.itemsize != 2
+        or source.shape[0] % 16
+        or rows % 16
+        or not 16 <= rows <= 128
+        or index.vector.element_type.name not in ("uint32", "int32")
+    ):
+        return f"{call.describe('src')} with indices of shape {index.vector.shape}"
+    return ""
+
+
+@custom("NKI-DMA-COMPUTE", "reduce_op is nl.add, scales are 1.0, at most 16 sources of the size"
+        " of dst, unique indices", "nisa.dma_compute")  # fmt: skip
+def dma_compute(call: Any) -> str:
+    sources, scales = call["srcs"], call["scales"]
+    if call.operator("reduce_op") != "add":
+        return call.describe("reduce_op")
+    if scales is not None and (len(scales) != len(sources) or any(s != 1.0 for s in scales)):
+        return f"scales={scales} for {len(sources)} sources"
+    if len(sources) > 16:
+        return f"{len(sources)} sources"
+    if any(source.size != call["dst"].size for source in sources):
+        return f"sources of {[source.shape for source in sources]} for {call.describe('dst')}"
+    if not call["unique_indices"]:
+        return "unique_indices=False"
+    return ""
+
+
+@custom("NKI-MEMSET", "packed x4 tiles can only be set to 0", "nisa.memset")
+def memset_packed(call: Any) -> str:
+    value = call["value"]
+    if call["dst"].dtype.kind == "packed" and value != 0:
+        return f"value={value!r} for {call.describe('dst')}"
+    return ""
+
+
+@custom("NKI-ENGINE", "use nisa.activation(op=nl.copy) on trn1", "nisa.tensor_copy")
+def copy_scalar_engine(call: Any) -> str:
+    if call.engine is Engine.scalar and call.generation < nc_version.gen3:
+        return "the scalar engine of trn1 has no tensor_copy"
+    return ""
+
+
+@custom("NKI-BUFFER", "nl.power runs on GpSimd, which cannot access PSUM",
+        "nisa.tensor_tensor")  # fmt: skip
+def power_in_sbuf(call: Any) -> str:
+    if call.operator("op") != "power":
+        return ""
+    for name, tensor in call.tensors():
+        if tensor.buffer is MemoryRegion.psum:
+            return f"op=nl.power with {call.describe(name)}"
+    return ""
+
+
+@custom("NKI-OPERAND", "op1 and operand1 go together, and a unary op takes operand None or 0",
+        "nisa.tensor_scalar")  # fmt: skip
+def second_operator(call: Any) -> str:
+    if (call["op1"] is None) != (call["operand1"] is None) and call.operator("op1") not in (
+        "abs", "square", "relu", "rsqrt", "reciprocal", "invert", "copy", "bypass", "logical_not",
+    ):  # fmt: skip
+        return f"{call.describe('op1')}, {call.describe('operand1')}"
+    return ""
+
+
+@custom("NKI-ENGINE", "bitwise operators run on the vector engine", "nisa.tensor_scalar")
+def bitvec_engine(call: Any) -> str:
+    wanted = call.engine in (Engine.unknown, Engine.vector)
+    if not wanted and call.operator("op0") in BITVEC:
+        return f"op0=nl.{call.operator('op0')} on engine={call.engine.name}"
+    return ""
+
+
+@custom("NKI-ENGINE",
+        "the scalar engine of trn2 does multiply, add, or multiply then add", "nisa.tensor_scalar")  # fmt: skip
+def scalar_engine_pairs(call: Any) -> str:
+    if call.engine is not Engine.scalar or call.generation != nc_version.gen3:
+        return ""
+    pair = (call.operator("op0"), call.operator("op1"))
+    if pair in {("multiply", "add"), ("multiply", ""), ("add", "")}:
+        return ""
+    return f"op0=nl.{pair[0]}, op1=nl.{pair[1] or None} on engine=scalar"
+
+
+@custom("NKI-DTYPE", "operand tiles of arithmetic operators are float32", "nisa.tensor_scalar")
+def operand_float32(call: Any) -> str:
+    data = call["data"]
+    for name, op in (("operand0", "op0"), ("operand1", "op1")):
+        value = call.values.get(name)
+        if not isinstance(value, NkiTensor) or call.operator(op) in BITVEC:
+            continue
+        integers = value.dtype.is_integer and data.dtype.is_integer
+        if value.dtype.name != "float32" and not integers:
+            return call.describe(name)
+    return ""
+
+
+@custom("NKI-AXIS", "the reduced axes are the last free dimensions of data; dst has the rest",
+        "nisa.tensor_reduce, axis")  # fmt: skip
+def reduce_axes(call: Any) -> str:
+    data, axis = call["data"], call["axis"]
+    rank = len(data.shape)
+    axes = sorted(a % rank for a in (axis if isinstance(axis, (list, tuple)) else (axis,)))
+    if not axes or axes != list(range(rank - len(axes), rank)) or axes[0] == 0:
+        return f"axis={axis} for {call.describe('data')}"
+    kept = 1
+    for extent in data.shape[1 : axes[0]]:
+        kept *= extent
+    dst = call["dst"]
+    if dst.shape[0] != data.shape[0] or free_elements(dst) != kept:
+        return f"axis={axis} leaves {kept} elements per partition, {call.describe('dst')}"
+    return ""
+
+
+@custom("NKI-BIAS", "on trn1 bias is a tile of shape (data.shape[0], 1)", "nisa.activation, Layout")
+def bias_vector(call: Any) -> str:
+    bias = call["bias"]
+    if call.generation == nc_version.gen2 and bias is not None and not isinstance(bias, NkiTensor):
+        return f"{call.describe('bias')} on trn1"
+    return ""
+
+
+@custom("NKI-REDUCE", "reduce_op goes with a reduce_cmd, and reduce_res with a reduction",
+        "nisa.activation")  # fmt: skip
+def activation_reduction(call: Any) -> str:
+    command = call["reduce_cmd"]
+    needs = command in (reduce_cmd.reduce, reduce_cmd.reset_reduce)
+    if needs and call["reduce_op"] is None:
+        return f"reduce_cmd={command.name} without reduce_op"
+    if command is reduce_cmd.load_reduce:
+        return "reduce_cmd=load_reduce is for vector engine reductions"
+    return ""
+
+
+@custom("NKI-REDUCE", "on trn1 reduce_op is nl.add", "nisa.activation_reduce")
+def reduce_add_on_trn1(call: Any) -> str:
+    op = call.operator("reduce_op")
+    if call.generation == nc_version.gen2 and op not in ("", "add"):
+        return f"reduce_op=nl.{op} on trn1"
+    return ""
+
+
+_PAIRS = frozenset(
+    {("multiply", "add"), ("multiply", "subtract"), ("multiply", "bypass"), ("add", "bypass"),
+     ("subtract", "bypass"), ("bypass", "bypass")}
+)  # fmt: skip
+
+
+@custom("NKI-OPERATOR", "(op0, op1) is one of the six documented pairs", "nisa.activate2")
+def activate2_pair(call: Any) -> str:
+    pair = (call.operator("op0") or "bypass", call.operator("op1") or "bypass")
+    return "" if pair in _PAIRS else f"op0=nl.{pair[0]}, op1=nl.{pair[1]}"
+
+
+@custom("NKI-REDUCE", "reduce_init goes with reduce_cmd=load_reduce and only with it",
+        "Accumulator behavior of the instruction")  # fmt: skip
+def reduce_init(call: Any) -> str:
+    loads = call["reduce_cmd"] is reduce_cmd.load_reduce
+    value = call["reduce_init"]
+    given = value is not None and not (isinstance(value, (int, float)) and value == 0)
+    if given and not loads:
+        return f"reduce_init with reduce_cmd={call['reduce_cmd'].name}"
+    if loads and value is None:
+        return "reduce_cmd=load_reduce without reduce_init"
+    return ""
+
+
+@custom("NKI-PATTERN", "pattern is up to four [step, count] pairs whose counts multiply to the"
+        " elements per partition of dst", "nisa.iota, Tile size")  # fmt: skip
+def pattern_size(call: Any) -> str:
+    pattern = call["pattern"]
+    try:
+        counts = [int(count) for _, count in pattern]
+    except (TypeError, ValueError):
+        return f"pattern={pattern!r}"
+    total = 1
+    for count in counts:
+        total *= count
+    if len(counts) > 4 or total != free_elements(call["dst"]):
+        return f"pattern={pattern!r} for {call.describe('dst')}"
+    return ""
+
+
+@custom("NKI-GATHER", "partitions are equal and a multiple of 16, num_elem_per_idx is 1 to 32 (a"
+        " power of two), at most 4096 indices a core", "nisa.local_gather")  # fmt: skip
+def local_gather(call: Any) -> str:
+    source, index = call["src_buffer"], call["index"]
+    if source.shape[0] != index.shape[0] or source.shape[0] % 16:
+        return f"{call.describe('src_buffer')}, {call.describe('index')}"
+    per_index = call["num_elem_per_idx"]
+    if per_index not in (1, 2, 4, 8, 16, 32):
+        return f"num_elem_per_idx={per_index}"
+    available = free_elements(index) * 16
+    valid = available if call["num_valid_indices"] is None else call["num_valid_indices"]
+    if valid > min(available, 4096):
+        return f"{valid} indices a core"
+    if free_elements(call["dst"]) < valid * per_index:
+        return f"{call.describe('dst')} for {valid} indices of {per_index} elements"
+    return ""
+
+
+@custom("NKI-BN", "data has at most 512 elements per partition, dst six", "nisa.bn_stats")
+def bn_stats(call: Any) -> str:
+    if free_elements(call["data"]) > 512 or free_elements(call["dst"]) != 6:
+        return f"{call.describe('data')}, {call.describe('dst')}"
+    return ""
+
+
+@custom("NKI-BN", "data has a multiple of three elements per partition, dst two", "nisa.bn_aggr")
+def bn_aggr(call: Any) -> str:
+    if free_elements(call["data"]) % 3 or free_elements(call["dst"]) != 2:
+        return f"{call.describe('data')}, {call.describe('dst')}"
+    return ""
+
+
+@custom("NKI-SHUFFLE", "shuffle_mask has 32 entries, each 0 to 31 or 255", "nisa.nc_stream_shuffle")
+def shuffle_mask(call: Any) -> str:
+    mask = call["shuffle_mask"]
+    if len(mask) != 32 or any(not (0 <= entry < 32 or entry == 255) for entry in mask):
+        return f"shuffle_mask={mask!r}"
+    return ""
+
+
+@custom("NKI-SHAPE", "the state has 6 elements per partition on GpSimd and 24 on Vector",
+        "nisa.rand_set_state, Tile size")  # fmt: skip
+def random_state(call: Any) -> str:
+    name = "src_seeds" if "src_seeds" in call.values else "dst"
+    wanted = 24 if call.engine is Engine.vector else 6
+    return "" if free_elements(call[name]) == wanted else call.describe(name)
+
+
+@custom("NKI-SHAPE", "src_seeds is one 32-bit value", "nisa.set_rng_seed")
+def one_seed(call: Any) -> str:
+    seeds = call["src_seeds"]
+    return "" if seeds.size == 1 and seeds.dtype.itemsize == 4 else call.describe("src_seeds")
+
+
+@custom("NKI-VALUE", "min is smaller than max", "nisa.rand2")
+def ordered_range(call: Any) -> str:
+    low, high = call["min"], call["max"]
+    if isinstance(low, (int, float)) and isinstance(high, (int, float)) and not low < high:
+        return f"min={low}, max={high}"
+    return ""
+
+
+@custom("NKI-SHAPE", "8 to 16384 elements per partition in, 8 out", "nisa.max8")
+def eight(call: Any) -> str:
+    name = "src" if "src" in call.values else "data"
+    if not 8 <= free_elements(call[name]) <= 16384:
+        return call.describe(name)
+    for out in ("vals", "dst_idx") if "imm" in call.values else ("dst", "vals"):
+        value = call.values.get(out)
+        if isinstance(value, NkiTensor) and free_elements(value) != 8:
+            return call.describe(out)
+    return ""
+
+
+@custom("NKI-SHAPE", "one partition; dst holds two values for each id", "nisa.sequence_bounds")
+def bounds_shape(call: Any) -> str:
+    ids, dst = call["segment_ids"], call["dst"]
+    if ids.shape[0] != 1 or dst.size != 2 * ids.size:
+        return f"{call.describe('segment_ids')}, {call.describe('dst')}"
+    return ""
+
+
+@custom("NKI-CORES", "cores is (0, 1), the two cores of a logical core", "nisa.core_barrier")
+def barrier_cores(call: Any) -> str:
+    """``data`` should be in shared HBM, but public kernels pass tiles of their own core too."""
+    return "" if tuple(call["cores"]) == (0, 1) else f"cores={call['cores']!r}"
+
+
+@custom("NKI-CORES", "ranks are 0 or 1", "nisa.sendrecv")
+def sendrecv_ranks(call: Any) -> str:
+    for name in ("send_to_rank", "recv_from_rank"):
+        if call[name] not in (0, 1):
+            return f"{name}={call[name]!r}"
+    return ""
+
+
+@custom("NKI-SIZE", "gpsimd_dma moves at most 256 elements per partition", "nisa.sendrecv")
+def sendrecv_size(call: Any) -> str:
+    if call["dma_engine"] is dma_engine.gpsimd_dma and free_elements(call["src"]) > 256:
+        return call.describe("src")
+    return ""
+
+
+@custom("NKI-SHAPE", "dst has one element per partition more than src", "nisa.nonzero_with_count")
+def one_more(call: Any) -> str:
+    src, dst = call["src"], call["dst"]
+    if src.shape[0] != dst.shape[0] or free_elements(dst) != free_elements(src) + 1:
+        return f"{call.describe('dst')}, {call.describe('src')}"
+    return ""
+
+
+@custom("NKI-SHAPE", "8 <= n < 65536, 1 <= K <= n, src holds n elements in 16 partitions",
+        "nisa.topk, Constraints")  # fmt: skip
+def topk(call: Any) -> str:
+    count, n = free_elements(call["val_dst"]), call["n"]
+    src = call["src"]
+    if not 8 <= n < 65536 or not 1 <= count < 32768 or count > n:
+        return f"n={n}, K={count}"
+    if free_elements(src) * 16 < n or src.shape[0] % 16:
+        return f"n={n}, {call.describe('src')}"
+    return ""
+
+
+@custom("NKI-MX", "partitions are a multiple of 32, src has four elements for each of dst",
+        "nisa.quantize_mx, Tile size")  # fmt: skip
+def quantize_shape(call: Any) -> str:
+    src, dst = call["src"], call["dst"]
+    if src.shape[0] % 32 or free_elements(src) != 4 * free_elements(dst):
+        return f"{call.describe('src')}, {call.describe('dst')}"
+    return "" if src.shape[0] == dst.shape[0] else f"{call.describe('dst')}"
+
+
+@custom("NKI-RANGE-SELECT", "on_false_value is the lowest float32 (-3.4028235e+38)",
+        "nisa.range_select, on_false_value")  # fmt: skip
+def lowest_float(call: Any) -> str:
+    value = call["on_false_value"]
+    return "" if value <= -3.4028e38 else f"on_false_value={value!r}"
+
+
+@custom("NKI-TRANSPOSE", "the tensor engine transposes SBUF to PSUM up to 128 x 128, the vector"
+        " engine anywhere up to 32 x 32", "nisa.nc_transpose")  # fmt: skip
+def transpose_engine(call: Any) -> str:
+    data, dst = call["data"], call["dst"]
+    rows, columns = data.shape[0], free_elements(data)
+    if dst.shape[0] != columns or free_elements(dst) != rows:
+        return f"{call.describe('dst')} for {call.describe('data')}"
+    through_pe = data.buffer is MemoryRegion.sbuf and dst.buffer is MemoryRegion.psum
+    limit = 128 if through_pe and call.engine is not Engine.vector else 32
+    if max(rows, columns) > limit or (call.engine is Engine.tensor and not through_pe):
+        return f"{call.describe('data')} to {call.describe('dst')}, engine={call.engine.name}"
+    return ""
+
+
+@custom("NKI-REGISTER", "the tensor has one element", "nisa.register_load")
+def one_element(call: Any) -> str:
+    for name, tensor in call.tensors():
+        if tensor.size != 1 or tensor.dtype.itemsize > 4:
+            return call.describe(name)
+    return ""
+
+
+@custom("NKI-REGISTER-FROZEN", "copy the counter into a register of your own and change that",
+        "nl.fori_loop; nki-language-guide.rst, Dynamic Control Flow")  # fmt: skip
+def not_frozen(call: Any) -> str:
+    register = call["dst"]
+    if getattr(register, "frozen", False):
+        return f"{register.register.name} is the counter of a loop and cannot be written"
+    return ""

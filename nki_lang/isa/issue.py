@@ -1,0 +1,176 @@
+"""From a call of a public function to an instruction of the kernel IR.
+
+The path of every instruction, so it is lean: operands are turned into what the kernel IR holds,
+and the checks run only once for each combination of shapes, dtypes, memories and attributes in
+a kernel; a later call with the same combination costs one look-up in a set.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from nki_lang.builder import TraceBuilder, current
+from nki_lang.dtypes import DType
+from nki_lang.fail import fail
+from nki_lang.ir import Engine, Instruction
+from nki_lang.isa.checks import validate
+from nki_lang.isa.spec import InstructionSpec
+from nki_lang.memory import HBM
+from nki_lang.objects import NKIObject
+from nki_lang.operators import Operator
+from nki_lang.registers import VirtualRegister
+from nki_lang.tensor import NkiTensor
+
+__all__ = ["NkiInstruction", "issue"]
+
+_PLAIN = frozenset({bool, str, int, type(None)})
+
+
+class NkiInstruction(NKIObject):
+    """The handle of an instruction that was made.
+
+    Args:
+        handle: the :class:`~nki_lang.ir.Instruction`.
+    """
+
+    __slots__ = ("handle",)
+
+    def __init__(self, handle: Instruction) -> None:
+        self.handle = handle
+
+    def __repr__(self) -> str:
+        name = f" {self.handle.name}" if self.handle.name else ""
+        return f"NkiInstruction({self.handle.op}{name} at {self.handle.location})"
+
+    def depends_on(self, *producers: NkiInstruction) -> NkiInstruction:
+        """This instruction runs after every producer has completed.
+
+        Raises:
+            NkiValidationError: code ``NKI-DEPENDS``; a producer stands inside a device loop that
+                this instruction is not in.
+        """
+        builder = current()
+        names = list(self.handle.depends_on)
+        for producer in producers:
+            if not isinstance(producer, NkiInstruction):
+                fail(f"depends_on takes instructions, not {producer!r}", "NKI-DEPENDS")
+            _same_loop(builder, self.handle, producer.handle)
+            name = builder.name_of(producer.handle)
+            if name not in names:
+                names.append(name)
+        self.handle.depends_on = tuple(names)
+        return self
+
+
+def _same_loop(builder: TraceBuilder, consumer: Instruction, producer: Instruction) -> None:
+    """The producer must stand in the consumer's block or in one around it."""
+    if builder.eager:  # loops are unrolled and instructions are not kept
+        return
+    around = builder.enclosing_blocks(consumer)
+    if any(statement is producer for block in around for statement in block):
+        return
+    fail(
+        "a dependency cannot lead into or out of a loop that runs on the device",
+        "NKI-DEPENDS",
+        "put both instructions into the same loop body",
+        "nisa.NkiInstruction.depends_on",
+    )
+
+
+def issue(
+    spec: InstructionSpec, values: tuple[Any, ...], engine: Any = Engine.unknown, name: Any = None
+) -> NkiInstruction:
+    """Check one call and emit its instruction."""
+    builder = current()
+    operands: dict[str, Any] = {}
+    key: list[Any] = [spec.op, id(engine)]
+    for (slot, immediate), value in zip(spec.slots, values):  # noqa: B905  (equal by construction)
+        kind = type(value)
+        if kind is NkiTensor:
+            operands[slot] = value.access
+            key.append(-value.signature)
+        elif kind is float:
+            operands[slot] = value
+            key.append(float if immediate else value)
+        elif kind is Operator:
+            operands[slot] = value.name
+            key.append(value.name)
+        elif kind in _PLAIN:
+            operands[slot] = value
+            key.append(kind if immediate else value)
+        else:
+            operands[slot] = _convert(value, spec, slot)
+            key.append(_mark(value))
+    combination = tuple(key)
+    if combination not in builder.checked:
+        validate(spec, values, engine, builder)
+        builder.checked.add(combination)
+    for slot in spec.hbm_writes:
+        _note_write(builder, operands[slot])
+    if name is None:
+        name = ""
+    elif type(name) is not str:
+        fail(f"name={name!r} is no string", "NKI-NAME", "pass a string or leave name out")
+    return NkiInstruction(builder.emit(spec.op, operands, engine, name))
+
+
+def _note_write(builder: TraceBuilder, operand: Any) -> None:
+    for access in operand if type(operand) is tuple else (operand,):
+        if type(access) is tuple:
+            _note_write(builder, access)
+        elif access is not None and access.tensor.buffer in HBM:
+            builder.written.add(access.tensor.name)
+
+
+def _convert(value: Any, spec: InstructionSpec, slot: str) -> Any:
+    """An operand of a less common kind as the kernel IR holds it."""
+    if isinstance(value, NkiTensor):
+        return value.access
+    if isinstance(value, VirtualRegister):
+        return value.register
+    if isinstance(value, Operator):
+        return value.name
+    if value is Ellipsis or value is None:
+        return None
+    if isinstance(value, (bool, int, float, str, DType)) and not isinstance(value, Enum):
+        return value
+    if isinstance(value, Enum):
+        return value.name
+    if isinstance(value, (list, tuple)):
+        return tuple(_convert(entry, spec, slot) for entry in value)
+    if isinstance(value, np.generic):
+        return value.item()
+    hook = getattr(value, "nki_operand", None)
+    if hook is not None:
+        return hook()
+    name = getattr(value, "__name__", "")
+    if name and callable(value):
+        fail(
+            f"nisa.{spec.op}: {slot}={value!r} is no operator of nki.language",
+            "NKI-OPERATOR",
+            f"pass {slot}=nl.{name} or another operator of nki.language",
+            f"nisa.{spec.op}",
+        )
+    fail(
+        f"nisa.{spec.op} got {value!r} ({type(value).__name__}) for {slot}",
+        "NKI-OPERAND",
+        "pass tensors, numbers, registers, operators such as nl.add, or enum members",
+        f"nisa.{spec.op}",
+    )
+    return None
+
+
+def _mark(value: Any) -> Any:
+    """What stands for a less common value in the memory of passed checks."""
+    if isinstance(value, NkiTensor):
+        return -value.signature
+    if isinstance(value, (list, tuple)):
+        return tuple(_mark(entry) for entry in value)
+    if isinstance(value, VirtualRegister):
+        return VirtualRegister
+    if isinstance(value, (Enum, DType)):
+        return value
+    return repr(value)

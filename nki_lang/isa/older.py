@@ -1,0 +1,88 @@
+"""Parameters that instructions had before and scripts still pass.
+
+The public signatures stay the documented ones; these only keep older calls valid.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+from nki_lang.dtypes import dtype_of
+from nki_lang.errors import NkiValidationError
+from nki_lang.source import caller_location
+
+__all__ = ["member", "takes_dtype", "without_priority"]
+
+
+def takes_dtype(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let an instruction also take ``dtype``: its result's type, which is that of ``dst``.
+
+    Raises:
+        NkiValidationError: code ``NKI-DTYPE``; ``dst`` has another type.
+    """
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if "dtype" not in kwargs:
+            return function(*args, **kwargs)
+        wanted = kwargs.pop("dtype")
+        dst = args[0] if args else kwargs.get("dst")
+        if wanted is not None and dst is not None and dtype_of(wanted) != dst.dtype:
+            raise NkiValidationError(
+                f"{function.__name__} was given dtype {dtype_of(wanted)} and a dst of {dst.dtype}",
+                code="NKI-DTYPE",
+                location=caller_location(),
+                remedy="leave dtype away: the result has the type of dst",
+            )
+        return function(*args, **kwargs)
+
+    return call
+
+
+def without_priority(
+    op: str, values: tuple[Any, ...], defaults: tuple[Any, ...]
+) -> tuple[Any, ...]:
+    """Arguments of a positional call written for NKI 0.3, which had no ``priority``.
+
+    Every value stands one place too far left; what stands in the wrong kind of place is
+    recognised by its type, and what was passed by name stays where it is.
+    """
+    fields = [type(default) for default in defaults]
+    found = list(defaults)
+    for place, value in enumerate(values):
+        left = place < len(fields) and isinstance(value, Enum) and type(value) is fields[place]
+        own = place > 0 and isinstance(value, Enum) and type(value) is fields[place - 1]
+        if left:
+            found[place] = value
+        elif own and value is not defaults[place - 1]:
+            found[place - 1] = value
+        elif isinstance(value, str):
+            found[-1] = value
+    warnings.warn(
+        f"{caller_location(3)}: nisa.{op} was called with the positional parameters of NKI 0.3;"
+        " since 0.5 `priority` stands before them, so pass them by name",
+        DeprecationWarning,
+        stacklevel=3,
+    )
+    return tuple(found)
+
+
+def member(enum: type[Enum], value: Any) -> Any:
+    """The enumeration member that a raw number means (``dge_mode=3``), with a warning.
+
+    What is no number of the enumeration comes back as it is, for the checks to refuse.
+    """
+    if type(value) is not int or value not in [entry.value for entry in enum]:
+        return value
+    found = enum(value)
+    warnings.warn(
+        f"{caller_location(3)}: {enum.__name__}={value} is a raw number;"
+        f" write nisa.{enum.__name__}.{found.name}",
+        DeprecationWarning,
+        stacklevel=3,
+    )
+    return found

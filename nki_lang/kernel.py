@@ -1,0 +1,360 @@
+"""``nki.jit`` and ``nki.simulate``: kernels as objects that are called."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import types
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from nki_lang.arguments import fingerprint, is_tensor, names_in_code, replace_tensors
+from nki_lang.builder import active
+from nki_lang.errors import NkiValidationError
+from nki_lang.ir import KernelIR
+from nki_lang.targets import Target, current_target, target_of
+from nki_lang.tracing import Schedule, check_grid, trace_kernel
+
+__all__ = ["Kernel", "jit", "register_framework", "set_array_runner", "simulate", "trace"]
+
+_IGNORED = frozenset(
+    {"mode", "debug_kernel", "show_compiler_tb", "experimental_flags", "compiler_opts", "opts"}
+)
+
+_FRAMEWORKS: dict[str, tuple[Callable[[Any], bool], Callable[..., Any]]] = {}
+
+
+def register_framework(
+    name: str,
+    detects: Callable[[Any], bool],
+    call: Callable[[Kernel, tuple[Any, ...], dict[str, Any]], Any],
+) -> None:
+    """Let a framework handle calls with its tensors.
+
+    Args:
+        name: for people; a second registration of a name replaces the first.
+        detects: tells whether an argument is a tensor of the framework.
+        call: runs the kernel: ``call(kernel, args, kwargs)``.
+    """
+    _FRAMEWORKS[name] = (detects, call)
+
+
+_ARRAY_RUNNER: list[Callable[[Kernel, tuple[Any, ...], dict[str, Any]], Any]] = []
+
+
+def set_array_runner(run: Callable[[Kernel, tuple[Any, ...], dict[str, Any]], Any]) -> None:
+    """Let ``run(kernel, args, kwargs)`` handle calls with NumPy arrays from now on."""
+    _ARRAY_RUNNER[:] = [run]
+
+
+def trace(
+    func: Any,
+    args: tuple[Any, ...] = (),
+    kwargs: dict[str, Any] | None = None,
+    *,
+    target: str | Target | None = None,
+    grid: Any = (),
+) -> KernelIR:
+    """Trace a kernel or a plain function; see :func:`nki_lang.tracing.trace_kernel`."""
+    if isinstance(func, Kernel):
+        return func.trace(args, kwargs or {}, target=target, grid=grid)
+    return trace_kernel(func, args, kwargs, target=target, grid=grid)
+
+
+class Kernel:
+    """A kernel function, specialised and run when it is called.
+
+    Called with NumPy arrays it is traced (once for each combination of shapes, dtypes, constants
+    and target) and run; called with tensors of a framework it becomes an operator of that
+    framework; called from another kernel it is inlined. ``kernel[2]`` launches it on two cores.
+
+    Attributes:
+        func: the function.
+        target: family that it is bound to, or None for the current one.
+        grid: launch grid, () without one.
+        schedule: extra dependencies, see :meth:`with_schedule`.
+    """
+
+    def __init__(
+        self,
+        func: Callable[..., Any],
+        *,
+        target: Target | None = None,
+        grid: tuple[int, ...] = (),
+        schedule: Schedule = (),
+    ) -> None:
+        self.func = func
+        self._bound = target
+        self.grid = grid
+        self.schedule = schedule
+        self._cache: dict[Any, Any] = {}
+        self._ambient: dict[Any, Any] = {}
+        self._owner: Any = None
+        functools.update_wrapper(self, func)
+
+    def __repr__(self) -> str:
+        grid = str(list(self.grid)) if self.grid else ""
+        return f"<nki kernel {self.__name__}{grid}>"
+
+    __name__: str
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return self
+        other = self._with(func=types.MethodType(self.func, instance))
+        other._owner = instance
+        return other
+
+    @property
+    def target(self) -> Target | None:
+        """``platform_target``; None without one and when NEURON_PLATFORM_TARGET_OVERRIDE is set,
+        which overrides it: one script is extracted for every family.
+        """
+        return None if os.environ.get("NEURON_PLATFORM_TARGET_OVERRIDE") else self._bound
+
+    def __getitem__(self, grid: Any) -> Kernel:
+        """The kernel launched on ``grid`` cores."""
+        launch = check_grid(grid, self.target or current_target())
+        return self._with(grid=launch)
+
+    def with_schedule(self, edges: Any) -> Kernel:
+        """The kernel with extra dependencies ``[(consumer, producer or [producers]), ...]``."""
+        schedule = tuple(
+            (consumer, (before,) if isinstance(before, str) else tuple(before))
+            for consumer, before in edges
+        )
+        return self._with(schedule=schedule)
+
+    def _with(self, **changes: Any) -> Kernel:
+        options = {
+            "func": self.func, "target": self._bound, "grid": self.grid, "schedule": self.schedule,
+        }  # fmt: skip
+        other = Kernel(**(options | changes))
+        other._cache, other._ambient = self._cache, self._ambient  # the key tells them apart
+        other._owner = self._owner
+        return other
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if active() is not None:
+            return self.func(*args, **kwargs)
+        for detects, call in _FRAMEWORKS.values():
+            if _any_tensor((args, kwargs), detects):
+                return call(self, args, kwargs)
+        if os.environ.get("NKI_SIMULATOR") == "1":
+            return simulate(self)(*args, **kwargs)
+        if _ARRAY_RUNNER:
+            return _ARRAY_RUNNER[0](self, args, kwargs)
+        return self._run(args, kwargs)
+
+    # -- specialising ---------------------------------------------------------------------
+
+    def trace(
+        self,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+        *,
+        target: str | Target | None = None,
+        grid: Any = (),
+    ) -> KernelIR:
+        """The kernel IR for these arguments (arrays or anything with shape and dtype)."""
+        return trace_kernel(
+            self.func,
+            args,
+            kwargs,
+            target=target or self.target,
+            grid=grid or self.grid,
+            schedule=self.schedule,
+        )
+
+    def ir(self, *args: Any, **kwargs: Any) -> KernelIR:
+        """The kernel IR for these arguments."""
+        return self.trace(args, kwargs)
+
+    def klir(self, *args: Any, **kwargs: Any) -> bytes:
+        """The KLIR binary for these arguments."""
+        from nki_lang import klir
+
+        return klir.dumps(self.trace(args, kwargs)).klir
+
+    def lines(self, *args: Any, **kwargs: Any) -> str:
+        """The instructions for these arguments as text."""
+        return str(self.trace(args, kwargs))
+
+    def cost(self, *args: Any, **kwargs: Any) -> Any:
+        """The cost of each instruction for these arguments."""
+        from nki_lang.cost import kernel_cost
+
+        return kernel_cost(self.trace(args, kwargs))
+
+    # -- running on NumPy arrays ----------------------------------------------------------
+
+    def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        from nki_lang import execute
+
+        key = self._key(args, kwargs)
+        executable = self._cache.get(key)
+        if executable is None:
+            executable = self._cache[key] = execute.load(self.trace(args, kwargs))
+        arrays = self._arrays(args, kwargs)
+        kernel = executable.kernel
+        results = executable.run([np.ascontiguousarray(array) for array in arrays])
+        return deliver(kernel, arrays, results)
+
+    def _arrays(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """The tensors among the arguments, in the order of the kernel's inputs."""
+        bound = inspect.signature(self.func).bind(*args, **kwargs)
+        bound.apply_defaults()
+        arrays: list[Any] = []
+
+        def take(value: Any, _name: str) -> Any:
+            arrays.append(value)
+            return None
+
+        for value in bound.arguments.values():
+            replace_tensors(value, "", take)
+        return arrays
+
+    def _key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        target = self.target or current_target()
+        call = (target.name, self.grid, self.schedule, fingerprint((args, kwargs)), self._state())
+        surroundings = self._surroundings()
+        known = self._ambient.setdefault(call, surroundings)
+        if known != surroundings:
+            names = sorted({name for name, _ in known ^ surroundings})
+            warnings.warn(
+                f"kernel {self.__name__} is traced again because {', '.join(names)} changed since"
+                " the last call; kernels are pure functions of their arguments",
+                stacklevel=4,
+            )
+            self._ambient[call] = surroundings
+        return (call, surroundings)
+
+    def _state(self) -> Any:
+        """What a method may read of its object: attributes, and plain values of its class."""
+        owner = self._owner
+        if owner is None:
+            return None
+        content = getattr(owner, "__dict__", None)
+        plain = {
+            name: value
+            for base in reversed(type(owner).__mro__)
+            for name, value in vars(base).items()
+            if isinstance(value, (bool, int, float, str, tuple)) and not name.startswith("__")
+        }
+        # An object without a dictionary counts by itself, and is kept so that its id stays its own.
+        own = _ById(owner) if content is None else fingerprint(content)
+        return (type(owner), fingerprint(plain), own)
+
+    def _surroundings(self) -> frozenset[Any]:
+        """Values outside the arguments that the function reads: closure, globals, defaults."""
+        func = inspect.unwrap(self.func)
+        func = getattr(func, "__func__", func)
+        code = getattr(func, "__code__", None)
+        if code is None:
+            return frozenset()
+        found = {}
+        for name, cell in zip(code.co_freevars, func.__closure__ or (), strict=True):
+            try:
+                value = cell.cell_contents
+            except ValueError:  # not assigned yet
+                continue
+            if not isinstance(value, (list, dict)):  # what a kernel fills is no input of it
+                found[name] = value
+        for name in names_in_code(code):
+            value = func.__globals__.get(name)
+            if isinstance(value, (bool, int, float, str, tuple)):
+                found.setdefault(name, value)
+        return frozenset((name, fingerprint(value)) for name, value in found.items())
+
+
+class _ById:
+    """An object that is equal to itself alone."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _ById) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+def deliver(kernel: KernelIR, arrays: list[Any], results: list[Any]) -> Any:
+    """Write results that alias arguments into them, and return what the kernel returns."""
+    outputs = list(results)
+    for place, source in kernel.aliases.items():
+        np.copyto(arrays[source], results[place].reshape(arrays[source].shape))
+        outputs[place] = arrays[source]
+    returned = outputs[: kernel.metadata.get("returned", len(outputs))]
+    if kernel.returns_tuple:
+        return tuple(returned)
+    return returned[0] if returned else None
+
+
+def _any_tensor(value: Any, detects: Callable[[Any], bool]) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(_any_tensor(item, detects) for item in value)
+    if isinstance(value, dict):
+        return any(_any_tensor(item, detects) for item in value.values())
+    if isinstance(value, np.ndarray) or not is_tensor(value):
+        return False
+    return detects(value)
+
+
+def jit(fn: Callable[..., Any] | None = None, **kwargs: Any) -> Any:
+    """Decorator: make a function a kernel, with or without arguments.
+
+    ``platform_target`` binds it to a family. Options of earlier versions (``mode``,
+    ``debug_kernel``, ...) are accepted and have no effect.
+
+    Raises:
+        TypeError: an option that no version has.
+    """
+    if fn is None:
+        return lambda function: jit(function, **kwargs)
+    name = kwargs.pop("platform_target", None) or kwargs.pop("target", None)
+    unknown = set(kwargs) - _IGNORED - {"grid"}
+    if unknown:
+        raise TypeError(f"nki.jit has no option {', '.join(sorted(unknown))}")
+    if isinstance(fn, Kernel):
+        fn = fn.func
+    target = target_of(name) if isinstance(name, str) else name
+    grid = kwargs.get("grid", ())
+    launch = check_grid(grid, target or current_target()) if grid else ()
+    return Kernel(fn, target=target, grid=launch)
+
+
+def simulate(
+    kernel: Any,
+    *,
+    target: str | Target | None = None,
+    checks: str | Iterable[str] | None = None,
+) -> Callable[..., Any]:
+    """A function that interprets the kernel instruction by instruction on NumPy arrays.
+
+    Breakpoints and prints inside the kernel see values.
+
+    Args:
+        kernel: a kernel (``kernel[2]`` runs as two cores) or a plain function.
+        target: family; the kernel's own, or the current one, when None.
+        checks: names of further checks, or ``"all"``; what they find is in the attribute
+            ``report`` of the function, see :mod:`nki_lang.execute.checks`.
+    """
+    from nki_lang import execute
+
+    if not isinstance(kernel, Kernel):
+        if not callable(kernel):
+            raise NkiValidationError(
+                f"simulate takes a kernel, not {kernel!r}", code="NKI-OPERAND",
+                remedy="decorate the function with @nki.jit",
+            )  # fmt: skip
+        kernel = Kernel(kernel)
+    family = target_of(target) if isinstance(target, str) else target
+    return execute.simulate(kernel, target=family, checks=checks)

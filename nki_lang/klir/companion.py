@@ -1,0 +1,210 @@
+"""The record beside a kernel file: everything that our IR says and KLIR cannot hold.
+
+It is a JSON object, described field by field in ``docs/klir.md``, with sorted keys and without
+white space, so that equal kernels give equal bytes. Operands stand in it as JSON where JSON has
+the value, and as an object with one key, the kind, where it has not.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+from nki_lang.dtypes import BY_NAME, DType
+from nki_lang.errors import NkiFileError, NkiValidationError
+from nki_lang.ir.types import Access, Engine, Register, Tensor
+from nki_lang.memory import MemoryRegion
+
+__all__ = ["FORMAT", "VERSION", "dumps", "engine_named", "loads", "operand_from_json", "operand_to_json", "tensor_from_json", "tensor_to_json"]  # fmt: skip
+
+FORMAT = "nki-lang kernel companion"
+VERSION = 1
+_MAX_DEPTH = 64
+
+
+def dumps(record: dict[str, Any]) -> bytes:
+    """The bytes of a record."""
+    whole = {"format": FORMAT, "version": VERSION} | record
+    text = json.dumps(
+        whole, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
+    return text.encode() + b"\n"
+
+
+def _damaged(message: str) -> NkiFileError:
+    return NkiFileError(
+        f"the companion record is damaged: {message}",
+        code="NKI-FILE-COMPANION",
+        remedy="write the kernel again; without its companion the file can be read as a plain "
+        "KLIR file, and what only the companion says is lost",
+    )
+
+
+def loads(data: bytes) -> dict[str, Any]:
+    """The record in ``data``.
+
+    Raises:
+        NkiFileError: it is no companion record, or one of a newer version.
+    """
+    try:
+        record = json.loads(data.decode())
+    except (ValueError, RecursionError) as error:
+        raise _damaged(str(error)) from None
+    if not isinstance(record, dict) or record.get("format") != FORMAT:
+        raise _damaged(f"it does not say that it is a {FORMAT!r}")
+    if record.get("version") != VERSION:
+        raise NkiFileError(
+            f"the companion record has version {record.get('version')!r}, this reader knows {VERSION}",
+            code="NKI-FILE-VERSION",
+            remedy="read it with the release that wrote it, or write the kernel again",
+        )
+    return record
+
+
+def tensor_to_json(tensor: Tensor) -> dict[str, Any]:
+    """All of a tensor but its name."""
+    return {
+        "dtype": tensor.dtype.name,
+        "shape": list(tensor.shape),
+        "buffer": tensor.buffer.value,
+        "address": None if tensor.address is None else list(tensor.address),
+        "fixed": tensor.fixed,
+    }
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 1 << 48
+
+
+def tensor_from_json(name: str, record: dict[str, Any], known: Tensor | None) -> Tensor:
+    """The tensor that a record describes, or ``known`` with what the record changes.
+
+    Raises:
+        NkiFileError: the record is incomplete or says nonsense.
+    """
+    if known is not None:
+        record = tensor_to_json(known) | record
+    try:
+        shape, address = record["shape"], record["address"]
+        if not all(map(_is_count, shape)) or not isinstance(record["fixed"], bool):
+            raise ValueError
+        if address is not None and (len(address) != 2 or not all(map(_is_count, address))):
+            raise ValueError
+        return Tensor(
+            name, BY_NAME[record["dtype"]], tuple(shape), MemoryRegion(record["buffer"]),
+            None if address is None else (address[0], address[1]), record["fixed"],
+        )  # fmt: skip
+    except (KeyError, TypeError, ValueError):
+        raise _damaged(f"the tensor {name!r} is described as {record!r}") from None
+
+
+def operand_to_json(value: Any, use: Callable[[Tensor], str]) -> Any:
+    """An operand as JSON.
+
+    Args:
+        value: the operand.
+        use: called with each tensor met; gives the name that it goes by.
+
+    Raises:
+        NkiValidationError: it is nothing that an operand can be.
+    """
+    kind = type(value)
+    if value is None or kind in (bool, int, str):
+        return value
+    if kind is float:
+        return value if math.isfinite(value) else {"float": repr(value)}
+    if kind is tuple:
+        return [operand_to_json(part, use) for part in value]
+    if kind is list:
+        return {"list": [operand_to_json(part, use) for part in value]}
+    if kind is dict:
+        pairs = value.items()
+        return {
+            "dict": [[operand_to_json(key, use), operand_to_json(part, use)] for key, part in pairs]
+        }
+    if kind is Access:
+        parts = [operand_to_json(part, use) for part in value[1:]]
+        return {"access": [use(value.tensor), *parts]}
+    if kind is Register:
+        return {"register": value.name}
+    if kind is DType:
+        return {"dtype": value.name}
+    if isinstance(value, (MemoryRegion, Engine)):
+        return {type(value).__name__: value.name}
+    raise NkiValidationError(
+        f"{value!r} ({kind.__name__}) cannot be written into a kernel file",
+        code="NKI-KLIR-OPERAND",
+        remedy="operands and metadata are tensors, registers, numbers, strings, None, dtypes, "
+        "or tuples, lists and dicts of these",
+    )
+
+
+def engine_named(name: Any) -> Engine:
+    """The engine called ``name``."""
+    try:
+        return Engine[name]
+    except (KeyError, TypeError):
+        raise _damaged(f"there is no engine {name!r}") from None
+
+
+def _access(parts: Any, tensor: Callable[[str], Tensor], depth: int) -> Access:
+    if not isinstance(parts, list) or len(parts) != 8 or not isinstance(parts[0], str):
+        raise _damaged("an access has another number of parts")
+    values: list[Any] = [_operand(part, tensor, depth) for part in parts[1:]]
+    offset, pattern, scalar, vector, dim, dtype, step = values
+    pairs_fit = isinstance(pattern, tuple) and all(
+        isinstance(pair, tuple) and len(pair) == 2 and all(type(one) is int for one in pair)
+        for pair in pattern
+    )
+    kinds_fit = (
+        type(offset) is int
+        and type(dim) is int
+        and isinstance(scalar, (Register, Access, type(None)))
+        and isinstance(vector, (Access, type(None)))
+        and isinstance(dtype, (DType, type(None)))
+        and isinstance(step, (int, type(None)))
+    )
+    if not pairs_fit or not kinds_fit:
+        raise _damaged("an access is made of the wrong values")
+    return Access(tensor(parts[0]), offset, pattern, scalar, vector, dim, dtype, step)
+
+
+def _operand(value: Any, tensor: Callable[[str], Tensor], depth: int) -> Any:
+    if depth > _MAX_DEPTH:
+        raise _damaged(f"values hold each other more than {_MAX_DEPTH} deep")
+    if isinstance(value, list):
+        return tuple([_operand(part, tensor, depth + 1) for part in value])
+    if not isinstance(value, dict):
+        return value
+    if len(value) != 1:
+        raise _damaged(f"an operand has the keys {sorted(value)}")
+    ((kind, inner),) = value.items()
+    try:
+        return _KINDS[kind](inner, tensor, depth + 1)
+    except (KeyError, TypeError, ValueError):
+        raise _damaged(f"there is no operand {kind} of {str(inner)[:60]}") from None
+
+
+_KINDS: dict[str, Callable[[Any, Callable[[str], Tensor], int], Any]] = {
+    "float": lambda inner, tensor, depth: float(inner),
+    "list": lambda inner, tensor, depth: [_operand(part, tensor, depth) for part in inner],
+    "dict": lambda inner, tensor, depth: {
+        _operand(key, tensor, depth): _operand(part, tensor, depth) for key, part in inner
+    },
+    "access": _access,
+    "register": lambda inner, tensor, depth: Register(str(inner)),
+    "dtype": lambda inner, tensor, depth: BY_NAME[inner],
+    "MemoryRegion": lambda inner, tensor, depth: MemoryRegion[inner],
+    "Engine": lambda inner, tensor, depth: Engine[inner],
+}
+
+
+def operand_from_json(value: Any, tensor: Callable[[str], Tensor]) -> Any:
+    """The inverse of :func:`operand_to_json`; ``tensor`` finds a tensor by its name.
+
+    Raises:
+        NkiFileError: the record is damaged.
+    """
+    return _operand(value, tensor, 0)

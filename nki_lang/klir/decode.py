@@ -1,0 +1,425 @@
+"""KLIR to our kernel IR, with or without the companion record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nki_lang.dtypes import DType, dtype_of
+from nki_lang.errors import NkiFileError
+from nki_lang.ir.types import (
+    Access,
+    Constant,
+    Engine,
+    Instruction,
+    KernelIR,
+    Register,
+    Tensor,
+)
+from nki_lang.klir import companion
+from nki_lang.klir.applied import Finisher, TreeReader
+from nki_lang.klir.codecs import dtype_of_name
+from nki_lang.klir.control import Branch, PlainBlock, recover
+from nki_lang.klir.encode import PRIVATE_OPCODE
+from nki_lang.klir.reach import check_reach, check_size
+from nki_lang.klir.table import Row, row_of_operator
+from nki_lang.memory import MemoryRegion
+from nki_lang.source import SourceLocation
+
+__all__ = ["Decoder", "decode"]
+
+_BUFFERS = {
+    "hbm": MemoryRegion.shared_hbm,
+    "shared_hbm": MemoryRegion.shared_hbm,
+    "private_hbm": MemoryRegion.private_hbm,
+    "sbuf": MemoryRegion.sbuf,
+    "psum": MemoryRegion.psum,
+}
+
+_COLLECTIVES = ("all_", "reduce_scatter", "collective_permute", "rank_id", "klir.broadcast")
+
+
+class Decoder:
+    """Decodes one kernel.
+
+    Attributes:
+        engine: of the instruction at hand, set by the codec of the engine.
+        refs: identity of a node -> the access it stands for, in this core.
+    """
+
+    def __init__(self, record: dict[str, Any]) -> None:
+        self.engine = Engine.unknown
+        self.refs: dict[int, Access] = {}
+        self._by_node: dict[int, Tensor] = {}
+        self._places: dict[int, SourceLocation | None] = {}
+        self._patterns: dict[int, tuple[tuple[int, int], ...]] = {}
+        self._nodes: list[Any] = []
+        self._core = 0
+        self._locals: list[dict[str, Tensor]] = [{}]
+        self._all_notes: list[dict[str, Any]] = record.get("tensors", [{}])
+        self._plans: dict[str, tuple[Row, list[Any], int]] = {}
+        self._checked: set[Any] = set()
+
+    def unsupported(self, what: str) -> NkiFileError:
+        """An error for valid KLIR that our IR has no form for."""
+        return NkiFileError(
+            f"the kernel file holds {what}, for which the kernel IR has no form",
+            code="NKI-FILE-UNSUPPORTED",
+            remedy="write the kernel with the documented NKI functions",
+        )
+
+    def begin_core(self, core: int) -> None:
+        """Private tensors have their names in one core. Core 0 is before the first."""
+        while len(self._locals) <= core:
+            self._locals.append({})
+        self._core = core
+        self._by_node.clear()
+        self.refs.clear()
+
+    def _scope(self, buffer: MemoryRegion) -> int:
+        return 0 if buffer is MemoryRegion.shared_hbm else self._core
+
+    def _notes(self, core: int) -> dict[str, Any]:
+        return self._all_notes[core] if core < len(self._all_notes) else {}
+
+    # --- tensors ---------------------------------------------------------------------------
+
+    def dtype(self, name: str) -> DType:
+        """The data type that KLIR calls ``name``."""
+        found = dtype_of_name(name)
+        if found is None:
+            raise self.unsupported(f"a tensor of the type {name}")
+        return found
+
+    def tensor(self, node: Any) -> Tensor:
+        """The tensor of a ``TensorName``; equal nodes are one object in one reading."""
+        known = self._by_node.get(id(node))
+        if known is not None:
+            return known
+        made = self._make(node)
+        before = self._locals[self._scope(made.buffer)].setdefault(made.name, made)
+        if before != made:
+            raise self.unsupported(f"two different tensors called {made.name!r}")
+        self._by_node[id(node)] = before
+        self._nodes.append(node)
+        return before
+
+    def _make(self, node: Any) -> Tensor:
+        buffer = _BUFFERS.get(node.address.memory)
+        if buffer is None:
+            raise self.unsupported(f"a tensor in the memory {node.address.memory}")
+        offsets = node.address.parOffset, node.address.freeOffset
+        address = None if None in offsets else offsets
+        shape = (node.shape.parDim, *node.shape.freeDims)
+        check_size(node.name, shape, offsets)
+        made = Tensor(
+            node.name, self.dtype(node.dtype), shape, buffer, address, address is not None
+        )
+        note = self._notes(self._scope(buffer)).get(node.name)
+        return made if note is None else companion.tensor_from_json(node.name, note, made)
+
+    def remember(self, node: Any, access: Access) -> Access:
+        """Keeps the access of a node; the node is kept, too, so that its identity stays its own."""
+        self.refs[id(node)] = access
+        self._nodes.append(node)
+        return access
+
+    def place(self, node: Any) -> SourceLocation | None:
+        """Where a statement stands."""
+        try:
+            return self._places[id(node)]
+        except KeyError:
+            found = self._places[id(node)] = _location(node)
+            self._nodes.append(node)
+            return found
+
+    def find(self, name: str) -> Tensor | None:
+        """A tensor of this core or a shared one, met before or noted in the companion."""
+        for core in (self._core, 0):
+            known = self._locals[core].get(name)
+            if known is not None:
+                return known
+        for core in (self._core, 0):
+            note = self._notes(core).get(name)
+            if note is not None:
+                made = companion.tensor_from_json(name, note, None)
+                self._locals[core][name] = made
+                return made
+        return None
+
+    def named(self, name: str) -> Tensor:
+        """A tensor that the companion speaks of."""
+        return self.find(name) or companion.tensor_from_json(name, {}, None)
+
+    def access(self, node: Any) -> Access:
+        """Any form of KLIR's ``Access``."""
+        if node.constructor == "birPattern":
+            inner = node[0]
+            made = Access(
+                self.tensor(inner.tensor),
+                inner.offset,
+                self._pattern(inner.pattern),
+                self._scalar_offset(inner.scalarOffset),
+                None if inner.vectorOffset is None else self.access(inner.vectorOffset),
+                inner.indirectDim,
+                None if inner.dtypeOverride is None else self.dtype(inner.dtypeOverride),
+            )
+        elif node.constructor == "simple":
+            tensor = self.tensor(node[0])
+            made = Access(tensor, 0, tuple(zip(_steps(tensor.shape), tensor.shape, strict=True)))
+        elif node.constructor == "basic":
+            made = self._basic(node[0])
+        else:
+            made = self._two_part(node[0])
+        self._check(made)
+        return made
+
+    def _check(self, access: Access) -> None:
+        key = id(access.tensor), access.offset, access.pattern, access.indirect_dim, access.dtype
+        if key not in self._checked:
+            check_reach(access)
+            self._checked.add(key)
+
+    def _pattern(self, pairs: Any) -> tuple[tuple[int, int], ...]:
+        known = self._patterns.get(id(pairs))
+        if known is None:
+            known = self._patterns[id(pairs)] = tuple([self._pair(pair) for pair in pairs])
+            self._nodes.append(pairs)
+        return known
+
+    def _pair(self, pair: Any) -> tuple[int, int]:
+        if pair.offset:
+            raise self.unsupported("an access pattern whose dimensions have offsets")
+        return pair.step, pair.num
+
+    def _scalar_offset(self, node: Any) -> Register | Access | None:
+        if node is None:
+            return None
+        return Register(node[0]) if node.constructor == "reg" else self.access(node[0])
+
+    def _basic(self, node: Any) -> Access:
+        tensor = self.tensor(node.tensor)
+        if len(node.indexes) != len(tensor.shape):
+            raise self.unsupported(f"{len(node.indexes)} indices into {tensor.name!r}")
+        offset, pairs = 0, []
+        for index, step in zip(node.indexes, _steps(tensor.shape), strict=True):
+            if index.constructor == "coord":
+                offset += index[0] * step
+                pairs.append((step, 1))
+                continue
+            cut = index[0]
+            if cut.step == 0:
+                raise self.unsupported("a slice that does not advance")
+            offset += cut.l * step
+            pairs.append((step * cut.step, len(range(cut.l, cut.u, cut.step))))
+        return Access(tensor, offset, tuple(pairs))
+
+    def _two_part(self, node: Any) -> Access:
+        """Partitions and free dimensions apart; the free offset counts bytes."""
+        tensor = self.tensor(node.tensor)
+        size = tensor.dtype.itemsize
+        if node.freeOffset % size or node.fixedAxis:
+            raise self.unsupported(f"an access to {tensor.name!r} that is not whole elements")
+        row = tensor.free_elements
+        pairs = [(row, node.parNum), *(self._pair(pair) for pair in node.pattern)]
+        return Access(tensor, node.parOffset * row + node.freeOffset // size, tuple(pairs))
+
+    # --- statements ------------------------------------------------------------------------
+
+    def block(self, node: Any) -> PlainBlock:
+        """A block: its instructions, and the branch at its end."""
+        body: list[Instruction] = []
+        branch = None
+        last = len(node.body) - 1
+        for index, statement in enumerate(node.body):
+            operator, name, position = statement
+            if operator.constructor == "cmpBranch":
+                if index != last:
+                    raise self.unsupported("a branch that does not end its block")
+                branch = _branch(operator[0], self.place(position))
+            else:
+                body.append(self.instruction(operator, name, position))
+        return PlainBlock(node.label, node.noReorder, body, branch)
+
+    def instruction(self, operator: Any, name: str | None, position: Any) -> Instruction:
+        """One statement that is no branch."""
+        fields = operator[0]
+        kind = operator.constructor
+        if kind == "extendedInst" and fields.opcode == PRIVATE_OPCODE:
+            return Instruction(
+                _private_name(fields), {}, Engine.unknown, name or "", self.place(position)
+            )
+        plan = self._plans.get(kind)
+        if plan is None:
+            plan = self._plans[kind] = self._plan(kind)
+        row, parts, _ = plan
+        self.engine = Engine.unknown
+        found: dict[str, Any] = {}
+        for decode, operand, index in parts:
+            if operand is None:
+                decode(fields[index], self, found)
+            else:
+                found[operand] = decode(fields[index], self)
+        for operand, usual, _ in row.extras:
+            found[operand] = usual
+        operands = {operand: found[operand] for operand in row.operands}
+        return Instruction(row.op, operands, self.engine, name or "", self.place(position))
+
+    def _plan(self, kind: str) -> tuple[Row, list[Any], int]:
+        row = row_of_operator(kind)
+        if row is None:
+            raise self.unsupported(f"the operator {kind}")
+        parts = [
+            (codec.decode, operand, index)
+            for index, (codec, operand) in enumerate(row.fields)
+            if codec.decode is not None
+        ]
+        # A codec that looks at other operands comes after them.
+        parts.sort(key=lambda part: part[1] is None)
+        return row, parts, len(row.operands)
+
+
+def _steps(shape: tuple[int, ...]) -> list[int]:
+    steps, step = [], 1
+    for extent in reversed(shape):
+        steps.append(step)
+        step *= extent
+    return steps[::-1]
+
+
+def _branch(node: Any, location: SourceLocation | None) -> Branch:
+    return Branch(
+        node.op, node.reg1, node.reg2, node.imm, node.trueLabel, node.falseLabel, location
+    )
+
+
+def _location(node: Any) -> SourceLocation | None:
+    if node.filename is None and not node.line:
+        return None
+    return SourceLocation(node.filename or "", node.line, "", node.column or -1)
+
+
+def _private_name(fields: Any) -> str:
+    try:
+        return bytes(fields.data0).decode()
+    except ValueError:
+        raise NkiFileError(
+            "an instruction kept in the companion record has no readable name",
+            code="NKI-FILE-PRIVATE",
+        ) from None
+
+
+def _body(blocks: list[PlainBlock], tree: Any, decoder: Decoder) -> list[Any]:
+    if tree is None:
+        return recover(blocks)
+    flat = [instruction for block in blocks for instruction in block.body]
+    reader = TreeReader(flat, decoder)
+    statements = reader.block(tree, 0)
+    if next(reader.left, None) is not None:
+        raise ValueError("fewer instructions than the file has")
+    return statements
+
+
+def _dependences(edges: Any, statements: list[Any]) -> None:
+    """``depends_on`` from the edges, producer to consumers."""
+    producers: dict[str, list[str]] = {}
+    for edge in edges:
+        for consumer in edge.toEdges:
+            producers.setdefault(consumer, []).append(edge.fromEdge)
+    if producers:
+        _set_dependences(statements, producers)
+
+
+def _set_dependences(statements: list[Any], producers: dict[str, list[str]]) -> None:
+    for statement in statements:
+        if type(statement) is not Instruction:
+            _set_dependences(statement.body, producers)
+        elif statement.name in producers:
+            statement.depends_on = tuple(producers[statement.name])
+
+
+def _constant_tensor(decoder: Decoder, name: str, value: Any) -> Tensor:
+    known = decoder.find(name)
+    if known is not None:
+        return known
+    try:
+        dtype = dtype_of(value.dtype)
+    except TypeError:
+        raise decoder.unsupported(f"a constant of the type {value.dtype}") from None
+    return Tensor(name, dtype, value.shape, MemoryRegion.shared_hbm)
+
+
+def _uses_collectives(bodies: list[list[Any]]) -> bool:
+    def found(statements: list[Any]) -> bool:
+        for statement in statements:
+            if type(statement) is Instruction:
+                if statement.op.startswith(_COLLECTIVES):
+                    return True
+            elif found(statement.body):
+                return True
+        return False
+
+    return any(map(found, bodies))
+
+
+def decode(node: Any, record: dict[str, Any], constants: dict[str, Any], target: str) -> KernelIR:
+    """The kernel of an ``LncKernel``.
+
+    Args:
+        node: the ``LncKernel``.
+        record: the companion record, ``{}`` without one.
+        constants: name -> array.
+        target: the target, when the record names none.
+
+    Raises:
+        NkiFileError: something in it has no form in our IR, or the record is damaged.
+    """
+    try:
+        return _decode(node, record, constants, target)
+    except (KeyError, ValueError, TypeError, AttributeError, IndexError) as error:
+        if not record:
+            raise
+        raise NkiFileError(
+            f"the companion record does not fit the kernel file ({type(error).__name__}: {error})",
+            code="NKI-FILE-COMPANION",
+            remedy="write the kernel again",
+        ) from error
+
+
+def _decode(node: Any, record: dict[str, Any], constants: dict[str, Any], target: str) -> KernelIR:
+    decoder = Decoder(record)
+    inputs = tuple([decoder.tensor(tensor) for tensor in node.inputs])
+    outputs = tuple([decoder.tensor(tensor) for tensor in node.outputs])
+    trees = record.get("regions") or [None] * len(node.bodies)
+    bodies = []
+    for core, (blocks, tree) in enumerate(zip(node.bodies, trees, strict=True), 1):
+        decoder.begin_core(core)
+        bodies.append(_body([decoder.block(block) for block in blocks], tree, decoder))
+    finisher = Finisher(decoder, record)
+    for core, body in enumerate(bodies, 1):
+        decoder.begin_core(core)
+        _dependences(node.edges, body)
+        finisher.defined = set()
+        finisher.block(body)
+    decoder.begin_core(0)
+    kept = []
+    for file in node.sharedConstants:
+        value = constants[file.name]
+        tensor = _constant_tensor(decoder, file.name, value)
+        stored = tensor.dtype.dtype
+        if value.dtype != stored and value.dtype.itemsize == stored.itemsize:
+            value = value.view(stored)
+        kept.append(Constant(tensor, value))
+    collectives = record.get("has_collectives")
+    return KernelIR(
+        name=node.name,
+        target=record.get("target", target),
+        lnc=len(bodies),
+        inputs=inputs,
+        outputs=outputs,
+        bodies=tuple(bodies),
+        constants=tuple(kept),
+        grid=tuple(record.get("grid", ())),
+        returns_tuple=bool(record.get("returns_tuple", len(outputs) > 1)),
+        has_collectives=_uses_collectives(bodies) if collectives is None else bool(collectives),
+        metadata=companion.operand_from_json(record.get("metadata", {"dict": []}), decoder.named),
+    )

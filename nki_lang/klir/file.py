@@ -1,0 +1,249 @@
+"""A kernel file as a whole: header, kernel, companion record, constants."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from nki_lang.errors import NkiFileError, NkiValidationError
+from nki_lang.ir.types import KernelIR
+from nki_lang.klir import companion, constants, foreign, schema
+from nki_lang.klir.cbor import Damage
+from nki_lang.klir.decode import decode
+from nki_lang.klir.encode import encode
+from nki_lang.targets import current_target, target_of
+
+__all__ = ["KernelFile", "dumps", "loads", "read", "write"]
+
+MAX_FILE_BYTES = 1 << 30
+_FORMAT = "NKI"
+
+
+class KernelFile(NamedTuple):
+    """A kernel as bytes.
+
+    Attributes:
+        klir: the ``.klir`` file.
+        companion: the companion record.
+        constants: file name relative to the kernel file -> bytes.
+    """
+
+    klir: bytes
+    companion: bytes
+    constants: dict[str, bytes]
+
+
+def _header() -> bytes:
+    version = schema.writer("KLRFile")(schema.node("KLRFile")(*schema.version()))
+    return version + schema.writer("KLRMetaData")(schema.node("KLRMetaData")(_FORMAT))
+
+
+def dumps(kernel: KernelIR) -> KernelFile:
+    """A kernel as bytes; equal kernels give equal bytes.
+
+    Raises:
+        NkiValidationError: two tensors have one name, or an operand is nothing that an operand
+            can be.
+    """
+    files: dict[str, bytes] = {}
+    names: dict[str, str] = {}
+    for constant in kernel.constants:
+        file, data = constants.to_npy(constant.value)
+        names[constant.tensor.name] = file
+        files[file] = data
+    encoded, record = encode(kernel, names)
+    klir = _header() + schema.head("Contents", "lnc") + encoded
+    klir = foreign.restored(klir, kernel.metadata)
+    record |= {
+        "klir_sha256": hashlib.sha256(klir).hexdigest(),
+        "target": kernel.target,
+        "grid": list(kernel.grid),
+        "returns_tuple": kernel.returns_tuple,
+        "has_collectives": kernel.has_collectives,
+    }
+    return KernelFile(klir, companion.dumps(record), files)
+
+
+def _damaged(offset: int, message: str) -> NkiFileError:
+    return NkiFileError(
+        f"the kernel file is damaged at byte {offset}: {message}",
+        code="NKI-FILE-KLIR",
+        remedy="write or copy the file again",
+    )
+
+
+def _parse(data: bytes) -> Any:
+    """The version, the format's name and the contents of a file."""
+    state = schema.ReadState()
+    at = 0
+    try:
+        version, at = schema.reader("KLRFile")(data, at, state)
+        if tuple(version)[:2] != schema.version()[:2]:
+            raise Damage(0, f"format version {'.'.join(map(str, version))}; this reader knows 0.0")
+        _, at = schema.reader("KLRMetaData")(data, at, state)
+        contents, at = schema.reader("Contents")(data, at, state)
+    except Damage as damage:
+        raise _damaged(damage.offset, damage.message) from None
+    except IndexError:
+        raise _damaged(len(data), "the file ends in the middle of a value") from None
+    if at != len(data):
+        raise _damaged(at, f"{len(data) - at} bytes stand behind the kernel")
+    return contents
+
+
+def _kernel_of(contents: Any) -> Any:
+    """The ``LncKernel`` of a file's contents; a kernel for one core is made into one."""
+    if contents.constructor == "lnc":
+        return contents[0]
+    if contents.constructor == "kernel":
+        one = contents[0]
+        return schema.node("LncKernel")(one.name, one.inputs, one.outputs, [one.body], [], [], [])
+    raise NkiFileError(
+        f"the file holds {contents.constructor!r}, not a kernel",
+        code="NKI-FILE-CONTENTS",
+        remedy="give a kernel file (.klir) as the tracer writes it",
+    )
+
+
+def loads(
+    data: bytes,
+    record: bytes | None = None,
+    files: Mapping[str, bytes] | Callable[[str], bytes] | None = None,
+    *,
+    target: str | None = None,
+) -> KernelIR:
+    """The kernel in the bytes of a kernel file.
+
+    Args:
+        data: the ``.klir`` file.
+        record: the companion record; without it everything that KLIR does not say is inferred.
+        files: the constants' files by their names, or a function that reads one.
+        target: family that the kernel is for, when there is no record; else the current one.
+
+    Raises:
+        NkiFileError: something is damaged, or has no form in the kernel IR.
+    """
+    contents = _parse(data)
+    node = _kernel_of(contents)
+    known: dict[str, Any] = {}
+    if record is not None:
+        known = companion.loads(record)
+        if known.get("klir_sha256") != hashlib.sha256(data).hexdigest():
+            raise NkiFileError(
+                "the kernel file is not the one that its companion record was written for",
+                code="NKI-FILE-HASH",
+                remedy="write or copy both again; without the companion the file can be read "
+                "as a plain KLIR file",
+            )
+    get = files if callable(files) else (files or {}).__getitem__
+    values = {}
+    for entry in node.sharedConstants:
+        try:
+            content = get(constants.plain_name(entry.name, entry.fileName))
+        except (KeyError, OSError) as error:
+            raise NkiFileError(
+                f"the file {entry.fileName!r} of the constant {entry.name!r} cannot be read: {error}",
+                code="NKI-FILE-CONSTANT",
+                remedy="copy the kernel file together with the folder shared_constants beside it",
+            ) from None
+        values[entry.name] = constants.from_npy(entry.name, content)
+    family = target_of(target).name if target is not None else current_target().name
+    kernel = decode(node, known, values, family)
+    if record is None:
+        try:
+            foreign.keep(kernel, data, lambda: dumps(kernel).klir)
+        except (NkiValidationError, OverflowError) as error:
+            raise NkiFileError(
+                f"the kernel in the file could not be written again: {error}",
+                code="NKI-FILE-UNSUPPORTED",
+            ) from error
+    return kernel
+
+
+# --- files ---------------------------------------------------------------------------------
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Writes a file so that it is there whole or not at all."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as out:
+            out.write(data)
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
+
+
+def _companion_path(path: Path) -> Path:
+    return path.with_name(path.name + ".json")
+
+
+def write(kernel: KernelIR, path: str | os.PathLike[str]) -> KernelFile:
+    """Writes a kernel: ``path``, ``path`` + ``.json`` and the constants' files.
+
+    The constants come first and the kernel file last, so that a kernel file that is there is
+    complete.
+
+    Raises:
+        NkiFileError: code ``NKI-FILE-WRITE``; the folder cannot be written.
+    """
+    place = Path(path)
+    whole = dumps(kernel)
+    try:
+        for name, data in whole.constants.items():
+            file = place.parent / name
+            file.parent.mkdir(exist_ok=True)
+            if not file.exists():
+                _replace(file, data)
+        _replace(_companion_path(place), whole.companion)
+        _replace(place, whole.klir)
+    except OSError as error:
+        raise NkiFileError(
+            f"the kernel file {os.fspath(path)} cannot be written: {error.strerror or error}",
+            code="NKI-FILE-WRITE",
+            remedy="give a path in a folder that exists and can be written",
+        ) from error
+    return whole
+
+
+def _read_bytes(path: Path) -> bytes:
+    if path.stat().st_size > MAX_FILE_BYTES:
+        raise NkiFileError(f"{path} has more than {MAX_FILE_BYTES} bytes", code="NKI-FILE-SIZE")
+    return path.read_bytes()
+
+
+def read(path: str | os.PathLike[str], *, target: str | None = None) -> KernelIR:
+    """The kernel in a file, with the companion record and the constants beside it.
+
+    Args:
+        path: the ``.klir`` file.
+        target: as for :func:`loads`.
+
+    Raises:
+        NkiFileError: the file cannot be read, is damaged, or has no form in the kernel IR.
+    """
+    place = Path(path)
+    beside = _companion_path(place)
+    try:
+        data = _read_bytes(place)
+        record = _read_bytes(beside) if beside.exists() else None
+    except OSError as error:
+        raise NkiFileError(
+            f"the kernel file {os.fspath(path)} cannot be read: {error.strerror or error}",
+            code="NKI-FILE-READ",
+            remedy="check the path",
+        ) from error
+    try:
+        return loads(data, record, lambda name: _read_bytes(place.parent / name), target=target)
+    except NkiFileError as error:
+        raise NkiFileError(
+            f"{os.fspath(path)}: {error.message}", code=error.code, remedy=error.remedy
+        ) from error

@@ -1,0 +1,30 @@
+"""How a kernel file calls the source files of its kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nki_lang.file_names import shortest_names
+from nki_lang.ir.types import KernelIR
+
+__all__ = ["shown_names"]
+
+
+def _files(statements: list[Any], found: dict[str, None]) -> None:
+    last = None
+    for statement in statements:
+        location = statement.location
+        if location is not None and location.file is not last:
+            last = location.file
+            found[last] = None
+        body = getattr(statement, "body", None)
+        if body is not None:
+            _files(body, found)
+
+
+def shown_names(kernel: KernelIR) -> dict[str, str]:
+    """File -> the name that a kernel file calls it by."""
+    found: dict[str, None] = {}
+    for body in kernel.bodies:
+        _files(body, found)
+    return shortest_names(found)

@@ -1,0 +1,158 @@
+"""The regions of a body written as KLIR's blocks, or as a tree for the companion record."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from nki_lang.errors import NkiValidationError
+from nki_lang.ir.types import ForLoop, Instruction, NoReorder, Register, WhileLoop
+from nki_lang.klir.control import BlockWriter
+from nki_lang.source import SourceLocation
+
+if TYPE_CHECKING:
+    from nki_lang.klir.encode import Encoder
+
+__all__ = ["BodyWriter", "registers_of", "tree_of"]
+
+
+class BodyWriter:
+    """Writes regions as blocks."""
+
+    def __init__(self, encoder: Encoder, registers: set[str]) -> None:
+        self.encoder = encoder
+        self.registers = registers
+        self.blocks = BlockWriter(encoder.control_statement)
+        self.irregular = False
+
+    def block(self, statements: list[Any], *, in_order: bool) -> None:
+        encode = self.encoder.statement
+        for statement in statements:
+            if type(statement) is Instruction:
+                self.blocks.current.append(encode(statement))
+                continue
+            if in_order:
+                self.irregular = True
+            if type(statement) is ForLoop:
+                self.counted(statement, in_order)
+            elif type(statement) is WhileLoop:
+                self.conditional(statement, in_order)
+            else:
+                self.in_order(statement, in_order)
+
+    def in_order(self, region: NoReorder, inside: bool) -> None:
+        location = region.location
+        self.encoder.position(location)
+        blocks = self.blocks
+        if not inside:
+            blocks.jump_to(blocks.new_label("label"), fixed_order=True)
+        self.block(region.body, in_order=True)
+        if not inside:
+            blocks.jump_to(blocks.new_label("label"), location)
+
+    def counted(self, loop: ForLoop, in_order: bool) -> None:
+        self.encoder.define(loop.register)
+        location, index, blocks = loop.location, loop.register.name, self.blocks
+        self.encoder.position(location)
+        blocks.jump_to(blocks.new_label("label"), fixed_order=in_order)
+        if loop.stop == loop.register:
+            self.irregular = True
+        self.start(loop, index)
+        bound = self.bound(loop, index)
+        blocks.jump_to(blocks.new_label("label"), fixed_order=in_order)
+        body, after = blocks.new_label("body"), blocks.new_label("exit")
+        falling = type(loop.step) is int and loop.step < 0
+        test = ("gt_reg" if falling else "lt_reg", index, bound, body, after, location)
+        blocks.branch(*test)
+        blocks.begin(body, fixed_order=in_order)
+        self.block(loop.body, in_order=in_order)
+        if type(loop.step) is int:
+            blocks.add(index, index, _int32(loop.step), location)
+        else:
+            self.irregular = True
+            blocks.add(index, index, 0, location)
+        blocks.branch(*test)
+        blocks.begin(after, fixed_order=in_order)
+
+    def start(self, loop: ForLoop, index: str) -> None:
+        if type(loop.start) is int:
+            self.blocks.move(index, _int32(loop.start), loop.location)
+        elif loop.start != loop.register:
+            assert type(loop.start) is Register
+            self.blocks.add(index, loop.start.name, 0, loop.location)
+
+    def bound(self, loop: ForLoop, index: str) -> str:
+        if type(loop.stop) is Register:
+            return loop.stop.name
+        assert type(loop.stop) is int
+        bound = f"{index}.stop"
+        while bound in self.registers:
+            bound += "_"
+        self.blocks.move(bound, _int32(loop.stop), loop.location)
+        return bound
+
+    def conditional(self, loop: WhileLoop, in_order: bool) -> None:
+        location, blocks = loop.location, self.blocks
+        self.encoder.position(location)
+        body, after = blocks.new_label("body"), blocks.new_label("exit")
+        test = ("ne_imm", loop.condition.name, "", body, after, location)
+        blocks.branch(*test)
+        blocks.begin(body, fixed_order=in_order)
+        self.block(loop.body, in_order=in_order)
+        blocks.branch(*test)
+        blocks.begin(after, fixed_order=in_order)
+
+
+def _int32(value: int) -> int:
+    if not -(1 << 31) <= value < (1 << 31):
+        raise NkiValidationError(
+            f"a loop counts with {value}, which does not fit into a 32-bit register",
+            code="NKI-KLIR-RANGE",
+        )
+    return value
+
+
+def _place(location: SourceLocation | None, names: dict[str, str]) -> Any:
+    if location is None:
+        return None
+    return [names[location.file], location.line, location.function, location.column]
+
+
+def _bound(value: int | Register) -> Any:
+    return {"register": value.name} if type(value) is Register else value
+
+
+def tree_of(statements: list[Any], names: dict[str, str]) -> list[Any]:
+    """The regions of a block: numbers are runs of instructions."""
+    tree: list[Any] = []
+    for statement in statements:
+        if type(statement) is Instruction:
+            if tree and type(tree[-1]) is int:
+                tree[-1] += 1
+            else:
+                tree.append(1)
+            continue
+        inner, place = tree_of(statement.body, names), _place(statement.location, names)
+        if type(statement) is ForLoop:
+            bounds = [_bound(statement.start), _bound(statement.stop), _bound(statement.step)]
+            tree.append(["for", statement.register.name, *bounds, place, inner])
+        elif type(statement) is WhileLoop:
+            tree.append(["while", statement.condition.name, place, inner])
+        else:
+            tree.append(["no_reorder", place, inner])
+    return tree
+
+
+def registers_of(statements: list[Any]) -> set[str]:
+    """Names of the registers that a body with loops sets."""
+    found: set[str] = set()
+    for statement in statements:
+        if type(statement) is Instruction:
+            found |= {one.name for one in statement.operands.values() if type(one) is Register}
+        else:
+            if type(statement) is ForLoop:
+                parts = (statement.register, statement.start, statement.stop, statement.step)
+                found |= {one.name for one in parts if type(one) is Register}
+            elif type(statement) is WhileLoop:
+                found.add(statement.condition.name)
+            found |= registers_of(statement.body)
+    return found

@@ -1,0 +1,110 @@
+"""The public names of ``nki.language``."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+from nki_lang.control import dynamic_range, fori_loop, no_reorder, static_range, while_loop
+from nki_lang.dtypes import BY_NAME as _DTYPES
+from nki_lang.dtypes import DType
+from nki_lang.language.creation import (
+    empty_like,
+    full,
+    load,
+    load_transpose2d,
+    ndarray,
+    ones,
+    rand,
+    random_seed,
+    shared_constant,
+    shared_identity_matrix,
+    store,
+    zeros,
+    zeros_like,
+)
+from nki_lang.language.functions import (
+    broadcast_to,
+    dropout,
+    expand_dims,
+    gather_flattened,
+    matmul,
+    rms_norm,
+    softmax,
+    transpose,
+    where,
+)
+from nki_lang.language.math import *  # noqa: F403
+from nki_lang.language.math import __all__ as _MATH
+from nki_lang.language.program import (
+    device_print,
+    is_hbm,
+    is_on_chip,
+    is_psum,
+    is_sbuf,
+    num_programs,
+    program_id,
+    program_ndim,
+)
+from nki_lang.language.tile_size import _TileSize, tile_size
+from nki_lang.memory import MemoryRegion
+from nki_lang.objects import NKIObject
+from nki_lang.suggest import missing_attribute
+from nki_lang.tensor import NkiTensor, ds
+
+bool_ = _DTYPES["bool"]
+int8, int16, int32 = _DTYPES["int8"], _DTYPES["int16"], _DTYPES["int32"]
+uint8, uint16, uint32 = _DTYPES["uint8"], _DTYPES["uint16"], _DTYPES["uint32"]
+float16, float32, bfloat16 = _DTYPES["float16"], _DTYPES["float32"], _DTYPES["bfloat16"]
+tfloat32 = _DTYPES["tfloat32"]
+float8_e4m3, float8_e4m3fn = _DTYPES["float8_e4m3"], _DTYPES["float8_e4m3fn"]
+float8_e5m2, float8_e8m0fnu = _DTYPES["float8_e5m2"], _DTYPES["float8_e8m0fnu"]
+float8_e5m2_x4, float8_e4m3fn_x4 = _DTYPES["float8_e5m2_x4"], _DTYPES["float8_e4m3fn_x4"]
+float4_e2m1fn_x4 = _DTYPES["float4_e2m1fn_x4"]
+
+sbuf, psum = MemoryRegion.sbuf, MemoryRegion.psum
+private_hbm, shared_hbm = MemoryRegion.private_hbm, MemoryRegion.shared_hbm
+hbm = private_hbm
+
+
+def affine_range(start: Any, stop: Any = None, step: Any = 1) -> builtins.range:
+    """A range that is unrolled while tracing (deprecated name of ``range``)."""
+    return static_range(start, stop, step)
+
+
+def sequential_range(start: Any, stop: Any = None, step: Any = 1) -> builtins.range:
+    """A range that is unrolled while tracing (deprecated name of ``range``)."""
+    return static_range(start, stop, step)
+
+
+_REMOVED = {
+    "arange": "NKI 0.2 removed it; index with slices or nl.ds(start, size)",
+    "mgrid": "NKI 0.2 removed it; index with slices or .ap(pattern=...)",
+    "par_dim": "NKI 0.2 removed it; the first dimension is the partition dimension",
+    "spmd_dim": "NKI 0.2 removed it; launch with kernel[cores](...)",
+    "nc": "NKI 0.2 removed it; launch with kernel[cores](...)",
+    "loop_reduce": "NKI 0.2 removed it; accumulate with nisa.tensor_tensor or in PSUM",
+    "static_cast": "NKI 0.2 removed it; copy into a tile of the wanted dtype",
+    "mask": "NKI 0.2 removed masks; shorten the slice of the last tile",
+    "sigmoid_dx": "it is not in NKI 0.6",
+}
+
+__all__ = [
+    "DType", "MemoryRegion", "NKIObject", "NkiTensor", "_TileSize", "affine_range", "bfloat16",
+    "bool_", "broadcast_to", "device_print", "dropout", "ds", "dynamic_range", "empty_like",
+    "expand_dims", "float4_e2m1fn_x4", "float8_e4m3", "float8_e4m3fn", "float8_e4m3fn_x4",
+    "float8_e5m2", "float8_e5m2_x4", "float8_e8m0fnu", "float16", "float32", "fori_loop", "full",
+    "gather_flattened", "hbm", "int8", "int16", "int32", "is_hbm", "is_on_chip", "is_psum",
+    "is_sbuf", "load", "load_transpose2d", "matmul", "ndarray", "no_reorder", "num_programs",
+    "ones", "private_hbm", "program_id", "program_ndim", "psum", "rand", "random_seed",
+    "rms_norm", "sbuf", "sequential_range", "shared_constant", "shared_hbm",
+    "shared_identity_matrix", "softmax", "static_range", "store", "tfloat32", "tile_size",
+    "transpose", "uint8", "uint16", "uint32", "where", "while_loop", "zeros", "zeros_like",
+    *_MATH,
+]  # fmt: skip
+
+__getattr__ = missing_attribute("nki.language", __all__, _REMOVED)
+
+# Names that kernels of the public library use although the documented list lacks them.
+range = static_range
+bool = bool_

@@ -1,0 +1,89 @@
+"""What the engines of one core remember between instructions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from nki_lang.source import SourceLocation
+from nki_lang.targets import TARGETS, Target
+
+__all__ = ["EngineState", "Exchange", "Group"]
+
+
+class Exchange(Protocol):
+    """How the cores of one kernel meet (``sendrecv``, ``core_barrier``)."""
+
+    def barrier(self, core: int, cores: tuple[int, ...], place: SourceLocation | None) -> None:
+        """Wait until every core of ``cores`` is here."""
+        ...
+
+    def swap(
+        self,
+        core: int,
+        value: np.ndarray[Any, Any],
+        to: int,
+        source: int,
+        pipe: int,
+        place: SourceLocation | None,
+    ) -> np.ndarray[Any, Any]:
+        """Hand ``value`` to core ``to`` and take what core ``source`` hands over."""
+        ...
+
+
+class Group(Protocol):
+    """How ranks meet (collectives)."""
+
+    size: int
+
+    def meet(
+        self,
+        member: int,
+        members: tuple[int, ...],
+        what: tuple[Any, ...],
+        value: Any,
+        place: SourceLocation | None,
+    ) -> dict[int, Any]:
+        """Wait until all ``members`` came here as often; the value of each."""
+        ...
+
+
+@dataclass(slots=True)
+class EngineState:
+    """State of one core.
+
+    Attributes:
+        target: the family that is modelled.
+        registers: value of every scalar register by name.
+        vector_accumulator: the Vector Engine's reduction registers, one float32 a partition,
+            or None before the first use (isa stub, tensor_scalar_cumulative: shared by
+            exponential, range_select, select_reduce, tensor_scalar_reduce).
+        scalar_accumulator: the Scalar Engine's ``reduce_regs``, likewise.
+        random: state of the generators by engine name.
+        core: which of the kernel's cores this is.
+        exchange: where the cores of the kernel meet; None for a single core.
+        wide_mx_scale: block scales as NeuronCore-v4 computes them (isa stub, quantize_mx);
+            False for those of the OCP sample algorithm.
+        rank: rank of this process's part in collectives.
+        group: where the ranks meet; None for a single rank.
+    """
+
+    target: Target = field(default_factory=lambda: TARGETS["trn3"])
+    registers: dict[str, int] = field(default_factory=dict)
+    vector_accumulator: np.ndarray[Any, Any] | None = None
+    scalar_accumulator: np.ndarray[Any, Any] | None = None
+    random: dict[str, Any] = field(default_factory=dict)
+    core: int = 0
+    exchange: Exchange | None = None
+    wide_mx_scale: bool = True
+    rank: int = 0
+    group: Group | None = None
+
+    def reset(self) -> None:
+        """As before the first instruction."""
+        self.registers.clear()
+        self.vector_accumulator = None
+        self.scalar_accumulator = None
+        self.random.clear()

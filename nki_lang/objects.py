@@ -1,0 +1,89 @@
+"""The base class of the language's objects and of people's kernel classes."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import Any
+
+__all__ = ["NKIObject"]
+
+_MISSING = object()
+_NO_FIELDS = ("ClassVar", "KW_ONLY", "InitVar")
+_PLAIN = (type(None), bool, int, float, str)
+
+
+class NKIObject:
+    """Base class for classes that are used inside kernels.
+
+    A subclass with annotated fields and without an ``__init__`` of its own is made from its
+    fields in order, as the language guide says ("Class Support"); ``__post_init__`` runs after.
+    ``@dataclass`` on top works as everywhere.
+    """
+
+    __slots__ = ()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Make the fields what the language makes of them, before ``@dataclass`` sees them.
+
+        A field without a value is None when it is not given, and plain values of a class
+        without annotations are fields too.
+        """
+        super().__init_subclass__(**kwargs)
+        space = cls.__dict__
+        if "__init__" in space or "__slots__" in space:
+            return
+        annotations = space.get("__annotations__")
+        if annotations is None:
+            plain = [
+                name
+                for name, value in space.items()
+                if not name.startswith("_") and isinstance(value, _PLAIN)
+            ]
+            if plain:
+                cls.__annotations__ = dict.fromkeys(plain, Any)
+            return
+        for name, annotation in annotations.items():
+            if name not in space and not any(mark in str(annotation) for mark in _NO_FIELDS):
+                setattr(cls, name, None)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        fields = _fields(type(self))
+        values = _given(type(self).__name__, fields, args, kwargs)
+        for name, value in values.items():
+            setattr(self, name, value)
+        if fields and hasattr(self, "__post_init__"):
+            self.__post_init__()  # type: ignore[attr-defined]
+
+    __init__.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD),
+            inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD),
+        ]
+    )
+
+
+@functools.cache
+def _fields(cls: type) -> dict[str, Any]:
+    """Annotated fields of the class and its bases, with their defaults."""
+    fields: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        for name in inspect.get_annotations(base):
+            fields[name] = base.__dict__.get(name, fields.get(name, _MISSING))
+    return fields
+
+
+def _given(
+    owner: str, fields: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> dict[str, Any]:
+    """Value of each field: given by place or name, else its default, else None."""
+    if len(args) > len(fields):
+        raise TypeError(f"{owner} takes {len(fields)} fields, {len(args)} were given")
+    values = dict(zip(fields, args, strict=False))
+    for name, value in kwargs.items():
+        if name in values or (fields and name not in fields):
+            raise TypeError(f"{owner} has no free field {name!r}")
+        values[name] = value
+    for name, default in fields.items():
+        values.setdefault(name, None if default is _MISSING else default)
+    return values

@@ -1,0 +1,46 @@
+"""Results that a kernel returns in another shape than it allocated them.
+
+``return out.reshape(...)`` names one region of memory in two shapes. In the kernel IR a tensor
+has one shape, so the region takes the returned one, and every access to it is rewritten; element
+offsets do not change, because both shapes are dense.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nki_lang.ir import Access, Block, Instruction, Tensor
+
+__all__ = ["retarget"]
+
+
+def retarget(body: Block, tensors: dict[str, Tensor]) -> None:
+    """Let every access to a tensor named in ``tensors`` mean the tensor given there."""
+    for statement in body:
+        if type(statement) is not Instruction:
+            retarget(statement.body, tensors)  # type: ignore[union-attr]
+            continue
+        for name, value in statement.operands.items():
+            if type(value) is Access or type(value) is tuple:
+                statement.operands[name] = _moved(value, tensors)
+
+
+def _moved(value: Any, tensors: dict[str, Tensor]) -> Any:
+    if type(value) is tuple:
+        return tuple(_moved(entry, tensors) for entry in value)
+    if type(value) is not Access:
+        return value
+    found = tensors.get(value.tensor.name)
+    scalar = _moved(value.scalar_offset, tensors)
+    vector = _moved(value.vector_offset, tensors)
+    if found is None:
+        return value._replace(scalar_offset=scalar, vector_offset=vector)
+    if not value.is_dynamic:
+        return value._replace(tensor=found)
+    return value._replace(
+        tensor=found,
+        scalar_offset=scalar,
+        vector_offset=vector,
+        indirect_dim=0,
+        indirect_step=value.index_step,
+    )

@@ -1,0 +1,53 @@
+"""Where in the user's code an instruction was written."""
+
+from __future__ import annotations
+
+import inspect
+import os.path
+import sys
+from typing import Any, NamedTuple
+
+__all__ = ["SourceLocation", "caller_location", "definition_of"]
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+class SourceLocation(NamedTuple):
+    """A place in a source file.
+
+    Attributes:
+        file: path as Python knows it.
+        line: 1-based line.
+        function: name of the enclosing function.
+        column: 0-based column, or -1 when it is not known.
+    """
+
+    file: str
+    line: int
+    function: str = ""
+    column: int = -1
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+def definition_of(func: Any) -> SourceLocation | None:
+    """Where a function begins; None for what has no code in Python."""
+    code = getattr(inspect.unwrap(func), "__code__", None)
+    if code is None:
+        return None
+    return SourceLocation(code.co_filename, code.co_firstlineno, code.co_name)
+
+
+def caller_location(depth: int = 2) -> SourceLocation | None:
+    """The nearest frame outside this package, starting ``depth`` frames up.
+
+    A tuple of interned values: cheap enough to be taken for every instruction.
+    """
+    frame = sys._getframe(depth)
+    while frame is not None:
+        code = frame.f_code
+        if not code.co_filename.startswith(_PACKAGE):
+            return SourceLocation(code.co_filename, frame.f_lineno, code.co_name)
+        frame = frame.f_back
+    return None

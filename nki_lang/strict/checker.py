@@ -1,0 +1,153 @@
+"""The strict subset checked on a file or on a kernel object."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nki_lang.errors import NkiFileError, NkiValidationError
+from nki_lang.strict.modules import Definition, Module, Modules
+from nki_lang.strict.reach import kernels_in, reachable
+from nki_lang.strict.rules import RULES
+from nki_lang.strict.syntax import Match, matches
+
+__all__ = ["Violation", "check_file", "check_kernel"]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Violation:
+    """One place that the compiler's language does not have.
+
+    Attributes:
+        file, line, column: the place; lines and columns from 1.
+        code: ``NKI-STRICT-...``.
+        message: what was found.
+        why: why it is refused.
+        instead: how to write it.
+        function: the function or class that it is in.
+        severity: ``error``, or ``warning`` for what the compiler takes with a warning.
+    """
+
+    file: str
+    line: int
+    column: int
+    code: str
+    message: str
+    why: str
+    instead: str
+    function: str
+    severity: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.file}:{self.line}:{self.column}: {self.severity}[{self.code}] {self.message}"
+            f" in {self.function}: {self.why}\n  help: {self.instead}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The violation as plain data."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def check_file(path: str | Path, names: Sequence[str] = ()) -> list[Violation]:
+    """Check kernels of a file, and everything that they call, without running anything.
+
+    Args:
+        path: a Python file.
+        names: functions to start from; all that ``nki.jit`` decorates when there are none.
+
+    Raises:
+        NkiFileError: the file cannot be read, or a file that it uses is not Python.
+        NkiValidationError: code ``NKI-STRICT-NO-KERNEL``: there is no such function, or no
+            kernel at all.
+    """
+    modules = Modules()
+    module = modules.open(Path(path))
+    roots = [_function(module, name) for name in names] if names else kernels_in(module)
+    if not roots:
+        raise NkiValidationError(
+            f"{path} has no kernel", code="NKI-STRICT-NO-KERNEL",
+            remedy="decorate one with @nki.jit, or name the functions",
+        )  # fmt: skip
+    return _check(roots, modules, str(path))
+
+
+def check_kernel(kernel: Any) -> list[Violation]:
+    """Check a kernel object or function and everything that it calls.
+
+    Raises:
+        NkiValidationError: code ``NKI-STRICT-NO-SOURCE``; its source is not in a file.
+    """
+    func = inspect.unwrap(getattr(kernel, "func", kernel))
+    func = getattr(func, "__func__", func)
+    try:
+        path = inspect.getsourcefile(func)
+        line = func.__code__.co_firstlineno
+        modules = Modules()
+        module = modules.open(Path(path or ""))
+    except (TypeError, AttributeError, OSError, NkiFileError) as error:
+        raise NkiValidationError(
+            f"the source of {getattr(func, '__name__', kernel)!s} is not in a file",
+            code="NKI-STRICT-NO-SOURCE", remedy="define the kernel in a module",
+        ) from error  # fmt: skip
+    nodes = [
+        node
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.FunctionDef)
+        and node.name == func.__name__
+        and line in (node.lineno, *(one.lineno for one in node.decorator_list))
+    ]
+    if not nodes:
+        raise NkiValidationError(
+            f"{func.__name__} is not in {path} any more", code="NKI-STRICT-NO-SOURCE",
+            remedy="import it again",
+        )  # fmt: skip
+    return _check([Definition(module, nodes[0])], modules, str(path))
+
+
+def _function(module: Module, name: str) -> Definition:
+    node = module.definitions.get(name)
+    if node is None:
+        known = ", ".join(definition.node.name for definition in kernels_in(module))
+        raise NkiValidationError(
+            f"{module.path.name} has no function {name!r}", code="NKI-STRICT-NO-KERNEL",
+            remedy=f"its kernels are {known}" if known else "it has no kernels",
+        )  # fmt: skip
+    return Definition(module, node)
+
+
+def _check(roots: Iterable[Definition], modules: Modules, shown: str) -> list[Violation]:
+    """``shown``: how the first file is called in the findings."""
+    roots = list(roots)
+    first = roots[0].module.path
+    found = [
+        _violation(definition, match, shown if definition.module.path == first else None)
+        for definition in reachable(roots, modules)
+        for match in matches(definition)
+    ]
+    return sorted(set(found))
+
+
+def _violation(definition: Definition, match: Match, shown: str | None) -> Violation:
+    rule = RULES[match.code]
+    node = match.node
+    details = match.details
+    return Violation(
+        file=shown or str(definition.module.path),
+        line=getattr(node, "lineno", definition.node.lineno),
+        column=getattr(node, "col_offset", 0) + 1,
+        code=f"NKI-STRICT-{rule.code}",
+        message=_filled(rule.what, details),
+        why=_filled(rule.why, details[1:]),
+        instead=_filled(rule.instead, details[-1:]),
+        function=definition.node.name,
+        severity="warning" if rule.warning else "error",
+    )
+
+
+def _filled(text: str, details: Sequence[str]) -> str:
+    return text.format(*details) if "{}" in text else text

@@ -1,0 +1,296 @@
+"""The rules applied to the syntax of one function or class."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from nki_lang.strict.modules import Definition, Module
+from nki_lang.strict.reach import is_jit
+from nki_lang.strict.rules import ENUM_PARAMETERS, KNOWN_BUILTINS
+
+__all__ = ["Match", "matches"]
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A rule that a place breaks: its code, the place, and what fills the rule's texts."""
+
+    code: str
+    node: ast.AST
+    details: tuple[str, ...] = ()
+
+
+_SIMPLE: dict[type[ast.AST], tuple[str, str]] = {
+    ast.Raise: ("RAISE", ""),
+    ast.Try: ("TRY", ""),
+    ast.TryStar: ("TRY", ""),
+    ast.Lambda: ("LAMBDA", ""),
+    ast.ListComp: ("COMPREHENSION", "list comprehension"),
+    ast.SetComp: ("COMPREHENSION", "set comprehension"),
+    ast.DictComp: ("COMPREHENSION", "dict comprehension"),
+    ast.GeneratorExp: ("COMPREHENSION", "generator expression"),
+    ast.Yield: ("YIELD", ""),
+    ast.YieldFrom: ("YIELD", ""),
+    ast.AsyncFunctionDef: ("ASYNC", ""),
+    ast.AsyncFor: ("ASYNC", ""),
+    ast.AsyncWith: ("ASYNC", ""),
+    ast.Await: ("ASYNC", ""),
+    ast.Match: ("MATCH", ""),
+    ast.Delete: ("DEL", ""),
+    ast.Global: ("GLOBAL", "global"),
+    ast.Nonlocal: ("GLOBAL", "nonlocal"),
+    ast.Import: ("IMPORT", ""),
+    ast.ImportFrom: ("IMPORT", ""),
+    ast.NamedExpr: ("WALRUS", ""),
+    ast.Set: ("SET", ""),
+}
+"""Constructs that are refused wherever they stand."""
+
+_BUFFERS = ("sbuf", "psum", "hbm", "private_hbm", "shared_hbm")
+_CREATORS = frozenset({"ndarray", "zeros", "ones", "full", "zeros_like", "empty_like", "shared_constant"})  # fmt: skip
+_BASES = ("NKIObject", "Enum", "NamedTuple")
+_DECORATORS = ("staticmethod", "dataclass")
+_LOOPS = ("fori_loop", "while_loop")
+_REFUSED_BUILTINS = (
+    frozenset(
+        name
+        for name, value in vars(builtins).items()
+        if callable(value) and not (isinstance(value, type) and issubclass(value, BaseException))
+    )
+    - KNOWN_BUILTINS
+)
+
+
+def matches(definition: Definition) -> Iterator[Match]:
+    """Every rule that a function or class breaks, in no particular order."""
+    node, module = definition.node, definition.module
+    if isinstance(node, ast.ClassDef):
+        yield from _class(node, module)
+        return
+    yield from _Function(node, module).matches()
+
+
+def _class(node: ast.ClassDef, module: Module) -> Iterator[Match]:
+    names = [module.dotted(base).rpartition(".")[2] for base in node.bases]
+    if not names or not all(name.endswith(_BASES) for name in names) or node.keywords:
+        yield Match("BASE", node, (node.name,))
+        return
+    yield from _decorators(node.decorator_list, module)
+    for statement in node.body:
+        if isinstance(statement, ast.FunctionDef):
+            yield from _Function(statement, module).matches()
+        elif not isinstance(statement, (ast.Assign, ast.AnnAssign, ast.Pass)) and not (
+            isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+        ):
+            yield Match("CLASS-BODY", statement)
+
+
+def _decorators(decorators: list[ast.expr], module: Module) -> Iterator[Match]:
+    for decorator in decorators:
+        call = decorator.func if isinstance(decorator, ast.Call) else decorator
+        name = module.dotted(call)
+        if not is_jit(module, decorator) and not name.endswith(_DECORATORS):
+            yield Match("DECORATOR", decorator, (name or "here",))
+
+
+class _Function:
+    """The rules on one function, with what its body tells about its names."""
+
+    def __init__(self, node: ast.FunctionDef | ast.AsyncFunctionDef, module: Module) -> None:
+        self.node = node
+        self.module = module
+        self.registers = _assigned_from(node, module, "register_alloc")
+        self.bodies = _loop_bodies(node, module)
+        self.own_names = _bound_names(node, module)
+
+    def matches(self) -> Iterator[Match]:
+        if isinstance(self.node, ast.AsyncFunctionDef):
+            yield Match("ASYNC", self.node)
+        yield from _decorators(self.node.decorator_list, self.module)
+        yield from self._parameters(self.node)
+        for statement in self.node.body:
+            yield from self._walk(statement, False)
+
+    def _parameters(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Match]:
+        arguments = node.args
+        if arguments.vararg is not None:
+            yield Match("VARARGS", arguments.vararg, (arguments.vararg.arg,))
+        if arguments.kwarg is not None:
+            yield Match("KWARGS", arguments.kwarg, (arguments.kwarg.arg,))
+        if arguments.kwonlyargs and arguments.vararg is None:
+            yield Match("KEYWORD-ONLY", arguments.kwonlyargs[0])
+        if not any(is_jit(self.module, one) for one in node.decorator_list):
+            return
+        positional = [*arguments.posonlyargs, *arguments.args]
+        with_default = positional[len(positional) - len(arguments.defaults) :]
+        for parameter, default in zip(with_default, arguments.defaults, strict=True):
+            if isinstance(default, ast.List):
+                yield Match("LIST-DEFAULT", default, (parameter.arg,))
+
+    def _walk(self, node: ast.AST, on_device: bool) -> Iterator[Match]:
+        """Matches at and below a node; ``on_device``: inside a loop of the device."""
+        simple = _SIMPLE.get(type(node))
+        if simple is not None:
+            yield Match(simple[0], node, (simple[1],))
+        check = _CHECKS.get(type(node))
+        if check is not None:
+            yield from check(self, node)
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            yield from self._inner(node)
+            return
+        if isinstance(node, (ast.Break, ast.Continue, ast.Return)) and on_device:
+            yield Match("DYNAMIC-EXIT", node, (type(node).__name__.lower(),))
+        if isinstance(node, (ast.For, ast.While)):
+            on_device = on_device or self._is_dynamic(node)
+        for name, child in _children(node):
+            if name != "annotation":
+                yield from self._walk(child, on_device)
+
+    def _inner(self, node: ast.FunctionDef | ast.ClassDef) -> Iterator[Match]:
+        """A definition inside the function: only bodies of loop functions may be there."""
+        if node.name not in self.bodies:
+            kind = "class" if isinstance(node, ast.ClassDef) else "function"
+            yield Match("NESTED-DEF", node, (f"{kind} '{node.name}'",))
+        for statement in node.body:
+            if not isinstance(node, ast.ClassDef):
+                yield from self._walk(statement, False)
+
+    def _is_dynamic(self, node: ast.For | ast.While) -> bool:
+        if isinstance(node, ast.While):
+            return isinstance(node.test, ast.Name) and node.test.id in self.registers
+        called = node.iter.func if isinstance(node.iter, ast.Call) else None
+        return called is not None and _last(self.module.dotted(called)) == "dynamic_range"
+
+    # -- rules that look at more than the kind of a node ----------------------------------
+
+    def _loop(self, node: ast.For | ast.While) -> Iterator[Match]:
+        if node.orelse:
+            kind = "for" if isinstance(node, ast.For) else "while"
+            yield Match("LOOP-ELSE", node.orelse[0], (kind,))
+        if isinstance(node, ast.For) and not isinstance(node.target, ast.Name):
+            yield Match("LOOP-TARGET", node.target)
+
+    def _with(self, node: ast.With) -> Iterator[Match]:
+        item = node.items[0]
+        call = item.context_expr
+        plain = isinstance(call, ast.Call) and not call.args and not call.keywords
+        if len(node.items) > 1 or item.optional_vars is not None or not plain:
+            yield Match("WITH", node)
+
+    def _compare(self, node: ast.Compare) -> Iterator[Match]:
+        """``x is None`` alone is taken as it is meant."""
+        with_none = len(node.ops) == 1 and _is_none(node.comparators[0])
+        for op in node.ops:
+            if isinstance(op, (ast.Is, ast.IsNot)):
+                if with_none:
+                    continue
+                written, meant = ("is", "==") if isinstance(op, ast.Is) else ("is not", "!=")
+                yield Match("IDENTITY", node, (written, meant))
+            elif isinstance(op, (ast.In, ast.NotIn)) and len(node.ops) > 1:
+                yield Match("CHAINED-IN", node)
+
+    def _dict(self, node: ast.Dict) -> Iterator[Match]:
+        for key in node.keys:
+            if key is None:
+                yield Match("KEYWORD-EXPANSION", node)
+            elif isinstance(key, ast.Constant) and not isinstance(key.value, str):
+                yield Match("DICT-KEY", key, (repr(key.value),))
+
+    def _constant(self, node: ast.Constant) -> Iterator[Match]:
+        if isinstance(node.value, (bytes, complex)):
+            yield Match("CONSTANT", node, (repr(node.value),))
+
+    def _operator(self, node: ast.BinOp | ast.AugAssign) -> Iterator[Match]:
+        if isinstance(node.op, ast.MatMult):
+            yield Match("MATMUL", node)
+
+    def _formatted(self, node: ast.FormattedValue) -> Iterator[Match]:
+        if node.format_spec is not None:
+            yield Match("FORMAT-SPEC", node)
+
+    def _starred(self, node: ast.Starred) -> Iterator[Match]:
+        yield Match("STARRED", node)
+
+    def _call(self, node: ast.Call) -> Iterator[Match]:
+        name = self.module.dotted(node.func)
+        if name in _REFUSED_BUILTINS and name not in self.own_names:
+            yield Match("BUILTIN", node, (name,))
+        for keyword in node.keywords:
+            value = keyword.value
+            if keyword.arg is None:
+                yield Match("KEYWORD-EXPANSION", value)
+            elif not isinstance(value, ast.Constant):
+                continue
+            elif keyword.arg == "buffer" and _last(name) in _CREATORS and value.value in _BUFFERS:
+                yield Match("BUFFER-NAME", value, (repr(value.value), str(value.value)))
+            elif (
+                keyword.arg in ENUM_PARAMETERS
+                and name.startswith("nki.isa.")
+                and type(value.value) is int
+            ):
+                member = ENUM_PARAMETERS[keyword.arg]
+                yield Match("INTEGER-ENUM", value, (str(value.value), keyword.arg, member))
+
+
+_CHECKS = {
+    ast.For: _Function._loop,
+    ast.While: _Function._loop,
+    ast.With: _Function._with,
+    ast.Compare: _Function._compare,
+    ast.Dict: _Function._dict,
+    ast.Constant: _Function._constant,
+    ast.Starred: _Function._starred,
+    ast.Call: _Function._call,
+    ast.BinOp: _Function._operator,
+    ast.AugAssign: _Function._operator,
+    ast.FormattedValue: _Function._formatted,
+}
+
+
+def _children(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+    for name, value in ast.iter_fields(node):
+        for child in value if isinstance(value, list) else (value,):
+            if isinstance(child, ast.AST):
+                yield name, child
+
+
+def _last(dotted: str) -> str:
+    return dotted.rpartition(".")[2]
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def _bound_names(node: ast.FunctionDef | ast.AsyncFunctionDef, module: Module) -> frozenset[str]:
+    """Names that do not mean Python's own functions in this function."""
+    bound = {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load)}  # fmt: skip
+    bound |= {part.arg for part in ast.walk(node) if isinstance(part, ast.arg)}
+    return frozenset(bound | set(module.definitions) | set(module.aliases) | module.assigned)
+
+
+def _assigned_from(node: ast.AST, module: Module, function: str) -> frozenset[str]:
+    """Names that are assigned from a call of ``function``."""
+    return frozenset(
+        target.id
+        for part in ast.walk(node)
+        if isinstance(part, ast.Assign)
+        and isinstance(part.value, ast.Call)
+        and _last(module.dotted(part.value.func)) == function
+        for target in part.targets
+        if isinstance(target, ast.Name)
+    )
+
+
+def _loop_bodies(node: ast.AST, module: Module) -> frozenset[str]:
+    """Names of functions that are passed to the loop functions, which need them."""
+    return frozenset(
+        argument.id
+        for part in ast.walk(node)
+        if isinstance(part, ast.Call) and _last(module.dotted(part.func)) in _LOOPS
+        for argument in (*part.args, *(keyword.value for keyword in part.keywords))
+        if isinstance(argument, ast.Name)
+    )

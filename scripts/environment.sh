@@ -1,0 +1,19 @@
+# Sourced by the other scripts: a virtual environment in .venv, made when it is missing.
+# Usage: ensure_environment EXTRAS      (for instance "dev,jax"); leaves $python set.
+
+ensure_environment() {
+    local extras="$1" base="${PYTHON:-python3}"
+    if ! "$base" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+        echo "error: Python 3.11 or newer is needed; set PYTHON=/path/to/python3.11" >&2
+        return 2
+    fi
+    [ -x .venv/bin/python ] || "$base" -m venv .venv || return 2
+    python="$PWD/.venv/bin/python"
+    local wanted stamp=".venv/nki-hlo-extras"
+    wanted="$extras $(cksum < pyproject.toml)"
+    if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]; then
+        echo "installing nki-hlo[$extras] into .venv" >&2
+        "$python" -m pip install --quiet --disable-pip-version-check -e ".[$extras]" || return 3
+        echo "$wanted" > "$stamp"
+    fi
+}

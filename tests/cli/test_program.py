@@ -1,0 +1,285 @@
+"""``nki-hlo`` as a process: exit codes, errors, JSON, pipes, speed."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hlo_tools
+from hlo_tools import Module, array_shape
+from hlo_tools.backend_config import BackendConfig, encode
+from hlo_tools.cli import commands, main
+from hlo_tools.errors import HloFileError
+
+F32 = array_shape("f32", (4, 8))
+
+
+def made(**config: object) -> Module:
+    """main(a) = kernel call of ``double``, whose file is missing unless written."""
+    module = Module.new("made")
+    body = module.add_computation("main")
+    a = body.add("parameter", F32, name="a")
+    settings = {"binary": "double.klir", "input_names": ["a"], "output_names": ["out"]} | config
+    call = body.add(
+        "custom-call", F32, [a], custom_call_target="AwsNeuronCustomNativeKernel",
+        backend_config=encode(BackendConfig(func_name="double", **settings)).encode(),  # pyright: ignore
+    )  # fmt: skip
+    call.proto.metadata.source_file, call.proto.metadata.source_line = "train.py", 12
+    body.set_root(call)
+    return module
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    made().save(tmp_path / "m.pb")
+    return str(tmp_path / "m.pb")
+
+
+def process(
+    environment: dict[str, str], *words: str, data: bytes | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "hlo_tools.cli", *words]
+    return subprocess.run(command, capture_output=True, input=data, env=environment)
+
+
+def test_show(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", file]) == 0
+    out = capsys.readouterr().out
+    assert "module        made" in out
+    assert "entry         %main(a: f32[4,8]{1,0}) -> f32[4,8]{1,0}" in out
+    assert "ROOT %custom-call" in out and "train.py:12" in out
+    assert main(["show", file, "--opcode", "parameter"]) == 0
+    assert "train.py" not in capsys.readouterr().out
+    assert main(["show", file, "-s"]) == 0
+    assert "ENTRY" not in capsys.readouterr().out
+
+
+def test_show_json(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "--json", file]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema"] == "nki-hlo/1" and document["command"] == "show"
+    assert document["module"]["instructions"] == 2 and document["module"]["kernels"] == 1
+    assert document["computations"][0]["instructions"][1]["source"] == "train.py:12"
+
+
+def test_kernel_file_missing(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["kernels", file]) == 3
+    shown = capsys.readouterr()
+    assert "kernel      double" in shown.out and "double.klir" in shown.out
+    assert "error[HLO-KERNEL-MISSING]" in shown.err and "%custom-call" in shown.err
+    assert "help:" in shown.err
+
+
+def test_kernels_of_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "neuronxcc-0" / "MODULE_1+2"
+    folder.mkdir(parents=True)
+    made().save(folder / "model.hlo_module.pb")
+    assert main(["kernels", "--json", str(tmp_path)]) == 3
+    document = json.loads(capsys.readouterr().out)
+    [call] = document["calls"]
+    assert call["kernel"] == "double" and call["grid"] == []
+    assert call["operands"] == [{"name": "a", "instruction": "a", "shape": "f32[4,8]{1,0}"}]
+    assert call["error"]["code"] == "HLO-KERNEL-MISSING"
+    assert call["binary"] == str(folder / "double.klir")
+    assert main(["kernels", str(folder.parent / "none")]) == 3
+    (tmp_path / "empty").mkdir()
+    assert main(["kernels", str(tmp_path / "empty")]) == 3
+    assert "error[HLO-NO-MODULE]" in capsys.readouterr().err
+
+
+def test_a_configuration_that_does_not_decode(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module = made()
+    module.find_custom_calls()[0].proto.backend_config = b"!!"
+    module.touch()
+    module.save(tmp_path / "m.pb")
+    assert main(["kernels", str(tmp_path / "m.pb")]) == 3
+    assert "error[HLO-CONFIG]" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["shw"], 2, "did you mean 'show'"),
+        (["zzz"], 2, "zzz"),
+        (["show"], 2, "Missing argument"),
+        (["--color", "sometimes", "show", "x"], 2, "none of auto, always, never"),
+        (["show", "--no-such"], 2, "--no-such"),
+        (["show", "/nowhere/m.pb"], 3, "error[HLO-READ] /nowhere/m.pb: cannot be read"),
+    ],
+)
+def test_errors(
+    words: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == code
+    shown = capsys.readouterr()
+    assert message in shown.err and shown.out == ""
+    assert "error[" in shown.err and "help:" in shown.err and "Traceback" not in shown.err
+
+
+def test_truncated_module(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    data = Path(file).read_bytes()
+    Path(file).write_bytes(data[: len(data) // 2])
+    assert main(["show", file]) == 3
+    assert f"error[HLO-TRUNCATED] {file}:byte " in capsys.readouterr().err
+
+
+def test_debug_shows_the_traceback_wherever_it_stands(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for words in (["--debug", "show", "/nowhere"], ["show", "/nowhere", "--debug"]):
+        assert main(words) == 3
+        assert "Traceback" in capsys.readouterr().err
+
+
+def test_a_fault_of_ours_is_4_and_says_so(
+    file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("hlo_tools.cli.show.open_module", lambda name: 1 // 0)
+    assert main(["show", file]) == 4
+    assert "error[HLO-INTERNAL]: ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_no_words_is_help_and_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    shown = capsys.readouterr()
+    assert "Usage: nki-hlo" in shown.out + shown.err and "error" not in shown.err
+
+
+def test_every_command_of_the_table_has_help() -> None:
+    for entry in commands.COMMANDS:
+        assert main([entry.name, "--help"]) == 0, entry.name
+
+
+def test_as_a_process_stdin_color_and_pipe(file: str, python_environment: dict[str, str]) -> None:
+    done = process(python_environment, "show", "-", data=Path(file).read_bytes())
+    assert done.returncode == 0 and b"made" in done.stdout
+    assert b"\x1b[" not in done.stdout
+    colored = process(python_environment, "--color", "always", "show", file)
+    assert b"\x1b[1m" in colored.stdout
+    quoted = f"{sys.executable} -m hlo_tools.cli show {file}"
+    script = f"set -o pipefail; {{ {quoted}; echo $? >&2; }} | true"
+    piped = subprocess.run(["bash", "-c", script], capture_output=True, env=python_environment)
+    assert piped.stderr == b"0\n"
+
+
+def test_help_within_200_ms(python_environment: dict[str, str]) -> None:
+    """Processor time, which a busy machine disturbs less than the clock on the wall."""
+
+    def once() -> float:
+        command = [sys.executable, "-m", "hlo_tools.cli", "--help"]
+        running = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=python_environment)
+        _, status, used = os.wait4(running.pid, 0)
+        running.returncode = os.waitstatus_to_exitcode(status)
+        assert running.returncode == 0
+        return used.ru_utime + used.ru_stime
+
+    assert min(once() for _ in range(9)) < 0.2
+
+
+def test_help_imports_no_command_and_no_numpy(python_environment: dict[str, str]) -> None:
+    code = (
+        "import sys; from hlo_tools.cli import main; main(['--help']);"
+        "loaded = {'numpy', 'google.protobuf', 'hlo_tools.cli.show'} & set(sys.modules);"
+        "sys.exit(9 if loaded else 0)"
+    )
+    command = [sys.executable, "-c", code]
+    assert subprocess.run(command, capture_output=True, env=python_environment).returncode == 0
+
+
+# -------------------------------------------- what a person gives by mistake, or for short
+
+
+def entry_of(folder: Path, name: str = "entry") -> Path:
+    """A folder as an extraction writes it: the module and the kernel that it calls."""
+    import nki_lang.isa as nisa
+    import nki_lang.language as nl
+    from nki_lang import klir, trace
+
+    def double(a):
+        out = nl.ndarray(a.shape, a.dtype, nl.shared_hbm)
+        tile = nl.load(a)
+        nisa.tensor_scalar(tile, tile, nl.multiply, 2.0)
+        nl.store(out, tile)
+        return out
+
+    kernel = trace(double, (np.zeros((4, 8), np.float32),))
+    entry = folder / name
+    entry.mkdir()
+    klir.write(kernel, entry / "double.klir")
+    module = made(output_names=[tensor.name for tensor in kernel.outputs])
+    module.save(entry / "model.hlo_module.pb")
+    return entry
+
+
+def test_a_folder_with_one_module_is_that_module(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    entry = entry_of(tmp_path)
+    assert main(["show", str(entry)]) == 0
+    assert "module        made" in capsys.readouterr().out
+    assert main(["evaluate", str(entry), "--fill", "zeros"]) == 0
+    assert "output0" in capsys.readouterr().out
+    entry_of(tmp_path, "other")
+    assert main(["show", str(tmp_path)]) == 3
+    err = capsys.readouterr().err
+    assert f"error[HLO-MODULES] {tmp_path}: the folder holds 2 modules" in err
+    assert f"name one, for instance {entry / 'model.hlo_module.pb'}" in err
+
+
+def test_a_kernel_file_is_no_module(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", str(entry_of(tmp_path) / "double.klir")]) == 3
+    err = capsys.readouterr().err
+    assert "error[HLO-NOT-HLO]" in err and "double.klir: this is a kernel file" in err
+    assert "nki-hlo kernels" in err
+
+
+def test_verify_looks_at_the_kernel_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    entry = entry_of(tmp_path)
+    assert main(["verify", str(tmp_path)]) == 0
+    kernel = entry / "double.klir"
+    kernel.write_bytes(kernel.read_bytes()[:-9])
+    capsys.readouterr()
+    assert main(["verify", str(tmp_path)]) == 1
+    out, err = capsys.readouterr()
+    assert "error[HLO-KERNEL-DAMAGED] %main/%custom-call" in out
+    assert out.count(str(kernel)) == 1 and "(train.py:12)" in out
+    assert "help: copy the module's folder again" in out + err
+    kernel.unlink()
+    assert main(["verify", str(tmp_path), "--json"]) == 1
+    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+    assert (finding["code"], finding["computation"]) == ("HLO-KERNEL-MISSING", "main")
+    assert finding["remedy"]
+
+
+def test_verify_of_standard_input_has_no_folder_for_kernels(tmp_path: Path) -> None:
+    data = (entry_of(tmp_path) / "model.hlo_module.pb").read_bytes()
+    assert process(dict(os.environ), "verify", "-", data=data).returncode == 0
+
+
+def test_what_the_system_refuses_says_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "afile").touch()
+    entry = str(entry_of(tmp_path))
+    assert main(["evaluate", entry, "--fill", "zeros", "-o", str(tmp_path / "afile")]) == 3
+    err = capsys.readouterr().err
+    assert f"error[HLO-IO] {tmp_path / 'afile'}: File exists\n  help: " in err
+
+
+def test_a_neff_is_not_taken_for_a_damaged_module(tmp_path: Path) -> None:
+    file = tmp_path / "x.neff"
+    file.write_bytes(struct.pack("<QQ", 1, 1024) + bytes(1100))
+    with pytest.raises(HloFileError, match="this is a NEFF, no module") as failure:
+        hlo_tools.load(file)
+    assert "nki-neff info" in str(failure.value)

@@ -1,0 +1,81 @@
+"""What the compiler's tests share: compile a module, prove it free of races, run it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import hlo_tools
+from hlo_tools.module import Module
+from neff import runtime
+from neff.compiler import compile
+from neff.compiler.verify import verify
+from neff.program import Program
+
+TARGETS = ("trn1", "trn2", "trn3")
+
+Array = np.ndarray[Any, Any]
+
+
+def lowered(function: Any, *arguments: Any) -> Module:
+    """The module that JAX makes of a function, before any optimisation."""
+    import jax
+
+    text = jax.jit(function).lower(*arguments).compiler_ir("hlo")
+    return hlo_tools.load(text.as_serialized_hlo_module_proto())
+
+
+def run(program: Program, arrays: Sequence[Array]) -> list[Array]:
+    """Verify and run a program; predicates are bytes outside."""
+    verify(program)
+    given = [array.view(np.uint8) if array.dtype == np.bool_ else array for array in arrays]
+    results = runtime.load(program).run(dict(zip(program.inputs, given, strict=True)))
+    return [results[name] for name in program.outputs]
+
+
+def same(found: Array, wanted: Array, tolerance: float) -> None:
+    """Equal shape, type and, up to the tolerance, values; NaN equals NaN."""
+    wanted = np.asarray(wanted)
+    if wanted.dtype == np.bool_:
+        found = found.view(np.bool_)
+    assert found.shape == wanted.shape
+    assert found.dtype == wanted.dtype
+    if wanted.dtype.kind in "biu":
+        np.testing.assert_array_equal(found, wanted)
+        return
+    np.testing.assert_allclose(
+        found.astype(np.float64), wanted.astype(np.float64), rtol=tolerance, atol=tolerance
+    )
+
+
+def check(
+    function: Any, *arguments: Any, tolerance: float = 2e-6, target: str = "trn2", **options: Any
+) -> Program:
+    """Compile what JAX makes of a function, run it, and compare with JAX on the CPU."""
+    import jax
+
+    arrays = [np.asarray(leaf) for leaf in jax.tree_util.tree_leaves(arguments)]
+    program = compile(lowered(function, *arguments), target=target, **options)
+    found = run(program, arrays)
+    wanted = [np.asarray(leaf) for leaf in jax.tree_util.tree_leaves(jax.jit(function)(*arguments))]
+    assert len(found) == len(wanted)
+    for one, other in zip(found, wanted, strict=True):
+        same(one, other, tolerance)
+    return program
+
+
+def oracle(module: Module, arrays: Sequence[Array]) -> list[Array]:
+    """What jaxlib's CPU client makes of a module."""
+    import jax
+    from jax.extend.backend import get_backend
+    from jaxlib import _jax as xla
+
+    client = get_backend("cpu")
+    code = xla.mlir.hlo_to_stablehlo(module.proto.SerializeToString())
+    devices = xla.DeviceList(tuple(client.local_devices()[:1]))
+    with jax.enable_x64(True):
+        buffers = [jax.device_put(array) for array in arrays]
+        loaded = client.compile_and_load(code, devices, xla.CompileOptions())
+        return [np.asarray(out) for out in loaded.execute(buffers)]

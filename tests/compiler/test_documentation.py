@@ -1,0 +1,33 @@
+"""The tables in docs/compiler.md say what the code does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from neff.compiler.coverage import coverage, coverage_table, types_table
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "compiler.md"
+TABLES = {"coverage": coverage_table, "types": types_table}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables(name: str, update_golden: bool) -> None:
+    text = PAGE.read_text()
+    begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
+    before, _, rest = text.partition(begin)
+    inside, _, after = rest.partition(end)
+    wanted = TABLES[name]() + "\n"
+    if update_golden:
+        PAGE.write_text(before + begin + wanted + end + after)
+        return
+    assert inside == wanted, "run pytest tests/compiler/test_documentation.py --update"
+
+
+def test_what_was_asked_for_is_covered() -> None:
+    wanted = (
+        "parameter constant broadcast reshape transpose slice concatenate iota dot reduce pad tuple "
+        "get-tuple-element call custom-call convert select compare add multiply exponential log"
+    )
+    assert set(wanted.split()) <= set(coverage())

@@ -1,0 +1,223 @@
+"""Engine programs: dependencies by bytes, few waits, loops, and a verifier that finds mistakes."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from neff.compiler.dependencies import Tracker
+from neff.compiler.engines import TRANSFERS
+from neff.compiler.regions import Region, region_of
+from neff.compiler.schedule import schedule
+from neff.compiler.verify import verify
+from neff.errors import NeffCompileError
+from neff.program import EngineLoop, Program, Step, SubGraph, Variable
+from nki_lang.dtypes import BY_NAME
+from nki_lang.ir import Access, Block, Engine, ForLoop, Instruction, NoReorder, Register, Tensor
+from nki_lang.memory import MemoryRegion
+
+F32 = BY_NAME["float32"]
+X = Tensor("x", F32, (128, 64), MemoryRegion.shared_hbm)
+Y = Tensor("y", F32, (128, 64), MemoryRegion.shared_hbm)
+OFFSETS = {"y": ("hbm:y", 0)}
+
+
+def tile(number: int, byte: int) -> Tensor:
+    return Tensor(f"t{number}", F32, (128, 64), MemoryRegion.sbuf, (0, byte))
+
+
+def whole(tensor: Tensor) -> Access:
+    return Access(tensor, 0, ((64, 128), (1, 64)))
+
+
+def columns(tensor: Tensor, begin: int, end: int) -> Access:
+    return Access(tensor, begin, ((64, 128), (1, end - begin)))
+
+
+def load(target: Tensor) -> Instruction:
+    return Instruction("dma_copy", {"dst": whole(target), "src": whole(X)}, Engine.sync)
+
+
+def store(source: Tensor) -> Instruction:
+    return Instruction("dma_copy", {"dst": whole(Y), "src": whole(source)}, Engine.gpsimd)
+
+
+def add(target: Tensor, a: Tensor, b: Tensor, engine: Engine = Engine.vector) -> Instruction:
+    operands = {"dst": whole(target), "data1": whole(a), "data2": whole(b), "op": "add"}
+    return Instruction("tensor_tensor", operands, engine)
+
+
+def program(graph: SubGraph) -> Program:
+    variables = {
+        "x": Variable("x", "input", F32, X.shape),
+        "y": Variable("y", "output", F32, Y.shape),
+    }
+    return Program("p", "trn2", ["x"], ["y"], variables, [graph])
+
+
+def scheduled(body: Block) -> SubGraph:
+    graph = schedule(body, OFFSETS, TRANSFERS)
+    verify(program(graph))
+    return graph
+
+
+def test_a_chain_over_engines() -> None:
+    a, b = tile(0, 0), tile(1, 256)
+    graph = scheduled([load(a), add(b, a, a), store(b)])
+    (loading,) = graph.engines[Engine.sync]
+    (adding,) = graph.engines[Engine.vector]
+    (storing,) = graph.engines[Engine.gpsimd]
+    assert (loading.waits, len(loading.signals)) == ((), 1)
+    assert adding.waits == ((loading.signals[0], 1),)
+    assert storing.waits == ((adding.signals[0], 1),)
+    assert storing.signals == ()
+    assert graph.semaphores == 2
+
+
+def test_an_engine_waits_for_its_own_transfers_but_not_for_its_computations() -> None:
+    a, b = tile(0, 0), tile(1, 256)
+    computing = replace(add(b, a, a), engine=Engine.sync)
+    more = replace(add(a, b, b), engine=Engine.sync)
+    graph = scheduled([load(a), computing, more])
+    waits = [step.waits for step in graph.engines[Engine.sync]]
+    assert waits == [(), ((0, 1),), ()]
+
+
+def test_what_is_known_already_is_not_waited_for() -> None:
+    a, b, c = tile(0, 0), tile(1, 256), tile(2, 512)
+    body = [load(a), add(b, a, a), add(c, a, b, Engine.scalar)]
+    graph = scheduled(body)
+    (last,) = graph.engines[Engine.scalar]
+    assert len(last.waits) == 1
+
+
+def test_reuse_of_bytes_waits_for_the_readers() -> None:
+    a, b = tile(0, 0), tile(1, 256)
+    graph = scheduled([load(a), add(b, a, a), load(tile(2, 0))])
+    second = graph.engines[Engine.sync][1]
+    assert len(second.waits) == 1
+
+
+def test_tiles_side_by_side_in_one_matrix_are_apart() -> None:
+    a = tile(0, 0)
+    left = replace(store(a), operands={"dst": columns(Y, 0, 32), "src": columns(a, 0, 32)})
+    right = replace(store(a), operands={"dst": columns(Y, 32, 64), "src": columns(a, 32, 64)})
+    again = replace(store(a), operands={"dst": columns(Y, 16, 48), "src": columns(a, 16, 48)})
+    graph = scheduled([left, right, again])
+    steps = graph.engines[Engine.gpsimd]
+    assert steps[1].waits == ()
+    assert steps[2].waits == ((0, 1),) or steps[2].waits == ((0, 2),)
+
+
+def test_no_reorder_keeps_the_order_across_engines() -> None:
+    body = [NoReorder([add(tile(n, 256 * n), tile(n, 256 * n), tile(n, 256 * n), engine)
+                       for n, engine in enumerate((Engine.vector, Engine.scalar, Engine.gpsimd))])]  # fmt: skip
+    graph = scheduled(body)
+    assert [
+        len(graph.engines[e][0].waits) for e in (Engine.vector, Engine.scalar, Engine.gpsimd)
+    ] == [0, 1, 1]
+
+
+def test_depends_on_is_an_order() -> None:
+    first = replace(add(tile(0, 0), tile(0, 0), tile(0, 0)), name="first")
+    second = replace(
+        add(tile(1, 256), tile(1, 256), tile(1, 256), Engine.scalar), depends_on=("first",)
+    )
+    graph = scheduled([first, second])
+    assert len(graph.engines[Engine.scalar][0].waits) == 1
+
+
+def test_loops_stand_in_every_engine() -> None:
+    a, b = tile(0, 0), tile(1, 256)
+    loop = ForLoop(Register("i"), 0, 8, 2, [load(a), add(b, a, a), store(b)])
+    graph = scheduled([load(a), loop, store(b)])
+    for engine, steps in graph.engines.items():
+        loops = [step for step in steps if isinstance(step, EngineLoop)]
+        assert [(each.ident, each.start, each.stop, each.step) for each in loops] == [
+            (0, 0, 8, 2)
+        ], engine
+    inner = next(step for step in graph.engines[Engine.vector] if isinstance(step, EngineLoop))
+    assert isinstance(inner.body[0], Step)
+    outside = graph.engines[Engine.gpsimd][-1]
+    assert isinstance(outside, Step)
+    assert outside.waits == ()
+
+
+def test_the_verifier_finds_a_missing_wait() -> None:
+    a, b = tile(0, 0), tile(1, 256)
+    graph = schedule([load(a), add(b, a, a), store(b)], OFFSETS, TRANSFERS)
+    step = graph.engines[Engine.vector][0]
+    assert isinstance(step, Step)
+    step.waits = ()
+    with pytest.raises(NeffCompileError, match="may run before") as caught:
+        verify(program(graph))
+    assert caught.value.code == "NEFF-RACE"
+
+
+def test_the_verifier_finds_a_deadlock() -> None:
+    a, b = tile(0, 0), tile(1, 256)
+    graph = schedule([load(a), add(b, a, a), store(b)], OFFSETS, TRANSFERS)
+    step = graph.engines[Engine.sync][0]
+    assert isinstance(step, Step)
+    step.waits = ((1, 1),)
+    with pytest.raises(NeffCompileError, match="wait for each other") as caught:
+        verify(program(graph))
+    assert caught.value.code == "NEFF-DEADLOCK"
+
+
+def bytes_of(access: Access, base: int) -> set[int]:
+    size = access.element_type.itemsize
+    index = np.array([access.offset])
+    for step, count in access.pattern:
+        index = (index[:, None] + np.arange(count) * step).reshape(-1)
+    return {base + int(element) * size + part for element in index for part in range(size)}
+
+
+def test_regions_never_miss_an_overlap() -> None:
+    generator = random.Random(3)
+    tensor = Tensor("h", F32, (24, 24), MemoryRegion.shared_hbm)
+    accesses = []
+    for _ in range(120):
+        rows, cols = generator.randint(1, 8), generator.randint(1, 8)
+        down, across = generator.choice([24, 48, 1, 3]), generator.choice([1, 2, 24, 0])
+        limit = 24 * 24 - down * (rows - 1) - across * (cols - 1)
+        accesses.append(Access(tensor, generator.randrange(limit), ((down, rows), (across, cols))))
+    regions = [region_of(access, (0, 64)) for access in accesses]
+    touched = [bytes_of(access, 64) for access in accesses]
+    for i, j in itertools.combinations(range(len(accesses)), 2):
+        if touched[i] & touched[j]:
+            assert not regions[i].apart(regions[j]), (accesses[i], accesses[j])
+
+
+def test_the_tracker_orders_every_conflict() -> None:
+    """Against all pairs: whoever conflicts is reached through the dependencies that were found."""
+    generator = random.Random(9)
+    tracker = Tracker()
+    past: list[list[tuple[str, Region, bool]]] = []
+    lanes: list[int] = []
+    reached: list[set[int]] = []
+    for index in range(300):
+        touched = []
+        for _ in range(generator.randint(1, 3)):
+            low, first = generator.randrange(0, 120), generator.choice([0, 32, 64])
+            region = Region(
+                first, first + generator.choice([32, 64]), low, low + generator.randint(1, 40)
+            )
+            touched.append(("sbuf", region, generator.random() < 0.4))
+        lane = generator.randrange(4)
+        before = set(tracker.visit(index, lane, touched))
+        before |= {other for other in range(index) if lanes[other] == lane}
+        everything = set(before)
+        for other in before:
+            everything |= reached[other]
+        for other, accesses in enumerate(past):
+            for (_, one, a), (_, two, b) in itertools.product(touched, accesses):
+                if (a or b) and not one.apart(two):
+                    assert other in everything
+        past.append(touched)
+        lanes.append(lane)
+        reached.append(everything)

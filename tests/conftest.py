@@ -1,0 +1,67 @@
+"""What every test shares: frameworks that are not installed deselect their own tests."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# One BLAS thread everywhere: results and timings do not depend on the machine's core count.
+for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
+
+_NEEDS = {"jax": ("jax",), "torch_xla": ("torch", "torch_xla")}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update", action="store_true", help="rewrite golden files")
+
+
+def _is_absent(package: str) -> bool:
+    return importlib.util.find_spec(package) is None
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave out a file that imports a framework that is not installed."""
+    if collection_path.suffix != ".py":
+        return None
+    text = collection_path.read_text()
+    imported = set(re.findall(r"^(?:import|from) (jax|torch|torch_xla)\b", text, re.MULTILINE))
+    return True if any(map(_is_absent, imported)) else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect the tests of a framework that is not installed (``scripts/test --light``)."""
+    absent = {marker for marker, packages in _NEEDS.items() if any(map(_is_absent, packages))}
+    dropped = [item for item in items if any(item.get_closest_marker(name) for name in absent)]
+    if dropped:
+        config.hook.pytest_deselected(items=dropped)
+        items[:] = [item for item in items if item not in set(dropped)]
+
+
+@pytest.fixture
+def update_golden(request: pytest.FixtureRequest) -> bool:
+    """True when the run was asked to rewrite golden files."""
+    return bool(request.config.getoption("--update"))
+
+
+@pytest.fixture(scope="session")
+def python_environment() -> dict[str, str]:
+    """Environment for a subprocess that must find this checkout, compat names at the end."""
+    environment = dict(os.environ)
+    paths = [str(ROOT), str(ROOT / "compat")]
+    environment["PYTHONPATH"] = os.pathsep.join(paths)
+    return environment
+
+
+# The checkout itself is enough to run the tests; an installed copy is not needed.
+if str(ROOT) not in sys.path:
+    sys.path.insert(0, str(ROOT))
+if str(ROOT / "compat") not in sys.path:
+    sys.path.append(str(ROOT / "compat"))

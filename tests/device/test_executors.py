@@ -1,0 +1,86 @@
+"""The two executors against each other, and what happens where the compiler does not reach."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.device.child import check_child, run_child
+
+pytestmark = pytest.mark.jax
+
+TRAINING = """
+import numpy as np, jax, jax.numpy as jnp
+random = np.random.default_rng(0)
+first = random.standard_normal((32, 64), dtype=np.float32) / 8
+second = random.standard_normal((64, 8), dtype=np.float32) / 8
+x = random.standard_normal((16, 32), dtype=np.float32)
+y = random.standard_normal((16, 8), dtype=np.float32)
+
+@jax.jit
+def step(weights, x, y):
+    def loss(weights):
+        hidden = jnp.maximum(x @ weights[0], 0)
+        return ((hidden @ weights[1] - y) ** 2).mean()
+    value, gradients = jax.value_and_grad(loss)(weights)
+    return value, tuple(w - 0.1 * g for w, g in zip(weights, gradients))
+
+weights, values = (first, second), []
+for turn in range(5):
+    value, weights = step(weights, x, y)
+    values.append(np.asarray(value))
+np.savez(OUT, values=np.array(values), a=weights[0], b=weights[1])
+"""
+
+
+def test_a_perceptron_trains_alike_on_both(tmp_path: Path) -> None:
+    results = {}
+    for name in ("cpu", "neff"):
+        out = tmp_path / f"{name}.npz"
+        check_child(
+            f"OUT = {str(out)!r}\n" + TRAINING, JAX_PLATFORMS="neuron", NKI_HLO_EXECUTOR=name
+        )
+        results[name] = np.load(out)
+    assert results["neff"]["values"][-1] < results["neff"]["values"][0]
+    for key in ("values", "a", "b"):
+        np.testing.assert_allclose(results["neff"][key], results["cpu"][key], rtol=1e-4, atol=1e-6)
+
+
+NOT_COVERED = """
+import jax, jax.numpy as jnp
+print(jax.jit(lambda a: jnp.fft.fft(a).real)(jnp.ones(8))[0])
+"""
+
+
+def test_what_the_compiler_does_not_cover_is_a_clear_error() -> None:
+    done = run_child(NOT_COVERED, JAX_PLATFORMS="neuron", NKI_HLO_EXECUTOR="neff")
+    assert done.returncode == 1
+    assert "[NEFF-" in done.stderr
+    assert "help: " in done.stderr
+
+
+def test_falling_back_when_that_is_asked_for() -> None:
+    done = run_child(NOT_COVERED, JAX_PLATFORMS="neuron", NKI_HLO_EXECUTOR="neff,cpu")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "8.0\n"
+    assert "runs on XLA:CPU: [NEFF-" in done.stderr
+
+
+def test_programs_over_several_devices_are_not_built() -> None:
+    code = """
+import jax, jax.numpy as jnp
+print(jax.pmap(lambda a: jax.lax.psum(a, "i"), axis_name="i")(jnp.arange(2.0)))
+"""
+    done = run_child(code, JAX_PLATFORMS="neuron", NKI_HLO_EXECUTOR="neff")
+    assert done.returncode == 1
+    assert "NEFF-DEVICES" in done.stderr
+    done = run_child(code, JAX_PLATFORMS="neuron", NKI_HLO_EXECUTOR="neff,cpu")
+    assert done.stdout == "[1. 1.]\n"
+
+
+def test_an_executor_that_is_none() -> None:
+    done = run_child("import jax; jax.devices()", JAX_PLATFORMS="neuron", NKI_HLO_EXECUTOR="tpu")
+    assert done.returncode == 1
+    assert "[NEFF-EXECUTOR] NKI_HLO_EXECUTOR='tpu' names no executor" in done.stderr

@@ -1,0 +1,393 @@
+"""The device's parts that need neither a framework nor the function table."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import threading
+import weakref
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hlo_tools.errors import HloFileError, HloUnsupportedError
+from hlo_tools.module import KERNEL_TARGET
+from neff.device import activation, capture, entry, rewrite, wire
+from neff.device.errors import Status, StatusError, status_of
+from neff.device.handles import HandleTable
+from neff.device.programs import CompileOptions
+from neff.device.rendezvous import Rendezvous
+from neff.device.topology import device_count
+from neff.errors import NeffError
+from nki_lang.errors import NkiValidationError
+from nki_lang.source import SourceLocation
+
+# ------------------------------------------------------------------------------- handles
+
+
+def test_handles_are_never_used_twice() -> None:
+    table = HandleTable()
+    first = table.add("a")
+    table.drop(first)
+    assert table.add("b") != first
+    with pytest.raises(StatusError, match="is nothing, expected a str"):
+        table.get(first, str)
+
+
+def test_a_dropped_object_is_freed() -> None:
+    class Thing:
+        pass
+
+    table, thing = HandleTable(), Thing()
+    handle, watch = table.add(thing), weakref.ref(thing)
+    table.drop(handle)
+    del thing
+    gc.collect()
+    assert watch() is None
+
+
+def test_handles_from_many_threads_are_distinct() -> None:
+    table = HandleTable()
+    found: list[int] = []
+
+    def work() -> None:
+        found.extend(table.add(object()) for _ in range(500))
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(found)) == len(table) == 4000
+
+
+# -------------------------------------------------------------------------------- errors
+
+
+def test_errors_of_ours_keep_their_text_and_place() -> None:
+    error = NkiValidationError(
+        "300 partitions", code="NKI-PARTITION", location=SourceLocation("k.py", 7)
+    )
+    code, message = status_of(error)
+    assert (code, message.splitlines()[0]) == (
+        Status.INVALID_ARGUMENT,
+        "k.py:7: [NKI-PARTITION] 300 partitions",
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (HloUnsupportedError("x"), Status.UNIMPLEMENTED),
+        (FileNotFoundError("x"), Status.NOT_FOUND),
+        (ZeroDivisionError("x"), Status.INTERNAL),
+        (StatusError(Status.DATA_LOSS, "x"), Status.DATA_LOSS),
+    ],
+)
+def test_status_codes(error: BaseException, code: Status) -> None:
+    assert status_of(error)[0] == code
+
+
+# ---------------------------------------------------------------------------------- wire
+
+
+@given(st.integers(min_value=-(2**63), max_value=2**63 - 1))
+def test_varints(value: int) -> None:
+    (field,) = wire.fields(wire.varint_field(5, value))
+    assert field.value == value % 2**64
+
+
+@given(st.lists(st.binary(max_size=300), max_size=6))
+def test_rewriting_nothing_changes_nothing(values: list[bytes]) -> None:
+    message = b"".join(wire.bytes_field(number + 1, value) for number, value in enumerate(values))
+    assert wire.rewritten(message, 3, lambda value: value) is message
+
+
+def test_rewriting_one_field() -> None:
+    message = wire.bytes_field(1, b"a") + wire.bytes_field(2, b"b") + wire.varint_field(3, 9)
+    changed = wire.rewritten(message, 2, lambda value: value + b"c" * 200)
+    assert [field.value for field in wire.fields(changed)] == [b"a", b"b" + b"c" * 200, 9]
+
+
+@pytest.mark.parametrize("data", [b"\x0a\x05ab", b"\x0b", b"\x80"])
+def test_damaged_messages(data: bytes) -> None:
+    with pytest.raises(HloFileError, match="damaged at byte"):
+        list(wire.fields(data))
+
+
+# ------------------------------------------------------------------------------- rewrite
+
+
+def module_with(*instructions: bytes) -> bytes:
+    body = b"".join(wire.bytes_field(2, each) for each in instructions)
+    return wire.bytes_field(1, b"m") + wire.bytes_field(3, body)
+
+
+def kernel_call(config: bytes, version: int = 2, target: bytes = b"") -> bytes:
+    return (
+        wire.bytes_field(28, target or KERNEL_TARGET.encode())
+        + wire.bytes_field(43, config)
+        + wire.varint_field(77, version)
+        + wire.varint_field(35, 11)
+    )
+
+
+def test_kernel_calls_become_typed_and_everything_else_stays() -> None:
+    other = kernel_call(b"zzz", target=b"Other")
+    module = module_with(kernel_call(b"abc"), other)
+    typed = rewrite.to_typed_calls(module, lambda config: f"<{config}>")
+    (computation,) = [f.value for f in wire.fields(typed) if f.number == 3]
+    first, second = [f.value for f in wire.fields(computation) if f.number == 2]
+    values = {f.number: f.value for f in wire.fields(first)}
+    assert (values[43], values[77], values[35]) == (b"<abc>", 4, 11)
+    assert second == other
+
+
+def test_configurations_of_a_module() -> None:
+    module = module_with(kernel_call(b"one"), kernel_call(b"two", version=0))
+    assert rewrite.kernel_configs(module) == ["one", "two"]
+
+
+def test_a_module_without_kernels_is_the_same_object() -> None:
+    module = module_with(wire.bytes_field(2, b"add"))
+    assert rewrite.to_typed_calls(module, str) is module
+
+
+# ------------------------------------------------------------------------------- options
+
+
+def test_compile_options_are_read() -> None:
+    assignment = b"".join(
+        wire.bytes_field(3, wire.bytes_field(1, bytes(ids))) for ids in ([0, 2], [1, 3])
+    )
+    build = wire.varint_field(4, 2) + wire.varint_field(5, 2) + wire.bytes_field(9, assignment)
+    options = CompileOptions.parse(wire.bytes_field(3, build) + wire.varint_field(4, 1))
+    assert (options.num_replicas, options.num_partitions) == (2, 2)
+    assert options.device_ids == (0, 1, 2, 3)  # replica-major
+    assert options.portable
+
+
+def test_no_options_mean_one_device() -> None:
+    options = CompileOptions.parse(b"")
+    assert (options.num_replicas, options.num_partitions, options.device_ids) == (1, 1, (0,))
+
+
+# ---------------------------------------------------------------------------- activation
+
+ASKING = [
+    {"NKI_HLO_DEVICE": "1"},
+    {"NEURON_EXTRACT_GRAPHS_ONLY": "1"},
+    {"NEURON_PLATFORM_TARGET_OVERRIDE": "trn1", "NEURON_COMPILE_CACHE_URL": "d"},
+]
+NOT_ASKING = [
+    {},
+    {"NKI_HLO_DEVICE": "0", "NEURON_EXTRACT_GRAPHS_ONLY": "1"},
+    {"NEURON_EXTRACT_GRAPHS_ONLY": "0"},
+    {"NEURON_PLATFORM_TARGET_OVERRIDE": "trn1"},
+    {"NEURON_COMPILE_CACHE_URL": "d"},
+]
+
+
+@pytest.mark.parametrize("environment", ASKING)
+def test_what_asks_for_the_device(environment: dict[str, str]) -> None:
+    assert activation.jax_is_asked(environment)
+    assert activation.torch_is_asked(environment)
+
+
+@pytest.mark.parametrize("environment", NOT_ASKING)
+def test_what_does_not(environment: dict[str, str]) -> None:
+    assert not activation.jax_is_asked(environment)
+    assert not activation.torch_is_asked(environment)
+
+
+def test_each_framework_has_its_own_variable() -> None:
+    assert activation.jax_is_asked({"JAX_PLATFORMS": "cpu, neuron"})
+    assert not activation.torch_is_asked({"JAX_PLATFORMS": "neuron"})
+    assert activation.torch_is_asked({"PJRT_DEVICE": "NEURON"})
+    assert not activation.jax_is_asked({"PJRT_DEVICE": "NEURON"})
+    assert not activation.torch_is_asked({"PJRT_DEVICE": "CPU", "NKI_HLO_DEVICE": "1"})
+
+
+# -------------------------------------------------------------------------- device count
+
+
+@pytest.mark.parametrize(
+    ("environment", "count"),
+    [
+        ({}, 2),
+        ({"NEURON_RT_NUM_CORES": "4"}, 4),
+        ({"NEURON_RT_VISIBLE_CORES": "0-3,6"}, 5),
+        ({"NEURON_RT_VISIBLE_CORES": " 0 - 1, 1 ,3"}, 3),
+        ({"NEURON_RT_VISIBLE_CORES": "1", "NEURON_RT_NUM_CORES": "4"}, 1),
+    ],
+)
+def test_how_many_devices(environment: dict[str, str], count: int) -> None:
+    assert device_count(environment) == count
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "x", "129", "1.5"])
+def test_a_number_of_cores_that_is_none(text: str) -> None:
+    with pytest.raises(StatusError, match=r"NEFF-DEVICE-COUNT.*NEURON_RT_NUM_CORES"):
+        device_count({"NEURON_RT_NUM_CORES": text})
+
+
+@pytest.mark.parametrize("text", ["a", "3-", "0-999999999", "4-2", "4-2,6", ","])
+def test_visible_cores_that_are_none(text: str) -> None:
+    with pytest.raises(StatusError, match=r"NEFF-DEVICE-COUNT.*NEURON_RT_VISIBLE_CORES"):
+        device_count({"NEURON_RT_VISIBLE_CORES": text})
+
+
+# ------------------------------------------------------------------------ capture, meetings
+
+
+def test_callbacks_see_programs_until_they_are_removed() -> None:
+    seen: list[str] = []
+
+    def callback(program: capture.Captured) -> None:
+        seen.append(program.name)
+
+    program = capture.Captured("m", b"", 1, 1, "trn1")
+    capture.add(callback)
+    capture.add(callback)
+    capture.notify(program)
+    capture.remove(callback)
+    capture.notify(program)
+    assert seen == ["m"]
+    with pytest.raises(ValueError, match="not in list"):
+        capture.remove(callback)
+
+
+def run_meeting(work, size: int = 3, rounds: int = 5) -> list[list[object]]:
+    meeting, found = Rendezvous(patience=10), [[] for _ in range(size)]
+
+    def participant(place: int) -> None:
+        for turn in range(rounds):
+            try:
+                found[place].append(meeting.meet("key", place, size, (place, turn), work))
+            except ArithmeticError as error:
+                found[place].append(str(error))
+
+    threads = [threading.Thread(target=participant, args=(place,)) for place in range(size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
+
+
+def test_participants_meet_round_by_round() -> None:
+    found = run_meeting(
+        lambda values: [(value, sorted({v[1] for v in values})) for value in values]
+    )
+    for place, results in enumerate(found):
+        assert results == [((place, turn), [turn]) for turn in range(5)]
+
+
+def test_a_failure_reaches_every_participant() -> None:
+    def work(values: list[object]) -> list[object]:
+        raise ArithmeticError("no")
+
+    assert run_meeting(work, rounds=2) == [["no", "no"]] * 3
+
+
+def test_a_participant_that_never_comes() -> None:
+    with pytest.raises(StatusError, match=r"for 2 devices was launched on \[1\] only"):
+        Rendezvous(patience=0.01).meet("key", 1, 2, None, lambda values: values)
+
+
+# ----------------------------------------------------------------------------- entry library
+
+
+@pytest.fixture
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("NKI_HLO_CACHE", str(tmp_path))
+    return tmp_path
+
+
+def table_of(path) -> int | None:
+    library = ctypes.CDLL(str(path))
+    library.GetPjrtApi.restype = ctypes.c_void_p
+    return library.GetPjrtApi()
+
+
+def release(opened: entry.Entry, handle: int) -> int | None:
+    slot = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(opened.release_function)
+    arguments = (ctypes.c_uint64 * 3)(24, 0, handle)
+    return slot(ctypes.addressof(arguments))
+
+
+def test_the_library_hands_out_the_table(own_cache) -> None:
+    path = entry.library()
+    assert table_of(path) is None
+    opened = entry.Entry(path)
+    opened.connect(0x1234_5678_9ABC)
+    assert table_of(path) == 0x1234_5678_9ABC
+    assert entry.library() == path
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+def test_the_library_notes_what_is_released(own_cache) -> None:
+    opened = entry.Entry(entry.library())
+    assert not opened.has_released
+    assert [release(opened, handle) for handle in (0x1000, 0, 0x1010)] == [None] * 3
+    assert opened.has_released
+    assert opened.released() == [0x1000, 0, 0x1010]
+    assert opened.released() == []
+    assert not opened.has_released
+
+
+def test_releases_from_many_threads_all_arrive(own_cache) -> None:
+    opened = entry.Entry(entry.library())
+    found: list[int] = []
+
+    def work(first: int) -> None:
+        for handle in range(first, first + 500):
+            release(opened, handle)
+            found.extend(opened.released())
+
+    threads = [threading.Thread(target=work, args=(1000 * n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found.extend(opened.released())
+    assert sorted(found) == [1000 * n + i for n in range(8) for i in range(500)]
+
+
+def test_more_releases_than_places_lose_the_oldest_only(own_cache) -> None:
+    opened = entry.Entry(entry.library())
+    opened._count.value = entry.PLACES + 7  # as if so many had been released before
+    opened._taken = 7
+    for handle in (1, 2, 3):
+        release(opened, handle)
+    for place in range(entry.PLACES):
+        opened._ring[place] = opened._ring[place] or 100
+    handles = opened.released()
+    assert len(handles) == entry.PLACES
+    assert handles[-3:] == [1, 2, 3]
+
+
+def test_the_next_compiler_is_tried(own_cache, monkeypatch) -> None:
+    real = entry.compilers()
+    monkeypatch.setattr(entry, "compilers", lambda: [["false"], *real])
+    assert table_of(entry.library()) is None
+
+
+@pytest.mark.parametrize(
+    ("available", "said"),
+    [([], "there is no C compiler"), ([["false"]], "no C compiler worked; false ended with 1")],
+)
+def test_nothing_to_compile_with(own_cache, monkeypatch, available, said: str) -> None:
+    monkeypatch.setattr(entry, "compilers", lambda: available)
+    with pytest.raises(NeffError, match=rf"(?s){said}.*pip install ziglang") as failure:
+        entry.library()
+    assert failure.value.code == "NEFF-DEVICE-ENTRY"
+    assert not list((own_cache / "device").iterdir())
+    with pytest.warns(RuntimeWarning, match="torch_xla cannot use the device"):
+        assert entry.open_entry.__wrapped__() is None
+
+
+def test_an_unwritable_cache_is_no_obstacle(monkeypatch) -> None:
+    monkeypatch.setenv("NKI_HLO_CACHE", "/dev/null/nowhere")
+    assert entry.library().is_file()

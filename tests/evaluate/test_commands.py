@@ -1,0 +1,106 @@
+"""``nki-hlo evaluate`` and ``nki-hlo bisect``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hlo_tools.cli import main
+from hlo_tools.loading import load
+
+TEXT = """
+HloModule m
+ENTRY e {
+  x = f32[3] parameter(0)
+  y = (f32[3], s32[]) parameter(1)
+  z = f32[3] get-tuple-element(y), index=0
+  twice = f32[3] OPCODE(x, z)
+  ROOT r = f32[3] negate(twice)
+}
+"""
+
+
+@pytest.fixture
+def module(tmp_path: Path) -> Path:
+    path = tmp_path / "m.hlo"
+    path.write_text(TEXT.replace("OPCODE", "add"))
+    return path
+
+
+def array_module(tmp_path: Path, opcode: str) -> str:
+    path = tmp_path / f"{opcode}.hlo"
+    path.write_text(
+        f"HloModule m\nENTRY e {{ x = f32[3] parameter(0)\n s = f32[3] {opcode}(x, x)\n"
+        " ROOT r = f32[3] negate(s) }"
+    )
+    return str(path)
+
+
+def test_fills_parameters(module: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", str(module), "--fill", "zeros", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["outputs"][0]["shape"] == [3]
+
+
+def test_a_missing_input_is_a_usage_error(module: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", str(module)]) == 2
+    assert "no value for parameter 0" in capsys.readouterr().err
+
+
+def test_reads_and_writes_arrays(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.array([1, 2, 3], np.float32))
+    words = [
+        "evaluate",
+        array_module(tmp_path, "add"),
+        "-i",
+        f"x={tmp_path / 'x.npy'}",
+        "-o",
+        str(tmp_path / "out"),
+    ]
+    assert main(words) == 0
+    np.testing.assert_array_equal(np.load(tmp_path / "out" / "output0.npy"), [-2, -4, -6])
+
+
+def test_wrong_inputs_have_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(tmp_path / "x.npy", np.zeros(4, np.float32))
+    assert main(["evaluate", array_module(tmp_path, "add"), "-i", str(tmp_path / "x.npy")]) == 3
+    assert "HLO-INPUTS" in capsys.readouterr().err
+    assert main(["evaluate", array_module(tmp_path, "add"), "-i", str(tmp_path / "none.npy")]) == 3
+    assert "HLO-NPY" in capsys.readouterr().err
+
+
+@pytest.mark.jax
+def test_compare_with_jaxlib(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        main(["evaluate", array_module(tmp_path, "multiply"), "--fill", "random", "--compare"]) == 0
+    )
+    assert "difference to jaxlib" in capsys.readouterr().out
+
+
+def test_bisect_names_the_first_different_instruction(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = array_module(tmp_path, "add"), array_module(tmp_path, "multiply")
+    assert main(["bisect", first, second, "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["difference"]["instruction"] == "s"
+    assert main(["bisect", first, first]) == 0
+
+
+@pytest.mark.jax
+def test_bisect_against_jaxlib(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bisect", array_module(tmp_path, "add")]) == 0
+    assert "no difference" in capsys.readouterr().out
+
+
+def test_a_damaged_module_is_refused_before_it_is_evaluated(
+    tmp_path: Path, module: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damaged = load(module)
+    root = damaged.entry.root.proto
+    root.operand_ids[0] = root.id + 1000
+    damaged.save(tmp_path / "damaged.pb")
+    assert main(["evaluate", str(tmp_path / "damaged.pb"), "--fill", "zeros"]) == 3
+    err = capsys.readouterr().err
+    assert "error[HLO-V" in err and "HLO-INTERNAL" not in err and "  help: " in err

@@ -1,0 +1,184 @@
+"""The evaluator against jaxlib, and the edges of the operations against XLA's documented meaning."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hlo_tools.errors import HloError
+from hlo_tools.evaluate import EvaluationError, Evaluator, evaluate
+from hlo_tools.module import Module
+from hlo_tools.text import parse
+from tests.text.samples import SAMPLES
+
+ON_ONE_DEVICE = [
+    name for name in SAMPLES
+    if name not in ("collectives", "custom calls", "layouts", "tokens and hosts", "shardings", "types",
+                    "asynchronous sugar", "linear algebra and random", "fusion and aliases")
+]  # fmt: skip
+
+
+def module_of(text: str) -> Module:
+    return Module(parse(text))
+
+
+def body(text: str) -> Module:
+    return module_of(f"HloModule m\nENTRY e {{\n{text}\n}}")
+
+
+def sample_inputs(module: Module) -> list[np.ndarray[Any, Any]]:
+    random = np.random.default_rng(1)
+    inputs = []
+    for parameter in module.entry.parameters:
+        shape = parameter.shape
+        if shape.element.kind in ("int", "uint", "pred"):
+            inputs.append(random.integers(0, 2, shape.dimensions).astype(shape.dtype))
+        else:
+            inputs.append(random.standard_normal(shape.dimensions).astype(shape.dtype))
+    return inputs
+
+
+def run_jaxlib(module: Module, inputs: list[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
+    import jax
+    from jaxlib import _jax, xla_client
+
+    client = xla_client.make_cpu_client()
+    device = client.local_devices()[0]
+    options = xla_client.CompileOptions()
+    options.num_replicas = options.num_partitions = 1
+    stable = _jax.mlir.hlo_to_stablehlo(module.to_bytes())
+    loaded = client.compile_and_load(stable, xla_client.DeviceList((device,)), options)
+    sharding = jax.sharding.SingleDeviceSharding(device)
+    buffers = [
+        xla_client.batched_device_put(
+            jax.core.ShapedArray(one.shape, one.dtype), sharding, [one], [device], True
+        )
+        for one in inputs
+    ]
+    return [np.asarray(one) for one in loaded.execute(buffers)]
+
+
+@pytest.mark.jax
+@pytest.mark.parametrize("name", ON_ONE_DEVICE)
+def test_equals_jaxlib(name: str) -> None:
+    module = module_of(SAMPLES[name])
+    inputs = sample_inputs(module)
+    ours, theirs = evaluate(module, inputs), run_jaxlib(module, inputs)
+    assert len(ours) == len(theirs)
+    for one, other in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+def one(text: str, *inputs: Any) -> np.ndarray[Any, Any]:
+    (result,) = evaluate(body(text), inputs)
+    return result
+
+
+def test_integer_division_at_the_edges() -> None:
+    x = np.array([7, -7, 5, -(2**31)], np.int32)
+    y = np.array([2, 2, 0, -1], np.int32)
+    text = "x = s32[4] parameter(0)\ny = s32[4] parameter(1)\nROOT r = s32[4] {}(x, y)"
+    np.testing.assert_array_equal(one(text.format("divide"), x, y), [3, -3, -1, -(2**31)])
+    np.testing.assert_array_equal(one(text.format("remainder"), x, y), [1, -1, 5, 0])
+
+
+def test_unsigned_division_by_zero_is_all_ones() -> None:
+    text = "x = u8[2] parameter(0)\ny = u8[2] parameter(1)\nROOT r = u8[2] divide(x, y)"
+    x, y = np.array([9, 9], np.uint8), np.array([2, 0], np.uint8)
+    np.testing.assert_array_equal(one(text, x, y), [4, 255])
+
+
+@pytest.mark.parametrize(
+    ("opcode", "expected"),
+    [
+        ("shift-left", [2, 0, 0]),
+        ("shift-right-logical", [0, 0, 0x7FFFFFFF]),
+        ("shift-right-arithmetic", [0, 0, -1]),
+    ],
+)
+def test_shifts_by_too_much(opcode: str, expected: list[int]) -> None:
+    text = f"x = s32[3] parameter(0)\ny = s32[3] parameter(1)\nROOT r = s32[3] {opcode}(x, y)"
+    x, y = np.array([1, 1, -1], np.int32), np.array([1, 40, 1], np.int32)
+    values = one(text, x, y)
+    if opcode == "shift-left":
+        np.testing.assert_array_equal(values, [2, 0, -2])
+    else:
+        np.testing.assert_array_equal(values, expected)
+
+
+def test_float_to_integer_saturates_and_nan_is_zero() -> None:
+    text = "x = f32[4] parameter(0)\nROOT r = s8[4] convert(x)"
+    x = np.array([300, -300, np.nan, -1.9], np.float32)
+    np.testing.assert_array_equal(one(text, x), [127, -128, 0, -1])
+
+
+def test_dynamic_slices_are_moved_inside() -> None:
+    text = (
+        "x = f32[5] parameter(0)\ni = s32[] parameter(1)\n"
+        "ROOT r = f32[2] dynamic-slice(x, i), dynamic_slice_sizes={2}"
+    )
+    x = np.arange(5, dtype=np.float32)
+    np.testing.assert_array_equal(one(text, x, np.int32(9)), [3, 4])
+    np.testing.assert_array_equal(one(text, x, np.int32(-3)), [0, 1])
+
+
+def test_total_order() -> None:
+    text = "x = f32[3] parameter(0)\ny = f32[3] parameter(1)\nROOT r = pred[3] compare(x, y), direction=LT, type=TOTALORDER"
+    x = np.array([-0.0, np.nan, 1], np.float32)
+    y = np.array([0.0, np.inf, 2], np.float32)
+    np.testing.assert_array_equal(one(text, x, y), [True, False, True])
+
+
+def test_threefry_is_salmons_test_vector() -> None:
+    from hlo_tools.evaluate.random import threefry
+
+    first, second = threefry(0, 0, np.zeros(1, np.uint32), np.zeros(1, np.uint32))
+    assert (int(first[0]), int(second[0])) == (0x6B200159, 0x99BA4EFE)
+
+
+def test_values_are_freed_after_their_last_use() -> None:
+    rows = "\n".join(
+        f"a{n} = f32[100000] negate({'x' if n == 0 else f'a{n - 1}'})" for n in range(100)
+    )
+    module = body(f"x = f32[100000] parameter(0)\n{rows}\nROOT r = f32[100000] negate(a99)")
+    alive: list[int] = []
+
+    def watch(computation: Any, row: Any, value: Any) -> None:
+        alive.append(1)
+
+    (result,) = Evaluator(module, watch=watch).run([np.ones(100000, np.float32)])
+    assert len(alive) == 102
+    assert result[0] == -1
+
+
+WRONG = {
+    "input shape": ("x = f32[2] parameter(0)\nROOT r = f32[2] negate(x)", [np.zeros(3, np.float32)], "HLO-INPUTS"),
+    "input dtype": ("x = f32[2] parameter(0)\nROOT r = f32[2] negate(x)", [np.zeros(2)], "HLO-INPUTS"),
+    "input count": ("x = f32[2] parameter(0)\nROOT r = f32[2] negate(x)", [], "HLO-INPUTS"),
+    "unknown custom call": (
+        'x = f32[2] parameter(0)\nROOT r = f32[2] custom-call(x), custom_call_target="who"',
+        [np.zeros(2, np.float32)], "HLO-CUSTOM-CALL",
+    ),
+    "elided constant": ("ROOT c = f32[20] constant({...})", [], "HLO-ELIDED"),
+    "random of the device": (
+        "s = u64[2] parameter(0)\nROOT r = (u64[2], u32[3]) rng-bit-generator(s), algorithm=rng_default",
+        [np.zeros(2, np.uint64)], "HLO-RANDOM",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_not_defined_is_a_coded_error(name: str) -> None:
+    text, inputs, code = WRONG[name]
+    with pytest.raises(HloError) as caught:
+        evaluate(body(text), inputs)
+    assert caught.value.code == code
+
+
+def test_errors_name_the_instruction() -> None:
+    text = 'x = f32[2] parameter(0)\nROOT here = f32[2] custom-call(x), custom_call_target="who"'
+    with pytest.raises(EvaluationError) as caught:
+        evaluate(body(text), [np.zeros(2, np.float32)])
+    assert caught.value.place == "%here"

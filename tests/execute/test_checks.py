@@ -1,0 +1,215 @@
+"""Each check on a kernel that has the fault and on one that has not."""
+
+import json
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import nki_lang.isa as nisa
+import nki_lang.language as nl
+from nki_lang.errors import NkiExecutionError, NkiValidationError
+from nki_lang.execute import simulate
+from nki_lang.execute.checks import CHECKS
+from nki_lang.kernel import jit
+from nki_lang.targets import target_of
+
+A = np.arange(1, 33, dtype=np.float32).reshape(4, 8)
+
+
+def report(func, *arguments, checks="all", target="trn3"):
+    run = simulate(func, checks=checks, target=target_of(target))
+    run(*(np.array(argument) for argument in arguments))
+    return run.report
+
+
+def clean(a):
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    x = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=x, src=a)
+    nisa.tensor_scalar(dst=x, data=x, op0=nl.multiply, operand0=2.0)
+    nisa.dma_copy(dst=out, src=x)
+    return out
+
+
+def test_nothing_is_found_in_a_clean_kernel():
+    found = report(clean, A)
+    assert len(found) == 0
+    assert str(found) == "nothing found"
+
+
+def test_unknown_checks_are_refused():
+    with pytest.raises(NkiValidationError, match=r"no check 'magic'.*\n.*overlap, races"):
+        simulate(clean, checks=["magic"])
+    assert list(CHECKS) == [
+        "overlap",
+        "races",
+        "accumulation",
+        "finite",
+        "unused",
+        "capacity",
+        "precision",
+    ]
+
+
+def test_the_instruction_that_first_makes_infinity():
+    def kernel(a):
+        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        x = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=x, src=a)
+        nisa.tensor_scalar(dst=x, data=x, op0=nl.subtract, operand0=3.0)
+        nisa.reciprocal(dst=x, data=x)
+        nisa.tensor_scalar(dst=x, data=x, op0=nl.multiply, operand0=2.0)
+        nisa.dma_copy(dst=out, src=x)
+        return out
+
+    (finding,) = report(kernel, A, checks="finite")
+    assert finding.code == "NKI-NOT-FINITE"
+    assert finding.details["op"] == "reciprocal"
+    assert finding.details["index"] == [0, 2]
+    assert finding.location.function == "kernel"
+    data = json.loads(report(kernel, A, checks="finite").to_json())
+    assert data[0]["line"] == finding.location.line
+
+
+def test_values_that_nobody_reads():
+    def kernel(a):
+        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        x = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
+        lost = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=x, src=a)
+        nisa.tensor_copy(dst=lost, src=x)
+        nisa.dma_copy(dst=out, src=x)
+        return out
+
+    (finding,) = report(kernel, A, checks=["unused"])
+    assert finding.details["op"] == "tensor_copy"
+    assert "never read" in str(finding)
+
+
+def overlapping(second_offset):
+    def kernel(a):
+        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        x = nl.ndarray((4, 8), dtype=a.dtype, buffer=nl.sbuf, address=(0, 0))
+        y = nl.ndarray((4, 8), dtype=a.dtype, buffer=nl.sbuf, address=(0, second_offset))
+        nisa.dma_copy(dst=x, src=a)
+        nisa.memset(dst=y, value=0)
+        nisa.tensor_tensor(dst=x, data1=x, data2=y, op=nl.add)
+        nisa.dma_copy(dst=out, src=x)
+        return out
+
+    return kernel
+
+
+def test_fixed_addresses_that_overwrite_live_data():
+    (finding,) = report(overlapping(16), A, checks="overlap")
+    assert finding.code == "NKI-OVERLAP"
+    assert finding.details["index"] == [0, 4]
+    assert len(report(overlapping(32), A, checks="overlap")) == 0
+
+
+def test_reusing_an_address_afterwards_is_fine():
+    def kernel(a):
+        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        for row in range(4):
+            x = nl.ndarray((1, 8), dtype=a.dtype, buffer=nl.sbuf, address=(0, 0))
+            nisa.dma_copy(dst=x, src=a[row : row + 1, :])
+            nisa.dma_copy(dst=out[row : row + 1, :], src=x)
+        return out
+
+    assert len(report(kernel, A, checks="overlap")) == 0
+
+
+def accumulating(start):
+    def kernel(a):
+        out = nl.ndarray((8, 8), dtype=a.dtype, buffer=nl.shared_hbm)
+        x = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
+        total = nl.ndarray((8, 8), dtype=nl.float32, buffer=nl.psum)
+        result = nl.ndarray((8, 8), dtype=a.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=x, src=a)
+        if start == "memset":
+            nisa.memset(dst=total, value=0)
+        elif start == "product":
+            nisa.nc_matmul(dst=total, stationary=x, moving=x, accumulate=False)
+        nisa.nc_matmul(dst=total, stationary=x, moving=x, accumulate=True)
+        nisa.tensor_copy(dst=result, src=total)
+        nisa.dma_copy(dst=out, src=result)
+        return out
+
+    return kernel
+
+
+def test_accumulation():
+    with pytest.raises(NkiExecutionError, match="NKI-ACCUMULATION"):
+        report(accumulating("nothing"), A)
+    (finding,) = report(accumulating("memset"), A, checks="accumulation", target="trn2")
+    assert finding.details["written_by"] == "memset"
+    assert len(report(accumulating("memset"), A, checks="accumulation", target="trn3")) == 0
+    assert len(report(accumulating("product"), A, checks="accumulation", target="trn2")) == 0
+
+
+def test_precision_loss_is_told_by_line():
+    def kernel(a):
+        out = nl.ndarray(a.shape, dtype=nl.float32, buffer=nl.shared_hbm)
+        x = nl.ndarray(a.shape, dtype=nl.float32, buffer=nl.sbuf)
+        small = nl.ndarray(a.shape, dtype=nl.bfloat16, buffer=nl.sbuf)
+        nisa.dma_copy(dst=x, src=a)
+        nisa.tensor_scalar(dst=small, data=x, op0=nl.add, operand0=1 / 3)
+        nisa.tensor_copy(dst=x, src=small)
+        nisa.dma_copy(dst=out, src=x)
+        return out
+
+    findings = report(kernel, A, checks="precision").of("precision")
+    assert findings[0].details["op"] in ("tensor_scalar", "tensor_copy", "dma_copy")
+    made = [f for f in findings if f.details["op"] == "tensor_scalar"]
+    assert made[0].details["dtype"] == "bfloat16"
+    assert 0 < made[0].details["ulp"] <= 0.5
+    assert 0 < made[0].details["relative"] < 2**-8
+    assert not report(clean, A, checks="precision").findings
+
+
+def test_precision_loss_inside_a_product():
+    def kernel(a):
+        out = nl.ndarray((8, 8), dtype=nl.float32, buffer=nl.shared_hbm)
+        x = nl.ndarray(a.shape, dtype=nl.bfloat16, buffer=nl.sbuf)
+        total = nl.ndarray((8, 8), dtype=nl.float32, buffer=nl.psum)
+        result = nl.ndarray((8, 8), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.dma_copy(dst=x, src=a)
+        nisa.nc_matmul(dst=total, stationary=x, moving=x)
+        nisa.tensor_copy(dst=result, src=total)
+        nisa.dma_copy(dst=out, src=result)
+        return out
+
+    findings = report(kernel, A / 3, checks="precision")
+    assert {f.details["op"] for f in findings} >= {"dma_copy", "nc_matmul"}
+    assert not report(kernel, A.astype(ml_dtypes.bfloat16), checks="precision").findings
+
+
+def halves(with_barrier):
+    @jit
+    def kernel(a):
+        shared = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        out = nl.ndarray((2, *a.shape), dtype=a.dtype, buffer=nl.shared_hbm)
+        core = nl.program_id(0)
+        x = nl.ndarray((2, 8), dtype=a.dtype, buffer=nl.sbuf)
+        whole = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=x, src=a[2 * core : 2 * core + 2, :])
+        nisa.dma_copy(dst=shared[2 * core : 2 * core + 2, :], src=x)
+        if with_barrier:
+            nisa.core_barrier(data=shared, cores=(0, 1))
+        nisa.dma_copy(dst=whole[2 * core : 2 * core + 2, :], src=shared[2 * core : 2 * core + 2, :])
+        if with_barrier or core:
+            nisa.dma_copy(dst=whole, src=shared)
+        else:
+            nisa.memset(dst=whole, value=0)
+        nisa.dma_copy(dst=out[core], src=whole)
+        return out
+
+    return kernel[2]
+
+
+def test_races_between_cores():
+    (finding,) = report(halves(False), A, checks="races")
+    assert finding.code == "NKI-RACE"
+    assert sorted(finding.details["cores"]) == [0, 1]
+    assert len(report(halves(True), A, checks="races")) == 0

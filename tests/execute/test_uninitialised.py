@@ -1,0 +1,184 @@
+"""Uninitialised memory that reaches a result is reported, and only that."""
+
+import numpy as np
+import pytest
+
+import nki_lang.language as nl
+from nki_lang.errors import NkiExecutionError
+from nki_lang.execute import load
+from nki_lang.ir import Access, Register
+from nki_lang.kernel import jit, simulate
+from tests.execute.handmade import full, instruction, kernel, part, tensor
+
+Z = tensor("z", (4, 8), buffer="hbm")
+
+
+def run(body, z=Z):
+    return load(kernel([], [z], body), check=True).run([])[0]
+
+
+def refused(body, z=Z):
+    with pytest.raises(NkiExecutionError) as caught:
+        run(body, z)
+    assert caught.value.code == "NKI-UNINITIALISED"
+    return caught.value
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "uint8", "float8_e4m3"])
+def test_a_read_before_a_write_names_tensor_index_and_line(dtype):
+    t = tensor("tile", (4, 8), dtype)
+    z = tensor("z", (4, 8), dtype, "hbm")
+    body = [
+        instruction("memset", dst=part(t, slice(0, 4), slice(0, 5)), value=1),
+        instruction("dma_copy", line=17, dst=full(z), src=full(t)),
+    ]
+    error = refused(body, z)
+    assert "element [0, 5]" in error.message
+    assert "'tile'" in error.message
+    assert error.location.line == 17
+
+
+def test_complete_writes_in_pieces_are_fine():
+    t = tensor("t", (4, 8))
+    body = [
+        instruction("memset", dst=part(t, slice(0, 4), slice(0, 5)), value=1),
+        instruction("memset", dst=part(t, slice(0, 4), slice(5, 8)), value=2),
+        instruction("dma_copy", dst=full(Z), src=full(t)),
+    ]
+    assert run(body).sum() == 4 * 5 + 4 * 3 * 2
+
+
+def test_unused_parts_may_be_uninitialised():
+    t, u = tensor("t", (4, 8)), tensor("u", (4, 8))
+    z = tensor("z", (4, 4), buffer="hbm")
+    half = (slice(0, 4), slice(0, 4))
+    body = [
+        instruction("memset", dst=part(t, *half), value=1),
+        instruction("tensor_scalar", dst=full(u), data=full(t), op0="add", operand0=1.0),
+        instruction("dma_copy", dst=full(z), src=part(u, *half)),
+    ]
+    assert (run(body, z) == 2).all()
+
+
+def test_marks_travel_through_arithmetic_moves_and_products():
+    t, u, v = tensor("t", (8, 4)), tensor("u", (4, 8)), tensor("v", (8, 8), buffer="psum")
+    z = tensor("z", (8, 8), buffer="hbm")
+    body = [
+        instruction("memset", dst=part(t, slice(0, 8), slice(0, 3)), value=1),
+        instruction("nc_transpose", line=5, dst=full(u), data=full(t)),
+        instruction("nc_matmul", dst=full(v), stationary=full(u), moving=full(u)),
+        instruction("dma_copy", dst=full(z), src=full(v)),
+    ]
+    error = refused(body, z)
+    assert error.location.line == 5
+    assert "nc_transpose" in error.message
+
+
+def test_overwritten_marks_are_gone():
+    t, u = tensor("t", (4, 8)), tensor("u", (4, 8))
+    body = [
+        instruction("tensor_copy", dst=full(u), src=full(t)),
+        instruction("memset", dst=full(u), value=3),
+        instruction("dma_copy", dst=full(Z), src=full(u)),
+    ]
+    assert (run(body) == 3).all()
+
+
+def test_addresses_and_registers_may_not_come_from_nowhere():
+    i = tensor("i", (1, 1), "int32")
+    x = tensor("x", (4, 8), buffer="private")
+    moved = Access(x, 0, ((8, 4), (1, 8)), scalar_offset=full(i))
+    assert "an address" in refused([instruction("dma_copy", dst=full(Z), src=moved)]).message
+    body = [instruction("register_load", dst=Register("r"), src=full(i))]
+    assert "a register" in refused(body).message
+
+
+def test_accumulating_into_nothing():
+    a, p = tensor("a", (4, 4)), tensor("p", (4, 4), buffer="psum")
+    z = tensor("z", (4, 4), buffer="hbm")
+    body = [
+        instruction("memset", dst=full(a), value=1),
+        instruction(
+            "nc_matmul", line=9, dst=full(p), stationary=full(a), moving=full(a), accumulate=True
+        ),
+        instruction("dma_copy", dst=full(z), src=full(p)),
+    ]
+    assert refused(body, z).location.line == 9
+
+
+def test_placed_tensors_share_their_marks():
+    a = tensor("a", (4, 8), address=(0, 0))
+    b = tensor("b", (4, 8), address=(0, 0))
+    body = [
+        instruction("memset", dst=full(a), value=1),
+        instruction("dma_copy", dst=full(Z), src=full(b)),
+    ]
+    assert (run(body) == 1).all()
+
+
+def test_inputs_are_initialised():
+    x = tensor("x", (4, 8), buffer="hbm")
+    body = [instruction("dma_copy", dst=full(Z), src=full(x))]
+    array = np.full((4, 8), np.nan, np.float32)
+    assert np.isnan(load(kernel([x], [Z], body), check=True).run([array])[0]).all()
+
+
+def test_skipped_rows_keep_their_marks():
+    x, i = tensor("x", (4, 8), buffer="hbm"), tensor("i", (4, 1), "int32")
+    index, tile = tensor("index", (4, 1), "int32", "hbm"), tensor("tile", (4, 8))
+    rows = Access(x, 0, ((8, 4), (1, 8)), vector_offset=full(i))
+    body = [
+        instruction("dma_copy", dst=full(i), src=full(index)),
+        instruction("dma_copy", dst=full(tile), src=rows, oob_mode="skip"),
+        instruction("dma_copy", line=4, dst=full(Z), src=full(tile)),
+    ]
+    loaded = load(kernel([x, index], [Z], body), check=True)
+    array = np.ones((4, 8), np.float32)
+    good = np.array([[0], [1], [2], [3]], np.int32)
+    assert (loaded.run([array, good])[0] == 1).all()
+    with pytest.raises(NkiExecutionError, match=r"kernel.py:4.*element \[2, 0\]"):
+        loaded.run([array, np.array([[0], [1], [7], [3]], np.int32)])
+
+
+def test_padding_that_looks_like_fresh_memory_counts_as_written():
+    """nonzero_with_count writes -1, whose bytes are those of memory that nobody wrote."""
+    t, u = tensor("t", (16, 4)), tensor("u", (16, 5), "int32")
+    z = tensor("z", (1, 5), "int32", "hbm")
+    body = [
+        instruction("memset", dst=full(t), value=0),
+        instruction("nonzero_with_count", dst=full(u), src=full(t), index_offset=0, padding_val=-1),
+        instruction("dma_copy", dst=full(z), src=part(u, slice(0, 1), slice(0, 5))),
+    ]
+    assert run(body, z).tolist() == [[-1, -1, -1, -1, 0]]
+    other = part(u, slice(1, 2), slice(0, 5))
+    assert "'u'" in refused([*body[:2], instruction("dma_copy", dst=full(z), src=other)], z).message
+
+
+def test_a_shuffle_moves_the_marks_and_keeps_the_rest():
+    t = tensor("t", (32, 2))
+    z = tensor("z", (2, 2), buffer="hbm")
+    mask = (5, *[255] * 31)
+    body = [
+        instruction("memset", dst=part(t, slice(5, 6), slice(0, 2)), value=3),
+        instruction("nc_stream_shuffle", dst=full(t), src=full(t), shuffle_mask=mask),
+    ]
+    good = instruction("dma_copy", dst=full(z), src=part(t, slice(0, 6, 5), slice(0, 2)))
+    assert (run([*body, good], z) == 3).all()
+    bad = instruction("dma_copy", line=8, dst=full(z), src=part(t, slice(0, 2), slice(0, 2)))
+    assert "result 'z', element [1, 0]" in refused([*body, bad], z).message
+
+
+def test_a_result_that_is_written_in_part_is_told():
+    @jit
+    def half(a):
+        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        nl.store(out[0:2], nl.load(a[0:2]))
+        return out
+
+    run = simulate(half)
+    with pytest.warns(
+        UserWarning, match=r"20 of the 30 elements of the result .*first is \[2, 0\]"
+    ):
+        run(np.ones((6, 5), np.float32))
+    (finding,) = run.report
+    assert (finding.code, finding.details["unwritten"]) == ("NKI-UNWRITTEN", 20)

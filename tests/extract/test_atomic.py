@@ -1,0 +1,99 @@
+"""Entries are complete or absent, whoever else writes and whoever is killed."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from hlo_tools.extract import complete_entries, is_complete, write_bundle
+from tests.extract.modules import add_module, kernel_module
+
+HERE = Path(__file__).resolve().parent
+FLAGS = ["--target=trn1"]
+
+
+def test_two_hundred_kills_leave_only_complete_entries(tmp_path: Path) -> None:
+    environment = dict(os.environ, PYTHONPATH=str(HERE.parents[1]))
+    done = subprocess.run(
+        [sys.executable, str(HERE / "killed_writers.py"), str(tmp_path), "200"],
+        capture_output=True, text=True, env=environment, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    half_done, entries, damaged = map(int, done.stdout.split())
+    assert half_done > 20, "the kills did not hit writers at work"
+    assert entries > 20
+    assert damaged == 0
+
+
+def test_many_writers_of_one_entry_agree(tmp_path: Path) -> None:
+    kernel = tmp_path / "k.klir"
+    kernel.write_bytes(b"x" * 100_000)
+    modules = [add_module(), add_module(opcode="multiply"), kernel_module(kernel)]
+    found: list[set[Path]] = [set() for _ in modules]
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            for _ in range(10):
+                for place, module in enumerate(modules):
+                    found[place].add(write_bundle(tmp_path / "cache", module, FLAGS))
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert [len(paths) for paths in found] == [1, 1, 1]
+    assert set(complete_entries(tmp_path / "cache")) == set.union(*found)
+    (compiler,) = (tmp_path / "cache").iterdir()
+    assert all(each.name.startswith("MODULE_") for each in compiler.iterdir())
+
+
+def test_what_dead_writers_left_is_swept_when_it_is_old(tmp_path: Path) -> None:
+    entry = write_bundle(tmp_path, add_module(), FLAGS)
+    host = socket.gethostname()
+    dead = entry.parent / f".staging-{host}-4194999-aa"
+    fresh = entry.parent / f".staging-{host}-4194998-bb"
+    alive = entry.parent / f".staging-{host}-{os.getpid()}-cc"
+    foreign = entry.parent / ".staging-elsewhere-4194999-dd"
+    for folder in (dead, fresh, alive, foreign):
+        folder.mkdir()
+    for folder in (dead, alive, foreign):
+        os.utime(folder, (1, 1))
+    write_bundle(tmp_path, add_module(opcode="multiply"), FLAGS)
+    assert not dead.exists()
+    assert all(folder.exists() for folder in (fresh, alive, foreign))
+
+
+def test_a_damaged_entry_is_never_taken_for_a_whole_one(tmp_path: Path) -> None:
+    kernel = tmp_path / "k.klir"
+    kernel.write_bytes(b"kernel")
+    entry = write_bundle(tmp_path / "cache", kernel_module(kernel), FLAGS)
+    for name in ("model.hlo_module.pb", "k.klir", "compile_flags.json"):
+        path = entry / name
+        whole = path.read_bytes()
+        for size in range(len(whole)):
+            path.write_bytes(whole[:size])
+            assert not is_complete(entry), (name, size)
+        path.unlink()
+        assert not is_complete(entry)
+        path.write_bytes(whole)
+        assert is_complete(entry)
+
+
+def test_a_flipped_bit_that_matters_is_noticed(tmp_path: Path) -> None:
+    entry = write_bundle(tmp_path, add_module(), FLAGS)
+    module = entry / "model.hlo_module.pb"
+    whole = module.read_bytes()
+    place = whole.index(b"add")
+    module.write_bytes(whole[:place] + b"a`d" + whole[place + 3 :])
+    assert not is_complete(entry)
+    assert write_bundle(tmp_path, add_module(), FLAGS) == entry
+    assert module.read_bytes() == whole

@@ -1,0 +1,123 @@
+"""The torch device "neuron"."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from hlo_tools.frameworks import torch_device
+from tests.frameworks import sample_kernels
+
+pytestmark = pytest.mark.torch_xla
+
+
+torch_device.install()
+torch_device.install()  # a second time does nothing
+HERE = torch.device("neuron", 0)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda device: torch.empty(3, device=device).fill_(1),
+        lambda device: torch.ones(3, device=device),
+        lambda device: torch.full((3,), 1.0, device=device),
+        lambda device: torch.tensor([1.0, 1.0, 1.0], device=device),
+        lambda device: torch.as_tensor([1.0, 1.0, 1.0], device=device),
+        lambda device: torch.arange(1, 2, 0.4, device=device).clamp(max=1),
+        lambda device: torch.ones(3).to(device),
+        lambda device: torch.ones(3).to(device=device),
+        lambda device: torch.ones(3).to(device, torch.float32),
+        lambda device: torch.ones(3, device=device).new_ones(3),
+        lambda device: torch.ones(3, device=device).new_tensor([1.0, 1.0, 1.0]),
+        lambda device: torch.empty_like(torch.ones(3, device=device)).fill_(1),
+        lambda device: torch.zeros(3, device=device).add_(1),
+        lambda device: torch.zeros(3, device=device).copy_(torch.ones(3)),
+        lambda device: torch.linspace(1, 1, 3, device=device),
+        lambda device: torch.cat([torch.ones(1, device=device)] * 3),
+        lambda device: torch.ones(3, 1, device=device).squeeze_(1),
+    ],
+)
+@pytest.mark.parametrize("device", ["neuron", "neuron:0", HERE])
+def test_ways_to_make_a_tensor(make: Callable[[Any], torch.Tensor], device: Any) -> None:
+    tensor = make(device)
+    assert tensor.device == HERE
+    assert torch.equal(tensor.cpu(), torch.ones(3))
+    assert tensor.tolist() == [1, 1, 1]
+
+
+def test_kind_of_the_tensor() -> None:
+    tensor = torch.ones(2, device="neuron")
+    assert not tensor.is_cpu and not tensor.is_meta
+    assert torch.neuron.is_available() and torch.neuron.device_count() == 2  # type: ignore[attr-defined]
+    assert repr(tensor) == "tensor([1., 1.], device='neuron:0')"
+    assert "requires_grad=True" in repr(tensor.requires_grad_())
+    assert "MulBackward0" in repr(tensor * 2)
+
+
+def test_copies_between_devices() -> None:
+    one = torch.arange(3.0).to("neuron:1")
+    assert one.device.index == 1
+    assert one.to("neuron:0").device.index == 0
+    assert one.to("cpu").device.type == "cpu"
+    host = torch.zeros(3).copy_(one)
+    assert host.tolist() == [0, 1, 2]
+    other = one.clone()
+    other += 1
+    assert one.tolist() == [0, 1, 2]
+    with pytest.raises(RuntimeError, match="neuron:0 and neuron:1"):
+        one + torch.ones(3, device="neuron:0")
+    with pytest.raises(RuntimeError, match="there is no device neuron:7"):
+        torch.empty(1, device="neuron:7")
+    with pytest.raises(TypeError, match="can't convert neuron:1 device type tensor to numpy"):
+        one.numpy()
+
+
+def test_items_views_and_writing_in_place() -> None:
+    tensor = torch.zeros(2, 3, device="neuron")
+    same = tensor.add_(1)
+    assert same is tensor
+    tensor[0] = 5
+    tensor[1, 1:] *= 3
+    tensor[1, 0] = torch.tensor(7.0)
+    assert tensor.tolist() == [[5, 5, 5], [7, 3, 3]]
+    tensor.view(6)[5] = 9
+    assert tensor[1, 2].item() == 9
+    assert bool((tensor > 0).all())
+    assert tensor.t().shape == (3, 2)
+
+
+def test_training_a_layer() -> None:
+    torch.manual_seed(0)
+    layer = torch.nn.Linear(4, 2)
+    twin = torch.nn.Linear(4, 2)
+    twin.load_state_dict(layer.state_dict())
+    layer.to("neuron")
+    assert {parameter.device for parameter in layer.parameters()} == {HERE}
+    x = torch.randn(3, 4)
+    for model, data in ((layer, x.to("neuron")), (twin, x)):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(data).pow(2).mean().backward()
+            optimizer.step()
+    torch.testing.assert_close(layer.weight.cpu(), twin.weight)
+
+
+def test_kernels_take_and_return_its_tensors() -> None:
+    a = torch.randn(128, 512)
+    result = sample_kernels.nki_tensor_add(a.to("neuron"), a.to("neuron"))
+    assert result.device == HERE
+    assert torch.equal(result.cpu(), 2 * a)
+
+
+def test_the_host_is_as_before() -> None:
+    assert torch.tensor([1]).device.type == "cpu"
+    assert torch.as_tensor([1.0], dtype=torch.float64).dtype == torch.float64
+    assert torch.ones(2).to(torch.float16).dtype == torch.float16
+    with torch.device("neuron"):
+        assert torch.tensor([1.0]).device == HERE
+        assert torch.ones(1).device == HERE

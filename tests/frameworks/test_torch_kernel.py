@@ -1,0 +1,141 @@
+"""Kernels on PyTorch tensors of the host, and a PyTorch kind written from the public docs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import nki
+import numpy as np
+import pytest
+import torch
+
+from hlo_tools import kernels
+from hlo_tools.backend_config import decode
+from hlo_tools.frameworks.torch_kernel import DTYPES, TorchKernel, tensor_of, view_of
+from nki_lang.dtypes import BY_NAME
+from nki_lang.errors import NkiValidationError
+from tests.frameworks import sample_kernels
+
+pytestmark = pytest.mark.torch_xla
+
+
+def normal(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+A, B = normal(256, 1024), normal(256, 1024, seed=1)
+
+
+class PyTorchFrameworkKernel(nki.FrameworkKernel):
+    """What the documentation of FrameworkKernel asks for, and nothing else."""
+
+    def translate_to_neuron_dtype(self, _dtype: Any) -> Any:
+        return {torch.float32: np.float32, torch.bfloat16: nki.language.bfloat16}[_dtype]
+
+    def is_framework_tensor(self, t: Any) -> bool:
+        return isinstance(t, torch.Tensor)
+
+    def map_framework_tensor(self, t: Any) -> Any:
+        return t.shape, t.dtype
+
+
+def test_the_methods_answer_as_documented() -> None:
+    kernel = PyTorchFrameworkKernel(func=sample_kernels.add)
+    assert kernel.is_framework_tensor(torch.rand((2, 3)))
+    assert not kernel.is_framework_tensor("this is not a tensor")
+    shape = (torch.Size([2, 3]), torch.bfloat16)
+    assert kernel.map_framework_tensor(torch.rand((2, 3), dtype=torch.bfloat16)) == shape
+    assert kernel.translate_to_neuron_dtype(torch.bfloat16) == nki.language.bfloat16
+
+
+def test_configurations_as_documented() -> None:
+    configs = []
+    for shape in ((3, 2, 128, 512), (3, 2, 64, 1024)):
+        in1, in2, out = (torch.rand(shape) for _ in range(3))
+        kernel = PyTorchFrameworkKernel(
+            func_name=sample_kernels.add_planes.__name__,
+            func=sample_kernels.add_planes,
+            grid=shape[:2],
+        )
+        config, inputs, outputs = kernel.dump_config(in1, in2, out)
+        assert kernel.dump_config(in1, in2, out=out) == (config, inputs, outputs)
+        assert (inputs, outputs) == (["in1", "in2"], ["out"])
+        record = decode(config)
+        assert (record.func_name, tuple(record.grid)) == ("add_planes", (3, 2))
+        (result,) = kernels.resolve(config).run([in1.numpy(), in2.numpy()])
+        torch.testing.assert_close(torch.from_numpy(result), in1 + in2)
+        configs.append(config)
+    assert configs[0] != configs[1]
+
+
+def test_values() -> None:
+    assert torch.equal(sample_kernels.nki_tensor_add(A, B), A + B)
+    assert torch.equal(TorchKernel(func=sample_kernels.add)(A, B), A + B)
+    turned = normal(1024, 256).t()
+    assert torch.equal(sample_kernels.nki_tensor_add(A, turned), A + turned)
+
+
+@pytest.mark.parametrize("kind", sorted(DTYPES, key=str))
+def test_views_have_the_tensors_bits(kind: torch.dtype) -> None:
+    tensor = torch.tensor([0, 1, 2, 3]).to(kind)
+    array = view_of(tensor)
+    assert array.dtype == DTYPES[kind].dtype
+    np.testing.assert_array_equal(array.astype(np.float32), tensor.float().numpy())
+    back = tensor_of(array)
+    assert back.dtype == kind
+    assert back.data_ptr() == tensor.data_ptr()
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16])
+def test_small_floats(kind: torch.dtype) -> None:
+    a = A[:128, :512].to(kind)
+    result = sample_kernels.nki_tensor_add(a, a)
+    assert result.dtype == kind
+    assert torch.equal(result, a + a)
+
+
+def test_in_place_arguments() -> None:
+    out = torch.zeros_like(A)
+    assert TorchKernel(func=sample_kernels.add_into)(A, B, out) is None
+    assert torch.equal(out, A + B)
+    values = A.clone()
+    assert TorchKernel(func=sample_kernels.double_in_place)(values) is values
+    assert torch.equal(values, 2 * A)
+
+
+def test_autograd_needs_a_function_with_a_backward() -> None:
+    class Add(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+            return sample_kernels.nki_tensor_add(a, b)
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+            return gradients[0], gradients[0]
+
+    a, b = A.clone().requires_grad_(), B.clone().requires_grad_()
+    (a * b * Add.apply(a, b)).sum().backward()
+    torch.testing.assert_close(a.grad, 2 * A * B + B * B)
+    torch.testing.assert_close(b.grad, 2 * A * B + A * A)
+    with pytest.raises(RuntimeError, match="HLO-KERNEL-GRADIENT"):
+        sample_kernels.nki_tensor_add(a, b).sum().backward()
+    with torch.no_grad():
+        assert not sample_kernels.nki_tensor_add(a, b).requires_grad
+
+
+def test_a_bare_kernel_in_a_compiled_function() -> None:
+    compiled = torch.compile(lambda a: sample_kernels.nki_tensor_add(a, a) * 2, backend="eager")
+    torch.testing.assert_close(compiled(A), 4 * A)
+
+
+def test_wrong_arguments() -> None:
+    with pytest.raises(NkiValidationError, match=r"dtype torch\.float64.*kernels take") as caught:
+        sample_kernels.nki_tensor_add(A.double(), B)
+    assert caught.value.code == "NKI-DTYPE"
+    with pytest.raises(AssertionError, match="differ"):
+        sample_kernels.nki_tensor_add(A, B[:128])
+
+
+def test_dtypes_stand_for_each_other() -> None:
+    assert {kind.name for kind in DTYPES.values()} <= BY_NAME.keys()
+    assert len(set(DTYPES.values())) == len(DTYPES)

@@ -1,0 +1,100 @@
+"""nki_op: kernels as operators of PyTorch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import nki
+import pytest
+import torch
+from torch_neuronx import nki_op
+
+from tests.frameworks import sample_kernels
+
+pytestmark = pytest.mark.torch_xla
+
+add_into = nki.jit(sample_kernels.add_into)
+double_in_place = nki.jit(sample_kernels.double_in_place)
+
+
+@nki_op("nki_hlo_tests::add", mutates_args={})
+def add(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    add_into(x, y, out)
+    return out
+
+
+add.register_autograd(lambda ctx, gradient: (gradient, gradient))
+
+
+@nki_op("nki_hlo_tests::double_", mutates_args={"x"})
+def double_(x: torch.Tensor) -> None:
+    double_in_place(x)
+
+
+def pair(**options: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    x, y = torch.randn((2, 128, 512), generator=generator)
+    return x.to(**options) if options else x, y.to(**options) if options else y
+
+
+def test_values_and_name() -> None:
+    x, y = pair()
+    assert torch.equal(add(x, y), x + y)
+    assert torch.equal(torch.ops.nki_hlo_tests.add(x, y), x + y)
+    kept = x.clone()
+    double_(x)
+    assert torch.equal(x, 2 * kept)
+
+
+def test_gradients() -> None:
+    x, y = (tensor.requires_grad_() for tensor in pair())
+    (add(x, y) * x).sum().backward()
+    torch.testing.assert_close(x.grad, 2 * x + y)
+    torch.testing.assert_close(y.grad, x)
+
+
+def test_opcheck() -> None:
+    x, y = pair()
+    torch.library.opcheck(add, (x, y))
+    torch.library.opcheck(add, (x.clone().requires_grad_(), y))
+    torch.library.opcheck(double_, (x,))
+
+
+def test_compile_and_export() -> None:
+    x, y = pair()
+    compiled = torch.compile(lambda a, b: add(a, b) * 2, backend="aot_eager")
+    torch.testing.assert_close(compiled(x, y), 2 * (x + y))
+
+    class Model(torch.nn.Module):
+        def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+            return add(a, b) + 1
+
+    program = torch.export.export(Model(), (x, y))
+    targets = [str(node.target) for node in program.graph.nodes if node.op == "call_function"]
+    assert targets[0] == "nki_hlo_tests.add.default"
+    torch.testing.assert_close(program.module()(x, y), x + y + 1)
+
+
+def test_the_device_neuron() -> None:
+    x, y = pair()
+    result = add(x.to("neuron"), y.to("neuron"))
+    assert result.device.type == "neuron"
+    assert torch.equal(result.cpu(), x + y)
+    far = x.to("neuron").requires_grad_()
+    add(far, y.to("neuron")).sum().backward()
+    assert far.grad is not None and far.grad.device.type == "neuron"
+    changed = x.to("neuron")
+    double_(changed)
+    assert torch.equal(changed.cpu(), 2 * x)
+
+
+def test_shapes_without_data() -> None:
+    meta = torch.empty(128, 512, device="meta")
+    assert add(meta, meta).shape == (128, 512)
+    assert sample_kernels.nki_tensor_add(meta, meta).is_meta
+
+
+def test_a_name_without_a_library_is_refused() -> None:
+    with pytest.raises(ValueError, match="library::operator"):
+        nki_op("add", mutates_args={})

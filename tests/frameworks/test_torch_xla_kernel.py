@@ -1,0 +1,156 @@
+"""Kernels on PyTorch/XLA tensors: what stands in the graph, and what the graph computes.
+
+torch_xla chooses its device once in a process and takes seconds to import, so each test is one
+script.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from hlo_tools.backend_config import decode
+
+pytestmark = [pytest.mark.torch_xla, pytest.mark.filterwarnings("default")]
+
+GRAPH = """
+    import warnings
+    import torch
+    import torch_xla
+    from tests.frameworks.sample_kernels import nki_tensor_add, sum_and_double
+    from nki._torch_xla import PyTorchXLAKernel
+
+    device = torch_xla.device()
+    a, b = (torch.randn(256, 1024).to(device) for _ in range(2))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        c = nki_tensor_add(a, b)
+        nki_tensor_add(a, b)
+    print(len([w for w in caught if "cannot execute NKI kernels" in str(w.message)]))
+    out = a * b * c
+    print(torch_xla._XLAC._get_xla_tensors_text([out]))
+    print(torch_xla._XLAC._get_xla_tensors_hlo([out]))
+    total, twice = PyTorchXLAKernel(func=sum_and_double)(*(t[:128, :512] for t in (a, b)))
+    print("two", tuple(total.shape), twice.dtype)
+    print(torch_xla._XLAC._get_xla_tensors_hlo([total, twice]))
+"""
+
+
+def test_the_graph_reads_as_on_neuron(run_script: Any) -> None:
+    done = run_script(GRAPH, PJRT_DEVICE="CPU")
+    assert done.returncode == 0, done.stderr
+    text = done.stdout
+    assert text.startswith("1\n")
+    assert re.search(
+        r"%2 = \(f32\[256,1024\]\{1,0\}\) xla::_op_<locals>CallImpl\(%1, %0\), "
+        r"xla_shape=\(f32\[256,1024\]\{1,0\}\)",
+        text,
+    )
+    (call, two) = (line for line in text.splitlines() if "custom-call(" in line)
+    assert 'custom_call_target="AwsNeuronCustomNativeKernel"' in call
+    assert "api_version=API_VERSION_STATUS_RETURNING" in call
+    named = 'op_type="xla___op_NkiKernelCallImpl" op_name="xla___op_NkiKernelCallImpl"'
+    assert f"metadata={{{named}}}" in call
+    found = re.search(r'backend_config="([^"]*)"', call)
+    assert found is not None
+    assert decode(found[1]).func_name == "add"
+    assert "two (128, 512) torch.float32" in text
+    assert "= (f32[128,512]{1,0}, f32[128,512]{1,0}) custom-call(" in two
+
+
+VALUES = """
+    import numpy as np
+    import torch
+    import torch_xla
+    from torch_xla.core import xla_model as xm
+    from tests.frameworks import sample_kernels
+    from nki._torch_xla import PyTorchXLAKernel
+
+    device = torch_xla.device()
+    torch.manual_seed(0)
+    host_a, host_b = torch.randn(256, 1024), torch.randn(256, 1024)
+    a, b = host_a.to(device), host_b.to(device)
+    torch.testing.assert_close((a * b * sample_kernels.nki_tensor_add(a, b)).cpu(),
+                               host_a * host_b * (host_a + host_b))
+
+    class NkiAddFunc(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, a, b):
+            return sample_kernels.nki_tensor_add(a, b)
+
+        @staticmethod
+        def backward(ctx, dy, *args):
+            return dy, dy
+
+    a, b = (t.to(device).detach().requires_grad_() for t in (host_a, host_b))
+    (a * b * NkiAddFunc.apply(a, b)).sum().backward()
+    torch_xla.sync()
+    torch.testing.assert_close(a.grad.cpu(), 2 * host_a * host_b + host_b**2)
+    torch.testing.assert_close(b.grad.cpu(), 2 * host_a * host_b + host_a**2)
+
+    a, b = host_a.to(device), host_b.to(device)
+    out = torch.zeros_like(a)
+    assert PyTorchXLAKernel(func=sample_kernels.add_into)(a, b, out) is None
+    torch.testing.assert_close(out.cpu(), host_a + host_b)
+    assert PyTorchXLAKernel(func=sample_kernels.double_in_place)(a) is a
+    torch.testing.assert_close(a.cpu(), 2 * host_a)
+    small = host_a[:128, :512].bfloat16().to(device)
+    total, twice = PyTorchXLAKernel(func=sample_kernels.sum_and_double)(small, small)
+    assert torch.equal(total.cpu(), twice.cpu()) and total.dtype == torch.bfloat16
+    mixed = sample_kernels.nki_tensor_add(host_b, b)
+    torch.testing.assert_close(mixed.cpu(), 2 * host_b)
+
+    turned = PyTorchXLAKernel(func=sample_kernels.through_identity)(b[:128, :64])
+    torch.testing.assert_close(turned.cpu(), host_b[:128, :64].t())
+
+    from nki_lang.errors import NkiValidationError
+    try:
+        sample_kernels.nki_tensor_add(a.double(), b)
+    except NkiValidationError as error:
+        print(error.code)
+    try:
+        sample_kernels.nki_tensor_add(b, b[:128])
+    except AssertionError as error:
+        print("differ" in str(error))
+
+    from torch_neuronx import nki_op
+    @nki_op("nki_hlo_tests::add_xla", mutates_args={})
+    def add(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return sample_kernels.nki_tensor_add(x, y)
+    torch.testing.assert_close(add(b, b).cpu(), 2 * host_b)
+    print("done")
+"""
+
+
+def test_values_and_gradients_on_the_device_neuron(run_script: Any) -> None:
+    done = run_script(VALUES, PJRT_DEVICE="NEURON")
+    assert done.stdout == "NKI-DTYPE\nTrue\ndone\n", done.stderr
+    assert done.returncode == 0, done.stderr
+
+
+DAMAGED = """
+    import torch
+    import torch_xla
+    from pathlib import Path
+    import os
+    from tests.frameworks.sample_kernels import nki_tensor_add
+
+    device = torch_xla.device()
+    a = torch.ones(128, 512).to(device)
+    b = nki_tensor_add(a, a)
+    for path in Path(os.environ["NKI_HLO_CACHE"]).rglob("*.klir"):
+        path.unlink()
+    try:
+        torch_xla.sync(wait=True)
+        b.cpu()
+    except RuntimeError as error:
+        print("HLO-KERNEL-MISSING" in str(error), flush=True)
+    os._exit(0)  # torch_xla raises the error again for every live tensor
+"""
+
+
+def test_a_missing_kernel_file_is_a_torch_error(run_script: Any) -> None:
+    done = run_script(DAMAGED, PJRT_DEVICE="NEURON")
+    assert done.stdout == "True\n", done.stderr

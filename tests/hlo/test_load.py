@@ -1,0 +1,202 @@
+"""Loading and saving: every kind of file, byte-identical, and every way a file can be wrong."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+import hlo_tools
+from hlo_tools import HloError, HloFileError, Module, schema
+from hlo_tools.detect import detect
+from tests.hlo.hlo_examples import example
+
+
+def kinds() -> dict[str, bytes]:
+    module = example()
+    hlo = schema.HloProto(hlo_module=module)
+    hlo.buffer_assignment.buffer_allocations.add(size=24)
+    snapshot = schema.HloSnapshot(hlo=hlo, execution_platform="cpu")
+    unoptimized = schema.HloUnoptimizedSnapshot(hlo_module=module)
+    unoptimized.partitions.add()
+    return {
+        "module": module.SerializeToString(),
+        "hlo": hlo.SerializeToString(),
+        "snapshot": snapshot.SerializeToString(),
+        "unoptimized": unoptimized.SerializeToString(),
+    }
+
+
+@pytest.mark.parametrize("kind", ["module", "hlo", "snapshot", "unoptimized"])
+def test_kind_is_told_from_content_and_saved_byte_identically(kind: str, tmp_path: Path) -> None:
+    data = kinds()[kind]
+    assert detect(data).kind == kind
+    source = tmp_path / "file.with.any.name"
+    source.write_bytes(data)
+    module = hlo_tools.load(source)
+    assert module.name == "example"
+    assert module.entry.root.name == "out"
+    module.save(tmp_path / "again.pb")
+    assert (tmp_path / "again.pb").read_bytes() == data
+    assert module.module_bytes() == kinds()["module"]
+
+
+def test_a_module_without_computations_is_a_module() -> None:
+    assert hlo_tools.load(schema.HloModuleProto(name="only").SerializeToString()).name == "only"
+
+
+def test_sources_bytes_stream_str(wide_bytes: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "m.pb"
+    path.write_bytes(wide_bytes)
+    for source in (wide_bytes, bytearray(wide_bytes), memoryview(wide_bytes),
+                   io.BytesIO(wide_bytes), path, str(path)):  # fmt: skip
+        assert hlo_tools.load(source).to_bytes() == wide_bytes
+
+
+def test_gzip_by_its_first_bytes_and_written_by_suffix(wide_bytes: bytes, tmp_path: Path) -> None:
+    packed = tmp_path / "m.pb"
+    packed.write_bytes(gzip.compress(wide_bytes))
+    module = hlo_tools.load(packed)
+    assert module.to_bytes() == wide_bytes
+    module.save(tmp_path / "a.pb.gz")
+    module.save(tmp_path / "b.pb.gz")
+    first = (tmp_path / "a.pb.gz").read_bytes()
+    assert first == (tmp_path / "b.pb.gz").read_bytes()
+    assert gzip.decompress(first) == wide_bytes
+
+
+def test_json_and_pbtxt_of_the_messages(wide_bytes: bytes) -> None:
+    from google.protobuf import json_format, text_format
+
+    proto = example()
+    for text in (json_format.MessageToJson(proto), text_format.MessageToString(proto)):
+        assert hlo_tools.load(text.encode()).proto == proto
+    wrapped = json_format.MessageToJson(schema.HloProto(hlo_module=proto))
+    assert hlo_tools.load(wrapped.encode()).name == "example"
+    with pytest.raises(HloFileError, match="no HLO module in JSON") as caught:
+        hlo_tools.load(json.dumps({"name": 3}).encode())
+    assert caught.value.code == "HLO-DAMAGED"
+
+
+def test_change_is_written_deterministically_and_loads_again(wide_bytes: bytes) -> None:
+    module = hlo_tools.load(wide_bytes)
+    module.entry.find("total").proto.frontend_attributes.map["a"] = "1"
+    module.entry.find("total").proto.frontend_attributes.map["b"] = "2"
+    module.touch()
+    assert module.is_changed
+    again = hlo_tools.load(module.to_bytes())
+    assert dict(again.entry.find("total").frontend_attributes) == {"a": "1", "b": "2"}
+    assert again.proto == module.proto
+    assert module.to_bytes() == module.to_bytes()
+
+
+def test_saving_leaves_nothing_behind_when_it_fails(wide_bytes: bytes, tmp_path: Path) -> None:
+    module = hlo_tools.load(wide_bytes)
+    with pytest.raises(HloFileError) as caught:
+        module.save(tmp_path / "missing" / "m.pb")
+    assert caught.value.code == "HLO-WRITE"
+    assert str(tmp_path / "missing" / "m.pb") in str(caught.value)
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(HloFileError, match="cannot be written"):
+        module.save(tmp_path / "taken")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["taken"]
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (b"", "HLO-EMPTY"),
+        (b"\x00\x01\x02\x03", "HLO-DAMAGED"),
+        (b"\x7fELF\x02\x01\x01\x00\x00\x00", "HLO-DAMAGED"),
+        (b"PK\x03\x04\x14\x00\x00\x00", "HLO-DAMAGED"),
+        (b"\x1f\x8b\x08\x00broken", "HLO-COMPRESSED"),
+        (b"\xf8\x07\x01", "HLO-NOT-HLO"),
+    ],
+)
+def test_what_is_no_hlo_file(data: bytes, code: str) -> None:
+    with pytest.raises(HloFileError) as caught:
+        hlo_tools.load(data)
+    assert caught.value.code == code
+    assert caught.value.remedy
+
+
+def test_missing_file_and_folder(tmp_path: Path) -> None:
+    for path in (tmp_path / "none.pb", tmp_path):
+        with pytest.raises(HloFileError) as caught:
+            hlo_tools.load(path)
+        assert caught.value.code == "HLO-READ"
+        assert str(path) in str(caught.value)
+
+
+def test_gzip_bomb_is_refused() -> None:
+    bomb = gzip.compress(bytes(100 << 20), compresslevel=9)
+    assert len(bomb) < 200_000
+    with pytest.raises(HloFileError):
+        hlo_tools.load(gzip.compress(gzip.compress(bytes(100 << 20))))
+    with pytest.raises(HloFileError):
+        hlo_tools.load(bomb)
+
+
+def test_every_truncation_is_an_error_with_an_offset_or_a_smaller_module(
+    wide_bytes: bytes, tmp_path: Path
+) -> None:
+    """A cut on the border between two top-level fields leaves a message that is whole."""
+    path = tmp_path / "cut.pb"
+    silent = 0
+    for size in range(1, len(wide_bytes)):
+        path.write_bytes(wide_bytes[:size])
+        try:
+            hlo_tools.load(path)
+        except HloFileError as error:
+            assert str(path) in error.place
+            assert error.code in ("HLO-TRUNCATED", "HLO-DAMAGED", "HLO-NOT-HLO", "HLO-NO-TEXT")
+        except HloError as error:
+            assert error.code in ("HLO-NO-TEXT", "HLO-TEXT")
+        else:
+            silent += 1
+    assert silent <= 8
+
+
+def test_truncation_names_offset_and_field(wide_bytes: bytes) -> None:
+    with pytest.raises(HloFileError, match=r"damaged at byte \d+: field 3 .* are left") as caught:
+        hlo_tools.load(wide_bytes[:-200])
+    assert caught.value.code == "HLO-TRUNCATED"
+
+
+def test_damage_deep_inside_names_the_field() -> None:
+    proto = example()
+    data = proto.SerializeToString()
+    place = data.index(b"product")
+    broken = data[:place] + b"\xff" + data[place + 1 :]
+    with pytest.raises(HloFileError, match=r"instructions\[4\]\.name\[0\] is not UTF-8") as caught:
+        hlo_tools.load(broken)
+    assert caught.value.place == f"byte {place}"
+
+
+def walk(module: Module) -> None:
+    """Look at everything a view can show."""
+    for computation in module.computations:
+        repr(computation)
+        computation.post_order()
+        computation.root, computation.parameters, computation.callers
+        for view in computation:
+            repr(view)
+            view.users, view.stack, view.called_computations, view.backend_config
+            if view.literal is not None and view.literal.shape.is_array:
+                view.literal.numpy()
+    module.entry, module.find_custom_calls()
+
+
+def test_flipped_bits_give_only_our_errors(wide_bytes: bytes) -> None:
+    rng = random.Random(7)
+    for _ in range(1500):
+        data = bytearray(wide_bytes)
+        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        try:
+            walk(hlo_tools.load(bytes(data)))
+        except HloError as error:
+            assert error.code.startswith("HLO-")

@@ -1,0 +1,86 @@
+"""The doctor tells ours, the vendor's, placeholders and broken packages apart."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hlo_tools.doctor import NAMES, Provider, abilities
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def doctor(first: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run the command with a folder at the front of the import path."""
+    environment = dict(os.environ)
+    environment["PYTHONPATH"] = os.pathsep.join(map(str, (first, ROOT, ROOT / "compat")))
+    command = [sys.executable, "-m", "hlo_tools.cli", "doctor", *words]
+    return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+
+def provider(done: subprocess.CompletedProcess[str], name: str) -> dict[str, str]:
+    providers = json.loads(done.stdout)["providers"]
+    return next(one for one in providers if one["name"] == name)
+
+
+def package(folder: Path, name: str, text: str) -> Path:
+    (folder / name).mkdir()
+    (folder / name / "__init__.py").write_text(text)
+    return folder
+
+
+def test_ours(tmp_path: Path) -> None:
+    done = doctor(tmp_path, "--json")
+    assert done.returncode == 0
+    assert provider(done, "nki")["kind"] == "ours"
+
+
+def test_a_real_package_in_front_is_the_vendors(tmp_path: Path) -> None:
+    package(tmp_path, "nki", "def jit(function): return function\n")
+    found = provider(doctor(tmp_path, "--json"), "nki")
+    assert found["kind"] == "vendor"
+    assert found["path"] == str(tmp_path / "nki" / "__init__.py")
+
+
+def test_a_placeholder_is_named_with_the_remedy(tmp_path: Path) -> None:
+    package(tmp_path, "nki", "raise ImportError('WRONG PACKAGE, see the documentation')\n")
+    done = doctor(tmp_path, "--json")
+    assert done.returncode == 1
+    found = provider(done, "nki")
+    assert found["kind"] == "placeholder"
+    assert "pip uninstall nki" in found["advice"]
+
+
+def test_a_placeholder_is_known_by_its_version(tmp_path: Path) -> None:
+    package(tmp_path, "nkipy", "pass\n")
+    metadata = tmp_path / "nkipy-0.0.2.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: nkipy\nVersion: 0.0.2\n")
+    (metadata / "top_level.txt").write_text("nkipy\n")
+    (metadata / "RECORD").write_text("nkipy/__init__.py,,\n")
+    assert provider(doctor(tmp_path, "--json"), "nkipy")["kind"] == "placeholder"
+
+
+@pytest.mark.parametrize("name", ["nki", "jax", "torch", "spike"])
+def test_the_table_has_a_line_for_each_name(tmp_path: Path, name: str) -> None:
+    done = doctor(tmp_path)
+    assert any(line.startswith(name) for line in done.stdout.splitlines())
+
+
+def test_a_missing_ability_says_why(tmp_path: Path) -> None:
+    package(tmp_path, "nki", "raise ImportError('WRONG PACKAGE')\n")
+    abilities = json.loads(doctor(tmp_path, "--json").stdout)["abilities"]
+    numpy = next(one for one in abilities if one["what"] == "kernels with NumPy arrays")
+    assert not numpy["works"]
+    assert "placeholder" in numpy["reason"]
+
+
+def test_each_ability_is_told_once_without_torch() -> None:
+    providers = [Provider(name, "missing" if name == "torch" else "ours") for name in NAMES]
+    told = [ability.what for ability in abilities(providers)]
+    assert len(told) == len(set(told))

@@ -1,0 +1,95 @@
+"""Imports go down the floors only, and importing a package stays cheap and framework free."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FLOORS = {"nki_lang": 1, "hlo_tools": 2, "neff": 3}
+COMPAT = {path.name for path in (ROOT / "compat").iterdir() if path.is_dir()}
+FRAMEWORKS = ("jax", "jaxlib", "torch", "torch_xla")
+NEEDS_NKI_LANG = (
+    "frameworks",
+    "kernels",
+    "cli",
+    "extract",
+    "pytest_plugin",
+    "trace",
+    "lint",
+    "kernel_calls",
+)
+"""The parts of hlo_tools that may look down into the kernel language."""
+
+
+def imports_of(path: Path) -> list[tuple[int, str]]:
+    """(line, top-level package) of every import in a file, lazy ones too."""
+    found: list[tuple[int, str]] = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found += [(node.lineno, alias.name.split(".")[0]) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            found.append((node.lineno, node.module.split(".")[0]))
+    return found
+
+
+def sources(package: str) -> list[Path]:
+    return sorted((ROOT / package).rglob("*.py"))
+
+
+@pytest.mark.parametrize("package", FLOORS)
+def test_imports_go_down_only(package: str) -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for path in sources(package)
+        for line, name in imports_of(path)
+        if FLOORS.get(name, 0) > FLOORS[package] or name in COMPAT
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_nki_lang_needs_numpy_and_ml_dtypes_only() -> None:
+    allowed = {"nki_lang", "numpy", "ml_dtypes"} | set(sys.stdlib_module_names)
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for path in sources("nki_lang")
+        for line, name in imports_of(path)
+        if name not in allowed
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_only_some_of_hlo_tools_knows_the_kernel_language() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in sources("hlo_tools")
+        for line, name in imports_of(path)
+        if name == "nki_lang"
+        and path.relative_to(ROOT / "hlo_tools").parts[0].removesuffix(".py") not in NEEDS_NKI_LANG
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("package", FLOORS)
+def test_import_brings_in_no_framework(package: str) -> None:
+    code = f"import {package}, sys; print(sorted(set(sys.modules) & set({FRAMEWORKS!r})))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.stdout.strip() == "[]", done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("package", FLOORS)
+def test_import_costs_under_100_ms_beyond_numpy(package: str) -> None:
+    code = (
+        "import numpy, ml_dtypes, time; start = time.perf_counter();"
+        f"import {package}; print(time.perf_counter() - start)"
+    )
+    command = [sys.executable, "-c", code]
+    best = min(
+        float(subprocess.run(command, capture_output=True, text=True, cwd=ROOT).stdout)
+        for _ in range(5)
+    )
+    assert best < 0.1

@@ -1,0 +1,111 @@
+"""``nki-hlo embed``, ``swap``, ``replace``, ``expand`` and what ``kernels`` tells."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import hlo_tools
+from hlo_tools import kernels
+from hlo_tools.backend_config import decode
+from hlo_tools.cli import main
+from tests.kernel_calls.test_kernel_calls import (
+    PATTERN,
+    PLAIN,
+    difference,
+    scaled_add,
+    scaled_add_again,
+    write_kernel,
+)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the module, the pattern, and three kernels."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NKI_HLO_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "plain.hlo").write_text(PLAIN)
+    (tmp_path / "pattern.hlo").write_text(PATTERN)
+    for func in (scaled_add, scaled_add_again, difference):
+        write_kernel(tmp_path, func)
+    return tmp_path
+
+
+def replaced() -> None:
+    words = "replace plain.hlo -p pattern.hlo -k scaled_add.klir -o called.hlo"
+    assert main(words.split()) == 0
+
+
+def binaries(path: str) -> set[str]:
+    calls = hlo_tools.load(path).find_custom_calls()
+    return {decode(call.backend_config).binary for call in calls}
+
+
+def test_replace_proves_and_names_the_file_relative(capsys: pytest.CaptureFixture[str]) -> None:
+    replaced()
+    err = capsys.readouterr().err
+    assert "2 sub-graphs replaced" in err and "equal on 3 random inputs" in err
+    assert binaries("called.hlo") == {"scaled_add.klir"}
+
+
+def test_replace_by_something_else_is_a_difference(capsys: pytest.CaptureFixture[str]) -> None:
+    words = "replace plain.hlo -p pattern.hlo -k difference.klir -o no.hlo"
+    assert main(words.split()) == 1
+    assert "HLO-DIFFERENT" in capsys.readouterr().err and not Path("no.hlo").exists()
+    assert main([*words.split(), "--no-prove"]) == 0
+
+
+def test_pattern_that_is_nowhere(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("other.hlo").write_text(PATTERN.replace("constant(2)", "constant(9)"))
+    words = "replace plain.hlo -p other.hlo -k scaled_add.klir -o no.hlo"
+    assert main(words.split()) == 3
+    assert "HLO-NO-MATCH" in capsys.readouterr().err
+
+
+def test_kernels_tells_the_work(capsys: pytest.CaptureFixture[str]) -> None:
+    replaced()
+    capsys.readouterr()
+    assert main(["kernels", "called.hlo", "--json", "--no-ir"]) == 0
+    (call, _) = json.loads(capsys.readouterr().out)["calls"]
+    assert call["work"] == {
+        "macs": 0, "bytes_read": 65536, "bytes_written": 32768, "instructions": 5,
+    }  # fmt: skip
+    assert call["target"] == "trn2" and call["embedded"] is False
+    assert main(["kernels", "called.hlo", "--no-ir"]) == 0
+    assert "65,536 read, 32,768 written" in capsys.readouterr().out
+
+
+def test_embed_and_take_out(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    replaced()
+    assert main(["embed", "called.hlo", "-o", "whole.hlo"]) == 0
+    for path in folder.glob("*.klir*"):
+        path.unlink()
+    kernels.clear_cache()
+    capsys.readouterr()
+    assert main(["evaluate", "whole.hlo", "--fill", "random", "--json"]) == 0
+    assert main(["kernels", "whole.hlo", "--no-ir"]) == 0
+    assert "(embedded)" in capsys.readouterr().out
+    assert main(["embed", "whole.hlo", "--take-out", "kernels", "-o", "apart.hlo"]) == 0
+    (binary,) = binaries("apart.hlo")
+    assert (folder / binary).is_file() and binary.startswith("kernels/")
+    assert main(["lint", "apart.hlo", "--target", "trn2", "--select", "HLO-L,NCC_EVRF059"]) == 0
+
+
+def test_swap(capsys: pytest.CaptureFixture[str]) -> None:
+    replaced()
+    assert main(["swap", "called.hlo", "scaled_add", "scaled_add_again.klir", "-o", "new.hlo"]) == 0
+    assert binaries("new.hlo") == {"scaled_add_again.klir"}
+    assert main(["swap", "called.hlo", "scaled_add", "difference.klir", "-o", "no.hlo"]) == 1
+    assert main(["swap", "called.hlo", "none", "difference.klir", "-o", "no.hlo"]) == 3
+    assert "HLO-NO-KERNEL" in capsys.readouterr().err
+
+
+def test_expand(capsys: pytest.CaptureFixture[str]) -> None:
+    replaced()
+    assert main(["expand", "called.hlo", "-r", "scaled_add=pattern.hlo", "-o", "back.hlo"]) == 0
+    assert "2 calls expanded" in capsys.readouterr().err
+    assert hlo_tools.load("back.hlo").find_custom_calls() == []
+    assert main(["expand", "called.hlo", "-r", "scaled_add", "-o", "no.hlo"]) == 2
+    assert main(["expand", "called.hlo", "-r", "other=pattern.hlo", "-o", "no.hlo"]) == 3

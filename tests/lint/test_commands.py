@@ -1,0 +1,190 @@
+"""``nki-hlo lint``, ``rule``, ``config`` and the formats of findings."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hlo_tools.cli import main
+from hlo_tools.lint import RULES
+from hlo_tools.verify import RULES as VERIFIER
+from tests.lint.broken import BROKEN, module
+
+COMPLEX = BROKEN["NCC_EVRF004"][1]
+LOCATED = module(
+    '  x = f32[4] parameter(0)\n  ROOT y = f32[4] power(x, x), metadata={source_file="a,b.py" '
+    "source_line=7}"
+)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name in ("SELECT", "IGNORE", "TARGET", "BASELINE"):
+        monkeypatch.delenv(f"NKI_HLO_{name}", raising=False)
+    (tmp_path / "bad.hlo").write_text(COMPLEX)
+    (tmp_path / "located.hlo").write_text(LOCATED)
+    return tmp_path
+
+
+def lint(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    code = main(["lint", *words])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_text(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = lint(capsys, "bad.hlo", "--target", "trn2")
+    assert code == 1
+    assert out.startswith("bad.hlo: error[NCC_EVRF004] %main/%x: ") and "\n  help: " in out
+    assert err == "1 modules, 1 findings\n"
+    assert lint(capsys, "bad.hlo", "--exit-zero")[0] == 0
+
+
+def test_json(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = lint(capsys, "bad.hlo", "-t", "trn1", "--json")
+    document = json.loads(out)
+    assert code == 1 and document["schema"] == "nki-hlo/1" and document["target"] == "trn1"
+    assert document["findings"][0]["code"] == "NCC_EVRF004"
+    assert document["findings"][0]["severity"] == "error"
+
+
+def test_github(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = lint(capsys, "located.hlo", "--format", "github")
+    assert out.startswith("::warning file=a%2Cb.py,line=7,title=NCC_EUOC002::%25main/%25y: its")
+    assert "%0A" in out and out.count("\n") == 1
+
+
+def test_sarif(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = lint(capsys, "bad.hlo", "located.hlo", "--format", "sarif")
+    (run,) = json.loads(out)["runs"]
+    rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
+    assert rules == ["NCC_EUOC002", "NCC_EVRF004"]
+    first, second = run["results"]
+    assert (first["ruleId"], rules[first["ruleIndex"]]) == ("NCC_EVRF004", "NCC_EVRF004")
+    assert first["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "bad.hlo"
+    assert second["level"] == "warning"
+    assert second["locations"][0]["physicalLocation"]["region"] == {"startLine": 7}
+
+
+def test_verify_has_the_same_formats(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    (folder / "wrong.hlo").write_text(BROKEN["NCC_EVRF064"][1])
+    assert main(["verify", "wrong.hlo", "--format", "github"]) == 1
+    assert capsys.readouterr().out.startswith("::error file=wrong.hlo,title=HLO-V018::")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--format", "xml"), ("--target", "trn9"), ("--select", "ABC"), ("--write-baseline",)],
+)
+def test_wrong_use(capsys: pytest.CaptureFixture[str], words: tuple[str, ...]) -> None:
+    assert lint(capsys, "bad.hlo", *words)[0] == 2
+
+
+def test_missing_file(capsys: pytest.CaptureFixture[str]) -> None:
+    assert lint(capsys, "no.hlo")[0] == 3
+
+
+# -- baseline -----------------------------------------------------------------------------------
+
+
+def test_baseline_hides_what_is_known(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    known = ("bad.hlo", "--baseline", "known.json")
+    assert lint(capsys, *known, "--write-baseline")[0] == 0
+    text = (folder / "known.json").read_text()
+    assert str(folder) not in text and "bad.hlo" in text
+    assert lint(capsys, *known)[:2] == (0, "")
+    more = COMPLEX.replace("ROOT x", "x").replace("\n}", "\n  ROOT y = f32[4] power(f, f)\n}")
+    (folder / "bad.hlo").write_text(more.replace("c64[4] parameter(0)",
+                                    "c64[4] parameter(0)\n  f = f32[4] parameter(1)"))  # fmt: skip
+    code, out, _ = lint(capsys, *known)
+    assert code == 1 and "NCC_EUOC002" in out and "NCC_EVRF004" not in out
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[]", '{"schema": "other"}', None])
+def test_unusable_baseline(
+    capsys: pytest.CaptureFixture[str], folder: Path, content: str | None
+) -> None:
+    if content is not None:
+        (folder / "known.json").write_text(content)
+    code, _, err = lint(capsys, "bad.hlo", "--baseline", "known.json")
+    assert code == 3 and "HLO-BASELINE" in err
+
+
+# -- configuration --------------------------------------------------------------------------------
+
+
+def settings(capsys: pytest.CaptureFixture[str]) -> dict[str, tuple[object, str]]:
+    assert main(["config", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["settings"]
+    return {name: (one["value"], one["origin"]) for name, one in found.items()}
+
+
+def test_flag_before_variable_before_file(
+    capsys: pytest.CaptureFixture[str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert settings(capsys)["target"] == ("", "default")
+    (folder / "pyproject.toml").write_text('[tool.nki-hlo]\ntarget = "trn1"\nignore = ["NCC"]\n')
+    assert settings(capsys)["target"] == ("trn1", "pyproject.toml")
+    assert lint(capsys, "bad.hlo")[0] == 0
+    (folder / "nki-hlo.toml").write_text('target = "trn2"\n')
+    assert settings(capsys)["target"] == ("trn2", "nki-hlo.toml")
+    monkeypatch.setenv("NKI_HLO_TARGET", "trn3")
+    monkeypatch.setenv("NKI_HLO_IGNORE", "NCC_EVRF001, HLO-L")
+    found = settings(capsys)
+    assert found["target"] == ("trn3", "NKI_HLO_TARGET")
+    assert found["ignore"] == (["NCC_EVRF001", "HLO-L"], "NKI_HLO_IGNORE")
+    _, out, _ = lint(capsys, "bad.hlo", "--target", "trn1", "--json")
+    assert json.loads(out)["target"] == "trn1"
+
+
+def test_baseline_of_a_file_above_is_relative_to_that(
+    capsys: pytest.CaptureFixture[str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "nki-hlo.toml").write_text('baseline = "known.json"\n')
+    (folder / "below").mkdir()
+    monkeypatch.chdir(folder / "below")
+    assert lint(capsys, "../bad.hlo", "--write-baseline")[0] == 0
+    assert (folder / "known.json").is_file()
+    assert lint(capsys, "../bad.hlo")[0] == 0
+
+
+@pytest.mark.parametrize(
+    "content", ["target = 5", "select = 'NCC'", "colour = 'red'", "target = ["]
+)
+def test_unusable_configuration(
+    capsys: pytest.CaptureFixture[str], folder: Path, content: str
+) -> None:
+    (folder / "nki-hlo.toml").write_text(content)
+    code, _, err = lint(capsys, "bad.hlo")
+    assert code == 2 and "HLO-CONFIGURATION" in err and "nki-hlo.toml" in err
+
+
+def test_config_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["config"]) == 0
+    assert "baseline" in capsys.readouterr().out
+
+
+# -- rule -----------------------------------------------------------------------------------------
+
+
+def test_rule(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rule", "ncc_evrf051"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("NCC_EVRF051: ") and "Targets: trn1, trn2." in out
+    assert main(["rule", "HLO-V018"]) == 0
+    assert "Found by: nki-hlo verify." in capsys.readouterr().out
+    assert main(["rule", "NCC_EOOM001"]) == 0
+    assert "no graph shows it" in capsys.readouterr().out
+    assert main(["rule", "NCC_EVRF05"]) == 2
+    assert "did you mean NCC_EVRF0" in capsys.readouterr().err
+
+
+def test_all_rules_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rule", "--json"]) == 0
+    listed = [rule["code"] for rule in json.loads(capsys.readouterr().out)["rules"]]
+    assert listed == [*RULES, *VERIFIER]
+    assert main(["rule"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1 + len(listed)

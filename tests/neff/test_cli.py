@@ -1,0 +1,287 @@
+"""``nki-neff``: what it prints, its exit codes, and that it leaves nothing half-written."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from neff import write
+from neff.cli import main
+from neff.program import Step
+from nki_lang.dtypes import BY_NAME
+from nki_lang.ir import Engine
+from tests.neff.programs import addition, copying, sbuf, whole
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def neff(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a command; exit code, stdout, stderr."""
+
+    def run(*words: object) -> tuple[int, str, str]:
+        code = main([str(word) for word in words])
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err
+        return code, out, err
+
+    return run
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "add.neff"
+    write(addition(8), path)
+    return path
+
+
+@pytest.fixture
+def arrays(tmp_path: Path) -> dict[str, np.ndarray]:
+    random = np.random.default_rng(0)
+    made = {name: random.random((128, 8), np.float32) for name in "ab"}
+    for name, array in made.items():
+        np.save(tmp_path / f"{name}.npy", array)
+    return made
+
+
+def inputs(folder: Path, *names: str) -> list[str]:
+    return [word for name in names for word in ("-i", f"{name}={folder / name}.npy")]
+
+
+def test_run(neff: Run, file: Path, arrays: dict[str, np.ndarray], tmp_path: Path) -> None:
+    code, out, err = neff("run", file, *inputs(tmp_path, "a", "b"), "-o", tmp_path / "out")
+    assert (code, err) == (0, "")
+    assert out == f"{tmp_path}/out/c.npy  float32[128, 8]\n"
+    np.testing.assert_array_equal(np.load(tmp_path / "out/c.npy"), arrays["a"] + arrays["b"])
+
+
+def test_run_json_and_zeros(neff: Run, file: Path, arrays: Any, tmp_path: Path) -> None:
+    words = ["run", file, *inputs(tmp_path, "a"), "-o", tmp_path, "--zeros", "--json"]
+    code, out, _ = neff(*words)
+    document = json.loads(out)
+    assert (code, document["schema"], document["outputs"][0]["name"]) == (0, "nki-hlo/1", "c")
+    np.testing.assert_array_equal(np.load(tmp_path / "c.npy"), arrays["a"])
+
+
+def test_types_that_numpy_lacks(neff: Run, tmp_path: Path) -> None:
+    write(copying(BY_NAME["bfloat16"]), tmp_path / "x.neff")
+    array = np.arange(128 * 16).reshape(128, 16).astype(ml_dtypes.bfloat16)
+    np.save(tmp_path / "a.npy", array)
+    words = ["run", tmp_path / "x.neff", "-i", f"a={tmp_path}/a.npy", "-o", tmp_path]
+    assert neff(*words)[0] == 0
+    bits = np.load(tmp_path / "c.npy")
+    np.testing.assert_array_equal(bits.view(ml_dtypes.bfloat16), array)
+    assert neff(*words, "--float32")[0] == 0
+    np.testing.assert_array_equal(np.load(tmp_path / "c.npy"), array.astype(np.float32))
+
+
+def test_run_refusals(neff: Run, file: Path, arrays: Any, tmp_path: Path) -> None:
+    np.save(tmp_path / "bad.npy", np.zeros((128, 7), np.float32))
+    np.save(tmp_path / "half.npy", np.zeros((128, 8), np.float16))
+    (tmp_path / "text.npy").write_text("hello")
+    out = tmp_path / "out"
+    good = inputs(tmp_path, "a")
+    for words, error in (
+        (good, "NEFF-INPUT"),
+        ([*good, "-i", "b"], "NEFF-INPUT"),
+        ([*good, *good], "NEFF-INPUT"),
+        ([*good, "-i", f"z={tmp_path}/b.npy"], "NEFF-INPUT"),
+        ([*good, "-i", f"b={tmp_path}/none.npy"], "NEFF-NPY"),
+        ([*good, "-i", f"b={tmp_path}/text.npy"], "NEFF-NPY"),
+        ([*good, "-i", f"b={tmp_path}/bad.npy"], "NEFF-SHAPE"),
+        ([*good, "-i", f"b={tmp_path}/half.npy"], "NEFF-DTYPE"),
+    ):
+        code, printed, message = neff("run", file, *words, "-o", out)
+        assert (code, printed) == (3, "")
+        assert message.startswith(f"error[{error}]")
+    assert not out.exists()
+    code, _, message = neff("run", file, *inputs(tmp_path, "a", "b"), "-o", file / "x")
+    assert code == 3 and "error[NEFF-WRITE]" in message
+
+
+def test_a_flipped_file(neff: Run, file: Path, tmp_path: Path) -> None:
+    data = bytearray(file.read_bytes())
+    data[-30] ^= 4
+    file.write_bytes(data)
+    code, _, err = neff("run", file)
+    assert code == 3 and err.startswith("error[NEFF-HASH]") and "\n  help: " in err
+    code, out, _ = neff("verify", file, "--json")
+    assert code == 1 and json.loads(out)["findings"][0]["code"] == "NEFF-HASH"
+    assert neff("unpack", file, "-o", tmp_path / "x")[0] == 3
+    assert not (tmp_path / "x").exists()
+
+
+def test_info(neff: Run, file: Path) -> None:
+    code, out, _ = neff("info", file)
+    assert code == 0
+    for text in ("made by:          nki-hlo", "1 tensor_tensor", "[128, 8]", "(matches)", "4.0 KB"):
+        assert text in out
+    code, out, _ = neff("info", file, "--json")
+    document = json.loads(out)
+    assert (document["command"], document["target"]) == ("info", "trn1")
+    assert document["memory"][0]["inputs"] == 2 * 128 * 8 * 4
+
+
+def test_info_of_a_changed_file(neff: Run, tmp_path: Path) -> None:
+    path = tmp_path / "plain.neff"
+    write(addition(8), path, compressed=False)
+    data = bytearray(path.read_bytes())
+    data[172] ^= 1
+    path.write_bytes(data)
+    code, out, err = neff("info", path)
+    assert code == 3 or (code == 1 and "DOES NOT MATCH" in out)
+    assert err
+
+
+def test_verify(neff: Run, file: Path, tmp_path: Path) -> None:
+    assert neff("verify", file) == (0, "", "nothing found\n")
+    program = addition(8)
+    del program.subgraphs[0].engines[Engine.sync][2]
+    write(program, tmp_path / "half.neff")
+    code, out, _ = neff("verify", tmp_path / "half.neff")
+    assert code == 1 and "[NEFF-UNWRITTEN]" in out
+    program = addition(8)
+    del program.subgraphs[0].engines[Engine.sync][0]
+    write(program, tmp_path / "dead.neff")
+    code, out, _ = neff("verify", tmp_path / "dead.neff")
+    assert code == 1 and "[NEFF-DEADLOCK]" in out and "add.py:9" in out
+
+
+def test_verify_looks_for_races_and_shared_bytes(neff: Run, tmp_path: Path) -> None:
+    path = tmp_path / "x.neff"
+    program = addition(8)
+    sync = program.subgraphs[0].engines[Engine.sync]
+    sync[2] = Step(sync[2].instruction)
+    write(program, path)
+    code, out, _ = neff("verify", path)
+    assert code == 1 and "[NEFF-RACE]" in out
+    program = addition(8)
+    load = program.subgraphs[0].engines[Engine.sync][1]
+    load.instruction.operands["dst"] = whole(sbuf("y", (128, 8), 0))
+    program.subgraphs[0].engines[Engine.sync][1] = Step(load.instruction, ((2, 1),), (0,))
+    first = program.subgraphs[0].engines[Engine.sync][0].instruction
+    program.subgraphs[0].engines[Engine.sync][0] = Step(first, (), (0, 2))
+    program.subgraphs[0].semaphores = 3
+    vector = program.subgraphs[0].engines[Engine.vector][0].instruction
+    vector.operands["data2"] = whole(sbuf("y", (128, 8), 0))
+    write(program, path)
+    code, out, _ = neff("verify", path)
+    assert code == 1 and "[NEFF-PLACEMENT]" in out
+
+
+def test_unpack(neff: Run, file: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "unpacked"
+    assert neff("unpack", file, "-o", folder)[0] == 0
+    assert json.loads((folder / "sg00/def.json").read_text())["name"] == "definition"
+    code, _, err = neff("unpack", file, "-o", folder)
+    assert code == 3 and "error[NEFF-WRITE]" in err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["add.neff", "unpacked"]
+
+
+def test_build_refusals(neff: Run, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for name, flags in (("flags", "{}"), ("cut", '["--tar'), ("flipped", '["--targut=trn1"]')):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "model.hlo_module.pb").write_bytes(b"x")
+        (tmp_path / name / "compile_flags.json").write_text(flags)
+    (tmp_path / "junk.pb").write_bytes(b"\xff" * 64)
+    out = tmp_path / "out.neff"
+    for expected, words, text in (
+        (3, [tmp_path / "empty"], "error[NEFF-MODULE]"),
+        (3, [tmp_path / "flags"], f"error[NEFF-FLAGS-FILE] {tmp_path / 'flags'}"),
+        (3, [tmp_path / "cut"], f"error[NEFF-FLAGS-FILE] {tmp_path / 'cut'}"),
+        (3, [tmp_path / "flipped"], f"error[NEFF-FLAGS-FILE] {tmp_path / 'flipped'}"),
+        (3, [tmp_path / "none.pb"], "error[HLO-"),
+        (3, [tmp_path / "junk.pb"], "error[HLO-"),
+        (2, [tmp_path / "junk.pb", "--target", "h100"], "error[NEFF-FLAG]"),
+        (2, [tmp_path / "junk.pb", "-O", "7"], "error[NEFF-FLAG]"),
+        (2, [tmp_path / "junk.pb", "--framework", "TF"], "error[NEFF-FLAG]"),
+        (2, [tmp_path / "junk.pb", "--cc-flags", "--whatever"], "error[NEFF-FLAG]"),
+        (2, [tmp_path / "junk.pb", "--cc-flags", "whatever"], "error[NEFF-FLAG]"),
+    ):
+        code, printed, err = neff("build", *words, "-o", out)
+        assert (code, printed) == (expected, ""), words
+        assert text in err and "  help: " in err, words
+    assert not out.exists()
+
+
+def test_every_refusal_of_run_says_what_to_do(neff: Run, file: Path, tmp_path: Path) -> None:
+    np.savez(tmp_path / "several.npz", a=np.zeros(2))
+    (tmp_path / "afile").touch()
+    for words, text in (
+        (["-i", "a"], "NEFF-INPUT"),
+        (["-i", "c=x.npy"], "NEFF-INPUT"),
+        (["-i", f"a={tmp_path / 'none.npy'}"], "NEFF-NPY"),
+        (["-i", f"a={tmp_path / 'several.npz'}"], "NEFF-NPY"),
+        (["--zeros", "-o", tmp_path / "afile"], "NEFF-WRITE"),
+    ):
+        code, printed, err = neff("run", file, *words)
+        assert (code, printed) == (3, "") and f"error[{text}]" in err and "  help: " in err
+
+
+def test_time(neff: Run, file: Path) -> None:
+    code, out, _ = neff("time", file)
+    assert code == 0 and out.startswith("trn1: about ") and "DMA" in out
+    document = json.loads(neff("time", file, "--json")[1])
+    assert document["complete"] and document["cores"][0]["dma"]["transfers"] == 3
+
+
+def test_diff(neff: Run, file: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.neff"
+    write(addition(8, op="subtract"), other)
+    assert neff("diff", file, file) == (0, "", "")
+    code, out, _ = neff("diff", file, other)
+    assert code == 1
+    assert out.startswith("core 0 vector step 0 (of 1 and 1)\n  - tensor_tensor(")
+    assert "op=add" in out and "op=subtract" in out
+    program = addition(16)
+    program.target = "trn2"
+    write(program, other, name="x")
+    code, out, _ = neff("diff", file, other, "--json")
+    found = {row["what"]: row for row in json.loads(out)["differences"]}
+    assert found["header name"] == {"what": "header name", "one": "addition", "two": "x"}
+    assert found["target"]["two"] == "trn2"
+    assert found["variable a"]["two"] == "input float32[128, 16]"
+    assert code == 1
+
+
+def test_check(neff: Run, arrays: Any, tmp_path: Path) -> None:
+    program = addition(8)
+    load = program.subgraphs[0].engines[Engine.sync][0].instruction
+    half = ((8, 128), (1, 4))
+    for name in ("dst", "src"):
+        load.operands[name] = load.operands[name]._replace(pattern=half)
+    write(program, tmp_path / "half.neff")
+    words = ["run", tmp_path / "half.neff", *inputs(tmp_path, "a", "b"), "-o", tmp_path]
+    assert neff(*words)[0] == 0
+    code, _, err = neff(*words, "--check")
+    assert code == 3 and err.startswith("error[NEFF-EXEC-UNINITIALISED] add.py:9")
+
+
+def test_usage(neff: Run) -> None:
+    assert neff("frobnicate")[0] == 2
+    assert neff("run")[0] == 2
+    assert neff("info", "none.neff")[0] == 3
+    code, out, _ = neff("--help")
+    assert code == 0 and "Exit codes" in out
+    assert neff("--version") == (0, "nki-neff 0.1.0\n", "")
+    assert neff()[0] in (0, 2)
+
+
+def test_help_is_fast(python_environment: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "neff.cli", "--help"]
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        subprocess.run(command, check=True, env=python_environment, capture_output=True)
+        times.append(time.perf_counter() - start)
+    assert min(times) < 0.5

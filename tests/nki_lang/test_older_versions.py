@@ -1,0 +1,99 @@
+"""Kernels written for earlier versions: accepted with a warning, or refused with a remedy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nki_lang.isa as nisa
+import nki_lang.language as nl
+from tests.nki_lang.specimen import refused, tracing
+
+
+def tiles():
+    return nl.ndarray((16, 16), nl.bfloat16), nl.ndarray((16, 16), nl.bfloat16, nl.shared_hbm)
+
+
+def last(builder):
+    return builder.body[-1]
+
+
+def test_positional_dma_copy_of_0_3():
+    with tracing() as builder:
+        dst, src = tiles()
+        with pytest.warns(DeprecationWarning, match="priority"):
+            nisa.dma_copy(dst, src, nisa.oob_mode.skip)
+        assert last(builder).operands["oob_mode"] == "skip"
+        assert last(builder).operands["priority"] is None
+        with pytest.warns(DeprecationWarning):
+            nisa.dma_copy(
+                dst, src, nisa.oob_mode.error, nisa.dge_mode.hwdge, nisa.engine.sync, "load"
+            )
+        made = last(builder)
+        assert made.operands["dge_mode"] == "hwdge" and made.engine is nisa.engine.sync
+        assert made.name == "load"
+        with pytest.warns(DeprecationWarning):
+            nisa.dma_copy(dst, src, nisa.oob_mode.skip, dge_mode=nisa.dge_mode.swdge, name="n")
+        made = last(builder)
+        assert (made.operands["oob_mode"], made.operands["dge_mode"], made.name) == ("skip", "swdge", "n")  # fmt: skip
+
+
+def test_positional_dma_transpose_of_0_3():
+    with tracing() as builder:
+        dst, src = tiles()
+        with pytest.warns(DeprecationWarning):
+            nisa.dma_transpose(dst, src, (1, 0), nisa.dge_mode.none, nisa.oob_mode.error, "t")
+        made = last(builder)
+        assert made.operands["dge_mode"] == "none" and made.name == "t"
+        assert made.operands["oob_mode"] == "error"
+
+
+def test_current_calls_do_not_warn():
+    with tracing("trn3") as builder:
+        dst, src = tiles()
+        nisa.dma_copy(dst, src, 2, nisa.oob_mode.skip, nisa.dge_mode.hwdge, nisa.engine.scalar)
+        assert last(builder).operands["priority"] == 2
+
+
+def test_raw_numbers_of_the_dma_modes_are_accepted_with_a_warning():
+    with tracing() as builder:
+        dst, src = tiles()
+        with pytest.warns(DeprecationWarning, match=r"nisa\.dge_mode\.none"):
+            nisa.dma_copy(dst, src, dge_mode=3)
+        assert last(builder).operands["dge_mode"] == "none"
+
+
+def test_other_raw_values_are_no_enumeration_members():
+    with tracing():
+        dst, src = tiles()
+        with refused("NKI-ENUM", "nisa.oob_mode.skip"):
+            nisa.dma_copy(dst, src, oob_mode=7)
+        tile = nl.ndarray((16, 1), nl.float32)
+        with refused("NKI-ENUM", "reset_reduce"):
+            nisa.activation(dst, nl.exp, dst, reduce_op=nl.add, reduce_res=tile, reduce_cmd=3)
+        with refused("NKI-ENUM", "nisa.dge_mode.swdge"):
+            nisa.dma_copy(dst, src, dge_mode="swdge")
+
+
+def test_numpy_functions_are_no_operators():
+    with tracing():
+        tile = nl.ndarray((4, 4), nl.float32)
+        with refused("NKI-OPERATOR", "op=nl.add"):
+            nisa.tensor_tensor(tile, tile, tile, np.add)
+
+
+def test_old_engine_constants():
+    assert nisa.vector_engine is nisa.engine.vector
+    assert nisa.unknown_engine is nisa.engine.unknown
+
+
+@pytest.mark.parametrize("name", ["arange", "mgrid", "par_dim", "spmd_dim", "loop_reduce"])
+def test_names_of_the_first_beta_say_what_to_write(name):
+    with pytest.raises(AttributeError, match="removed it"):
+        getattr(nl, name)
+
+
+def test_buffers_by_name():
+    with tracing():
+        assert nl.ndarray((4, 4), nl.float32, "psum").buffer == nl.psum
+        assert nl.ndarray((4, 4), "float8e4", "hbm").dtype == nl.float8_e4m3

@@ -1,0 +1,197 @@
+"""Pipelines: their text, their checks, their reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+
+from hlo_tools import HloError, HloVerifyError, Module
+from hlo_tools.passes import Pass, PassError, Pipeline
+from hlo_tools.passes.arguments import arguments_of, print_pass
+from hlo_tools.passes.auto_cast import AutoCast
+from hlo_tools.passes.constant_folding import ConstantFolding
+from hlo_tools.passes.dce import DeadCode
+from hlo_tools.passes.outlining import Outlining
+from hlo_tools.passes.pipeline_text import parse_passes
+from hlo_tools.text import parse
+
+TEXT = """
+HloModule small
+
+ENTRY main {
+  x = f32[2] parameter(0)
+  dead = f32[2] negate(x)
+  a = f32[2] sine(x)
+  b = f32[2] sine(x)
+  ROOT out = f32[2] add(a, b)
+}
+"""
+
+
+@pytest.fixture
+def module() -> Module:
+    return Module(parse(TEXT))
+
+
+@pytest.mark.parametrize(
+    ("text", "passes"),
+    [
+        ("", ()),
+        (" \n ", ()),
+        ("dce", (DeadCode(),)),
+        ("dce{}", (DeadCode(),)),
+        ("dce{computations=false}", (DeadCode(computations=False),)),
+        (" dce ,\n auto-cast { which=all type=fp16 } ", (DeadCode(), AutoCast("all", "fp16"))),
+        ("constant-folding{limit=0x10}", (ConstantFolding(limit=16),)),
+        ('outlining{scope="a \\"b\\" }" called=c}', (Outlining(scope='a "b" }', called="c"),)),
+        ("outlining{instructions=a,b.1}", (Outlining(("a", "b.1")),)),
+    ],
+)
+def test_text_and_back(text: str, passes: tuple[Pass, ...]) -> None:
+    assert parse_passes(text) == passes
+    assert parse_passes(str(Pipeline(passes))) == passes
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "place", "message"),
+    [
+        ("dce,", "HLO-PIPELINE", "1:4", "expected a pass behind the comma"),
+        (",dce", "HLO-PIPELINE", "1:1", "expected the name of a pass"),
+        ("dce cse", "HLO-PIPELINE", "1:5", "expected a comma"),
+        ("dce,\n  csee", "HLO-NO-PASS", "2:3", "there is no pass 'csee'"),
+        ("dce{", "HLO-PIPELINE", "1:4", "never closed"),
+        ("dce{computations=", "HLO-PIPELINE", "1:18", "expected a value"),
+        ("dce{=1}", "HLO-PIPELINE", "1:5", "expected an argument"),
+        ("dce{some=1}", "HLO-PASS-ARGUMENT", "1:5", "some is no argument"),
+        ("dce{computations computations}", "HLO-PASS-ARGUMENT", "1:18", "given twice"),
+        ("dce{computations=maybe}", "HLO-PASS-ARGUMENT", "1:18", "neither true nor false"),
+        ("constant-folding{limit=few}", "HLO-PASS-ARGUMENT", "1:24", "no whole number"),
+        ("constant-folding{limit=0}", "HLO-PASS-ARGUMENT", "1:1", "limit is 0"),
+        ("auto-cast{type=f8}", "HLO-PASS-ARGUMENT", "1:16", "none of bf16, fp16, tf32, fp8_e4m3"),
+        ('outlining{scope="x}', "HLO-PIPELINE", "1:17", "never closed"),
+        ("strip-metadata{fields=colour}", "HLO-PASS-ARGUMENT", "1:1", "no field colour"),
+        ("rename{module=9}", "HLO-PASS-ARGUMENT", "1:1", "no name for a module"),
+    ],
+)
+def test_wrong_text_is_shown_with_its_place(text: str, code: str, place: str, message: str) -> None:
+    with pytest.raises(PassError) as caught:
+        Pipeline.parse(text)
+    assert (caught.value.code, caught.value.place) == (code, f"pipeline:{place}")
+    assert message in caught.value.message
+    caret = caught.value.message.splitlines()[-1]
+    assert caret.index("^") - 2 == int(place.partition(":")[2]) - 1
+    assert caught.value.remedy
+
+
+def test_report_counts_and_times(module: Module) -> None:
+    shown: list[str] = []
+    report = Pipeline.parse("dce,dce,cse").run(
+        module, verify_each=True, time_passes=True, print_between=shown.append
+    )
+    assert [(step.text, step.modified, step.before, step.after) for step in report.steps] == [
+        ("dce", True, 5, 4), ("dce", False, 4, 4), ("cse", True, 4, 3),
+    ]  # fmt: skip
+    assert report.modified and all(step.seconds > 0 for step in report.steps)
+    assert [text.partition("\n")[0] for text in shown] == [
+        "// before the first pass", "// after dce", "// after cse",
+    ]  # fmt: skip
+    assert not Pipeline.parse("").run(module).modified
+
+
+def test_untimed_steps_have_no_time(module: Module) -> None:
+    assert Pipeline.parse("dce").run(module).steps[0].seconds == 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Breaking(Pass):
+    """Give the root a wrong shape."""
+
+    name: ClassVar[str] = "breaking"
+
+    def run(self, module: Module) -> bool:
+        module.entry.root.proto.shape.dimensions[0] = 3
+        module.touch()
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Lying(Pass):
+    """Say that dead code is gone."""
+
+    name: ClassVar[str] = "lying"
+    ensures: ClassVar[tuple[str, ...]] = ("no-dead-code",)
+
+    def run(self, module: Module) -> bool:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Demanding(Pass):
+    """Need a module without dead code."""
+
+    name: ClassVar[str] = "demanding"
+    requires: ClassVar[tuple[str, ...]] = ("no-dead-code",)
+
+    def run(self, module: Module) -> bool:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Failing(Pass):
+    """Fail."""
+
+    name: ClassVar[str] = "failing"
+
+    def run(self, module: Module) -> bool:
+        raise HloError("no", code="HLO-SOME", place="%x", remedy="none")
+
+
+def test_verify_each_names_the_pass(module: Module) -> None:
+    Pipeline((Breaking(),)).run(Module(parse(TEXT)))
+    with pytest.raises(HloVerifyError) as caught:
+        Pipeline((DeadCode(), Breaking())).run(module, verify_each=True)
+    assert caught.value.place.startswith("after breaking: %main/%out")
+
+
+def test_a_wrong_module_is_noticed_before_the_first_pass(module: Module) -> None:
+    Breaking().run(module)
+    with pytest.raises(HloVerifyError, match="before the first pass"):
+        Pipeline((DeadCode(),)).run(module, verify_each=True)
+
+
+def test_what_a_pass_ensures_and_requires_is_checked(module: Module) -> None:
+    with pytest.raises(PassError, match=r"lying ensures no-dead-code .*%dead is not so") as caught:
+        Pipeline((Lying(),)).run(module, verify_each=True)
+    assert caught.value.code == "HLO-PASS-ENSURES"
+    with pytest.raises(PassError, match="demanding requires no-dead-code") as caught:
+        Pipeline((Demanding(),)).run(module, verify_each=True)
+    assert caught.value.code == "HLO-PASS-REQUIRES"
+    Pipeline((DeadCode(), Demanding(), Lying())).run(module, verify_each=True)
+
+
+def test_errors_name_the_pass_and_keep_their_code(module: Module) -> None:
+    with pytest.raises(HloError) as caught:
+        Pipeline((Failing(),)).run(module)
+    assert (caught.value.code, caught.value.place) == ("HLO-SOME", "pass failing: %x")
+
+
+def test_fields_that_have_no_text_are_refused() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Odd(Pass):
+        name: ClassVar[str] = "odd"
+        table: dict = None  # type: ignore[assignment, type-arg]
+
+        def run(self, module: Module) -> bool:
+            return False
+
+    with pytest.raises(PassError, match="field table of the pass Odd") as caught:
+        arguments_of(Odd)
+    assert caught.value.code == "HLO-PASS-FIELD"
+
+
+def test_arguments_that_are_not_default_are_printed() -> None:
+    assert print_pass(AutoCast(type="tf32")) == "auto-cast{type=tf32}"
+    assert print_pass(Outlining(scope="a b")) == 'outlining{scope="a b"}'
+    assert arguments_of(AutoCast)["which"].kind == "matmult|all"

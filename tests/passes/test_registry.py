@@ -1,0 +1,81 @@
+"""Passes of other packages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint
+from typing import ClassVar
+
+import pytest
+
+from hlo_tools import Module
+from hlo_tools.passes import Pass, PassError, Pipeline, find_pass, registered_passes, registry
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing(Pass):
+    """Do nothing."""
+
+    name: ClassVar[str] = "nothing"
+
+    def run(self, module: Module) -> bool:
+        return False
+
+
+class NoPass:
+    pass
+
+
+@pytest.fixture
+def others(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[EntryPoint]]:
+    """Entry points that an installed package would have."""
+    points: list[EntryPoint] = []
+    monkeypatch.setattr(
+        registry, "entry_points", lambda group: [p for p in points if p.group == group]
+    )
+    registered_passes.cache_clear()
+    yield points
+    registered_passes.cache_clear()
+
+
+def point(name: str, attribute: str) -> EntryPoint:
+    return EntryPoint(name, f"{__name__}:{attribute}", registry.GROUP)
+
+
+def test_all_of_ours_load_and_are_documented() -> None:
+    for name, entry in registered_passes().items():
+        kind = entry.load()
+        assert kind.name == name and kind.__doc__ and kind() == kind()
+        assert kind.__doc__.splitlines()[0].endswith(".")
+
+
+def test_a_pass_of_another_package(others: list[EntryPoint]) -> None:
+    others.append(point("nothing", "Nothing"))
+    assert Pipeline.parse("nothing,dce").passes[0] == Nothing()
+    assert list(registered_passes())[-1] == "nothing"
+    assert registered_passes()["nothing"].origin == "an unknown distribution"
+
+
+def test_a_name_twice_is_an_error(others: list[EntryPoint]) -> None:
+    others.append(point("dce", "Nothing"))
+    with pytest.raises(PassError, match="two passes are called dce") as caught:
+        find_pass("cse")
+    assert caught.value.code == "HLO-PASS-CLASH"
+
+
+@pytest.mark.parametrize(
+    ("name", "attribute", "message"),
+    [
+        ("odd", "NoPass", "is no class derived from"),
+        ("odd", "Absent", "cannot be imported"),
+        ("odd", "Nothing", "calls itself 'nothing'"),
+    ],
+)
+def test_broken_passes_are_named(
+    others: list[EntryPoint], name: str, attribute: str, message: str
+) -> None:
+    others.append(point(name, attribute))
+    with pytest.raises(PassError, match=message) as caught:
+        find_pass(name)
+    assert caught.value.code == "HLO-PASS-BROKEN"

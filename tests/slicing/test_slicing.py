@@ -1,0 +1,249 @@
+"""Slices compute what the whole module computes at the same instructions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hlo_tools import HloError, Module, load
+from hlo_tools.cli import main
+from hlo_tools.converting import set_ids
+from hlo_tools.evaluate import Evaluator
+from hlo_tools.slicing import extract_slice, find_targets, grow, parse_source, select_source
+from hlo_tools.text import parse
+from hlo_tools.verify import verify
+
+TEXT = """
+HloModule layer
+%sum { %a = f32[] parameter(0)
+ %b = f32[] parameter(1)
+ ROOT %r = f32[] add(%a, %b) }
+%square { %p = f32[3,4]{1,0} parameter(0)
+ ROOT %q = f32[3,4]{1,0} multiply(%p, %p) }
+ENTRY %main {
+  %x = f32[3,4]{1,0} parameter(0)
+  %unused = f32[7]{0} parameter(1)
+  %w = f32[4,4]{1,0} parameter(2)
+  %dot = f32[3,4]{1,0} dot(%x, %w), lhs_contracting_dims={1}, rhs_contracting_dims={0}, metadata={op_name="jit(f)/dot" source_file="/home/a/model.py" source_line=3}
+  %two = f32[] constant(2)
+  %twos = f32[3,4]{1,0} broadcast(%two), dimensions={}
+  %scaled = f32[3,4]{1,0} multiply(%dot, %twos), metadata={source_file="/home/a/model.py" source_line=4}
+  %squared = f32[3,4]{1,0} call(%scaled), to_apply=%square, metadata={source_file="/home/a/other.py" source_line=4}
+  %zero = f32[] constant(0)
+  %total = f32[3]{0} reduce(%squared, %zero), dimensions={1}, to_apply=%sum, metadata={source_file="/home/a/model.py" source_line=5}
+  %back = f32[3,4]{1,0} broadcast(%total), dimensions={0}
+  %shifted = f32[3,4]{1,0} subtract(%squared, %back)
+  %pair = (f32[3,4]{1,0}, f32[3]{0}) tuple(%shifted, %total)
+  ROOT %first = f32[3,4]{1,0} get-tuple-element(%pair), index=0
+}
+"""  # fmt: skip
+NAMES = ("x", "w", "dot", "twos", "scaled", "squared", "total", "back", "shifted", "pair", "first")
+
+
+@pytest.fixture(params=["wide", "legacy"])
+def module(request: pytest.FixtureRequest) -> Module:
+    made = Module(parse(TEXT))
+    set_ids(made, request.param)
+    return made
+
+
+def all_values(module: Module) -> dict[str, Any]:
+    """Every value of the entry for fixed inputs."""
+    random = np.random.default_rng(1)
+    inputs = [
+        random.standard_normal(p.shape.dimensions).astype(np.float32)
+        for p in module.entry.parameters
+    ]
+    values: dict[str, Any] = {}
+
+    def watch(body: Any, row: Any, value: Any) -> None:
+        if body.id == module.entry.id:
+            values[row.name] = value
+
+    Evaluator(module, watch=watch).run(inputs)
+    return values
+
+
+def leaves(value: Any) -> list[Any]:
+    if isinstance(value, (list, tuple)):
+        return [leaf for part in value for leaf in leaves(part)]
+    return [value]
+
+
+def check_slice(module: Module, names: list[str], operands: int | None, users: int) -> None:
+    targets = find_targets(module, names)
+    part = extract_slice(grow(targets, operands=operands, users=users), targets=targets)
+    assert verify(part.module) == []
+    values = all_values(module)
+    found = Evaluator(part.module).run([values[view.name] for view in part.inputs])
+    expected = [values[view.name] for view in part.outputs]
+    for mine, theirs in zip(leaves(found), leaves(expected), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    reparsed = load(part.module.to_bytes())
+    assert [i.name for i in reparsed.instructions] == [i.name for i in part.module.instructions]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(["wide", "legacy"]),
+    st.lists(st.sampled_from(NAMES), min_size=1, max_size=3, unique=True),
+    st.one_of(st.none(), st.integers(0, 4)),
+    st.integers(0, 3),
+)
+def test_a_slice_computes_the_same(
+    ids: str, names: list[str], operands: int | None, users: int
+) -> None:
+    module = Module(parse(TEXT))
+    set_ids(module, ids)
+    before = module.to_bytes()
+    check_slice(module, names, operands, users)
+    assert module.to_bytes() == before
+
+
+def test_everything_an_instruction_needs(module: Module) -> None:
+    part = extract_slice(grow(find_targets(module, ["%scaled"])))
+    assert [view.name for view in part.inputs] == ["x", "w"]
+    assert [view.name for view in part.outputs] == ["scaled"]
+    assert [c.name for c in part.module.computations] == ["main"]
+
+
+def test_called_computations_come_along(module: Module) -> None:
+    part = extract_slice(grow(find_targets(module, ["total"]), operands=1))
+    assert [c.name for c in part.module.computations] == ["sum", "square", "main"]
+
+
+def test_constants_may_be_parameters(module: Module) -> None:
+    part = extract_slice(find_targets(module, ["scaled"]), constants=False)
+    assert [view.name for view in part.inputs] == ["dot", "twos"]
+
+
+def test_users(module: Module) -> None:
+    found = grow(find_targets(module, ["total"]), operands=0, users=1)
+    assert {view.name for view in found} == {"total", "back", "pair"}
+
+
+def test_inside_a_called_computation(module: Module) -> None:
+    part = extract_slice(find_targets(module, ["square/q"]))
+    assert part.module.entry.name == "square"
+    assert verify(part.module) == []
+
+
+def test_parameters_only_are_handed_through(module: Module) -> None:
+    part = extract_slice(find_targets(module, ["x"]))
+    assert [view.name for view in part.outputs] == ["x"]
+    assert verify(part.module) == []
+
+
+@pytest.mark.parametrize(
+    ("place", "names"),
+    [
+        ("model.py:3", {"dot"}),
+        ("/home/a/model.py:4-5", {"scaled", "total"}),
+        ("a/model.py", {"dot", "scaled", "total"}),
+    ],
+)
+def test_by_source_line(module: Module, place: str, names: set[str]) -> None:
+    assert {view.name for view in select_source(module, parse_source(place))} == names
+
+
+@pytest.mark.parametrize("place", ["odel.py:3", "model.py:99"])
+def test_a_line_that_made_nothing(module: Module, place: str) -> None:
+    with pytest.raises(HloError) as caught:
+        select_source(module, parse_source(place))
+    assert caught.value.code == "HLO-NO-INSTRUCTION"
+
+
+@pytest.mark.parametrize(
+    ("names", "code"),
+    [(["none"], "HLO-NO-INSTRUCTION"), (["square/q", "dot"], "HLO-ARGUMENT")],
+)
+def test_names_that_cannot_be_cut_out(module: Module, names: list[str], code: str) -> None:
+    with pytest.raises(HloError) as caught:
+        find_targets(module, names)
+    assert caught.value.code == code
+
+
+def test_a_name_in_several_computations_must_say_which() -> None:
+    module = Module(parse(TEXT))
+    for computation in ("sum", "square"):
+        module.computation(computation).root.proto.name = "same"
+    module.touch()
+    with pytest.raises(HloError) as caught:
+        find_targets(module, ["same"])
+    assert caught.value.code == "HLO-AMBIGUOUS"
+    assert "square/same" in caught.value.remedy
+
+
+def test_nothing_chosen_is_an_error() -> None:
+    with pytest.raises(HloError) as caught:
+        extract_slice([])
+    assert caught.value.code == "HLO-ARGUMENT"
+
+
+def test_both_parts_of_an_asynchronous_pair_are_taken() -> None:
+    module = Module(
+        parse(
+            "HloModule m\nENTRY %e { %x = f32[4]{0} parameter(0)\n"
+            " %s = (f32[4]{0}, f32[4]{0}, u32[]) copy-start(%x)\n"
+            " %d = f32[4]{0} copy-done(%s)\n ROOT %n = f32[4]{0} negate(%d) }"
+        )
+    )
+    part = extract_slice(find_targets(module, ["d"]))
+    assert [view.opcode for view in part.module.entry] == ["parameter", "copy-start", "copy-done"]
+
+
+def test_constants_left_in_the_file_stay_there(tmp_path: Path) -> None:
+    values = ", ".join(map(str, range(5000)))
+    text = f"HloModule m\nENTRY %e {{ %c = f32[5000]{{0}} constant({{{values}}})\n ROOT %n = f32[5000]{{0}} negate(%c) }}"
+    Module(parse(text)).save(tmp_path / "m.pb")
+    module = load(tmp_path / "m.pb", leave_constants=100)
+    part = extract_slice(grow(find_targets(module, ["n"])))
+    part.module.save(tmp_path / "part.pb")
+    (result,) = Evaluator(load(tmp_path / "part.pb")).run([])
+    np.testing.assert_array_equal(result, -np.arange(5000, dtype=np.float32))
+
+
+# The command
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    (tmp_path / "m.hlo").write_text(TEXT)
+    return str(tmp_path / "m.hlo")
+
+
+def test_prints_text(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["slice", file, "--source", "model.py:3-4"]) == 0
+    captured = capsys.readouterr()
+    part = Module(parse(captured.out))
+    assert [view.name for view in part.entry.parameters] == ["x", "w"]
+    assert captured.err == "6 instructions: %x, %w -> %scaled\n"
+
+
+def test_writes_a_file(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "part.pb"
+    words = ["slice", file, "-i", "total", "--operands", "1", "--users", "1", "-o", str(out)]
+    assert main([*words, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [one["name"] for one in document["outputs"]] == ["total", "back", "pair"]
+    assert load(out).entry.root.opcode == "tuple"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["-i", "dot", "--source", "model.py"],
+        ["-i", "dot", "--operands", "some"],
+        ["-i", "dot", "--json"],
+        ["--source", "model.py:9-3"],
+    ],
+)
+def test_usage_errors(file: str, words: list[str]) -> None:
+    assert main(["slice", file, *words]) == 2

@@ -1,0 +1,173 @@
+"""Statistics: against XLA's own cost analysis, and by hand where XLA says nothing."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+
+import pytest
+
+from hlo_tools import HloFileError, Module
+from hlo_tools.cli import main
+from hlo_tools.stats import Statistics, statistics
+from hlo_tools.text import parse
+from tests.stats.cases import CASES, module_text
+
+
+def of_text(text: str) -> Statistics:
+    return statistics(text.encode())
+
+
+@pytest.mark.jax
+@pytest.mark.parametrize("name", CASES)
+def test_counts_as_xla_does(name: str) -> None:
+    import jax.extend.backend
+    from jaxlib import _hlo, _jax  # pyright: ignore[reportAttributeAccessIssue]
+
+    text = module_text(name)
+    client = jax.extend.backend.get_backend("cpu")
+    expected = _jax.hlo_module_cost_analysis(client, _hlo.hlo_module_from_text(text))
+    # One turn of a loop is what XLA counts; ours would count known turns.
+    found = statistics(Module(parse(text)), trips={})
+    assert found.flops == expected.get("flops", 0)
+    assert found.transcendentals == expected.get("transcendentals", 0)
+    assert found.bytes == expected.get("bytes accessed", 0)
+
+
+LOOP = """
+HloModule loop
+%body { %p = (s32[], f32[8]) parameter(0)
+ %n = s32[] get-tuple-element(%p), index=0
+ %x = f32[8] get-tuple-element(%p), index=1
+ %one = s32[] constant(1)
+ %m = s32[] add(%n, %one)
+ %y = f32[8] multiply(%x, %x)
+ ROOT %t = (s32[], f32[8]) tuple(%m, %y) }
+%condition { %p = (s32[], f32[8]) parameter(0)
+ %n = s32[] get-tuple-element(%p), index=0
+ %limit = s32[] LIMIT
+ ROOT %r = pred[] compare(%n, %limit), direction=LT }
+ENTRY %main { %x = f32[8] parameter(0)
+ %zero = s32[] constant(0)
+ %start = (s32[], f32[8]) tuple(%zero, %x)
+ %w = (s32[], f32[8]) while(%start), condition=%condition, body=%body CONFIG
+ ROOT %r = f32[8] get-tuple-element(%w), index=1 }
+"""
+
+
+def loop(limit: str = "constant(10)", config: str = "") -> str:
+    return LOOP.replace("LIMIT", limit).replace("CONFIG", config)
+
+
+def test_loops_count_as_often_as_they_run() -> None:
+    found = statistics(Module(parse(loop())))
+    assert found.flops == 10 * (1 + 8) + 10
+    assert found.unknown_loops == 0
+    runs = {c.name: c.runs for c in found.computations}
+    assert runs == {"body": 10, "condition": 10, "main": 1}
+
+
+def test_a_written_trip_count_is_believed() -> None:
+    config = ', backend_config={"known_trip_count":{"n":"3"}}'
+    assert of_text(loop(config=config)).flops == 3 * 9 + 3
+
+
+@pytest.mark.parametrize("config", ['{"known_trip_count":3}', '{"known_trip_count"'])
+def test_a_strange_trip_count_is_not_believed(config: str) -> None:
+    module = Module(parse(loop('custom-call(), custom_call_target="x"')))
+    view = module.entry.find("w")
+    view.proto.backend_config = config.encode()
+    assert statistics(module).unknown_loops == 1
+
+
+def test_a_loop_of_unknown_length_counts_once() -> None:
+    found = of_text(loop('custom-call(), custom_call_target="x"'))
+    assert (found.flops, found.unknown_loops) == (1 + 8 + 1, 1)
+
+
+def test_constants_parameters_and_results() -> None:
+    found = of_text(
+        "HloModule m\nENTRY e { x = f32[3] parameter(0)\n c = f32[3] constant({1,2,3})\n"
+        " s = bf16[] constant(1)\n ROOT r = (f32[3], bf16[]) tuple(c, s) }"
+    )
+    assert (found.constants, found.constant_bytes) == (2, 14)
+    assert (found.parameter_bytes, found.result_bytes) == (12, 14)
+    assert found.intensity == 0.0
+
+
+def kernel_call(record: object) -> str:
+    config = base64.b64encode(json.dumps(record).encode()).decode()
+    return (
+        "HloModule m\nENTRY e { x = f32[4] parameter(0)\n ROOT r = f32[4] custom-call(x), "
+        f'custom_call_target="AwsNeuronCustomNativeKernel", backend_config="{config}" }}'
+    )
+
+
+def test_kernels_are_named() -> None:
+    found = of_text(kernel_call({"func_name": "scale", "grid": [2, 4], "mac_count": 7}))
+    (kernel,) = found.kernels
+    assert (kernel.name, kernel.grid, kernel.calls) == ("scale", (2, 4), 1)
+    assert (kernel.bytes, kernel.macs) == (32, 7)
+
+
+@pytest.mark.parametrize("record", [[], {"func_name": 3, "grid": 4}, {}])
+def test_a_strange_kernel_configuration_is_no_error(record: object) -> None:
+    assert len(of_text(kernel_call(record)).kernels) == 1
+
+
+def test_a_module_that_refers_to_nothing_is_refused() -> None:
+    module = Module(parse(module_text("call")))
+    module.entry.root.proto.called_computation_ids[:] = [77]
+    with pytest.raises(HloFileError) as caught:
+        statistics(module.proto.SerializeToString())
+    assert caught.value.code == "HLO-REFERENCE"
+
+
+def test_operands_that_are_missing_are_no_error() -> None:
+    for name in ("dot", "convolution", "reduce", "scatter", "gather", "triangular-solve"):
+        module = Module(parse(module_text(name)))
+        del module.entry.root.proto.operand_ids[:]
+        assert statistics(module.proto.SerializeToString()).flops == 0
+
+
+# The command
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, str]:
+    names = ("dot", "add")
+    for name in names:
+        (tmp_path / f"{name}.hlo").write_text(module_text(name))
+    return str(tmp_path / "dot.hlo"), str(tmp_path / "add.hlo")
+
+
+def test_prints_one(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["stats", files[0], "--computations"]) == 0
+    out = capsys.readouterr().out
+    assert "FLOPs            1,024" in out
+    assert "%main" in out
+
+
+def test_prints_two_side_by_side(
+    files: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["stats", *files]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["FLOPs", "1,024", "32", "-96.9%"] in rows
+
+
+def test_json_has_everything(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["stats", files[0], "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    (row,) = document["modules"]
+    assert (document["schema"], row["flops"], row["bytes"]) == ("nki-hlo/1", 1024, 896)
+    assert row["intensity"] == pytest.approx(1024 / 896)
+
+
+def test_a_loop_in_a_file_is_counted_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "loop.hlo").write_text(loop())
+    assert main(["stats", str(tmp_path / "loop.hlo"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["modules"][0]["flops"] == 100

@@ -1,0 +1,55 @@
+"""Two modules compared by the names of computations and instructions, never by ids."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hlo_tools import schema
+
+__all__ = ["by_name", "differences"]
+
+_REFERENCES = ("id", "operand_ids", "control_predecessor_ids", "called_computation_ids")
+_LOW = 0xFFFFFFFF
+
+
+def by_name(data: bytes) -> dict[str, Any]:
+    """Everything of a module that does not depend on ids."""
+    module = schema.HloModuleProto.FromString(data)
+    names = {row.id: row.name for row in module.computations}
+    found: dict[str, Any] = {}
+    for row in module.computations:
+        local = {one.id & _LOW: one.name for one in row.instructions}
+        for one in row.instructions:
+            copy = schema.HloInstructionProto()
+            copy.CopyFrom(one)
+            for field in _REFERENCES:
+                copy.ClearField(field)
+            found[f"{row.name}/{one.name}"] = (
+                [local[number & _LOW] for number in one.operand_ids],
+                sorted(local[number & _LOW] for number in one.control_predecessor_ids),
+                [names[number] for number in one.called_computation_ids],
+                str(copy),
+            )
+        found[row.name] = (
+            local[row.root_id & _LOW],
+            str(row.program_shape),
+            row.is_fusion_computation,
+            row.execution_thread,
+        )
+        if row.id in module.schedule.sequences:
+            order = module.schedule.sequences[row.id].instruction_ids
+            found[f"{row.name} schedule"] = [local[number & _LOW] for number in order]
+    for field in ("computations", "schedule", "id", "entry_computation_id"):
+        module.ClearField(field)
+    found[""] = str(module)
+    return found
+
+
+def differences(first: bytes, second: bytes) -> list[str]:
+    """The places where two modules differ, with both sides."""
+    one, other = by_name(first), by_name(second)
+    return [
+        f"{place}:\n  {one.get(place)}\n  {other.get(place)}"
+        for place in sorted(one.keys() | other.keys())
+        if one.get(place) != other.get(place)
+    ]

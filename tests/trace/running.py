@@ -1,0 +1,84 @@
+"""Runs a traced function's proto in jaxlib: the reference for what our HLO means."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from hlo_tools.trace import TracedFunction, trace
+
+
+@cache
+def _client() -> Any:
+    import jax
+
+    jax.config.update("jax_platforms", "cpu")
+    return jax.devices("cpu")[0].client
+
+
+def run_proto(proto: bytes, arrays: list[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
+    """The results of a module on XLA:CPU."""
+    import jax
+    from jaxlib import _jax
+
+    client = _client()
+    stablehlo = _jax.mlir.hlo_to_stablehlo(proto)
+    device = client.local_devices()[0]
+    program = client.compile_and_load(stablehlo, _jax.DeviceList((device,)), _jax.CompileOptions())
+    buffers = [jax.device_put(np.ascontiguousarray(array), device) for array in arrays]
+    return [np.asarray(result) for result in program.execute(buffers)]
+
+
+def run_traced(
+    function: Callable[..., Any], *args: Any
+) -> tuple[TracedFunction, list[np.ndarray[Any, Any]]]:
+    """Trace, run in jaxlib."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        traced = trace(function, *args)
+    arrays = [
+        a.astype(t.dtype)
+        for a, t in zip((a for a in args if isinstance(a, np.ndarray)), traced.inputs, strict=True)
+    ]
+    return traced, run_proto(traced.to_proto().SerializeToString(), arrays)
+
+
+def agree(
+    function: Callable[..., Any],
+    *args: Any,
+    rtol: float = 2e-5,
+    atol: float = 1e-5,
+    names: list[str] | None = None,
+) -> None:
+    """Assert that the traced function gives NumPy's shapes, (narrowed) dtypes and values.
+
+    ``names`` tells which of several results differs.
+    """
+    copies = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = function(*copies)
+    traced, found = run_traced(function, *args)
+    wanted = list(expected) if isinstance(expected, (list, tuple)) else [expected]
+    assert len(found) >= len(wanted)
+    for number, (want, got, tensor) in enumerate(zip(wanted, found, traced.outputs, strict=False)):
+        label = names[number] if names else f"result {number}"
+        _same(np.asarray(want), got, tensor, label, rtol, atol)
+
+
+_NARROWER = {"float64": "float32", "int64": "int32", "uint64": "uint32"}
+
+
+def _same(want: Any, got: Any, tensor: Any, label: str, rtol: float, atol: float) -> None:
+    assert got.shape == want.shape == tensor.shape, label
+    name = _NARROWER.get(str(want.dtype), str(want.dtype))
+    assert str(tensor.dtype) == name, f"{label}: dtype {tensor.dtype}, NumPy has {want.dtype}"
+    if want.dtype.kind not in "biu":
+        if want.dtype.itemsize < 4:
+            rtol, atol = max(rtol, 2e-2), max(atol, 2e-2)
+        got, want = got.astype(np.float64), want.astype(np.float64)
+    np.testing.assert_allclose(got, want, rtol=rtol, atol=atol, err_msg=label)
