@@ -1,4 +1,4 @@
-"""How findings are printed: text, JSON, GitHub's annotations, SARIF."""
+"""How findings are printed: text, JSON, GitHub's annotations, SARIF, JUnit's XML."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
+from urllib.parse import quote
 
 import typer
 
@@ -146,7 +147,7 @@ def _sarif_rule(code: str, rule: RuleText) -> dict[str, Any]:
 
 def _sarif_result(finding: Finding, rule: int) -> dict[str, Any]:
     file, line = _location(finding)
-    physical: dict[str, Any] = {"artifactLocation": {"uri": file.replace(os.sep, "/")}}
+    physical: dict[str, Any] = {"artifactLocation": {"uri": quote(file.replace(os.sep, "/"))}}
     if line:
         physical["region"] = {"startLine": line}
     location: dict[str, Any] = {"physicalLocation": physical}
@@ -162,7 +163,13 @@ def _sarif_result(finding: Finding, rule: int) -> dict[str, Any]:
     }
 
 
+def _junit(report: Report) -> None:
+    from hlo_tools.cli.junit import render_junit
+
+    sys.stdout.write(render_junit(report.command, report.files, report.findings))
+
+
 FORMATS: dict[str, Callable[[Report], None]] = {
-    "text": _text, "json": _json, "github": _github, "sarif": _sarif,
+    "text": _text, "json": _json, "github": _github, "sarif": _sarif, "junit": _junit,
 }  # fmt: skip
 """Name of a format -> what prints it."""

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import re
-import sys
-import traceback
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import typer
 
-from hlo_tools.errors import HloError, HloFileError
-from hlo_tools.extract.launcher import roots
+from hlo_tools.errors import HloError
+from hlo_tools.python_file import import_file
 from nki_lang.dtypes import dtype_of
-from nki_lang.errors import NkiError
 from nki_lang.kernel import Kernel
 
 __all__ = ["load_kernel", "parse_arguments"]
@@ -29,32 +24,9 @@ def load_kernel(path: str, name: str) -> Kernel:
     """Import a file, as a module and not as a script, and find the kernel in it.
 
     Raises:
-        HloFileError: code ``HLO-NO-FILE``; there is no such file.
-        HloError: code ``HLO-KERNEL-IMPORT``: its import fails; ``HLO-NO-KERNEL``: it has no such
-            kernel.
+        HloError: the file is missing or cannot be imported; HLO-NO-KERNEL: it has no such kernel.
     """
-    file = Path(path)
-    if not file.is_file():
-        raise HloFileError(
-            "there is no such file", code="HLO-NO-FILE", place=path,
-            remedy="give the path of a Python file",
-        )  # fmt: skip
-    sys.path[:0] = [str(file.resolve().parent)]
-    sys.path.extend(root for root in roots() if root not in sys.path)
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules.setdefault(file.stem, module)
-    try:
-        spec.loader.exec_module(module)
-    except NkiError:
-        raise
-    except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        raise HloError(
-            f"{type(error).__name__}: {error}", code="HLO-KERNEL-IMPORT",
-            place=f"{last.filename}:{last.lineno}", remedy="make the file importable",
-        ) from error  # fmt: skip
+    module = import_file(path)
     found = getattr(module, name, None)
     if not callable(found):
         known = ", ".join(n for n, value in vars(module).items() if isinstance(value, Kernel))

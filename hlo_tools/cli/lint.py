@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -13,8 +14,10 @@ from hlo_tools.cli.configuration import read_configuration
 from hlo_tools.cli.findings import FORMATS, Report, RuleText, print_findings
 from hlo_tools.cli.inputs import module_files, open_module
 from hlo_tools.cli.module_inputs import root_of
-from hlo_tools.lint import RULES, lint, selected
+from hlo_tools.lint import LintRule, lint, registered_rules, selected
 from hlo_tools.lint.baseline import read_baseline, unknown_to, write_baseline
+from hlo_tools.lint.registry import joined, rules_of
+from hlo_tools.python_file import load_named, names_python
 from hlo_tools.verify import Finding, Severity
 from nki_lang.targets import current_target, target_of
 
@@ -31,6 +34,10 @@ def command(
     ] = None,
     ignore: Annotated[
         list[str] | None, typer.Option("--ignore", help="No codes that begin so (commas).")
+    ] = None,
+    own: Annotated[
+        list[str] | None,
+        typer.Option("--rules", help="Rules of your own too.", metavar="FILE.py:NAME"),
     ] = None,
     form: Annotated[
         str, typer.Option("--format", help=f"{', '.join(FORMATS)}.", metavar="FORMAT")
@@ -52,6 +59,7 @@ def command(
 
     Example: nki-hlo lint --target trn2 hlo_artifacts/
     Example: nki-hlo lint model.pb --format sarif > lint.sarif
+    Example: nki-hlo lint model.pb --format junit > lint.xml
     """
     given = {"target": target, "select": select, "ignore": ignore, "baseline": baseline}
     settings = read_configuration(given)
@@ -60,8 +68,10 @@ def command(
         raise typer.BadParameter(f"{form!r} is none of {', '.join(FORMATS)}")
     name = settings.text("target")
     chosen = target_of(name) if name else current_target()
-    rules = selected(settings.words("select"), settings.words("ignore"))
+    known_rules = _known_rules(own or ())
+    rules = selected(settings.words("select"), settings.words("ignore"), known_rules)
     paths = [path for name in files for path in module_files(name)]
+    shown = ["<stdin>" if path == "-" else path for path in paths]
     findings: list[Finding] = []
     for path in paths:
         module = open_module(path)
@@ -72,11 +82,23 @@ def command(
     if known:
         folder = Path(os.path.abspath(known)).parent
         findings = unknown_to(read_baseline(known), findings, folder)
-    texts = {code: RuleText(rule.title, rule.why, rule.remedy) for code, rule in RULES.items()}
+    texts = {
+        code: RuleText(rule.title, rule.why, rule.remedy) for code, rule in known_rules.items()
+    }
     extra = {"target": chosen.name}
-    print_findings(Report("lint", paths, findings, texts, extra), form)
+    print_findings(Report("lint", shown, findings, texts, extra), form)
     counted = any(one.severity is not Severity.note for one in findings)
     return 1 if counted and not exit_zero else 0
+
+
+def _known_rules(places: Sequence[str]) -> dict[str, LintRule]:
+    """The registered rules, and those of Python files."""
+    known = registered_rules()
+    for place in places:
+        if not names_python(place):
+            raise typer.BadParameter(f"{place!r} is not FILE.py:NAME, a LintRule or a list of them")
+        known = joined(known, rules_of(load_named(place), place), place)
+    return known
 
 
 def _write(path: str, findings: list[Finding]) -> int:

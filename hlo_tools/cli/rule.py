@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from hlo_tools.cli import console
-from hlo_tools.lint import RULES
+from hlo_tools.lint import registered_rules
+from hlo_tools.offers import OWN
 from hlo_tools.verify import RULES as VERIFIER
 
 __all__ = ["command"]
@@ -53,13 +54,14 @@ def _table() -> dict[str, dict[str, Any]]:
             "targets": rule.targets,
             "severity": rule.severity.value,
             "command": "lint" if rule.check is not None else "",
+            "origin": rule.origin,
         }
-        for code, rule in RULES.items()
+        for code, rule in registered_rules().items()
     }
     for code, rule in VERIFIER.items():
         rows[code] = {
             "code": code, "title": rule.title, "why": rule.why, "remedy": "", "targets": "all",
-            "severity": "error", "command": "verify",
+            "severity": "error", "command": "verify", "origin": OWN,
         }  # fmt: skip
     return rows
 
@@ -73,3 +75,5 @@ def _explain(rule: dict[str, Any]) -> None:
     console.line(f"Targets: {rule['targets']}.")
     where = f"nki-hlo {rule['command']}" if rule["command"] else "nothing: no graph shows it"
     console.line(f"Found by: {where}.")
+    if rule["origin"] != OWN:
+        console.line(f"Brought by: {rule['origin']}.")

@@ -45,10 +45,11 @@ def command(
     if form not in FORMATS:
         raise typer.BadParameter(f"{form!r} is none of {', '.join(FORMATS)}")
     paths = [path for name in files for path in module_files(name)]
+    shown = ["<stdin>" if path == "-" else path for path in paths]
     findings = [one for path in paths for one in _of_module(open_module(path))]
     texts = {one.code: _KERNEL_FILE for one in findings}
     texts |= {code: RuleText(rule.title, rule.why) for code, rule in RULES.items()}
-    print_findings(Report("verify", paths, findings, texts, {}), form)
+    print_findings(Report("verify", shown, findings, texts, {}), form)
     return 1 if findings and not exit_zero else 0
 
 

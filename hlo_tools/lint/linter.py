@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 
 from hlo_tools.errors import HloError
-from hlo_tools.lint.rule import Graph, Hit, LintRule
-from hlo_tools.lint.table import RULES
+from hlo_tools.lint.registry import registered_rules
+from hlo_tools.lint.rule import Check, Graph, Hit, LintRule
 from hlo_tools.module import Module
+from hlo_tools.offers import OWN
 from hlo_tools.verify import Finding, Severity, verify
 from nki_lang.targets import Target, current_target, target_of
 
@@ -23,24 +25,33 @@ _UNREADABLE = frozenset(
 """Rules of the verifier without which operands and attributes cannot be looked at."""
 
 
-def selected(select: Sequence[str] = (), ignore: Sequence[str] = ()) -> list[LintRule]:
+def selected(
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    rules: Mapping[str, LintRule] | None = None,
+) -> list[LintRule]:
     """The rules whose code begins with one of ``select`` (all without any) and none of ``ignore``.
+
+    Args:
+        rules: code -> rule, of which to select; by default all that are registered.
 
     Raises:
         HloError: a prefix fits no rule (HLO-RULE).
     """
+    known = registered_rules() if rules is None else rules
     for prefix in (*select, *ignore):
-        if not any(code.startswith(prefix.upper()) for code in RULES):
+        if not any(code.startswith(prefix.upper()) for code in known):
+            near = get_close_matches(prefix.upper(), known, 1)
             raise HloError(
                 f"no rule begins with {prefix!r}",
                 code="HLO-RULE",
-                remedy="nki-hlo rule lists the codes",
+                remedy=f"{f'did you mean {near[0]}? ' if near else ''}nki-hlo rule lists the codes",
             )
     wanted = tuple(prefix.upper() for prefix in select) or ("",)
     unwanted = tuple(prefix.upper() for prefix in ignore)
     return [
         rule
-        for code, rule in RULES.items()
+        for code, rule in known.items()
         if code.startswith(wanted) and not (unwanted and code.startswith(unwanted))
     ]
 
@@ -62,10 +73,11 @@ def lint(
 
     Raises:
         NkiValidationError: there is no such target.
+        HloError: a rule of another package fails (HLO-RULE-BROKEN).
     """
     chosen = _target(target)
     problems = verify(module)
-    wanted = list(RULES.values() if rules is None else rules)
+    wanted = list(registered_rules().values() if rules is None else rules)
     if any(one.code in _UNREADABLE for one in problems):
         return list(_as_found(problems, module)) if _named(wanted) else []
     graph = Graph(module, chosen, root, tuple(problems))
@@ -74,8 +86,22 @@ def lint(
         if rule.code == _VERIFIED:
             findings += _as_found(problems, module)
         elif rule.check is not None and rule.applies_to(chosen):
-            findings += [_finding(rule, hit, module) for hit in rule.check(graph)]
+            findings += [_finding(rule, hit, module) for hit in _hits(rule, rule.check, graph)]
     return findings
+
+
+def _hits(rule: LintRule, check: Check, graph: Graph) -> list[Hit]:
+    try:
+        return list(check(graph))
+    except Exception as error:
+        if rule.origin == OWN:
+            raise
+        raise HloError(
+            f"the rule {rule.code} of {rule.origin} fails: {type(error).__name__}: {error}",
+            code="HLO-RULE-BROKEN",
+            place=graph.module.path,
+            remedy=f"repair it, or leave it out: --ignore {rule.code}",
+        ) from error
 
 
 def _target(target: Target | str | None) -> Target:
@@ -90,7 +116,7 @@ def _named(rules: Sequence[LintRule]) -> bool:
 
 def _as_found(problems: Sequence[Finding], module: Module) -> Iterator[Finding]:
     """Errors of the verifier under the code that the compiler gives them, at their places."""
-    rule = RULES[_VERIFIED]
+    rule = registered_rules()[_VERIFIED]
     for one in problems:
         if one.severity is Severity.error:
             message = f"[{one.code}] {one.message}"

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from hlo_tools.instruction import Instruction
 from hlo_tools.module import Module
+from hlo_tools.offers import OWN
+from hlo_tools.passes.patterns import Captures, Pattern
 from hlo_tools.verify import Finding, Severity
 from nki_lang.targets import Target
 
@@ -64,6 +66,13 @@ class Graph:
             if view.proto.custom_call_target == target:
                 yield view
 
+    def matching(self, pattern: Pattern) -> Iterator[tuple[Instruction, Captures]]:
+        """Every instruction that fits a pattern, and what the pattern's names stand for there."""
+        for view in self.of(*sorted(pattern.opcodes)):
+            found = pattern.match(view, {})
+            if found is not None:
+                yield view, found
+
 
 Check = Callable[[Graph], Iterator[Hit]]
 
@@ -80,6 +89,7 @@ class LintRule:
         check: finds the places, or None for a code that no graph shows.
         since, until: first and last generation (``Target.generation``) that it holds for.
         severity: how bad a finding is.
+        origin: who brings the rule; set when it is registered.
     """
 
     code: str
@@ -90,6 +100,7 @@ class LintRule:
     since: int = 0
     until: int = NOTHING_LATER
     severity: Severity = Severity.error
+    origin: str = OWN
 
     def applies_to(self, target: Target) -> bool:
         """Whether it holds for a target."""

@@ -11,18 +11,15 @@ Two passes of one name are an error, whoever they come from.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
-from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 
+from hlo_tools.offers import OWN, Offer, offers
 from hlo_tools.passes.base import Pass, PassError
 
 __all__ = ["GROUP", "Registered", "find_pass", "registered_passes"]
 
 GROUP = "nki_hlo.passes"
-OWN = "nki-hlo"
 
 _BUILT_IN = {
     "dce": "dce:DeadCode",
@@ -46,19 +43,10 @@ _BUILT_IN = {
 """Our own passes: name to ``module:class`` in this package."""
 
 
-@dataclass(frozen=True, slots=True)
-class Registered:
-    """A pass that can be named in a pipeline.
+class Registered(Offer):
+    """A pass that can be named in a pipeline; ``value`` is ``module:class``."""
 
-    Attributes:
-        name: its name.
-        origin: the distribution that brings it.
-        value: ``module:class``.
-    """
-
-    name: str
-    origin: str
-    value: str
+    __slots__ = ()
 
     def load(self) -> type[Pass]:
         """The class.
@@ -66,9 +54,8 @@ class Registered:
         Raises:
             PassError: it cannot be imported, or is no pass of that name (HLO-PASS-BROKEN).
         """
-        module, _, attribute = self.value.partition(":")
         try:
-            found = getattr(import_module(module), attribute)
+            found = self.get()
         except Exception as error:  # another package's import may fail in any way
             raise self._broken(f"cannot be imported: {error}") from error
         if not (isinstance(found, type) and issubclass(found, Pass)):
@@ -96,8 +83,8 @@ def registered_passes() -> dict[str, Registered]:
         name: Registered(name, OWN, f"hlo_tools.passes.{value}")
         for name, value in _BUILT_IN.items()
     }
-    others = [_entry(point) for point in entry_points(group=GROUP)]
-    for entry in sorted(set(others), key=lambda one: (one.name, one.origin, one.value)):
+    for offer in offers(GROUP):
+        entry = Registered(offer.name, offer.origin, offer.value)
         known = found.get(entry.name)
         if known is not None:
             raise PassError(
@@ -108,11 +95,6 @@ def registered_passes() -> dict[str, Registered]:
             )
         found[entry.name] = entry
     return found
-
-
-def _entry(point: EntryPoint) -> Registered:
-    origin = point.dist.name if point.dist is not None else "an unknown distribution"
-    return Registered(point.name, origin, point.value)
 
 
 def find_pass(name: str) -> type[Pass]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
+import hlo_tools
 from hlo_tools.cli import main
 from hlo_tools.lint import RULES
 from hlo_tools.verify import RULES as VERIFIER
@@ -188,3 +191,46 @@ def test_all_rules_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert listed == [*RULES, *VERIFIER]
     assert main(["rule"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 1 + len(listed)
+
+
+# -- junit ----------------------------------------------------------------------------------------
+
+
+def junit(capsys: pytest.CaptureFixture[str], *words: str) -> ElementTree.Element:
+    _, out, _ = lint(capsys, *words, "--format", "junit")
+    return ElementTree.fromstring(out.encode())
+
+
+def test_junit(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    (folder / "good.hlo").write_text(module("  ROOT x = f32[4] parameter(0)"))
+    (folder / "note.hlo").write_text(module("  x = f32[4] parameter(0)\n  ROOT y = f32[4] cbrt(x)"))
+    root = junit(capsys, "bad.hlo", "good.hlo", "note.hlo", "--target", "trn2")
+    assert root.tag == "testsuites"
+    assert (root.get("tests"), root.get("failures")) == ("3", "1")
+    bad, good, note = root
+    assert [suite.get("name") for suite in root] == ["bad.hlo", "good.hlo", "note.hlo"]
+    assert bad[0].get("name") == "NCC_EVRF004 %main/%x" and bad[0][0].tag == "failure"
+    assert "c64" in (bad[0][0].get("message") or "")
+    assert len(good) == 1 and len(good[0]) == 0
+    assert note[0][0].tag == "system-out" and note.get("failures") == "0"
+
+
+def test_junit_of_standard_input_and_of_characters_that_xml_has_not(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damaged = hlo_tools.load(COMPLEX.encode())
+    damaged.entry.proto.instructions[0].name = "a\x01<b>&\ud7ff"
+    damaged.touch()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(damaged.to_bytes())))
+    root = junit(capsys, "-", "--target", "trn2")
+    (suite,) = root
+    assert suite.get("name") == "<stdin>" and suite.get("failures") == "1"
+    assert suite[0].get("name") == "NCC_EVRF004 %main/%a\ufffd<b>&\ud7ff"
+
+
+def test_sarif_names_files_as_uris(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    (folder / "a b#.hlo").write_text(COMPLEX)
+    _, out, _ = lint(capsys, "a b#.hlo", "--format", "sarif")
+    (result,) = json.loads(out)["runs"][0]["results"]
+    uri = result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+    assert uri == "a%20b%23.hlo"

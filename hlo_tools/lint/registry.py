@@ -1,0 +1,97 @@
+"""Which lint rules there are: our own table, and entry points of other packages.
+
+A package adds rules with the entry point group ``nki_hlo.rules``; the value is a
+:class:`~hlo_tools.lint.LintRule` or a list of them, the entry's name is only for people::
+
+    [project.entry-points."nki_hlo.rules"]
+    my-rules = "my_package.rules:RULES"
+
+Two rules of one code are an error, whoever they come from.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from hlo_tools.errors import HloError
+from hlo_tools.lint.rule import LintRule
+from hlo_tools.lint.table import RULES
+from hlo_tools.offers import Offer, offers
+from hlo_tools.verify import RULES as VERIFIER
+
+__all__ = ["GROUP", "joined", "registered_rules", "rules_of"]
+
+GROUP = "nki_hlo.rules"
+_CODE = re.compile(r"[A-Z][A-Z0-9]*([-_][A-Z0-9]+)*")
+
+
+@cache
+def registered_rules() -> dict[str, LintRule]:
+    """Every rule by code: ours first, then those of other packages.
+
+    Raises:
+        HloError: one cannot be used (HLO-RULE-BROKEN), or two have one code (HLO-RULE-CLASH).
+    """
+    found = dict(RULES)
+    for offer in offers(GROUP):
+        found = joined(found, rules_of(_imported(offer), f"{offer.value} of {offer.origin}"),
+                       offer.origin)  # fmt: skip
+    return found
+
+
+def joined(
+    known: dict[str, LintRule], more: Iterable[LintRule], origin: str
+) -> dict[str, LintRule]:
+    """``known`` and more rules, which come from ``origin``.
+
+    Raises:
+        HloError: a code is there already (HLO-RULE-CLASH).
+    """
+    found = dict(known)
+    for rule in more:
+        if rule.code in found or rule.code in VERIFIER:
+            other = found[rule.code].origin if rule.code in found else "nki-hlo verify"
+            raise HloError(
+                f"two rules have the code {rule.code}: one of {other}, one of {origin}",
+                code="HLO-RULE-CLASH",
+                remedy="give one another code, beginning with a word of your own",
+            )
+        found[rule.code] = replace(rule, origin=origin)
+    return found
+
+
+def rules_of(value: Any, place: str) -> list[LintRule]:
+    """The rules that an object is, or holds.
+
+    Raises:
+        HloError: it is something else (HLO-RULE-BROKEN).
+    """
+    rules = [value] if isinstance(value, LintRule) else list(_members(value, place))
+    for rule in rules:
+        if not isinstance(rule, LintRule):
+            raise _broken(place, f"holds {type(rule).__name__}, no LintRule")
+        if not _CODE.fullmatch(rule.code):
+            raise _broken(place, f"has the code {rule.code!r}; write capitals, as in TEAM-001")
+    return rules
+
+
+def _members(value: Any, place: str) -> Iterator[Any]:
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise _broken(place, f"is {type(value).__name__}, no LintRule and no list of them")
+    yield from value.values() if isinstance(value, dict) else value
+
+
+def _imported(offer: Offer) -> Any:
+    try:
+        return offer.get()
+    except Exception as error:  # another package's import may fail in any way
+        place = f"{offer.value} of {offer.origin}"
+        raise _broken(place, f"cannot be imported: {error}") from error
+
+
+def _broken(place: str, reason: str) -> HloError:
+    return HloError(f"{place} {reason}", code="HLO-RULE-BROKEN", remedy="repair it, or remove it")
