@@ -8,14 +8,16 @@ first tested and closes it when it is tested again. In the eager interpreter bot
 from __future__ import annotations
 
 import ast
+import itertools
 import linecache
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 from nki_lang.builder import TraceBuilder, current, user_frame
-from nki_lang.fail import fail
+from nki_lang.errors import NkiTypeError
+from nki_lang.fail import fail, warn_at_caller
 from nki_lang.ir import ForLoop, NoReorder, WhileLoop
 from nki_lang.registers import VirtualRegister, as_operand
 
@@ -164,21 +166,18 @@ def no_reorder() -> Iterator[None]:
 
 
 def register_truth(register: VirtualRegister) -> bool:
-    """``bool(register)``: the condition of ``while register:``, or an error."""
+    """``bool(register)``: the condition of ``while register:``, or an error.
+
+    The eager interpreter knows the value; it warns where a trace would stop.
+    """
     builder = current()
-    if builder.eager:
-        return builder.register_value(register.register) != 0
     frame = user_frame(2)
     key = _while_header(frame)
     if frame is None or key is None:
-        fail(
-            f"register {register.register.name} was used as a condition, but its value is only"
-            " known while the kernel runs",
-            "NKI-REGISTER-VALUE",
-            "only `while register:` may test a register; otherwise use nl.while_loop, or select"
-            " with nisa.tensor_copy_predicated",
-            "nisa.VirtualRegister (nki/api/nki/isa)",
-        )
+        _not_a_loop(builder, register)
+        return builder.register_value(register.register) != 0
+    if builder.eager:
+        return builder.register_value(register.register) != 0
     for region, _ in builder.open:
         if builder.loop_keys.get(id(region)) == (id(frame), key):
             builder.exit_loop(region)
@@ -190,22 +189,49 @@ def register_truth(register: VirtualRegister) -> bool:
     return True
 
 
+def _not_a_loop(builder: TraceBuilder, register: VirtualRegister) -> None:
+    """A register was tested outside of a ``while``: an error, in the eager interpreter a warning."""
+    message = (
+        f"register {register.register.name} was used as a condition, but its value is only known"
+        " while the kernel runs"
+    )
+    if not builder.eager:
+        fail(
+            message,
+            "NKI-REGISTER-VALUE",
+            "only `while register:` may test a register; otherwise use nl.while_loop, or select"
+            " with nisa.tensor_copy_predicated",
+            "nisa.VirtualRegister (nki/api/nki/isa)",
+            NkiTypeError,
+        )
+    warn_at_caller(
+        f"[NKI-REGISTER-VALUE] {message}; nki.simulate knows it, a kernel that is traced stops here"
+    )
+
+
 _Place = tuple[int, int, int, int]
 
 _HEADERS: dict[str, dict[_Place, _Place]] = {}
+_TESTS: dict[tuple[CodeType, int], _Place | None] = {}
+_UNKNOWN: Any = object()
 
 
 def _while_header(frame: FrameType | None) -> _Place | None:
     """Place of the while loop whose test ``frame`` is evaluating, or None."""
     if frame is None:
         return None
-    code = frame.f_code
+    code, place = frame.f_code, frame.f_lasti
+    known = _TESTS.get((code, place), _UNKNOWN)
+    if known is not _UNKNOWN:
+        return known
     headers = _HEADERS.get(code.co_filename)
     if headers is None:
         headers = _HEADERS[code.co_filename] = _while_loops(code.co_filename)
-    positions = list(code.co_positions())
-    line, end_line, column, end_column = positions[frame.f_lasti // 2]
-    return headers.get((line or -1, end_line or -1, column or 0, end_column or 0))
+    positions = next(itertools.islice(code.co_positions(), place // 2, None))
+    line, end_line, column, end_column = positions
+    found = headers.get((line or -1, end_line or -1, column or 0, end_column or 0))
+    _TESTS[code, place] = found
+    return found
 
 
 def _while_loops(path: str) -> dict[_Place, _Place]:

@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from nki_lang.source import SourceLocation
 
-__all__ = ["NkiError", "NkiExecutionError", "NkiFileError", "NkiValidationError"]
+__all__ = [
+    "NkiAttributeError",
+    "NkiError",
+    "NkiExecutionError",
+    "NkiFileError",
+    "NkiTypeError",
+    "NkiValidationError",
+]
 
 
 class NkiError(Exception):
@@ -55,6 +62,14 @@ class NkiValidationError(NkiError):
     """A kernel breaks a rule of the language or a limit of the target."""
 
     default_code = "NKI-INVALID"
+
+
+class NkiTypeError(NkiValidationError, TypeError):
+    """A validation error where Python itself would raise a TypeError."""
+
+
+class NkiAttributeError(NkiValidationError, AttributeError):
+    """A validation error where Python itself would raise an AttributeError."""
 
 
 class NkiExecutionError(NkiError):

@@ -1,17 +1,29 @@
-"""Raising a validation error at the user's line."""
+"""Validation errors and warnings at the user's line."""
 
 from __future__ import annotations
 
+import warnings
 from typing import NoReturn
 
 from nki_lang.errors import NkiValidationError
 from nki_lang.source import caller_location
 
-__all__ = ["fail"]
+__all__ = ["fail", "warn_at_caller"]
 
 
-def fail(message: str, code: str, remedy: str = "", source: str = "") -> NoReturn:
-    """Raise :class:`NkiValidationError` that names the nearest line outside this package."""
-    raise NkiValidationError(
-        message, code=code, location=caller_location(2), remedy=remedy, source=source
-    )
+def fail(
+    message: str,
+    code: str,
+    remedy: str = "",
+    source: str = "",
+    error: type[NkiValidationError] = NkiValidationError,
+) -> NoReturn:
+    """Raise ``error`` that names the nearest line outside this package."""
+    raise error(message, code=code, location=caller_location(2), remedy=remedy, source=source)
+
+
+def warn_at_caller(message: str) -> None:
+    """Warn at the nearest line outside this package."""
+    place = caller_location(2)
+    file, line = place[:2] if place is not None else ("<unknown>", 0)
+    warnings.warn_explicit(message, UserWarning, file, line)

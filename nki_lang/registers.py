@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 from nki_lang.builder import active, current
+from nki_lang.errors import NkiTypeError
 from nki_lang.fail import fail
 from nki_lang.ir import Register
 from nki_lang.objects import NKIObject
 
 __all__ = ["VirtualRegister", "as_operand"]
+
+_SOURCE = "nisa.VirtualRegister (nki/api/nki/isa)"
 
 
 class VirtualRegister(NKIObject):
@@ -59,7 +62,8 @@ class VirtualRegister(NKIObject):
             "NKI-REGISTER-VALUE",
             "use nl.fori_loop, nl.while_loop or nl.dynamic_range for loops, and select, nl.ds or"
             " .ap(scalar_offset=...) for addresses",
-            "nisa.VirtualRegister (nki/api/nki/isa)",
+            _SOURCE,
+            NkiTypeError,
         )
         return None
 
@@ -86,9 +90,31 @@ def as_operand(value: Any) -> Register | int:
 
 def _binary(op: str, reverse: bool) -> Any:
     def method(self: VirtualRegister, other: Any) -> Any:
-        if not isinstance(other, (VirtualRegister, int)):
-            return NotImplemented
+        if isinstance(other, bool) or not hasattr(type(other), "__index__"):
+            if other is None or op in ("equal", "not_equal"):
+                return NotImplemented
+            fail(
+                f"register {self.register.name} and {other!r} do not compute: registers hold"
+                " 32-bit integers",
+                "NKI-REGISTER",
+                "use integers; compute floats in a tile with nisa.tensor_scalar",
+                _SOURCE,
+                NkiTypeError,
+            )
         return self._compute(op, other, self) if reverse else self._compute(op, self, other)
+
+    return method
+
+
+def _missing(symbol: str) -> Any:
+    def method(self: VirtualRegister, *_: Any) -> NoReturn:
+        fail(
+            f"registers have no {symbol}",
+            "NKI-REGISTER",
+            "they have + - * // % & | ^ << >> and comparisons; -reg is 0 - reg",
+            _SOURCE,
+            NkiTypeError,
+        )
 
     return method
 
@@ -116,3 +142,16 @@ for _method, _op in {
     "ge": "greater_equal",
 }.items():
     setattr(VirtualRegister, f"__{_method}__", _binary(_op, reverse=False))
+for _method, _op in {
+    "truediv": "/",
+    "rtruediv": "/",
+    "pow": "**",
+    "rpow": "**",
+    "neg": "unary -",
+    "pos": "unary +",
+    "abs": "abs()",
+    "invert": "~",
+    "divmod": "divmod()",
+    "round": "round()",
+}.items():
+    setattr(VirtualRegister, f"__{_method}__", _missing(_op))

@@ -12,6 +12,7 @@ from operator import index as to_int
 from typing import Any, NamedTuple, NoReturn
 
 from nki_lang import strides as stride_rules
+from nki_lang.arithmetic import TileArithmetic, missing_method
 from nki_lang.builder import active, current
 from nki_lang.dtypes import DType, dtype_of
 from nki_lang.fail import fail
@@ -59,7 +60,7 @@ _make_tuple = tuple.__new__
 _SIGNATURES: dict[tuple[Any, ...], int] = {}
 
 
-class NkiTensor(NKIObject):
+class NkiTensor(TileArithmetic, NKIObject):
     """A view over a tensor in SBUF, PSUM or HBM.
 
     Attributes:
@@ -141,27 +142,8 @@ class NkiTensor(NKIObject):
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __bool__(self) -> bool:
-        builder = active()
-        if builder is not None and builder.eager:
-            return bool(builder.tensor_value(self.access).all())  # type: ignore[attr-defined]
-        fail(
-            f"the contents of tensor {self.name!r} were used as a condition, but they are only"
-            " known while the kernel runs",
-            "NKI-TENSOR-VALUE",
-            "select with nisa.tensor_copy_predicated or nl.where, or load a flag with"
-            " nisa.register_load and use nl.while_loop",
-            f"{_GUIDE}, Tensor Values",
-        )
-        return None
-
-    def __iter__(self) -> Any:
-        fail(
-            f"tensor {self.name!r} cannot be iterated over",
-            "NKI-TENSOR-VALUE",
-            "iterate over range(tensor.shape[0]) and index the tensor",
-            f"{_GUIDE}, Control Flow",
-        )
+    def __getattr__(self, name: str) -> NoReturn:
+        missing_method(self, name)
 
     @property
     def on_chip(self) -> bool:
