@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from hlo_tools.compressed import SUFFIXES, compress
 from hlo_tools.errors import HloFileError
+from nki_lang.atomic import atomic_file
 
 __all__ = ["write_bytes", "write_stream"]
 
@@ -37,28 +36,13 @@ def write_stream(write: Callable[[BinaryIO], object], target: str | Path | Binar
     if not isinstance(target, (str, Path)):
         write(target)
         return
-    path = Path(target)
-    beside: str | None = None
     try:
-        handle, beside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        with os.fdopen(handle, "wb") as stream:
+        with atomic_file(target) as stream:
             write(stream)
-        os.chmod(beside, 0o666 & ~_umask())
-        os.replace(beside, path)
-        beside = None
     except OSError as error:
         raise HloFileError(
             f"cannot be written: {error.strerror or error}",
             code="HLO-WRITE",
-            place=str(path),
+            place=str(target),
             remedy="check that the folder exists, is writable and has room",
         ) from None
-    finally:
-        if beside is not None and os.path.exists(beside):
-            os.unlink(beside)
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current

@@ -19,8 +19,8 @@ from hlo_tools.errors import HloError, HloFileError
 from hlo_tools.extract.flags import flags_hash, flags_text
 from hlo_tools.extract.kernels import KernelFile, kernel_files, rename_kernels
 from hlo_tools.extract.key import cache_key
-from hlo_tools.leftovers import staging_name, sweep
 from hlo_tools.module import Module
+from nki_lang.atomic import staging_name, sweep
 
 __all__ = [
     "FLAGS_FILE",

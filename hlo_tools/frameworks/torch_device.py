@@ -15,7 +15,6 @@ Importing this module imports torch; :func:`install` makes the device.
 from __future__ import annotations
 
 import functools
-import os
 import threading
 from types import ModuleType
 from typing import Any, Final
@@ -24,6 +23,8 @@ import torch
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils import _pytree as pytree
 from torch.utils._device import DeviceContext
+
+from hlo_tools.cores import core_count
 
 __all__ = ["NAME", "NeuronTensor", "device_count", "install", "is_neuron_tensor"]
 
@@ -35,8 +36,8 @@ _current = threading.local()
 
 
 def device_count() -> int:
-    """How many "neuron" devices there are (NKI_HLO_DEVICES, two by default)."""
-    return max(1, int(os.environ.get("NKI_HLO_DEVICES") or 2))
+    """How many "neuron" devices there are; see :mod:`hlo_tools.cores`."""
+    return core_count()
 
 
 class NeuronTensor(torch.Tensor):
@@ -224,7 +225,7 @@ def _index(device: Any) -> int:
     if index >= device_count():
         raise RuntimeError(
             f"there is no device {NAME}:{index}; there are {device_count()} "
-            "(NKI_HLO_DEVICES changes that)"
+            "(NEURON_RT_NUM_CORES changes that)"
         )
     return index
 
@@ -275,21 +276,32 @@ def _with_index(device: Any) -> Any:
     return device
 
 
-def _number_devices(method: Any) -> Any:
+class _NumberedTo:
     """``Tensor.to`` for which "neuron" means the current device.
 
-    PyTorch asks a compiled device guard for the current device's number, and there is none.
+    PyTorch asks a compiled device guard for the current device's number, and there is none. A
+    tensor of PyTorch/XLA gets the method as it was: torch_xla writes the Python frames of such a
+    call into its graphs, and ours is not to be among them.
     """
 
-    @functools.wraps(method)
-    def to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
-        if args:
-            args = (_with_index(args[0]), *args[1:])
-        if "device" in kwargs:
-            kwargs["device"] = _with_index(kwargs["device"])
-        return method(self, *args, **kwargs)
+    def __init__(self, method: Any) -> None:
+        self._method = method
 
-    return to
+        @functools.wraps(method)
+        def to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+            if args:
+                args = (_with_index(args[0]), *args[1:])
+            if "device" in kwargs:
+                kwargs["device"] = _with_index(kwargs["device"])
+            return method(self, *args, **kwargs)
+
+        self._to: Any = to
+
+    def __get__(self, tensor: torch.Tensor | None, owner: type) -> Any:
+        if tensor is None:
+            return self._to
+        chosen = self._method if tensor.device.type == "xla" else self._to
+        return chosen.__get__(tensor, owner)
 
 
 def _through_host(factory: Any) -> Any:
@@ -326,7 +338,7 @@ def install() -> None:
         library = torch.library.Library("aten", "IMPL")
         library.impl("empty.memory_format", _empty, "PrivateUse1")
         library.impl("empty_strided", _empty_strided, "PrivateUse1")
-        torch.Tensor.to = _number_devices(torch.Tensor.to)  # type: ignore[method-assign]
+        torch.Tensor.to = _NumberedTo(torch.Tensor.to)  # type: ignore[method-assign]
         torch.tensor = _through_host(torch.tensor)
         torch.as_tensor = _through_host(torch.as_tensor)
         _installed.append(library)  # the registrations live as long as this object

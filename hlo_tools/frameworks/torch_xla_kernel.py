@@ -6,18 +6,25 @@ Importing this module imports torch and torch_xla.
 from __future__ import annotations
 
 import functools
+import os
+import sys
 import threading
 import warnings
+from collections.abc import Callable
+from types import TracebackType
 from typing import Any, Final
 
 import torch
 import torch_xla
 import torch_xla.runtime
 
+import hlo_tools
+import nki_lang
 from hlo_tools.frameworks.call_module import build_call_module
 from hlo_tools.frameworks.framework_kernel import FrameworkKernel
 from hlo_tools.frameworks.plan import CallPlan
 from hlo_tools.frameworks.torch_kernel import neuron_dtype, without_gradient
+from hlo_tools.module import KERNEL_TARGET
 from nki_lang.dtypes import DType
 
 __all__ = ["IR_NAME", "PyTorchXLAKernel"]
@@ -81,11 +88,50 @@ def _computation(plan: CallPlan) -> Any:
 
 @functools.cache
 def _warn_when_not_executable() -> None:
-    """torch_xla's own CPU runtime cannot be taught custom calls; say so once."""
-    if torch_xla.runtime.device_type() == "CPU":
-        warnings.warn(
-            "torch_xla runs on PJRT_DEVICE=CPU, which cannot execute NKI kernels; HLO can be "
-            "inspected, but running the graph will fail. Use PJRT_DEVICE=NEURON or 'nki-hlo run'",
-            RuntimeWarning,
-            stacklevel=3,
-        )
+    """torch_xla's own CPU runtime cannot be taught custom calls; say so once, and again where the
+    graph fails."""
+    if torch_xla.runtime.device_type() != "CPU":
+        return
+    warnings.warn(
+        f"torch_xla runs on PJRT_DEVICE=CPU, which cannot execute NKI kernels; HLO can be "
+        f"inspected, but running the graph will fail. {_REMEDY}",
+        RuntimeWarning,
+        stacklevel=_levels_to_the_user(),
+    )
+    sys.excepthook = _Explained(sys.excepthook)
+
+
+_REMEDY: Final = "Set PJRT_DEVICE=NEURON before torch_xla is imported, or use 'nki-hlo run SCRIPT'"
+
+_OWN_FOLDERS: Final = tuple(
+    os.path.abspath(package.__path__[0]) + os.sep for package in (hlo_tools, nki_lang)
+)
+
+
+def _levels_to_the_user() -> int:
+    """The ``stacklevel`` with which a warning of our caller names the first line not ours."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OWN_FOLDERS):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+class _Explained:
+    """An exception hook that adds the remedy to the error of a kernel that XLA:CPU was given.
+
+    That error comes from compiled code when the graph runs, far from any function of ours.
+    """
+
+    def __init__(self, hook: Callable[..., object]) -> None:
+        self._hook = hook
+
+    def __call__(
+        self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
+    ) -> None:
+        text = str(error)
+        if KERNEL_TARGET in text and "No registered implementation" in text:
+            error.add_note(
+                f"[HLO-KERNEL-UNREWRITTEN] torch_xla ran an NKI kernel on PJRT_DEVICE=CPU, which "
+                f"cannot execute kernels\n  help: {_REMEDY}"
+            )
+        self._hook(kind, error, trace)

@@ -6,9 +6,9 @@ import shutil
 from pathlib import Path
 
 from hlo_tools.cli import console
-from hlo_tools.leftovers import staging_name, sweep
 from neff.container import Package, open_package
 from neff.errors import NeffError
+from nki_lang.atomic import staging_name, sweep
 
 __all__ = ["unpack"]
 

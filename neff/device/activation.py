@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import sys
 from collections.abc import Mapping
 
 __all__ = [
@@ -11,6 +13,7 @@ __all__ = [
     "executor_is_chosen",
     "extract_only",
     "jax_is_asked",
+    "note_zeros",
     "torch_is_asked",
 ]
 
@@ -68,3 +71,13 @@ def torch_is_asked(environment: Mapping[str, str] = os.environ) -> bool:
     device is named."""
     named = environment.get("PJRT_DEVICE", "")
     return named.upper() == "NEURON" if named else asked_for(environment)
+
+
+@functools.cache
+def note_zeros() -> None:
+    """Say, once a process, that results are zeros because nothing is executed."""
+    print(
+        "note: programs are captured and not executed (NEURON_EXTRACT_GRAPHS_ONLY=1 or --no-run): "
+        "every result is zeros; for numbers leave that out, or use 'nki-hlo run SCRIPT'",
+        file=sys.stderr,
+    )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from neff.device import abi
+from neff.device.activation import note_zeros
 from neff.device.buffers import Buffer, integers_at
 from neff.device.errors import Status, StatusError, status_of
 from neff.device.events import Event
@@ -96,6 +97,7 @@ def _run(
     executable = loaded.executable
     runnable = executable.loaded
     if runnable is None or plugin.extract_only:
+        note_zeros()
         return [_zeros(executable, device) for device in devices]
     if plugin.is_independent(executable.program, executable.options):
         pairs = zip(rows, devices, strict=True)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from hlo_tools.cores import core_count
 from neff.device.abi import knows
 from neff.device.errors import Status, StatusError
 from neff.device.slots import slot
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from neff.device.plugin import Plugin
 
 __all__ = [
-    "DEFAULT_DEVICES",
     "PLATFORM",
     "Device",
     "DeviceDescription",
@@ -29,45 +29,18 @@ __all__ = [
 
 PLATFORM: Final = "neuron"
 MEMORY_KIND: Final = "device"
-DEFAULT_DEVICES: Final = 2
-MAX_DEVICES: Final = 128
 
 
 def device_count(environment: Mapping[str, str] = os.environ) -> int:
-    """How many devices there are: NEURON_RT_VISIBLE_CORES (``0-3,6``), else
-    NEURON_RT_NUM_CORES, else two.
+    """How many devices there are: as many as cores, see :mod:`hlo_tools.cores`.
 
     Raises:
         StatusError: INVALID_ARGUMENT; a variable is not what it should be.
     """
-    visible = environment.get("NEURON_RT_VISIBLE_CORES", "").strip()
-    if visible:
-        return _checked("NEURON_RT_VISIBLE_CORES", visible, _listed(visible))
-    number = environment.get("NEURON_RT_NUM_CORES", "").strip()
-    if number:
-        count = int(number) if number.isdecimal() else 0
-        return _checked("NEURON_RT_NUM_CORES", number, count)
-    return DEFAULT_DEVICES
-
-
-def _listed(text: str) -> int:
-    """How many cores a list names; none when it is no list."""
-    from neff.runtime.nrt.cores import parse_cores
-
     try:
-        return len(set(parse_cores(text)))
-    except ValueError:
-        return 0
-
-
-def _checked(variable: str, text: str, count: int) -> int:
-    if 1 <= count <= MAX_DEVICES:
-        return count
-    raise StatusError(
-        Status.INVALID_ARGUMENT,
-        f"[NEFF-DEVICE-COUNT] {variable}={text!r} names no usable number of cores\n"
-        f"  help: give 1 to {MAX_DEVICES}, for instance NEURON_RT_NUM_CORES=2",
-    )
+        return core_count(environment)
+    except ValueError as error:
+        raise StatusError(Status.INVALID_ARGUMENT, f"[NEFF-DEVICE-COUNT] {error}") from error
 
 
 @dataclass(slots=True, eq=False)

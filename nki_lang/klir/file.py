@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from nki_lang.atomic import atomic_file
 from nki_lang.errors import NkiFileError, NkiValidationError
 from nki_lang.ir.types import KernelIR
 from nki_lang.klir import companion, constants, foreign, schema
@@ -170,16 +169,8 @@ def loads(
 
 def _replace(path: Path, data: bytes) -> None:
     """Writes a file so that it is there whole or not at all."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as out:
-            out.write(data)
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        raise
+    with atomic_file(path) as out:
+        out.write(data)
 
 
 def _companion_path(path: Path) -> Path:

@@ -82,8 +82,15 @@ def test_variables_alone_are_enough(
         NEURON_EXTRACT_GRAPHS_ONLY="1",
         NEURON_COMPILE_CACHE_URL=str(tmp_path / "cache"),
     )
-    subprocess.run([sys.executable, str(script)], env=environment, check=True)
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        env=environment,
+        check=True,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     assert len(list(complete_entries(tmp_path / "cache"))) == 1
+    assert done.stderr.count("every result is zeros") == 1
 
 
 IN_PLACE = """

@@ -6,6 +6,7 @@ import ctypes
 import gc
 import threading
 import weakref
+from importlib import import_module
 
 import pytest
 from hypothesis import given
@@ -224,6 +225,18 @@ def test_each_framework_has_its_own_variable() -> None:
 )
 def test_how_many_devices(environment: dict[str, str], count: int) -> None:
     assert device_count(environment) == count
+
+
+def test_every_interface_counts_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NEURON_RT_VISIBLE_CORES", "NEURON_RT_NUM_CORES"):
+        monkeypatch.delenv(name, raising=False)
+    runtime = import_module("spike._spike").Spike
+    assert runtime.get_visible_neuron_core_count() == device_count() == 2
+    monkeypatch.setenv("NEURON_RT_NUM_CORES", "5")
+    assert runtime.get_visible_neuron_core_count() == device_count() == 5
+    monkeypatch.setenv("NEURON_RT_NUM_CORES", "many")
+    with pytest.raises(ValueError, match="NEURON_RT_NUM_CORES='many'"):
+        runtime.get_visible_neuron_core_count()
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "x", "129", "1.5"])

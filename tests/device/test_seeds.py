@@ -99,6 +99,7 @@ a = torch.randn(256, 1024, dtype=torch.float32).to(device)
 b = torch.randn(256, 1024, dtype=torch.float32).to(device)
 c = nki_tensor_add(a, b)
 out = a * b * c
+print(out)
 torch.testing.assert_close(out.cpu(), a.cpu() * b.cpu() * (a.cpu() + b.cpu()))
 
 class NkiAddFunc(torch.autograd.Function):
@@ -193,6 +194,7 @@ def test_the_torch_programs(script, tmp_path: Path) -> None:
     )
     text = (tmp_path / "example1.pbtxt.0").read_text()
     assert "(f32[256,1024]{1,0}) xla::_op_<locals>CallImpl(" in text
+    assert re.search(r"TensorsGraphInfo:\s+_str_intern \(", text), "a frame that is not torch's"
 
 
 @pytest.mark.torch_xla

@@ -108,8 +108,12 @@ def test_extract_only_returns_zeros(tmp_path) -> None:
     on_device(
         """
 x = torch.ones(3, 2).to(device)
-y = (x * 2 + 1).cpu()
+import contextlib, io
+with contextlib.redirect_stderr(io.StringIO()) as said:
+    y = (x * 2 + 1).cpu()
+    (x * 3).cpu()
 assert y.shape == (3, 2) and not y.any()
+assert said.getvalue().count("every result is zeros") == 1
 """,
         NEURON_EXTRACT_GRAPHS_ONLY="1",
         NEURON_COMPILE_CACHE_URL=str(tmp_path),

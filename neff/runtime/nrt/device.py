@@ -17,10 +17,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from hlo_tools.cores import core_count
 from neff.errors import NeffError
 from neff.program import Variable
 from neff.runtime.model import LoadedModel, load
-from neff.runtime.nrt.cores import visible_core_count
 from neff.runtime.nrt.status import Errors, Status, status_of
 from neff.runtime.nrt.tensors import NrtTensor
 from neff.runtime.tensors import TensorMetadata
@@ -118,8 +118,8 @@ class Device:
 
     @staticmethod
     def get_visible_neuron_core_count() -> int:
-        """Number of simulated cores (NEURON_RT_VISIBLE_CORES, NEURON_RT_NUM_CORES, else 32)."""
-        return visible_core_count()
+        """Number of simulated cores; see :mod:`hlo_tools.cores`."""
+        return core_count()
 
     def close(self) -> int:
         """End the runtime; tensors and models are of no use any more."""
@@ -341,7 +341,7 @@ class Device:
 
     def _check_core(self, core_id: int) -> None:
         self._check_open()
-        count = visible_core_count()
+        count = core_count()
         if not 0 <= core_id < count:
             raise self._errors.status(
                 Status.NRT_INVALID,

@@ -1,8 +1,8 @@
-"""What writers leave beside their target when they are killed, and how the next one removes it.
+"""Files that are there whole or not at all.
 
-A file or folder that is being written has its writer in its name: host and process. Whoever
-writes to the same place next removes those whose process on this host is gone. Those of other
-hosts, which may share the folder, stay.
+A file or folder that is being written stands beside its target, with its writer in its name: host
+and process. Whoever writes to the same place next removes those whose process on this host is
+gone. Those of other hosts, which may share the folder, stay.
 """
 
 from __future__ import annotations
@@ -12,14 +12,46 @@ import secrets
 import shutil
 import socket
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
-__all__ = ["staging_name", "sweep"]
+__all__ = ["atomic_file", "staging_name", "sweep"]
 
 _STALE_SECONDS: Final = 60.0
 """Younger ones stay: a container may have another's host name but not its processes."""
+
+
+@contextmanager
+def atomic_file(path: str | os.PathLike[str], *, durable: bool = False) -> Iterator[BinaryIO]:
+    """A file to write beside ``path`` that takes its place when the block ends well.
+
+    What killed writers of the same target left beside it goes.
+
+    Args:
+        path: the target.
+        durable: the content is on the disk before the file has its name.
+
+    Raises:
+        OSError: the folder is missing or not writable, or the disk is full.
+    """
+    target = Path(path)
+    prefix = f".{target.name[:30]}."
+    sweep(target.parent, prefix)
+    beside = target.with_name(staging_name(prefix))
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    handle = os.open(beside, flags, 0o666)
+    try:
+        with os.fdopen(handle, "w+b") as file:
+            yield file
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        os.replace(beside, target)
+    finally:
+        with suppress(OSError):
+            beside.unlink()
 
 
 def staging_name(prefix: str) -> str:
