@@ -6,22 +6,13 @@ are damaged.
 
 from __future__ import annotations
 
-import os
 import random
-import signal
 import sys
-import time
 from pathlib import Path
 
 from hlo_tools.extract.bundle import complete_entries, write_bundle
 from tests.extract.modules import kernel_module
-
-
-def write_forever(cache: Path, kernels: list[Path], number: int) -> None:
-    turn = number * 1000
-    while True:
-        turn += 1
-        write_bundle(cache, kernel_module(*kernels), ["--target=trn1", f"--turn={turn}"])
+from tests.killing import killed_at
 
 
 def main(folder: Path, kills: int) -> None:
@@ -33,13 +24,15 @@ def main(folder: Path, kills: int) -> None:
     write_bundle(cache, kernel_module(*kernels), ["warm"])
     half_done = 0
     for number in range(kills):
-        child = os.fork()
-        if child == 0:
-            write_forever(cache, kernels, number)
-        time.sleep(choice.uniform(0.0, 0.012))
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        half_done += len(list(cache.glob("*/.staging-*"))) > half_done
+
+        def write_two(number: int = number) -> None:
+            for turn in range(2):
+                flags = ["--target=trn1", f"--turn={2 * number + turn}"]
+                write_bundle(cache, kernel_module(*kernels), flags)
+
+        before = len(list(cache.glob("*/.staging-*")))
+        killed_at(cache, choice.randint(1, 60), choice.randint(0, 12), write_two)
+        half_done += len(list(cache.glob("*/.staging-*"))) > before
     entries = list(cache.glob("*/MODULE_*"))
     whole = set(complete_entries(cache))
     damaged = [

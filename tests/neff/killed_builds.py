@@ -8,24 +8,19 @@ from __future__ import annotations
 import contextlib
 import os
 import random
-import signal
 import sys
-import time
 from pathlib import Path
 
 import neff
 from neff.cli import main as command
 from neff.errors import NeffError
+from tests.killing import killed_at
 
 
-def build_forever(module: Path, out: Path) -> None:
+def build(module: Path, out: Path, target: str) -> None:
     silent = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silent, 1)
-    turn = 0
-    while True:
-        turn += 1
-        target = ("trn1", "trn2", "trn3")[turn % 3]
-        command(["build", str(module), "--target", target, "-o", str(out)])
+    command(["build", str(module), "--target", target, "-o", str(out)])
 
 
 def main(module: Path, out: Path, kills: int) -> None:
@@ -33,13 +28,13 @@ def main(module: Path, out: Path, kills: int) -> None:
     with contextlib.suppress(SystemExit):
         command(["build", str(module), "--target", "trn1", "-o", str(out)])
     half_done = damaged = 0
-    for _ in range(kills):
-        child = os.fork()
-        if child == 0:
-            build_forever(module, out)
-        time.sleep(choice.uniform(0.0, 0.1))
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+    for number in range(kills):
+        target = ("trn1", "trn2", "trn3")[number % 3]
+
+        def once(target: str = target) -> None:
+            build(module, out, target)
+
+        killed_at(out.parent, choice.randint(1, 8), choice.randint(0, 200), once)
         for partial in out.parent.glob(f".{out.name}.*"):
             half_done += 1
             partial.unlink()
