@@ -1,0 +1,190 @@
+"""The pytest plugin that runs nki-library's tests in every way (see ``library_tests.py``).
+
+Its tests call the vendor's simulator by name and get ours. Each call that the simulator took is
+repeated in the other ways on copies of the arguments, and the results are compared.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import resource
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import pytest
+
+from published.table import Result, reason_of
+from published.ways import WAYS
+
+SETTINGS = "NKI_LIBRARY_TESTS"
+"""JSON: ``ways``, ``records`` (file), ``sample``, ``seconds``, ``gigabytes``."""
+
+_SETTINGS = json.loads(os.environ.get(SETTINGS, "{}"))
+_TARGET = "NEURON_PLATFORM_TARGET_OVERRIDE"
+_TOLERANCE = 1e-2
+"""Of the largest number of a result: sums may be taken in another order."""
+
+_found: list[tuple[str, str, float]] = []
+"""(way, what went wrong, seconds) of the test that runs."""
+
+
+def pytest_configure() -> None:
+    """Limit the memory, and let every simulated call be repeated in the other ways."""
+    limit = int(_SETTINGS["gigabytes"] * 2**30)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    from test.utils import simulation_setup  # of the copy
+
+    from hlo_tools.frameworks import simulated
+
+    plain = simulated.SimulatedKernel.__call__
+    one_rank = simulation_setup.run_simulator_inference
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        kept = copy.deepcopy((args, kwargs))
+        with _target(os.environ.get("NKI_NC_VERSION", "trn2")):
+            result = plain(self, *args, **kwargs)
+            for way in _SETTINGS["ways"]:
+                _repeat(way, self._kernel, kept, result)
+        return result
+
+    def inference(test: Any) -> dict[str, Any]:
+        return _by_ranks(test) if hasattr(test.kernel_input, "for_rank") else one_rank(test)
+
+    simulation_setup.run_simulator_inference = inference
+    simulated.SimulatedKernel.__call__ = call  # type: ignore[method-assign]
+
+
+@contextmanager
+def _target(name: str) -> Iterator[None]:
+    previous = os.environ.get(_TARGET)
+    os.environ[_TARGET] = name
+    try:
+        yield
+    finally:
+        if previous is None:
+            del os.environ[_TARGET]
+        else:
+            os.environ[_TARGET] = previous
+
+
+def _repeat(way: str, kernel: Any, call: tuple[Any, Any], result: Any) -> None:
+    start, wrong = time.perf_counter(), ""
+    try:
+        args, kwargs = copy.deepcopy(call)
+        wrong = _difference(WAYS[way](kernel, args, kwargs), result)
+    except Exception as error:
+        wrong = reason_of(error)
+    _found.append((way, wrong, time.perf_counter() - start))
+
+
+def _by_ranks(test: Any) -> dict[str, Any]:
+    """Run a test with an input for each rank and compare every rank; nothing is left to compare."""
+    from nki_lang.execute import run_ranks
+
+    count = test.inference_args.collective_ranks
+    target = test.compiler_input.platform_target.get_nc_gen()
+    grid = test.compiler_input.logical_nc_config
+    inputs = [test.kernel_input.for_rank(rank) for rank in range(count)]
+    kernel = test.kernel_func.trace((), inputs[0], target=target, grid=grid)
+    arrays = [[v for v in each.values() if isinstance(v, np.ndarray)] for each in inputs]
+    golden = [test.validation_args.golden_output.for_rank(rank) for rank in range(count)]
+    for rank, (have, want) in enumerate(zip(run_ranks(kernel, arrays), golden, strict=True)):
+        wrong = _difference(have, list(want.values()))
+        assert not wrong, f"rank {rank}: {wrong}"
+    return {}
+
+
+def _difference(have: Any, want: Any) -> str:
+    """What is wrong with the results; nothing when they are those wanted."""
+    ours, theirs = _listed(have), _listed(want)
+    if len(ours) != len(theirs):
+        return f"{len(ours)} results instead of {len(theirs)}"
+    for index, pair in enumerate(zip(ours, theirs, strict=True)):
+        one, other = (np.asarray(each).astype(np.float64).ravel() for each in pair)
+        both = np.isfinite(one) & np.isfinite(other)
+        if not both.any():
+            continue
+        scale = float(np.abs(other[both]).max())
+        worst = float(np.abs(one[both] - other[both]).max())
+        if worst > _TOLERANCE * scale:
+            return f"result {index} differs by {worst:.2g}, the largest number is {scale:.2g}"
+    return ""
+
+
+def _listed(value: Any) -> list[Any]:
+    return [] if value is None else list(value) if isinstance(value, (tuple, list)) else [value]
+
+
+# -- which tests, for how long, with what result ------------------------------------------------
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep at most ``sample`` tests of each function, spread evenly over those not skipped."""
+    if not _SETTINGS["sample"]:
+        return
+    groups: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        groups.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    kept: list[pytest.Item] = []
+    for group in groups.values():
+        wanted = [each for each in group if each.get_closest_marker("skip") is None] or group
+        count = min(_SETTINGS["sample"], len(wanted))
+        kept += [wanted[i * len(wanted) // count] for i in range(count)]
+    config.hook.pytest_deselected(items=[each for each in items if each not in set(kept)])
+    items[:] = kept
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """End a test that takes too long."""
+
+    def late(*_: Any) -> None:
+        raise TimeoutError(f"took more than {_SETTINGS['seconds']:g} s")
+
+    _found.clear()
+    signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, _SETTINGS["seconds"])
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Iterator[None]:
+    """Write down each way's result; a test that failed in one way has failed."""
+    outcome: Any = yield
+    report = outcome.get_result()
+    if report.when != "call" and report.passed:
+        return
+    kernel, case = _kernel_of(item), item.name
+    reason = ""
+    if report.skipped:
+        reason = str(report.longrepr[2]) if isinstance(report.longrepr, tuple) else "skipped"
+    elif report.failed:
+        reason = reason_of(call.excinfo.value)
+    spent = call.duration - sum(seconds for _, _, seconds in _found)
+    results = [Result(kernel, case, "simulate", report.outcome, reason, round(spent, 2))]
+    for way, wrong, seconds in _found:
+        verdict = "failed" if wrong else "passed"
+        results.append(Result(kernel, case, way, verdict, wrong, round(seconds, 2)))
+    with open(_SETTINGS["records"], "a", encoding="utf-8") as file:
+        file.writelines(json.dumps(asdict(each)) + "\n" for each in results)
+    failures = [f"{way}: {wrong}" for way, wrong, _ in _found if wrong]
+    if report.passed and failures:
+        report.outcome, report.longrepr = "failed", "\n".join(failures)
+
+
+def _kernel_of(item: pytest.Item) -> str:
+    """``core/cumsum/test_cumsum.py`` as ``core/cumsum``; a file of several, with its name."""
+    path = item.nodeid.partition("::")[0].partition("nkilib/")[2].removesuffix(".py")
+    folder, _, name = path.rpartition("/")
+    return f"{folder}/{name.removeprefix('test_')}"

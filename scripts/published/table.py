@@ -1,0 +1,75 @@
+"""What came of each kernel in each way, as a table and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+__all__ = ["Result", "print_table", "reason_of", "write_json"]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One run.
+
+    Attributes:
+        kernel: the row of the table.
+        case: shapes, cores or the test's name.
+        way: the column of the table.
+        outcome: ``passed``, ``failed`` or ``skipped``.
+        reason: why it did not pass.
+        seconds: how long it took.
+    """
+
+    kernel: str
+    case: str
+    way: str
+    outcome: str
+    reason: str = ""
+    seconds: float = 0.0
+
+
+def reason_of(error: BaseException) -> str:
+    """An error as one short line."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}"[:300]
+
+
+def print_table(results: Sequence[Result], ways: Sequence[str]) -> None:
+    """Kernel by way, with passed/tried in each cell; then every reason with how often it stood."""
+    kernels = list(dict.fromkeys(each.kernel for each in results))
+    width = max([len(name) for name in kernels] + [len("kernel")])
+    print("  ".join(["kernel".ljust(width), *(way.rjust(9) for way in ways)]))
+    for kernel in kernels:
+        cells = [_cell(results, kernel, way) for way in ways]
+        print("  ".join([kernel.ljust(width), *(cell.rjust(9) for cell in cells)]))
+    print("  ".join(["all".ljust(width), *(_cell(results, None, way).rjust(9) for way in ways)]))
+    _print_reasons(results)
+
+
+def _cell(results: Iterable[Result], kernel: str | None, way: str) -> str:
+    outcomes = Counter(
+        each.outcome for each in results if each.way == way and kernel in (None, each.kernel)
+    )
+    tried = outcomes["passed"] + outcomes["failed"]
+    if not tried:
+        return "skipped" if outcomes["skipped"] else "-"
+    return f"{outcomes['passed']}/{tried}"
+
+
+def _print_reasons(results: Iterable[Result]) -> None:
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for each in results:
+        if each.outcome != "passed":
+            groups.setdefault((each.kernel, each.way, each.reason), []).append(each.case)
+    for (kernel, way, reason), cases in groups.items():
+        print(f"\n{kernel} {way}: {len(cases)} times, as {cases[0]}\n    {reason}")
+
+
+def write_json(results: Iterable[Result], path: str | Path) -> None:
+    """All runs as a list of objects."""
+    rows = [asdict(each) for each in results]
+    Path(path).write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
