@@ -28,7 +28,7 @@ from nki_lang.meaning.numbers import convert
 from nki_lang.meaning.state import EngineState
 from nki_lang.source import definition_of
 from nki_lang.targets import Target, current_target
-from nki_lang.tracing import bind_inputs, collect_outputs
+from nki_lang.tracing import Schedule, bind_inputs, collect_outputs
 
 __all__ = ["EagerBuilder", "Simulation", "simulate"]
 
@@ -62,6 +62,7 @@ class EagerBuilder(TraceBuilder):
             resolved = self.tracker.resolved(instruction)
             checks = [check for check in self.checks if check.concerns(resolved)]
             for check in checks:
+                check.inferred = resolved is not instruction
                 check.before(resolved)
             if not self.tracker.quick(resolved):
                 self.tracker.run(resolved, prepare(resolved, self.memory))
@@ -144,6 +145,7 @@ class Simulation:
         target = self.target or getattr(self.kernel, "target", None) or current_target()
         checks = self.checks or checks_of(watch.checks_asked_for())
         run = _Run(self.func, self.grid, target, checks)
+        run.schedule = tuple(getattr(self.kernel, "schedule", ()))
         self.report = run.report
         try:
             result = run.call(args, kwargs)
@@ -183,6 +185,7 @@ class _Run:
         checks: tuple[type[Check], ...] = (),
     ) -> None:
         self.checks = checks
+        self.schedule: Schedule = ()
         self.report = Report()
         self.func = func
         self.grid = grid
@@ -218,9 +221,9 @@ class _Run:
 
     def _report_unwritten(self, tensor: Tensor) -> None:
         unwritten = self.builders[0].tracker.unwritten(tensor)
-        count = int(unwritten.sum())
-        if not count:
+        if unwritten is None:
             return
+        count = int(unwritten.sum())
         first = np.unravel_index(int(np.argmax(unwritten)), unwritten.shape)
         place = ", ".join(str(int(part)) for part in first)
         finding = Finding(
@@ -254,7 +257,9 @@ class _Run:
             others = tuple(
                 check for other in self.builders for check in other.checks if type(check) is kind
             )
-            builder.checks.append(kind(memory, others))
+            check = kind(memory, others)
+            check.schedule = self.schedule
+            builder.checks.append(check)
         self.builders.append(builder)
 
     def _program(

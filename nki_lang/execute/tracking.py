@@ -174,9 +174,12 @@ class Tracker:
             place = ", ".join(str(int(part)) for part in index)
             raise self.origins[tensor.name].error(f"{what} {tensor.name!r}, element [{place}]")
 
-    def unwritten(self, tensor: Tensor) -> Mask:
-        """Which elements of a tensor were never written: an array of its shape."""
-        return self._unwritten(whole(tensor))
+    def unwritten(self, tensor: Tensor) -> Mask | None:
+        """Which elements of a tensor were never written: an array of its shape; None for none."""
+        if self._coverage(tensor).try_finish():
+            return None
+        mask = self._unwritten(whole(tensor))
+        return mask if mask.any() else None
 
     # -- reads ------------------------------------------------------------------------------
 

@@ -171,7 +171,7 @@ class Coverage:
 
     def missing(self, piece: Piece) -> np.ndarray[Any, Any]:
         """Where the window was not written, or is tainted."""
-        if self.complete:
+        if self.try_finish():
             return np.zeros(piece.shape, np.bool_)
         return self._seen(piece) != self._full(piece)
 
@@ -184,7 +184,7 @@ class Coverage:
 
     def unwritten(self, piece: Piece) -> np.ndarray[Any, Any]:
         """Where the window was never written."""
-        if self.complete:
+        if self.try_finish():
             return np.zeros(piece.shape, np.bool_)
         return self._seen(piece) == 0
 
