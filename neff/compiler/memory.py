@@ -1,9 +1,10 @@
 """Where tensors live: SBUF and PSUM of a core, and the scratch area in HBM.
 
-On chip, a tensor takes a range of bytes in every partition from its first to its last use. The
-bytes of a tensor that died are not handed out again at once but only after a while, so that the
-next tile can be loaded while the last one is still being worked on. Addresses that the user gave
-are kept; nothing else is put there while that kernel runs.
+On chip, a tensor takes a range of bytes from its first to its last use, in every partition as
+long as that fits, else in its own quadrants (:mod:`neff.compiler.packing`). The bytes of a tensor
+that died are not handed out again at once but only after a while, so that the next tile can be
+loaded while the last one is still being worked on. Addresses that the user gave are kept; nothing
+else is put there while that kernel runs.
 """
 
 from __future__ import annotations
@@ -11,14 +12,16 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import deque
 from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
 
-from neff.compiler.regions import accesses_of
+from neff.compiler.lives import Life, lives_of
+from neff.compiler.packing import QUADRANT, pack, quadrants_of
 from neff.errors import NeffCompileError
-from nki_lang.ir import Access, Block, ForLoop, Instruction, Tensor, WhileLoop
+from nki_lang.ir import Block, Tensor
 from nki_lang.memory import MemoryRegion
 from nki_lang.targets import Target
 
-__all__ = ["Arena", "ChipMemory", "Life", "lives_of"]
+__all__ = ["Arena", "ChipMemory"]
 
 ALIGNMENT = 64
 """Bytes. Addresses on chip and in scratch are multiples of it (our choice: a cache line of the
@@ -26,56 +29,6 @@ machine that simulates; the documented minimum is lower)."""
 
 _RESTING_SHARE = 3
 """One part in this many of a memory may hold dead tensors that are not handed out yet."""
-
-
-@dataclass(slots=True)
-class Life:
-    """A tensor and the statements, numbered in program order, between which it is needed."""
-
-    tensor: Tensor
-    first: int
-    last: int
-    where: str = ""
-
-
-def lives_of(body: Block) -> dict[str, Life]:
-    """Every on-chip tensor of a body by name, in the order of first use.
-
-    A tensor that a loop of the device touches is needed for the whole loop.
-    """
-    lives: dict[str, Life] = {}
-    _collect(body, 0, lives, None)
-    return lives
-
-
-def _collect(body: Block, number: int, lives: dict[str, Life], loop: tuple[int, int] | None) -> int:
-    for statement in body:
-        if isinstance(statement, Instruction):
-            for access, _ in accesses_of(statement):
-                if type(access) is Access and access.tensor.on_chip:
-                    _extend(lives, access.tensor, loop or (number, number), statement)
-            number += 1
-        elif isinstance(statement, ForLoop | WhileLoop) and loop is None:
-            end = number + _length(statement.body)
-            number = _collect(statement.body, number, lives, (number, end))
-        else:
-            number = _collect(statement.body, number, lives, loop)
-    return number
-
-
-def _length(body: Block) -> int:
-    return sum(
-        1 if isinstance(statement, Instruction) else _length(statement.body) for statement in body
-    )
-
-
-def _extend(lives: dict[str, Life], tensor: Tensor, span: tuple[int, int], at: Instruction) -> None:
-    life = lives.get(tensor.name)
-    if life is None:
-        lives[tensor.name] = Life(tensor, span[0], span[1], str(at.location or ""))
-        return
-    life.first = min(life.first, span[0])
-    life.last = max(life.last, span[1])
 
 
 @dataclass(slots=True)
@@ -134,10 +87,6 @@ class Arena:
             if end < high:
                 kept.append((end, high))
         self._free = kept
-
-    def free_bytes(self) -> int:
-        """Bytes that could still be handed out."""
-        return sum(high - low for low, high in self._free) + self._rest_bytes
 
     def _wake(self) -> tuple[int, int]:
         taken = self._rest.popleft()
@@ -211,14 +160,20 @@ class ChipMemory:
         }
         for region in self._arenas:
             own = [life for life in lives.values() if life.tensor.buffer is region]
-            self._plan_region(region, own, prefix, placed)
+            self._plan_region(region, body, own, prefix, placed)
         return placed
 
     def _plan_region(
-        self, region: MemoryRegion, lives: list[Life], prefix: str, placed: dict[str, Tensor]
+        self,
+        region: MemoryRegion,
+        body: Block,
+        lives: list[Life],
+        prefix: str,
+        placed: dict[str, Tensor],
     ) -> None:
         arena = self._arenas[region]
-        fixed = _ranges([life.tensor for life in lives if life.tensor.address is not None])
+        kept = [life.tensor for life in lives if life.tensor.address is not None]
+        fixed = _ranges(kept)
         if fixed:
             arena.settle()
             for begin, end in fixed:
@@ -226,42 +181,58 @@ class ChipMemory:
         moving = sorted(
             (life for life in lives if life.tensor.address is None), key=lambda life: life.first
         )
-        if not self._place_all(region, moving, prefix, placed, bool(arena.page)):
-            self._place_all(region, moving, prefix, placed, False)
+        addresses = self._place_all(region, moving, True) if arena.page else None
+        if addresses is None:
+            addresses = self._place_all(region, moving, False)
+        if addresses is None:
+            addresses = self._packed(region, body, moving, kept)
         for begin, end in fixed:
             arena.release(begin, min(end, self._sizes[region]))
+        for life in moving:
+            name = life.tensor.name
+            placed[name] = replace(life.tensor, name=prefix + name, address=addresses[name])
+            top = addresses[name][1] + _aligned(max(life.tensor.free_bytes, 1))
+            self.peak[region] = max(self.peak[region], top)
 
     def _place_all(
-        self,
-        region: MemoryRegion,
-        moving: list[Life],
-        prefix: str,
-        placed: dict[str, Tensor],
-        whole_pages: bool,
-    ) -> bool:
-        """Place tensors in the order of their first use; in PSUM each in a bank of its own if
-        ``whole_pages``. False when that does not work out and they have to share banks."""
+        self, region: MemoryRegion, moving: list[Life], whole_pages: bool
+    ) -> dict[str, tuple[int, int]] | None:
+        """Addresses in the order of first use, each tensor's bytes in all partitions; in PSUM
+        each in a bank of its own if ``whole_pages``. None when that does not work out."""
         arena = self._arenas[region]
-        held: dict[str, tuple[tuple[int, int], Life]] = {}
+        held: dict[str, tuple[int, int]] = {}
+        addresses: dict[str, tuple[int, int]] = {}
         ends = sorted(moving, key=lambda life: life.last)
         dying = 0
         for life in moving:
             while ends[dying].last < life.first:
-                arena.give(held.pop(ends[dying].tensor.name)[0])
+                arena.give(held.pop(ends[dying].tensor.name))
                 dying += 1
-            name = life.tensor.name
             taken = arena.take(life.tensor.free_bytes, whole_pages)
-            if taken is None and not whole_pages:
-                raise _does_not_fit(region, life, held, self._sizes[region], arena.free_bytes())
             if taken is None:
                 break
-            held[name] = (taken, life)
-            placed[name] = replace(life.tensor, name=prefix + name, address=(0, taken[0]))
-            self.peak[region] = max(self.peak[region], taken[1])
-        complete = dying + len(held) == len(moving)
-        for taken, _ in held.values():
+            held[life.tensor.name] = taken
+            addresses[life.tensor.name] = 0, taken[0]
+        for taken in held.values():
             arena.give(taken)
-        return complete
+        return addresses if len(addresses) == len(moving) else None
+
+    def _packed(
+        self, region: MemoryRegion, body: Block, moving: list[Life], kept: list[Tensor]
+    ) -> dict[str, tuple[int, int]]:
+        """Addresses with small tiles side by side in the quadrants.
+
+        Raises:
+            NeffCompileError: it does not fit that way either.
+        """
+        arena, size = self._arenas[region], self._sizes[region]
+        addresses, missing = pack(
+            body, moving, kept, size=size, page=arena.page, alignment=ALIGNMENT
+        )
+        if missing is not None:
+            raise _does_not_fit(region, missing, moving, kept, size)
+        arena.settle()
+        return addresses
 
 
 def _ranges(tensors: list[Tensor]) -> list[tuple[int, int]]:
@@ -278,29 +249,65 @@ def _ranges(tensors: list[Tensor]) -> list[tuple[int, int]]:
 
 
 def _does_not_fit(
-    region: MemoryRegion,
-    life: Life,
-    held: dict[str, tuple[tuple[int, int], Life]],
-    size: int,
-    free: int,
+    region: MemoryRegion, missing: Life, moving: list[Life], kept: list[Tensor], size: int
 ) -> NeffCompileError:
-    holders = sorted(
-        (other for _, other in held.values()), key=lambda other: -other.tensor.free_bytes
-    )
-    lines = [
-        f"{other.tensor.free_bytes} bytes: {other.tensor.name} {list(other.tensor.shape)} "
-        f"{other.tensor.dtype} {other.where}".rstrip()
-        for other in holders[:8]
-    ]
+    """The error at the first tensor that is too much, or at the one that found no gap."""
+    life, total = _first_excess(moving, kept, size) or (missing, 0)
+    holders = [
+        other
+        for other in moving
+        if other is not life and other.first <= life.first <= other.last
+    ]  # fmt: skip
+    total = total or sum(map(_area, [life.tensor, *kept, *(other.tensor for other in holders)]))
+    holders.sort(key=lambda other: -_area(other.tensor))
+    lines = [f"{_share(other.tensor)} {other.where}".rstrip() for other in holders[:8]]
     if len(holders) > 8:
-        rest = sum(other.tensor.free_bytes for other in holders[8:])
-        lines.append(f"{rest} bytes: {len(holders) - 8} more tensors")
+        rest = sum(_area(other.tensor) for other in holders[8:])
+        lines.append(f"{_share_of(rest)}: {len(holders) - 8} more tensors")
+    lines += [f"{_share(tensor)}, at the address that the kernel gave it" for tensor in kept[:8]]
     tensor = life.tensor
+    free = max(0, _WIDTH * size - (total - _area(tensor))) // _WIDTH
     return NeffCompileError(
         f"tensor {tensor.name} {list(tensor.shape)} {tensor.dtype} needs {tensor.free_bytes} bytes "
-        f"in each partition of {region}; of its {size} bytes {free} are free, in pieces that may "
-        f"be smaller. Held at this point:\n    " + "\n    ".join(lines or ["nothing"]),
+        f"in each of its partitions of {region}; of {size} bytes of all {QUADRANT * _WIDTH} "
+        f"partitions {free} are free, in pieces that may be smaller. Held at this point:\n    "
+        + "\n    ".join(lines or ["nothing"]),
         code=f"NEFF-{region.value.upper()}",
         place=life.where,
         remedy="use smaller tiles, or tensors that live shorter",
+    )
+
+
+_WIDTH = 4
+"""Quadrants of a memory."""
+
+
+def _first_excess(moving: list[Life], kept: list[Tensor], size: int) -> tuple[Life, int] | None:
+    """The first tensor with which more is held than there is, and how much that is."""
+    held = sum(map(_area, kept))
+    ends: list[tuple[int, int]] = []
+    for life in moving:
+        while ends and ends[0][0] < life.first:
+            held -= heappop(ends)[1]
+        held += _area(life.tensor)
+        heappush(ends, (life.last, _area(life.tensor)))
+        if held > _WIDTH * size:
+            return life, held
+    return None
+
+
+def _area(tensor: Tensor) -> int:
+    """Bytes of a quadrant's partition times quadrants."""
+    return quadrants_of(tensor) * _aligned(tensor.free_bytes)
+
+
+def _share_of(area: int) -> str:
+    return f"{-(-area // _WIDTH)} bytes of all partitions"
+
+
+def _share(tensor: Tensor) -> str:
+    lanes = tensor.shape[0] if tensor.shape else 1
+    return (
+        f"{tensor.free_bytes} bytes of {lanes} partitions: {tensor.name} {list(tensor.shape)} "
+        f"{tensor.dtype}"
     )

@@ -1,7 +1,8 @@
 """Whether tensors keep their bytes to themselves while they live, and begin with a write.
 
 The runtime may let a tensor live anywhere only if no other tensor's bytes are meant by it: two
-tensors whose bytes overlap must not live at the same time. A tensor lives from the first
+tensors whose bytes overlap must not live at the same time, save that a result may lie exactly
+where an operand lay that dies with it (:mod:`neff.in_place`). A tensor lives from the first
 instruction that names it to the last; one that a loop names lives for the whole loop, unless
 all of its uses are within one turn of the same body.
 """
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from neff.in_place import in_place
 from neff.program import Program
 from neff.runtime.closures import written_by
 from nki_lang.execute.liveness import accesses_of
@@ -41,11 +43,15 @@ class Clash:
 class _Life:
     """A tensor's bytes, as (space, first and last partition, first and last byte), and its time."""
 
-    name: str
+    tensor: Tensor
     place: tuple[int, int, int, int, int]
     first: int
     last: int
     begins: Instruction
+
+    @property
+    def name(self) -> str:
+        return self.tensor.name
 
 
 def first_clash(body: Block, program: Program) -> Clash | None:
@@ -73,12 +79,23 @@ def first_clash(body: Block, program: Program) -> Clash | None:
                 & (places[:, 3] <= end)
                 & (begin <= places[:, 4])
             )
-            if hit.any():
-                other = active[int(np.argmax(hit))]
-                return Clash(other.name, life.name, life.begins)
+            for index in np.flatnonzero(hit):
+                other = active[index]
+                if not _in_place(body, other, life):
+                    return Clash(other.name, life.name, life.begins)
         active.append(life)
         places = np.concatenate((places, mine[None]))
     return None
+
+
+def _in_place(body: Block, old: _Life, new: _Life) -> bool:
+    """One instruction ends the old tensor and begins the new one, exactly in its place."""
+    return (
+        old.place == new.place
+        and old.last == new.first
+        and body[new.first] is new.begins
+        and in_place(new.begins, old.tensor, new.tensor)
+    )
 
 
 def _lives(body: Block, program: Program) -> list[_Life]:
@@ -100,7 +117,7 @@ def _live(
         return
     place = _place(tensor, program)
     if place is not None:
-        lives[tensor.name] = _Life(tensor.name, place, time, time, instruction)
+        lives[tensor.name] = _Life(tensor, place, time, time, instruction)
 
 
 def _place(tensor: Tensor, program: Program) -> tuple[int, int, int, int, int] | None:

@@ -51,6 +51,31 @@ def tiled_matmul(lhsT: Any, rhs: Any) -> Any:
     return result
 
 
+def rotated(values: Any, cosine: Any, sine: Any) -> Any:
+    """The halves of a vector turned; its small tiles fit only side by side and in place."""
+    rows, columns = values.shape
+    half = rows // 2
+    x = nl.ndarray((rows, columns), dtype=values.dtype, buffer=nl.sbuf)
+    c = nl.ndarray((half, 1), dtype=values.dtype, buffer=nl.sbuf)
+    s = nl.ndarray((half, 1), dtype=values.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=x, src=values)
+    nisa.dma_copy(dst=c, src=cosine)
+    nisa.dma_copy(dst=s, src=sine)
+    odd = nl.ndarray((half, columns), dtype=values.dtype, buffer=nl.sbuf)
+    nisa.tensor_copy(dst=odd, src=x[half:, :])
+    products: list[Any] = []
+    for data, factor in ((x[:half, :], c), (odd, c), (x[:half, :], s), (odd, s)):
+        product = nl.ndarray((half, columns), dtype=values.dtype, buffer=nl.sbuf)
+        nisa.tensor_scalar(product, data, nl.multiply, factor)
+        products.append(product)
+    y = nl.ndarray((rows, columns), dtype=values.dtype, buffer=nl.sbuf)
+    nisa.tensor_tensor(y[:half, :], products[0], products[3], nl.subtract)
+    nisa.tensor_tensor(y[half:, :], products[1], products[2], nl.add)
+    out = nl.ndarray((rows, columns), dtype=values.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=out, src=y)
+    return out
+
+
 def counted(values: Any) -> Any:
     """Adds one eight times, in a loop of the device."""
     out = nl.ndarray(values.shape, dtype=values.dtype, buffer=nl.shared_hbm)

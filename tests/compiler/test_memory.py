@@ -7,7 +7,8 @@ import random
 
 import pytest
 
-from neff.compiler.memory import Arena, ChipMemory, lives_of
+from neff.compiler.lives import lives_of
+from neff.compiler.memory import Arena, ChipMemory
 from neff.errors import NeffCompileError
 from nki_lang.dtypes import BY_NAME
 from nki_lang.ir import Access, ForLoop, Instruction, Register, Tensor
@@ -128,8 +129,8 @@ def test_the_error_says_who_holds_what() -> None:
     assert error.code == "NEFF-SBUF"
     assert error.place == "kernel.py:12"
     assert "big2 [128, 22428] float32 needs 89712 bytes" in error.message
-    assert "of its 180224 bytes" in error.message
-    assert "89712 bytes: big0 [128, 22428] float32 kernel.py:10" in error.message
+    assert "of 180224 bytes of all 128 partitions 704 are free" in error.message
+    assert "89712 bytes of 128 partitions: big0 [128, 22428] float32 kernel.py:10" in error.message
 
 
 def test_the_error_for_psum() -> None:

@@ -1,0 +1,153 @@
+"""Placement by quadrants: tiles of 32 and 64 partitions side by side, and results in place."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from neff import runtime
+from neff.compiler import compile_kernel
+from neff.compiler.lives import Life, lives_of
+from neff.compiler.memory import ChipMemory
+from neff.compiler.packing import pack
+from neff.compiler.verify import verify
+from neff.errors import NeffCompileError
+from neff.program import Program
+from neff.runtime.order import order_of
+from neff.runtime.placement import first_clash
+from nki_lang.dtypes import BY_NAME
+from nki_lang.ir import Access, Instruction, Tensor, walk
+from nki_lang.memory import MemoryRegion
+from nki_lang.targets import TARGETS
+from tests.compiler.kernels import rotated, traced
+
+F32 = BY_NAME["float32"]
+
+
+def tile(name: str, lanes: int, elements: int, **fields) -> Tensor:
+    return Tensor(name, F32, (lanes, elements), MemoryRegion.sbuf, **fields)
+
+
+def whole(tensor: Tensor) -> Access:
+    return Access(tensor, 0, ((tensor.free_elements, tensor.shape[0]), (1, tensor.free_elements)))
+
+
+def box(tensor: Tensor, address: tuple[int, int]) -> tuple[range, range]:
+    partition, byte = address
+    return range(partition, partition + tensor.shape[0]), range(byte, byte + tensor.free_bytes)
+
+
+def overlapping(one: tuple[range, range], other: tuple[range, range]) -> bool:
+    return all(max(a.start, b.start) < min(a.stop, b.stop) for a, b in zip(one, other, strict=True))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_rectangles_that_live_together_are_apart_and_start_where_they_may(seed: int) -> None:
+    draw = random.Random(seed)
+    lives = []
+    for number in range(60):
+        first = draw.randrange(100)
+        lanes = draw.choice([1, 20, 32, 33, 64, 65, 96, 128])
+        tensor = tile(f"t{number}", lanes, draw.choice([1, 40, 300, 1000]))
+        lives.append(Life(tensor, first, first + draw.randrange(30)))
+    fixed = [tile("f", 40, 100, address=(64, 512), fixed=True)]
+    placed, missing = pack([], lives, fixed, size=30000, page=0, alignment=64)
+    assert missing is None
+    for number, life in enumerate(lives):
+        address = placed[life.tensor.name]
+        mine = box(life.tensor, address)
+        assert mine[0].stop <= 128 and mine[1].stop <= 30000 and address[1] % 64 == 0
+        lanes = life.tensor.shape[0]
+        assert address[0] % (32 if lanes <= 32 else 64 if lanes <= 64 else 128) == 0
+        assert not overlapping(mine, box(fixed[0], (64, 512)))
+        for other in lives[:number]:
+            if life.first <= other.last and other.first <= life.last:
+                assert not overlapping(mine, box(other.tensor, placed[other.tensor.name]))
+
+
+def test_a_page_is_not_crossed() -> None:
+    lives = [Life(tile(f"p{n}", 32, 300), 0, 9) for n in range(16)]
+    placed, missing = pack([], lives, [], size=8192, page=2048, alignment=64)
+    assert missing is None
+    assert all(byte // 2048 == (byte + 1199) // 2048 for _, byte in placed.values())
+
+
+def four_at_once(lanes: int, elements: int) -> list[Instruction]:
+    tiles = [tile(f"t{n}", lanes, elements) for n in range(4)]
+    return [
+        *(Instruction("memset", {"dst": whole(each), "value": 0.0}) for each in tiles),
+        Instruction("tensor_tensor", {
+            "dst": whole(tiles[0]), "data1": whole(tiles[0]), "data2": whole(tiles[1])
+        }),
+        Instruction("tensor_tensor", {
+            "dst": whole(tiles[2]), "data1": whole(tiles[2]), "data2": whole(tiles[3])
+        }),
+    ]  # fmt: skip
+
+
+def test_what_fits_in_all_partitions_stays_there() -> None:
+    placed = ChipMemory(TARGETS["trn2"]).plan(four_at_once(64, 100), "")
+    assert {tensor.address[0] for tensor in placed.values() if tensor.address} == {0}
+
+
+def test_operands_of_one_instruction_start_at_the_same_partition() -> None:
+    size = TARGETS["trn2"].sbuf_usable_bytes // 4
+    placed = ChipMemory(TARGETS["trn2"]).plan(four_at_once(64, size // 2 - 100), "")
+    starts = [placed[f"t{n}"].address[0] for n in range(4)]  # type: ignore[index]
+    assert sorted(starts) == [0, 0, 64, 64]
+    assert starts[0] == starts[1] and starts[2] == starts[3]
+
+
+def test_what_does_not_fit_side_by_side_either_is_an_error() -> None:
+    size = TARGETS["trn2"].sbuf_usable_bytes // 4
+    with pytest.raises(NeffCompileError, match="64 partitions: t0") as caught:
+        ChipMemory(TARGETS["trn2"]).plan(four_at_once(64, size // 2 + 100), "")
+    assert caught.value.code == "NEFF-SBUF"
+
+
+def rotation(target: str) -> tuple[Program, dict[str, np.ndarray]]:
+    columns = TARGETS[target].sbuf_usable_bytes // 4 // 3 // 16 * 16 - 16
+    draw = np.random.default_rng(4)
+    shapes = {"values": (128, columns), "cosine": (64, 1), "sine": (64, 1)}
+    arrays = {name: draw.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+    kernel = traced(rotated, *shapes.values(), target=target)
+    return compile_kernel(kernel), arrays
+
+
+@pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])
+def test_small_tiles_fit_side_by_side_and_in_place(target: str) -> None:
+    program, arrays = rotation(target)
+    verify(program)
+    order = order_of(program.subgraphs[0])
+    assert first_clash(order, program) is None
+    tensors = {
+        each.tensor.name: each.tensor
+        for one in walk(order)
+        for each in one.operands.values()
+        if isinstance(each, Access) and each.tensor.on_chip
+    }
+    assert {each.address[0] for each in tensors.values() if each.address} == {0, 64}
+    low, high = arrays["values"][:64], arrays["values"][64:]
+    c, s = arrays["cosine"], arrays["sine"]
+    wanted = np.concatenate([low * c - high * s, high * c + low * s])
+    for by_address in (False, True):
+        (found,) = runtime.load(program, by_address=by_address).run(arrays).values()
+        np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)
+
+
+def test_results_are_not_put_over_operands_that_are_read_otherwise() -> None:
+    size = TARGETS["trn2"].sbuf_usable_bytes // 4
+    a, b = tile("a", 128, size * 2 // 3), tile("b", 128, size * 2 // 3)
+    crossed = Access(a, a.free_elements - 1, ((a.free_elements, 128), (-1, a.free_elements)))
+    body = [
+        Instruction("memset", {"dst": whole(a), "value": 0.0}),
+        Instruction("tensor_copy", {"dst": whole(b), "src": crossed}),
+    ]
+    with pytest.raises(NeffCompileError):
+        ChipMemory(TARGETS["trn2"]).plan(body, "")
+    body[1] = Instruction("tensor_copy", {"dst": whole(b), "src": whole(a)})
+    placed = ChipMemory(TARGETS["trn2"]).plan(body, "")
+    assert placed["a"].address == placed["b"].address
+    assert len(lives_of(body)) == 2
