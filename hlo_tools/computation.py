@@ -19,7 +19,9 @@ __all__ = ["Computation"]
 class Computation:
     """A list of instructions, operands first, with one root. Views are made when asked for."""
 
-    __slots__ = ("_by_id", "_changed", "_instructions", "_next_id", "_proto", "_tuple", "module")
+    __slots__ = (
+        "_by_id", "_changed", "_gone", "_instructions", "_next_id", "_proto", "_tuple", "module",
+    )  # fmt: skip
 
     def __init__(self, proto: Any, module: Module) -> None:
         self._proto = proto
@@ -29,6 +31,7 @@ class Computation:
         self._by_id: dict[int, Instruction] | None = None
         self._next_id = 0
         self._changed = False
+        self._gone: dict[int, Instruction] = {}
 
     @property
     def proto(self) -> Any:
@@ -193,7 +196,7 @@ class Computation:
         return iter(self.instructions)
 
     def __len__(self) -> int:
-        return len(self._views())
+        return len(self._by_id) if self._by_id is not None else len(self._views())
 
     def __repr__(self) -> str:
         return f"<Computation %{self.name}: {len(self)} instructions>"
@@ -204,6 +207,10 @@ class Computation:
         views = self._instructions
         if views is None:
             views = self._instructions = [Instruction(p, self) for p in self._proto.instructions]
+        elif self._gone:
+            from hlo_tools import editing
+
+            views = editing.sweep(self, views)
         return views
 
     def _index(self) -> dict[int, Instruction]:
@@ -222,7 +229,7 @@ class Computation:
     def _forget(self) -> None:
         """Drop what was worked out from the proto; views of instructions still there stay."""
         if self._instructions is not None:
-            known = {id(view.proto): view for view in self._instructions}
+            known = {id(view.proto): view for view in self._views()}
             self._instructions = [
                 known.get(id(proto)) or Instruction(proto, self)
                 for proto in self._proto.instructions

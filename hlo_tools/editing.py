@@ -1,8 +1,9 @@
 """Editing: instructions added, removed, rewired, with ids, users, schedules and order kept right.
 
 Edits change the messages at once, except for what would cost time in proportion to the module
-each time: taking instructions out of their list, and bringing lists into an order in which
-operands come first. That is done when someone asks for the message or saves (:func:`settle`).
+each time: taking instructions out of their list (:func:`sweep`, when someone looks at the list),
+and bringing lists into an order in which operands come first (:func:`settle`, when someone asks
+for the message or saves).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ __all__ = [
     "set_root",
     "settle",
     "settle_module",
+    "sweep",
     "unique_name",
 ]
 
@@ -44,7 +46,9 @@ def add(
     """See :meth:`Computation.add`."""
     for operand in operands:
         _check_here(operand, computation)
-    views, index = computation._views(), computation._index()
+    index = computation._index()
+    views = computation._instructions
+    assert views is not None
     proto = computation._proto.instructions.add(
         name=unique_name(computation.module, name or opcode),
         opcode=opcode,
@@ -63,7 +67,7 @@ def add(
             _count(operand, view, 1)
     views.append(view)
     index[proto.id & LOCAL_MASK] = view
-    if len(views) == 1:
+    if len(index) == 1:
         computation._proto.root_id = proto.id
     _edited(computation)
     return view
@@ -113,15 +117,28 @@ def remove_all(computation: Computation, doomed: set[Instruction]) -> None:
     root = computation.root
     for instruction in doomed:
         _check_removable(instruction, computation, doomed, root)
-    index = computation._index()
+    index, gone = computation._index(), computation._gone
+    kept = computation.module._kept
     for instruction in doomed:
         for operand in instruction.operands:
             _count(operand, instruction, -1)
-        del index[instruction.local_id]
-        computation.module._kept.pop((computation.id, instruction.local_id), None)
-    _drop_control_edges(computation, doomed)
-    computation._instructions = [view for view in computation._views() if view not in doomed]
+        number = instruction.local_id
+        gone[number] = index.pop(number)
+        if kept:
+            kept.pop((computation.id, number), None)
     _edited(computation)
+
+
+def sweep(computation: Computation, views: list[Instruction]) -> list[Instruction]:
+    """Take what was removed out of a computation's list; control edges lead past it."""
+    gone = computation._gone
+    left = [view for view in views if gone.get(view.local_id) is not view]
+    for view in left:
+        if view.proto.control_predecessor_ids:
+            _lead_past(view, gone)
+    computation._instructions = left
+    computation._gone = {}
+    return left
 
 
 def _check_removable(
@@ -137,26 +154,18 @@ def _check_removable(
         raise _refused(instruction, "it is a parameter, and callers pass it by number")
 
 
-def _drop_control_edges(computation: Computation, doomed: set[Instruction]) -> None:
+def _lead_past(view: Instruction, gone: dict[int, Instruction]) -> None:
     """What waited for a removed instruction waits for what that one waited for."""
-    waiting = [view for view in computation._views() if view.proto.control_predecessor_ids]
-    if not waiting:
-        return
-    gone = {instruction.local_id: instruction for instruction in doomed}
-    for view in waiting:
-        if view in doomed:
-            continue
-        kept: dict[int, None] = {}
-        stack = list(reversed(view.proto.control_predecessor_ids))
-        while stack:
-            number = stack.pop()
-            lost = gone.get(number & LOCAL_MASK)
-            if lost is None:
-                kept[number] = None
-            else:
-                stack += reversed(lost.proto.control_predecessor_ids)
-        del view.proto.control_predecessor_ids[:]
-        view.proto.control_predecessor_ids.extend(kept)
+    kept: dict[int, None] = {}
+    stack = list(reversed(view.proto.control_predecessor_ids))
+    while stack:
+        number = stack.pop()
+        lost = gone.get(number & LOCAL_MASK)
+        if lost is None:
+            kept[number] = None
+        else:
+            stack += reversed(lost.proto.control_predecessor_ids)
+    view.proto.control_predecessor_ids[:] = kept
 
 
 def add_computation(module: Module, name: str) -> Computation:
@@ -285,7 +294,8 @@ def _next_id(computation: Computation) -> int:
         module._next_legacy_id += 1
         return module._next_legacy_id - 1
     if computation._next_id == 0:
-        computation._next_id = max(computation._index(), default=-1) + 1
+        taken = (*computation._index(), *computation._gone)
+        computation._next_id = max(taken, default=-1) + 1
     computation._next_id += 1
     return wide(computation.id, computation._next_id - 1)
 

@@ -106,6 +106,9 @@ class Instruction:
     @property
     def control_predecessors(self) -> tuple[Instruction, ...]:
         """The instructions that must run before it although it does not use their results."""
+        if not self.proto.control_predecessor_ids:
+            return ()
+        self.computation._views()
         resolve = self.computation.resolve
         return tuple(resolve(i, self) for i in self.proto.control_predecessor_ids)
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from hlo_tools.computation import Computation
+from hlo_tools.effects import effectful_computations, is_pure
 from hlo_tools.errors import HloError
+from hlo_tools.ids import LOCAL_MASK
 from hlo_tools.instruction import Instruction
 from hlo_tools.module import Module
 from hlo_tools.ordering import instructions_in_order
 from hlo_tools.shape import tuple_shape
 
 __all__ = [
+    "UnusedRemover",
     "clone_computation",
     "clone_instruction",
     "inline_call",
@@ -170,34 +173,11 @@ def _replace_outside_uses(view: Instruction, value: Instruction, chosen: set[Ins
         view.computation.set_root(value)
 
 
-_KEPT_OPCODES = frozenset(
-    {"parameter", "infeed", "outfeed", "send", "send-done", "recv", "recv-done", "after-all",
-     "rng", "all-reduce", "all-gather", "all-to-all", "collective-permute", "reduce-scatter",
-     "collective-broadcast", "partition-id", "domain", "optimization-barrier"}
-)  # fmt: skip
-"""What stays although nobody uses it: it takes part in something beyond the computation."""
-
-
-def _has_effect(view: Instruction) -> bool:
-    proto = view.proto
-    opcode = proto.opcode
-    if opcode == "custom-call":
-        return proto.custom_call_has_side_effect
-    return opcode in _KEPT_OPCODES or opcode.endswith(("-start", "-done", "-update"))
-
-
-def remove_dead(
-    computation: Computation, has_effect: Callable[[Instruction], bool] = _has_effect
-) -> int:
+def remove_dead(computation: Computation) -> int:
     """Remove what neither the root nor an instruction with an effect needs; how many."""
-    called_effect = _effectful_computations(computation.module, has_effect)
+    effectful = effectful_computations(computation.module)
     live: set[Instruction] = set()
-    stack = [
-        view
-        for view in computation.instructions
-        if has_effect(view)
-        or (called_effect and not called_effect.isdisjoint(view.proto.called_computation_ids))
-    ]
+    stack = [view for view in computation.instructions if not is_pure(view.proto, effectful)]
     stack.append(computation.root)
     while stack:
         view = stack.pop()
@@ -212,17 +192,42 @@ def remove_dead(
     return len(dead)
 
 
-def _effectful_computations(module: Module, has_effect: Callable[[Instruction], bool]) -> set[int]:
-    """Ids of computations in which, or in what they call, something has an effect."""
-    found: set[int] = set()
-    if len(module.computations) == 1:
-        return found
-    for computation in module.computations_in_order():
-        if not found.isdisjoint(computation.called_ids()) or any(
-            view.opcode != "parameter" and has_effect(view) for view in computation.instructions
-        ):
-            found.add(computation.id)
-    return found
+class UnusedRemover:
+    """Removes instructions that lost their users, and what only they used, as a rewriting goes on.
+
+    Costs as much as it removes, once it is made; what the module's other instructions do is looked
+    at only then.
+    """
+
+    def __init__(self, computation: Computation) -> None:
+        self._computation = computation
+        self._effectful = effectful_computations(computation.module)
+        self._waited = {
+            number & LOCAL_MASK
+            for view in computation.instructions
+            for number in view.proto.control_predecessor_ids
+        }
+
+    def drop(self, views: Iterable[Instruction]) -> None:
+        """Remove those of ``views`` that nothing uses, waits for or needs done."""
+        stack = list(views)
+        while stack:
+            view = stack.pop()
+            if self._stays(view):
+                continue
+            stack += view.operands
+            self._computation.remove_all({view})
+
+    def _stays(self, view: Instruction) -> bool:
+        number = view.local_id
+        here = self._computation
+        return (
+            here._index().get(number) is not view
+            or bool(view.users)
+            or view is here.root
+            or number in self._waited
+            or not is_pure(view.proto, self._effectful)
+        )
 
 
 def remove_unreachable(module: Module) -> int:

@@ -1,28 +1,25 @@
 """A kernel call expanded into ordinary HLO that computes the same.
 
-What a kernel means in HLO is registered by the kernel's name: a module, HLO text, or the path of a
-file, whose entry takes the kernel's inputs (with or without its constants) and gives its results.
+What a kernel means in HLO is registered by the kernel's name: a module, HLO text, the path of a
+file, or a function of arrays. It takes the kernel's inputs (with or without its constants) and
+gives its results.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from hlo_tools.backend_config import decode
 from hlo_tools.computation import Computation
 from hlo_tools.errors import HloVerifyError
 from hlo_tools.instruction import Instruction
 from hlo_tools.kernel_calls.graft import graft
-from hlo_tools.loading import load
+from hlo_tools.kernel_calls.references import Reference, as_module
 from hlo_tools.module import Module
 from hlo_tools.restructuring import inline_call, remove_dead, remove_unreachable
 from hlo_tools.shape import Shape, tuple_shape
 
-__all__ = ["Reference", "as_module", "expand", "reference_for", "register_reference"]
-
-Reference = Module | str | Path
-"""A module, HLO text (it has ``HloModule`` in it), or the path of a file."""
+__all__ = ["expand", "reference_for", "register_reference"]
 
 _references: dict[str, Reference] = {}
 
@@ -40,19 +37,6 @@ def reference_for(kernel: str) -> Reference | None:
     return _references.get(kernel)
 
 
-def as_module(reference: Reference) -> Module:
-    """The module that a reference or a pattern is.
-
-    Raises:
-        HloError: it cannot be read.
-    """
-    if isinstance(reference, Module):
-        return reference
-    if isinstance(reference, str) and "HloModule" in reference:
-        return load(reference.encode())
-    return load(str(reference))
-
-
 def expand(module: Module, references: Mapping[str, Reference] | None = None) -> list[str]:
     """Expand every kernel call that has a reference, registered or given; the kernels' names.
 
@@ -65,16 +49,20 @@ def expand(module: Module, references: Mapping[str, Reference] | None = None) ->
     """
     known = {**_references, **(references or {})}
     done: list[str] = []
-    grafted: dict[str, Computation] = {}
+    grafted: dict[tuple[str, str], Computation] = {}
+    sources: dict[tuple[str, str], Module] = {}
     for call in module.find_custom_calls():
         name = decode(call.backend_config).func_name
         if name not in known:
             continue
-        source = as_module(known[name])
-        operands = _operands(call, source, name)
-        if name not in grafted:
-            grafted[name] = graft(source, module)
-        _expand(call, operands, grafted[name])
+        shapes = [operand.shape for operand in call.operands]
+        key = (name, " ".join(map(str, shapes)))
+        if key not in sources:
+            sources[key] = as_module(known[name], shapes)
+        operands = _operands(call, sources[key], name)
+        if key not in grafted:
+            grafted[key] = graft(sources[key], module)
+        _expand(call, operands, grafted[key])
         done.append(name)
     if done:
         remove_unreachable(module)

@@ -15,7 +15,7 @@ from hlo_tools.computation import Computation
 from hlo_tools.instruction import Instruction
 from hlo_tools.module import Module
 
-__all__ = ["Match", "find_matches", "pattern_roots"]
+__all__ = ["Match", "find_matches", "is_alive", "pattern_roots"]
 
 _COMMUTES = frozenset({"add", "multiply", "maximum", "minimum", "and", "or", "xor"})
 _NOT_COMPARED = (
@@ -55,7 +55,7 @@ def find_matches(pattern: Module, computation: Computation) -> Iterator[Match]:
     roots = pattern_roots(pattern)
     parameters = pattern.entry.parameters
     for view in reversed(computation.post_order()):
-        if not _is_alive(view):
+        if not is_alive(view):
             continue
         for captures, results in _roots(roots, view, computation):
             inputs = tuple(captures[parameter] for parameter in parameters)
@@ -64,7 +64,8 @@ def find_matches(pattern: Module, computation: Computation) -> Iterator[Match]:
                 break
 
 
-def _is_alive(view: Instruction) -> bool:
+def is_alive(view: Instruction) -> bool:
+    """Whether it is still in its computation."""
     return view.computation._index().get(view.local_id) is view
 
 

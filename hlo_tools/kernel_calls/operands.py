@@ -21,6 +21,7 @@ __all__ = [
     "call_fields",
     "check_fits",
     "config_of",
+    "misfit",
     "read_kernel",
     "result_shape",
     "shape_of",
@@ -76,18 +77,19 @@ def check_fits(
         ("operand", kernel.inputs, operands), ("result", kernel.outputs, results),
     ):  # fmt: skip
         if len(tensors) != len(shapes):
-            raise _misfit(
+            raise misfit(
                 what, f"has {len(tensors)} {what}s, {len(shapes)} are needed", kernel, place
             )
         for tensor, shape in zip(tensors, shapes, strict=True):
             if shape.dtype != tensor.dtype.dtype or shape.dimensions != tuple(tensor.shape):
                 stated = f"{shape_of(tensor)}"
-                raise _misfit(
+                raise misfit(
                     what, f"has its {what} {tensor.name} as {stated}, not {shape}", kernel, place
                 )
 
 
-def _misfit(what: str, reason: str, kernel: KernelIR, place: str) -> HloVerifyError:
+def misfit(what: str, reason: str, kernel: KernelIR, place: str) -> HloVerifyError:
+    """The error of a kernel whose ``what`` (operand or result) is not as a call wants it."""
     return HloVerifyError(
         f"kernel {kernel.name} {reason}",
         code=f"HLO-KERNEL-{what.upper()}",

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from hlo_tools.backend_config import BackendConfig
+from hlo_tools.computation import Computation
 from hlo_tools.errors import HloError
 from hlo_tools.instruction import Instruction
-from hlo_tools.kernel_calls.expansion import Reference, as_module
-from hlo_tools.kernel_calls.match import Match, find_matches, pattern_roots
+from hlo_tools.kernel_calls.match import Match, find_matches, is_alive, pattern_roots
 from hlo_tools.kernel_calls.operands import (
     add_constants,
     call_fields,
     check_fits,
     config_of,
+    misfit,
     read_kernel,
+    shape_of,
 )
+from hlo_tools.kernel_calls.references import Given, as_pattern
 from hlo_tools.module import Module
-from hlo_tools.restructuring import remove_dead, remove_unreachable
+from hlo_tools.passes.call_inlining import CallInlining
+from hlo_tools.passes.patterns import Pattern
+from hlo_tools.restructuring import UnusedRemover, remove_unreachable
 from hlo_tools.shape import tuple_shape
 from nki_lang.ir import KernelIR
 
@@ -26,47 +32,80 @@ __all__ = ["replace_matches"]
 _RETURNS_TYPED = 2
 """``API_VERSION_STATUS_RETURNING``, as the vendor's frameworks write it."""
 
+Finder = Callable[[Computation], Iterator[Match]]
+
 
 def replace_matches(
-    module: Module, pattern: Reference, file: str | Path, *, binary: str | None = None
+    module: Module, pattern: Given, file: str | Path, *, binary: str | None = None
 ) -> list[Instruction]:
     """Call a kernel wherever a pattern is found; the calls.
 
     The kernel's inputs are the pattern's parameters, its outputs the pattern's results (the parts
-    of a tuple), in order. Instructions of the pattern that others use too stay.
+    of a tuple), in order. A function is turned into a pattern for the shapes of the kernel's
+    inputs. In a pattern of :mod:`hlo_tools.passes.patterns`, names are those of the kernel's
+    inputs, and places where the shapes are others than the kernel's are left alone. Instructions
+    of the pattern that others use too stay.
 
     Args:
-        pattern: a module, HLO text or a path; see :mod:`hlo_tools.kernel_calls.match`.
+        pattern: a module, HLO text, a path, ``FILE.py:NAME``, a NumPy function, a function that
+            ``jax.jit`` made, or a pattern; see :mod:`hlo_tools.kernel_calls.match`.
         file: the kernel's ``.klir``.
         binary: how the module names the file; by default its absolute path.
 
     Raises:
         HloVerifyError: the kernel does not fit the pattern (HLO-KERNEL-OPERAND,
             HLO-KERNEL-RESULT).
-        HloError: the pattern is no operation (HLO-PATTERN), or a file cannot be read.
+        HloError: the pattern is no operation, or lacks an input (HLO-PATTERN), or a file cannot be
+            read.
     """
-    wanted = as_module(pattern)
     kernel = read_kernel(file)
-    roots = pattern_roots(wanted)
+    wanted = as_pattern(pattern, [shape_of(tensor) for tensor in kernel.inputs])
+    config = config_of(kernel, binary or str(Path(file).resolve()))
+    if isinstance(wanted, Pattern):
+        _check_names(wanted, kernel)
+        return _replace(module, _finder_of(wanted, kernel), kernel, config)
+    _check_graph(wanted, kernel)
+    made = _replace(module, lambda here: find_matches(wanted, here), kernel, config)
+    if not made and CallInlining().run(flat := Module(_copy(wanted))):
+        made = _replace(module, lambda here: find_matches(flat, here), kernel, config)
+    return made
+
+
+def _copy(module: Module) -> Module:
+    proto = type(module.proto)()
+    proto.CopyFrom(module.proto)
+    return proto
+
+
+def _replace(
+    module: Module, find: Finder, kernel: KernelIR, config: BackendConfig
+) -> list[Instruction]:
+    made: list[Instruction] = []
+    for computation in module.computations:
+        unused = UnusedRemover(computation)
+        for match in find(computation):
+            made.append(_call(match, kernel, config))
+            unused.drop(match.results)
+    if made:
+        remove_unreachable(module)
+    return made
+
+
+# Patterns that are modules
+
+
+def _check_graph(pattern: Module, kernel: KernelIR) -> None:
+    roots = pattern_roots(pattern)
     if not roots or any(root.opcode == "parameter" for root in roots):
         raise HloError(
             "a result of the pattern is one of its parameters, so it fits everything",
             code="HLO-PATTERN",
-            place=wanted.path,
+            place=pattern.path,
             remedy="write at least one operation for each result",
         )
-    operands = [parameter.shape for parameter in wanted.entry.parameters]
-    check_fits(kernel, operands, [root.shape for root in roots], wanted.path or "pattern")
-    _check_used(wanted)
-    config = config_of(kernel, binary or str(Path(file).resolve()))
-    made: list[Instruction] = []
-    for computation in module.computations:
-        for match in find_matches(wanted, computation):
-            made.append(_call(match, kernel, config))
-            remove_dead(computation)
-    if made:
-        remove_unreachable(module)
-    return made
+    operands = [parameter.shape for parameter in pattern.entry.parameters]
+    check_fits(kernel, operands, [root.shape for root in roots], pattern.path or "pattern")
+    _check_used(pattern)
 
 
 def _check_used(pattern: Module) -> None:
@@ -86,6 +125,48 @@ def _check_used(pattern: Module) -> None:
             place=pattern.path,
             remedy="take it out of the pattern, and use a kernel without that input",
         )
+
+
+# Patterns that are built
+
+
+def _check_names(pattern: Pattern, kernel: KernelIR) -> None:
+    inputs = [tensor.name for tensor in kernel.inputs]
+    missing = [name for name in inputs if name not in pattern.names]
+    if missing:
+        raise HloError(
+            f"the pattern has no {missing[0]!r}, which kernel {kernel.name} takes",
+            code="HLO-PATTERN",
+            remedy=f"name the kernel's inputs in the pattern: {', '.join(inputs)}",
+        )
+    if not pattern.opcodes:
+        raise HloError(
+            "the pattern has no opcode, so it fits everything",
+            code="HLO-PATTERN",
+            remedy="begin with op(...)",
+        )
+    if len(kernel.outputs) != 1:
+        raise misfit("result", f"has {len(kernel.outputs)} results, the pattern one", kernel, "")
+
+
+def _finder_of(pattern: Pattern, kernel: KernelIR) -> Finder:
+    def find(computation: Computation) -> Iterator[Match]:
+        for view in reversed(computation.post_order()):
+            if not is_alive(view) or view.proto.control_predecessor_ids:
+                continue
+            captures = pattern.match(view, {})
+            if captures is None:
+                continue
+            inputs = tuple(captures[tensor.name] for tensor in kernel.inputs)
+            if _fits(kernel, inputs, view):
+                yield Match(inputs, (view,))
+
+    return find
+
+
+def _fits(kernel: KernelIR, inputs: tuple[Instruction, ...], result: Instruction) -> bool:
+    pairs = zip((*kernel.inputs, *kernel.outputs), (*inputs, result), strict=True)
+    return all(shape_of(tensor).same_array(view.shape) for tensor, view in pairs)
 
 
 def _call(match: Match, kernel: KernelIR, config: BackendConfig) -> Instruction:

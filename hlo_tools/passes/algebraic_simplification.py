@@ -10,8 +10,8 @@ import numpy as np
 from hlo_tools.instruction import Instruction
 from hlo_tools.module import Module
 from hlo_tools.passes.base import Pass
-from hlo_tools.passes.emitting import constant, plain, splat
-from hlo_tools.passes.patterns import Pattern, Rules, op, rewrite_all, value
+from hlo_tools.passes.emitting import constant, is_signed_zero, plain, splat
+from hlo_tools.passes.patterns import Pattern, Rules, number, op, rewrite_all, value
 from hlo_tools.passes.slicing import SLICING
 
 __all__ = ["EXACT", "FAST", "AlgebraicSimplification"]
@@ -45,30 +45,12 @@ def _is_integer(view: Instruction) -> bool:
     return _kind(view) in ("int", "uint", "pred")
 
 
-def _is_signed_zero(view: Instruction) -> bool:
-    """-0.0: what added to any float gives that float."""
-    found = splat(view)
-    return found is not None and _kind(view) == "float" and found == 0 and np.signbit(found)
-
-
-def _equals(number: Any) -> Pattern:
-    """A constant that is one number everywhere; -0.0 is no 0."""
-
-    def where(view: Instruction) -> bool:
-        found = splat(view)
-        if found is None or _kind(view) == "complex":
-            return False
-        return bool(found == number) and not (number == 0 and _is_signed_zero(view))
-
-    return Pattern(frozenset({"constant", "broadcast", "reshape"}), capture="c", where=where)
-
-
 def _all_ones(view: Instruction) -> bool:
     found = splat(view)
     return found is not None and _is_integer(view) and bool(found == ~np.zeros_like(found))
 
 
-_ZERO, _ONE, _MINUS_ONE = _equals(0), _equals(1), _equals(-1)
+_ZERO, _ONE, _MINUS_ONE = (number(n, "c") for n in (0, 1, -1))
 _ONES = Pattern(capture="c", where=_all_ones)
 _TRUE = Pattern(
     where=lambda view: _kind(view) == "pred" and splat(view) is not None and splat(view)
@@ -96,12 +78,12 @@ def _compared(it: Instruction, **_: Any) -> Instruction:
 
 def _times_reciprocal(it: Instruction, x: Instruction, c: Instruction) -> Instruction | None:
     """x / 2^n is x * 2^-n to the last bit, as long as 2^-n is a normal number of the type."""
-    number = splat(c)
-    if number is None or _kind(it) != "float" or not np.isfinite(number) or number == 0:
+    divisor = splat(c)
+    if divisor is None or _kind(it) != "float" or not np.isfinite(divisor) or divisor == 0:
         return None
-    mantissa, _ = np.frexp(np.float64(number))
-    inverse = np.asarray(1 / np.float64(number)).astype(it.shape.dtype)
-    if abs(mantissa) != 0.5 or np.float64(inverse) * np.float64(number) != 1:
+    mantissa, _ = np.frexp(np.float64(divisor))
+    inverse = np.asarray(1 / np.float64(divisor)).astype(it.shape.dtype)
+    if abs(mantissa) != 0.5 or np.float64(inverse) * np.float64(divisor) != 1:
         return None
     if it.shape.element.name not in ("f16", "bf16", "f32", "f64") or abs(inverse) < 2.0**-14:
         return None
@@ -174,7 +156,7 @@ EXACT = (
     Rules(
         # Sums
         (op("add", "x", _ZERO, commutes=True, where=_is_integer), _first),
-        (op("add", "x", value(where=_is_signed_zero), commutes=True), _first),
+        (op("add", "x", value(where=is_signed_zero), commutes=True), _first),
         (op("subtract", "x", _ZERO), _first),
         (op("subtract", "x", "x", where=_is_integer), _zero),
         (op("add", "x", op("negate", "y"), commutes=True), _both("subtract")),
@@ -232,7 +214,7 @@ FAST = Rules(
      lambda it, x: constant(it, 1, it.shape)),
     (op("log", op("exponential", "x")), _first),
     (op("exponential", op("log", "x")), _first),
-    (op("power", "x", _equals(2)), _square),
+    (op("power", "x", number(2, "c")), _square),
     (op("divide", "x", op("sqrt", "y")),
      lambda it, x, y: plain(it, "multiply", it.shape, [x, plain(it, "rsqrt", it.shape, [y])])),
 )  # fmt: skip

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from hlo_tools.computation import Computation
+from hlo_tools.effects import always_stays, can_call, effectful_computations, is_pure
 from hlo_tools.ids import LOCAL_MASK
 from hlo_tools.module import Module
 from hlo_tools.passes.base import Pass
-from hlo_tools.passes.effects import always_stays, can_call, effectful_computations, is_pure
 from hlo_tools.passes.merging import Rows, called_first, replace_instructions
 
 __all__ = ["CommonSubexpressions"]

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from hlo_tools.computation import Computation
+from hlo_tools.effects import always_stays, can_call, effectful_computations, is_pure
 from hlo_tools.module import Module
 from hlo_tools.passes.base import Pass
-from hlo_tools.passes.effects import always_stays, can_call, effectful_computations, is_pure
 from hlo_tools.passes.merging import Rows, drop_instructions
 
 __all__ = ["DeadCode", "dead_instructions", "unreachable_computations"]

@@ -18,6 +18,7 @@ __all__ = [
     "convert",
     "dimensions_of",
     "get_part",
+    "is_signed_zero",
     "make_tuple",
     "plain",
     "reshape",
@@ -131,3 +132,11 @@ def splat(view: Instruction) -> Any:
         return first
     same = values.view(np.uint8).reshape(values.size, -1)
     return first if (same == same[0]).all() else None
+
+
+def is_signed_zero(view: Instruction) -> bool:
+    """Whether it is -0.0 everywhere: what added to any float gives that float."""
+    found = splat(view)
+    if found is None or view.shape.element.kind != "float":
+        return False
+    return bool(found == 0) and bool(np.signbit(found))

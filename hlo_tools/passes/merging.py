@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from hlo_tools.computation import Computation
+from hlo_tools.effects import can_call
 from hlo_tools.ids import LOCAL_MASK
 from hlo_tools.module import Module
 from hlo_tools.ordering import needs_first
-from hlo_tools.passes.effects import can_call
 
 __all__ = ["Rows", "called_first", "drop_instructions", "replace_instructions"]
 

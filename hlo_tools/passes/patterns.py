@@ -18,14 +18,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from hlo_tools.computation import Computation
+from hlo_tools.effects import effectful_computations, is_pure
 from hlo_tools.ids import LOCAL_MASK
 from hlo_tools.instruction import Instruction
 from hlo_tools.passes.base import PassError
-from hlo_tools.passes.effects import effectful_computations, is_pure
+from hlo_tools.passes.emitting import is_signed_zero, splat
 
-__all__ = ["Pattern", "Rules", "op", "rewrite_all", "sweep", "value"]
+__all__ = ["Captures", "Pattern", "Rules", "number", "op", "rewrite_all", "sweep", "value"]
 
 Captures = dict[str, Instruction]
+"""Name in a pattern -> instruction."""
 Condition = Callable[[Instruction], Any]
 Rewrite = Callable[..., Instruction | None]
 
@@ -50,6 +52,12 @@ class Pattern:
     capture: str = ""
     where: Condition | None = None
     commutes: bool = False
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names that it, or a pattern in it, captures."""
+        inner = [pattern.names for pattern in self.operands or ()]
+        return frozenset({self.capture} - {""}).union(*inner)
 
     def match(self, view: Instruction, captures: Captures) -> Captures | None:
         """``captures`` with those of this pattern, or None when ``view`` does not fit."""
@@ -94,6 +102,18 @@ def op(
 def value(capture: str = "", where: Condition | None = None) -> Pattern:
     """Any instruction."""
     return Pattern(capture=capture, where=where)
+
+
+def number(wanted: float, capture: str = "") -> Pattern:
+    """A constant that is one number everywhere, broadcast or not; -0.0 is no 0."""
+
+    def where(view: Instruction) -> bool:
+        found = splat(view)
+        if found is None or view.shape.element.kind == "complex":
+            return False
+        return bool(found == wanted) and not (wanted == 0 and is_signed_zero(view))
+
+    return Pattern(frozenset({"constant", "broadcast", "reshape"}), capture=capture, where=where)
 
 
 class Rules:

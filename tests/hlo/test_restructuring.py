@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import hlo_tools
-from hlo_tools import HloError, Module
+from hlo_tools import HloError, Module, editing
 from hlo_tools.restructuring import (
+    UnusedRemover,
     clone_computation,
     inline_call,
     outline,
@@ -129,3 +130,58 @@ def test_unreachable_computations_lose_their_schedule() -> None:
     module.touch()
     assert remove_unreachable(module) == 1
     assert list(module.proto.schedule.sequences) == [2]
+
+
+def test_control_edges_lead_past_what_was_removed_one_by_one(module: Module) -> None:
+    entry = module.entry
+    x = entry.find("x")
+    first, second, third, last = (entry.add("negate", F32, [x], name=n) for n in "abcd")
+    for view, waits_for in ((second, first), (third, second), (last, third)):
+        view.proto.control_predecessor_ids.append(waits_for.id)
+    second.remove()
+    entry.add("abs", F32, [x])
+    third.remove()
+    assert last.control_predecessors == (first,)
+    assert last in entry.instructions and second not in entry.instructions
+    assert len(entry) == len(entry.instructions)
+
+
+def test_what_waits_for_something_new_does_not_wait_for_what_had_its_id(module: Module) -> None:
+    entry = module.entry
+    x = entry.find("x")
+    old = entry.add("negate", F32, [x])
+    module.touch()
+    old.remove()
+    new, waiting = entry.add("abs", F32, [x]), entry.add("abs", F32, [x])
+    waiting.proto.control_predecessor_ids.append(new.id)
+    assert waiting.control_predecessors == (new,)
+
+
+def test_many_edits_look_at_the_list_once(module: Module, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = module.entry
+    looked: list[int] = []
+    sweep = editing.sweep
+    monkeypatch.setattr(editing, "sweep", lambda *given: looked.append(1) or sweep(*given))
+    views = [entry.add("negate", F32, [entry.find("x")]) for _ in range(50)]
+    for view in views:
+        entry.add("abs", F32, view.operands, like=view)
+        view.remove()
+    assert looked == []
+    assert not set(views) & set(entry.instructions)
+    assert looked == [1]
+
+
+def test_unused_is_removed_with_what_only_it_used(module: Module) -> None:
+    entry = module.entry
+    x = entry.find("x")
+    inner = entry.add("negate", F32, [x])
+    outer = entry.add("abs", F32, [inner])
+    waited = entry.add("negate", F32, [x])
+    entry.add("abs", F32, [x]).proto.control_predecessor_ids.append(waited.id)
+    rolled = entry.add("rng", F32, [])
+    remover = UnusedRemover(entry)
+    remover.drop([inner])
+    assert inner in entry.instructions
+    remover.drop([outer, waited, rolled, x, entry.root])
+    assert not {inner, outer} & set(entry.instructions)
+    assert {waited, rolled, x, entry.root} <= set(entry.instructions)
