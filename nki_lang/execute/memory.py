@@ -139,6 +139,19 @@ class Memory:
         """Names of the HBM tensors that arrays were bound to."""
         return frozenset(self._bound)
 
+    def aliases(self) -> dict[str, tuple[str, ...]]:
+        """For each bound array that shares memory with others, the names of those."""
+        found: dict[str, tuple[str, ...]] = {}
+        for name, array in self._bound.items():
+            others = [
+                other
+                for other, that in self._bound.items()
+                if other != name and np.may_share_memory(array, that)
+            ]
+            if others:
+                found[name] = tuple(others)
+        return found
+
     def clear(self) -> None:
         """Forget the bound arrays and, when written bytes are tracked, every content.
 

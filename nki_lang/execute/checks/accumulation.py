@@ -46,6 +46,8 @@ class AccumulationCheck(Check):
         if instruction.op not in _PRODUCTS or not instruction.operands.get("accumulate"):
             return
         dst: Access = instruction.operands["dst"]
+        if self.inferred and not self.value(dst).any():
+            return  # overwriting and accumulating onto zeros give the same
         for written, writer in self._foreign.get(dst.tensor.name, ()):
             if may_overlap(written, dst):
                 self._add(instruction, writer, dst)

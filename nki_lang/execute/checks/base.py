@@ -23,9 +23,13 @@ class Check:
         name: how users ask for it.
         memory: memory of the core.
         others: the same check of the cores that were made before this one.
+        schedule: extra dependencies of the launch, (consumer, producers) by name.
+        inferred: ``accumulate`` of the instruction at hand was left to the compiler.
     """
 
     name = ""
+    schedule: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    inferred = False
 
     def __init__(self, memory: Memory, others: tuple[Check, ...] = ()) -> None:
         self.memory = memory

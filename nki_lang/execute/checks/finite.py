@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,8 @@ class FiniteCheck(Check):
         self._clean = True
 
     def before(self, instruction: Instruction) -> None:
-        """Remember whether everything that is read is finite."""
-        self._clean = all(
+        """Remember whether everything that is read is finite, numbers in the source too."""
+        self._clean = not any(map(_given, instruction.operands.values())) and all(
             _bad(self.value(access)) is None
             for name, access in reads_of(instruction)
             if access.element_type.is_float
@@ -73,6 +74,11 @@ class FiniteCheck(Check):
     def finish(self) -> list[Finding]:
         """In program order."""
         return list(self._findings.values())
+
+
+def _given(value: Any) -> bool:
+    """The user wrote an infinity or NaN."""
+    return isinstance(value, float) and not math.isfinite(value)
 
 
 def _bad(value: np.ndarray[Any, Any]) -> tuple[int, ...] | None:

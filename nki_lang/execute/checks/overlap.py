@@ -8,6 +8,7 @@ import numpy as np
 
 from nki_lang.execute.checks.base import Check, reads_of, writes_of
 from nki_lang.execute.checks.report import Finding
+from nki_lang.execute.checks.shadow import Shadow
 from nki_lang.ir.types import Access, Instruction
 from nki_lang.memory import MemoryRegion
 from nki_lang.source import SourceLocation
@@ -15,7 +16,7 @@ from nki_lang.source import SourceLocation
 __all__ = ["OverlapCheck"]
 
 _WORD = 4
-"""Owners are kept for words of so many bytes; addresses on chip are aligned to them."""
+"""Owners are kept for words of so many bytes, until tensors of smaller elements come."""
 
 
 class OverlapCheck(Check):
@@ -29,7 +30,7 @@ class OverlapCheck(Check):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._owners: dict[MemoryRegion, np.ndarray[Any, Any]] = {}
+        self._owners: dict[MemoryRegion, Shadow] = {}
         self._numbers: dict[str, int] = {}
         self._names: list[str] = [""]
         self._written_at: dict[str, SourceLocation | None] = {}
@@ -59,7 +60,7 @@ class OverlapCheck(Check):
                 if tensor not in self._numbers:
                     self._numbers[tensor] = len(self._names)
                     self._names.append(tensor)
-                self._window(access)[...] = self._numbers[tensor]
+                self._shadow(access).set(self.memory, access, self._numbers[tensor])
                 self._written_at[tensor] = instruction.location
 
     def _placed(self, access: Access) -> bool:
@@ -69,27 +70,16 @@ class OverlapCheck(Check):
             and access.vector_offset is None
         )
 
-    def _window(self, access: Access) -> np.ndarray[Any, Any]:
-        """Owner of the word that each element of the access lies in."""
-        storage = self.memory.storage(access.tensor)
-        owners = self._owners.get(access.tensor.buffer)
-        if owners is None:
-            owners = np.zeros(storage.data.size // _WORD, np.uint16)
-            self._owners[access.tensor.buffer] = owners
-        layout = self.memory.layout(access)
-        if layout.offset % _WORD == 0 and all(s % _WORD == 0 for s in layout.strides):
-            scale = np.dtype(np.uint16).itemsize / _WORD
-            return np.ndarray(
-                layout.shape,
-                np.uint16,
-                owners,
-                int(layout.offset * scale),
-                tuple(int(stride * scale) for stride in layout.strides),
-            )
-        return _Scattered(owners, layout.offset, layout.shape, layout.strides)  # type: ignore[return-value]
+    def _shadow(self, access: Access) -> Shadow:
+        """The owners of the memory that the access lies in."""
+        found = self._owners.get(access.tensor.buffer)
+        if found is None:
+            size = self.memory.storage(access.tensor).data.size
+            found = self._owners[access.tensor.buffer] = Shadow(size, _WORD)
+        return found
 
     def _look(self, instruction: Instruction, operand: str, access: Access) -> None:
-        owners = np.asarray(self._window(access)[...])
+        owners = self._shadow(access).get(self.memory, access)
         own = self._numbers[access.tensor.name]
         foreign = (owners != own) & (owners != 0)
         if not foreign.any():
@@ -114,27 +104,3 @@ class OverlapCheck(Check):
     def finish(self) -> list[Finding]:
         """In program order."""
         return list(self._findings.values())
-
-
-class _Scattered:
-    """A window over words for accesses that are not aligned to words."""
-
-    def __init__(
-        self,
-        owners: np.ndarray[Any, Any],
-        offset: int,
-        shape: tuple[int, ...],
-        strides: tuple[int, ...],
-    ) -> None:
-        place = np.full(shape, offset, np.int64)
-        for axis, (count, stride) in enumerate(zip(shape, strides, strict=True)):
-            line = np.arange(count) * stride
-            place += line.reshape(-1, *(1,) * (len(shape) - axis - 1))
-        self._words = place // _WORD
-        self._owners = owners
-
-    def __getitem__(self, _: Any) -> np.ndarray[Any, Any]:
-        return self._owners[self._words]
-
-    def __setitem__(self, _: Any, value: Any) -> None:
-        self._owners[self._words] = value

@@ -1,49 +1,96 @@
-"""Cores that touch the same shared memory with nothing that orders them.
+"""Accesses to the same bytes that no order the program promises keeps apart.
 
-Inside one core the compiler keeps the order of the program between instructions that touch the
-same bytes, so only shared HBM between cores can race. Each core has a vector clock that
-``core_barrier`` and ``sendrecv`` join; two accesses race when they overlap, one writes, and
-neither core had heard of the other's access.
+What is promised, and where:
+
+* inside a core, instructions keep their order when they touch the same tensor, addresses that
+  overlap on chip, or a register, or stand in one ``nl.no_reorder`` block or in ``depends_on`` and
+  ``with_schedule`` (language guide, sequential programming model; how-to-scheduling-apis);
+* ``core_barrier`` orders the cores' accesses to its ``data``, and what depends on those: it blocks
+  one engine, and the others go on (isa stub, core_barrier); ``sendrecv`` orders those of its
+  tiles;
+* inside one instruction see :mod:`nki_lang.execute.checks.transfers`.
+
+What is left are two cores on shared HBM, two arguments that are one piece of memory, and elements
+of one instruction. Two writes of one value are no race, nor is a read whose value nobody uses.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
+import numpy as np
+
 from nki_lang.execute.checks.base import Check, reads_of, writes_of
+from nki_lang.execute.checks.order import Clock, Order, join
 from nki_lang.execute.checks.report import Finding
+from nki_lang.execute.checks.shadow import Shadow
+from nki_lang.execute.checks.transfers import Inside, is_suspect
 from nki_lang.execute.regions import may_overlap
 from nki_lang.ir.types import Access, Instruction
 from nki_lang.memory import MemoryRegion
 
 __all__ = ["RaceCheck"]
 
+Array = np.ndarray[Any, Any]
+_KEPT = 64
+"""Pairs that are kept for two lines; one of them may turn out to be a race."""
+_MEETINGS = frozenset({"core_barrier", "sendrecv"})
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True, eq=False)
 class _Touch:
-    """One access of one core at one time of its own clock."""
+    """One access to shared HBM by one instruction; a read counts once its value is used."""
+
+    instruction: Instruction
+    writes: bool
+    counts: bool
+
+
+@dataclass(slots=True)
+class _History:
+    """What one core did to one tensor of shared HBM.
+
+    Attributes:
+        touches: the n-th has the number n + 1.
+        reads, writes: for each byte the number of the last one.
+        same: for each byte and other history, up to which of its writes this core wrote the same.
+    """
+
+    reads: Shadow
+    writes: Shadow
+    touches: list[_Touch] = field(default_factory=list)
+    same: dict[Any, Shadow] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Pair:
+    """Two accesses that no order keeps apart, unless one instruction waits for the other."""
 
     core: int
-    time: int
-    writes: bool
+    key: tuple[int, str]
     access: Access
-    instruction: Instruction
+    index: tuple[int, ...]
+    later: _Touch
+    earlier: _Touch
 
 
+@dataclass(slots=True)
 class _Book:
-    """What all cores share: their clocks and their accesses."""
+    """What all cores share."""
 
-    def __init__(self) -> None:
-        self.clocks: dict[int, dict[int, int]] = {}
-        self.touches: dict[str, dict[int, list[_Touch]]] = {}
-        self.findings: dict[Any, Finding] = {}
-        self.meetings: dict[Any, list[dict[int, int]]] = {}
-        self.visits: dict[Any, int] = {}
+    history: dict[tuple[int, str], _History] = field(default_factory=dict)
+    meetings: dict[Any, list[Clock]] = field(default_factory=dict)
+    visits: dict[Any, int] = field(default_factory=dict)
+    barriers: dict[str, Instruction] = field(default_factory=dict)
+    pairs: dict[Any, list[_Pair]] = field(default_factory=dict)
+    named: dict[tuple[int, str], Instruction] = field(default_factory=dict)
+    aliases: dict[str, tuple[str, ...]] | None = None
 
 
 class RaceCheck(Check):
-    """Finds unordered accesses of two cores to the same bytes of shared HBM."""
+    """Finds unordered accesses to the same bytes, between cores, arguments and elements."""
 
     name = "races"
 
@@ -52,82 +99,217 @@ class RaceCheck(Check):
         first = next((other for other in self.others if isinstance(other, RaceCheck)), None)
         self.book: _Book = first.book if first else _Book()
         self.core = self.memory.state.core
-        self.book.clocks[self.core] = {self.core: 1}
+        self.order = Order()
+        self._known: Clock = {}
+        self._inside: Inside | None = None
+        self._old: dict[Access, Array] = {}
+        self._loaded: dict[str, list[tuple[Access, _Touch]]] = {}
+        self._findings: dict[Any, Finding] = {}
 
     def concerns(self, instruction: Instruction) -> bool:
-        """There is another core to race with."""
-        return self.memory.state.exchange is not None
+        """Something else than this core's own order is involved."""
+        return self._follows() or is_suspect(instruction)
+
+    def _follows(self) -> bool:
+        """There is another core or another name for the same memory."""
+        if self.book.aliases is None:
+            self.book.aliases = self.memory.aliases()
+        return self.memory.state.exchange is not None or bool(self.book.aliases)
 
     def before(self, instruction: Instruction) -> None:
-        """At a meeting, leave this core's clock for the others."""
-        key = self._meeting(instruction)
-        if key is not None:
-            self.book.meetings.setdefault(key, []).append(dict(self.book.clocks[self.core]))
+        """Keep what will be overwritten; at a meeting, leave what this core knows."""
+        self._inside = Inside(self.memory, instruction) if is_suspect(instruction) else None
+        if not self._follows():
+            return
+        self._known = self.order.before(instruction)
+        if instruction.op in _MEETINGS:
+            key = self._meeting(instruction)
+            self.book.meetings.setdefault(key, []).append(self._known)
+            return
+        self._old = {
+            access: np.array(self.memory.read(access, skip=True))
+            for _, access in writes_of(instruction)
+            if access.tensor.buffer is MemoryRegion.shared_hbm
+        }
 
     def after(self, instruction: Instruction) -> None:
-        """After a meeting, take the others' clocks; else look at what was touched."""
-        key = self._meeting(instruction)
-        if key is not None:
-            self._join(instruction, key)
+        """After a meeting, take what the others knew; else look at what was touched."""
+        if self._inside is not None:
+            for finding in self._inside.findings():
+                self._findings.setdefault(instruction.location, finding)
+        if not self._follows():
             return
-        for _, access in reads_of(instruction):
-            self._touch(instruction, access, writes=False)
-        for _, access in writes_of(instruction):
-            self._touch(instruction, access, writes=True)
-
-    def _meeting(self, instruction: Instruction) -> Any:
-        if instruction.op == "core_barrier":
-            what: tuple[Any, ...] = ("barrier", tuple(sorted(instruction.operands["cores"])))
-        elif instruction.op == "sendrecv":
-            what = ("sendrecv", instruction.operands["pipe_id"])
+        if instruction.name:
+            self.book.named[self.core, instruction.name] = instruction
+        if instruction.op in _MEETINGS:
+            self._join(instruction)
         else:
-            return None
+            self._touch_all(instruction)
+        self.order.after(instruction, self._known)
+
+    # -- meetings -------------------------------------------------------------------------------
+
+    def _meeting(self, instruction: Instruction) -> tuple[Any, ...]:
+        operands = instruction.operands
+        if instruction.op == "core_barrier":
+            what: tuple[Any, ...] = ("barrier", tuple(sorted(operands["cores"])))
+        else:
+            what = ("sendrecv", operands["pipe_id"])
         return (*what, self.book.visits.get((self.core, what), 0))
 
-    def _join(self, instruction: Instruction, key: Any) -> None:
-        what = key[:-1]
-        self.book.visits[self.core, what] = key[-1] + 1
-        clock = self.book.clocks[self.core]
+    def _join(self, instruction: Instruction) -> None:
+        key = self._meeting(instruction)
+        self.book.visits[self.core, key[:-1]] = key[-1] + 1
         for other in self.book.meetings.get(key, ()):
-            for core, time in other.items():
-                clock[core] = max(clock.get(core, 0), time)
-        clock[self.core] += 1
+            self._known = join(self._known, other)
+        if instruction.op == "core_barrier":
+            self.book.barriers[instruction.operands["data"].tensor.name] = instruction
 
-    def _touch(self, instruction: Instruction, access: Access, *, writes: bool) -> None:
-        if access.tensor.buffer is not MemoryRegion.shared_hbm:
+    # -- accesses -------------------------------------------------------------------------------
+
+    def _touch_all(self, instruction: Instruction) -> None:
+        written = writes_of(instruction)
+        private = [one for _, one in written if one.tensor.buffer is not MemoryRegion.shared_hbm]
+        for _, access in reads_of(instruction):
+            self._use(access)
+            touch = _Touch(instruction, False, len(private) < len(written) or not written)
+            if self._touch(touch, access):
+                for place in private:
+                    self._loaded.setdefault(place.tensor.name, []).append((place, touch))
+        for _, access in written:
+            self._touch(_Touch(instruction, True, True), access)
+
+    def _use(self, access: Access) -> None:
+        """What was loaded there counts."""
+        loaded = self._loaded.get(access.tensor.name)
+        if not loaded:
             return
-        clock = self.book.clocks[self.core]
-        by_core = self.book.touches.setdefault(access.tensor.name, {})
-        for core, touches in by_core.items():
-            if core == self.core:
-                continue
-            heard = clock.get(core, 0)
-            for touch in reversed(touches):
-                if touch.time <= heard:
-                    break
-                if (writes or touch.writes) and may_overlap(touch.access, access):
-                    self._add(instruction, access, touch, writes=writes)
-        mark = _Touch(self.core, clock[self.core], writes, access, instruction)
-        by_core.setdefault(self.core, []).append(mark)
+        kept: list[tuple[Access, _Touch]] = []
+        for place, touch in loaded:
+            if may_overlap(place, access):
+                touch.counts = True
+            else:
+                kept.append((place, touch))
+        self._loaded[access.tensor.name] = kept
 
-    def _add(
-        self, instruction: Instruction, access: Access, touch: _Touch, *, writes: bool
+    def _touch(self, touch: _Touch, access: Access) -> bool:
+        """Enter an access; False when it is none to shared HBM."""
+        tensor = access.tensor
+        if tensor.buffer is not MemoryRegion.shared_hbm:
+            return False
+        own = self._history(self.core, access)
+        changed = self._changed(access) if touch.writes else None
+        aliases = self.book.aliases or {}
+        for core, name in list(self.book.history):
+            known = name == tensor.name or name in aliases.get(tensor.name, ())
+            if known and (core, name) != (self.core, tensor.name):
+                self._compare(touch, access, (core, name), changed)
+        own.touches.append(touch)
+        number = len(own.touches)
+        (own.writes if touch.writes else own.reads).set(self.memory, access, number)
+        self._known = self._known | {(self.core, tensor.name): number}
+        return True
+
+    def _changed(self, access: Access) -> Array:
+        """Which elements the write changed; where it did not, its order does not matter."""
+        old = self._old[access]
+        new = np.ascontiguousarray(self.memory.read(access, skip=True))
+        kind = f"u{new.dtype.itemsize}"
+        return old.view(kind) != new.view(kind)
+
+    def _history(self, core: int, access: Access) -> _History:
+        key = (core, access.tensor.name)
+        found = self.book.history.get(key)
+        if found is None:
+            size, unit = self.memory.storage(access.tensor).data.size, access.tensor.dtype.itemsize
+            found = self.book.history[key] = _History(Shadow(size, unit), Shadow(size, unit))
+        return found
+
+    def _compare(
+        self, touch: _Touch, access: Access, key: tuple[int, str], changed: Array | None
     ) -> None:
-        key = (instruction.location, touch.instruction.location)
-        ours, theirs = ("writes" if flag else "reads" for flag in (writes, touch.writes))
-        self.book.findings.setdefault(
-            key,
-            Finding(
-                self.name,
-                "NKI-RACE",
-                f"core {self.core} {ours} {access.tensor.name!r} while core {touch.core} {theirs} "
-                f"overlapping elements at {touch.instruction.location}; nothing orders the two",
-                instruction.location,
-                "put nisa.core_barrier between them, or let the cores touch different parts",
-                {"tensor": access.tensor.name, "cores": [touch.core, self.core]},
-            ),
-        )
+        """Look for touches in another history that this core has not heard of."""
+        own, other = self._history(self.core, access), self.book.history[key]
+        heard = self._known.get(key, 0)
+        if len(other.touches) <= heard:
+            return
+        marks = other.writes.get(self.memory, access)
+        if changed is None:
+            if key in own.same:
+                marks = np.where(marks <= own.same[key].get(self.memory, access), 0, marks)
+        else:
+            if int(marks.max(initial=0)) > heard and not changed.all():
+                same = own.same.setdefault(key, Shadow(other.writes.size, other.writes.unit))
+                same.set(self.memory, access, np.where(changed, 0, marks))
+            marks = np.maximum(marks, other.reads.get(self.memory, access)) * changed
+        if int(marks.max(initial=0)) <= heard:
+            return
+        index = tuple(int(part) for part in np.unravel_index(int(marks.argmax()), marks.shape))
+        earlier = other.touches[int(marks[index]) - 1]
+        place = (touch.instruction.location, earlier.instruction.location, access.tensor.name, key)
+        pairs = self.book.pairs.setdefault(place, [])
+        if len(pairs) < _KEPT:
+            pairs.append(_Pair(self.core, key, access, index, touch, earlier))
+
+    # -- the end --------------------------------------------------------------------------------
 
     def finish(self) -> list[Finding]:
-        """All races, told once by the first core."""
-        return list(self.book.findings.values()) if not self.others else []
+        """All races between cores and arguments, told once by the first core, then its own."""
+        found: dict[Any, Finding] = {}
+        for pairs in () if self.others else self.book.pairs.values():
+            pair = next((one for one in pairs if self._is_race(one)), None)
+            if pair is not None:
+                lines = {pair.later.instruction.location, pair.earlier.instruction.location}
+                found.setdefault((frozenset(lines), pair.access.tensor.name), self._told(pair))
+        return list(found.values()) + list(self._findings.values())
+
+    def _is_race(self, pair: _Pair) -> bool:
+        """Both values count, and ``depends_on`` and ``with_schedule`` do not order the two."""
+        if not (pair.later.counts and pair.earlier.counts):
+            return False
+        if pair.core != pair.key[0]:
+            return True
+        waiting, seen = [pair.later.instruction], set[str]()
+        while waiting:
+            instruction = waiting.pop()
+            extra = (names for consumer, names in self.schedule if consumer == instruction.name)
+            for name in chain(instruction.depends_on, *extra):
+                if name == pair.earlier.instruction.name:
+                    return False
+                producer = self.book.named.get((pair.core, name))
+                if producer is not None and name not in seen:
+                    seen.add(name)
+                    waiting.append(producer)
+        return True
+
+    def _told(self, pair: _Pair) -> Finding:
+        name, (core, other) = pair.access.tensor.name, pair.key
+        now, before = pair.later.instruction, pair.earlier.instruction
+        ours, theirs = ("writes" if one.writes else "reads" for one in (pair.later, pair.earlier))
+        element = f"element [{', '.join(map(str, pair.index))}]"
+        details: dict[str, Any] = {"tensor": name, "index": list(pair.index)}
+        if other != name:
+            return Finding(
+                self.name,
+                "NKI-RACE",
+                f"{now.op} {ours} {element} of argument {name!r}, the same memory as argument "
+                f"{other!r} that {before.op} {theirs} at {before.location}; the compiler sees two "
+                "tensors and may exchange the two",
+                now.location,
+                "pass copies, or put both instructions into one nl.no_reorder()",
+                details | {"alias": other, "order": "arguments"},
+            )
+        barrier = next((each for data, each in self.book.barriers.items() if data != name), None)
+        hint = ""
+        if barrier is not None and name not in self.book.barriers:
+            data = barrier.operands["data"].tensor.name
+            hint = f"; the core_barrier at {barrier.location} orders accesses to {data!r} alone"
+        return Finding(
+            self.name,
+            "NKI-RACE",
+            f"core {pair.core} {ours} {element} of its part of {name!r}, which core {core} "
+            f"{theirs} at {before.location}; nothing orders the two{hint}",
+            now.location,
+            f"put nisa.core_barrier on {name!r} between them, or let the cores touch different parts",
+            details | {"cores": sorted((core, pair.core)), "order": "cores"},
+        )

@@ -17,7 +17,7 @@ __all__ = ["UnusedCheck"]
 
 @dataclass(slots=True)
 class _Line:
-    """All writes of one line through one operand into tensors of one origin."""
+    """All that one instruction of the source ever wrote."""
 
     op: str
     tensor: str
@@ -27,22 +27,22 @@ class _Line:
 
 
 class UnusedCheck(Check):
-    """Finds lines none of whose writes on chip or to private HBM was ever read."""
+    """Finds lines none of whose writes on chip or to private HBM was ever read, on any core."""
 
     name = "unused"
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._lines: dict[Any, _Line] = {}
+        first = next((other for other in self.others if isinstance(other, UnusedCheck)), None)
+        self._lines: dict[Any, _Line] = first._lines if first else {}
         self._pending: dict[str, list[tuple[Access, _Line]]] = {}
 
     def after(self, instruction: Instruction) -> None:
         """Mark what was read, then enter what was written."""
         for _, access in reads_of(instruction):
             self._read(access)
-        for name, access in writes_of(instruction):
-            if access.tensor.buffer is not MemoryRegion.shared_hbm:
-                self._write(instruction, name, access)
+        for _, access in writes_of(instruction):
+            self._write(instruction, access)
 
     def _read(self, access: Access) -> None:
         pending = self._pending.get(access.tensor.name)
@@ -56,18 +56,20 @@ class UnusedCheck(Check):
                 kept.append((written, line))
         self._pending[access.tensor.name] = kept
 
-    def _write(self, instruction: Instruction, operand: str, access: Access) -> None:
-        key = (instruction.location, instruction.op, operand)
+    def _write(self, instruction: Instruction, access: Access) -> None:
+        key = (instruction.location, instruction.op)
         line = self._lines.get(key)
         if line is None:
             line = _Line(instruction.op, access.tensor.name, instruction.location)
             self._lines[key] = line
         line.writes += 1
+        if access.tensor.buffer is MemoryRegion.shared_hbm:
+            line.read = True  # others may look there
         if not line.read:
             self._pending.setdefault(access.tensor.name, []).append((access, line))
 
     def finish(self) -> list[Finding]:
-        """Lines in the order in which they ran first."""
+        """Lines in the order in which they ran first, told once by the first core."""
         return [
             Finding(
                 self.name,
@@ -78,5 +80,5 @@ class UnusedCheck(Check):
                 {"op": line.op, "tensor": line.tensor, "writes": line.writes},
             )
             for line in self._lines.values()
-            if not line.read
+            if not line.read and not self.others
         ]

@@ -1,0 +1,69 @@
+"""A number beside every byte of a piece of memory."""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import Any
+
+import numpy as np
+
+from nki_lang.execute.memory import Memory
+from nki_lang.execute.storage import Layout
+from nki_lang.ir.types import Access
+
+__all__ = ["Shadow"]
+
+Array = np.ndarray[Any, Any]
+
+
+class Shadow:
+    """An integer for each byte, 0 at first; neighbours share one while nobody tells them apart.
+
+    Args:
+        size: bytes of the memory.
+        unit: bytes that share a number at first. Accesses that need smaller units make them so.
+    """
+
+    def __init__(self, size: int, unit: int) -> None:
+        self.size = size
+        self.unit = gcd(size, unit) or 1
+        self._marks = np.zeros(max(1, size // self.unit), np.int32)
+
+    def get(self, memory: Memory, access: Access) -> Array:
+        """The largest number in each element of the access, in its shape."""
+        return self._window(memory, access).max(axis=-1)
+
+    def set(self, memory: Memory, access: Access, value: int | Array) -> None:
+        """Give every element of the access a number, or each its own."""
+        if access.vector_offset is None:
+            window = self._at(memory.layout(access))
+            window[...] = value if isinstance(value, int) else value[..., None]
+            return
+        rows = memory.rows(access, skip=True)
+        numbers = value if isinstance(value, int) else value[rows.good][..., None]
+        self._at(rows.window)[rows.existing] = numbers
+
+    def _window(self, memory: Memory, access: Access) -> Array:
+        if access.vector_offset is None:
+            return self._at(memory.layout(access))
+        rows = memory.rows(access, skip=True)
+        window = self._at(rows.window)
+        taken = np.zeros((*access.shape, window.shape[-1]), np.int32)
+        taken[rows.good] = window[rows.existing]
+        return taken
+
+    def _at(self, layout: Layout) -> Array:
+        """The numbers of a window, with those inside one element as the last dimension."""
+        size = layout.dtype.itemsize
+        unit = gcd(self.unit, layout.offset, size, *layout.strides)
+        if unit != self.unit:
+            self._marks = np.repeat(self._marks, self.unit // unit)
+            self.unit = unit
+        scale = self._marks.itemsize
+        return np.ndarray(
+            (*layout.shape, size // unit),
+            self._marks.dtype,
+            self._marks,
+            layout.offset // unit * scale,
+            (*(stride // unit * scale for stride in layout.strides), scale),
+        )

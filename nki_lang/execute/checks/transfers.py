@@ -1,0 +1,207 @@
+"""The order inside one instruction, where the language promises none.
+
+* One DMA transfer is spread over up to 16 engines (get-started, nki-dma-overview), so its elements
+  move in any order: a transfer that reads what it overwrites, or that writes one place twice with
+  different values, has no defined result.
+* ``dma_compute`` needs unique indices (isa stub, ``unique_indices``).
+* Compute engines stream elements; whether an element is read before another element's result
+  overwrites it is promised nowhere, except that a tile may be both source and destination.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from nki_lang.execute.checks.base import reads_of
+from nki_lang.execute.checks.report import Finding
+from nki_lang.execute.memory import Memory
+from nki_lang.execute.regions import may_overlap
+from nki_lang.ir.types import Access, Instruction
+from nki_lang.meaning import TRAITS
+from nki_lang.meaning.numbers import convert
+
+__all__ = ["Inside", "is_suspect"]
+
+Array = np.ndarray[Any, Any]
+_TRANSFERS = frozenset({"dma_copy", "dma_transpose", "dma_compute"})
+_TRANSFER = "up to 16 DMA engines move one transfer in parallel"
+_STREAM = "the engine streams elements"
+
+
+def is_suspect(instruction: Instruction) -> bool:
+    """Whether the instruction could depend on an order that nobody promises."""
+    op = instruction.op
+    transfer = op in _TRANSFERS
+    if not transfer and not TRAITS[op].elementwise:
+        return False
+    dst = instruction.operands.get("dst")
+    if type(dst) is not Access:
+        return False
+    if transfer and (dst.vector_offset is not None or _writes_twice(dst)):
+        return True
+    name = dst.tensor.name
+    for operand, value in instruction.operands.items():
+        if operand != "dst" and _reaches(value, name):
+            return True
+    return False
+
+
+def _reaches(value: Any, tensor: str) -> bool:
+    if type(value) is Access:
+        return value.tensor.name == tensor
+    return type(value) is tuple and any(_reaches(entry, tensor) for entry in value)
+
+
+def _writes_twice(access: Access) -> bool:
+    return any(step == 0 and count > 1 for step, count in access.pattern)
+
+
+class Inside:
+    """One suspect instruction, looked at before and after it is executed."""
+
+    def __init__(self, memory: Memory, instruction: Instruction) -> None:
+        self.memory = memory
+        self.instruction = instruction
+        self.dst: Access = instruction.operands["dst"]
+        self.transfer = instruction.op in _TRANSFERS
+        self.sources = [
+            (name, access, self._bytes(access))
+            for name, access in reads_of(instruction)
+            if name != "dst" and self._matters(access)
+        ]
+
+    def findings(self) -> list[Finding]:
+        """What the executed instruction left to chance."""
+        found = [
+            finding
+            for name, access, before in self.sources
+            if (finding := self._overwritten(name, access, before)) is not None
+        ]
+        if not found and self.transfer:
+            found += self._written_twice()
+        return found
+
+    def _matters(self, access: Access) -> bool:
+        """The source lies elsewhere than the destination, but may share elements with it."""
+        if prod(access.shape) != prod(self.dst.shape) or not may_overlap(access, self.dst):
+            return False
+        return self.instruction.op == "dma_transpose" or _walk(access) != _walk(self.dst)
+
+    def _bytes(self, access: Access) -> Array:
+        return np.array(self.memory.read(access, skip=True))
+
+    def _overwritten(self, name: str, access: Access, before: Array) -> Finding | None:
+        after = self._bytes(access)
+        index = _first_difference(before, after)
+        if index is None:
+            return None
+        tensor = access.tensor.name
+        why = _TRANSFER if self.transfer else _STREAM
+        return self._finding(
+            f"{self.instruction.op} reads {tensor!r} and writes over what it reads: element "
+            f"[{_shown(index)}] of {name} changes, and {why}, so nothing says whether the old or "
+            "the new value is read",
+            "write to another tile, and copy it back if it must be in place",
+            {"tensor": tensor, "operand": name, "index": list(index), "order": "instruction"},
+        )
+
+    def _written_twice(self) -> list[Finding]:
+        """Two elements that went to one place with different values."""
+        dst = self.dst
+        if self.instruction.op == "dma_compute":
+            return self._equal_indices() if dst.vector_offset is not None else []
+        if self.instruction.op != "dma_copy":
+            return []
+        if dst.vector_offset is None and not _writes_twice(dst):
+            return []
+        source = self.memory.read(self.instruction.operands["src"], skip=True)
+        left = self.memory.read(dst, skip=True)
+        given = convert(source, left.dtype).reshape(left.shape)
+        if dst.vector_offset is None:
+            index = _first_difference(given, left)
+            return [] if index is None else [self._twice(index, None)]
+        rows = self.memory.rows(dst, skip=True)
+        index = rows.index[0]
+        for first, second in _pairs(index, rows.good):
+            if _first_difference(given[first], given[second]) is not None:
+                return [self._twice((first, second), int(index[second]))]
+        return []
+
+    def _equal_indices(self) -> list[Finding]:
+        rows = self.memory.rows(self.dst, skip=True)
+        index = rows.index[0]
+        for first, second in _pairs(index, rows.good):
+            return [
+                self._finding(
+                    f"dma_compute adds its rows {first} and {second} to the same row "
+                    f"{int(index[second])} of {self.dst.tensor.name!r}; both may read the old sum, "
+                    "and one addition is lost",
+                    "indices of dma_compute are unique (unique_indices); add equal rows beforehand",
+                    {"tensor": self.dst.tensor.name, "rows": [first, second],
+                     "index": int(index[second]), "order": "instruction"},
+                )
+            ]  # fmt: skip
+        return []
+
+    def _twice(self, index: tuple[int, ...], row: int | None) -> Finding:
+        tensor = self.dst.tensor.name
+        what = (
+            f"writes element [{_shown(index)}] of dst to a place of {tensor!r} that it writes again"
+            if row is None
+            else f"scatters its rows {index[0]} and {index[1]}, which differ, to the same row {row} "
+            f"of {tensor!r}"
+        )
+        return self._finding(
+            f"{self.instruction.op} {what}; {_TRANSFER}, so nothing says which value stays",
+            "make the indices unique" if row is not None else "write every element once",
+            {"tensor": tensor, "index": list(index), "row": row, "order": "instruction"},
+        )
+
+    def _finding(self, message: str, remedy: str, details: dict[str, Any]) -> Finding:
+        place = self.instruction.location
+        return Finding("races", "NKI-RACE", message, place, remedy, details)
+
+
+def _walk(access: Access) -> tuple[Any, ...]:
+    """Where the elements are, in order, however the dimensions are split."""
+    dims: list[tuple[int, int]] = []
+    for step, count in access.pattern:
+        if count == 1:
+            continue
+        if dims and dims[-1][0] == step * count:
+            dims[-1] = (step, dims[-1][1] * count)
+        else:
+            dims.append((step, count))
+    return (access.offset, tuple(dims), access.scalar_offset, access.vector_offset)
+
+
+def _pairs(index: Array, good: Array) -> list[tuple[int, int]]:
+    """Neighbours in order among equal indices that exist."""
+    seen: dict[int, int] = {}
+    found: list[tuple[int, int]] = []
+    for place, value in enumerate(index.tolist()):
+        if not good[place]:
+            continue
+        if value in seen:
+            found.append((seen[value], place))
+        seen[value] = place
+    return found
+
+
+def _first_difference(first: Array, second: Array) -> tuple[int, ...] | None:
+    """Index of the first element whose bytes differ."""
+    kind = f"u{first.dtype.itemsize}"
+    one = np.ascontiguousarray(first).view(kind)
+    two = np.ascontiguousarray(second).view(kind)
+    different = one != two
+    if not different.any():
+        return None
+    place = np.unravel_index(int(np.argmax(different)), different.shape)
+    return tuple(int(part) for part in place)
+
+
+def _shown(index: tuple[int, ...]) -> str:
+    return ", ".join(map(str, index))
