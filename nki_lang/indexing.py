@@ -63,8 +63,8 @@ def index_view(tensor: NkiTensor, key: Any) -> NkiTensor:
             dynamic.append((start, stride, axis))
         else:
             offset += start * stride
-        if count or (axis == 0 and on_chip):
-            shape.append(count or 1)
+        if count is not None or (axis == 0 and on_chip):
+            shape.append(1 if count is None else count)
             strides.append(stride * step)
         else:
             dropped = axis
@@ -78,16 +78,17 @@ def index_view(tensor: NkiTensor, key: Any) -> NkiTensor:
     return _with_dynamic(view, tensor, dynamic) if dynamic else view
 
 
-def _piece(tensor: NkiTensor, axis: int, item: Any) -> tuple[Any, int, int]:
-    """(start, count, step) of what one key takes; a single position has count 0.
+def _piece(tensor: NkiTensor, axis: int, item: Any) -> tuple[Any, int | None, int]:
+    """(start, count, step) of what one key takes; a single position has no count.
 
-    The start may be a register or a tile.
+    The start may be a register or a tile. A view without elements can be made, as the front end
+    of KLR lets it be (``KLR/Trace/Term.lean``, ``toIndex'``); no instruction takes one.
     """
     kind = type(item)
     if kind is slice:
         return _bounds(tensor, axis, item)
     if kind is not DynamicSlice:
-        return item if dynamic_start(item) else _position(tensor, axis, item), 0, 1
+        return item if dynamic_start(item) else _position(tensor, axis, item), None, 1
     start, count = item[0], to_int(item[1])
     extent = tensor.shape[axis]
     if dynamic_start(start):
@@ -95,7 +96,7 @@ def _piece(tensor: NkiTensor, axis: int, item: Any) -> tuple[Any, int, int]:
             tensor._refuse(f"nl.ds of {count} elements in a dimension of {extent}", "NKI-INDEX")
         return start, count, 1
     start = to_int(start)
-    if start < 0 or count <= 0 or start + count > extent:
+    if start < 0 or count < 0 or start + count > extent:
         _outside(tensor, axis, f"nl.ds({start}, {count})")
     return start, count, 1
 
@@ -163,7 +164,7 @@ def _bounds(tensor: NkiTensor, axis: int, item: slice) -> tuple[int, int, int]:
         first += extent
     if last < 0:
         last += extent
-    if first < 0 or last > extent or first >= last:
+    if first < 0 or last > extent or first > last:
         _outside(tensor, axis, f"{'' if start is None else start}:{'' if stop is None else stop}")
     return first, (last - first + step - 1) // step, step
 
@@ -186,10 +187,10 @@ def _position(tensor: NkiTensor, axis: int, item: Any) -> int:
 
 def _outside(tensor: NkiTensor, axis: int, what: str) -> None:
     tensor._refuse(
-        f"index {what} is empty or outside dimension {axis} of extent {tensor.shape[axis]}",
+        f"index {what} is outside dimension {axis} of extent {tensor.shape[axis]}",
         "NKI-INDEX",
         "shorten the last tile with min(), or guard it",
-        "NkiTensor.slice: 0 <= start < end <= extent",
+        "NkiTensor.slice: 0 <= start, end <= extent",
     )
 
 
@@ -282,7 +283,14 @@ def slice_view(tensor: NkiTensor, axis: int, start: int, end: int, step: int) ->
     """``tensor[:, start:end:step, :]`` with the slice in dimension ``axis``."""
     keys: list[Any] = [slice(None)] * len(tensor.shape)
     keys[axis] = slice(start, end, step)
-    return index_view(tensor, tuple(keys))
+    view = index_view(tensor, tuple(keys))
+    if not view.shape[axis]:
+        tensor._refuse(
+            f"slice {start}:{end} of dimension {axis} has no elements", "NKI-INDEX",
+            "guard it with a Python if on the size",
+            "NkiTensor.slice: 0 <= start < end <= extent",
+        )  # fmt: skip
+    return view
 
 
 def select_view(tensor: NkiTensor, axis: int, index: Any) -> NkiTensor:
@@ -433,6 +441,8 @@ def indirect_view(
             "NKI-INDIRECT",
             source=source,
         )
+    if index.dtype.name not in _INDEX_TYPES:
+        index._refuse(f"indices must be integers, not {index.dtype}", "NKI-INDIRECT", source=source)
     columns = index.size if count is None else to_int(count)
     if not 1 <= columns <= index.size:
         index._refuse(f"num_elem is 1 to {index.size}, not {columns}", "NKI-INDIRECT")

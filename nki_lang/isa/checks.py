@@ -14,7 +14,8 @@ from nki_lang.isa.enums import (
     oob_mode,
     reduce_cmd,
 )
-from nki_lang.isa.spec import InstructionSpec, OperandSpec
+from nki_lang.isa.indirection import check_indirection
+from nki_lang.isa.spec import Constraint, InstructionSpec, OperandSpec
 from nki_lang.memory import MemoryRegion
 from nki_lang.operators import Operator
 from nki_lang.registers import VirtualRegister
@@ -87,14 +88,24 @@ def validate(
     _check_engine(call)
     for operand in spec.operands:
         _check_operand(call, operand)
+    check_indirection(call)
     if spec.tile_rules:
         anywhere = {operand.name for operand in spec.operands if operand.any_start}
         for name, tensor in call.tensors():
             _check_tile(call, name, tensor, name in anywhere)
     for constraint in spec.constraints:
-        wrong = constraint.check(call)
+        wrong = _wrong(constraint, call)
         if wrong:
             call.refuse(constraint.code, wrong, constraint.rule, constraint.source)
+
+
+def _wrong(constraint: Constraint, call: Call) -> str:
+    """What is wrong by a rule; values of a type that it does not expect are wrong as well."""
+    try:
+        return constraint.check(call)
+    except (TypeError, ValueError, AttributeError, IndexError):
+        given = [call.describe(o.name) for o in call.spec.operands if o.role == "attribute"]
+        return ", ".join(given)
 
 
 def _check_target(call: Call) -> None:
@@ -191,6 +202,12 @@ def _check_tensor(call: Call, operand: OperandSpec, value: Any) -> None:
     if not isinstance(value, NkiTensor):
         kinds = "a tensor or a number" if operand.scalar else "a tensor"
         call.refuse("NKI-OPERAND", f"{name}={value!r} ({type(value).__name__})", f"pass {kinds}")
+    if 0 in value.shape:
+        call.refuse(
+            "NKI-EMPTY",
+            f"{name} {value.name!r} has no elements: {list(value.shape)}",
+            "guard the instruction with a Python if on the size",
+        )
     if value.buffer not in operand.buffers:
         allowed = " or ".join(sorted({buffer.value for buffer in operand.buffers}))
         call.refuse(

@@ -178,7 +178,9 @@ def test_small_view_methods():
     [
         ("NKI-INDEX", lambda t: t[0:200, :]),
         ("NKI-INDEX", lambda t: t[128]),
-        ("NKI-INDEX", lambda t: t[:, 5:5]),
+        ("NKI-INDEX", lambda t: t[:, 5:4]),
+        ("NKI-INDEX", lambda t: t.slice(1, 5, 5)),
+        ("NKI-INDEX", lambda t: t[:, nl.ds(5, -1)]),
         ("NKI-INDEX", lambda t: t[:, ::-1]),
         ("NKI-INDEX", lambda t: t[0, 0, 0]),
         ("NKI-INDEX", lambda t: t[..., 0, ...]),
@@ -208,6 +210,19 @@ def test_a_wrong_view_is_refused_at_the_users_line(code, make):
         tile = nl.ndarray((128, 64), nl.float32)
         with refused(code, "(128, 64)"):
             make(tile)
+
+
+def test_an_index_may_be_empty_but_no_instruction_takes_what_it_gives():
+    with tracing():
+        tile = nl.ndarray((128, 64), nl.float32)
+        for empty in (tile[:, 64:64], tile[:, nl.ds(0, 0)], tile[3:3]):
+            assert 0 in empty.shape
+            with refused("NKI-EMPTY", "no elements"):
+                nisa.memset(empty, 0.0)
+        row = hbm(16)[nl.ds(0, 0)]
+        assert row.shape == (0,)
+        with refused("NKI-EMPTY", "src"):
+            nisa.dma_copy(dst=tile[0, 0:16], src=row)
 
 
 def test_assigning_to_a_tensor_is_refused():
