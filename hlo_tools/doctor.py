@@ -14,6 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from hlo_tools.errors import HloError
+
 __all__ = ["NAMES", "Ability", "Provider", "abilities", "examine", "examine_all"]
 
 NAMES = (
@@ -175,6 +177,19 @@ def _needs(what: str, *names: str) -> Callable[[dict[str, Provider]], Ability]:
     return rule
 
 
+def _jax_scripts(by_name: dict[str, Provider]) -> Ability:
+    from hlo_tools.frameworks.jax_versions import check_version
+
+    ability = _needs("kernels in JAX scripts", "nki", "jax")(by_name)
+    if not ability.works:
+        return ability
+    try:
+        check_version(by_name["jax"].version)
+    except HloError as error:
+        return replace(ability, works=False, reason=f"{error.message}; {error.remedy}")
+    return ability
+
+
 def _torch_pair(by_name: dict[str, Provider]) -> Ability:
     what = "kernels in PyTorch/XLA scripts"
     ability = _needs(what, "nki", "torch", "torch_xla", "jax", "libneuronxla")(by_name)
@@ -199,7 +214,7 @@ def _own_device(by_name: dict[str, Provider]) -> Ability:
 
 _RULES: tuple[Callable[[dict[str, Provider]], Ability], ...] = (
     _needs("kernels with NumPy arrays", "nki"),
-    _needs("kernels in JAX scripts", "nki", "jax"),
+    _jax_scripts,
     _torch_pair,
     _own_device,
     _needs("kernels on PyTorch CPU tensors", "nki", "torch"),

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hlo_tools.frameworks.framework_kernel import FrameworkKernel
+from hlo_tools.frameworks.jax_versions import check_version
 from nki_lang.kernel import Kernel, register_framework
 
 __all__ = ["KINDS", "Kind", "install"]
@@ -27,6 +28,7 @@ class Kind:
         package: the import that must have happened before its tensors can exist.
         owns: whether an object is a tensor of this framework.
         module, cls: the FrameworkKernel of this framework, imported at the first call.
+        check: raises when the installed version of the framework is none that we support.
     """
 
     name: str
@@ -34,9 +36,11 @@ class Kind:
     owns: Callable[[Any], bool]
     module: str
     cls: str
+    check: Callable[[], None] = lambda: None
 
     def kernel_class(self) -> type[FrameworkKernel]:
         """The class that calls kernels for this framework."""
+        self.check()
         return getattr(importlib.import_module(self.module), self.cls)
 
 
@@ -66,7 +70,7 @@ KINDS = (
         f"{_HERE}.traced_kernel",
         "TracedKernel",
     ),
-    Kind("JAX", "jax", _is_jax_array, f"{_HERE}.jax_kernel", "JaxKernel"),
+    Kind("JAX", "jax", _is_jax_array, f"{_HERE}.jax_kernel", "JaxKernel", check_version),
     Kind(
         "PyTorch/XLA", "torch_xla", _is_xla_tensor, f"{_HERE}.torch_xla_kernel", "PyTorchXLAKernel"
     ),

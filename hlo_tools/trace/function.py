@@ -133,7 +133,8 @@ def trace(func: Callable[..., Any], *args: Any, **kwargs: Any) -> TracedFunction
         return taken[-1][1]
 
     positional, named = _converted(signature, bound, take)
-    returned = func(*positional, **named)
+    with graph.current():
+        returned = func(*positional, **named)
     return _finished(graph, returned, taken)
 
 

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 
 from hlo_tools.trace.location import user_line
 
-__all__ = ["Graph", "Node"]
+__all__ = ["Graph", "Node", "current_graph"]
 
 Shape = tuple[int, ...]
+
+_current: ContextVar[Graph | None] = ContextVar("graph", default=None)
+
+
+def current_graph() -> Graph | None:
+    """The graph that is being traced here; None outside of tracing."""
+    return _current.get()
 
 
 class Node:
@@ -61,6 +70,15 @@ class Graph:
         self.parameters: list[Node] = []
         self.parameter_names: list[str] = []
         self._constants: dict[Any, Node] = {}
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """Let :func:`current_graph` be this one in the block."""
+        token = _current.set(self)
+        try:
+            yield
+        finally:
+            _current.reset(token)
 
     def emit(
         self,

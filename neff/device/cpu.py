@@ -14,7 +14,8 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from neff.device import wire
+from hlo_tools.frameworks.jax_versions import check_version
+from neff.device import jaxlib_api, wire
 from neff.device.buffers import Buffer
 from neff.device.programs import CompileOptions, Program, TensorSpec, signature
 from neff.device.rewrite import to_typed_calls
@@ -82,6 +83,7 @@ def _make_client(device_count: int) -> Any:
     import jax  # noqa: F401 - sets the log level that jaxlib reads when it starts
     from jaxlib import xla_client
 
+    check_version()
     # Synchronous: an error belongs to the call that caused it.
     return xla_client.make_cpu_client(asynchronous=False, num_devices=device_count)
 
@@ -187,12 +189,7 @@ def _executable_form(program: Program) -> bytes:
 
 
 def _put(values: np.ndarray[Any, Any], place: Any) -> Any:
-    import jax
-    from jaxlib import xla_client
-
-    sharding = jax.sharding.SingleDeviceSharding(place)
-    aval = _Aval(values.shape, values.dtype)
-    return xla_client.batched_device_put(aval, sharding, [values], [place], True, enable_x64=True)
+    return jaxlib_api.put(_Aval(values.shape, values.dtype), values, place)
 
 
 def _multiple_sharding(devices: Sequence[Any]) -> Any:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
+from hlo_tools.errors import HloUnsupportedError
+from hlo_tools.frameworks.jax_versions import check_version
 from neff.device.plugin import the_plugin
 from neff.device.topology import PLATFORM
 
@@ -14,6 +18,16 @@ def register() -> None:
     """Register platform ``neuron`` with JAX; devices are made when JAX starts its backends."""
     from jax._src import xla_bridge
 
+    try:
+        check_version()
+    except HloUnsupportedError as error:
+        text = str(error)
+
+        def refuse() -> NoReturn:
+            raise RuntimeError(text)
+
+        xla_bridge.register_backend_factory(PLATFORM, refuse, priority=_PRIORITY)
+        return
     plugin = the_plugin()
     # JAX makes a plain ValueError of a launch that fails, and its own error of results that did.
     plugin.errors_belong_to_results = True

@@ -13,6 +13,7 @@ import numpy as np
 
 from neff.device import wire
 from neff.device.errors import Status, StatusError
+from neff.device.jaxlib_api import xla_computation
 from neff.device.rewrite import kernel_configs
 
 __all__ = ["CompileOptions", "Program", "TensorSpec", "as_hlo", "opcode_counts", "signature"]
@@ -73,9 +74,7 @@ def as_hlo(text_format: str, code: bytes) -> bytes:
 
 def signature(module: bytes) -> tuple[str, list[TensorSpec], list[TensorSpec]]:
     """(module name, parameters, results) of a serialized module."""
-    from jaxlib import _hlo  # pyright: ignore[reportAttributeAccessIssue]
-
-    computation = _hlo.XlaComputation(module)
+    computation = xla_computation(module)
     shape = computation.program_shape()
     parameters = [spec for each in shape.parameter_shapes() for spec in _leaves(each)]
     return computation.name(), parameters, _leaves(shape.result_shape())

@@ -5,14 +5,17 @@ from __future__ import annotations
 import ctypes
 import gc
 import threading
+import tomllib
 import weakref
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hlo_tools.errors import HloFileError, HloUnsupportedError
+from hlo_tools.frameworks.jax_versions import check_version
 from hlo_tools.module import KERNEL_TARGET
 from neff.device import activation, capture, entry, rewrite, wire
 from neff.device.errors import Status, StatusError, status_of
@@ -404,3 +407,20 @@ def test_nothing_to_compile_with(own_cache, monkeypatch, available, said: str) -
 def test_an_unwritable_cache_is_no_obstacle(monkeypatch) -> None:
     monkeypatch.setenv("NKI_HLO_CACHE", "/dev/null/nowhere")
     assert entry.library().is_file()
+
+
+# ------------------------------------------------------------------------- versions of JAX
+
+
+@pytest.mark.parametrize("version", ["0.6.0", "0.7.2", "0.10.2", "0.10.3.dev20260901"])
+def test_versions_of_jax_that_are_taken(version: str) -> None:
+    check_version(version)
+
+
+@pytest.mark.parametrize("version", ["0.4.38", "0.5.3", "0.11.0", "1.0.0"])
+def test_versions_of_jax_that_nobody_tested(version: str) -> None:
+    with pytest.raises(HloUnsupportedError, match=rf"HLO-JAX-VERSION\] JAX {version}") as caught:
+        check_version(version)
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    (bounds,) = project["optional-dependencies"]["jax"]
+    assert caught.value.remedy == f"pip install '{bounds}'"

@@ -262,7 +262,10 @@ for damage in (None, content[:50], content[:-20] + bytes([content[-20] ^ 4]) + c
     out = check_child(
         script(KERNEL + code), JAX_PLATFORMS="neuron", NKI_HLO_CACHE=str(tmp_path / "cache")
     )
-    assert out.splitlines()[:2] == ["NOT_FOUND True False", "DATA_LOSS False True"]
+    gone, damaged = out.splitlines()[:2]
+    # JAX 0.6 and 0.7 call every error of a kernel INTERNAL.
+    assert gone in ("NOT_FOUND True False", "INTERNAL True False")
+    assert damaged in ("DATA_LOSS False True", "INTERNAL False True")
 
 
 @pytest.mark.jax

@@ -84,3 +84,12 @@ def test_each_ability_is_told_once_without_torch() -> None:
     providers = [Provider(name, "missing" if name == "torch" else "ours") for name in NAMES]
     told = [ability.what for ability in abilities(providers)]
     assert len(told) == len(set(told))
+
+
+def test_a_version_of_jax_that_nobody_tested() -> None:
+    providers = {name: Provider(name, "ours") for name in NAMES}
+    providers["jax"] = Provider("jax", "framework", "jax", "0.4.38", "")
+    found = {each.what: each for each in abilities(list(providers.values()))}
+    assert not found["kernels in JAX scripts"].works
+    assert "JAX 0.4.38" in found["kernels in JAX scripts"].reason
+    assert "pip install 'jax>=0.6,<" in found["kernels in JAX scripts"].reason
