@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -105,19 +107,38 @@ class Machine:
         Raises:
             NeffRuntimeError: a fault, with the line of the user's kernel.
         """
-        for memory in self._memories:
-            memory.state.reset()
-        programs = [block.run for block in self._blocks]
-        try:
+        programs = self.begin()
+        with self.faults():
             if self._talking:
                 meeting = Meeting(len(programs))
-                for memory in self._memories:
-                    memory.state.exchange = meeting
+                for state in self.states:
+                    state.exchange = meeting
                 run_together(programs, meeting)
             else:
                 for program in programs:
                     program()
-            self._require_outputs()
+            self.require_outputs()
+
+    @property
+    def states(self) -> list[EngineState]:
+        """The state of each core."""
+        return [memory.state for memory in self._memories]
+
+    def begin(self) -> list[Callable[[], object]]:
+        """What each core runs, once, from a state as before the first instruction."""
+        for state in self.states:
+            state.reset()
+        return [block.run for block in self._blocks]
+
+    @contextmanager
+    def faults(self) -> Iterator[None]:
+        """Tell a fault of the kernel as one of the runtime.
+
+        Raises:
+            NeffRuntimeError: in the place of the kernel's error.
+        """
+        try:
+            yield
         except NkiError as error:
             raise NeffRuntimeError(
                 error.message,
@@ -134,7 +155,8 @@ class Machine:
             for name in self._external:
                 memory.bind(name, np.zeros(0, np.uint8))
 
-    def _require_outputs(self) -> None:
+    def require_outputs(self) -> None:
+        """Refuse outputs with uninitialised elements, when those are followed."""
         for name in self._program.outputs:
             variable = self._program.variables[name]
             tensor = Tensor(name, variable.dtype, variable.shape, MemoryRegion.shared_hbm)

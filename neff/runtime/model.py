@@ -105,23 +105,31 @@ class LoadedModel:
                 a fault while running, with the line of the user's kernel (``NEFF-EXEC...``).
         """
         given = dict(outputs or {})
+        with self._lock, np.errstate(all="ignore"):
+            machine, arrays, targets = self._begin(inputs, given, check)
+            machine.execute()
+        return self._collect(arrays, targets, given)
+
+    def _begin(
+        self, inputs: Mapping[str, Any], given: dict[str, Any], check: bool = False
+    ) -> tuple[Machine, dict[str, Array], dict[str, Array]]:
+        """The machine with every array bound; those arrays; those that results go into."""
         check_names(inputs, given, self.program, self.name)
         sources = {name: self._array(name, inputs[name], "input") for name in self.inputs}
         targets = {name: self._array(name, array, "output") for name, array in given.items()}
         check_writable(targets)
-        with self._lock, np.errstate(all="ignore"):
-            arrays, fresh = choose_arrays(
-                self.program,
-                sources,
-                targets,
-                written=self._written,
-                unwritten=self.unwritten,
-            )
-            machine = self._machine
-            if check:
-                machine = Machine(self.program, self._orders, self._place, check=True)
-            machine.bind(arrays, fresh)
-            machine.execute()
+        arrays, fresh = choose_arrays(
+            self.program, sources, targets, written=self._written, unwritten=self.unwritten
+        )
+        machine = self._machine
+        if check:
+            machine = Machine(self.program, self._orders, self._place, check=True)
+        machine.bind(arrays, fresh)
+        return machine, arrays, targets
+
+    def _collect(
+        self, arrays: dict[str, Array], targets: dict[str, Array], given: dict[str, Any]
+    ) -> dict[str, Array]:
         results: dict[str, Array] = {}
         for name in self.outputs:
             target = targets.get(name)

@@ -14,6 +14,7 @@ from typing import Any
 
 from neff.program import Program
 from neff.runtime.placement import first_clash
+from neff.runtime.turning import straightened
 from nki_lang.execute.coalescing import coalesce
 from nki_lang.execute.forwarding import forward
 from nki_lang.execute.liveness import Slots, accesses_of, assign_slots
@@ -47,7 +48,12 @@ def simplify(body: Block, program: Program) -> tuple[Block, Slots]:
         for names in (program.inputs, program.outputs)
     )
     kernel = KernelIR(program.name, program.target, 1, inputs, outputs, (body,))
-    short = coalesce(forward(body, kernel))
+    short = forward(body, kernel)
+    straight = straightened(short)
+    if straight is not None:
+        short = coalesce(straight)
+        short = forward(short, replace(kernel, bodies=(short,)))
+    short = coalesce(short)
     return short, assign_slots(short)
 
 

@@ -33,7 +33,7 @@ from nki_lang.memory import MemoryRegion
 __all__ = ["forward"]
 
 _COPIES = frozenset({"dma_copy", "tensor_copy"})
-_LOOKED_THROUGH_LIMIT = 64
+_LOOKED_THROUGH_LIMIT = 4096
 """A tile with more uses than this is left alone, to keep loading linear."""
 
 

@@ -76,6 +76,21 @@ def rotated(values: Any, cosine: Any, sine: Any) -> Any:
     return out
 
 
+def doubled_and_turned(values: Any) -> Any:
+    """The double, transposed: computed on chip before it is turned."""
+    rows, columns = values.shape
+    tile = nl.ndarray((rows, columns), dtype=values.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=values)
+    nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=2.0)
+    turned = nl.ndarray((columns, rows), dtype=values.dtype, buffer=nl.psum)
+    nisa.nc_transpose(turned, tile, engine=nisa.engine.tensor)
+    result = nl.ndarray((columns, rows), dtype=values.dtype, buffer=nl.sbuf)
+    nisa.tensor_copy(result, turned)
+    out = nl.ndarray((columns, rows), dtype=values.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=out, src=result)
+    return out
+
+
 def counted(values: Any) -> Any:
     """Adds one eight times, in a loop of the device."""
     out = nl.ndarray(values.shape, dtype=values.dtype, buffer=nl.shared_hbm)

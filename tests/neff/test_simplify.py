@@ -1,0 +1,65 @@
+"""What the runtime makes of a program before it runs: few, large steps with the same results."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import hlo_tools
+from neff import runtime
+from neff.compiler import compile, compile_kernel
+from neff.program import Program
+from neff.runtime.order import order_of
+from neff.runtime.simplify import free_names, simplify
+from nki_lang.ir import walk
+from tests.compiler.kernels import doubled_and_turned, traced
+
+TARGETS = ("trn1", "trn2", "trn3")
+
+
+def steps(program: Program) -> Counter[str]:
+    freed = free_names(order_of(program.subgraphs[0]), program)
+    assert freed is not None
+    return Counter(each.op for each in walk(simplify(freed, program)[0]))
+
+
+def product(m: int, k: int, n: int, left: int, right: int, target: str, dtype: str) -> Program:
+    """A dot that contracts dimension ``left`` of one operand and ``right`` of the other."""
+    one = f"{dtype}[{m},{k}]{{1,0}}" if left else f"{dtype}[{k},{m}]{{1,0}}"
+    other = f"{dtype}[{n},{k}]{{1,0}}" if right else f"{dtype}[{k},{n}]{{1,0}}"
+    text = (
+        f"HloModule m\n\nENTRY main {{\n  a = {one} parameter(0)\n  b = {other} parameter(1)\n"
+        f"  ROOT c = f32[{m},{n}]{{1,0}} dot(a, b), lhs_contracting_dims={{{left}}}, "
+        f"rhs_contracting_dims={{{right}}}\n}}\n"
+    )
+    return compile(hlo_tools.load(text.encode()), target=target)
+
+
+@pytest.mark.parametrize(("left", "right"), [(0, 0), (0, 1), (1, 0), (1, 1)])
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("shape", [(300, 700, 1200), (128, 2048, 512), (5, 130, 3)])
+def test_a_product_of_any_size_is_one_step(
+    left: int, right: int, target: str, shape: tuple[int, int, int]
+) -> None:
+    m, k, n = shape
+    program = product(m, k, n, left, right, target, "f32")
+    assert steps(program)["nc_matmul"] == 1
+    draw = np.random.default_rng(3)
+    a = draw.normal(size=(m, k) if left else (k, m)).astype(np.float32)
+    b = draw.normal(size=(n, k) if right else (k, n)).astype(np.float32)
+    exact = (a if left else a.T).astype(np.float64) @ (b.T if right else b).astype(np.float64)
+    bound = k * 2.0**-24 * np.abs(a).max() * np.abs(b).max() * np.sqrt(k)
+    for by_address in (False, True):
+        model = runtime.load(program, by_address=by_address)
+        (found,) = model.run({"input0": a, "input1": b}).values()
+        assert np.abs(found - exact).max() <= bound
+
+
+def test_a_transposition_of_what_is_on_chip_stays_one() -> None:
+    program = compile_kernel(traced(doubled_and_turned, (128, 64)))
+    assert steps(program)["nc_transpose"] == 1
+    x = np.random.default_rng(0).normal(size=(128, 64)).astype(np.float32)
+    (found,) = runtime.load(program).run({"values": x}).values()
+    np.testing.assert_array_equal(found, 2 * x.T)
