@@ -13,7 +13,7 @@ from hlo_tools.shape import Shape
 
 __all__ = ["parse_shape", "print_layout", "print_shape"]
 
-_TUPLE, _TOKEN, _OPAQUE = 13, 17, 14
+_TUPLE, _TOKEN, _OPAQUE, _BUFFER = 13, 17, 14, 34
 _COMBINE = -(1 << 63)
 """The size that stands for "merge with the next dimension" in a tile; text writes ``*``."""
 _DEPTH = 64
@@ -29,6 +29,8 @@ def print_shape(proto: Any, *, layouts: bool = True) -> str:
     """The text of a ``ShapeProto``."""
     if proto.element_type == _TUPLE:
         return _print_tuple(proto, layouts)
+    if proto.element_type == _BUFFER and proto.tuple_shapes:
+        return f"b({print_shape(proto.tuple_shapes[0], layouts=layouts)})"
     element = BY_NUMBER.get(proto.element_type)
     name = element.name if element else f"type{proto.element_type}"
     text = f"{name}[{_print_dimensions(proto)}]"
@@ -218,6 +220,13 @@ def _parse_shape(reader: _Reader, proto: Any, depth: int) -> None:
             if proto.tuple_shapes:
                 reader.expect(",")
             _parse_shape(reader, proto.tuple_shapes.add(), depth + 1)
+        return
+    if reader.word == "b":
+        reader.next()
+        reader.expect("(")
+        proto.element_type = _BUFFER
+        _parse_shape(reader, proto.tuple_shapes.add(), depth + 1)
+        reader.expect(")")
         return
     element = BY_NAME.get(reader.word.lower())
     if element is None or element.number == _TUPLE:

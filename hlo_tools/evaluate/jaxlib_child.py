@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["main", "read_arrays", "write_arrays"]
+__all__ = ["execute", "main", "read_arrays", "write_arrays"]
 
 
 def write_arrays(folder: Path, prefix: str, arrays: list[Any]) -> None:
@@ -40,8 +40,8 @@ def _dtype(name: str) -> np.dtype[Any]:
     return np.dtype(getattr(ml_dtypes, name))
 
 
-def main(folder: Path) -> None:
-    """Compile, run, write."""
+def execute(data: bytes, inputs: list[Any]) -> list[np.ndarray[Any, Any]]:
+    """Compile a module for the CPU in this process and run it."""
     import jax
     import jax.core
     from jaxlib import _jax, xla_client  # pyright: ignore[reportAttributeAccessIssue]
@@ -51,16 +51,22 @@ def main(folder: Path) -> None:
     device = client.local_devices()[0]
     options = xla_client.CompileOptions()
     options.num_replicas = options.num_partitions = 1
-    stable = _jax.mlir.hlo_to_stablehlo((folder / "module.pb").read_bytes())
+    stable = _jax.mlir.hlo_to_stablehlo(data)
     loaded = client.compile_and_load(stable, xla_client.DeviceList((device,)), options)
     sharding = jax.sharding.SingleDeviceSharding(device)
     buffers = [
         xla_client.batched_device_put(
             jax.core.ShapedArray(one.shape, one.dtype), sharding, [one], [device], True
         )
-        for one in read_arrays(folder, "in")
+        for one in inputs
     ]
-    write_arrays(folder, "out", [np.asarray(one) for one in loaded.execute(buffers)])
+    return [np.asarray(one) for one in loaded.execute(buffers)]
+
+
+def main(folder: Path) -> None:
+    """Compile, run, write."""
+    results = execute((folder / "module.pb").read_bytes(), read_arrays(folder, "in"))
+    write_arrays(folder, "out", results)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from hlo_tools.inference import algebraic, control, elementwise, structural
+from hlo_tools.inference.layouts import laid_out_shape
 from hlo_tools.inference.rule import RULES, Call
-from hlo_tools.inference.types import InferenceError, Type, of, to_proto
+from hlo_tools.inference.types import TUPLE, Array, InferenceError, Type, of, to_proto
 
 __all__ = ["INFERRED", "infer", "infer_shape"]
 
@@ -44,7 +45,7 @@ def infer_shape(
 ) -> Message:
     """The ``ShapeProto`` of an instruction that states none.
 
-    Elementwise results take the layout of their first operand of that type, others are row-major.
+    Layouts are those that XLA infers (:mod:`hlo_tools.inference.layouts`), row-major by default.
 
     Raises:
         InferenceError: the rules are broken, or the opcode needs a stated shape.
@@ -52,7 +53,13 @@ def infer_shape(
     inferred = infer(row, [of(shape) for shape in operand_shapes], called)
     if inferred is None:
         raise InferenceError(f"{row.opcode} needs a stated shape", place=row.name)
-    for shape in operand_shapes:
-        if of(shape) == inferred:
-            return shape
-    return to_proto(inferred)
+    element = inferred.element if isinstance(inferred, Array) else TUPLE
+    laid_out = laid_out_shape(row, operand_shapes, called, element)
+    shape = to_proto(inferred)
+    if laid_out is None:
+        return shape
+    if of(laid_out) == inferred:
+        return laid_out
+    if isinstance(inferred, Array) and list(laid_out.dimensions) == list(inferred.dimensions):
+        shape.layout.CopyFrom(laid_out.layout)
+    return shape

@@ -21,7 +21,7 @@ __all__ = [
 
 Message = Any
 
-_TUPLE = BY_NAME["tuple"].number
+TUPLE = BY_NAME["tuple"].number
 _BUFFER = 34
 UNBOUNDED = -(1 << 63)
 
@@ -80,7 +80,7 @@ Type = Array | TupleType
 def of(shape: Message) -> Type:
     """The type of a ``ShapeProto``."""
     element = shape.element_type
-    if element == _TUPLE:
+    if element == TUPLE:
         return TupleType(tuple(of(part) for part in shape.tuple_shapes))
     if element == _BUFFER and shape.tuple_shapes:
         return of(shape.tuple_shapes[0])  # a buffer counts as what it holds
@@ -93,7 +93,7 @@ def of(shape: Message) -> Type:
 def to_proto(kind: Type) -> Message:
     """A ``ShapeProto`` of the type, row-major."""
     if isinstance(kind, TupleType):
-        shape = ShapeProto(element_type=_TUPLE)
+        shape = ShapeProto(element_type=TUPLE)
         for part in kind.parts:
             shape.tuple_shapes.append(to_proto(part))
         return shape

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hlo_tools.elements import BY_NAME, BY_NUMBER
+from hlo_tools.elements import BY_NAME
 from hlo_tools.schema import ShapeProto
 from hlo_tools.text.attributes import Pending
+from hlo_tools.text.canonical_sharding import for_shape
+from hlo_tools.text.print_attributes import default_comparison_type
 
 __all__ = ["CALLED_ORDER", "finish"]
 
@@ -41,6 +43,8 @@ def finish(
         finisher(row, operand_shapes, pending)
     if not row.HasField("shape"):
         _infer(row, operand_shapes, parser, pos)
+    if row.HasField("sharding"):
+        row.sharding.CopyFrom(for_shape(row.sharding, row.shape))
 
 
 def _infer(row: Message, operand_shapes: list[Message], parser: Any, pos: int) -> None:
@@ -97,10 +101,7 @@ def _custom_call(row: Message, operand_shapes: list[Message], pending: Pending) 
 def _compare(row: Message, operand_shapes: list[Message], pending: Pending) -> None:
     if "type" in pending.seen or not operand_shapes:
         return
-    kind = BY_NUMBER[operand_shapes[0].element_type].kind
-    row.comparison_type = {"int": "SIGNED", "uint": "UNSIGNED", "pred": "UNSIGNED"}.get(
-        kind, "FLOAT"
-    )
+    row.comparison_type = default_comparison_type(operand_shapes[0].element_type)
 
 
 def _window(row: Message, operand_shapes: list[Message], pending: Pending) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hlo_tools.text.cursor import Cursor
+from hlo_tools.text.recovery import read_debug_attributes, read_recovery_table
 from hlo_tools.text.shapes import ShapeReader
 from hlo_tools.text.structures import read_frontend_attributes
 
@@ -137,7 +138,10 @@ class HeaderReader:
             self.proto.frontend_attributes.map[name] = value
 
     def _recovery(self) -> None:
-        self.proto.original_value_recovery_table = _read_recovery_table(self.cursor)
+        self.proto.original_value_recovery_table = read_recovery_table(self.cursor)
+
+    def _debug(self) -> None:
+        self.proto.debug_attributes.extend(read_debug_attributes(self.cursor))
 
 
 _READERS: dict[str, Callable[[HeaderReader], None]] = {
@@ -156,6 +160,7 @@ _READERS: dict[str, Callable[[HeaderReader], None]] = {
         "allow_spmd_sharding_propagation_to_output"
     ),
     "origin_recovery_table": HeaderReader._recovery,
+    "debug_attributes": HeaderReader._debug,
 }
 
 _NUMBER = re.compile(r"\d+")
@@ -188,8 +193,3 @@ def _read_row(cursor: Cursor, row: Message, what: str) -> None:
             raise cursor.error(f"{what} has no property '{name}'", pos=start)
         setattr(row, name, cursor.integer())
         cursor.accept(",")
-
-
-def _read_recovery_table(cursor: Cursor) -> bytes:
-    """Kept as bytes of the newest form; the field was renumbered twice."""
-    raise cursor.error("origin_recovery_table is not read yet", code="HLO-TEXT-UNSUPPORTED")

@@ -29,4 +29,4 @@ class UniqueNames:
             number += 1
         used.add(number)
         self._next[root] = number + 1
-        return f"{root}.{number}" if number else root
+        return f"{root}.{number}" if number or found else root

@@ -405,7 +405,8 @@ class _Parser:
                 raise cursor.error(f"'{name}' stands twice", pos=found.start(1))
             pending.seen.add(name)
             cursor.pos = found.end()
-            own = row if name in word.attributes else target
+            inner = target is not row and name == "output_to_operand_aliasing"
+            own = row if name in word.attributes and not inner else target
             READERS[name](pending, own)
 
     def _check_required(
@@ -446,8 +447,7 @@ class _Parser:
         for name in CALLED_ORDER:
             row.called_computation_ids.extend(pending.computations.get(name, ()))
         if word.name == "async-start" and row.async_execution_thread not in ("", "main"):
-            called = self.finished[row.called_computation_ids[0]].message
-            called.execution_thread = row.async_execution_thread
+            self._set_thread(row.called_computation_ids[0], row.async_execution_thread)
         if word.name in ("async-update", "async-done"):
             source = computation.message.instructions[operands[0]]
             if not source.opcode.startswith("async-") or source.opcode == "async-done":
@@ -457,6 +457,15 @@ class _Parser:
             del row.called_computation_ids[:]
             row.async_execution_thread = ""
         self._mark_fusion(row)
+
+    def _set_thread(self, number: int, thread: str) -> None:
+        """The computation and all that it calls run on ``thread``; nested starts keep theirs."""
+        message = self.finished[number].message
+        message.execution_thread = thread
+        for row in message.instructions:
+            if not row.opcode.startswith("async-"):
+                for other in row.called_computation_ids:
+                    self._set_thread(other, thread)
 
     def _mark_fusion(self, row: Message) -> None:
         if row.opcode == "fusion":
@@ -501,6 +510,8 @@ class _Parser:
         self._append(computation, inner, _unique(inner.opcode, computation.names), 0)
         self._program_shape(computation, len(operands))
         self._register(computation)
+        if thread not in ("", "main"):
+            self._set_thread(message.id, thread)
         return message.id
 
 

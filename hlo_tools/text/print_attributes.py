@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from hlo_tools import schema
+from hlo_tools.elements import BY_NUMBER
 from hlo_tools.shape_text import print_shape
 from hlo_tools.text.print_sharding import print_replica_groups, print_sharding
 from hlo_tools.text.print_values import bracket, print_literal, quote
 
-__all__ = ["print_attributes", "print_called"]
+__all__ = ["default_comparison_type", "print_attributes", "print_called", "print_sugar"]
 
 Message = Any
 Pair = tuple[str, str]
@@ -32,10 +33,24 @@ def _prints(names: str) -> Callable[[Printer], Printer]:
     return register
 
 
-def print_attributes(row: Message) -> list[Pair]:
-    """(name, text) of every attribute that belongs to the opcode."""
+def print_attributes(row: Message, first: Message | None = None) -> list[Pair]:
+    """(name, text) of every attribute that belongs to the opcode.
+
+    Args:
+        row: the instruction.
+        first: the shape of its first operand, which tells how a comparison compares by default.
+    """
+    if row.opcode == "compare" and first is not None:
+        return list(_comparison(row, default_comparison_type(first.element_type)))
     printer = PRINTERS.get(row.opcode)
     return list(printer(row)) if printer else []
+
+
+def default_comparison_type(element_type: int) -> str:
+    """How a comparison of such elements compares when it does not say."""
+    known = BY_NUMBER.get(element_type)
+    kinds = {"int": "SIGNED", "uint": "UNSIGNED", "pred": "UNSIGNED"}
+    return kinds.get(known.kind if known else "", "FLOAT")
 
 
 def _boolean(value: bool) -> str:
@@ -78,9 +93,14 @@ def _topk(row: Message) -> Iterator[Pair]:
 
 @_prints("compare")
 def _compare(row: Message) -> Iterator[Pair]:
+    return _comparison(row, "")
+
+
+def _comparison(row: Message, default: str) -> Iterator[Pair]:
     yield "direction", row.comparison_direction
-    if row.comparison_type == "TOTALORDER":
-        yield "type", "TOTALORDER"
+    kind = row.comparison_type
+    if kind == "TOTALORDER" or (default and kind not in ("", default)):
+        yield "type", kind
 
 
 @_prints("slice")
@@ -402,6 +422,13 @@ def _async(row: Message) -> Iterator[Pair]:
     if row.async_execution_thread and row.opcode == "async-start":
         yield "async_execution_thread", quote(row.async_execution_thread)
     yield from _aliases(row)
+
+
+def print_sugar(row: Message, inner: Message, first: Message | None) -> list[Pair]:
+    """(name, text) of the attributes of an asynchronous start that stands for ``inner``."""
+    own = print_attributes(row)
+    thread = [pair for pair in own if pair[0] == "async_execution_thread"]
+    return [*thread, *print_attributes(inner, first), *(pair for pair in own if pair not in thread)]
 
 
 @_prints("domain")

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from hlo_tools import schema
-from hlo_tools.text.print_values import bracket, quote
+from hlo_tools.text.canonical_sharding import canonical_iota, canonical_sharding
+from hlo_tools.text.print_values import bracket, escape, quote
 
 __all__ = ["print_metadata", "print_replica_groups", "print_sharding"]
 
@@ -37,20 +38,24 @@ def print_metadata(metadata: Message, *, skip: frozenset[str] = frozenset()) -> 
 
 
 def print_sharding(sharding: Message) -> str:
-    """``{...}``."""
+    """``{...}``, in XLA's canonical form."""
+    return _print(canonical_sharding(sharding))
+
+
+def _print(sharding: Message) -> str:
     if sharding.type == schema.OpSharding.Type.Value("TUPLE"):
-        parts = [print_sharding(part) for part in sharding.tuple_shardings]
+        parts = [_print(part) for part in sharding.tuple_shardings]
         joined = "".join(
             part if at == 0 else (f", /*index={at}*/{part}" if at % 5 == 0 else f", {part}")
             for at, part in enumerate(parts)
         )
         return "{" + joined + "}"
+    if sharding.HasField("named_sharding"):
+        return "{" + _named(sharding.named_sharding) + "}"
     return "{" + _inside(sharding) + _trailer(sharding) + "}"
 
 
 def _inside(sharding: Message) -> str:
-    if sharding.HasField("named_sharding"):
-        return _named(sharding.named_sharding)
     kind = schema.OpSharding.Type.Name(sharding.type)
     if kind == "MAXIMAL":
         devices = sharding.tile_assignment_devices
@@ -88,35 +93,59 @@ def _iota(reshape: Iterable[int], transpose: Iterable[int]) -> str:
 
 
 def _named(named: Message) -> str:
-    names = [axis.name for axis in named.mesh.axes]
-    if not names:
-        return f"maximal_mesh[device_id={named.mesh.device_ids[0] if named.mesh.device_ids else 0}]"
-    axes = ",".join(f"{axis.name}={axis.size}" for axis in named.mesh.axes)
-    text = f"mesh[{axes}]"
-    if named.mesh.HasField("iota_transform"):
-        transform = named.mesh.iota_transform
-        text += f", device_ids=({_iota(transform.reshape_dims, transform.transpose_perm)})"
-    elif named.mesh.device_ids:
-        text += f", device_ids=({','.join(map(str, named.mesh.device_ids))})"
+    mesh = named.mesh
+    names = [axis.name for axis in mesh.axes]
+    if not names and mesh.device_ids:
+        return f"maximal_mesh[device_id={mesh.device_ids[0]}]"
+    text = f"mesh[{','.join(f'{_axis_name(axis.name)}={axis.size}' for axis in mesh.axes)}]"
+    if mesh.HasField("iota_transform"):
+        transform = mesh.iota_transform
+        iota = canonical_iota(transform.reshape_dims, transform.transpose_perm)
+        text += f", device_ids=({_iota(*iota)})" if len(iota[0]) > 1 else ""
+    elif mesh.device_ids:
+        text += f", device_ids=({','.join(map(str, mesh.device_ids))})"
+    text += f", {_named_dimensions(named, names)}"
+    if named.metadata:
+        rows = ", ".join(print_metadata(row) or "{}" for row in named.metadata)
+        text += f", metadata={{{rows}}}"
+    return text
+
+
+def _named_dimensions(named: Message, names: list[str]) -> str:
+    """The axes of each dimension and the other axes; one word where all axes are of one kind."""
+    kinds = {
+        "replicated": named.replicated_axes,
+        "unreduced": named.unreduced_axes,
+        "manual": named.manual_axes,
+    }
+    used = {word: refs for word, refs in kinds.items() if refs}
+    if not named.dim_shardings and not used:
+        return "replicated"
+    if not named.dim_shardings and len(used) == 1 and "replicated" not in used:
+        ((word, refs),) = used.items()
+        whole = [ref.mesh_axis_index for ref in refs if not ref.HasField("sub_axis_info")]
+        if whole == list(range(len(names))):
+            return word
     rows = [
         "{"
         + ", ".join([*(_axis(axis, names) for axis in row.axes), *([] if row.is_closed else ["?"])])
         + "}"
         for row in named.dim_shardings
     ]
-    text += f", [{', '.join(rows)}]"
-    for word, refs in (
-        ("replicated", named.replicated_axes),
-        ("unreduced", named.unreduced_axes),
-        ("manual", named.manual_axes),
-    ):
-        if refs:
-            text += f", {word}={{{', '.join(_axis(axis, names) for axis in refs)}}}"
-    return text
+    others = (
+        f", {word}={{{', '.join(_axis(axis, names) for axis in refs)}}}"
+        for word, refs in used.items()
+    )
+    return f"[{', '.join(rows)}]{''.join(others)}"
+
+
+def _axis_name(name: str) -> str:
+    return f"'{name}'" if escape(name.encode()) == name else quote(name)
 
 
 def _axis(axis: Message, names: list[str]) -> str:
-    text = f'"{names[axis.mesh_axis_index]}"'
+    at = axis.mesh_axis_index
+    text = _axis_name(names[at]) if 0 <= at < len(names) else str(at)
     if axis.HasField("sub_axis_info"):
         text += f":({axis.sub_axis_info.pre_size}){axis.sub_axis_info.size}"
     return text
@@ -128,7 +157,8 @@ def print_replica_groups(row: Message) -> str | None:
     if kind == "iota_collective_device_list":
         iota = row.iota_collective_device_list
         sizes = f"[{iota.num_replica_groups},{iota.num_devices_per_group}]"
-        return sizes + "<=" + _iota(iota.iota_reshape_dims, iota.iota_transpose_perm)
+        lists = canonical_iota(iota.iota_reshape_dims, iota.iota_transpose_perm)
+        return sizes + "<=" + _iota(*lists)
     groups = (
         row.collective_device_list.replica_groups
         if kind == "collective_device_list"

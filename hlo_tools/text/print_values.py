@@ -113,7 +113,7 @@ def _nested(
     if len(extents) == 1:
         stop = at + extents[0]
         row = ", ".join(texts[at:stop])
-        return (f"{{{row}}}" if rank == 1 else f"{{ {row} }}"), stop
+        return (f"{{{row}}}" if rank == 1 or extents[0] <= 1 else f"{{ {row} }}"), stop
     rows: list[str] = []
     axis = rank - len(extents)
     for number in range(extents[0]):

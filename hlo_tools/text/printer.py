@@ -6,14 +6,16 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from hlo_tools import schema
 from hlo_tools.elements import BY_NAME
 from hlo_tools.ids import LOCAL_MASK
+from hlo_tools.opcodes import OPCODES
 from hlo_tools.shape_text import print_shape
 from hlo_tools.text.options import DEFAULT, PrintOptions
-from hlo_tools.text.print_attributes import print_attributes, print_called
+from hlo_tools.text.origin import original_value, print_array
+from hlo_tools.text.print_attributes import print_attributes, print_called, print_sugar
 from hlo_tools.text.print_sharding import print_metadata, print_sharding
 from hlo_tools.text.print_values import print_literal, quote
+from hlo_tools.text.recovery import print_debug_attributes, print_recovery_table
 
 __all__ = ["print_module"]
 
@@ -82,6 +84,19 @@ class _Printer:
             yield "entry_computation_layout", f"{{({parameters})->{print_shape(shape.result)}}}"
         if proto.frontend_attributes.map:
             yield "frontend_attributes", _frontend(proto.frontend_attributes.map)
+        tables = (
+            ("origin_recovery_table", self._recovery_table()),
+            ("debug_attributes", print_debug_attributes(proto.debug_attributes)),
+        )
+        yield from ((name, text) for name, text in tables if text is not None)
+
+    def _recovery_table(self) -> str | None:
+        data = self.proto.original_value_recovery_table
+        return (
+            print_recovery_table(data, lambda one: print_module(one, self.options))
+            if data
+            else None
+        )
 
     def _numbered(self, shapes: Any) -> Iterator[str]:
         for at, shape in enumerate(shapes):
@@ -178,6 +193,8 @@ class _Printer:
                 if row.opcode == "async-start" and row.called_computation_ids:
                     body = bodies.get(row.called_computation_ids[0])
                     inner = _single_operation(body) if body is not None else None
+                    if inner is not None and not _takes_aliases(row, inner):
+                        inner = None
                 elif row.opcode in ("async-update", "async-done") and row.operand_ids:
                     inner = source.get(row.operand_ids[0])
                 else:
@@ -209,9 +226,12 @@ class _Printer:
     ) -> Iterator[tuple[str, str]]:
         options = self.options
         if options.extra_attributes:
-            yield from print_attributes(row)
+            first = local.get(row.operand_ids[0] & LOCAL_MASK) if row.operand_ids else None
+            shape = first.shape if first is not None else None
             if wrapped is not None and row.opcode == "async-start":
-                yield from print_attributes(wrapped)
+                yield from print_sugar(row, wrapped, shape)
+            else:
+                yield from print_attributes(row, shape)
             yield from self._called(row, wrapped, local)
         if row.HasField("sharding"):
             yield "sharding", print_sharding(row.sharding)
@@ -229,8 +249,9 @@ class _Printer:
                 for one in row.parameter_replication.replicated_at_leaf_buffers
             )
             yield "parameter_replication", "{" + ",".join(flags) + "}"
-        if row.original_value:
-            yield "origin", _origin(row.original_value)
+        origin = _origin(row.original_value) if row.original_value else ""
+        if origin:
+            yield "origin", origin
         if options.metadata:
             text = self._metadata(row)
             if text:
@@ -268,6 +289,13 @@ def _single_operation(body: Message) -> Message | None:
     numbers = {row.id: row.parameter_number for row in others}
     in_order = [numbers.get(operand) for operand in root.operand_ids] == list(range(len(others)))
     return root if in_order else None
+
+
+def _takes_aliases(row: Message, inner: Message) -> bool:
+    """Sugar has room for aliases of the start when the operation that it names has."""
+    word = OPCODES.get(inner.opcode)
+    known = word is not None and "output_to_operand_aliasing" in word.attributes
+    return known or not row.output_operand_aliasing
 
 
 def _frontend(attributes: Any) -> str:
@@ -319,7 +347,9 @@ def _aliases(entries: Any) -> str:
 
 
 def _origin(data: bytes) -> str:
-    value = schema.OriginalValueProto.FromString(data)
+    value = original_value(data)
+    if value is None:
+        return ""
     if value.is_synthetic_call:
         return "{[synthetic_call]}"
     return (
@@ -332,10 +362,7 @@ def _origin(data: bytes) -> str:
 def _origin_tree(elements: list[tuple[tuple[int, ...], Message]], depth: int) -> str:
     if len(elements) == 1 and len(elements[0][0]) == depth:
         array = elements[0][1]
-        if not array.instruction_name:
-            return "{}"
-        index = f" {{{','.join(map(str, array.shape_index))}}}" if array.shape_index else ""
-        return f"{{{quote(array.instruction_name)}{index}}}"
+        return print_array(array) if array.instruction_name else "{}"
     parts: list[str] = []
     at = 0
     while any(index[depth] == at for index, _ in elements):

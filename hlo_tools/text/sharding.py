@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hlo_tools import schema
+from hlo_tools.text.canonical_sharding import canonical_iota, canonical_sharding
 from hlo_tools.text.cursor import Cursor
 from hlo_tools.text.metadata import read_metadata_list
 
@@ -18,7 +19,7 @@ _KINDS = {
     "unknown": "UNKNOWN",
     "unreduced": "UNREDUCED",
 }
-_LAST_TILE = dict(_KINDS)
+_LAST_TILE = {word: kind for word, kind in _KINDS.items() if word != "unknown"}
 
 
 class ShardingReader:
@@ -29,6 +30,9 @@ class ShardingReader:
 
     def read(self) -> Message:
         """A sharding: single, tuple (``{{...}, {...}}``) or named (``{mesh[...], [...]}``)."""
+        return canonical_sharding(self._read())
+
+    def _read(self) -> Message:
         cursor = self.cursor
         cursor.expect("{", "to start the sharding")
         if not (cursor.peek("{") or cursor.peek("}")):
@@ -124,23 +128,25 @@ class ShardingReader:
             raise cursor.error(
                 f"{dimensions} is {count} devices, {len(devices)} are listed", pos=start
             )
+        if count == 1:
+            raise cursor.error("a sharding of one device is written maximal device=0", pos=start)
         sharding.tile_assignment_devices.extend(devices)
 
     # -- named shardings ----------------------------------------------------------------------
 
     def _named(self) -> Message:
         cursor = self.cursor
-        sharding = schema.OpSharding(type="OTHER")
+        sharding = schema.OpSharding()
         named = sharding.named_sharding
         names = self._mesh(named.mesh)
         cursor.accept(",")
-        if cursor.word("replicated"):
+        if cursor.word("replicated") or (named.mesh.device_ids and not names):
             pass
         elif cursor.word("unreduced"):
             named.unreduced_axes.extend(self._all_axes(names))
         elif cursor.word("manual"):
             named.manual_axes.extend(self._all_axes(names))
-        elif cursor.peek("["):
+        else:
             for axes, closed in cursor.items(
                 "[", "]", lambda: self._dimension(names), "the dimensions"
             ):
@@ -169,6 +175,7 @@ class ShardingReader:
             cursor.expect("(", "before the device ids")
             if cursor.peek("["):
                 reshape, transpose = read_iota(cursor)
+                reshape, transpose = canonical_iota(reshape, transpose)
                 mesh.iota_transform.reshape_dims.extend(reshape)
                 mesh.iota_transform.transpose_perm.extend(transpose)
             else:
@@ -181,8 +188,13 @@ class ShardingReader:
         return names
 
     def _axis(self) -> tuple[str, int]:
-        name = self.cursor.attribute_name()
-        return name, self.cursor.integer("the size of the axis")
+        cursor = self.cursor
+        if cursor.peek('"') or cursor.peek("'"):
+            name = cursor.text_string()
+            cursor.expect("=", "after the name of the axis")
+        else:
+            name = cursor.attribute_name()
+        return name, cursor.integer("the size of the axis")
 
     def _dimension(self, names: list[str]) -> tuple[list[Message], bool]:
         cursor = self.cursor
@@ -200,7 +212,7 @@ class ShardingReader:
     def _axis_reference(self, names: list[str]) -> Message:
         cursor = self.cursor
         start = cursor.pos
-        quoted = cursor.peek('"')
+        quoted = cursor.peek('"') or cursor.peek("'")
         word = cursor.text_string() if quoted else (
             str(cursor.integer()) if _digit_next(cursor) else cursor.identifier("an axis")
         )  # fmt: skip
@@ -263,6 +275,7 @@ def read_replica_groups(cursor: Cursor, instruction: Message) -> None:
             )
         cursor.expect("<=", "and the devices, as in [2,2]<=[4]")
         reshape, transpose = read_iota(cursor)
+        reshape, transpose = canonical_iota(reshape, transpose)
         iota = instruction.iota_collective_device_list
         iota.num_replica_groups, iota.num_devices_per_group = sizes
         iota.iota_reshape_dims.extend(reshape)

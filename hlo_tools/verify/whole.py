@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 from typing import Any
 
+from hlo_tools.elements import BY_NUMBER
 from hlo_tools.ids import LOCAL_MASK
 from hlo_tools.inference import of
 from hlo_tools.inference.types import TupleType, Type
@@ -60,11 +62,19 @@ def _aliases(proto: Message) -> Iterator[Finding]:
             yield Finding(
                 "HLO-V017", "an alias names a parameter or an output that the module lacks"
             )
-        elif output != source:
+        elif output != source and _bytes(output) != _bytes(source):
             yield Finding("HLO-V017", f"the output {output} is aliased with the input {source}")
     for entry in proto.buffer_donor.entries:
         if _parameter(parameters, entry.parameter_number, entry.parameter_shape_index) is None:
             yield Finding("HLO-V017", "a buffer donor names a parameter that the module lacks")
+
+
+def _bytes(kind: Type) -> int:
+    """Size of a buffer; of a tuple, that of its table."""
+    if isinstance(kind, TupleType):
+        return -len(kind.parts)
+    known = BY_NUMBER.get(kind.element)
+    return prod(kind.dimensions) * (known.bits if known else 0)
 
 
 def _parameter(parameters: list[Type], number: int, index: Any) -> Type | None:

@@ -41,8 +41,19 @@ def by_name(data: bytes) -> dict[str, Any]:
             found[f"{row.name} schedule"] = [local[number & _LOW] for number in order]
     for field in ("computations", "schedule", "id", "entry_computation_id"):
         module.ClearField(field)
+    found["recovery table"] = _recovery_table(module.original_value_recovery_table)
+    module.ClearField("original_value_recovery_table")
     found[""] = str(module)
     return found
+
+
+def _recovery_table(data: bytes) -> str:
+    """A table whose modules have no numbers of the process that made them."""
+    table = schema.message("OriginalValueRecoveryTableProto").FromString(data)
+    for entry in table.entries:
+        if entry.HasField("recovery_module"):
+            entry.recovery_module.ClearField("id")
+    return "".join(sorted(str(entry) for entry in table.entries))
 
 
 def differences(first: bytes, second: bytes) -> list[str]:

@@ -1,0 +1,277 @@
+"""What is checked of one module, and how a finding is worded.
+
+``ok`` is as it should be. ``WRONG: ...`` is a fault of ours. ``REFUSED``, ``ERROR`` and ``NONE``
+say why there was nothing to compare (both refuse the module, no defined result, jaxlib cannot run
+it). ``STRICTER`` and ``LOOSER``: we refuse what jaxlib takes, and the other way round.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+import hlo_tools
+from hlo_tools import HloError, Module, schema
+from hlo_tools.diff import diff_modules
+from hlo_tools.evaluate import Evaluator
+from hlo_tools.evaluate.bisect import largest_difference
+from hlo_tools.graph import graph_of, render_dot, render_explorer, render_page
+from hlo_tools.kernel_calls.proving import random_inputs
+from hlo_tools.lint import lint
+from hlo_tools.passes import Pipeline, registered_passes
+from hlo_tools.stats import statistics
+from hlo_tools.text import PRESETS, parse, print_module
+from hlo_tools.verify import Severity, verify
+from scripts.corpus.jaxlib_server import Server
+from tests.text.comparing import by_name
+
+CHECKS: dict[str, Callable[[Case], dict[str, str]]] = {}
+CLOSE = 2e-3
+NOT_EXACT = ("auto-cast",)
+"""Passes that change numbers on purpose."""
+LARGEST = 2_000
+"""Instructions up to which every kind of picture is drawn."""
+
+
+class Case:
+    """One module, loaded once."""
+
+    def __init__(self, name: str, content: bytes, server: Server) -> None:
+        self.name = name
+        self.content = content
+        self.server = server
+
+    @cached_property
+    def module(self) -> Module:
+        return hlo_tools.load(self.content)
+
+    @cached_property
+    def text(self) -> str | None:
+        """The content, when it is HLO text."""
+        try:
+            text = self.content.decode()
+        except UnicodeDecodeError:
+            return None
+        return text if hlo_tools.detect.detect(self.content).kind == "text" else None
+
+    @cached_property
+    def theirs(self) -> tuple[bool, Any]:
+        """(True, (proto, print)) of jaxlib, or (False, why not)."""
+        if self.text is not None:
+            return self.server.ask("parse", self.text)
+        return self.server.ask("show", self.module.module_bytes())
+
+    @cached_property
+    def inputs(self) -> list[Any]:
+        seed = int.from_bytes(hashlib.sha256(self.name.encode()).digest()[:4])
+        return random_inputs(self.module, seed)
+
+    @cached_property
+    def results(self) -> list[Any]:
+        return Evaluator(self.fresh()).run(self.inputs)
+
+    def fresh(self) -> Module:
+        return hlo_tools.load(self.module.module_bytes())
+
+
+def check(function: Callable[[Case], dict[str, str]]) -> Callable[[Case], dict[str, str]]:
+    CHECKS[function.__name__] = function
+    return function
+
+
+def _equal(first: bytes, second: bytes) -> str:
+    """Of two modules compared by names: the first place and the first words that differ."""
+    one, other = by_name(first), by_name(second)
+    places = [at for at in (one.keys() | other.keys()) if one.get(at) != other.get(at)]
+    if not places:
+        return "ok"
+    place = min(places)
+    a, b = (str(each.get(place)).replace("\\n", "\n").split() for each in (one, other))
+    at = next((at for at, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), len(a))
+    return (
+        f"WRONG: in {len(places)} places; {place}: "
+        f"{' '.join(a[max(at - 6, 0) : at + 3])} | {' '.join(b[max(at - 6, 0) : at + 3])}"
+    )
+
+
+@check
+def load(case: Case) -> dict[str, str]:
+    """Accept and refuse as jaxlib does; what is loaded and not changed is saved as it was."""
+    taken, answer = case.theirs if case.text is not None else (True, None)
+    try:
+        module = case.module
+    except HloError as error:
+        reason = f"{error.code} {error.message.splitlines()[0]}"
+        return {"": f"STRICTER: {reason}" if taken else f"REFUSED: {reason}"}
+    if not taken:
+        return {"": f"LOOSER: jaxlib: {answer}"}
+    stream = io.BytesIO()
+    module.save(stream)
+    if case.text is not None:
+        return {"": "ok"}
+    packed = case.content[:2] == b"\x1f\x8b" or case.content[:4] == b"\x28\xb5\x2f\xfd"
+    same = packed or stream.getvalue() == case.content
+    return {"": "ok" if same else "WRONG: saved bytes differ"}
+
+
+@check
+def jaxlib(case: Case) -> dict[str, str]:
+    """Our proto is jaxlib's, our print is jaxlib's, and jaxlib reads our print."""
+    taken, answer = case.theirs
+    if not taken:
+        return {"": f"NONE: jaxlib: {answer}"}
+    proto, printed = answer
+    found: dict[str, str] = {}
+    found["proto"] = _equal(proto, case.module.module_bytes()) if case.text is not None else "ok"
+    ours = print_module(schema.HloModuleProto.FromString(proto))
+    found["print"] = _same_lines(printed, ours)
+    found["reads our print"] = _read_back(case, proto, ours)
+    found["their print"] = _their_print(case, printed)
+    return found
+
+
+def _same_lines(theirs: str, ours: str) -> str:
+    one, other = (
+        [row.rstrip() for row in text.splitlines() if row.strip()] for text in (theirs, ours)
+    )
+    if sorted(one[1:]) == sorted(other[1:]):
+        return "ok"
+    missing = sorted(set(one[1:]) - set(other[1:]))[:1]
+    extra = sorted(set(other[1:]) - set(one[1:]))[:1]
+    return f"WRONG: jaxlib prints {missing}, we print {extra}"
+
+
+def _read_back(case: Case, proto: bytes, ours: str) -> str:
+    taken, answer = case.server.ask("parse", ours)
+    if not taken:
+        again, why = case.server.ask("parse", case.server.ask("show", proto)[1][1])
+        return "WRONG: " + answer if again else f"NONE: jaxlib refuses its own print: {why}"
+    return _equal(proto, answer[0])
+
+
+def _their_print(case: Case, printed: str) -> str:
+    taken, answer = case.server.ask("parse", printed)
+    try:
+        ours = parse(printed).SerializeToString()
+    except HloError as error:
+        return f"WRONG: {error.code} {error.message}" if taken else "ok"
+    if not taken:
+        return f"LOOSER: jaxlib: {answer}"
+    return _equal(answer[0], ours)
+
+
+@check
+def text(case: Case) -> dict[str, str]:
+    """Print and parse again, in every preset."""
+    proto = case.module.proto
+    data = case.module.module_bytes()
+    for preset in PRESETS.values():
+        print_module(proto, preset)
+    found = {"": _equal_without(data, parse(print_module(proto)).SerializeToString())}
+    short = parse(print_module(proto, PRESETS["short_parsable"]))
+    if len(short.computations) != len(proto.computations):
+        found["short"] = "WRONG: another number of computations"
+    return found
+
+
+def _equal_without(first: bytes, second: bytes) -> str:
+    """Equal in what text can say."""
+    return _equal(_sayable(first), _sayable(second))
+
+
+def _sayable(data: bytes) -> bytes:
+    return parse(print_module(schema.HloModuleProto.FromString(data))).SerializeToString()
+
+
+@check
+def looks(case: Case) -> dict[str, str]:
+    """Verify says nothing of what XLA takes; lint, stats, diff and graph end well."""
+    taken = case.theirs[0]
+    errors = [one for one in verify(case.module) if one.severity is Severity.error]
+    found = {"verify": "ok"}
+    if errors and taken:
+        found["verify"] = f"STRICTER: {errors[0].code} {errors[0].message}"
+    for target in ("trn1", "trn2", "trn3"):
+        list(lint(case.module, target=target))
+    statistics(case.module)
+    if not diff_modules(case.module, case.fresh()).is_equal:
+        found["diff"] = "WRONG: differs from itself"
+    graph = graph_of(case.module)
+    for render in (render_page, render_dot, render_explorer):
+        render(graph)
+    return {**found, "others": "ok"}
+
+
+@check
+def evaluate(case: Case) -> dict[str, str]:
+    """The same results as jaxlib."""
+    try:
+        ours = case.results
+    except HloError as error:
+        return {"": f"ERROR: {error.code} {error.message.splitlines()[0]}"}
+    taken, theirs = case.server.ask("run", case.module.module_bytes(), case.inputs)
+    if not taken:
+        return {"": f"NONE: {theirs.splitlines()[0]}"}
+    return {"": _close(ours, theirs)}
+
+
+def _flat(values: Any) -> list[Any]:
+    if isinstance(values, (tuple, list)):
+        return [leaf for value in values for leaf in _flat(value)]
+    return [values]
+
+
+def _close(ours: Any, theirs: Any) -> str:
+    one = [value for value in _flat(ours) if value is not None]
+    other = [value for value in _flat(theirs) if value is not None]
+    if len(one) != len(other):
+        return f"WRONG: {len(one)} results, not {len(other)}"
+    for at, (a, b) in enumerate(zip(one, other, strict=True)):
+        if np.asarray(a).dtype != np.asarray(b).dtype:
+            return f"WRONG: result {at} is {a.dtype}, not {b.dtype}"
+        gap = largest_difference(a, b)
+        limit = max(CLOSE, 4 * float(_epsilon(np.asarray(a).dtype)))
+        if not gap <= limit:
+            return f"WRONG: result {at} of {a.dtype} differs by {gap:.1e}"
+    return "ok"
+
+
+def _epsilon(dtype: Any) -> float:
+    import ml_dtypes
+
+    return float(ml_dtypes.finfo(dtype).eps) if dtype.kind in "fV" and dtype.itemsize < 4 else 0.0
+
+
+@check
+def passes(case: Case) -> dict[str, str]:
+    """Every pass leaves a valid module that computes the same."""
+    if verify(case.module):
+        return {"": "NONE: the module does not verify"}
+    found: dict[str, str] = {}
+    try:
+        before = case.results
+    except HloError:
+        before = None
+    for name in registered_passes():
+        module = case.fresh()
+        try:
+            Pipeline.parse(name).run(module, verify_each=True)
+        except HloError as error:
+            own = error.code in ("HLO-PASS",) or error.code.startswith("HLO-PASS-REQ")
+            found[name] = f"{'ERROR' if own else 'WRONG'}: {error.code} {error.message}"
+            continue
+        found[name] = _kept(case, name, module, before)
+    return found
+
+
+def _kept(case: Case, name: str, module: Module, before: list[Any] | None) -> str:
+    if before is None:
+        return "ok"
+    inputs = _flat(case.inputs) if name == "tuple-flattening" else case.inputs
+    after = Evaluator(hlo_tools.load(module.module_bytes())).run(inputs)
+    return "ok" if name in NOT_EXACT else _close(after, before)
