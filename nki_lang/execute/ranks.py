@@ -10,8 +10,9 @@ import numpy as np
 from nki_lang.execute.exchange import Cores, Meeting, Ranks, run_together
 from nki_lang.execute.executor import Executable
 from nki_lang.ir.types import KernelIR
+from nki_lang.meaning import EngineState
 
-__all__ = ["run_ranks"]
+__all__ = ["meeting_of", "run_ranks"]
 
 Array = np.ndarray[Any, Any]
 
@@ -35,19 +36,26 @@ def run_ranks(
     count = len(inputs)
     kernels = [kernel] * count if isinstance(kernel, KernelIR) else list(kernel)
     executables = [Executable(own) for own in kernels]
+    programs: list[Callable[[], None]] = []
+    for executable, arrays in zip(executables, inputs, strict=True):
+        programs += executable.begin(list(arrays))
+    meeting = meeting_of([executable.states for executable in executables])
+    run_together(programs, meeting)
+    return [executable.finish() for executable in executables]
+
+
+def meeting_of(ranks: Sequence[Sequence[EngineState]]) -> Meeting:
+    """Where all cores of all ranks meet, shown to the state of each."""
     names: list[str] = []
     bases: list[int] = []
-    for rank, executable in enumerate(executables):
+    for rank, cores in enumerate(ranks):
         bases.append(len(names))
-        cores = range(len(executable.states))
-        names += [f"rank {rank}" + (f" core {core}" if len(cores) > 1 else "") for core in cores]
+        several = len(cores) > 1
+        names += [f"rank {rank}" + f" core {core}" * several for core in range(len(cores))]
     meeting = Meeting(len(names), names)
-    programs: list[Callable[[], None]] = []
-    for rank, (executable, arrays) in enumerate(zip(executables, inputs, strict=True)):
-        programs += executable.begin(list(arrays))
-        for core, state in enumerate(executable.states):
+    for rank, cores in enumerate(ranks):
+        for core, state in enumerate(cores):
             state.rank = rank
             state.group = Ranks(meeting, bases, core)
             state.exchange = Cores(meeting, bases[rank])
-    run_together(programs, meeting)
-    return [executable.finish() for executable in executables]
+    return meeting
