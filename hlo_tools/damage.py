@@ -17,7 +17,7 @@ _FIXED = {1: 8, 2: 4, 6: 8, 7: 4, 15: 4, 16: 8}
 """Bytes of one packed double, float, fixed64, fixed32, sfixed32, sfixed64."""
 
 
-def explain(data: bytes, descriptor: Any) -> HloFileError:
+def explain(data: bytes | memoryview, descriptor: Any) -> HloFileError:
     """The error for ``data`` that protobuf refused as a ``descriptor`` message."""
     try:
         _walk(data, 0, len(data), descriptor, descriptor.name, 0)
@@ -30,7 +30,9 @@ def explain(data: bytes, descriptor: Any) -> HloFileError:
     )
 
 
-def _walk(data: bytes, begin: int, end: int, descriptor: Any, path: str, depth: int) -> None:
+def _walk(
+    data: bytes | memoryview, begin: int, end: int, descriptor: Any, path: str, depth: int
+) -> None:
     if depth > _DEPTH:
         raise wire.damage(begin, f"{path}: messages nested deeper than {_DEPTH}")
     known = descriptor.fields_by_number
@@ -43,7 +45,7 @@ def _walk(data: bytes, begin: int, end: int, descriptor: Any, path: str, depth: 
         _check(data, field, description, f"{path}.{description.name}[{index}]", depth)
 
 
-def _fields(data: bytes, begin: int, end: int, path: str) -> Iterator[wire.Field]:
+def _fields(data: bytes | memoryview, begin: int, end: int, path: str) -> Iterator[wire.Field]:
     """Fields of a message; an error among them says which message it is."""
     try:
         yield from wire.fields(data, begin, end)
@@ -53,7 +55,9 @@ def _fields(data: bytes, begin: int, end: int, path: str) -> Iterator[wire.Field
         ) from None
 
 
-def _check(data: bytes, field: wire.Field, description: Any, path: str, depth: int) -> None:
+def _check(
+    data: bytes | memoryview, field: wire.Field, description: Any, path: str, depth: int
+) -> None:
     if description.type == _MESSAGE:
         _walk(data, field.begin, field.end, description.message_type, path, depth + 1)
     elif description.type == _STRING:
@@ -65,7 +69,7 @@ def _check(data: bytes, field: wire.Field, description: Any, path: str, depth: i
         _check_packed(data, field, description.type, path)
 
 
-def _check_packed(data: bytes, field: wire.Field, kind: int, path: str) -> None:
+def _check_packed(data: bytes | memoryview, field: wire.Field, kind: int, path: str) -> None:
     """A packed run of numbers: whole fixed ones, or varints of which the last one ends."""
     size = field.end - field.begin
     width = _FIXED.get(kind)

@@ -104,9 +104,9 @@ def _detect_message(data: bytes | memoryview) -> Detected:
             return Detected("snapshot", "field 1 is an HloProto, whose field 1 is a module")
         if _looks_like_module(data, *first):
             return _hlo_or_unoptimized(data)
-    list(wire.fields(data))
-    if _looks_like_module(data, 0, size) or _matches(data, 0, size, _MODULE_TYPES):
+    if _matches(data, 0, size, _MODULE_TYPES):
         return Detected("module", "its fields are those of HloModuleProto")
+    list(wire.fields(data))
     raise HloFileError(
         "no kind of HLO file: the top-level fields fit none of HloModuleProto, HloProto, "
         "HloSnapshot",

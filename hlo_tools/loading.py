@@ -63,15 +63,18 @@ def load(source: Source, *, leave_constants: int | None = None) -> Module:
         raise _placed(error, place) from error.__cause__
 
 
-def open_content(source: Source) -> tuple[Any, str | None, str]:
+def open_content(source: Source, *, mapped_over: int = LARGE) -> tuple[Any, str | None, str]:
     """The content of a file (unpacked), the kind of message that it is, and what to call it.
 
     The kind is None for text, pbtxt and JSON.
 
+    Args:
+        mapped_over: files with more bytes are mapped and not read.
+
     Raises:
         HloFileError: as :func:`load`.
     """
-    data, place = _read(source)
+    data, place = _read(source, mapped_over)
     try:
         content, _compression = decompress(data)
         kind = detect(content).kind
@@ -80,7 +83,7 @@ def open_content(source: Source) -> tuple[Any, str | None, str]:
     return content, kind if kind in _MESSAGES else None, place
 
 
-def _read(source: Source) -> tuple[Any, str]:
+def _read(source: Source, mapped_over: int = LARGE) -> tuple[Any, str]:
     """The bytes (of a large file, a memory map), and what to call them in messages."""
     if isinstance(source, (bytes, bytearray, memoryview)):
         return bytes(source), ""
@@ -88,7 +91,7 @@ def _read(source: Source) -> tuple[Any, str]:
         return source.read(), str(getattr(source, "name", "stream"))
     try:
         with open(source, "rb") as stream:
-            if os.fstat(stream.fileno()).st_size > LARGE:
+            if os.fstat(stream.fileno()).st_size > mapped_over:
                 return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ), str(source)
             return stream.read(), str(source)
     except (OSError, ValueError) as error:

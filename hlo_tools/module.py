@@ -70,6 +70,13 @@ class Module:
         return self._proto.name
 
     @property
+    def folder(self) -> Path | None:
+        """Folder of its file, which relative names of kernel files start from; None without one."""
+        if not self.path or self.path.startswith("<"):
+            return None
+        return Path(self.path).parent
+
+    @property
     def computations(self) -> tuple[Computation, ...]:
         """All computations in the file's order: called ones first, the entry usually last."""
         return tuple(self._by_id().values())

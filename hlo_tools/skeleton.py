@@ -14,7 +14,16 @@ from typing import Any, BinaryIO, NamedTuple
 
 from hlo_tools import schema, wire
 
-__all__ = ["Kept", "Skeleton", "cut", "encode_varint", "module_range", "splice"]
+__all__ = [
+    "Kept",
+    "Skeleton",
+    "cut",
+    "cut_instruction",
+    "encode_field",
+    "encode_varint",
+    "module_range",
+    "splice",
+]
 
 _COMPUTATIONS, _INSTRUCTIONS, _LITERAL = 3, 2, 8
 """Field numbers of the module, the computation and the instruction."""
@@ -92,7 +101,7 @@ def _cut_computation(
         if inner.number != _INSTRUCTIONS:
             continue
         if inner.end - inner.begin > threshold:
-            replaced, literal = _cut_instruction(buffer, inner, threshold)
+            replaced, literal = cut_instruction(buffer, inner.begin, inner.end, threshold)
             if literal is not None:
                 parts += (buffer[start : inner.offset], _prefix(_INSTRUCTIONS, len(replaced)))
                 parts.append(replaced)
@@ -103,11 +112,11 @@ def _cut_computation(
     return b"".join(parts)
 
 
-def _cut_instruction(buffer: Any, outer: wire.Field, threshold: int) -> tuple[bytes, Kept | None]:
+def cut_instruction(buffer: Any, begin: int, end: int, threshold: int) -> tuple[bytes, Kept | None]:
     """An instruction whose literal has only a shape, and where the whole literal is."""
     parts: list[Any] = []
     found: Kept | None = None
-    for inner in wire.fields(buffer, outer.begin, outer.end):
+    for inner in wire.fields(buffer, begin, end):
         if inner.number == _LITERAL and inner.end - inner.begin > threshold:
             found = Kept(buffer, inner.begin, inner.end)
             shape = _shape_of(buffer, inner)
@@ -129,6 +138,11 @@ def _shape_of(buffer: Any, literal: wire.Field) -> bytes:
 def _prefix(number: int, size: int) -> bytes:
     """The tag and length in front of a message field."""
     return encode_varint(number << 3 | wire.BYTES) + encode_varint(size)
+
+
+def encode_field(number: int, data: bytes) -> bytes:
+    """A message field with its tag and length."""
+    return _prefix(number, len(data)) + data
 
 
 def encode_varint(value: int) -> bytes:

@@ -10,8 +10,9 @@ from hlo_tools.errors import HloFileError
 
 if TYPE_CHECKING:
     from hlo_tools.module import Module
+    from hlo_tools.outline import Outline
 
-__all__ = ["module_files", "open_module", "read_input"]
+__all__ = ["module_files", "open_module", "open_outline", "read_input"]
 
 _SUFFIXES = (".pb", ".hlo", ".pb.gz", ".pb.zst", ".hlo.txt")
 
@@ -32,6 +33,19 @@ def open_module(name: str) -> Module:
     module = load(read_input(_only_file(name) if name != "-" else name))
     module.path = module.path or "<stdin>"
     return module
+
+
+def open_outline(name: str) -> Outline:
+    """The overview of the module that :func:`open_module` would load.
+
+    Raises:
+        HloError: as there.
+    """
+    from hlo_tools.outline import load_outline
+
+    outline = load_outline(read_input(_only_file(name) if name != "-" else name))
+    outline.path = outline.path or "<stdin>"
+    return outline
 
 
 def _only_file(name: str) -> str:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from hlo_tools.backend_config import BackendConfig, decode
 from hlo_tools.cli import console
-from hlo_tools.cli.inputs import module_files, open_module
+from hlo_tools.cli.inputs import module_files, open_outline
 from hlo_tools.errors import HloError
 from hlo_tools.instruction import Instruction
 from hlo_tools.kernel_calls.description import work_of
 from hlo_tools.kernels import EMBEDDED, locate, resolve
-from hlo_tools.module import Module
+from hlo_tools.module import KERNEL_TARGET, Module
+from hlo_tools.outline import Outline
 
 __all__ = ["command"]
 
@@ -36,7 +36,7 @@ def command(
     calls: list[dict[str, Any]] = []
     problems: list[HloError] = []
     for file in module_files(path):
-        module = open_module(file)
+        module = _with_calls(open_outline(file))
         for view in module.find_custom_calls():
             calls.append(_describe(module, view, ir, problems))
     if as_json:
@@ -48,6 +48,14 @@ def command(
     for problem in problems[:-1]:
         console.note(f"error[{problem.code}] {problem.place}: {problem.message}")
     raise problems[-1]
+
+
+def _with_calls(outline: Outline) -> Module:
+    """The part of a module that has its kernel calls and their operands."""
+    first, operands = outline.operands
+    rows = [call.row for call in outline.custom_calls(KERNEL_TARGET)]
+    needed = [at for row in rows for at in operands[first[row] : first[row + 1]].tolist()]
+    return outline.part([*rows, *(at for at in needed if at >= 0)])
 
 
 def _describe(
@@ -62,7 +70,7 @@ def _describe(
     try:
         config = decode(view.backend_config)
         found |= _configuration(config, view)
-        root = Path(module.path).parent if module.path != "<stdin>" else None
+        root = module.folder
         found["binary"] = str(locate(config, root))
         kernel = resolve(view.backend_config, root).kernel
         found["work"] = asdict(work_of(kernel))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Annotated, Any
 
 import typer
 
 from hlo_tools.cli import console
-from hlo_tools.cli.inputs import open_module
+from hlo_tools.cli.inputs import open_module, open_outline
 from hlo_tools.computation import Computation
 from hlo_tools.instruction import Instruction
-from hlo_tools.module import Module
+from hlo_tools.module import KERNEL_TARGET, Module
+from hlo_tools.outline import Outline, shape_of
 
 __all__ = ["command"]
 
@@ -32,18 +32,25 @@ def command(
 
     Example: nki-hlo show model.hlo_module.pb --opcode custom-call
     """
+    if summary and not text:
+        facts = _facts(open_outline(file))
+        if as_json:
+            console.write_json("show", module=facts, computations=[])
+        else:
+            _print_summary(facts)
+        return 0
     module = open_module(file)
     if text:
         return _print_text(module)
     chosen = [module.computation(computation)] if computation else list(module.computations)
     wanted = set(opcode or ())
+    facts = _facts(Outline.of(module))
     if as_json:
-        _print_json(module, [] if summary else chosen, wanted)
+        _print_json(facts, chosen, wanted)
         return 0
-    _print_summary(module)
-    if not summary:
-        for entry in chosen:
-            _print_computation(entry, wanted)
+    _print_summary(facts)
+    for entry in chosen:
+        _print_computation(entry, wanted)
     return 0
 
 
@@ -54,31 +61,32 @@ def _print_text(module: Module) -> int:
     return 0
 
 
-def _facts(module: Module) -> dict[str, Any]:
-    opcodes = Counter(view.opcode for view in module.instructions)
-    entry = module.entry
+def _facts(outline: Outline) -> dict[str, Any]:
+    entry = outline.entry
+    kinds = outline.shapes()
     return {
-        "name": module.name,
-        "file": module.path,
-        "ids": module.id_scheme,
+        "name": outline.name,
+        "file": outline.path,
+        "ids": outline.id_scheme,
         "entry": entry.name,
         "parameters": [
             {"name": parameter.name, "shape": str(parameter.shape)}
-            for parameter in entry.parameters
+            for parameter in outline.parameters(entry)
         ],
-        "result": str(entry.result_shape),
-        "computations": len(module.computations),
-        "instructions": sum(opcodes.values()),
-        "kernels": len(module.find_custom_calls()),
+        "result": str(outline.root(entry).shape),
+        "computations": len(outline.bodies),
+        "instructions": outline.instruction_count,
+        "kernels": len(outline.custom_calls(KERNEL_TARGET)),
         "constant_bytes": sum(
-            view.shape.byte_size for view in module.instructions if view.opcode == "constant"
+            shape_of(shape).byte_size * count
+            for (opcode, shape), count in kinds.items()
+            if opcode == "constant"
         ),
-        "opcodes": dict(sorted(opcodes.items(), key=lambda item: (-item[1], item[0]))),
+        "opcodes": outline.opcodes(),
     }
 
 
-def _print_summary(module: Module) -> None:
-    facts = _facts(module)
+def _print_summary(facts: dict[str, Any]) -> None:
     parameters = ", ".join(f"{p['name']}: {p['shape']}" for p in facts["parameters"])
     opcodes = ", ".join(f"{name} {count}" for name, count in facts["opcodes"].items())
     console.line(f"module        {facts['name']}")
@@ -132,10 +140,10 @@ def _source(view: Instruction) -> str:
     return str(place) if place is not None else ""
 
 
-def _print_json(module: Module, chosen: list[Computation], wanted: set[str]) -> None:
+def _print_json(facts: dict[str, Any], chosen: list[Computation], wanted: set[str]) -> None:
     console.write_json(
         "show",
-        module=_facts(module),
+        module=facts,
         computations=[
             {
                 "name": computation.name,

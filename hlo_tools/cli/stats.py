@@ -8,8 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from hlo_tools.cli import console
-from hlo_tools.cli.inputs import read_input
-from hlo_tools.outline import load_outline
+from hlo_tools.cli.inputs import open_outline
 from hlo_tools.stats import Statistics, statistics
 
 __all__ = ["command"]
@@ -40,7 +39,7 @@ def command(
 
     Counted as XLA's cost analysis does: an operation on an element is one FLOP, a multiply-add
     two; bytes are operands and results of each instruction by itself. Loops count as often as they
-    are known to run. What a kernel computes is not known from the module.
+    are known to run. What a kernel computes is no FLOP of the module.
 
     Example: nki-hlo stats before.pb after.pb
     """
@@ -62,15 +61,12 @@ def command(
 
 
 def _statistics(name: str) -> Statistics:
-    """From the overview; only loops of unknown length need the whole module."""
-    source = read_input(name)
-    outline = load_outline(source)
+    """From the overview; only loops of unknown length need the module's messages."""
+    outline = open_outline(name)
     found = statistics(outline)
     if not found.unknown_loops:
         return found
-    from hlo_tools.loading import load
-
-    return statistics(load(source))
+    return statistics(outline.part(range(outline.instruction_count)))
 
 
 def _print_totals(files: list[str], found: list[Statistics]) -> None:

@@ -10,8 +10,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from hlo_tools import schema
-
 __all__ = ["APPLIED", "ELEMENTWISE", "FORMULAS", "TRANSCENDENTAL", "Extent", "applications"]
 
 Message = Any
@@ -54,17 +52,15 @@ Operands = Sequence[Extent]
 
 
 def _dot(row: Message, result: Extent, operands: Operands) -> int:
-    numbers = schema.message("DotDimensionNumbers").FromString(row.dot_dimension_numbers)
+    numbers = row.dot_dimension_numbers
     left = operands[0].dimensions
     axes = [a for a in numbers.lhs_contracting_dimensions if 0 <= a < len(left)]
     return 2 * result.elements * math.prod(left[a] for a in axes)
 
 
 def _convolution(row: Message, result: Extent, operands: Operands) -> int:
-    numbers = schema.message("ConvolutionDimensionNumbers").FromString(
-        row.convolution_dimension_numbers
-    )
-    window = schema.message("Window").FromString(row.window).dimensions
+    numbers = row.convolution_dimension_numbers
+    window = row.window.dimensions
     left, right, out = operands[0].dimensions, operands[1].dimensions, result.dimensions
     try:
         places = math.prod(
@@ -161,6 +157,4 @@ def applications(row: Message, result: Extent, operands: Operands) -> tuple[int,
 
 
 def _window_size(row: Message) -> int:
-    return math.prod(
-        part.size for part in schema.message("Window").FromString(row.window).dimensions
-    )
+    return math.prod(part.size for part in row.window.dimensions)

@@ -6,12 +6,18 @@ import gzip
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import hlo_tools
-from hlo_tools import HloError, Module, outline
+from hlo_tools import HloError, Module, outline, schema
 from hlo_tools.converting import FORMATS, render
-from hlo_tools.outline import load_outline, shape_of
+from hlo_tools.ids import LOCAL_MASK
+from hlo_tools.outline import CALLED, CALLED_ONE, load_outline, shape_of
+from hlo_tools.shape import Shape
+from hlo_tools.skeleton import encode_varint
 from tests.hlo.hlo_examples import F32, example
 
 
@@ -36,7 +42,9 @@ def test_the_same_as_loaded(form: str) -> None:
     assert call.proto.backend_config == b"config"
     assert [c.name for c in found.computations] == ["region_0", "main"]
     assert [len(c) for c in found.computations] == [3, 8]
-    assert [p.opcode for p in found.computations[0]] == ["parameter", "parameter", "add"]
+    assert [i.opcode for i in found.computations[0]] == ["parameter", "parameter", "add"]
+    assert [p.name for p in found.parameters(found.entry)] == ["x", "y"]
+    assert found.root(found.entry).name == "out"
 
 
 def test_shapes_are_counted_by_their_bytes() -> None:
@@ -46,9 +54,11 @@ def test_shapes_are_counted_by_their_bytes() -> None:
 
 
 def test_large_constants_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outline, "_CUT_FROM", 100)
-    monkeypatch.setattr(outline, "_CONSTANTS_OVER", 10)
-    assert load_outline(called().to_bytes()).instruction_count == 11
+    monkeypatch.setattr(outline, "_LITERAL_OVER", 10)
+    found = load_outline(called().to_bytes())
+    [constant] = [one for one in found.instructions if one.opcode == "constant"]
+    assert constant.proto.literal.shape == constant.shape.proto
+    assert not constant.proto.literal.f32s
 
 
 def test_files_compressed_and_damaged(tmp_path: Path) -> None:
@@ -64,6 +74,79 @@ def test_files_compressed_and_damaged(tmp_path: Path) -> None:
     broken[data.index(b"product")] = 0xFF
     with pytest.raises(HloError, match="UTF-8"):
         load_outline(bytes(broken))
+
+
+def check_columns(data: bytes) -> None:
+    """Names, ids, operands and calls are those that protobuf reads."""
+    proto = schema.HloModuleProto.FromString(data)
+    found = load_outline(data)
+    rows = [row for body in proto.computations for row in body.instructions]
+    assert [(i.name, i.opcode) for i in found.instructions] == [(r.name, r.opcode) for r in rows]
+    assert [str(i.shape) for i in found.instructions] == [str(Shape(r.shape)) for r in rows]
+    assert found.ids.tolist() == [row.id for row in rows]
+    first, called = found.numbers(CALLED, CALLED_ONE)
+    assert called.tolist() == [n for row in rows for n in row.called_computation_ids]
+    assert np.diff(first).tolist() == [len(row.called_computation_ids) for row in rows]
+    expected: list[int] = []
+    for body, computation in zip(found.bodies, proto.computations, strict=True):
+        place = {
+            r.id & LOCAL_MASK: body.first + at for at, r in enumerate(computation.instructions)
+        }
+        for row in computation.instructions:
+            expected += [place.get(number & LOCAL_MASK, -1) for number in row.operand_ids]
+    assert found.operands[1].tolist() == expected
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_columns_are_what_protobuf_reads(draw: st.DataObject) -> None:
+    """Of modules with gaps in ids, long lists, missing operands, and names of any length."""
+    number = st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(0, 40) | st.integers(0, 1 << 40)
+    proto = schema.HloModuleProto(name="m", entry_computation_id=draw.draw(number))
+    for _ in range(draw.draw(st.integers(0, 30))):
+        body = proto.computations.add(name=draw.draw(st.text(max_size=5)), id=draw.draw(number))
+        for _ in range(draw.draw(st.sampled_from((0, 1, 2, 3, 3, 60)))):
+            row = body.instructions.add(id=draw.draw(number), opcode=draw.draw(st.text(max_size=9)))
+            row.name = draw.draw(st.text(max_size=3)) * draw.draw(st.integers(0, 70))
+            row.operand_ids.extend(draw.draw(st.lists(number, max_size=5)))
+            row.called_computation_ids.extend([3] * draw.draw(st.sampled_from((0, 0, 1, 200))))
+            row.shape.dimensions.extend(draw.draw(st.lists(number, max_size=3)))
+    check_columns(proto.SerializeToString())
+
+
+def field(number: int, data: bytes) -> bytes:
+    return encode_varint(number << 3 | 2) + encode_varint(len(data)) + data
+
+
+@pytest.mark.parametrize("rows", [1, 40])
+def test_columns_of_fields_that_other_writers_order_otherwise(rows: int) -> None:
+    """Lists unpacked and in pieces, fields twice and in any order, unknown ones of every type."""
+    unpacked = b"\xa0\x02\x05" + field(36, b"\x01\x02") + b"\xa0\x02\x01\xb0\x02\x07"
+    unknown = b"\xf1\x7d12345678" + b"\xf5\x7d1234" + field(4000, b"some") + b"\xa0\xfa\x01\x01"
+    twice = field(2, b"add") + unknown + field(1, b"first") + field(2, b"negate") + field(1, b"n")
+    long = field(1, b"n" * 5000) + b"\x98\x02\xff\xff\xff\xff\xff\xff\xff\xff\x7f"
+    body = b"".join(field(2, unpacked + twice + field(3, b"") + unpacked) for _ in range(rows))
+    check_columns(field(1, b"m") + field(3, b"\x28\x02" + body + field(1, b"c") + field(2, long)))
+
+
+def test_a_part_is_a_module_of_some_instructions() -> None:
+    found = load_outline(called().to_bytes())
+    [call] = found.custom_calls("k")
+    part = found.part([call.row, found.root(found.entry).row])
+    assert [view.name for view in part.instructions] == ["out", call.name]
+    assert part.name == "example" and part.entry.name == "main"
+
+
+@pytest.mark.parametrize(
+    "list_of_ids", [b"\x80", b"\x01\x80", b"\x80" * 11 + b"\x01", b"\x01" * 30 + b"\x80"]
+)
+def test_a_list_that_is_cut_is_damage(list_of_ids: bytes) -> None:
+    data = field(1, b"m") + field(
+        3, field(1, b"c") + field(2, field(1, b"a") + field(36, list_of_ids))
+    )
+    with pytest.raises(HloError) as caught:
+        load_outline(data).operands
+    assert caught.value.code in ("HLO-DAMAGED", "HLO-TRUNCATED")
 
 
 def test_bytes_that_are_no_shape() -> None:

@@ -77,6 +77,15 @@ def test_kernels_tells_the_work(capsys: pytest.CaptureFixture[str]) -> None:
     assert "65,536 read, 32,768 written" in capsys.readouterr().out
 
 
+def test_stats_count_the_work_of_kernels(capsys: pytest.CaptureFixture[str]) -> None:
+    replaced()
+    capsys.readouterr()
+    assert main(["stats", "called.hlo", "--json"]) == 0
+    (module,) = json.loads(capsys.readouterr().out)["modules"]
+    (kernel,) = module["kernels"]
+    assert (kernel["name"], kernel["calls"], kernel["macs"]) == ("scaled_add", 2, 0)
+
+
 def test_embed_and_take_out(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
     replaced()
     assert main(["embed", "called.hlo", "-o", "whole.hlo"]) == 0

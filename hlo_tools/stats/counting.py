@@ -1,0 +1,372 @@
+"""Counting what a module costs, from the columns of its overview."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hlo_tools.errors import HloError
+from hlo_tools.instruction import Instruction
+from hlo_tools.module import KERNEL_TARGET
+from hlo_tools.ordering import needs_first
+from hlo_tools.outline import CALLED, CALLED_ONE, Body, Outline, OutlinedInstruction, shape_of
+from hlo_tools.shape import Shape
+from hlo_tools.stats.alike import alike
+from hlo_tools.stats.flops import (
+    APPLIED,
+    ELEMENTWISE,
+    FORMULAS,
+    TRANSCENDENTAL,
+    Extent,
+    applications,
+)
+from hlo_tools.stats.statistics import (
+    ComputationStatistics,
+    KernelStatistics,
+    OpcodeStatistics,
+    Statistics,
+)
+from hlo_tools.stats.traffic import traffic
+
+__all__ = ["count"]
+
+_APPLIED_OR_COMPARED = APPLIED | {"sort"}
+_LARGEST = (1 << 63) - 1
+
+
+def count(outline: Outline, trips: Mapping[int, int], root: Path | None) -> Statistics:
+    """The statistics of an overview; arguments as :func:`hlo_tools.stats.statistics`."""
+    return _Count(outline, trips, root).result()
+
+
+class _Cost(NamedTuple):
+    """FLOPs, transcendentals and bytes of one run of something."""
+
+    flops: int = 0
+    transcendentals: int = 0
+    bytes: int = 0
+
+    def plus(self, other: _Cost, times: int, *, moved: bool = True) -> _Cost:
+        return _Cost(
+            self.flops + other.flops * times,
+            self.transcendentals + other.transcendentals * times,
+            self.bytes + other.bytes * times if moved else self.bytes,
+        )
+
+
+class _Call(NamedTuple):
+    """An instruction that calls computations."""
+
+    row: int
+    opcode: str
+    group: int
+    numbers: list[int]
+
+
+class _Count:
+    """One count: what instructions cost alone first, then what computations add by their calls."""
+
+    def __init__(self, outline: Outline, trips: Mapping[int, int], root: Path | None) -> None:
+        self.outline = outline
+        self.trips = trips
+        self.root = root
+        self.bodies = outline.by_id
+        self.alike = alike(outline)
+        self.extents: dict[bytes, Extent] = {}
+        self.unknown_loops = 0
+        self.own = [self._own(group) for group in range(len(self.alike.first))]
+        self.opcodes = self._opcodes()
+        self.costs = dict(self.base)
+        self.times: dict[int, tuple[int, ...]] = {}
+        self.called: dict[int, Counter[int]] = {}
+
+    def result(self) -> Statistics:
+        outline = self.outline
+        order = self._order()
+        entry = outline.entry
+        for number in order:
+            self._computation(number)
+        runs = self._runs(order, entry.id)
+        cost = self.costs[entry.id]
+        constants = self.opcodes.get("constant", OpcodeStatistics("constant"))
+        return Statistics(
+            name=outline.name,
+            instructions=outline.instruction_count,
+            flops=cost.flops,
+            transcendentals=cost.transcendentals,
+            bytes=cost.bytes,
+            constants=constants.count,
+            constant_bytes=self._size(self.counts, "constant"),
+            parameter_bytes=self._size(self._counts_in(entry), "parameter"),
+            result_bytes=self._result_size(entry),
+            unknown_loops=self.unknown_loops,
+            opcodes=tuple(sorted(self.opcodes.values(), key=lambda o: (-o.count, o.opcode))),
+            computations=tuple(
+                ComputationStatistics(
+                    body.name, body.last - body.first, runs[number], *self.costs[number]
+                )
+                for number, body in self.bodies.items()
+            ),
+            kernels=self._kernels(),
+        )
+
+    # Alike instructions
+
+    @cached_property
+    def counts(self) -> list[int]:
+        """How many instructions each group has, in computations that can be called."""
+        rows = self.alike.of
+        if len(self.bodies) != len(self.outline.bodies):
+            spans = [np.arange(body.first, body.last) for body in self.bodies.values()]
+            rows = rows[np.concatenate(spans)]
+        return np.bincount(rows, minlength=len(self.alike.first)).tolist()
+
+    def _counts_in(self, body: Body) -> list[int]:
+        rows = self.alike.of[body.first : body.last]
+        return np.bincount(rows, minlength=len(self.alike.first)).tolist()
+
+    def _kind(self, group: int) -> tuple[str, bytes]:
+        return self.outline.kinds[self.outline.kind_of[self.alike.first[group]]]
+
+    @cached_property
+    def group_opcodes(self) -> list[str]:
+        return [self._kind(group)[0] for group in range(len(self.alike.first))]
+
+    def _own(self, group: int) -> _Cost:
+        """What one instruction of a group costs, without what it calls."""
+        opcode, shape = self._kind(group)
+        result = self._extent(shape)
+        operands = [self._extent(data) for data in self.alike.operands[group]]
+        moved = traffic(opcode, result, operands)
+        if opcode in ELEMENTWISE:
+            return _Cost(result.elements, 0, moved)
+        if opcode in TRANSCENDENTAL:
+            return _Cost(0, result.elements, moved)
+        if opcode in FORMULAS:
+            row = OutlinedInstruction(self.outline, self.alike.first[group]).proto
+            try:
+                return _Cost(FORMULAS[opcode](row, result, operands), 0, moved)
+            except (IndexError, ValueError):  # what a valid module would have is missing
+                return _Cost(0, 0, moved)
+        return _Cost(0, 0, moved)
+
+    def _opcodes(self) -> dict[str, OpcodeStatistics]:
+        found: dict[str, OpcodeStatistics] = {}
+        for opcode, number, own in zip(self.group_opcodes, self.counts, self.own, strict=True):
+            if number:
+                kind = found.setdefault(opcode, OpcodeStatistics(opcode))
+                kind.count += number
+                _add(kind, own, number)
+        return found
+
+    def _size(self, counts: list[int], opcode: str) -> int:
+        """Bytes that the instructions of an opcode hold."""
+        return sum(
+            number * self._extent(self._kind(group)[1]).size
+            for group, number in enumerate(counts)
+            if number and self.group_opcodes[group] == opcode
+        )
+
+    def _result_size(self, entry: Body) -> int:
+        outline = self.outline
+        found = np.flatnonzero(outline.ids[entry.first : entry.last] == entry.root_id)
+        if not found.size:
+            return 0
+        return self._extent(outline.kinds[outline.kind_of[entry.first + found[0]]][1]).size
+
+    def _extent(self, data: bytes) -> Extent:
+        found = self.extents.get(data)  # an operand that is missing has no bytes: an empty shape
+        if found is None:
+            found = self.extents[data] = _extent_of(shape_of(data))
+        return found
+
+    # Computations
+
+    @cached_property
+    def base(self) -> dict[int, _Cost]:
+        """What the instructions of each computation cost by themselves, by its id."""
+        total = _Cost()
+        for own, number in zip(self.own, self.counts, strict=True):
+            total = total.plus(own, number)
+        exact: Any = np.int64 if max(total) <= _LARGEST else object
+        table = np.array([*self.own, _Cost()], exact)[np.append(self.alike.of, len(self.own))]
+        sums = np.add.reduceat(table, [body.first for body in self.outline.bodies], axis=0)
+        return {
+            body.id: _Cost._make(row) if body.last > body.first else _Cost()
+            for row, body in zip(sums.tolist(), self.outline.bodies, strict=True)
+        }
+
+    @cached_property
+    def calls(self) -> dict[int, list[_Call]]:
+        """The instructions that call something, by their computation's id."""
+        outline = self.outline
+        first, values = outline.numbers(CALLED, CALLED_ONE)
+        rows = np.flatnonzero(np.diff(first))
+        columns = (outline.body_of, outline.kind_of, self.alike.of, first, first[1:])
+        numbers = values.tolist()
+        found: dict[int, list[_Call]] = {}
+        for row, at, kind, group, begin, end in zip(
+            rows.tolist(), *(column[rows].tolist() for column in columns), strict=True
+        ):
+            body = outline.bodies[at]
+            if self.bodies[body.id] is body:
+                call = _Call(row, outline.kinds[kind][0], group, numbers[begin:end])
+                found.setdefault(body.id, []).append(call)
+        return found
+
+    def _order(self) -> list[int]:
+        """Ids of the computations that call others, called ones first."""
+        place = {number: at for at, number in enumerate(self.bodies)}
+        in_order = True
+        for caller, calls in self.calls.items():
+            for call in calls:
+                for number in call.numbers:
+                    if number not in place:
+                        self.outline.body(number)
+                    in_order = in_order and place[number] < place[caller]
+        if in_order:
+            return list(self.calls)
+
+        def needs(number: int) -> list[int]:
+            calls = self.calls.get(number, ())
+            return list(dict.fromkeys(called for call in calls for called in call.numbers))
+
+        order = needs_first(self.bodies, needs, f"module {self.outline.name}")
+        return [number for number in order if number in self.calls]
+
+    def _computation(self, number: int) -> None:
+        total = self.base[number]
+        runs = self.called[number] = Counter()
+        applied: dict[str, list[int]] = {}
+        for call in self.calls[number]:
+            if call.opcode in APPLIED:
+                self._apply(call, applied.setdefault(call.opcode, [0, 0]))
+            elif call.opcode not in _APPLIED_OR_COMPARED:
+                total = self._entered(call, total, runs)
+        for opcode, work in applied.items():
+            cost = _Cost(work[0], work[1])
+            _add(self.opcodes[opcode], cost, 1)
+            total = total.plus(cost, 1)
+        self.costs[number] = total
+
+    def _apply(self, call: _Call, work: list[int]) -> None:
+        """Add what the computations cost that are applied to elements: arithmetic only."""
+        times = self.times.get(call.group)
+        if times is None:
+            times = self.times[call.group] = self._times(call.group)
+        for number, count in zip(call.numbers, times, strict=False):
+            flops, transcendentals, _ = self.costs[number]
+            work[0] += flops * count
+            work[1] += transcendentals * count
+
+    def _times(self, group: int) -> tuple[int, ...]:
+        """How often an instruction of a group applies each of its computations."""
+        row = OutlinedInstruction(self.outline, self.alike.first[group]).proto
+        result = self._extent(self._kind(group)[1])
+        operands = [self._extent(data) for data in self.alike.operands[group]]
+        try:
+            return applications(row, result, operands)
+        except IndexError:
+            return ()
+
+    def _entered(self, call: _Call, total: _Cost, runs: Counter[int]) -> _Cost:
+        """Add what the computations cost that an instruction runs."""
+        numbers, times = call.numbers, 1
+        if call.opcode == "while":
+            times = self._turns(call.row)
+        elif call.opcode == "conditional":
+            numbers = [max(numbers, key=lambda n: (self.costs[n].flops, self.costs[n].bytes))]
+        for number in numbers:
+            total = total.plus(self.costs[number], times, moved=call.opcode != "fusion")
+            runs[number] += times
+        return total
+
+    def _turns(self, row: int) -> int:
+        known = _known_trip_count(OutlinedInstruction(self.outline, row).proto.backend_config)
+        count = known if known is not None else self.trips.get(int(self.outline.ids[row]))
+        if count is None:
+            self.unknown_loops += 1
+            return 1
+        return count
+
+    def _runs(self, order: list[int], entry: int) -> dict[int, int]:
+        """How often each computation runs: callers come before what they call."""
+        runs = dict.fromkeys(self.bodies, 0)
+        runs[entry] = 1
+        for number in reversed(order):
+            for called, times in self.called[number].items():
+                runs[called] += runs[number] * times
+        return runs
+
+    # Kernels
+
+    def _kernels(self) -> tuple[KernelStatistics, ...]:
+        rows = [call.row for call in self.outline.custom_calls(KERNEL_TARGET)]
+        if not rows:
+            return ()
+        found: dict[tuple[str, tuple[int, ...], int | None], list[int]] = {}
+        known: dict[bytes, tuple[str, tuple[int, ...], int | None]] = {}
+        views = self.outline.part(rows).find_custom_calls()
+        for row, view in zip(rows, views, strict=True):
+            config = view.backend_config
+            if config not in known:
+                known[config] = _kernel_of(view, self.root)
+            entry = found.setdefault(known[config], [0, 0])
+            entry[0] += 1
+            entry[1] += self.own[int(self.alike.of[row])].bytes
+        ordered = sorted(found.items(), key=lambda item: item[0][:2])
+        return tuple(
+            KernelStatistics(name, grid, calls, moved, macs)
+            for (name, grid, macs), (calls, moved) in ordered
+        )
+
+
+def _add(kind: OpcodeStatistics, cost: _Cost, times: int) -> None:
+    kind.flops += cost.flops * times
+    kind.transcendentals += cost.transcendentals * times
+    kind.bytes += cost.bytes * times
+
+
+def _extent_of(shape: Shape) -> Extent:
+    leaves = [leaf for _, leaf in shape.leaves()] if shape.is_tuple else [shape]
+    return Extent(
+        sum(leaf.element_count for leaf in leaves),
+        sum(leaf.byte_size for leaf in leaves),
+        leaves[0].dimensions if leaves else (),
+        len(shape.tuple_shapes) if shape.is_tuple else 1,
+    )
+
+
+def _known_trip_count(config: bytes) -> int | None:
+    """The count that XLA's ``while-loop-trip-count-annotator`` writes into a loop."""
+    if b"known_trip_count" not in config:
+        return None
+    try:
+        return max(int(json.loads(config)["known_trip_count"]["n"]), 0)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _kernel_of(call: Instruction, root: Path | None) -> tuple[str, tuple[int, ...], int | None]:
+    """(name, grid, MACs) of a kernel; the name is "?" where the configuration does not decode."""
+    from hlo_tools.backend_config import decode_backend_config
+    from hlo_tools.kernel_calls.description import work_of
+    from hlo_tools.kernels import resolve
+
+    try:
+        record = decode_backend_config(call.backend_config)
+    except HloError:
+        return "?", (), None
+    name, grid, macs = record.get("func_name"), record.get("grid"), record.get("mac_count")
+    sizes = tuple(n for n in grid if isinstance(n, int)) if isinstance(grid, list) else ()
+    try:
+        macs = work_of(resolve(call.backend_config, root).kernel).macs
+    except HloError:  # the kernel's file is elsewhere
+        macs = macs if isinstance(macs, int) else None
+    return str(name or "?"), sizes, macs
