@@ -9,7 +9,7 @@ import typer
 
 from hlo_tools.cli import console
 from hlo_tools.cli.inputs import open_module
-from hlo_tools.cli.module_inputs import FILLS, gather, root_of
+from hlo_tools.cli.module_inputs import FILLS, gather
 from hlo_tools.evaluate.bisect import against_jaxlib, between
 
 __all__ = ["command"]
@@ -40,7 +40,7 @@ def command(
         raise typer.BadParameter(f"{fill!r} is none of {', '.join(FILLS)}")
     module = open_module(file)
     arrays = gather(module, inputs or [], fill)
-    root = root_of(module)
+    root = module.folder
     if other is None:
         found = against_jaxlib(module, arrays, tolerance=tolerance, root=root)
     else:

@@ -10,18 +10,9 @@ import typer
 from hlo_tools import converting, externals
 from hlo_tools.cli import console
 from hlo_tools.cli.inputs import open_module
-from hlo_tools.compressed import SUFFIXES
-from hlo_tools.module import Module
+from hlo_tools.cli.outputs import format_of, write_module
 
 __all__ = ["command"]
-
-_BY_SUFFIX = {
-    ".txt": "text",
-    ".hlo": "text",
-    ".json": "json",
-    ".pbtxt": "pbtxt",
-}
-"""Format by the end of the output's name; anything else is a HloModuleProto."""
 
 
 def command(
@@ -63,28 +54,9 @@ def command(
             raise typer.BadParameter("--externalize needs a file to put constants beside; use -o")
         moved = externals.externalize(module, _folder(output), threshold=externalize)
         console.note(f"{moved} constants moved out", verbose=True)
-    _write(module, to or _format_of(output, module), output, force)
+    write_module(module, output, to or format_of(output), force=force)
     return 0
 
 
 def _folder(name: str) -> Path:
     return Path() if name == "-" else Path(name).parent
-
-
-def _format_of(output: str, module: Module) -> str | None:
-    """The format that a name asks for; None keeps the file's own."""
-    path = Path(output)
-    if path.suffix in SUFFIXES:
-        path = path.with_suffix("")
-    return _BY_SUFFIX.get(path.suffix)
-
-
-def _write(module: Module, form: str | None, output: str, force: bool) -> None:
-    if form is None and output != "-":
-        module.save(output)
-        return
-    data = module.to_bytes() if form is None else converting.render(module, form)
-    if form in ("text", "json", "pbtxt") and output == "-":
-        console.line(data.decode().rstrip("\n"))
-        return
-    console.write_binary(data, output, force=force)

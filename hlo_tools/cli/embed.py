@@ -10,8 +10,7 @@ import typer
 
 from hlo_tools.cli import console
 from hlo_tools.cli.inputs import open_module
-from hlo_tools.cli.module_inputs import root_of
-from hlo_tools.cli.rewriting import save
+from hlo_tools.cli.outputs import came_as_text, format_of, write_module
 from hlo_tools.kernel_calls import embed, take_out
 
 __all__ = ["command"]
@@ -31,11 +30,12 @@ def command(
     Example: nki-hlo embed whole.pb --take-out kernels -o model.pb
     """
     module = open_module(file)
+    form = format_of(output, text=came_as_text(module))
     if out_to:
         beside = None if output == "-" else Path(os.path.abspath(output)).parent
         files = take_out(module, Path(out_to), beside)
         console.note(f"{len(files)} kernel files in {out_to}")
     else:
-        changed = embed(module, root_of(module) or Path.cwd())
+        changed = embed(module, module.folder or Path.cwd())
         console.note(f"{changed} calls carry their kernels now")
-    save(module, output, force)
+    write_module(module, output, form, force=force)

@@ -10,7 +10,7 @@ import typer
 
 from hlo_tools.cli import console
 from hlo_tools.cli.inputs import open_module
-from hlo_tools.cli.module_inputs import FILLS, gather, root_of
+from hlo_tools.cli.module_inputs import FILLS, gather
 from hlo_tools.evaluate import Evaluator
 from hlo_tools.evaluate.bisect import largest_difference
 from hlo_tools.evaluate.kernel_calls import kernel_calls
@@ -57,7 +57,7 @@ def command(
     if way == "jaxlib" and not compare:
         results: list[Any] = list(run_with_jaxlib(module, arrays))
     else:
-        results = Evaluator(module, custom_calls=kernel_calls(root_of(module))).run(arrays)
+        results = Evaluator(module, custom_calls=kernel_calls(module.folder)).run(arrays)
     gaps = (
         [
             largest_difference(a, b)

@@ -8,7 +8,8 @@ import typer
 
 from hlo_tools.cli import console
 from hlo_tools.cli.inputs import open_module
-from hlo_tools.cli.rewriting import copy_of, prove, save
+from hlo_tools.cli.outputs import came_as_text, format_of, write_module
+from hlo_tools.cli.rewriting import copy_of, prove
 from hlo_tools.errors import HloError
 from hlo_tools.kernel_calls import expand
 
@@ -20,7 +21,10 @@ def command(
     references: Annotated[
         list[str],
         typer.Option(
-            "--reference", "-r", help="What a kernel computes, as HLO.", metavar="NAME=HLO"
+            "--reference",
+            "-r",
+            help="What a kernel computes: a file with HLO, or FILE.py:NAME.",
+            metavar="NAME=HLO",
         ),
     ],
     output: Annotated[str, typer.Option("--output", "-o", help="The new module, or -.")],
@@ -35,6 +39,7 @@ def command(
     """Put what a kernel computes, written in HLO, in the place of its calls.
 
     Example: nki-hlo expand model.pb -r softmax=softmax.hlo -o plain.pb
+    Example: nki-hlo expand model.pb -r softmax=references.py:softmax -o plain.pb
     """
     known: dict[str, str] = {}
     for text in references:
@@ -43,6 +48,7 @@ def command(
             raise typer.BadParameter(f"{text!r} is not NAME=HLO")
         known[name] = path
     module = open_module(file)
+    form = format_of(output, text=came_as_text(module))
     before = copy_of(module)
     done = expand(module, known)
     if not done:
@@ -53,4 +59,4 @@ def command(
     console.note(f"{len(done)} calls expanded")
     if proving:
         prove(before, module, tolerance)
-    save(module, output, force)
+    write_module(module, output, form, force=force)

@@ -13,7 +13,6 @@ from hlo_tools.cli import console
 from hlo_tools.cli.configuration import read_configuration
 from hlo_tools.cli.findings import FORMATS, Report, RuleText, print_findings
 from hlo_tools.cli.inputs import module_files, open_module
-from hlo_tools.cli.module_inputs import root_of
 from hlo_tools.lint import LintRule, lint, registered_rules, selected
 from hlo_tools.lint.baseline import read_baseline, unknown_to, write_baseline
 from hlo_tools.lint.registry import joined, rules_of
@@ -75,7 +74,7 @@ def command(
     findings: list[Finding] = []
     for path in paths:
         module = open_module(path)
-        findings += lint(module, target=chosen, rules=rules, root=root_of(module) or Path.cwd())
+        findings += lint(module, target=chosen, rules=rules, root=module.folder or Path.cwd())
     known = settings.text("baseline")
     if write:
         return _write(known, findings)

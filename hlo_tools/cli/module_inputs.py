@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,14 +11,9 @@ from hlo_tools.errors import HloFileError
 from hlo_tools.module import Module
 from hlo_tools.shape import Shape
 
-__all__ = ["FILLS", "gather", "root_of"]
+__all__ = ["FILLS", "gather"]
 
 FILLS = ("zeros", "random")
-
-
-def root_of(module: Module) -> Path | None:
-    """Folder that the module's kernel files are in."""
-    return Path(module.path).parent if module.path and module.path != "<stdin>" else None
 
 
 def gather(module: Module, given: list[str], fill: str | None) -> list[Any]:

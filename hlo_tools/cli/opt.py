@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -11,13 +12,14 @@ import typer
 from hlo_tools import converting
 from hlo_tools.cli import console
 from hlo_tools.cli.inputs import read_input
+from hlo_tools.cli.outputs import came_as_text, format_of, write_module, write_text
+from hlo_tools.cli.rewriting import kernel_names, name_new_kernels
+from hlo_tools.kernel_calls import Prover
 from hlo_tools.loading import load
 from hlo_tools.module import Module
 from hlo_tools.passes import Pipeline, Report, join_modules, split_modules
 
 __all__ = ["command"]
-
-_FORMS = {".hlo": "text", ".txt": "text", ".json": "json", ".pbtxt": "pbtxt", ".pb": "proto"}
 
 
 def command(
@@ -38,6 +40,13 @@ def command(
     print_between: Annotated[
         bool, typer.Option("--print-between", help="The text after each pass, on stderr.")
     ] = False,
+    proving: Annotated[
+        bool,
+        typer.Option("--prove", help="Compare results on random inputs after every pass."),
+    ] = False,
+    tolerance: Annotated[
+        float, typer.Option(help="Largest difference for --prove, relative to the largest value.")
+    ] = 1e-3,
     as_json: Annotated[
         bool, typer.Option("--json", help="What each pass did as one JSON document; needs -o.")
     ] = False,
@@ -49,22 +58,32 @@ def command(
     number in the output's name as {}, each goes into a file of its own, else all into one text.
 
     Example: nki-hlo opt -p dce,cse model.hlo_module.pb -o smaller.pb
+    Example: nki-hlo opt -p 'call-inlining,replace{pattern=softmax.hlo kernel=softmax.klir}' \
+      model.pb -o with_kernel.pb --prove
     """
     if as_json and output == "-":
         raise typer.BadParameter("--json writes to stdout; give the module a place with -o")
     pipeline = Pipeline.parse(passes)
     modules = _modules(file)
     form = _form(output, modules)
-    reports = [
-        pipeline.run(
+    reports: list[Report] = []
+    for module in modules:
+        named = kernel_names(module)
+        report = pipeline.run(
             module,
             verify_each=verify_each,
             time_passes=time_passes or as_json,
             print_between=_to_stderr if print_between else None,
+            check=_comparison(module, tolerance) if proving else None,
         )
-        for module in modules
-    ]
+        reports.append(report)
+        name_new_kernels(module, named, output)
     _write(modules, form, output, force)
+    if proving:
+        changed = sum(step.modified for report in reports for step in report.steps)
+        console.note(
+            f"results stay on random inputs after each of {changed} passes that changed something"
+        )
     if time_passes:
         _tell_times(reports)
     for module, report in zip(modules, reports, strict=True):
@@ -73,6 +92,20 @@ def command(
         rows = [_as_json(*pair) for pair in zip(modules, reports, strict=True)]
         console.write_json("opt", passes=str(pipeline), modules=rows)
     return 0
+
+
+def _comparison(module: Module, tolerance: float) -> Callable[[Module], None]:
+    """What compares a rewritten module with how it is now, and says how far apart they are."""
+    prover = Prover(module, tolerance=tolerance, root=module.folder or Path.cwd())
+
+    def compare(rewritten: Module) -> None:
+        proof = prover.compare(rewritten)
+        console.note(
+            f"equal on {proof.runs} random inputs (largest difference {proof.difference:.1e})",
+            verbose=True,
+        )
+
+    return compare
 
 
 def _modules(file: str) -> list[Module]:
@@ -112,11 +145,9 @@ def _parsed(text: str, place: str) -> Module:
 
 def _form(output: str, modules: list[Module]) -> str | None:
     """The format that the output's name asks for; standard output gets what came in."""
-    if output == "-":
-        return "text" if len(modules) > 1 or _is_text(modules[0]) else None
-    suffixes = [suffix for suffix in Path(output).suffixes if suffix not in (".gz", ".zst")]
-    form = _FORMS.get(suffixes[-1]) if suffixes else None
-    if len(modules) > 1 and form != "text" and "{}" not in output:
+    several = len(modules) > 1
+    form = format_of(output, text=several or came_as_text(modules[0]))
+    if several and form != "text" and "{}" not in output:
         raise typer.BadParameter(
             f"{len(modules)} modules do not go into one {output}; write text (.hlo), or put {{}} "
             "into the name for their number"
@@ -124,34 +155,15 @@ def _form(output: str, modules: list[Module]) -> str | None:
     return form
 
 
-def _is_text(module: Module) -> bool:
-    return module.is_changed and module.envelope is None
-
-
 def _write(modules: list[Module], form: str | None, output: str, force: bool) -> None:
     if "{}" in output:
         for number, module in enumerate(modules):
-            console.write_binary(_render(module, form), output.replace("{}", str(number)))
+            write_module(module, output.replace("{}", str(number)), form)
     elif len(modules) > 1:
-        texts = [_render(module, "text").decode() for module in modules]
-        _write_text(join_modules(texts), output)
-    elif form == "text":
-        _write_text(_render(modules[0], form).decode(), output)
-    elif form is None and output != "-":
-        modules[0].save(output)
+        texts = [converting.render(module, "text").decode() for module in modules]
+        write_text(join_modules(texts), output)
     else:
-        console.write_binary(_render(modules[0], form), output, force=force)
-
-
-def _write_text(text: str, output: str) -> None:
-    if output == "-":
-        sys.stdout.write(text.rstrip("\n") + "\n")
-        return
-    console.write_binary((text.rstrip("\n") + "\n").encode(), output)
-
-
-def _render(module: Module, form: str | None) -> bytes:
-    return module.to_bytes() if form is None else converting.render(module, form)
+        write_module(modules[0], output, form, force=force)
 
 
 def _to_stderr(text: str) -> None:

@@ -8,7 +8,8 @@ import typer
 
 from hlo_tools.cli import console
 from hlo_tools.cli.inputs import open_module
-from hlo_tools.cli.rewriting import copy_of, name_kernel, prove, save
+from hlo_tools.cli.outputs import came_as_text, format_of, write_module
+from hlo_tools.cli.rewriting import copy_of, name_kernel, prove
 from hlo_tools.errors import HloError
 from hlo_tools.kernel_calls import replace_matches
 
@@ -18,7 +19,13 @@ __all__ = ["command"]
 def command(
     file: Annotated[str, typer.Argument(help="A module, or - for standard input.")],
     pattern: Annotated[
-        str, typer.Option("--pattern", "-p", help="What to look for, as HLO.", metavar="HLO")
+        str,
+        typer.Option(
+            "--pattern",
+            "-p",
+            help="What to look for: a file with HLO, or FILE.py:NAME.",
+            metavar="HLO",
+        ),
     ],
     kernel: Annotated[
         str, typer.Option("--kernel", "-k", help="What to call instead.", metavar="KLIR")
@@ -34,9 +41,14 @@ def command(
 ) -> None:
     """Call a kernel wherever a pattern is found, and prove that the results stay.
 
+    FILE.py:NAME is a NumPy function, one that jax.jit made, or a pattern of
+    hlo_tools.passes.patterns.
+
     Example: nki-hlo replace model.pb -p softmax.hlo -k softmax.klir -o with_kernel.pb
+    Example: nki-hlo replace model.pb -p patterns.py:softmax -k softmax.klir -o with_kernel.pb
     """
     module = open_module(file)
+    form = format_of(output, text=came_as_text(module))
     before = copy_of(module)
     calls = replace_matches(module, pattern, kernel)
     if not calls:
@@ -48,4 +60,4 @@ def command(
     if proving:
         prove(before, module, tolerance)
     name_kernel(calls, kernel, output)
-    save(module, output, force)
+    write_module(module, output, form, force=force)

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from hlo_tools.backend_config import decode
+from hlo_tools.backend_config import BackendConfig, decode
 from hlo_tools.cli import console
-from hlo_tools.cli.module_inputs import root_of
-from hlo_tools.converting import render
+from hlo_tools.errors import HloError
 from hlo_tools.instruction import Instruction
 from hlo_tools.kernel_calls import prove_equal
 from hlo_tools.kernel_calls.embedding import set_config
 from hlo_tools.loading import load
 from hlo_tools.module import Module
 
-__all__ = ["copy_of", "name_kernel", "prove", "save"]
+__all__ = ["copy_of", "kernel_names", "name_kernel", "name_new_kernels", "prove"]
 
 
 def copy_of(module: Module) -> Module:
@@ -33,7 +33,7 @@ def prove(before: Module, after: Module, tolerance: float) -> None:
     Raises:
         HloVerifyError: they differ (HLO-DIFFERENT).
     """
-    proof = prove_equal(before, after, tolerance=tolerance, root=root_of(before) or Path.cwd())
+    proof = prove_equal(before, after, tolerance=tolerance, root=before.folder or Path.cwd())
     console.note(f"equal on {proof.runs} random inputs (largest difference {proof.difference:.1e})")
 
 
@@ -46,8 +46,20 @@ def name_kernel(calls: Iterable[Instruction], file: str, output: str) -> None:
         set_config(call, replace(decode(call.backend_config), binary=name))
 
 
-def save(module: Module, output: str, force: bool) -> None:
-    """Write the module: as text to ``.hlo`` and ``.txt``, else as it was read."""
-    text = output.endswith((".hlo", ".txt"))
-    data = render(module, "text") if text else module.to_bytes()
-    console.write_binary(data, output, force=force)
+def kernel_names(module: Module) -> set[str]:
+    """The kernel files that a module names, as it names them."""
+    return {config.binary for _, config in _configs(module)}
+
+
+def name_new_kernels(module: Module, known: set[str], output: str) -> None:
+    """Let calls of kernel files that passes brought in name them as :func:`name_kernel` does."""
+    for call, config in _configs(module):
+        if config.binary not in known and os.path.isabs(config.binary):
+            name_kernel([call], config.binary, output)
+
+
+def _configs(module: Module) -> Iterator[tuple[Instruction, BackendConfig]]:
+    """Kernel calls whose configuration can be read."""
+    for call in module.find_custom_calls():
+        with suppress(HloError):
+            yield call, decode(call.backend_config)

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from hlo_tools import converting
 from hlo_tools.cli import console
 from hlo_tools.cli.inputs import open_module
+from hlo_tools.cli.outputs import format_of, write_module
 from hlo_tools.instruction import Instruction
 from hlo_tools.module import Module
 from hlo_tools.slicing import Slice, extract_slice, find_targets, grow, parse_source, select_source
 
 __all__ = ["command"]
-
-_FORMS = {".hlo": "text", ".txt": "text", ".json": "json", ".pbtxt": "pbtxt"}
 
 
 def command(
@@ -65,7 +61,7 @@ def command(
     targets = _targets(module, instruction or [], source, computation)
     found = grow(targets, operands=_depth(operands, bool(instruction)), users=users)
     part = extract_slice(found, targets=targets if instruction else (), constants=constants)
-    _write(part.module, output)
+    write_module(part.module, output, format_of(output, text=True) or "proto")
     _tell(part, len(list(part.module.instructions)))
     if as_json:
         console.write_json(
@@ -98,16 +94,6 @@ def _depth(text: str, by_name: bool) -> int | None:
     if not text.isdigit():
         raise typer.BadParameter(f"--operands is a number or all, not {text!r}")
     return int(text)
-
-
-def _write(module: Module, output: str) -> None:
-    suffixes = [s for s in Path(output).suffixes if s not in (".gz", ".zst")]
-    form = "text" if output == "-" else _FORMS.get(suffixes[-1] if suffixes else "", "proto")
-    data = converting.render(module, form)
-    if output == "-":
-        sys.stdout.write(data.decode())
-    else:
-        console.write_binary(data, output)
 
 
 def _tell(part: Slice, count: int) -> None:

@@ -9,8 +9,8 @@ import typer
 
 from hlo_tools.cli import console
 from hlo_tools.cli.inputs import open_module
-from hlo_tools.cli.module_inputs import root_of
-from hlo_tools.cli.rewriting import copy_of, name_kernel, prove, save
+from hlo_tools.cli.outputs import came_as_text, format_of, write_module
+from hlo_tools.cli.rewriting import copy_of, name_kernel, prove
 from hlo_tools.kernel_calls import swap
 
 __all__ = ["command"]
@@ -36,11 +36,12 @@ def command(
     Example: nki-hlo swap model.pb softmax softmax_v2.klir -o faster.pb
     """
     module = open_module(file)
+    form = format_of(output, text=came_as_text(module))
     before = copy_of(module)
-    root = root_of(module) or Path.cwd()
+    root = module.folder or Path.cwd()
     calls = swap(module, kernel, new, root=root)
     console.note(f"{len(calls)} calls swapped")
     if proving:
         prove(before, module, tolerance)
     name_kernel(calls, new, output)
-    save(module, output, force)
+    write_module(module, output, form, force=force)

@@ -11,7 +11,6 @@ import typer
 from hlo_tools.backend_config import decode
 from hlo_tools.cli.findings import FORMATS, Report, RuleText, print_findings
 from hlo_tools.cli.inputs import module_files, open_module
-from hlo_tools.cli.module_inputs import root_of
 from hlo_tools.errors import HloError
 from hlo_tools.kernels import resolve
 from hlo_tools.module import Module
@@ -59,7 +58,7 @@ def _of_module(module: Module) -> list[Finding]:
 
 
 def _of_kernels(module: Module) -> Iterator[Finding]:
-    root = root_of(module)
+    root = module.folder
     for view in module.find_custom_calls():
         try:
             if root is None and not Path(decode(view.backend_config).binary).is_absolute():

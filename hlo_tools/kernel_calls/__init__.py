@@ -8,13 +8,14 @@ if TYPE_CHECKING:
     from hlo_tools.kernel_calls.description import Description, describe
     from hlo_tools.kernel_calls.embedding import embed, take_out
     from hlo_tools.kernel_calls.expansion import expand, reference_for, register_reference
-    from hlo_tools.kernel_calls.proving import Proof, prove_equal
+    from hlo_tools.kernel_calls.proving import Proof, Prover, prove_equal
     from hlo_tools.kernel_calls.replacing import replace_matches
     from hlo_tools.kernel_calls.swapping import swap
 
 __all__ = [
     "Description",
     "Proof",
+    "Prover",
     "describe",
     "embed",
     "expand",
@@ -29,6 +30,7 @@ __all__ = [
 _HOMES = {
     "Description": "description",
     "Proof": "proving",
+    "Prover": "proving",
     "describe": "description",
     "embed": "embedding",
     "expand": "expansion",

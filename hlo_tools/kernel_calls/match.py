@@ -42,9 +42,16 @@ class Match:
 
 
 def pattern_roots(pattern: Module) -> tuple[Instruction, ...]:
-    """The results of a pattern: the parts of a tuple, or the one result."""
+    """The results of a pattern: the parts of a tuple, or the one result, without final copies."""
     root = pattern.entry.root
-    return root.operands if root.opcode == "tuple" else (root,)
+    results = root.operands if root.opcode == "tuple" else (root,)
+    return tuple(_without_copy(view) for view in results)
+
+
+def _without_copy(view: Instruction) -> Instruction:
+    while view.opcode == "copy" and view.shape.proto == view.operands[0].shape.proto:
+        view = view.operands[0]
+    return view
 
 
 def find_matches(pattern: Module, computation: Computation) -> Iterator[Match]:
@@ -149,6 +156,8 @@ def _attributes(proto: Any) -> bytes:
     for field in _NOT_COMPARED:
         if field in copy.DESCRIPTOR.fields_by_name:
             copy.ClearField(field)
+    if not any(copy.precision_config.operand_precision) and not copy.precision_config.algorithm:
+        copy.ClearField("precision_config")  # the default, said or not
     return copy.SerializeToString(deterministic=True)
 
 

@@ -16,7 +16,7 @@ from hlo_tools.evaluate.kernel_calls import kernel_calls
 from hlo_tools.module import Module
 from hlo_tools.shape import Shape
 
-__all__ = ["Proof", "prove_equal", "random_inputs"]
+__all__ = ["Proof", "Prover", "prove_equal", "random_inputs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,75 @@ def _random(shape: Shape, random: np.random.Generator) -> Any:
     return random.standard_normal(shape.dimensions).astype(shape.dtype)
 
 
+class Prover:
+    """What a module gives for some random inputs, to compare others with.
+
+    Args:
+        module: the module; it may be changed afterwards.
+        runs: sets of inputs, from the seeds 0, 1, ...
+        tolerance: largest difference allowed, relative to the largest value of a result.
+        root: folder that kernel files' relative paths start from.
+
+    Raises:
+        EvaluationError: an operation has no result that depends on the module alone.
+    """
+
+    def __init__(
+        self, module: Module, *, runs: int = 3, tolerance: float = 1e-3, root: Path | None = None
+    ) -> None:
+        self._tolerance = tolerance
+        self._root = root
+        self._inputs = [random_inputs(module, seed) for seed in range(runs)]
+        self._results = [_run(module, inputs, root) for inputs in self._inputs]
+
+    def compare(self, module: Module, root: Path | None = None) -> Proof:
+        """Give a module the same inputs. Tuples may be arranged, and elements typed, otherwise.
+
+        Raises:
+            HloVerifyError: it gives something else, or takes other parameters (HLO-DIFFERENT).
+        """
+        worst = 0.0
+        for seed, (inputs, wanted) in enumerate(zip(self._inputs, self._results, strict=True)):
+            given = _run(module, _arranged(inputs, module), root or self._root)
+            worst = max(worst, largest_difference(_leaves(given), _leaves(wanted)))
+            if not worst <= self._tolerance:
+                raise HloVerifyError(
+                    f"the results differ by {worst:.1e} of the largest value (inputs of seed {seed})",
+                    code="HLO-DIFFERENT",
+                    remedy="nki-hlo bisect shows the first instruction that differs; "
+                    "--tolerance allows more",
+                )
+        return Proof(len(self._inputs), worst)
+
+
+def _leaves(values: Any) -> tuple[Any, ...]:
+    """The arrays in lists and tuples, from left to right."""
+    if isinstance(values, (list, tuple)):
+        return tuple(leaf for value in values for leaf in _leaves(value))
+    return (values,)
+
+
+def _arranged(inputs: Sequence[Any], module: Module) -> list[Any]:
+    """The same arrays in the tuples and types that a module takes."""
+    left = list(_leaves(inputs))
+    shapes = [parameter.shape for parameter in module.entry.parameters]
+    taken = sum(len(list(shape.leaves())) for shape in shapes)
+    if taken != len(left):
+        raise HloVerifyError(
+            f"the module takes {taken} arrays, and took {len(left)} before",
+            code="HLO-DIFFERENT",
+            remedy="compare modules with the same parameters",
+        )
+    left.reverse()
+    return [_taken(left, shape) for shape in shapes]
+
+
+def _taken(left: list[Any], shape: Shape) -> Any:
+    if shape.is_tuple:
+        return tuple(_taken(left, part) for part in shape.tuple_shapes)
+    return np.asarray(left.pop()).astype(shape.dtype, copy=False)
+
+
 def prove_equal(
     before: Module,
     after: Module,
@@ -67,20 +136,8 @@ def prove_equal(
         HloVerifyError: the results differ (HLO-DIFFERENT).
         EvaluationError: an operation has no result that depends on the module alone.
     """
-    worst = 0.0
-    for seed in range(runs):
-        inputs = random_inputs(before, seed)
-        one = _run(before, inputs, before_root or root)
-        other = _run(after, inputs, root)
-        worst = max(worst, largest_difference(tuple(other), tuple(one)))
-        if not worst <= tolerance:
-            raise HloVerifyError(
-                f"the results differ by {worst:.1e} of the largest value (inputs of seed {seed})",
-                code="HLO-DIFFERENT",
-                remedy="nki-hlo bisect shows the first instruction that differs; "
-                "--tolerance allows more",
-            )
-    return Proof(runs, worst)
+    prover = Prover(before, runs=runs, tolerance=tolerance, root=before_root or root)
+    return prover.compare(after, root)
 
 
 def _run(module: Module, inputs: Sequence[Any], root: Path | None) -> list[Any]:

@@ -8,7 +8,7 @@ from typing import ClassVar
 from hlo_tools.errors import HloError
 from hlo_tools.module import Module
 
-__all__ = ["Pass", "PassError"]
+__all__ = ["Pass", "PassError", "needed"]
 
 
 class PassError(HloError):
@@ -46,3 +46,18 @@ class Pass(ABC):
         Raises:
             PassError: the module is outside what the pass covers; it is then unchanged.
         """
+
+
+def needed(one: Pass, **arguments: str) -> None:
+    """Refuse to run without some arguments.
+
+    Raises:
+        PassError: one is empty (HLO-PASS-ARGUMENT).
+    """
+    for name, value in arguments.items():
+        if not value:
+            raise PassError(
+                f"{one.name} needs {name}",
+                code="HLO-PASS-ARGUMENT",
+                remedy=f"give {one.name}{{{' '.join(f'{each}=...' for each in arguments)}}}",
+            )

@@ -94,6 +94,17 @@ def _wide_types(module: Module) -> str:
     )
 
 
+def _kernel_files(module: Module) -> str:
+    from hlo_tools.backend_config import decode
+    from hlo_tools.kernel_calls.embedding import is_embedded
+
+    return _first(
+        view.name
+        for view in module.find_custom_calls()
+        if not is_embedded(decode(view.backend_config))
+    )
+
+
 _TABLE = (
     Invariant("no-dead-code", "every instruction and computation is needed", _dead_code),
     Invariant("no-calls", "no plain call is left (composite calls stay)", _calls),
@@ -102,6 +113,7 @@ _TABLE = (
     Invariant("canonical-dots", "dots are [batch..., m, k] x [batch..., k, n]", _general_dots),
     Invariant("no-metadata", "no instruction has metadata", _metadata),
     Invariant("scheduled", "every computation that is no fusion has a sequence", _unscheduled),
+    Invariant("embedded-kernels", "every kernel call carries its kernel", _kernel_files),
     Invariant("narrow-types", "64-bit elements only where a result's bits need them", _wide_types),
 )  # fmt: skip
 

@@ -70,6 +70,7 @@ class Pipeline:
         verify_each: bool = False,
         time_passes: bool = False,
         print_between: Callable[[str], object] | None = None,
+        check: Callable[[Module], object] | None = None,
     ) -> Report:
         """Run every pass on ``module``, which is changed in place.
 
@@ -79,6 +80,8 @@ class Pipeline:
             time_passes: measure each pass, bringing the message up to date included.
             print_between: called with the module's text before the first pass, and after every
                 pass that changed it; a comment line says which.
+            check: called with the module after every pass that changed it; an error that it raises
+                is placed at the pass.
 
         Raises:
             HloVerifyError: ``verify_each`` found something wrong; the place names the pass.
@@ -98,6 +101,9 @@ class Pipeline:
                 _ensure(module, one)
             if print_between is not None and step.modified:
                 print_between(_shown(module, f"after {step.text}"))
+            if check is not None and step.modified:
+                with _placed(f"pass {step.text}"):
+                    check(module)
         return Report(tuple(steps))
 
     def __str__(self) -> str:
@@ -107,17 +113,23 @@ class Pipeline:
 def _run_pass(one: Pass, module: Module, timed: bool) -> Step:
     before = _count(module)
     started = time.perf_counter() if timed else 0.0
+    with _placed(f"pass {one.name}"), _no_collection():
+        modified = one.run(module)
+        module.proto  # noqa: B018 - edits are brought into the message as part of the pass
+    seconds = time.perf_counter() - started if timed else 0.0
+    return Step(print_pass(one), modified, before, _count(module), seconds)
+
+
+@contextmanager
+def _placed(where: str) -> Iterator[None]:
+    """Errors say in which pass they came up."""
     try:
-        with _no_collection():
-            modified = one.run(module)
-            module.proto  # noqa: B018 - edits are brought into the message as part of the pass
+        yield
     except HloError as error:
-        place = f"pass {one.name}: {error.place}" if error.place else f"pass {one.name}"
+        place = f"{where}: {error.place}" if error.place else where
         raise type(error)(
             error.message, code=error.code, place=place, remedy=error.remedy
         ) from error
-    seconds = time.perf_counter() - started if timed else 0.0
-    return Step(print_pass(one), modified, before, _count(module), seconds)
 
 
 @contextmanager

@@ -39,6 +39,10 @@ _BUILT_IN = {
     "rename": "rename:Rename",
     "renumber": "renumber:Renumber",
     "schedule": "schedule:Schedule",
+    "replace": "replace:Replace",
+    "swap": "swap:Swap",
+    "expand": "expand:Expand",
+    "embed": "embed:Embed",
 }
 """Our own passes: name to ``module:class`` in this package."""
 
