@@ -207,7 +207,11 @@ class NkiTensor(TileArithmetic, NKIObject):
         row = self._row
         partition, place = divmod(self.offset, row) if row else (0, 0)
         index = self._index
-        kind = 0 if index is None else (1 if index.scalar is not None else 2 + index.dim)
+        kind: Any = 0
+        if index is not None:
+            kind = 1 if index.scalar is not None else 2 + index.dim
+            if index.dim == 1 and index.vector is not None:  # where the index tile lies
+                kind = index.vector[:2]
         shape = self.shape
         # dtypes and memories are single objects, and their ids hash faster than they do
         key = (shape, id(self.dtype), id(self.buffer), partition, kind, self.strides[-1],

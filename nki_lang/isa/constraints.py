@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from operator import index as to_int
 from typing import Any
 
 from nki_lang.ir import Engine
-from nki_lang.isa.enums import dge_mode, dma_engine, nc_version, reduce_cmd
+from nki_lang.isa.enums import dge_mode, dma_engine, nc_version, oob_mode, reduce_cmd
 from nki_lang.isa.rules import BITVEC, custom, free_elements
 from nki_lang.memory import MemoryRegion
 from nki_lang.tensor import NkiTensor
-
-_FLOATS = frozenset({"float32", "tfloat32"})
-_FP8 = frozenset({"float8_e4m3", "float8_e5m2", "float8_e4m3fn"})
 
 
 def _hwdge(call: Any) -> bool:
@@ -86,6 +84,37 @@ def dma_transpose_indirect(call: Any) -> str:
     return ""
 
 
+@custom("NKI-TRANSPOSE",
+        "hwdge transposes 2-byte elements with src.shape[-1] <= 128; 2-D src has 16 rows, others 1, 2,"
+        " 4, 8 or 16 with src.shape[0] * src.shape[-2] a multiple of 16; swdge is for indirect"
+        " transposes; dst is in SBUF", "nisa.dma_transpose, direct transpose")  # fmt: skip
+def dma_transpose_direct(call: Any) -> str:
+    source, mode = call["src"], call["dge_mode"]
+    if not call["dst"].on_chip:
+        return call.describe("dst")
+    if source._index is not None and source._index.vector is not None:
+        return ""
+    if mode is dge_mode.swdge:
+        return "dge_mode=swdge without vector_offset"
+    if mode is not dge_mode.hwdge:
+        return ""
+    shape = source.shape
+    rows = shape[0] == 16 if len(shape) == 2 else (
+        shape[0] in (1, 2, 4, 8, 16) and shape[0] * shape[-2] % 16 == 0
+    )  # fmt: skip
+    fits = rows and shape[-1] <= 128 and source.dtype.itemsize == 2
+    return "" if fits else f"dge_mode=hwdge with {call.describe('src')}"
+
+
+@custom("NKI-OOB-MODE", "oob_mode.skip is for operands with a runtime index", "nisa.dma_transpose;"
+        " NKI 0.4.0 release notes, dma_compute")  # fmt: skip
+def skip_needs_index(call: Any) -> str:
+    if call["oob_mode"] is not oob_mode.skip:
+        return ""
+    dynamic = any(tensor._index is not None for _, tensor in call.tensors())
+    return "" if dynamic else "oob_mode=skip without a runtime index"
+
+
 @custom("NKI-DMA-COMPUTE", "reduce_op is nl.add, scales are 1.0, at most 16 sources of the size"
         " of dst, unique indices", "nisa.dma_compute")  # fmt: skip
 def dma_compute(call: Any) -> str:
@@ -129,16 +158,6 @@ def power_in_sbuf(call: Any) -> str:
     return ""
 
 
-@custom("NKI-OPERAND", "op1 and operand1 go together, and a unary op takes operand None or 0",
-        "nisa.tensor_scalar")  # fmt: skip
-def second_operator(call: Any) -> str:
-    if (call["op1"] is None) != (call["operand1"] is None) and call.operator("op1") not in (
-        "abs", "square", "relu", "rsqrt", "reciprocal", "invert", "copy", "bypass", "logical_not",
-    ):  # fmt: skip
-        return f"{call.describe('op1')}, {call.describe('operand1')}"
-    return ""
-
-
 @custom("NKI-ENGINE", "bitwise operators run on the vector engine", "nisa.tensor_scalar")
 def bitvec_engine(call: Any) -> str:
     wanted = call.engine in (Engine.unknown, Engine.vector)
@@ -171,14 +190,19 @@ def operand_float32(call: Any) -> str:
     return ""
 
 
-@custom("NKI-AXIS", "the reduced axes are the last free dimensions of data; dst has the rest",
+@custom("NKI-AXIS",
+        "axis is one or several integers, the last free dimensions of data; dst has the rest; bitwise"
+        " results are not negated",
         "nisa.tensor_reduce, axis")  # fmt: skip
 def reduce_axes(call: Any) -> str:
     data, axis = call["data"], call["axis"]
     rank = len(data.shape)
-    axes = sorted(a % rank for a in (axis if isinstance(axis, (list, tuple)) else (axis,)))
+    given = tuple(axis) if isinstance(axis, (list, tuple)) else (axis,)
+    axes = sorted(a + rank if a < 0 else a for a in given)
     if not axes or axes != list(range(rank - len(axes), rank)) or axes[0] == 0:
         return f"axis={axis} for {call.describe('data')}"
+    if call["negate"] and call.operator("op") in BITVEC:
+        return f"negate=True with op=nl.{call.operator('op')}"
     kept = 1
     for extent in data.shape[1 : axes[0]]:
         kept *= extent
@@ -186,6 +210,15 @@ def reduce_axes(call: Any) -> str:
     if dst.shape[0] != data.shape[0] or free_elements(dst) != kept:
         return f"axis={axis} leaves {kept} elements per partition, {call.describe('dst')}"
     return ""
+
+
+@custom("NKI-SHAPE", "dst has one partition, and the elements per partition of data",
+        "nisa.tensor_partition_reduce")  # fmt: skip
+def one_partition(call: Any) -> str:
+    data, dst = call["data"], call["dst"]
+    if dst.shape[0] == 1 and free_elements(dst) == free_elements(data):
+        return ""
+    return f"{call.describe('dst')} for {call.describe('data')}"
 
 
 @custom("NKI-BIAS", "on trn1 bias is a tile of shape (data.shape[0], 1)", "nisa.activation, Layout")
@@ -208,12 +241,12 @@ def activation_reduction(call: Any) -> str:
     return ""
 
 
-@custom("NKI-REDUCE", "on trn1 reduce_op is nl.add", "nisa.activation_reduce")
-def reduce_add_on_trn1(call: Any) -> str:
+@custom("NKI-REDUCE", "reduce_op is nl.add on trn1, later also maximum or minimum, on trn3 abs_max"
+        " or abs_min", "nisa.activation_reduce; nisa.activate2, reduce_op")  # fmt: skip
+def scalar_engine_reduction(call: Any) -> str:
     op = call.operator("reduce_op")
-    if call.generation == nc_version.gen2 and op not in ("", "add"):
-        return f"reduce_op=nl.{op} on trn1"
-    return ""
+    since = {"add": 2, "maximum": 3, "minimum": 3, "abs_max": 4, "abs_min": 4}
+    return "" if call.generation >= since.get(op, 99) else f"reduce_op=nl.{op}"
 
 
 _PAIRS = frozenset(
@@ -246,7 +279,7 @@ def reduce_init(call: Any) -> str:
 def pattern_size(call: Any) -> str:
     pattern = call["pattern"]
     try:
-        counts = [int(count) for _, count in pattern]
+        counts = [to_int(count) for step, count in pattern if to_int(step) is not None]
     except (TypeError, ValueError):
         return f"pattern={pattern!r}"
     total = 1
@@ -275,25 +308,46 @@ def local_gather(call: Any) -> str:
     return ""
 
 
-@custom("NKI-BN", "data has at most 512 elements per partition, dst six", "nisa.bn_stats")
+@custom("NKI-BN", "data has at most 512 elements per partition, dst six and the same partitions",
+        "nisa.bn_stats")  # fmt: skip
 def bn_stats(call: Any) -> str:
-    if free_elements(call["data"]) > 512 or free_elements(call["dst"]) != 6:
+    alike = call["data"].shape[0] == call["dst"].shape[0]
+    if not alike or free_elements(call["data"]) > 512 or free_elements(call["dst"]) != 6:
         return f"{call.describe('data')}, {call.describe('dst')}"
     return ""
 
 
-@custom("NKI-BN", "data has a multiple of three elements per partition, dst two", "nisa.bn_aggr")
+@custom("NKI-BN", "data has a multiple of three elements per partition, dst two and the same"
+        " partitions", "nisa.bn_aggr")  # fmt: skip
 def bn_aggr(call: Any) -> str:
-    if free_elements(call["data"]) % 3 or free_elements(call["dst"]) != 2:
+    alike = call["data"].shape[0] == call["dst"].shape[0]
+    if not alike or free_elements(call["data"]) % 3 or free_elements(call["dst"]) != 2:
         return f"{call.describe('data')}, {call.describe('dst')}"
     return ""
 
 
-@custom("NKI-SHUFFLE", "shuffle_mask has 32 entries, each 0 to 31 or 255", "nisa.nc_stream_shuffle")
+@custom(
+    "NKI-SHUFFLE", "shuffle_mask has 32 integers, each 0 to 31 or 255", "nisa.nc_stream_shuffle"
+)
 def shuffle_mask(call: Any) -> str:
     mask = call["shuffle_mask"]
-    if len(mask) != 32 or any(not (0 <= entry < 32 or entry == 255) for entry in mask):
-        return f"shuffle_mask={mask!r}"
+    wrong = [entry for entry in mask if not (hasattr(type(entry), "__index__") and
+             (0 <= entry < 32 or entry == 255))]  # fmt: skip
+    return f"shuffle_mask={mask!r}" if len(mask) != 32 or wrong else ""
+
+
+@custom("NKI-SHUFFLE", "src and dst have the same elements per partition; with up to 32 partitions"
+        " they start at a multiple of 32, with up to 64 at 0 or 64, with more at 0",
+        "nisa.nc_stream_shuffle")  # fmt: skip
+def shuffle_place(call: Any) -> str:
+    pair = (call["dst"], call["src"])
+    if free_elements(pair[0]) != free_elements(pair[1]):
+        return f"{call.describe('dst')}, {call.describe('src')}"
+    active = -(-max(tile.shape[0] for tile in pair) // 32) * 32
+    step = active if active < 96 else 128
+    for name, tile in zip(("dst", "src"), pair, strict=True):
+        if tile.start_partition % step or tile.start_partition + tile.shape[0] > 128:
+            return f"{call.describe(name)} starts at partition {tile.start_partition}"
     return ""
 
 
@@ -319,15 +373,17 @@ def ordered_range(call: Any) -> str:
     return ""
 
 
-@custom("NKI-SHAPE", "8 to 16384 elements per partition in, 8 out", "nisa.max8")
+@custom("NKI-SHAPE", "8 to 16384 elements per partition in, 8 out of each", "nisa.max8")
 def eight(call: Any) -> str:
     name = "src" if "src" in call.values else "data"
     if not 8 <= free_elements(call[name]) <= 16384:
         return call.describe(name)
     for out in ("vals", "dst_idx") if "imm" in call.values else ("dst", "vals"):
         value = call.values.get(out)
-        if isinstance(value, NkiTensor) and free_elements(value) != 8:
-            return call.describe(out)
+        if not isinstance(value, NkiTensor):
+            continue
+        if free_elements(value) != 8 or value.shape[0] != call[name].shape[0]:
+            return f"{call.describe(out)} for {call.describe(name)}"
     return ""
 
 
@@ -342,7 +398,9 @@ def bounds_shape(call: Any) -> str:
 @custom("NKI-CORES", "cores is (0, 1), the two cores of a logical core", "nisa.core_barrier")
 def barrier_cores(call: Any) -> str:
     """``data`` should be in shared HBM, but public kernels pass tiles of their own core too."""
-    return "" if tuple(call["cores"]) == (0, 1) else f"cores={call['cores']!r}"
+    cores = call["cores"]
+    fits = isinstance(cores, (tuple, list)) and tuple(cores) == (0, 1)
+    return "" if fits else f"cores={cores!r}"
 
 
 @custom("NKI-CORES", "ranks are 0 or 1", "nisa.sendrecv")
@@ -375,25 +433,38 @@ def topk(call: Any) -> str:
     src = call["src"]
     if not 8 <= n < 65536 or not 1 <= count < 32768 or count > n:
         return f"n={n}, K={count}"
-    if free_elements(src) * 16 < n or src.shape[0] % 16:
+    alike = src.shape[0] == call["val_dst"].shape[0]
+    if not alike or free_elements(src) * 16 < n or src.shape[0] % 16:
         return f"n={n}, {call.describe('src')}"
     return ""
 
 
-@custom("NKI-MX", "partitions are a multiple of 32, src has four elements for each of dst",
+@custom("NKI-MX", "partitions are a multiple of 32, src has four elements for each of dst, dst_scale"
+        " one for each of dst and a row for each 8 partitions",
         "nisa.quantize_mx, Tile size")  # fmt: skip
 def quantize_shape(call: Any) -> str:
-    src, dst = call["src"], call["dst"]
-    if src.shape[0] % 32 or free_elements(src) != 4 * free_elements(dst):
+    src, dst, scale = call["src"], call["dst"], call["dst_scale"]
+    if src.shape[0] % 32 or src.shape[0] != dst.shape[0]:
         return f"{call.describe('src')}, {call.describe('dst')}"
-    return "" if src.shape[0] == dst.shape[0] else f"{call.describe('dst')}"
+    if free_elements(src) != 4 * free_elements(dst):
+        return f"{call.describe('src')}, {call.describe('dst')}"
+    return "" if scale_fits(scale, dst) else call.describe("dst_scale")
+
+
+def scale_fits(scale: Any, data: Any) -> bool:
+    """A scale tile of packed data: a row for each 8 partitions, dense or one quadrant each 32."""
+    groups = data.shape[0] // 8
+    spread = (groups - 1) // 4 * 32 + (groups - 1) % 4 + 1
+    rows = scale.shape[0] == groups or scale.shape[0] >= spread
+    return rows and free_elements(scale) == free_elements(data)
 
 
 @custom("NKI-RANGE-SELECT", "on_false_value is the lowest float32 (-3.4028235e+38)",
         "nisa.range_select, on_false_value")  # fmt: skip
 def lowest_float(call: Any) -> str:
     value = call["on_false_value"]
-    return "" if value <= -3.4028e38 else f"on_false_value={value!r}"
+    lowest = hasattr(type(value), "__float__") and float(value) <= -3.4028e38
+    return "" if lowest else f"on_false_value={value!r}"
 
 
 @custom("NKI-TRANSPOSE", "the tensor engine transposes SBUF to PSUM up to 128 x 128, the vector"

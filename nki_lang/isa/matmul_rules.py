@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from nki_lang.isa.constraints import scale_fits
 from nki_lang.isa.enums import matmul_perf_mode, nc_version
 from nki_lang.isa.rules import custom, free_elements
 
@@ -118,7 +119,8 @@ def matmul_tiling(call: Any) -> str:
 
 
 @custom("NKI-MX", "stationary is (K, M), moving (K, N), dst (M, N); K a multiple of 32, M even and"
-        " at most 128, N at most 4096 for float32 and 8192 for bfloat16", "nisa.nc_matmul_mx")  # fmt: skip
+        " at most 128, N at most 4096 for float32 and 8192 for bfloat16; a scale has the columns of"
+        " its data and a row for each 8 partitions; only rows are tiled", "nisa.nc_matmul_mx")  # fmt: skip
 def matmul_mx_layout(call: Any) -> str:
     stationary, moving, dst = call["stationary"], call["moving"], call["dst"]
     shapes = ", ".join(call.describe(name) for name in ("dst", "stationary", "moving"))
@@ -128,4 +130,13 @@ def matmul_mx_layout(call: Any) -> str:
     limit = 8192 if dst.dtype.name == "bfloat16" else 4096
     if rows % 2 or rows > 128 or columns > limit:
         return shapes
-    return "" if dst.shape[0] == rows and free_elements(dst) == columns else shapes
+    if dst.shape[0] != rows or free_elements(dst) != columns:
+        return shapes
+    if (call["tile_size"] and call["tile_size"][1] != 128) or (
+        call["tile_position"] and call["tile_position"][1]
+    ):
+        return f"tile_position={call['tile_position']}, tile_size={call['tile_size']}"
+    for name, data in (("stationary_scale", stationary), ("moving_scale", moving)):
+        if not scale_fits(call[name], data):
+            return f"{call.describe(name)} for {shapes}"
+    return ""

@@ -42,7 +42,7 @@ UNARY = frozenset({"abs", "square", "relu", "rsqrt", "reciprocal", "copy", "bypa
 ARITHMETIC = (
     frozenset(
         {"add", "subtract", "multiply", "divide", "maximum", "minimum", "abs_max", "abs_min",
-         "power", "mod", "fmod", "average", "logical_and", "logical_or", "logical_xor"}
+         "power", "mod", "fmod", "logical_and", "logical_or", "logical_xor"}
     )
     | COMPARISONS
 )  # fmt: skip

@@ -7,10 +7,13 @@ the oldest generation, and the rules; the code reads the rows. ``register_alu`` 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from nki_lang.ir import Engine
 from nki_lang.isa import collective_rules as k
 from nki_lang.isa import constraints as c
 from nki_lang.isa import matmul_rules as m
+from nki_lang.isa import operand_rules as o
 from nki_lang.isa import rules as r
 from nki_lang.isa.spec import (
     ANYWHERE,
@@ -149,12 +152,13 @@ _MOVEMENT = (
         "dma_transpose", _write("dst", SBUF_OR_HBM), _read("src", SBUF_OR_HBM),
         *_attr("axes", "priority", "dge_mode", "oob_mode"), engines=_DMA, tiles=False,
         rules=(r.same_dtype("dst", "src"), c.dma_transpose_axes, c.dma_transpose_indirect,
-               c.dge_generation, c.dge_indirect, r.priority),
+               c.dge_generation, c.dge_indirect, c.dma_transpose_direct, c.skip_needs_index,
+               r.priority),
     ),
     _row(
         "dma_compute", _write("dst", SBUF_OR_HBM), _read("srcs", SBUF_OR_HBM, several=True),
         _op("reduce_op"), *_attr("scales", "unique_indices", "oob_mode"), engines=_DMA,
-        tiles=False, rules=(c.dma_compute,),
+        tiles=False, rules=(c.dma_compute, c.skip_needs_index),
     ),
     _row(
         "tensor_copy", _write("dst"), _read("src"), engines=_on(_V, _S, _G),
@@ -162,7 +166,7 @@ _MOVEMENT = (
     ),
     _row(
         "memset", _write("dst"), *_attr("value"), engines=_on(_V, _G),
-        rules=(c.memset_packed, r.no_gpsimd_psum),
+        rules=(o.memset_value, c.memset_packed, r.no_gpsimd_psum),
     ),
     _row(
         "tensor_copy_predicated", _change("dst"), _value("src"),
@@ -173,7 +177,7 @@ _MOVEMENT = (
     ),
     _row(
         "nc_stream_shuffle", _change("dst"), _read("src"), *_attr("shuffle_mask"),
-        engines=_VECTOR, tiles=False, rules=(r.same_dtype("dst", "src"), c.shuffle_mask),
+        engines=_VECTOR, tiles=False, rules=(r.same_dtype("dst", "src"), c.shuffle_mask, c.shuffle_place),
     ),
 )  # fmt: skip
 
@@ -185,14 +189,14 @@ _MATMULS = (
                "tile_position", "tile_size", "perf_mode"),
         engines=_on(_T),
         rules=(m.matmul_perf, m.matmul_layout, m.matmul_tiling, m.matmul_size, m.matmul_dtypes,
-               m.matmul_bank),
+               m.matmul_bank, o.accumulate_flag),
     ),
     _row(
         "nc_matmul_mx", OperandSpec("dst", "read_write", PSUM, _dtypes("float32 bfloat16")),
         _read("stationary", SBUF, _MX), _read("moving", SBUF, _MX),
         _scale("stationary_scale", "read"), _scale("moving_scale", "read"),
         *_attr("tile_position", "tile_size", "accumulate"), engines=_on(_T), minimum=4,
-        rules=(m.matmul_mx_layout, m.matmul_tiling),
+        rules=(m.matmul_tiling, m.matmul_mx_layout, o.accumulate_flag),
     ),
     _row(
         "nc_transpose", _write("dst"), _read("data"), engines=_on(_T, _V),
@@ -211,7 +215,7 @@ _ELEMENTWISE = (
         engines=_on(_V, _G),
         rules=(r.operators("op", r.ARITHMETIC | r.BITVEC), r.same_tile("dst", "data1", "data2"),
                r.not_both_psum("data1", "data2"), r.aluops(("op",), ("dst", "data1", "data2")),
-               c.power_in_sbuf, r.no_gpsimd_psum),
+               c.power_in_sbuf, o.power_engine, r.no_gpsimd_psum),
     ),
     _row(
         "tensor_scalar", _write("dst"), _read("data"), _op("op0"), _value("operand0", True),
@@ -219,13 +223,16 @@ _ELEMENTWISE = (
         engines=_on(_V, _S, _G),
         rules=(r.operators("op0", _ALU), r.operators("op1", _ALU), r.same_tile("dst", "data"),
                r.vector("operand0", "data"), r.vector("operand1", "data"),
-               r.aluops(("op0", "op1"), ("dst", "data")), c.second_operator, c.operand_float32,
-               c.bitvec_engine, c.scalar_engine_pairs, r.no_gpsimd_psum),
+               r.aluops(("op0", "op1"), ("dst", "data")),
+               o.scalars(("op0", "operand0", "reverse0"), ("op1", "operand1", "reverse1")),
+               c.operand_float32, c.bitvec_engine, c.scalar_engine_pairs, o.gpsimd_rsqrt,
+               r.no_gpsimd_psum),
     ),
     _row(
         "scalar_tensor_tensor", _write("dst"), _read("data"), _op("op0"), _value("operand0"),
         _op("op1"), _read("operand1"), *_attr("reverse0", "reverse1"), engines=_VECTOR,
-        rules=(r.operators("op0", _FLOAT_OPS), r.operators("op1", _FLOAT_OPS),
+        rules=(r.operators("op0", _FLOAT_OPS), r.operators("op1", r.ARITHMETIC),
+               o.scalars(("op0", "operand0", "reverse0")),
                r.same_tile("dst", "data", "operand1"), r.vector("operand0", "data"),
                r.not_both_psum("data", "operand1")),
     ),
@@ -245,7 +252,9 @@ _ELEMENTWISE = (
         _value("max_value", dtypes=_FLOAT32), _write("reduce_res", optional=True),
         *_attr("reduce_cmd"), _value("reduce_init", True, _FLOAT32, keyed=True), engines=_VECTOR, minimum=4,
         rules=(r.same_tile("dst", "src"), r.vector("max_value", "src"),
-               r.vector("reduce_res", "src"), r.vector("reduce_init", "src"), c.reduce_init),
+               r.vector("reduce_res", "src"), r.vector("reduce_init", "src"), c.reduce_init,
+               o.commands("idle", "reset_reduce", "reduce", "load_reduce"),
+               o.floats("reduce_res"), o.ranks(4, "src", "dst")),
     ),
     _row(
         "activation", _write("dst"), _op("op"), _read("data"), _value("bias", True),
@@ -254,7 +263,7 @@ _ELEMENTWISE = (
         rules=(r.operators("op", r.ACTIVATIONS), r.same_tile("dst", "data"),
                r.vector("scale", "data", _FLOAT32), r.vector("bias", "data"),
                r.vector("reduce_res", "data"), r.operators("reduce_op", frozenset({"add"})),
-               c.bias_vector, c.activation_reduction),
+               c.bias_vector, o.bias_dtype, c.activation_reduction),
     ),
     _row(
         "activation_reduce", _write("dst"), _op("op"), _read("data"), _op("reduce_op"),
@@ -262,7 +271,7 @@ _ELEMENTWISE = (
         engines=_SCALAR,
         rules=(r.operators("op", r.ACTIVATIONS), r.same_tile("dst", "data"),
                r.vector("scale", "data", _FLOAT32), r.vector("bias", "data"),
-               r.vector("reduce_res", "data"), c.reduce_add_on_trn1, c.bias_vector),
+               r.vector("reduce_res", "data"), c.scalar_engine_reduction, c.bias_vector, o.bias_dtype),
     ),
     _row(
         "activate2", _write("dst"), _op("op"), _read("data"), _value("imm0"), _value("imm1"),
@@ -270,6 +279,7 @@ _ELEMENTWISE = (
         _op("reduce_op", True), _write("reduce_res", optional=True), *_attr("reduce_cmd"),
         engines=_SCALAR, minimum=4,
         rules=(r.operators("op", r.ACTIVATIONS), r.same_tile("dst", "data"), c.activate2_pair,
+               o.second_needs_first,
                r.vector("imm0", "data"), r.vector("imm1", "data"),
                r.vector("relu_param", "data"), r.vector("reduce_res", "data"),
                r.operators("reduce_op", _dtypes("add maximum minimum abs_max abs_min")),
@@ -287,7 +297,8 @@ _REDUCTIONS = (
     _row(
         "tensor_partition_reduce", _write("dst", SBUF), _op("op"), _read("data", SBUF),
         engines=_GPSIMD,
-        rules=(r.operators("op", _dtypes("add average maximum bitwise_or bitwise_and")),),
+        rules=(r.operators("op", _dtypes("add average maximum bitwise_or bitwise_and")),
+               r.aluops(("op",), ("dst", "data")), c.one_partition),
     ),
     _row(
         "tensor_scalar_cumulative", _write("dst", dtypes=_SMALL), _read("src", dtypes=_SMALL),
@@ -295,7 +306,8 @@ _REDUCTIONS = (
         engines=_VECTOR,
         rules=(r.operators("op0", r.ARITHMETIC),
                r.operators("op1", _dtypes("add subtract multiply maximum minimum")),
-               r.same_tile("dst", "src"), r.vector("imm0", "src"), r.vector("imm1", "src")),
+               r.same_tile("dst", "src"), r.vector("imm0", "src"), r.vector("imm1", "src"),
+               o.commands("reset_reduce", "reduce", "load_reduce"), o.cumulative_start),
     ),
     _row(
         "tensor_scalar_reduce", _write("dst"), _read("data"), _op("op0"),
@@ -305,6 +317,8 @@ _REDUCTIONS = (
         rules=(r.operators("op0", _FLOAT_OPS),
                r.operators("reduce_op", _dtypes("add multiply maximum minimum")),
                r.same_tile("dst", "data"), r.vector("operand0", "data"),
+               o.scalars(("op0", "operand0", "reverse0")), o.no_reverse,
+               o.commands("reset_reduce", "reduce", "load_reduce"),
                r.vector("reduce_res", "data"), c.reduce_init),
     ),
     _row(
@@ -316,16 +330,19 @@ _REDUCTIONS = (
                r.operators("comp_op1", r.COMPARISONS - {"not_equal"}),
                r.operators("reduce_op", _dtypes("maximum")), r.same_tile("dst", "on_true_tile"),
                r.vector("bound0", "on_true_tile"), r.vector("bound1", "on_true_tile"),
-               r.vector("reduce_res", "on_true_tile"), c.lowest_float),
+               r.vector("reduce_res", "on_true_tile"), c.lowest_float, o.exact_indices,
+               o.floats("on_true_tile")),
     ),
     _row(
         "select_reduce", _write("dst"),
-        _read("predicate", dtypes=_dtypes("int8 uint8 int16 uint16")), _read("on_true"),
+        _read("predicate", dtypes=_dtypes("int8 uint8 int16 uint16")),
+        _read("on_true", dtypes=_SMALL),
         _value("on_false"), _write("reduce_res", optional=True), *_attr("reduce_cmd"),
         _op("reduce_op"), *_attr("reverse_pred"), engines=_VECTOR,
         rules=(r.same_tile("dst", "on_true", "predicate"), r.vector("on_false", "on_true"),
                r.vector("reduce_res", "on_true"), r.not_both_psum("on_true", "predicate"),
-               r.operators("reduce_op", _dtypes("maximum"))),
+               r.operators("reduce_op", _dtypes("maximum")), o.floats("reduce_res"),
+               o.commands("idle", "reset_reduce", "reduce")),
     ),
     _row("bn_stats", _write("dst"), _read("data"), engines=_VECTOR, rules=(c.bn_stats,)),
     _row("bn_aggr", _write("dst"), _read("data"), engines=_VECTOR, rules=(c.bn_aggr,)),
@@ -334,14 +351,14 @@ _REDUCTIONS = (
 _INDEXING = (
     _row(
         "iota", _write("dst", SBUF), *_attr("pattern"), _number("offset"),
-        _number("channel_multiplier"), engines=_GPSIMD, rules=(c.pattern_size,),
+        _number("channel_multiplier"), engines=_GPSIMD, rules=(c.pattern_size, o.integers("offset", "channel_multiplier")),
     ),
     _row(
         "affine_select", _write("dst", SBUF), *_attr("pattern"), _number("channel_multiplier"),
         _read("on_true_tile", SBUF), _number("on_false_value"), _op("cmp_op"),
         _number("offset"), engines=_GPSIMD,
         rules=(r.operators("cmp_op", r.COMPARISONS), r.same_tile("dst", "on_true_tile"),
-               c.pattern_size),
+               c.pattern_size, o.integers("offset", "channel_multiplier")),
     ),
     _row(
         "local_gather", _write("dst", SBUF), _read("src_buffer", SBUF),
@@ -352,22 +369,26 @@ _INDEXING = (
     _row(
         "nc_n_gather", _write("dst", SBUF), _read("data", SBUF), _read("indices", SBUF, _UINT32),
         engines=_GPSIMD,
-        rules=(r.same_dtype("dst", "data"), r.same_tile("dst", "indices")),
+        rules=(r.same_dtype("dst", "data"), r.same_tile("dst", "indices"),
+               o.same_partitions("dst", "data")),
     ),
-    _row("max8", _write("dst"), _read("src"), engines=_VECTOR, rules=(c.eight,)),
+    _row(
+        "max8", _write("dst"), _read("src"), engines=_VECTOR, rules=(c.eight, o.ranks(3, "src")),
+    ),
     _row(
         "nc_find_index8", _write("dst", dtypes=_dtypes("uint16 uint32")), _read("data"),
         _read("vals"), engines=_VECTOR, rules=(c.eight,),
     ),
     _row(
         "nc_match_replace8", _write("dst"), _read("data"), _read("vals"), _number("imm"),
-        _write("dst_idx", optional=True), engines=_VECTOR,
+        _write("dst_idx", dtypes=_dtypes("uint16 uint32"), optional=True), engines=_VECTOR,
         rules=(r.same_tile("dst", "data"), c.eight),
     ),
     _row(
-        "nonzero_with_count", _change("dst", SBUF), _read("src", SBUF, _dtypes("float32 int32")),
+        "nonzero_with_count", OperandSpec("dst", "read_write", SBUF, _dtypes("int32")),
+        _read("src", SBUF, _dtypes("float32 int32")),
         _number("index_offset"), _number("padding_val"), engines=_GPSIMD, minimum=3,
-        rules=(c.one_more,),
+        rules=(c.one_more, o.integers("index_offset", "padding_val")),
     ),
     _row(
         "topk", _write("val_dst", SBUF, _dtypes("bfloat16")), _write("idx_dst", SBUF, _UINT32),
@@ -387,9 +408,9 @@ _RANDOM = (
         rules=(r.no_gpsimd_psum,),
     ),
     _row(
-        "dropout", _write("dst"), _read("data"), _value("prob"), engines=_VECTOR,
+        "dropout", _write("dst"), _read("data"), _value("prob", keyed=True), engines=_VECTOR,
         rules=(r.same_tile("dst", "data"), r.same_dtype("dst", "data"),
-               r.vector("prob", "data")),
+               r.vector("prob", "data"), o.probability),
     ),
     _row("set_rng_seed", _read("src_seeds"), engines=_VECTOR, rules=(c.one_seed,)),
     _row(
@@ -431,7 +452,7 @@ _REGISTERS = (
         tiles=False, rules=(c.not_frozen, c.one_element),
     ),
     _row(
-        "register_store", _write("dst", SBUF_OR_HBM), *_attr("src"), engines=_SEQUENCER,
+        "register_store", _write("dst", SBUF_OR_HBM), _register("src"), engines=_SEQUENCER,
         tiles=False, rules=(c.one_element,),
     ),
     _row(
@@ -509,13 +530,19 @@ _COLLECTIVES = (
     _row("rank_id", _register("dst"), engines=_SEQUENCER, tiles=False),
 )  # fmt: skip
 
+
+def _computing(rows: tuple[InstructionSpec, ...]) -> tuple[InstructionSpec, ...]:
+    """Rows of instructions that compute with numbers, which packed elements are not."""
+    return tuple(replace(row, constraints=(o.not_packed, *row.constraints)) for row in rows)
+
+
 TABLE: dict[str, InstructionSpec] = {
     row.op: row
     for rows in (
         _MOVEMENT,
         _MATMULS,
-        _ELEMENTWISE,
-        _REDUCTIONS,
+        _computing(_ELEMENTWISE),
+        _computing(_REDUCTIONS),
         _INDEXING,
         _RANDOM,
         _CORES,

@@ -1,0 +1,134 @@
+"""Which operands take ``tile.indirect(index)``, and where their memories begin (trn3).
+
+The rules stand in the stubs of the instructions, "Tensor indirection".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from nki_lang.ir import Engine
+from nki_lang.memory import MemoryRegion
+from nki_lang.tensor import NkiTensor
+
+__all__ = ["INDIRECT_OPERANDS", "check_indirection", "is_indirect"]
+
+INDIRECT_OPERANDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "tensor_copy": ("dst", "src"),
+        "tensor_copy_predicated": ("dst", "predicate"),
+        "tensor_tensor": ("dst", "data1"),
+        "tensor_scalar": ("dst", "data"),
+        "tensor_scalar_reduce": ("dst", "data"),
+        "tensor_scalar_cumulative": ("dst", "src"),
+        "tensor_reduce": ("dst", "data"),
+        "activation": ("dst", "data"),
+        "activation_reduce": ("dst", "data"),
+        "activate2": ("dst", "data"),
+        "exponential": ("dst", "src"),
+        "nc_matmul": ("dst", "stationary", "moving"),
+        "nc_matmul_mx": ("dst", "stationary", "moving", "stationary_scale", "moving_scale"),
+    }
+)
+"""Instruction -> the operands that may be indirect; the first is what is written."""
+
+_SCALAR_OPS = frozenset({"activation", "activation_reduce", "activate2"})
+_MATMUL_DTYPES = frozenset({"float16", "bfloat16", "float8_e4m3", "float8_e5m2", "float8_e4m3fn"})
+
+
+def is_indirect(value: Any) -> bool:
+    """True for a view made by ``tile.indirect(index)``."""
+    return isinstance(value, NkiTensor) and value._index is not None and value._index.dim == 1
+
+
+def check_indirection(call: Any) -> None:
+    """Refuse indirect operands where the instruction has none.
+
+    Raises:
+        NkiValidationError: ``NKI-INDIRECT``.
+    """
+    found = {name: tensor for name, tensor in call.tensors() if is_indirect(tensor)}
+    if not found:
+        return
+    op = call.spec.op
+    allowed = INDIRECT_OPERANDS.get(op, ())
+    for name in found:
+        if name not in allowed:
+            takes = (
+                f"it takes them for {', '.join(allowed)}" if allowed else "no operand takes them"
+            )
+            call.refuse("NKI-INDIRECT", f"{call.describe(name)} is an indirect view", takes,
+                        f"nisa.{op}, Tensor indirection")  # fmt: skip
+    wrong = _engine(call, found) or _products(call, found) or _places(call, found, allowed)
+    if wrong:
+        call.refuse("NKI-INDIRECT", wrong[0], wrong[1], f"nisa.{op}, Tensor indirection")
+
+
+def _engine(call: Any, found: dict[str, NkiTensor]) -> tuple[str, str] | None:
+    if call.spec.op == "tensor_copy" and call.engine is Engine.gpsimd:
+        return "an indirect copy on engine=gpsimd", "use the vector or the scalar engine"
+    on_scalar = call.engine is Engine.scalar or call.spec.op in _SCALAR_OPS
+    if on_scalar and "dst" in found and found["dst"].buffer is MemoryRegion.psum:
+        return f"the scalar engine scatters into {call.describe('dst')}", "scatter into SBUF"
+    return None
+
+
+def _products(call: Any, found: dict[str, NkiTensor]) -> tuple[str, str] | None:
+    if call.spec.op not in ("nc_matmul", "nc_matmul_mx"):
+        return None
+    if call["tile_position"] and any(call["tile_position"]):
+        return f"tile_position={call['tile_position']}", "indirect operands need (0, 0)"
+    if call.spec.op == "nc_matmul":
+        if call["is_transpose"] and "moving" in found:
+            return f"{call.describe('moving')} with is_transpose", "gather the stationary tile"
+        for name in ("stationary", "moving"):
+            if name in found and found[name].dtype.name not in _MATMUL_DTYPES:
+                return call.describe(
+                    name
+                ), f"indirect operands are {', '.join(sorted(_MATMUL_DTYPES))}"
+        return None
+    for name in ("stationary", "moving"):
+        data, scale = found.get(name), found.get(f"{name}_scale")
+        if (data is None) != (scale is None) or _index(data) != _index(scale):
+            return (f"{call.describe(name)} and its scale have different indices",
+                    "gather both with the same index tile, or neither")  # fmt: skip
+    return None
+
+
+def _index(tensor: NkiTensor | None) -> Any:
+    return None if tensor is None or tensor._index is None else tensor._index.vector
+
+
+def _start(index: Any) -> int | None:
+    """First partition of an index tile that was placed by the user."""
+    if index is None or index.tensor.address is None:
+        return None
+    return index.tensor.address[0] + index.offset // max(1, index.tensor.free_bytes
+                                                         // index.tensor.dtype.itemsize)  # fmt: skip
+
+
+def _places(
+    call: Any, found: dict[str, NkiTensor], allowed: tuple[str, ...]
+) -> tuple[str, str] | None:
+    """Base partitions of operands that the user placed."""
+    for name, tensor in found.items():
+        start = _start(_index(tensor))
+        if start is None:
+            continue
+        if start % 32:
+            return f"the index of {name} starts at partition {start}", "start it at 0, 32, 64 or 96"
+        if name != "dst" and tensor.address is not None and tensor.start_partition != start:
+            return (f"{name} starts at partition {tensor.start_partition}, its index at {start}",
+                    "let both start at the same partition")  # fmt: skip
+    start, source = _start(_index(found.get("dst"))), call[allowed[1]]
+    if start is None or not isinstance(source, NkiTensor) or source.address is None:
+        return None
+    begin = source.start_partition
+    if source.buffer is MemoryRegion.psum:
+        begin = _start(_index(source)) if is_indirect(source) else None
+    if begin is not None and begin != start:
+        return (f"the index of dst starts at partition {start}, {allowed[1]} at {begin}",
+                "let both start at the same partition")  # fmt: skip
+    return None
