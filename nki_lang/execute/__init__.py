@@ -1,5 +1,6 @@
 """Running kernels: the memories, the fast executor, and the eager interpreter."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nki_lang.execute.executor import Executable, load
@@ -7,7 +8,16 @@ from nki_lang.execute.memory import Memory
 from nki_lang.execute.prepare import failure, prepare
 from nki_lang.execute.ranks import run_ranks
 
-__all__ = ["Executable", "Memory", "failure", "load", "prepare", "run_ranks", "simulate"]
+__all__ = [
+    "Executable",
+    "Memory",
+    "failure",
+    "load",
+    "prepare",
+    "run_ranks",
+    "simulate",
+    "simulate_ranks",
+]
 
 
 def simulate(kernel: Any, **options: Any) -> Any:
@@ -15,3 +25,10 @@ def simulate(kernel: Any, **options: Any) -> Any:
     from nki_lang.execute.eager import simulate as interpret
 
     return interpret(kernel, **options)
+
+
+def simulate_ranks(kernel: Any, calls: Sequence[Mapping[str, Any]], **options: Any) -> list[Any]:
+    """Interpret ``kernel`` for each rank; see :func:`nki_lang.execute.eager.simulate_ranks`."""
+    from nki_lang.execute.eager import simulate_ranks as interpret
+
+    return interpret(kernel, calls, **options)

@@ -8,7 +8,7 @@ instructions; afterwards each of them runs through its meaning.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from nki_lang.execute.exchange import Meeting, run_together
 from nki_lang.execute.hosts import kind_of, to_kind, to_numpy
 from nki_lang.execute.memory import Memory, twin
 from nki_lang.execute.prepare import failure, prepare
+from nki_lang.execute.ranks import meeting_of
 from nki_lang.execute.tracking import Tracker
 from nki_lang.ir.types import Access, Constant, Instruction, Register, Tensor
 from nki_lang.meaning.numbers import convert
@@ -30,7 +31,7 @@ from nki_lang.source import definition_of
 from nki_lang.targets import Target, current_target
 from nki_lang.tracing import Schedule, bind_inputs, collect_outputs
 
-__all__ = ["EagerBuilder", "Simulation", "simulate"]
+__all__ = ["EagerBuilder", "Simulation", "simulate", "simulate_ranks"]
 
 Array = np.ndarray[Any, Any]
 _FAULTS = (ValueError, TypeError, IndexError, KeyError, ZeroDivisionError)
@@ -174,6 +175,32 @@ def simulate(
     return Simulation(kernel, target, checks)
 
 
+def simulate_ranks(
+    kernel: Any, calls: Sequence[Mapping[str, Any]], *, target: Target | None = None
+) -> list[Any]:
+    """Interpret ``kernel`` eagerly once for each rank; ranks meet in its collectives.
+
+    Args:
+        kernel: a kernel (``kernel[2]`` runs each rank as two cores) or a plain function.
+        calls: for each rank its arguments by name.
+        target: the family; None for the kernel's own or the current one.
+
+    Returns:
+        What the kernel returns for each rank.
+
+    Raises:
+        NkiExecutionError: ``NKI-COLLECTIVE`` or ``NKI-DEADLOCK`` when ranks do not meet.
+    """
+    family = target or getattr(kernel, "target", None) or current_target()
+    grid = tuple(getattr(kernel, "grid", ()) or ())
+    runs = [_Run(getattr(kernel, "func", kernel), grid, family) for _ in calls]
+    begun = [run.begin((), dict(call))[0] for run, call in zip(runs, calls, strict=True)]
+    meeting = meeting_of([run.states for run in runs])
+    results = run_together([program for programs in begun for program in programs], meeting)
+    cores = grid[0] if grid else 1
+    return [run.finish(*first) for run, first in zip(runs, results[::cores], strict=True)]
+
+
 class _Run:
     """One call of a simulated kernel."""
 
@@ -195,6 +222,18 @@ class _Run:
         self.builders: list[EagerBuilder] = []
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        programs, meeting = self.begin(args, kwargs)
+        if len(programs) == 1:
+            with np.errstate(all="ignore"):
+                results = [programs[0]()]
+        else:
+            results = run_together(programs, meeting)
+        return self.finish(*results[0])
+
+    def begin(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[list[Callable[[], tuple[tuple[Tensor, ...], bool]]], Meeting]:
+        """What each core runs, and where they meet."""
         for kind in self.checks:
             self.report.findings += kind.preview(self.func, args, kwargs, self.target, self.grid)
         self.arguments = _arguments(self.func, args, kwargs)
@@ -203,12 +242,15 @@ class _Run:
         shared: list[Tensor] = []
         for core in range(count):
             self._add_core(core, count, shared, meeting)
-        programs = [self._program(builder, args, kwargs) for builder in self.builders]
-        if count == 1:
-            with np.errstate(all="ignore"):
-                outputs, several = programs[0]()
-        else:
-            outputs, several = run_together(programs, meeting)[0]
+        return [self._program(builder, args, kwargs) for builder in self.builders], meeting
+
+    @property
+    def states(self) -> list[EngineState]:
+        """The state of each core."""
+        return [builder.memory.state for builder in self.builders]
+
+    def finish(self, outputs: tuple[Tensor, ...], several: bool) -> Any:
+        """The results of the call from what its first core returned."""
         for builder in self.builders:
             for check in builder.checks:
                 self.report.findings += check.finish()
