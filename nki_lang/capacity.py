@@ -7,6 +7,9 @@ to the placement's owner.
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from pathlib import PurePath
+
 from nki_lang.builder import TraceBuilder
 from nki_lang.capacity_picture import Holding, draw
 from nki_lang.errors import NkiValidationError
@@ -78,26 +81,32 @@ def _refuse(
     spans: dict[str, tuple[int, int]],
 ) -> None:
     largest = sorted(live, key=_rows_bytes, reverse=True)[:6]
-    lines = [
-        f"{tensor.name} {tensor.dtype}{list(tensor.shape)} {tensor.free_bytes} bytes"
-        f" ({builder.tensor_locations.get(tensor.name)})"
-        for tensor in largest
-    ]
     end = 1 + max(last for _, last in spans.values())
-    picture = draw(
-        [Holding(one.name, one.free_bytes, *spans[one.name]) for one in largest],
-        end,
-        spans[newest.name][0],
-    )
-    more = f" and {len(live) - len(largest)} more" if len(live) > len(largest) else ""
+    holdings = [_holding(builder, one, spans[one.name]) for one in largest]
+    picture = draw(holdings, end, spans[newest.name][0])
+    more = f", the largest {len(largest)} of them" if len(live) > len(largest) else ""
     raise NkiValidationError(
         f"{len(live)} tiles alive at one time take {-(-total // 128)} bytes of each partition of"
-        f" {buffer}; {builder.target.name} has {have}. The largest: {'; '.join(lines)}{more}\n{picture}",
+        f" {buffer}; {builder.target.name} has {have}{more}:\n{picture}",
         code="NKI-CAPACITY",
         location=builder.tensor_locations.get(newest.name),
         remedy="use smaller tiles, or write out and reuse tiles sooner",
         source=_ARCH,
+        details={
+            "memory": buffer.value,
+            "bytes": -(-total // 128),
+            "limit": have,
+            "tiles": len(live),
+            "largest": [asdict(one) for one in holdings],
+        },
     )
+
+
+def _holding(builder: TraceBuilder, tensor: Tensor, span: tuple[int, int]) -> Holding:
+    place = builder.tensor_locations.get(tensor.name)
+    line = f"{PurePath(place.file).name}:{place.line}" if place is not None else ""
+    kind = f"{tensor.dtype}{list(tensor.shape)}"
+    return Holding(tensor.name, tensor.free_bytes, *span, kind, line)
 
 
 def _lifetimes(body: Block) -> dict[str, tuple[int, int]]:

@@ -18,12 +18,16 @@ class Holding:
         name: of the tile.
         size: bytes of each partition.
         first, last: places of instructions in the program.
+        kind: dtype and shape.
+        line: where it was allocated.
     """
 
     name: str
     size: int
     first: int
     last: int
+    kind: str = ""
+    line: str = ""
 
 
 def draw(holdings: Sequence[Holding], end: int, peak: int) -> str:
@@ -38,7 +42,8 @@ def draw(holdings: Sequence[Holding], end: int, peak: int) -> str:
     for one in holdings:
         first, last = _column(one.first, end, columns), _column(one.last, end, columns)
         bar = " " * first + "#" * (last - first + 1)
-        lines.append(f"  {one.name:<{width}} {one.size:>{digits}} |{bar:<{columns}}|")
+        about = f" {one.kind} {one.line}".rstrip()
+        lines.append(f"  {one.name:<{width}} {one.size:>{digits}} |{bar:<{columns}}|{about}")
     mark = " " * _column(peak, end, columns) + "^"
     lines.append(f"  {'':<{width}} {'':>{digits}}  {mark} instruction {peak} of {end}")
     return "\n".join(lines)

@@ -6,6 +6,8 @@ stable: tools compare codes, people read messages.
 
 from __future__ import annotations
 
+from typing import Any
+
 from nki_lang.source import SourceLocation
 
 __all__ = [
@@ -27,6 +29,7 @@ class NkiError(Exception):
         location: the user's file and line, where known.
         remedy: what to do about it.
         source: where the rule is documented (document and section).
+        details: names and numbers behind the message, as JSON values.
     """
 
     default_code = "NKI-ERROR"
@@ -39,12 +42,14 @@ class NkiError(Exception):
         location: SourceLocation | None = None,
         remedy: str = "",
         source: str = "",
+        details: dict[str, Any] | None = None,
     ) -> None:
         self.code = code or self.default_code
         self.message = message
         self.location = location
         self.remedy = remedy
         self.source = source
+        self.details = details or {}
         super().__init__(self.render())
 
     def render(self) -> str:

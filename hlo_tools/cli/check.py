@@ -92,7 +92,8 @@ def _strict(file: str, names: list[str], as_json: bool) -> int:
     else:
         for violation in found:
             console.line(str(violation))
-        console.note(f"{len(errors)} errors, {len(found) - len(errors)} warnings")
+        warned = _counted(len(found) - len(errors), "warning")
+        console.note(f"{_counted(len(errors), 'error')}, {warned}")
     return 1 if found else 0
 
 
@@ -167,11 +168,22 @@ def _report(file: str, findings: list[dict[str, Any]], kernels: list[str], as_js
         return 1 if faults else 0
     for one in unique:
         place = f"{one['file']}:{one['line']}: " if one["file"] else ""
-        console.line(f"{place}[{one['code']}] {one['message']} (check: {one['check']})")
+        always = one["check"] in ("fault", "unwritten")
+        check = "" if always else f" (check: {one['check']})"
+        first, _, rest = one["message"].partition("\n")
+        console.line(f"{place}[{one['code']}] {first}{check}")
+        if rest:
+            console.line(rest)
         if one["remedy"]:
             console.line(f"  help: {one['remedy']}")
-    console.note(f"{len(kernels)} kernels, {len(faults)} findings")
+    notes = len(unique) - len(faults)
+    also = f", {_counted(notes, 'note')}" if notes else ""
+    console.note(f"{_counted(len(kernels), 'kernel')}, {_counted(len(faults), 'finding')}{also}")
     return 1 if faults else 0
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _identity(finding: dict[str, Any]) -> list[Any]:

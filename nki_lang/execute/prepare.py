@@ -62,6 +62,7 @@ def failure(error: BaseException, instruction: Instruction) -> NkiExecutionError
             location=instruction.location,
             remedy=error.remedy,
             source=error.source,
+            details=error.details,
         )
     return NkiExecutionError(
         f"{instruction.op} cannot be executed: {error}",

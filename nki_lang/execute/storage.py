@@ -216,10 +216,35 @@ def whole(tensor: Tensor) -> Access:
 
 
 def outside(tensor: Tensor, index: int, limit: int, what: str = "element") -> NkiExecutionError:
-    """The error of an access that leaves its tensor."""
+    """The error of an access that leaves its tensor.
+
+    Args:
+        tensor: the tensor.
+        index: what was asked for, counted in elements of the storage or as ``what`` says.
+        limit: how many of them there are.
+        what: what is counted.
+    """
+    place = str(index)
+    if what == "element" and index >= 0 and limit == tensor.elements:
+        place = f"[{', '.join(map(str, _unravelled(index, tensor.shape)))}]"
+        allowed = ""
+    else:
+        allowed = f"; allowed are 0 to {limit - 1}"
     return NkiExecutionError(
-        f"{what} {index} of tensor {tensor.name!r} (shape {tensor.shape}, {tensor.dtype}, "
-        f"{tensor.buffer}) does not exist; allowed are 0 to {limit - 1}",
+        f"{what} {place} of tensor {tensor.name!r}, {tensor.dtype}{list(tensor.shape)} in "
+        f"{tensor.buffer}, does not exist{allowed}",
         code="NKI-OUT-OF-BOUNDS",
         remedy="check the access pattern, the dynamic index and the loop bounds",
-    )
+        details={
+            "tensor": tensor.name, "shape": list(tensor.shape), "index": index, "limit": limit,
+        },
+    )  # fmt: skip
+
+
+def _unravelled(index: int, shape: tuple[int, ...]) -> list[int]:
+    """The index along each dimension; the first one takes what the others cannot hold."""
+    place: list[int] = []
+    for extent in reversed(shape[1:]):
+        index, part = divmod(index, max(1, extent))
+        place.append(part)
+    return [index, *reversed(place)] if shape else []

@@ -26,7 +26,7 @@ from nki_lang.meaning import MEANINGS, TRAITS
 from nki_lang.memory import MemoryRegion
 from nki_lang.source import SourceLocation
 
-__all__ = ["Origin", "Tracker"]
+__all__ = ["Origin", "Tracker", "keeps_old"]
 
 Mask = np.ndarray[Any, Any]
 _PRODUCTS = frozenset({"nc_matmul", "nc_matmul_mx"})
@@ -70,6 +70,7 @@ class Origin:
             location=self.location,
             remedy="write the whole tile before it is read (nisa.memset), or read only the part "
             "that was written",
+            details={"tensor": self.tensor, "operand": self.operand, "index": list(self.index)},
         )
 
 
@@ -84,7 +85,7 @@ class Tracker:
     def run(self, instruction: Instruction, step: Callable[[], None]) -> None:
         """Execute the instruction and carry the marks over."""
         bad = self._missing(instruction)
-        keeps = _keeps_old(instruction)
+        keeps = keeps_old(instruction)
         written = list(_written(instruction))
         if keeps:
             for _, access in written:
@@ -340,6 +341,10 @@ def _require_started(instruction: Instruction, dst: Access, unwritten: Mask) -> 
         location=instruction.location,
         remedy="start with accumulate=False, or leave accumulate out",
         source="nisa.nc_matmul, Accumulation mode",
+        details={
+            "tensor": dst.tensor.name,
+            "index": np.argwhere(unwritten)[0].tolist(),
+        },
     )
 
 
@@ -375,7 +380,7 @@ def _offsets(access: Access) -> Iterator[tuple[str, Access]]:
         yield "vector_offset", access.vector_offset
 
 
-def _keeps_old(instruction: Instruction) -> bool:
+def keeps_old(instruction: Instruction) -> bool:
     """The instruction may leave elements of its destination as they were."""
     updates = TRAITS[instruction.op].updates
     if instruction.op in _PRODUCTS:

@@ -60,7 +60,7 @@ def checked(environment: dict[str, str], *words: str) -> tuple[int, str, str]:
 def test_script(file: str, python_environment: dict[str, str]) -> None:
     code, out, err = checked(python_environment, file, "--", "clean")
     assert (code, out) == (0, "64.0\n")
-    assert "1 kernels, 0 findings" in err
+    assert "1 kernel, 0 findings" in err
     code, out, _ = checked(python_environment, file, "--", "clean", "wasteful")
     assert code == 1
     assert out.count("[NKI-UNUSED]") == 1
@@ -98,7 +98,7 @@ def test_one_kernel(file: str, python_environment: dict[str, str]) -> None:
     assert (finding["code"], finding["kernel"]) == ("NKI-UNUSED", "wasteful")
     code, out, _ = checked(python_environment, file, "-k", "broken", "-a", tensor)
     assert code == 1
-    assert "129" in out and "(check: fault)" in out
+    assert "129" in out and "(check:" not in out
 
 
 def test_one_kernel_on_two_cores(tmp_path: Path, python_environment: dict[str, str]) -> None:
@@ -107,13 +107,15 @@ def test_one_kernel_on_two_cores(tmp_path: Path, python_environment: dict[str, s
         "import nki, nki.isa as nisa, nki.language as nl\n"
         "@nki.jit\ndef race(a):\n"
         "    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)\n"
-        "    nisa.dma_copy(dst=out, src=a)\n"
+        "    x = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)\n"
+        "    nisa.memset(dst=x, value=nl.program_id(0))\n"
+        "    nisa.dma_copy(dst=out, src=x)\n"
         "    return out\n"
     )
     words = (str(path), "-k", "race", "-a", "a=int32[4,8]", "--platform", "trn2")
     assert checked(python_environment, *words)[0] == 0
     code, out, _ = checked(python_environment, *words, "--cores", "2")
-    assert code == 1 and f"{path}:5: [NKI-RACE]" in out
+    assert code == 1 and f"{path}:7: [NKI-RACE]" in out
 
 
 def test_strict(file: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -82,9 +82,63 @@ def test_values_that_nobody_reads():
         nisa.dma_copy(dst=out, src=x)
         return out
 
-    (finding,) = report(kernel, A, checks=["unused"])
+    (finding,) = report(kernel, A, checks="unused")
     assert finding.details["op"] == "tensor_copy"
     assert "never read" in str(finding)
+
+
+def overwritten(first, partly=False):
+    """A tile is written, then overwritten before anybody reads it."""
+
+    def kernel(a):
+        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        x = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
+        first(x, a)
+        columns = slice(0, 7 if partly else 8)
+        nisa.dma_copy(dst=x[:, columns], src=a[:, columns])
+        nisa.dma_copy(dst=out, src=x)
+        return out
+
+    return kernel
+
+
+def by_iota(x, a):
+    nisa.iota(dst=x, pattern=[[1, 8]], offset=0)
+
+
+def test_values_that_are_overwritten_before_anybody_reads_them():
+    (finding,) = report(overwritten(by_iota), A, checks="unused")
+    assert finding.details["op"] == "iota"
+    assert len(report(overwritten(by_iota, partly=True), A, checks="unused")) == 0
+    start = overwritten(lambda x, a: nisa.memset(dst=x, value=0))
+    assert len(report(start, A, checks="unused")) == 0  # kept for shapes that fill it in part
+
+
+def test_one_of_two_results_is_enough():
+    def kernel(a):
+        out = nl.ndarray((4, 1), dtype=a.dtype, buffer=nl.shared_hbm)
+        x = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
+        y = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
+        total = nl.ndarray((4, 1), dtype=a.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=x, src=a)
+        nisa.activation_reduce(dst=y, op=nl.square, data=x, reduce_op=nl.add, reduce_res=total)
+        nisa.dma_copy(dst=out, src=total)
+        return out
+
+    assert len(report(kernel, A, checks="unused")) == 0
+
+
+def test_a_line_that_one_core_uses_is_used():
+    @jit
+    def kernel(a):
+        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        x = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=x, src=a)
+        if nl.program_id(0) == 0:
+            nisa.dma_copy(dst=out, src=x)
+        return out
+
+    assert len(report(kernel[2], A, checks="unused")) == 0
 
 
 def overlapping(second_offset):
@@ -106,6 +160,20 @@ def test_fixed_addresses_that_overwrite_live_data():
     assert finding.code == "NKI-OVERLAP"
     assert finding.details["index"] == [0, 4]
     assert len(report(overlapping(32), A, checks="overlap")) == 0
+
+
+def test_neighbours_that_are_smaller_than_a_word_do_not_overlap():
+    def kernel(a):
+        out = nl.ndarray((4, 1), dtype=nl.bfloat16, buffer=nl.shared_hbm)
+        x = nl.ndarray((4, 1), dtype=nl.bfloat16, buffer=nl.sbuf, address=(0, 0))
+        y = nl.ndarray((4, 1), dtype=nl.bfloat16, buffer=nl.sbuf, address=(0, 2))
+        nisa.dma_copy(dst=x, src=a[:, 0:1])
+        nisa.memset(dst=y, value=0)
+        nisa.tensor_tensor(dst=x, data1=x, data2=y, op=nl.add)
+        nisa.dma_copy(dst=out, src=x)
+        return out
+
+    assert len(report(kernel, A, checks="overlap")) == 0
 
 
 def test_reusing_an_address_afterwards_is_fine():
@@ -146,6 +214,92 @@ def test_accumulation():
     assert finding.details["written_by"] == "memset"
     assert len(report(accumulating("memset"), A, checks="accumulation", target="trn3")) == 0
     assert len(report(accumulating("product"), A, checks="accumulation", target="trn2")) == 0
+
+
+def test_inferred_accumulation_onto_zeros_is_fine():
+    """nki-library starts so (conv/depthwise_conv1d.py): overwriting gives the same."""
+
+    def kernel(a, value):
+        out = nl.ndarray((8, 8), dtype=a.dtype, buffer=nl.shared_hbm)
+        x = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
+        total = nl.ndarray((8, 8), dtype=nl.float32, buffer=nl.psum)
+        result = nl.ndarray((8, 8), dtype=a.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=x, src=a)
+        nisa.memset(dst=total, value=value)
+        nisa.nc_matmul(dst=total, stationary=x, moving=x)
+        nisa.tensor_copy(dst=result, src=total)
+        nisa.dma_copy(dst=out, src=result)
+        return out
+
+    for value, count in ((0.0, 0), (1.0, 1)):
+        run = simulate(kernel, checks="accumulation", target=target_of("trn2"))
+        run(A, value)
+        assert len(run.report) == count
+
+
+def reducing(function, command):
+    def kernel(a):
+        out = nl.ndarray((4, 1), dtype=a.dtype, buffer=nl.shared_hbm)
+        x = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
+        total = nl.ndarray((4, 1), dtype=a.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=x, src=a)
+        function(x, None, command)
+        function(x, total, nisa.reduce_cmd.reduce)
+        nisa.dma_copy(dst=out, src=total)
+        return out
+
+    return kernel
+
+
+def squares(x, total, command):
+    nisa.activation(
+        dst=x, op=nl.square, data=x, reduce_op=nl.add, reduce_res=total, reduce_cmd=command
+    )
+
+
+def exponentials(x, total, command):
+    nisa.exponential(dst=x, src=x, max_value=40.0, reduce_res=total, reduce_cmd=command)
+
+
+@pytest.mark.parametrize("function", [squares, exponentials])
+def test_reductions_that_go_on_from_nothing(function):
+    (finding,) = report(reducing(function, nisa.reduce_cmd.idle), A / 32, checks="accumulation")
+    assert "which nothing in this kernel has started" in finding.message
+    started = reducing(function, nisa.reduce_cmd.reset_reduce)
+    assert len(report(started, A / 32, checks="accumulation")) == 0
+
+
+def test_infinity_in_the_source_is_meant():
+    def kernel(a):
+        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        x = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
+        y = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
+        nisa.memset(dst=x, value=-np.inf)
+        nisa.dma_copy(dst=y, src=a)
+        nisa.tensor_tensor(dst=x, data1=x, data2=y, op=nl.maximum)
+        nisa.dma_copy(dst=out, src=x)
+        return out
+
+    assert len(report(kernel, A, checks="finite")) == 0
+
+
+def test_what_an_instruction_loses_itself_and_what_it_was_given():
+    def kernel(a):
+        out = nl.ndarray(a.shape, dtype=nl.float32, buffer=nl.shared_hbm)
+        small = nl.ndarray(a.shape, dtype=nl.bfloat16, buffer=nl.sbuf)
+        x = nl.ndarray(a.shape, dtype=nl.float32, buffer=nl.sbuf)
+        nisa.dma_copy(dst=x, src=a)
+        nisa.tensor_scalar(dst=small, data=x, op0=nl.add, operand0=1000.0)
+        nisa.tensor_scalar(dst=x, data=small, op0=nl.subtract, operand0=1000.0)
+        nisa.dma_copy(dst=out, src=x)
+        return out
+
+    rounds, subtracts, stores = report(kernel, A / 3, checks="precision")
+    exact = (A / 3 + np.float32(1000)).astype(np.float64)
+    error = np.abs(exact.astype(ml_dtypes.bfloat16).astype(np.float64) - exact).max() / exact.max()
+    assert rounds.details["own"] == rounds.details["relative"] == pytest.approx(error)
+    assert subtracts.details["own"] == 0 and subtracts.details["relative"] > 0.1
+    assert "all of it from its inputs" in stores.message
 
 
 def test_precision_loss_is_told_by_line():

@@ -94,7 +94,7 @@ def test_shared_hbm_is_shared_and_private_is_not():
 def test_out_of_bounds_is_named(address):
     memory = Memory()
     t = tensor("tile", (4, 8), address=address)
-    with pytest.raises(NkiExecutionError, match=r"tile.*\(4, 8\)") as caught:
+    with pytest.raises(NkiExecutionError, match=r"of tensor 'tile', float32\[4, 8\]") as caught:
         memory.view(Access(t, 8, ((8, 4), (1, 8))))
     assert caught.value.code == "NKI-OUT-OF-BOUNDS"
     with pytest.raises(NkiExecutionError):

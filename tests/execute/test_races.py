@@ -115,7 +115,10 @@ def rows_of(first, second):
         x, index = tile((2, 8)), tile((1, 1), nl.int32)
         nisa.dma_copy(dst=x, src=a[2 * core : 2 * core + 2, :])
         nisa.dma_copy(dst=index, src=starts[core : core + 1, :])
-        at = nisa.register_alloc(index) if dynamic else (first, second)[core]
+        at = (first, second)[core]
+        if dynamic:
+            at = nisa.register_alloc()
+            nisa.register_load(at, index)
         nisa.dma_copy(dst=out[nl.ds(at, 2), :], src=x)
         return out
 

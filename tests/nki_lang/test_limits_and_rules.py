@@ -221,7 +221,7 @@ def test_live_tiles_must_fit_and_the_error_says_who_holds_what():
             nl.store(out, tile)
         return out
 
-    with refused("NKI-CAPACITY", "tiles alive", "16384 bytes", "212984"):
+    with refused("NKI-CAPACITY", "tiles alive", "16384 |", "212984"):
         trace(greedy, spec(128, 4096))
 
 

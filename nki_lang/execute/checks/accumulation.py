@@ -15,11 +15,16 @@ __all__ = ["AccumulationCheck"]
 _PRODUCTS = frozenset({"nc_matmul", "nc_matmul_mx"})
 
 
-class AccumulationCheck(Check):
-    """Finds products that accumulate onto what another instruction wrote (before trn3).
+_SCALAR_ENGINE = frozenset({"activation", "activate2"})
 
-    "Not supported and undefined behavior on hardware" on NeuronCore-v2 and -v3 (isa stub,
-    nc_matmul, Accumulation mode).
+
+class AccumulationCheck(Check):
+    """Finds sums that go on from what is no start.
+
+    * A product that accumulates onto what another instruction wrote is "not supported and
+      undefined behavior on hardware" before trn3 (isa stub, nc_matmul, Accumulation mode).
+    * ``reduce_cmd=reduce`` goes on from an engine's reduction registers, which hold whatever an
+      earlier kernel left while nothing has reset them (isa stub, reduce_cmd).
     """
 
     name = "accumulation"
@@ -30,7 +35,9 @@ class AccumulationCheck(Check):
         self._findings: dict[Any, Finding] = {}
 
     def concerns(self, instruction: Instruction) -> bool:
-        """Some tensor lies in PSUM, on a target that has the rule."""
+        """It reduces on, or some tensor lies in PSUM on a target that has the rule."""
+        if instruction.operands.get("reduce_cmd") == "reduce":
+            return True
         if self.memory.target.generation >= 4:
             return False
         for value in instruction.operands.values():
@@ -43,6 +50,8 @@ class AccumulationCheck(Check):
 
     def before(self, instruction: Instruction) -> None:
         """A product that accumulates: who wrote its destination?"""
+        if instruction.operands.get("reduce_cmd") == "reduce":
+            self._look_at_registers(instruction)
         if instruction.op not in _PRODUCTS or not instruction.operands.get("accumulate"):
             return
         dst: Access = instruction.operands["dst"]
@@ -62,6 +71,25 @@ class AccumulationCheck(Check):
             known[:] = [entry for entry in known if not may_overlap(entry[0], access)]
             if instruction.op not in _PRODUCTS:
                 known.append((access, instruction))
+
+    def _look_at_registers(self, instruction: Instruction) -> None:
+        state = self.memory.state
+        scalar = instruction.op in _SCALAR_ENGINE
+        if (state.scalar_accumulator if scalar else state.vector_accumulator) is not None:
+            return
+        engine = "Scalar" if scalar else "Vector"
+        self._findings.setdefault(
+            (instruction.location, instruction.op),
+            Finding(
+                self.name,
+                "NKI-ACCUMULATION",
+                f"{instruction.op} with reduce_cmd=reduce goes on from the reduction registers of "
+                f"the {engine} Engine, which nothing in this kernel has started",
+                instruction.location,
+                "start with reduce_cmd=nisa.reduce_cmd.reset_reduce",
+                {"op": instruction.op, "engine": engine.lower()},
+            ),
+        )
 
     def _add(self, instruction: Instruction, writer: Instruction, dst: Access) -> None:
         key = (instruction.location, writer.location)

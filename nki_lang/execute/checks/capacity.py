@@ -42,7 +42,12 @@ class CapacityCheck(Check):
                 trace_kernel(func, args, kwargs, target=target, grid=grid)
         except NkiError as error:
             if error.code == "NKI-CAPACITY":
-                return [Finding(cls.name, error.code, error.message, error.location, error.remedy)]
+                return [
+                    Finding(
+                        cls.name, error.code, error.message, error.location, error.remedy,
+                        error.details,
+                    )
+                ]  # fmt: skip
         except Exception:  # kernels that look at values can be simulated but not traced
             return []
         return []

@@ -1,4 +1,4 @@
-"""Values that are written and never read."""
+"""Values that are written and never read, at the end or before they are overwritten."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 from nki_lang.execute.checks.base import Check, reads_of, writes_of
 from nki_lang.execute.checks.report import Finding
 from nki_lang.execute.regions import may_overlap
+from nki_lang.execute.storage import dense_pattern
+from nki_lang.execute.tracking import keeps_old
 from nki_lang.ir.types import Access, Instruction
 from nki_lang.memory import MemoryRegion
 from nki_lang.source import SourceLocation
@@ -35,7 +37,8 @@ class UnusedCheck(Check):
         super().__init__(*arguments)
         first = next((other for other in self.others if isinstance(other, UnusedCheck)), None)
         self._lines: dict[Any, _Line] = first._lines if first else {}
-        self._pending: dict[str, list[tuple[Access, _Line]]] = {}
+        # names of private tensors differ from core to core
+        self._pending: dict[str, list[tuple[Access, _Line]]] = first._pending if first else {}
 
     def after(self, instruction: Instruction) -> None:
         """Mark what was read, then enter what was written."""
@@ -65,11 +68,17 @@ class UnusedCheck(Check):
         line.writes += 1
         if access.tensor.buffer is MemoryRegion.shared_hbm:
             line.read = True  # others may look there
+        whole = access.offset == 0 and access.pattern == dense_pattern(access.tensor.shape)
+        if whole and not access.is_dynamic and not keeps_old(instruction):
+            self._pending.pop(access.tensor.name, None)
         if not line.read:
             self._pending.setdefault(access.tensor.name, []).append((access, line))
 
     def finish(self) -> list[Finding]:
         """Lines in the order in which they ran first, told once by the first core."""
+        if self.others:
+            return []
+        last = {id(line) for entries in self._pending.values() for _, line in entries}
         return [
             Finding(
                 self.name,
@@ -80,5 +89,6 @@ class UnusedCheck(Check):
                 {"op": line.op, "tensor": line.tensor, "writes": line.writes},
             )
             for line in self._lines.values()
-            if not line.read and not self.others
+            # a start value that a load may overwrite in part is none of those
+            if not line.read and (line.op != "memset" or id(line) in last)
         ]

@@ -34,7 +34,9 @@ def tell(func: Callable[..., Any], report: Report, error: NkiError | None) -> No
     """Hand on what one call found; an error that ended it is a finding, too."""
     findings = list(report)
     if error is not None:
-        fault = Finding("fault", error.code, error.message, error.location, error.remedy)
+        fault = Finding(
+            "fault", error.code, error.message, error.location, error.remedy, error.details
+        )
         findings.append(fault)
     for listener in LISTENERS:
         listener(func, findings)
