@@ -27,6 +27,7 @@ from nki_lang.execute.tracking import Tracker
 from nki_lang.ir.types import Access, Constant, Instruction, Register, Tensor
 from nki_lang.meaning.numbers import convert
 from nki_lang.meaning.state import EngineState
+from nki_lang.results import Structure, rebuild
 from nki_lang.source import definition_of
 from nki_lang.targets import Target, current_target
 from nki_lang.tracing import Schedule, bind_inputs, collect_outputs
@@ -223,16 +224,15 @@ class _Run:
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         programs, meeting = self.begin(args, kwargs)
-        if len(programs) == 1:
-            with np.errstate(all="ignore"):
-                results = [programs[0]()]
-        else:
-            results = run_together(programs, meeting)
-        return self.finish(*results[0])
+        if len(programs) > 1:
+            return self.finish(*run_together(programs, meeting)[0])
+        with np.errstate(all="ignore"):
+            result = programs[0]()
+        return self.finish(*result)
 
     def begin(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[list[Callable[[], tuple[tuple[Tensor, ...], bool]]], Meeting]:
+    ) -> tuple[list[Callable[[], tuple[tuple[Tensor, ...], Structure]]], Meeting]:
         """What each core runs, and where they meet."""
         for kind in self.checks:
             self.report.findings += kind.preview(self.func, args, kwargs, self.target, self.grid)
@@ -249,7 +249,7 @@ class _Run:
         """The state of each core."""
         return [builder.memory.state for builder in self.builders]
 
-    def finish(self, outputs: tuple[Tensor, ...], several: bool) -> Any:
+    def finish(self, outputs: tuple[Tensor, ...], structure: Structure) -> Any:
         """The results of the call from what its first core returned."""
         for builder in self.builders:
             for check in builder.checks:
@@ -259,7 +259,7 @@ class _Run:
                 builder.tracker.require(tensor, "result")
         for tensor in outputs:
             self._report_unwritten(tensor)
-        return self._deliver(outputs, several)
+        return self._deliver(outputs, structure)
 
     def _report_unwritten(self, tensor: Tensor) -> None:
         unwritten = self.builders[0].tracker.unwritten(tensor)
@@ -306,8 +306,8 @@ class _Run:
 
     def _program(
         self, builder: EagerBuilder, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Callable[[], tuple[tuple[Tensor, ...], bool]]:
-        def run() -> tuple[tuple[Tensor, ...], bool]:
+    ) -> Callable[[], tuple[tuple[Tensor, ...], Structure]]:
+        def run() -> tuple[tuple[Tensor, ...], Structure]:
             with building(builder):
                 call, inputs = bind_inputs(self.func, args, kwargs, builder)
                 if builder.core == 0:
@@ -320,15 +320,13 @@ class _Run:
 
         return run
 
-    def _deliver(self, outputs: tuple[Tensor, ...], several: bool) -> Any:
+    def _deliver(self, outputs: tuple[Tensor, ...], structure: Structure) -> Any:
         for argument in self.arguments:
             argument.give_back()
         kinds = [kind for kind in (kind_of(entry.given) for entry in self.arguments) if kind]
         kind = kinds[0] if kinds else "numpy"
         results = tuple(self._result(tensor, kind) for tensor in outputs)
-        if several:
-            return results
-        return results[0] if results else None
+        return rebuild(structure, results)
 
     def _result(self, tensor: Tensor, kind: str) -> Any:
         argument = self.inputs.get(tensor.name)

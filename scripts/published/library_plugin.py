@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 from published.table import Result, reason_of
-from published.ways import WAYS
+from published.ways import RANK_WAYS, WAYS
 
 SETTINGS = "NKI_LIBRARY_TESTS"
 """JSON: ``ways``, ``records`` (file), ``sample``, ``seconds``, ``gigabytes``."""
@@ -30,6 +30,9 @@ _SETTINGS = json.loads(os.environ.get(SETTINGS, "{}"))
 _TARGET = "NEURON_PLATFORM_TARGET_OVERRIDE"
 _TOLERANCE = 1e-2
 """Of the largest number of a result: sums may be taken in another order."""
+
+_AT_ONCE = 1 << 20
+"""Elements compared at one time, to spare memory."""
 
 _found: list[tuple[str, str, float]] = []
 """(way, what went wrong, seconds) of the test that runs."""
@@ -55,7 +58,7 @@ def pytest_configure() -> None:
         return result
 
     def inference(test: Any) -> dict[str, Any]:
-        return _by_ranks(test) if hasattr(test.kernel_input, "for_rank") else one_rank(test)
+        return _by_ranks(test) if test.inference_args.collective_ranks > 1 else one_rank(test)
 
     simulation_setup.run_simulator_inference = inference
     simulated.SimulatedKernel.__call__ = call  # type: ignore[method-assign]
@@ -85,20 +88,43 @@ def _repeat(way: str, kernel: Any, call: tuple[Any, Any], result: Any) -> None:
 
 
 def _by_ranks(test: Any) -> dict[str, Any]:
-    """Run a test with an input for each rank and compare every rank; nothing is left to compare."""
-    from nki_lang.execute import run_ranks
-
+    """Run a test of several ranks in every way and compare; nothing is left for it to compare."""
     count = test.inference_args.collective_ranks
-    target = test.compiler_input.platform_target.get_nc_gen()
-    grid = test.compiler_input.logical_nc_config
-    inputs = [test.kernel_input.for_rank(rank) for rank in range(count)]
-    kernel = test.kernel_func.trace((), inputs[0], target=target, grid=grid)
-    arrays = [[v for v in each.values() if isinstance(v, np.ndarray)] for each in inputs]
-    golden = [test.validation_args.golden_output.for_rank(rank) for rank in range(count)]
-    for rank, (have, want) in enumerate(zip(run_ranks(kernel, arrays), golden, strict=True)):
-        wrong = _difference(have, list(want.values()))
-        assert not wrong, f"rank {rank}: {wrong}"
+    inputs, golden = test.kernel_input, test.validation_args.golden_output
+    calls = [_of_rank(inputs, rank) for rank in range(count)]
+    cores = test.compiler_input.logical_nc_config
+    kernel = test.kernel_func[cores] if cores > 1 else test.kernel_func
+    kept = copy.deepcopy(calls)
+    with _target(test.compiler_input.platform_target.get_nc_gen()):
+        results = RANK_WAYS["simulate"](kernel, calls)
+        for rank, result in enumerate(results):
+            wrong = _difference(result, list(_of_rank(golden, rank).values()))
+            assert not wrong, f"rank {rank}: {wrong}"
+        for way in set(RANK_WAYS).intersection(_SETTINGS["ways"]):
+            _repeat_ranks(way, kernel, kept, results)
+    test.validation_args = None
     return {}
+
+
+def _of_rank(values: Any, rank: int) -> dict[str, Any]:
+    """A test's inputs or golden outputs of one rank, which may be those of all."""
+    if hasattr(values, "for_rank"):
+        values = values.for_rank(rank)
+    elif hasattr(values, "golden"):
+        values = values.golden or values.output_ndarray
+    return {name.removesuffix(".must_alias_input"): value for name, value in values.items()}
+
+
+def _repeat_ranks(way: str, kernel: Any, calls: list[Any], results: list[Any]) -> None:
+    start, wrong = time.perf_counter(), ""
+    try:
+        found = RANK_WAYS[way](kernel, copy.deepcopy(calls))
+        for rank, (one, other) in enumerate(zip(found, results, strict=True)):
+            different = _difference(one, other)
+            wrong = wrong or (different and f"rank {rank}: {different}")
+    except Exception as error:
+        wrong = reason_of(error)
+    _found.append((way, wrong, time.perf_counter() - start))
 
 
 def _difference(have: Any, want: Any) -> str:
@@ -107,12 +133,14 @@ def _difference(have: Any, want: Any) -> str:
     if len(ours) != len(theirs):
         return f"{len(ours)} results instead of {len(theirs)}"
     for index, pair in enumerate(zip(ours, theirs, strict=True)):
-        one, other = (np.asarray(each).astype(np.float64).ravel() for each in pair)
-        both = np.isfinite(one) & np.isfinite(other)
-        if not both.any():
-            continue
-        scale = float(np.abs(other[both]).max())
-        worst = float(np.abs(one[both] - other[both]).max())
+        one, other = (np.asarray(each).ravel() for each in pair)
+        worst = scale = 0.0
+        for start in range(0, one.size, _AT_ONCE):
+            end = start + _AT_ONCE
+            left, right = (each[start:end].astype(np.float64) for each in (one, other))
+            both = np.isfinite(left) & np.isfinite(right)
+            worst = max(worst, np.abs(left - right)[both].max(initial=0.0))
+            scale = max(scale, np.abs(right)[both].max(initial=0.0))
         if worst > _TOLERANCE * scale:
             return f"result {index} differs by {worst:.2g}, the largest number is {scale:.2g}"
     return ""

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-__all__ = ["WAYS"]
+import numpy as np
+
+__all__ = ["RANK_WAYS", "WAYS"]
+
+Calls = list[dict[str, Any]]
 
 
 def _by_executor(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -60,3 +66,54 @@ WAYS: dict[str, Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]] = {
     "neff": _by_neff,
     "jax": _by_jax,
 }
+
+
+def _ranks_by_simulation(kernel: Any, calls: Calls) -> list[Any]:
+    from nki_lang.execute import simulate_ranks
+
+    return simulate_ranks(kernel, calls)
+
+
+def _ranks_by_executor(kernel: Any, calls: Calls) -> list[Any]:
+    from nki_lang.execute import run_ranks
+
+    traced = kernel.trace((), calls[0])
+    returned = traced.metadata.get("returned", len(traced.outputs))
+    results = run_ranks(traced, [_arrays(call) for call in calls])
+    return [tuple(each[:returned]) for each in results]
+
+
+def _ranks_by_neff(kernel: Any, calls: Calls) -> list[Any]:
+    """One NEFF for all ranks, written, read back and executed by each."""
+    from hlo_tools.frameworks.numpy_kernel import NumpyKernel
+    from hlo_tools.loading import load as load_module
+    from neff.compiler import compile as compile_module
+    from neff.container import write
+    from neff.device.numpy_calls import call_program
+    from neff.runtime import run_ranks
+    from nki_lang.targets import current_target
+
+    seen = NumpyKernel(kernel.__name__, kernel.func, kernel.grid)
+    bound = [seen.bind(**call) for call in calls]
+    plan = bound[0].plan
+    program = compile_module(load_module(call_program(plan)), target=current_target().name)
+    inputs = [
+        dict(zip(program.inputs, (each.tensors[i] for i in plan.operands), strict=True))
+        for each in bound
+    ]
+    with TemporaryDirectory() as folder:
+        write(program, Path(folder) / "ranks.neff")
+        results = run_ranks(Path(folder) / "ranks.neff", inputs)
+    return [plan.pack([each[name] for name in program.outputs]) for each in results]
+
+
+def _arrays(call: dict[str, Any]) -> list[np.ndarray[Any, Any]]:
+    return [value for value in call.values() if isinstance(value, np.ndarray)]
+
+
+RANK_WAYS: dict[str, Callable[[Any, Calls], list[Any]]] = {
+    "simulate": _ranks_by_simulation,
+    "executor": _ranks_by_executor,
+    "neff": _ranks_by_neff,
+}
+"""``RANK_WAYS[name](kernel, arguments by name for each rank)`` gives the results of each rank."""
