@@ -6,7 +6,7 @@ const { strings, scopes, nodes, computations, colors } = data;
 const NAME = 0, TITLE = 1, SHAPE = 2, KIND = 3, SCOPE = 4, SOURCE = 5, ROOT = 6, OPERANDS = 7, CALLS = 8, DETAILS = 9;
 const WIDE = 190, HIGH = 52, GAP = 22, ROW = 92, HEAD = 34, PAD = 20;
 const FAR = 12; // layers; a longer edge shows its two ends only, unless one is selected
-const MOST_AT_FIRST = 500; // items; beyond, the outermost scopes start collapsed
+const MOST_AT_FIRST = 1500; // items; beyond, scopes start collapsed, inner ones first
 const get = id => document.getElementById(id);
 const text = number => strings[number];
 

@@ -152,6 +152,49 @@ def test_explorer_has_edges_and_sub_graphs() -> None:
     assert shape == {"key": "tensor_shape", "value": "f32[4,4]{1,0}"}
 
 
+# The classes of ai-edge-model-explorer 0.1.34 (graph_builder.py) that our files use: their fields,
+# those that must be there, and what a list holds.
+EXPLORER: dict[str, dict[str, Any]] = {
+    "GraphCollection": {"label": str, "graphs": "Graph"},
+    "Graph": {"id": str, "nodes": "GraphNode"},
+    "GraphNode": {
+        "id": str, "label": str, "namespace": str, "subgraphIds": str, "attrs": "KeyValue",
+        "incomingEdges": "IncomingEdge", "outputsMetadata": "MetadataItem",
+    },
+    "KeyValue": {"key": str, "value": str},
+    "IncomingEdge": {"sourceNodeId": str, "sourceNodeOutputId": str, "targetNodeInputId": str},
+    "MetadataItem": {"id": str, "attrs": "KeyValue"},
+}  # fmt: skip
+REQUIRED = {"label", "id", "key", "value", "sourceNodeId"}
+
+
+def conforms(value: Any, kind: str) -> None:
+    fields = EXPLORER[kind]
+    assert set(value) <= set(fields) and REQUIRED & set(fields) <= set(value), (kind, value)
+    for name, found in value.items():
+        wanted = fields[name]
+        if isinstance(wanted, str):
+            for each in found:
+                conforms(each, wanted)
+        elif name == "subgraphIds":
+            assert all(isinstance(each, wanted) for each in found)
+        else:
+            assert isinstance(found, wanted), (kind, name, found)
+
+
+@pytest.mark.parametrize("chosen", [(), ("main",)])
+def test_explorer_has_only_what_its_classes_have(chosen: tuple[str, ...]) -> None:
+    document = json.loads(render_explorer(graph_of(module(), chosen)))
+    conforms(document, "GraphCollection")
+    graphs = {graph["id"] for graph in document["graphs"]}
+    for graph in document["graphs"]:
+        ids = [node["id"] for node in graph["nodes"]]
+        assert len(set(ids)) == len(ids)
+        for node in graph["nodes"]:
+            assert {edge["sourceNodeId"] for edge in node["incomingEdges"]} <= set(ids)
+            assert set(node.get("subgraphIds", ())) <= graphs
+
+
 # The page
 
 
