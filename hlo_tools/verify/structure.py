@@ -9,18 +9,29 @@ from typing import Any
 from hlo_tools.ids import LOCAL_MASK
 from hlo_tools.verify.findings import Finding
 
-__all__ = ["check_structure"]
+__all__ = ["Calls", "calls_of", "check_structure"]
 
 Message = Any
+Calls = dict[int, list[Message]]
 
 
-def check_structure(proto: Message) -> Iterator[Finding]:
+def calls_of(proto: Message) -> Calls:
+    """The instructions that call computations, by the id of their own."""
+    found: Calls = {}
+    for row in proto.computations:
+        calling = [one for one in row.instructions if one.called_computation_ids]
+        if calling:
+            found.setdefault(row.id, []).extend(calling)
+    return found
+
+
+def check_structure(proto: Message, calls: Calls) -> Iterator[Finding]:
     """Findings about ids, names and references of a whole module."""
     ids = {row.id for row in proto.computations}
     yield from _module(proto, ids)
     for row in proto.computations:
-        yield from _computation(row, ids)
-    yield from _recursion(proto)
+        yield from _computation(row, ids, calls.get(row.id, []))
+    yield from _recursion(proto, calls)
 
 
 def _module(proto: Message, ids: set[int]) -> Iterator[Finding]:
@@ -32,58 +43,59 @@ def _module(proto: Message, ids: set[int]) -> Iterator[Finding]:
     for name, count in Counter(row.name for row in proto.computations).items():
         if count > 1:
             yield Finding("HLO-V004", f"{count} computations are called '{name}'", computation=name)
-    names = Counter(one.name for row in proto.computations for one in row.instructions)
+    names = [one.name for row in proto.computations for one in row.instructions]
+    if len(set(names)) == len(names):
+        return
+    counts = Counter(names)
     for row in proto.computations:
         for one in row.instructions:
-            if names[one.name] > 1:
+            if counts[one.name] > 1:
                 yield Finding(
-                    "HLO-V004", f"{names[one.name]} instructions are called '{one.name}'",
+                    "HLO-V004", f"{counts[one.name]} instructions are called '{one.name}'",
                     computation=row.name, instruction=one.name,
                 )  # fmt: skip
-                names[one.name] = 1
+                counts[one.name] = 1
 
 
-def _computation(row: Message, computations: set[int]) -> Iterator[Finding]:
+def _computation(row: Message, computations: set[int], calling: list[Message]) -> Iterator[Finding]:
     place = row.name
-    local = {one.id & LOCAL_MASK for one in row.instructions}
-    if len(local) != len(row.instructions):
+    rows = list(row.instructions)
+    local = {one.id & LOCAL_MASK: at for at, one in enumerate(rows)}
+    if len(local) != len(rows):
         yield Finding("HLO-V003", "two of its instructions have one id", computation=place)
     if row.root_id & LOCAL_MASK not in local:
         yield Finding(
             "HLO-V007", f"the root id {row.root_id} names no instruction", computation=place
         )
-    dangling = False
-    for one in row.instructions:
+    dangling = backward = False
+    for at, one in enumerate(rows):
         for number in one.operand_ids:
-            if number & LOCAL_MASK not in local:
+            needed = local.get(number & LOCAL_MASK)
+            if needed is None:
                 dangling = True
                 yield Finding("HLO-V005", f"the operand id {number} names no instruction",
                               computation=place, instruction=one.name)  # fmt: skip
+            elif needed >= at:
+                backward = True
         for number in one.control_predecessor_ids:
-            if number & LOCAL_MASK not in local:
+            needed = local.get(number & LOCAL_MASK)
+            if needed is None:
                 dangling = True
                 yield Finding("HLO-V008", f"the predecessor id {number} names no instruction",
                               computation=place, instruction=one.name)  # fmt: skip
+            elif needed >= at:
+                backward = True
+    for one in calling:
         for number in one.called_computation_ids:
             if number not in computations:
                 yield Finding("HLO-V006", f"the id {number} names no computation",
                               computation=place, instruction=one.name)  # fmt: skip
-    if not dangling:
+    if backward and not dangling and len(local) == len(rows):
         yield from _circle(row)
 
 
 def _circle(row: Message) -> Iterator[Finding]:
-    """Depends-on circles; free where operands stand before their users."""
-    position: dict[int, int] = {}
-    backward = False
-    for at, one in enumerate(row.instructions):
-        for number in (*one.operand_ids, *one.control_predecessor_ids):
-            if number & LOCAL_MASK not in position:
-                backward = True
-                break
-        position[one.id & LOCAL_MASK] = at
-    if not backward:
-        return
+    """Instructions of which each needs another one."""
     needs = {
         one.id & LOCAL_MASK: {
             n & LOCAL_MASK for n in (*one.operand_ids, *one.control_predecessor_ids)
@@ -117,13 +129,11 @@ def _unorderable(needs: dict[int, set[int]]) -> set[int]:
     return {number for number, count in missing.items() if count > 0}
 
 
-def _recursion(proto: Message) -> Iterator[Finding]:
-    ids = {row.id for row in proto.computations}
-    calls: dict[int, set[int]] = {number: set() for number in ids}
-    for row in proto.computations:
-        for one in row.instructions:
-            if one.called_computation_ids:
-                calls[row.id] |= {number for number in one.called_computation_ids if number in ids}
+def _recursion(proto: Message, calling: Calls) -> Iterator[Finding]:
+    calls: dict[int, set[int]] = {row.id: set() for row in proto.computations}
+    for number, rows in calling.items():
+        for one in rows:
+            calls[number].update(called for called in one.called_computation_ids if called in calls)
     stuck = _unorderable(calls)
     if stuck:
         names = {row.id: row.name for row in proto.computations}

@@ -5,20 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from hlo_tools.elements import BY_NUMBER
+from hlo_tools import schema
+from hlo_tools.elements import BY_NAME, BY_NUMBER
 from hlo_tools.errors import HloError
 from hlo_tools.ids import LOCAL_MASK
 from hlo_tools.inference import InferenceError, infer, of
 from hlo_tools.inference.types import TupleType, Type
 from hlo_tools.literal import Literal
-from hlo_tools.opcodes import OPCODES
+from hlo_tools.opcodes import OPCODES, Opcode
 from hlo_tools.verify.findings import Finding
+from hlo_tools.verify.structure import Calls
 
 __all__ = ["check_types"]
 
 Message = Any
+Problem = tuple[str, str]
+"""A rule's code and what is wrong."""
 
-_BUFFER = 34
+_TUPLE, _BUFFER = BY_NAME["tuple"].number, 34
 _KNOWN_TYPES = frozenset(BY_NUMBER) | {_BUFFER}
 _CALLED = {
     "while": (2, 2), "reduce": (1, 1), "reduce-window": (1, 1), "call": (1, 1), "map": (1, 1),
@@ -30,61 +34,112 @@ _CALLED = {
 """Opcode -> fewest and most called computations; none for the others."""
 
 
-def check_types(proto: Message) -> Iterator[Finding]:
+def check_types(proto: Message, calls: Calls) -> Iterator[Finding]:
     """Findings about every instruction of a module whose references hold."""
-    checker = _Checker(proto)
+    checker = _Checker(proto, calls)
     for row in proto.computations:
         yield from checker.computation(row)
     yield from checker.entry()
 
 
+def _depends_on(opcode: Opcode) -> tuple[str, ...] | None:
+    """The fields that a result's type depends on beside types; None where this is not known."""
+    attributes = opcode.required | opcode.optional
+    if not attributes <= _TYPED_BY.keys():
+        return None
+    return tuple(sorted({_TYPED_BY[name] for name in attributes} - {""}))
+
+
+_TYPED_BY = {
+    **dict.fromkeys(("dimensions", "iota_dimension", "inferred_dimension"), "dimensions"),
+    **dict.fromkeys(
+        ("lhs_contracting_dims", "rhs_contracting_dims", "lhs_batch_dims", "rhs_batch_dims"),
+        "dot_dimension_numbers",
+    ),
+    "index": "tuple_index",
+    **dict.fromkeys(
+        ("algorithm", "body", "calls", "condition", "direction", "is_composite", "is_stable", "kind",
+         "operand_precision", "output_to_operand_aliasing", "result_accuracy", "to_apply", "type"),
+        "",
+    ),
+}  # fmt: skip
+"""Attribute in text -> the field that bears on the result's type, or "" for none."""
+
+_DEPENDS = {name: _depends_on(opcode) for name, opcode in OPCODES.items()}
+
+
 class _Checker:
-    def __init__(self, proto: Message) -> None:
+    """The types of a module; those that occur again are numbers, and what follows from them, and
+    from attributes, is worked out once."""
+
+    def __init__(self, proto: Message, calls: Calls) -> None:
         self.proto = proto
+        self.calls = {
+            number: {one.id & LOCAL_MASK: list(one.called_computation_ids) for one in rows}
+            for number, rows in calls.items()
+        }
         self.programs = {row.id: row.program_shape for row in proto.computations}
+        self.signatures: dict[int, tuple[int, ...]] = {}
         self.frames = len(proto.stack_frame_index.stack_frames)
-        self.types: dict[bytes, tuple[Type, tuple[tuple[str, str], ...]]] = {}
+        self.numbers: dict[bytes, int] = {}
+        self.kinds: list[Type] = []
+        self.problems: list[tuple[Problem, ...]] = []
+        self.known: dict[tuple[Any, ...], Problem | None] = {}
+        self.nothing = self._number(schema.ShapeProto(element_type=_TUPLE))
 
     # -- computations -------------------------------------------------------------------------
 
     def computation(self, row: Message) -> Iterator[Finding]:
-        types: dict[int, Type] = {}
-        for one in row.instructions:
-            kind, problems = self._type(one.shape) if one.HasField("shape") else (None, ())
-            if kind is None:
+        rows = list(row.instructions)
+        numbers: dict[int, int] = {}
+        for one in rows:
+            number = self._number(one.shape)
+            if not one.HasField("shape"):
                 yield self._finding("HLO-V025", "it states no shape", row, one)
-                kind = TupleType(())
-            for code, message in problems:
+                number = self.nothing
+            for code, message in self.problems[number]:
                 yield self._finding(code, message, row, one)
-            types[one.id & LOCAL_MASK] = kind
-        for one in row.instructions:
-            yield from self._instruction(one, row, types)
-        yield from self._signature(row, types)
+            numbers[one.id & LOCAL_MASK] = number
+        calls = self.calls.get(row.id, {})
+        parameters: list[Message] = []
+        for one, local in zip(rows, numbers, strict=True):
+            name = one.opcode
+            if name == "parameter":
+                parameters.append(one)
+            found = self._instruction(one, name, numbers, calls.get(local, []))
+            if found:
+                yield from (self._finding(*problem, row, one) for problem in found)
+        yield from self._signature(row, parameters, numbers)
 
-    def _signature(self, row: Message, types: dict[int, Type]) -> Iterator[Finding]:
-        numbers = sorted(
-            one.parameter_number for one in row.instructions if one.opcode == "parameter"
-        )
-        if numbers != list(range(len(numbers))):
+    def _signature(
+        self, row: Message, parameters: list[Message], numbers: dict[int, int]
+    ) -> Iterator[Finding]:
+        types = {one.parameter_number: numbers[one.id & LOCAL_MASK] for one in parameters}
+        order = sorted(one.parameter_number for one in parameters)
+        if order != list(range(len(parameters))):
             yield Finding(
-                "HLO-V013", f"its parameters are numbered {numbers[:10]}", computation=row.name
+                "HLO-V013", f"its parameters are numbered {order[:10]}", computation=row.name
             )
             return
         if not row.HasField("program_shape"):
             return
-        parameters = {
-            one.parameter_number: types[one.id & LOCAL_MASK]
-            for one in row.instructions
-            if one.opcode == "parameter"
-        }
-        stated = [of(shape) for shape in row.program_shape.parameters]
-        if stated != [parameters[number] for number in numbers]:
+        *stated, result = (self.kinds[number] for number in self._program(row.id))
+        if stated != [self.kinds[types[number]] for number in order]:
             yield Finding("HLO-V014", "its program shape has other parameters than the computation",
                           computation=row.name)  # fmt: skip
-        result = of(row.program_shape.result)
-        if result != types[row.root_id & LOCAL_MASK]:
-            yield Finding("HLO-V014", f"its program shape gives {result}, its root "
-                          f"{types[row.root_id & LOCAL_MASK]}", computation=row.name)  # fmt: skip
+        root = self.kinds[numbers[row.root_id & LOCAL_MASK]]
+        if result != root:
+            yield Finding("HLO-V014", f"its program shape gives {result}, its root {root}",
+                          computation=row.name)  # fmt: skip
+
+    def _program(self, computation: int) -> tuple[int, ...]:
+        """The types of a computation's parameters and of its result, as its program shape states."""
+        found = self.signatures.get(computation)
+        if found is None:
+            program = self.programs[computation]
+            shapes = (*program.parameters, program.result)
+            found = self.signatures[computation] = tuple(map(self._number, shapes))
+        return found
 
     def entry(self) -> Iterator[Finding]:
         """The module's own signature against that of its entry."""
@@ -101,99 +156,108 @@ class _Checker:
 
     # -- instructions -------------------------------------------------------------------------
 
-    def _instruction(self, one: Message, row: Message, types: dict[int, Type]) -> Iterator[Finding]:
-        opcode = OPCODES.get(one.opcode)
+    def _instruction(
+        self, one: Message, name: str, numbers: dict[int, int], called: list[int]
+    ) -> list[Problem]:
+        opcode = OPCODES.get(name)
         if opcode is None:
-            yield self._finding("HLO-V011", f"there is no opcode '{one.opcode}'", row, one)
-            return
-        count = len(one.operand_ids)
+            return [("HLO-V011", f"there is no opcode '{name}'")]
+        operands = [numbers[number & LOCAL_MASK] for number in one.operand_ids]
+        count = len(operands)
         if opcode.arity is not None and count != opcode.arity:
-            yield self._finding(
-                "HLO-V012", f"{one.opcode} takes {opcode.arity} operands, not {count}", row, one
-            )
-            return
-        fewest, most = _CALLED.get(one.opcode, (0, 0))
-        called = len(one.called_computation_ids)
-        if called < fewest or (most is not None and called > most):
-            yield self._finding("HLO-V023", f"{one.opcode} calls {called} computations", row, one)
-            return
-        if one.metadata.stack_frame_id > self.frames:
-            yield self._finding(
-                "HLO-V026", f"frame {one.metadata.stack_frame_id} of {self.frames}", row, one
-            )
-        if one.opcode == "constant":
-            yield from self._constant(one, row)
-            return
+            return [("HLO-V012", f"{name} takes {opcode.arity} operands, not {count}")]
+        fewest, most = _CALLED.get(name, (0, 0))
+        if len(called) < fewest or (most is not None and len(called) > most):
+            return [("HLO-V023", f"{name} calls {len(called)} computations")]
+        found: list[Problem] = []
+        frame = one.metadata.stack_frame_id
+        if frame > self.frames:
+            found.append(("HLO-V026", f"frame {frame} of {self.frames}"))
+        if name == "constant":
+            return [*found, *_constant(one)]
         if one.output_operand_aliasing:
-            yield from self._aliases(one, row, types)
-        yield from self._inferred(one, row, types)
+            found += self._aliases(one, numbers)
+        problem = self._inferred(one, name, numbers[one.id & LOCAL_MASK], operands, called)
+        if problem is not None:
+            found.append(problem)
+        return found
 
-    def _inferred(self, one: Message, row: Message, types: dict[int, Type]) -> Iterator[Finding]:
-        operands = [types[number & LOCAL_MASK] for number in one.operand_ids]
-        called = [self.programs[number] for number in one.called_computation_ids]
+    def _inferred(
+        self, one: Message, name: str, stated: int, operands: list[int], called: list[int]
+    ) -> Problem | None:
+        """What is wrong with the stated type; alike instructions are looked at once."""
+        fields = _DEPENDS[name]
+        if fields is None:
+            return self._inferred_anew(one, stated, operands, called)
+        programs = tuple([self._program(number) for number in called]) if called else ()
+        key = (name, stated, *operands, programs, *[_plain(getattr(one, f)) for f in fields])
+        if key not in self.known:
+            self.known[key] = self._inferred_anew(one, stated, operands, called)
+        return self.known[key]
+
+    def _inferred_anew(
+        self, one: Message, stated: int, operands: list[int], called: list[int]
+    ) -> Problem | None:
+        types = [self.kinds[number] for number in operands]
         try:
-            expected = infer(one, operands, called)
+            expected = infer(one, types, [self.programs[number] for number in called])
         except InferenceError as error:
-            yield self._finding("HLO-V019", error.message, row, one)
-            return
-        stated = types[one.id & LOCAL_MASK]
-        if expected is not None and not _compatible(expected, stated):
-            yield self._finding(
-                "HLO-V018",
-                f"{one.opcode} gives {expected}, the instruction states {stated}",
-                row,
-                one,
-            )
+            return "HLO-V019", error.message
+        if expected is not None and not _compatible(expected, self.kinds[stated]):
+            message = f"{one.opcode} gives {expected}, the instruction states {self.kinds[stated]}"
+            return "HLO-V018", message
+        return None
 
-    def _constant(self, one: Message, row: Message) -> Iterator[Finding]:
-        if not one.HasField("literal"):
-            yield self._finding("HLO-V021", "it has no value", row, one)
-            return
-        if of(one.literal.shape) != of(one.shape):
-            yield self._finding(
-                "HLO-V022",
-                f"its value is {of(one.literal.shape)}, it states {of(one.shape)}",
-                row,
-                one,
-            )
-            return
-        for _, leaf in Literal(one.literal).leaves():
-            problem = _literal_problem(leaf)
-            if problem:
-                yield self._finding("HLO-V021", problem, row, one)
-                return
-
-    def _aliases(self, one: Message, row: Message, types: dict[int, Type]) -> Iterator[Finding]:
+    def _aliases(self, one: Message, numbers: dict[int, int]) -> Iterator[Problem]:
         for alias in one.output_operand_aliasing:
-            output = _at(types[one.id & LOCAL_MASK], alias.output_shape_index)
+            output = _at(self.kinds[numbers[one.id & LOCAL_MASK]], alias.output_shape_index)
             operand = None
             if 0 <= alias.operand_index < len(one.operand_ids):
                 number = one.operand_ids[alias.operand_index] & LOCAL_MASK
-                operand = _at(types[number], alias.operand_shape_index)
+                operand = _at(self.kinds[numbers[number]], alias.operand_shape_index)
             if output is None or operand is None:
-                yield self._finding(
-                    "HLO-V027", "an alias names an output or operand that it lacks", row, one
-                )
+                yield "HLO-V027", "an alias names an output or operand that it lacks"
             elif output != operand and one.opcode != "async-start":
-                yield self._finding(
-                    "HLO-V027", f"{output} would be written over {operand}", row, one
-                )
+                yield "HLO-V027", f"{output} would be written over {operand}"
 
     # -- shapes -------------------------------------------------------------------------------
 
-    def _type(self, shape: Message) -> tuple[Type, tuple[tuple[str, str], ...]]:
-        """The type of a shape and what is wrong with it; equal shapes are looked at once."""
+    def _number(self, shape: Message) -> int:
+        """The number of a shape; its type and what is wrong with it are looked at once."""
         key = shape.SerializeToString()
-        found = self.types.get(key)
+        found = self.numbers.get(key)
         if found is None:
-            found = self.types[key] = (of(shape), tuple(_shape_problems(shape)))
+            found = self.numbers[key] = len(self.kinds)
+            self.kinds.append(of(shape))
+            self.problems.append(tuple(_shape_problems(shape)))
         return found
 
     def _finding(self, code: str, message: str, row: Message, one: Message) -> Finding:
         return Finding(code, message, computation=row.name, instruction=one.name)
 
 
-def _shape_problems(shape: Message) -> Iterator[tuple[str, str]]:
+def _constant(one: Message) -> Iterator[Problem]:
+    if not one.HasField("literal"):
+        yield "HLO-V021", "it has no value"
+        return
+    if of(one.literal.shape) != of(one.shape):
+        yield "HLO-V022", f"its value is {of(one.literal.shape)}, it states {of(one.shape)}"
+        return
+    for _, leaf in Literal(one.literal).leaves():
+        problem = _literal_problem(leaf)
+        if problem:
+            yield "HLO-V021", problem
+            return
+
+
+def _plain(value: Any) -> Any:
+    """A field's value as something that can be a key."""
+    if isinstance(value, int):
+        return value
+    return tuple(value) if hasattr(value, "extend") else value.SerializeToString()
+
+
+def _shape_problems(shape: Message) -> Iterator[Problem]:
     if shape.element_type not in _KNOWN_TYPES:
         yield "HLO-V024", f"there is no element type {shape.element_type}"
     for part in shape.tuple_shapes:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hlo_tools.errors import HloError, HloVerifyError
 from hlo_tools.module import Module
 from hlo_tools.verify.findings import Finding, Severity
-from hlo_tools.verify.structure import check_structure
+from hlo_tools.verify.structure import calls_of, check_structure
 from hlo_tools.verify.types import check_types
 from hlo_tools.verify.whole import check_whole
 
@@ -20,10 +20,11 @@ _REFERENCES = frozenset({f"HLO-V00{number}" for number in (1, 2, 3, 5, 6, 7, 8, 
 def verify(module: Module) -> list[Finding]:
     """Everything that is wrong with a module; an empty list for a valid one."""
     proto = module.proto
-    findings = list(check_structure(proto))
+    calls = calls_of(proto)
+    findings = list(check_structure(proto, calls))
     if not any(one.code in _REFERENCES for one in findings):
-        findings += check_types(proto)
-        findings += check_whole(proto)
+        findings += check_types(proto, calls)
+        findings += check_whole(proto, calls)
     return [_located(one, module) for one in findings]
 
 

@@ -11,17 +11,18 @@ from hlo_tools.ids import LOCAL_MASK
 from hlo_tools.inference import of
 from hlo_tools.inference.types import TupleType, Type
 from hlo_tools.verify.findings import Finding
+from hlo_tools.verify.structure import Calls
 
 __all__ = ["check_whole"]
 
 Message = Any
 
 
-def check_whole(proto: Message) -> Iterator[Finding]:
+def check_whole(proto: Message, calls: Calls) -> Iterator[Finding]:
     """Findings about schedule, input-output aliases, donors and shared computations."""
     yield from _schedule(proto)
     yield from _aliases(proto)
-    yield from _single_use(proto)
+    yield from _single_use(proto, calls)
 
 
 def _schedule(proto: Message) -> Iterator[Finding]:
@@ -89,11 +90,11 @@ def _at(kind: Type, index: Any) -> Type | None:
     return kind
 
 
-def _single_use(proto: Message) -> Iterator[Finding]:
+def _single_use(proto: Message, calls: Calls) -> Iterator[Finding]:
     """A fused computation, or the body of an asynchronous start, has one caller."""
     callers: dict[int, list[Message]] = {}
-    for row in proto.computations:
-        for one in row.instructions:
+    for rows in calls.values():
+        for one in rows:
             for number in one.called_computation_ids:
                 callers.setdefault(number, []).append(one)
     names = {row.id: row.name for row in proto.computations}
