@@ -56,10 +56,12 @@ def command(
         _print_json(script, run)
     else:
         _print(run)
-    if run.exit_code == FINE and not run.modules:
-        console.note(f"{script} compiled no program on the neuron device; nothing was extracted")
-        return NOTHING_FOUND
-    return run.exit_code
+    if not run.modules:
+        ended = f" ended with exit code {run.exit_code} and" if run.exit_code else ""
+        console.note(
+            f"{script}{ended} compiled no program on the neuron device; nothing was extracted"
+        )
+    return run.exit_code or (FINE if run.modules else NOTHING_FOUND)
 
 
 def checked_platform(name: str) -> str | None:
@@ -87,9 +89,10 @@ def _print_json(script: str, run: ScriptRun) -> None:
 
 
 def _print(run: ScriptRun) -> None:
-    if run.modules:
-        columns = ("module", "instructions", "kernels", "bytes", "ms", "entry")
-        console.table(columns, [_row(module, run.output) for module in run.modules])
+    if not run.modules:
+        return
+    columns = ("module", "instructions", "kernels", "bytes", "ms", "entry")
+    console.table(columns, [_row(module, run.output) for module in run.modules])
     distinct = len({module.path for module in run.modules})
     console.note(f"{len(run.modules)} programs, {distinct} modules in {run.output}")
 

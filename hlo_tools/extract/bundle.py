@@ -25,6 +25,7 @@ from nki_lang.atomic import staging_name, sweep
 __all__ = [
     "FLAGS_FILE",
     "MODULE_FILE",
+    "check_unchanged",
     "compiler_folder",
     "complete_entries",
     "is_complete",
@@ -165,6 +166,32 @@ def is_complete(entry: Path) -> bool:
         return entry.name == _entry_name(module, flags, entry)
     except (OSError, ValueError, TypeError, HloError):
         return False
+
+
+def check_unchanged(entry: Path) -> None:
+    """Refuse an entry of this version's cache whose module or kernels changed since it was made.
+
+    Any other folder is none of our business, and neither is a module that does not decode: who
+    reads it says where it is broken.
+
+    Raises:
+        HloFileError: code ``HLO-ENTRY-CHANGED``.
+    """
+    if entry.parent.name != compiler_folder() or not entry.name.startswith(_ENTRY):
+        return
+    try:
+        key = cache_key((entry / MODULE_FILE).read_bytes(), entry)
+    except (OSError, ValueError, TypeError, HloError):
+        return
+    if not entry.name.startswith(f"{_ENTRY}{key}+"):
+        raise HloFileError(
+            "the module or a kernel file is not what the folder's name was made from: it was "
+            "damaged or changed after it was extracted",
+            code="HLO-ENTRY-CHANGED",
+            place=str(entry),
+            remedy="extract it again; what was changed on purpose builds from a folder with a "
+            "name of its own",
+        )
 
 
 def _entry_name(module: bytes, flags: Sequence[str], root: Path | None) -> str:

@@ -229,9 +229,12 @@ class FrameworkKernel:
         try:
             dtype: DType = dtype_of(self.translate_to_neuron_dtype(framework_dtype))
         except (TypeError, KeyError) as error:
+            if isinstance(error, KeyError):  # a table of the framework's dtypes has no such row
+                why = f"which {type(self).__name__}.translate_to_neuron_dtype does not translate"
+            else:
+                why = f"which no kernel can take: {error}"
             raise NkiValidationError(
-                f"argument {name!r} of {self.func_name} has dtype {framework_dtype}, "
-                f"which no kernel can take: {error.args[0] if error.args else error}",
+                f"argument {name!r} of {self.func_name} has dtype {framework_dtype}, {why}",
                 code="NKI-DTYPE",
                 location=definition_of(self.func),
                 remedy="convert the tensor before the call (float64 to float32, for one)",

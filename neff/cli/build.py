@@ -42,8 +42,11 @@ def build(module: Path, flags: list[str], output: str, *, as_json: bool) -> int:
     with _progress(as_json=as_json) as say:
         say(f"reading {file}")
         from hlo_tools.cli.inputs import open_module
+        from hlo_tools.extract.bundle import check_unchanged
 
         loaded = open_module(str(file))
+        if file.name == MODULE_FILE:
+            check_unchanged(folder.absolute())
         say("compiling")
         program = _compile(loaded, parsed, folder)
         say(f"writing {target}")

@@ -9,7 +9,11 @@ import sys
 import threading
 from pathlib import Path
 
+import pytest
+
+from hlo_tools.errors import HloFileError
 from hlo_tools.extract import complete_entries, is_complete, write_bundle
+from hlo_tools.extract.bundle import check_unchanged
 from tests.extract.modules import add_module, kernel_module
 
 HERE = Path(__file__).resolve().parent
@@ -86,6 +90,23 @@ def test_a_damaged_entry_is_never_taken_for_a_whole_one(tmp_path: Path) -> None:
         assert not is_complete(entry)
         path.write_bytes(whole)
         assert is_complete(entry)
+
+
+def test_an_entry_that_was_changed_is_refused(tmp_path: Path) -> None:
+    kernel = tmp_path / "k.klir"
+    kernel.write_bytes(b"kernel")
+    entry = write_bundle(tmp_path / "cache", kernel_module(kernel), FLAGS)
+    check_unchanged(entry)
+    (entry / "compile_flags.json").write_text('["--target=trn2", "-O1"]')
+    check_unchanged(entry)  # who builds may want other flags
+    (entry / "k.klir").write_bytes(b"kernal")
+    with pytest.raises(HloFileError, match=r"MODULE_\d+\+\w+: \[HLO-ENTRY-CHANGED"):
+        check_unchanged(entry)
+    check_unchanged(entry.rename(entry.with_name("mine")))
+    foreign = tmp_path / "neuronxcc-2.22+b4a00d10" / "MODULE_1+e30acd3a"  # keys of another making
+    foreign.mkdir(parents=True)
+    (foreign / "model.hlo_module.pb").write_bytes(add_module())
+    check_unchanged(foreign)
 
 
 def test_a_flipped_bit_that_matters_is_noticed(tmp_path: Path) -> None:

@@ -219,6 +219,11 @@ def test_a_dtype_without_counterpart_is_refused_at_the_kernels_definition() -> N
     assert "a_input" in str(caught.value) and "sample_kernels.py:" in str(caught.value)
 
 
+def test_a_dtype_that_the_kind_does_not_translate() -> None:
+    with pytest.raises(NkiValidationError, match="SymbolicKernel.translate_to_neuron_dtype does not"):
+        SymbolicKernel(func=sample_kernels.add).dump_config(A, Symbolic((256, 1024), "s4"))
+
+
 def test_a_broken_rule_is_reported_at_the_users_line() -> None:
     with pytest.raises(NkiValidationError, match=r"sample_kernels\.py:\d+: \[NKI-"):
         SymbolicKernel(func=sample_kernels.too_large_tile).dump_config(Symbolic((256, 512)))
