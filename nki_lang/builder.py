@@ -342,6 +342,7 @@ class TraceBuilder:
             f"the value of register {register.name} is not known while the kernel is traced",
             code="NKI-REGISTER-VALUE",
             location=caller_location(2),
+            remedy="use nl.fori_loop or nl.while_loop for what depends on it",
         )
 
     def enter_loop(self, loop: ForLoop | WhileLoop | NoReorder) -> None:

@@ -26,6 +26,7 @@ __all__ = [
 ]
 
 _APS = "nki/deep-dives/nki-aps.rst"
+_ONE_INDEX = "take one runtime index for each view; is_indirect() tells whether there is one"
 _INDEX_TYPES = frozenset({"int32", "uint32", "int16", "uint16", "int8", "uint8"})
 
 
@@ -44,7 +45,11 @@ def index_view(tensor: NkiTensor, key: Any) -> NkiTensor:
     if Ellipsis in keys or None in keys or len(keys) < rank:
         keys = _expand(tensor, keys, rank)
     elif len(keys) > rank:
-        tensor._refuse(f"{len(keys)} indices for {rank} dimensions", "NKI-INDEX")
+        tensor._refuse(
+            f"{len(keys)} indices for {rank} dimensions",
+            "NKI-INDEX",
+            "give one index for each dimension at most",
+        )
     on_chip = tensor.on_chip
     shape: list[int] = []
     strides: list[int] = []
@@ -93,7 +98,11 @@ def _piece(tensor: NkiTensor, axis: int, item: Any) -> tuple[Any, int | None, in
     extent = tensor.shape[axis]
     if dynamic_start(start):
         if not 0 < count <= extent:
-            tensor._refuse(f"nl.ds of {count} elements in a dimension of {extent}", "NKI-INDEX")
+            tensor._refuse(
+                f"nl.ds of {count} elements in a dimension of {extent}",
+                "NKI-INDEX",
+                "take at most the extent of the dimension",
+            )
         return start, count, 1
     start = to_int(start)
     if start < 0 or count < 0 or start + count > extent:
@@ -128,10 +137,18 @@ def _expand(tensor: NkiTensor, keys: tuple[Any, ...], rank: int) -> tuple[Any, .
     """Fill ``...`` and missing dimensions with full slices."""
     given = sum(1 for item in keys if item is not None and item is not Ellipsis)
     if given > rank:
-        tensor._refuse(f"{given} indices for {rank} dimensions", "NKI-INDEX")
+        tensor._refuse(
+            f"{given} indices for {rank} dimensions",
+            "NKI-INDEX",
+            "give one index for each dimension at most",
+        )
     places = [place for place, item in enumerate(keys) if item is Ellipsis]
     if len(places) > 1:
-        tensor._refuse("more than one ellipsis in an index", "NKI-INDEX")
+        tensor._refuse(
+            "more than one ellipsis in an index",
+            "NKI-INDEX",
+            "write the other dimensions as full slices",
+        )
     filler = (slice(None),) * (rank - given)
     if not places:
         return keys + filler
@@ -220,7 +237,7 @@ def _with_dynamic(
 ) -> NkiTensor:
     """Attach runtime indices: (index, stride, dimension of ``base``) each."""
     if base._index is not None:
-        base._refuse("the view has a runtime index already", "NKI-INDIRECT", source=_APS)
+        base._refuse("the view has a runtime index already", "NKI-INDIRECT", _ONE_INDEX, _APS)
     for _, _, axis in dynamic:
         if axis == 0 and base.on_chip:
             base._refuse(
@@ -249,10 +266,11 @@ def _scalar(value: Any) -> Register | Access:
             "a scalar index is a register or a (1, 1) tile in SBUF",
             "NKI-SCALAR-OFFSET",
             source=_APS,
+            remedy="load the index into a (1, 1) tile in SBUF",
         )
     if value.dtype.name not in _INDEX_TYPES:
         value._refuse(f"a scalar index must be an integer, not {value.dtype}",
-                      "NKI-SCALAR-OFFSET", source=_APS)  # fmt: skip
+                      "NKI-SCALAR-OFFSET", source=_APS, remedy="make the tile nl.int32 or nl.uint32")  # fmt: skip
     return value.access
 
 
@@ -303,9 +321,13 @@ def select_view(tensor: NkiTensor, axis: int, index: Any) -> NkiTensor:
 def vector_select_view(tensor: NkiTensor, dim: int, vector: NkiTensor) -> NkiTensor:
     """Rows of an HBM tensor, one for each index in ``vector`` of shape (rows, 1)."""
     if dim != 0:
-        tensor._refuse(f"vector_select works on dimension 0, not {dim}", "NKI-VECTOR-OFFSET")
+        tensor._refuse(
+            f"vector_select works on dimension 0, not {dim}",
+            "NKI-VECTOR-OFFSET",
+            "permute the tensor so that the rows come first",
+        )
     if tensor._index is not None:
-        tensor._refuse("the view has a runtime index already", "NKI-INDIRECT", source=_APS)
+        tensor._refuse("the view has a runtime index already", "NKI-INDIRECT", _ONE_INDEX, _APS)
     step = tensor.strides[0]
     index = Index(None, _vector(tensor, vector), step, 0, _storage_dim(tensor, step, 0))
     shape = (vector.shape[0], *tensor.shape[1:])
@@ -321,9 +343,18 @@ def _vector(tensor: NkiTensor, vector: Any) -> Access:
             _APS,
         )
     if type(vector) is not NkiTensor or vector.buffer is not MemoryRegion.sbuf:
-        tensor._refuse("vector_offset is a tile in SBUF", "NKI-VECTOR-OFFSET", source=_APS)
+        tensor._refuse(
+            "vector_offset is a tile in SBUF",
+            "NKI-VECTOR-OFFSET",
+            "load the indices with nisa.dma_copy first",
+            _APS,
+        )
     if vector.dtype.name not in _INDEX_TYPES:
-        vector._refuse(f"indices must be integers, not {vector.dtype}", "NKI-VECTOR-OFFSET")
+        vector._refuse(
+            f"indices must be integers, not {vector.dtype}",
+            "NKI-VECTOR-OFFSET",
+            "make the tile nl.int32 or nl.uint32",
+        )
     return vector.access
 
 
@@ -347,10 +378,15 @@ def pattern_view(
     view = tensor._view(shape, strides, start, element)
     view._index = None
     if scalar_offset is not None and vector_offset is not None:
-        tensor._refuse("scalar_offset and vector_offset exclude each other", "NKI-AP", source=_APS)
+        tensor._refuse(
+            "scalar_offset and vector_offset exclude each other",
+            "NKI-AP",
+            "add the scalar to the vector with nisa.tensor_scalar",
+            _APS,
+        )
     dynamic = vector_offset is not None or dynamic_start(scalar_offset)
     if dynamic and tensor._index is not None:
-        tensor._refuse("the view has a runtime index already", "NKI-INDIRECT", source=_APS)
+        tensor._refuse("the view has a runtime index already", "NKI-INDIRECT", _ONE_INDEX, _APS)
     if scalar_offset is not None or vector_offset is not None:
         view._index = _pattern_index(tensor, view, scalar_offset, vector_offset, indirect_dim)
     _check_pattern(tensor, view, vector_offset is not None)
@@ -363,7 +399,12 @@ def _pattern_index(
     """The runtime index of a pattern; an integer only moves the offset."""
     axis = to_int(dim)
     if not -len(tensor.shape) <= axis < len(tensor.shape):
-        tensor._refuse(f"indirect_dim {dim} is no dimension of the tensor", "NKI-AP", source=_APS)
+        tensor._refuse(
+            f"indirect_dim {dim} is no dimension of the tensor",
+            "NKI-AP",
+            "it counts the dimensions of the tensor, not those of the pattern",
+            _APS,
+        )
     axis %= len(tensor.shape)
     step = stride_rules.row_major(tensor.shape)[axis]
     step = step * tensor.dtype.itemsize // view.dtype.itemsize
@@ -375,18 +416,25 @@ def _pattern_index(
     if vector is None:
         if tensor.on_chip and axis == 0:
             tensor._refuse(
-                "the partition dimension cannot be indexed at run time", "NKI-PARTITION-DIM"
+                "the partition dimension cannot be indexed at run time",
+                "NKI-PARTITION-DIM",
+                "index a free dimension, or copy the rows with nisa.dma_copy from HBM",
             )
         return Index(_scalar(scalar), None, step, 0, storage_dim)
     if axis != 0:
-        tensor._refuse("vector_offset works with indirect_dim=0 only", "NKI-AP", source=_APS)
+        tensor._refuse(
+            "vector_offset works with indirect_dim=0 only",
+            "NKI-AP",
+            "view the tensor with the indexed dimension first",
+            _APS,
+        )
     return Index(None, _vector(tensor, vector), step, 0, storage_dim)
 
 
 def _check_pattern(tensor: NkiTensor, view: NkiTensor, gather: bool) -> None:
     if not view.shape or any(count < 1 for count in view.shape):
         tensor._refuse(f"counts of a pattern are 1 or more, not {view.shape}", "NKI-AP",
-                       source=_APS)  # fmt: skip
+                       source=_APS, remedy="leave the instruction out when there is nothing to move")  # fmt: skip
     if tensor.on_chip and view.shape[0] > 1 and view.strides[0] != view.partition_stride:
         tensor._refuse(
             f"the first step of a pattern on chip is the number of elements in a partition,"
@@ -423,7 +471,12 @@ class _Outside:
         """Whoever uses the view asks for the index, and is told."""
         if name.startswith("__"):
             raise AttributeError(name)
-        self.tensor._refuse(self.message, "NKI-AP-BOUNDS", source=_APS)
+        self.tensor._refuse(
+            self.message,
+            "NKI-AP-BOUNDS",
+            source=_APS,
+            remedy="count the last element: offset plus each step times its count less one",
+        )
 
 
 def indirect_view(
@@ -432,20 +485,41 @@ def indirect_view(
     """Columns ``index[...]`` of each partition, in the snake order of the engine that reads."""
     source = "NkiTensor.indirect (nki/api/nki/language)"
     if generation < 4:
-        tensor._refuse("tensor indirection exists on trn3 and later", "NKI-TARGET", source=source)
+        tensor._refuse(
+            "tensor indirection exists on trn3 and later",
+            "NKI-TARGET",
+            "use nisa.nc_n_gather or nisa.local_gather",
+            source,
+        )
     if not tensor.on_chip or tensor._index is not None:
-        tensor._refuse("indirect() takes a plain tile on chip", "NKI-INDIRECT", source=source)
+        tensor._refuse(
+            "indirect() takes a plain tile on chip",
+            "NKI-INDIRECT",
+            "call it on the tile itself, not on a view with a runtime index",
+            source,
+        )
     if index.buffer is not MemoryRegion.sbuf or index.shape[0] != tensor.shape[0]:
         index._refuse(
             f"the index tile is in SBUF and has {tensor.shape[0]} partitions like the data",
             "NKI-INDIRECT",
             source=source,
+            remedy="give each group of partitions its own row of indices",
         )
     if index.dtype.name not in _INDEX_TYPES:
-        index._refuse(f"indices must be integers, not {index.dtype}", "NKI-INDIRECT", source=source)
+        index._refuse(
+            f"indices must be integers, not {index.dtype}",
+            "NKI-INDIRECT",
+            "make the tile nl.uint16 or nl.uint32",
+            source,
+        )
     columns = index.size if count is None else to_int(count)
     if not 1 <= columns <= index.size:
-        index._refuse(f"num_elem is 1 to {index.size}, not {columns}", "NKI-INDIRECT")
+        index._refuse(
+            f"num_elem is 1 to {index.size}, not {columns}",
+            "NKI-INDIRECT",
+            "leave it out to use every index",
+            source,
+        )
     flat = tensor if len(tensor.shape) == 2 else tensor.flatten_dims(1, len(tensor.shape) - 1)
     view = flat._view((flat.shape[0], columns), flat.strides, flat.offset)
     view._index = Index(None, index.access, flat.strides[1], 1, -1)
@@ -455,7 +529,11 @@ def indirect_view(
 def reinterpret_view(tensor: NkiTensor, dtype: DType) -> NkiTensor:
     """``tensor.view(dtype)``."""
     if tensor._index is not None:
-        tensor._refuse("a view with a runtime index keeps its dtype", "NKI-VIEW")
+        tensor._refuse(
+            "a view with a runtime index keeps its dtype",
+            "NKI-VIEW",
+            "call .view(dtype) first and index its result",
+        )
     old, new = tensor.dtype.itemsize, dtype.itemsize
     if old == new:
         return tensor._view(tensor.shape, tensor.strides, tensor.offset, dtype)
@@ -473,6 +551,7 @@ def reinterpret_view(tensor: NkiTensor, dtype: DType) -> NkiTensor:
             f"{tensor.shape[-1]} elements of {old} bytes do not make whole elements of {dtype}"
             f" ({new} bytes)",
             "NKI-VIEW",
+            remedy="slice whole elements of the wider dtype",
         )
     scaled = [step * old // new for step in steps]
     return tensor._view((*tensor.shape[:-1], last // new), (*scaled[:-1], 1), scaled[-1], dtype)
@@ -491,6 +570,7 @@ def rearrange_view(tensor: NkiTensor, source: Any, target: Any, sizes: dict[str,
         tensor._refuse(
             f"the patterns {source} and {target} do not name the dimensions once each",
             "NKI-REARRANGE",
+            remedy="write each name once on both sides, one group for each dimension on the left",
         )
     split = tensor
     axis = 0

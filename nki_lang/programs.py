@@ -14,6 +14,7 @@ from nki_lang.builder import TraceBuilder, building
 from nki_lang.capacity import check_capacity
 from nki_lang.errors import NkiValidationError
 from nki_lang.ir import KernelIR, Tensor
+from nki_lang.results import Structure
 from nki_lang.targets import Target
 from nki_lang.tracing import assemble, bind_inputs, collect_outputs
 
@@ -39,12 +40,14 @@ def trace_programs(
     programs = list(itertools.islice(_indices(grid), _MAX_PROGRAMS + 1))
     if not programs or len(programs) > _MAX_PROGRAMS:
         raise NkiValidationError(
-            f"launch grid {grid} has no program or more than {_MAX_PROGRAMS}", code="NKI-GRID"
+            f"launch grid {grid} has no program or more than {_MAX_PROGRAMS}",
+            code="NKI-GRID",
+            remedy="launch fewer programs and loop inside the kernel",
         )
     builder = TraceBuilder(target, grid=grid)
     with building(builder):
         call, inputs = bind_inputs(func, args, kwargs, builder)
-        results: tuple[tuple[Tensor, ...], bool] = ((), False)
+        results: tuple[tuple[Tensor, ...], Structure] = ((), None)
         for builder.program in programs:
             builder.shared_count = 0
             value = func(*call.args, **call.kwargs)

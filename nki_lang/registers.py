@@ -84,7 +84,8 @@ def as_operand(value: Any) -> Register | int:
     if type(value) is VirtualRegister:
         return value.register
     if isinstance(value, bool) or not hasattr(type(value), "__index__"):
-        fail(f"{value!r} is neither a register nor an integer", "NKI-REGISTER")
+        fail(f"{value!r} is neither a register nor an integer", "NKI-REGISTER",
+             "pass an int or what nisa.register_alloc returned")  # fmt: skip
     return int(value)
 
 

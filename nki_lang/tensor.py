@@ -276,7 +276,11 @@ class NkiTensor(TileArithmetic, NKIObject):
     def _axis(self, dim: Any) -> int:
         axis = to_int(dim)
         if not -len(self.shape) <= axis < len(self.shape):
-            self._refuse(f"there is no dimension {dim}", "NKI-DIM")
+            self._refuse(
+                f"there is no dimension {dim}",
+                "NKI-DIM",
+                f"dimensions count from 0 to {len(self.shape) - 1}",
+            )
         return axis % len(self.shape)
 
     def _keep_partition(self, axis: int, what: str) -> None:
@@ -289,7 +293,11 @@ class NkiTensor(TileArithmetic, NKIObject):
                 f"{_GUIDE}, View primitives",
             )
         if axis == 0 and self._index is not None and self._index.vector is not None:
-            self._refuse(f"{what} cannot touch dimension 0 after vector_select", "NKI-INDIRECT")
+            self._refuse(
+                f"{what} cannot touch dimension 0 after vector_select",
+                "NKI-INDIRECT",
+                "change the shape first and select the rows last",
+            )
 
     def __getitem__(self, key: Any) -> NkiTensor:
         # Kernels take the same slices of a tile again and again, so two-dimensional ones are kept.
@@ -360,7 +368,11 @@ class NkiTensor(TileArithmetic, NKIObject):
         """The dimensions in another order."""
         order = tuple(to_int(dim) for dim in dims)
         if sorted(order) != list(range(len(self.shape))):
-            self._refuse(f"{order} is no permutation of the dimensions", "NKI-PERMUTE")
+            self._refuse(
+                f"{order} is no permutation of the dimensions",
+                "NKI-PERMUTE",
+                f"name each of 0 to {len(self.shape) - 1} once",
+            )
         if order[0] != 0:
             self._keep_partition(0, "permute")
         return self._view(
@@ -374,7 +386,11 @@ class NkiTensor(TileArithmetic, NKIObject):
         axis = self._axis(dim)
         self._keep_partition(axis, "broadcast")
         if self.shape[axis] != 1:
-            self._refuse(f"broadcast needs extent 1 in dimension {axis}", "NKI-BROADCAST")
+            self._refuse(
+                f"broadcast needs extent 1 in dimension {axis}",
+                "NKI-BROADCAST",
+                "make one with expand_dim, or select one element",
+            )
         shape, strides = list(self.shape), list(self.strides)
         shape[axis], strides[axis] = to_int(size), 0
         return self._view(tuple(shape), tuple(strides), self.offset)
@@ -385,7 +401,11 @@ class NkiTensor(TileArithmetic, NKIObject):
         if axis < 0:
             axis += len(self.shape) + 1
         if not 0 <= axis <= len(self.shape):
-            self._refuse(f"there is no place {dim} for a dimension", "NKI-DIM")
+            self._refuse(
+                f"there is no place {dim} for a dimension",
+                "NKI-DIM",
+                f"places count from 0 to {len(self.shape)}",
+            )
         self._keep_partition(axis, "expand_dim")
         inner = self.strides[axis] * self.shape[axis] if axis < len(self.shape) else 1
         return self._view(
@@ -399,7 +419,11 @@ class NkiTensor(TileArithmetic, NKIObject):
         axis = self._axis(dim)
         self._keep_partition(axis, "squeeze_dim")
         if self.shape[axis] != 1:
-            self._refuse(f"squeeze_dim needs extent 1 in dimension {axis}", "NKI-SQUEEZE")
+            self._refuse(
+                f"squeeze_dim needs extent 1 in dimension {axis}",
+                "NKI-SQUEEZE",
+                "select one element with select(dim, index)",
+            )
         return self._view(
             self.shape[:axis] + self.shape[axis + 1 :],
             self.strides[:axis] + self.strides[axis + 1 :],
@@ -411,7 +435,11 @@ class NkiTensor(TileArithmetic, NKIObject):
         axis = self._axis(dim)
         parts = stride_rules.infer([to_int(extent) for extent in shape], self.shape[axis])
         if parts is None:
-            self._refuse(f"{tuple(shape)} does not divide dimension {axis}", "NKI-RESHAPE")
+            self._refuse(
+                f"{tuple(shape)} does not divide dimension {axis}",
+                "NKI-RESHAPE",
+                f"the extents multiply to {self.shape[axis]}; one may be -1",
+            )
         if len(parts) > 1:
             self._keep_partition(axis, "reshape_dim")
         inner = stride_rules.row_major(parts)
@@ -427,7 +455,11 @@ class NkiTensor(TileArithmetic, NKIObject):
         """Dimensions ``start_dim`` to ``end_dim`` (included) merged into one."""
         first, last = self._axis(start_dim), self._axis(end_dim)
         if last < first:
-            self._refuse(f"dimension {last} stands before {first}", "NKI-DIM")
+            self._refuse(
+                f"dimension {last} stands before {first}",
+                "NKI-DIM",
+                "name the outer dimension first",
+            )
         if last > first:
             self._keep_partition(first, "flatten_dims")
         merged = self.shape[first : last + 1]
@@ -450,7 +482,11 @@ class NkiTensor(TileArithmetic, NKIObject):
         wanted = (shape, *more) if isinstance(shape, int) else tuple(shape)
         new = stride_rules.infer([to_int(extent) for extent in wanted], self.size)
         if new is None:
-            self._refuse(f"{self.size} elements cannot be reshaped to {wanted}", "NKI-RESHAPE")
+            self._refuse(
+                f"{self.size} elements cannot be reshaped to {wanted}",
+                "NKI-RESHAPE",
+                f"the extents multiply to {self.size}; one may be -1",
+            )
         pinned = self.on_chip or (self._index is not None and self._index.vector is not None)
         first = 1 if pinned else 0
         if pinned and new[:1] != self.shape[:1]:

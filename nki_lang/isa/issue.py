@@ -56,7 +56,11 @@ class NkiInstruction(NKIObject):
         names = list(self.handle.depends_on)
         for producer in producers:
             if not isinstance(producer, NkiInstruction):
-                fail(f"depends_on takes instructions, not {producer!r}", "NKI-DEPENDS")
+                fail(
+                    f"depends_on takes instructions, not {producer!r}",
+                    "NKI-DEPENDS",
+                    "pass what an nisa function returned, not its tile",
+                )
             _same_loop(builder, self.handle, producer.handle)
             name = builder.name_of(producer.handle)
             if name not in names:

@@ -52,7 +52,8 @@ def _stage(call: Any, op: str, operand: str, reverse: str) -> str:
         return ""
     if value is None:
         return f"{op}=nl.{name} without {operand}"
-    if name in BITVEC and not (value.dtype.is_integer if _is_tile(value) else type(value) is int):
+    kind = value.dtype.is_integer if isinstance(value, NkiTensor) else type(value) is int
+    if name in BITVEC and not kind:
         return f"{op}=nl.{name} with {call.describe(operand)}"
     return ""
 

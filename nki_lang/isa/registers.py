@@ -23,7 +23,7 @@ def register_alloc(x: int | None = None) -> VirtualRegister:
     elif x is not None and not isinstance(x, NkiTensor):
         x = _integer(x)
     if isinstance(x, NkiTensor) and x.size != 1:
-        x._refuse("register_alloc takes a one-element tensor", "NKI-REGISTER")
+        x._refuse("register_alloc takes a one-element tensor", "NKI-REGISTER", "index one element")
     value = x.access if isinstance(x, NkiTensor) else x
     builder.emit("register_alloc", {"dst": register.register, "x": value})
     return register
@@ -41,15 +41,15 @@ def register_load(dst: VirtualRegister, src: NkiTensor) -> None:
 
 def register_store(dst: NkiTensor, src: Any) -> None:
     """The one element of ``dst =`` the register ``src``."""
-    issue(
-        TABLE["register_store"], (dst, src if isinstance(src, VirtualRegister) else _integer(src))
-    )
+    issue(TABLE["register_store"], (dst, src))
 
 
 def _integer(value: Any) -> int:
     if not hasattr(type(value), "__index__") or isinstance(value, bool):
-        fail(f"a register holds a 32-bit integer, not {value!r}", "NKI-REGISTER")
+        fail(f"a register holds a 32-bit integer, not {value!r}", "NKI-REGISTER",
+             "pass an int; nisa.register_load takes the element of a tensor")  # fmt: skip
     number = int(value)
     if not -(1 << 31) <= number < 1 << 32:
-        fail(f"{number} does not fit into a 32-bit register", "NKI-REGISTER")
+        fail(f"{number} does not fit into a 32-bit register", "NKI-REGISTER",
+             "-2**31 to 2**32 - 1 fit")  # fmt: skip
     return number

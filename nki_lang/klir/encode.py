@@ -127,6 +127,7 @@ class Encoder:
             raise NkiValidationError(
                 f"the tensor {tensor.name!r} has the type {tensor.dtype}, which KLIR does not have",
                 code="NKI-KLIR-DTYPE",
+                remedy="view it as an integer of its size with tensor.view(dtype)",
             ) from None
         shape = tensor.shape or (1,)
         address = tensor.address

@@ -107,6 +107,7 @@ def _int32(value: int) -> int:
         raise NkiValidationError(
             f"a loop counts with {value}, which does not fit into a 32-bit register",
             code="NKI-KLIR-RANGE",
+            remedy="let the loop count in larger steps",
         )
     return value
 

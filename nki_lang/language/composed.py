@@ -61,7 +61,12 @@ def invert(x: Any, dtype: Any) -> NkiTensor:
     """Bitwise NOT, as XOR with all ones."""
     tile = require_tile(x, "nl.invert")
     if not tile.dtype.is_integer:
-        tile._refuse("nl.invert takes integers", "NKI-DTYPE", source="nl.invert")
+        tile._refuse(
+            "nl.invert takes integers",
+            "NKI-DTYPE",
+            "copy into an integer tile, or use nl.negative",
+            "nl.invert",
+        )
     out = fresh(tile)
     ones = -1 if tile.dtype.kind == "int" else (1 << 8 * tile.dtype.itemsize) - 1
     tensor_scalar(out, tile, op.bitwise_xor, ones)
@@ -324,7 +329,12 @@ def broadcast_to(x: Any, shape: Any, dtype: Any = None) -> NkiTensor:
         have in (1, want) for have, want in zip(tile.shape, wanted, strict=True)
     )
     if not fits:
-        tile._refuse(f"cannot broadcast to {wanted}", "NKI-SHAPE", source="nl.broadcast_to")
+        tile._refuse(
+            f"cannot broadcast to {wanted}",
+            "NKI-SHAPE",
+            "keep the rank; only dimensions of extent 1 are repeated",
+            "nl.broadcast_to",
+        )
     if wanted == tile.shape:
         return _cast(tile, dtype, tile)
     out = ndarray(wanted, dtype or tile.dtype)
@@ -345,7 +355,12 @@ def transpose(x: Any, dtype: Any = None) -> NkiTensor:
     """A 2-D tile with its axes swapped, in PSUM."""
     tile = require_tile(x, "nl.transpose")
     if len(tile.shape) != 2:
-        tile._refuse("nl.transpose takes two dimensions", "NKI-SHAPE", source="nl.transpose")
+        tile._refuse(
+            "nl.transpose takes two dimensions",
+            "NKI-SHAPE",
+            "merge the free dimensions with flatten_dims first",
+            "nl.transpose",
+        )
     if tile.buffer is MemoryRegion.psum:
         moved = fresh(tile)
         tensor_copy(moved, tile)

@@ -190,7 +190,11 @@ def load_transpose2d(src: NkiTensor, dtype: Any = None) -> NkiTensor:
     from nki_lang.isa.movement import tensor_copy
 
     if len(src.shape) != 2:
-        src._refuse("load_transpose2d takes two dimensions", "NKI-SHAPE")
+        src._refuse(
+            "load_transpose2d takes two dimensions",
+            "NKI-SHAPE",
+            "view the tensor as two dimensions with reshape",
+        )
     tile = ndarray((src.shape[1], src.shape[0]), src.dtype)
     dma_transpose(tile, src)
     if dtype is None or tile.dtype == dtype:

@@ -53,7 +53,8 @@ def binary(op: Operator, x: Any, y: Any, dtype: Any) -> NkiTensor:
             f"nl.{op.name} (nki/api/nki/language)",
         )
     if not isinstance(x, NkiTensor) and not isinstance(y, NkiTensor):
-        fail(f"nl.{op.public} needs a tile; it got {x!r} and {y!r}", "NKI-OPERAND")
+        fail(f"nl.{op.public} needs a tile; it got {x!r} and {y!r}", "NKI-OPERAND",
+             "pass a tile for at least one; load HBM tensors with nl.load first")  # fmt: skip
     if isinstance(x, NkiTensor) and isinstance(y, NkiTensor):
         return _two_tiles(op, require_tile(x, f"nl.{op.public}"),
                           require_tile(y, f"nl.{op.public}"), dtype)  # fmt: skip

@@ -89,5 +89,6 @@ def device_print(print_prefix: str, tensor: Any) -> None:
     from nki_lang.isa.table import TABLE
 
     if type(print_prefix) is not str:
-        fail(f"the prefix of device_print is a string, not {print_prefix!r}", "NKI-OPERAND")
+        fail(f"the prefix of device_print is a string, not {print_prefix!r}", "NKI-OPERAND",
+             "nl.device_print(prefix, tensor)")  # fmt: skip
     issue(TABLE["device_print"], (print_prefix, tensor), Engine.unknown, None)
