@@ -16,6 +16,7 @@ from nki_lang.arguments import fingerprint, is_tensor, names_in_code, replace_te
 from nki_lang.builder import active
 from nki_lang.errors import NkiValidationError
 from nki_lang.ir import KernelIR
+from nki_lang.results import rebuild
 from nki_lang.targets import Target, current_target, target_of
 from nki_lang.tracing import Schedule, check_grid, trace_kernel
 
@@ -293,6 +294,9 @@ def deliver(kernel: KernelIR, arrays: list[Any], results: list[Any]) -> Any:
         np.copyto(arrays[source], results[place].reshape(arrays[source].shape))
         outputs[place] = arrays[source]
     returned = outputs[: kernel.metadata.get("returned", len(outputs))]
+    structure = kernel.metadata.get("structure")
+    if structure is not None:
+        return rebuild(structure, returned)
     if kernel.returns_tuple:
         return tuple(returned)
     return returned[0] if returned else None

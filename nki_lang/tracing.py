@@ -17,6 +17,7 @@ from nki_lang.errors import NkiValidationError
 from nki_lang.ir import Instruction, KernelIR, Tensor, walk
 from nki_lang.memory import HBM, MemoryRegion
 from nki_lang.reshaped import retarget
+from nki_lang.results import Structure, is_plain, take_apart
 from nki_lang.source import SourceLocation, caller_location
 from nki_lang.targets import Target, current_target, target_of
 from nki_lang.tensor import NkiTensor
@@ -110,7 +111,7 @@ def _trace(
     constants: dict[str, Any] = {}
     builders: list[TraceBuilder] = []
     inputs: tuple[Tensor, ...] = ()
-    results: list[tuple[tuple[Tensor, ...], bool]] = []
+    results: list[tuple[tuple[Tensor, ...], Structure]] = []
     for core in range(lnc):
         builder = TraceBuilder(
             family, core=core, lnc=lnc, grid=launch, shared=shared, constants=constants
@@ -195,14 +196,11 @@ def _fresh(spec: TensorSpec, name: str, inputs: list[Tensor]) -> str:
 
 def collect_outputs(
     value: Any, func: Callable[..., Any], builder: TraceBuilder
-) -> tuple[tuple[Tensor, ...], bool]:
-    """(tensors that the kernel returned, whether as a tuple)."""
-    several = isinstance(value, (tuple, list))
-    if value is None:
-        return (), False
+) -> tuple[tuple[Tensor, ...], Structure]:
+    """(tensors that the kernel returned, how they are nested)."""
+    leaves, structure = take_apart(value)
     place = _definition(func)
-    outputs = tuple(_output(entry, place, builder) for entry in (value if several else (value,)))
-    return outputs, several
+    return tuple(_output(leaf, place, builder) for leaf in leaves), structure
 
 
 def _definition(func: Callable[..., Any]) -> SourceLocation | None:
@@ -218,8 +216,8 @@ def _output(value: Any, place: SourceLocation | None, builder: TraceBuilder) -> 
             f"the kernel returned {value!r}",
             code="NKI-RETURN",
             location=place,
-            remedy="return tensors in nl.shared_hbm, arguments, or a tuple of them; copy a tile"
-            " to HBM with nisa.dma_copy or nl.store first",
+            remedy="return tensors in nl.shared_hbm, arguments, or tuples of them (no dict, no"
+            " object); copy a tile to HBM with nisa.dma_copy or nl.store first",
             source="nki/get-started/about/memory-hierarchy-overview.rst",
         )
     storage = value.storage
@@ -260,11 +258,11 @@ def assemble(
     family: Target,
     launch: tuple[int, ...],
     inputs: tuple[Tensor, ...],
-    results: list[tuple[tuple[Tensor, ...], bool]],
+    results: list[tuple[tuple[Tensor, ...], Structure]],
     builders: list[TraceBuilder],
     schedule: Schedule,
 ) -> KernelIR:
-    outputs, several = results[0]
+    outputs, structure = results[0]
     for core, (others, _) in enumerate(results):
         if tuple(tensor.name for tensor in others) != tuple(tensor.name for tensor in outputs):
             raise NkiValidationError(
@@ -290,9 +288,10 @@ def assemble(
         bodies=tuple(builder.body for builder in builders),
         constants=tuple(builders[0].constants.values()),
         grid=launch,
-        returns_tuple=several,
+        returns_tuple=isinstance(structure, tuple),
         has_collectives=any(builder.has_collectives for builder in builders),
-        metadata={"returned": len(outputs)},
+        metadata={"returned": len(outputs)}
+        | ({} if is_plain(structure) else {"structure": structure}),
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from nki_lang.arguments import TensorSpec
+from nki_lang.results import rebuild
 
 __all__ = ["BoundCall", "CallPlan", "TensorSpec"]
 
@@ -33,6 +34,8 @@ class CallPlan:
             a function that returns nothing.
         returns_tuple: the function returned a tuple (also one of a single tensor).
         has_collectives: the kernel talks to other ranks.
+        structure: how the returned results are nested, where that is more than one tuple
+            (:mod:`nki_lang.results`).
     """
 
     backend_config: str
@@ -48,6 +51,7 @@ class CallPlan:
     returned: tuple[int, ...]
     returns_tuple: bool
     has_collectives: bool
+    structure: Any = None
 
     @property
     def input_names(self) -> list[str]:
@@ -66,6 +70,8 @@ class CallPlan:
         return value wrote are its value.
         """
         chosen = [values[index] for index in self.returned] if self.returned else list(values)
+        if self.structure is not None:
+            return rebuild(self.structure, chosen)
         return chosen[0] if len(chosen) == 1 and not self.returns_tuple else tuple(chosen)
 
 

@@ -101,4 +101,5 @@ def _plan(
         returned=tuple(range(traced.metadata.get("returned", len(results)))),
         returns_tuple=kernel.returns_tuple,
         has_collectives=kernel.has_collectives,
+        structure=traced.metadata.get("structure"),
     )
