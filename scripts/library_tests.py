@@ -68,7 +68,12 @@ def _options(words: list[str]) -> argparse.Namespace:
     parser.add_argument("checkout", type=Path)
     parser.add_argument("tests", nargs="+", help=f"folders or files below {_TESTS}")
     parser.add_argument("--ways", default="neff,jax", help="beside simulate: executor, neff, jax")
-    parser.add_argument("--sample", type=int, default=0, help="at most so many of each function")
+    parser.add_argument(
+        "--sample",
+        type=int,
+        default=0,
+        help="at most so many of each function, from the smaller half",
+    )
     parser.add_argument("--seconds", type=float, default=120.0, help="limit of one test")
     parser.add_argument("--gigabytes", type=float, default=8.0, help="limit of the memory")
     parser.add_argument("--python-path", default="", help="where the suite's own imports are")
