@@ -15,7 +15,7 @@ from hlo_tools.instruction import Instruction
 from hlo_tools.module import Module
 from hlo_tools.passes.base import Pass
 from hlo_tools.passes.emitting import convert, plain, with_element
-from hlo_tools.passes.patterns import sweep
+from hlo_tools.passes.patterns import held, sweep
 from hlo_tools.restructuring import clone_instruction
 
 __all__ = ["AutoCast"]
@@ -87,6 +87,13 @@ def _is_f32(view: Instruction) -> bool:
     return view.shape.element.name == "f32"
 
 
+def _can_be_small(view: Instruction) -> bool:
+    """Whether it gives float32 of values that can be held in the smaller type too."""
+    if view.opcode not in _CAST or not _is_f32(view):
+        return False
+    return all(operand.shape.element.kind != "complex" for operand in view.operands)
+
+
 class _Values:
     """One computation whose float32 values are held in a smaller type."""
 
@@ -96,8 +103,9 @@ class _Values:
 
     def run(self, computation: Computation) -> bool:
         replaced: list[Instruction] = []
+        fixed = held(computation)
         for view in computation.post_order():
-            if view.opcode in _CAST and _is_f32(view) and not view.proto.HasField("sharding"):
+            if _can_be_small(view) and view.local_id not in fixed:
                 self._cast(view)
                 replaced.append(view)
             elif view.opcode in _TESTS and _is_f32(view.operands[0]):

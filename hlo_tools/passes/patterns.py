@@ -24,7 +24,7 @@ from hlo_tools.instruction import Instruction
 from hlo_tools.passes.base import PassError
 from hlo_tools.passes.emitting import is_signed_zero, splat
 
-__all__ = ["Captures", "Pattern", "Rules", "number", "op", "rewrite_all", "sweep", "value"]
+__all__ = ["Captures", "Pattern", "Rules", "held", "number", "op", "rewrite_all", "sweep", "value"]
 
 Captures = dict[str, Instruction]
 """Name in a pattern -> instruction."""
@@ -164,7 +164,7 @@ def rewrite_all(rules: Rules, computation: Computation) -> int:
     Raises:
         PassError: the rules go round in circles (HLO-PASS-ENDLESS).
     """
-    held = _held(computation)
+    fixed = held(computation)
     todo = computation.post_order()[::-1]
     fuel = len(todo) * _MOST_REWRITES + 1000
     count = 0
@@ -172,7 +172,7 @@ def rewrite_all(rules: Rules, computation: Computation) -> int:
     gone: set[Instruction] = set()
     while todo:
         view = todo.pop()
-        if view in gone or view.local_id in held or not (view.users or view.is_root):
+        if view in gone or view.local_id in fixed or not (view.users or view.is_root):
             continue
         before = len(computation._views())
         found = rules.apply(view)
@@ -191,16 +191,17 @@ def rewrite_all(rules: Rules, computation: Computation) -> int:
     return count
 
 
-def _held(computation: Computation) -> set[int]:
-    held: set[int] = set()
+def held(computation: Computation) -> set[int]:
+    """Local ids of instructions that stay as they are: control edges, shardings of their own."""
+    found: set[int] = set()
     for view in computation._views():
         waits = view.proto.control_predecessor_ids
         if waits:
-            held.add(view.local_id)
-            held.update(number & LOCAL_MASK for number in waits)
+            found.add(view.local_id)
+            found.update(number & LOCAL_MASK for number in waits)
         elif view.proto.HasField("sharding"):
-            held.add(view.local_id)
-    return held
+            found.add(view.local_id)
+    return found
 
 
 def sweep(computation: Computation, replaced: list[Instruction]) -> None:

@@ -92,6 +92,27 @@ def test_cast_in_loops_and_not_in_reducers() -> None:
     np.testing.assert_array_equal(found, np.full(4, 32, F4))
 
 
+def test_sizes_of_complex_numbers_stay_float32() -> None:
+    body = "x = c64[4] parameter(0)\na = f32[4] abs(x)\nROOT n = f32[4] negate(a)"
+    found = run("auto-cast{which=all}", entry_of(body))
+    assert found.entry.find("a").shape.element.name == "f32"
+    assert "bf16" in {view.shape.element.name for view in found.entry}
+
+
+def test_casts_leave_instructions_with_control_edges() -> None:
+    body = """
+x = f32[4] parameter(0)
+first = f32[4] negate(x)
+second = f32[4] sine(x), control-predecessors={first}
+third = f32[4] cosine(x)
+ROOT t = (f32[4], f32[4], f32[4]) tuple(first, second, third)
+"""
+    entry = run("auto-cast{which=all}", entry_of(body)).entry
+    assert entry.find("second").control_predecessors == (entry.find("first"),)
+    assert entry.find("second").shape.element.name == "f32"
+    assert "bf16" in {view.shape.element.name for view in entry if view.opcode == "cosine"}
+
+
 # 64-bit types
 
 WIDE = """
