@@ -164,7 +164,18 @@ class TileArithmetic:
         return values if dtype is None else values.astype(dtype)
 
     def __bool__(self) -> bool:
-        return bool(self._contents("a condition").all())
+        """A whole tensor in HBM is true, as in the vendor's front end: a test for its presence.
+
+        Source: ``KLR/Trace/Types.lean``, ``isTrue``. Everything else is a look at contents.
+        """
+        tensor: Any = self
+        if tensor.on_chip or tensor.shape != tensor.storage.shape:
+            return bool(self._contents("a condition").all())
+        warn_at_caller(
+            f"[NKI-TENSOR-VALUE] {_describe(self)} is true as a condition whatever it holds;"
+            " write `is not None` to ask whether it was passed"
+        )
+        return True
 
     def __float__(self) -> float:
         return float(self._number("float()"))

@@ -146,6 +146,34 @@ def test_looking_at_contents_in_the_simulator_is_no_offence():
     assert np.array_equal(seen[0], X)
 
 
+@pytest.mark.parametrize("run", [lambda k, *a: trace(k, a), lambda k, *a: simulate(k)(*a)])
+def test_a_whole_tensor_in_hbm_is_true_so_that_conditions_ask_for_its_presence(run):
+    seen = []
+
+    def kernel(x, mask=None):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        seen.append("masked" if mask else "plain")
+        nl.store(out, nl.load(x))
+        return out
+
+    run(kernel, X)
+    with pytest.warns(UserWarning, match="'mask'.* is true as a condition") as caught:
+        run(kernel, X, np.zeros_like(X))
+    assert caught[0].filename == __file__
+    assert seen == ["plain", "masked"]
+
+
+def test_an_element_of_a_tensor_in_hbm_is_no_condition():
+    def kernel(x):
+        if x[0]:
+            return x
+        return x
+
+    with pytest.raises(NkiValidationError) as caught:
+        trace(kernel, (X,))
+    assert caught.value.code == "NKI-TENSOR-VALUE"
+
+
 def test_a_number_comes_from_one_element():
     error = refusal(lambda t, u: float(t), lambda k: trace(k, (X,)))
     assert error.code == "NKI-TENSOR-VALUE"
