@@ -9,7 +9,10 @@ from nki_lang.strict.modules import Definition, Module, Modules, Node
 
 __all__ = ["kernels_in", "reachable", "references"]
 
-_DECORATORS = frozenset({"jit", "nki.jit", "nki_op", "torch_neuronx.nki_op"})
+_DECORATORS = frozenset(
+    {"jit", "nki.jit", "nki_op", "torch_neuronx.nki_op"}
+    | {f"neuronxcc.nki.{name}" for name in ("jit", "baremetal", "benchmark", "profile", "trace")}
+)
 
 
 def kernels_in(module: Module) -> list[Definition]:

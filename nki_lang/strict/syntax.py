@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -47,12 +48,20 @@ _SIMPLE: dict[type[ast.AST], tuple[str, str]] = {
     ast.NamedExpr: ("WALRUS", ""),
     ast.Set: ("SET", ""),
 }
+if sys.version_info >= (3, 12):
+    _SIMPLE[ast.TypeAlias] = ("TYPE-ALIAS", "")
 """Constructs that are refused wherever they stand."""
 
 _BUFFERS = ("sbuf", "psum", "hbm", "private_hbm", "shared_hbm")
 _CREATORS = frozenset({"ndarray", "zeros", "ones", "full", "zeros_like", "empty_like", "shared_constant"})  # fmt: skip
 _BASES = ("NKIObject", "Enum", "NamedTuple")
 _DECORATORS = ("staticmethod", "dataclass")
+_LARGEST = 2**32 - 1
+"""The largest integer; the guide says 32 bits, and unsigned tensors hold as much."""
+_STILL_THERE = (
+    "neuronxcc.nki._pre_prod_kernels.", "neuronxcc.nki._private_nkl.", "neuronxcc.nki._pre_prod_nkl."
+)  # fmt: skip
+"""What KLR still lets through (NKI/Annotations.lean)."""
 _LOOPS = ("fori_loop", "while_loop")
 _REFUSED_BUILTINS = (
     frozenset(
@@ -75,17 +84,25 @@ def matches(definition: Definition) -> Iterator[Match]:
 
 def _class(node: ast.ClassDef, module: Module) -> Iterator[Match]:
     names = [module.dotted(base).rpartition(".")[2] for base in node.bases]
-    if not names or not all(name.endswith(_BASES) for name in names) or node.keywords:
+    plain = not node.keywords and not getattr(node, "type_params", ())
+    if not names or not all(name.endswith(_BASES) for name in names) or not plain:
         yield Match("BASE", node, (node.name,))
         return
     yield from _decorators(node.decorator_list, module)
     for statement in node.body:
         if isinstance(statement, ast.FunctionDef):
             yield from _Function(statement, module).matches()
-        elif not isinstance(statement, (ast.Assign, ast.AnnAssign, ast.Pass)) and not (
-            isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-        ):
+        elif not _is_field(statement):
             yield Match("CLASS-BODY", statement)
+
+
+def _is_field(statement: ast.stmt) -> bool:
+    """A field, ``pass`` or a docstring."""
+    if isinstance(statement, ast.Expr):
+        return isinstance(statement.value, ast.Constant)
+    if isinstance(statement, ast.Assign):
+        return len(statement.targets) == 1 and isinstance(statement.targets[0], ast.Name)
+    return isinstance(statement, (ast.AnnAssign, ast.Pass))
 
 
 def _decorators(decorators: list[ast.expr], module: Module) -> Iterator[Match]:
@@ -105,12 +122,14 @@ class _Function:
         self.registers = _assigned_from(node, module, "register_alloc")
         self.bodies = _loop_bodies(node, module)
         self.own_names = _bound_names(node, module)
+        self.indices = _ellipsis_indices(node)
 
     def matches(self) -> Iterator[Match]:
         if isinstance(self.node, ast.AsyncFunctionDef):
             yield Match("ASYNC", self.node)
         yield from _decorators(self.node.decorator_list, self.module)
         yield from self._parameters(self.node)
+        yield from self._old_names()
         for statement in self.node.body:
             yield from self._walk(statement, False)
 
@@ -129,6 +148,17 @@ class _Function:
         for parameter, default in zip(with_default, arguments.defaults, strict=True):
             if isinstance(default, ast.List):
                 yield Match("LIST-DEFAULT", default, (parameter.arg,))
+
+    def _old_names(self) -> Iterator[Match]:
+        """The first name of beta 1 that the function uses."""
+        for part in (*self.node.decorator_list, *self.node.body):
+            for node in _code(part):
+                name = (
+                    self.module.dotted(node) if isinstance(node, (ast.Name, ast.Attribute)) else ""
+                )
+                if name.startswith("neuronxcc.") and not name.startswith(_STILL_THERE):
+                    yield Match("OLD-API", node, (name,))
+                    return
 
     def _walk(self, node: ast.AST, on_device: bool) -> Iterator[Match]:
         """Matches at and below a node; ``on_device``: inside a loop of the device."""
@@ -176,7 +206,11 @@ class _Function:
     def _with(self, node: ast.With) -> Iterator[Match]:
         item = node.items[0]
         call = item.context_expr
-        plain = isinstance(call, ast.Call) and not call.args and not call.keywords
+        plain = (
+            isinstance(call, ast.Call)
+            and not (call.args or call.keywords)
+            and _last(self.module.dotted(call.func)) == "no_reorder"
+        )
         if len(node.items) > 1 or item.optional_vars is not None or not plain:
             yield Match("WITH", node)
 
@@ -202,6 +236,19 @@ class _Function:
     def _constant(self, node: ast.Constant) -> Iterator[Match]:
         if isinstance(node.value, (bytes, complex)):
             yield Match("CONSTANT", node, (repr(node.value),))
+        elif node.value is Ellipsis and id(node) not in self.indices:
+            yield Match("ELLIPSIS", node)
+        elif type(node.value) is int and node.value > _LARGEST:
+            yield Match("INTEGER", node, (str(node.value),))
+
+    def _assignment(self, node: ast.Assign) -> Iterator[Match]:
+        changed = [one for one in node.targets if isinstance(one, (ast.Attribute, ast.Subscript))]
+        if len(changed) > 1:
+            yield Match("ASSIGN-TARGET", changed[1], ("two items or fields at once",))
+        for target in node.targets:
+            wrong = _not_a_name(target)
+            if wrong is not None:
+                yield Match("ASSIGN-TARGET", wrong, (f"'{ast.unparse(target)}'",))
 
     def _operator(self, node: ast.BinOp | ast.AugAssign) -> Iterator[Match]:
         if isinstance(node.op, ast.MatMult):
@@ -247,7 +294,37 @@ _CHECKS = {
     ast.BinOp: _Function._operator,
     ast.AugAssign: _Function._operator,
     ast.FormattedValue: _Function._formatted,
+    ast.Assign: _Function._assignment,
 }
+
+
+def _not_a_name(target: ast.expr) -> ast.expr | None:
+    """What is unpacked into something else than names, if anything."""
+    if not isinstance(target, (ast.Tuple, ast.List)):
+        return None
+    for part in ast.walk(target):
+        if isinstance(part, (ast.Attribute, ast.Subscript)):
+            return part
+    return None
+
+
+def _ellipsis_indices(node: ast.AST) -> frozenset[int]:
+    """Every '...' that is an index or part of one."""
+    found: set[int] = set()
+    for part in ast.walk(node):
+        if isinstance(part, ast.Subscript):
+            index = part.slice
+            entries = index.elts if isinstance(index, (ast.Tuple, ast.List)) else [index]
+            found.update(id(entry) for entry in entries)
+    return frozenset(found)
+
+
+def _code(node: ast.AST) -> Iterator[ast.AST]:
+    """A node and all that is below it, without annotations."""
+    yield node
+    for name, child in _children(node):
+        if name not in ("annotation", "returns"):
+            yield from _code(child)
 
 
 def _children(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from nki_lang.strict import RULES, check_file, check_kernel
 
 HEAD = """\
 import math
+import neuronxcc.nki.typing
 from dataclasses import dataclass
 from enum import Enum
 import nki
@@ -51,6 +53,15 @@ BODIES = [
     ("LOOP-ELSE", "while False:\n    pass\nelse:\n    pass", "while False:\n    pass"),
     ("WITH", "with nl.no_reorder() as x:\n    pass", "with nl.no_reorder():\n    pass"),
     ("WITH", "with open('x'):\n    pass", "with nl.no_reorder():\n    pass"),
+    ("WITH", "with nl.other():\n    pass", "with nl.no_reorder():\n    pass"),
+    ("ELLIPSIS", "x = ...", "x = a[..., 0]"),
+    ("ELLIPSIS", "nisa.memset(a, ...)", "x = a[...]"),
+    ("INTEGER", "x = 4294967296", "x = 4294967295"),
+    ("ASSIGN-TARGET", "a.x, y = 1, 2", "x, y = 1, 2\na.x = x"),
+    ("ASSIGN-TARGET", "(x, (a[0], y)) = 1, (2, 3)", "(x, (z, y)) = 1, (2, 3)"),
+    ("ASSIGN-TARGET", "[x, a.y] = 1, 2", "[x, y] = 1, 2"),
+    ("ASSIGN-TARGET", "a.x = a[0] = 1", "a.x = y = z = 1"),
+    ("OLD-API", "x = neuronxcc.nki.language.exp(a)", "x: neuronxcc.nki.typing.tensor = nl.exp(a)"),
     ("MATMUL", "x = a @ a", "x = a * 2"),
     ("IDENTITY", "x = a is True", "x = a == True"),
     ("IDENTITY", "x = a is not True", "x = a is not None and a is not None"),
@@ -116,6 +127,7 @@ CLASSES = [
     ("BASE", "class C(dict):\n    x: int = 1"),
     ("BASE", "class C(NKIObject, metaclass=type):\n    x: int = 1"),
     ("CLASS-BODY", "class C(NKIObject):\n    x: int = 1\n    print(x)"),
+    ("CLASS-BODY", "class C(NKIObject):\n    x = y = 1"),
     ("RAISE", "class C(NKIObject):\n    def f(self):\n        raise KeyError"),
     ("", "@dataclass\nclass C(NKIObject):\n    x: int = 1\n    def f(self):\n        self.x = 2"),
     ("", "class C(Enum):\n    'why'\n    x = 1"),
@@ -133,8 +145,25 @@ def test_classes_that_a_kernel_names(tmp_path: Path, code: str, text: str) -> No
 
 
 def test_every_rule_has_a_test() -> None:
-    tested = {row[0] for row in (*BODIES, *HEADS, *CLASSES)} | {"ASYNC"}
+    tested = {row[0] for row in (*BODIES, *HEADS, *CLASSES)} | {"ASYNC", "TYPE-ALIAS"}
     assert set(RULES) == tested - {""}
+
+
+def test_type_statements(tmp_path: Path) -> None:
+    expected = ["TYPE-ALIAS"] if sys.version_info >= (3, 12) else []
+    if expected:  # older Pythons cannot parse it
+        assert codes(tmp_path, "type T = int") == expected
+    assert codes(tmp_path, "type = 1") == []
+
+
+def test_kernels_of_beta_1(tmp_path: Path) -> None:
+    path = tmp_path / "old.py"
+    path.write_text(
+        "from neuronxcc import nki\nimport neuronxcc.nki.language as nl\n"
+        "@nki.jit\ndef kernel(a):\n    x = nl.load(a)\n    return nl.exp(x)\n"
+    )
+    (found,) = check_file(path)
+    assert (found.code, found.line) == ("NKI-STRICT-OLD-API", 3)
 
 
 def test_async(tmp_path: Path) -> None:
@@ -177,9 +206,9 @@ def test_place_and_text(tmp_path: Path) -> None:
     path = tmp_path / "kernels.py"
     path.write_text(f"{HEAD}@nki.jit\ndef kernel(a):\n    x = a is True\n    return a\n")
     (found,) = check_file(path)
-    assert (found.line, found.column, found.severity) == (10, 9, "warning")
+    assert (found.line, found.column, found.severity) == (11, 9, "warning")
     assert str(found) == (
-        f"{path}:10:9: warning[NKI-STRICT-IDENTITY] 'is' in kernel: values have no identity; it is"
+        f"{path}:11:9: warning[NKI-STRICT-IDENTITY] 'is' in kernel: values have no identity; it is"
         " read as '=='\n  help: write '=='"
     )
 
