@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from hlo_tools.module import Module
 from hlo_tools.opcodes import OPCODES
 
-__all__ = ["always_stays", "can_call", "effectful_computations", "has_effect", "is_pure"]
+__all__ = [
+    "always_stays",
+    "can_call",
+    "effectful_among",
+    "effectful_computations",
+    "has_effect",
+    "is_pure",
+]
 
 Message = Any
 
@@ -41,23 +49,35 @@ def can_call(opcode: str) -> bool:
     return known is None or not _CALLING.isdisjoint(known.required | known.optional)
 
 
-def has_effect(row: Message) -> bool:
-    """Whether an instruction stays although nobody uses its result; parameters do."""
-    opcode = row.opcode
+def has_effect(row: Message, opcode: str = "") -> bool:
+    """Whether an instruction stays although nobody uses its result; parameters do.
+
+    Args:
+        opcode: that of the instruction, where it is at hand.
+    """
+    opcode = opcode or row.opcode
     return always_stays(opcode) or (opcode == "custom-call" and row.custom_call_has_side_effect)
 
 
 def effectful_computations(module: Module) -> frozenset[int]:
     """Ids of computations, the entry aside, in which or in whose callees something has an effect."""
+    proto = module.proto
+    rows = {body.id: list(body.instructions) for body in proto.computations}
+    opcodes = {number: [row.opcode for row in body] for number, body in rows.items()}
+    return effectful_among(rows, opcodes, proto.entry_computation_id)
+
+
+def effectful_among(
+    rows: Mapping[int, Sequence[Message]], opcodes: Mapping[int, Sequence[str]], entry: int
+) -> frozenset[int]:
+    """As :func:`effectful_computations`, of instructions and opcodes by computation."""
     found: set[int] = set()
     callers: dict[int, list[int]] = {}
-    for computation in module.proto.computations:
-        number = computation.id
-        if number == module.proto.entry_computation_id:
+    for number, body in rows.items():
+        if number == entry:
             continue
-        for row in computation.instructions:
-            opcode = row.opcode
-            if opcode != "parameter" and has_effect(row):
+        for opcode, row in zip(opcodes[number], body, strict=True):
+            if opcode != "parameter" and has_effect(row, opcode):
                 found.add(number)
             if can_call(opcode):
                 for called in row.called_computation_ids:

@@ -8,14 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, ClassVar
 
 from hlo_tools.computation import Computation
-from hlo_tools.effects import always_stays, can_call, effectful_computations, is_pure
+from hlo_tools.effects import always_stays, can_call, is_pure
 from hlo_tools.ids import LOCAL_MASK
 from hlo_tools.module import Module
 from hlo_tools.passes.base import Pass
-from hlo_tools.passes.merging import Rows, called_first, replace_instructions
+from hlo_tools.passes.merging import (
+    Rows,
+    called_first,
+    effectful_rows,
+    read_all,
+    replace_instructions,
+)
 
 __all__ = ["CommonSubexpressions"]
 
@@ -49,27 +56,29 @@ class CommonSubexpressions(Pass):
     computations: bool = True
 
     def run(self, module: Module) -> bool:
-        effectful = effectful_computations(module)
+        everything = read_all(module)
+        effectful = effectful_rows(module, everything)
         numbers = _Numbers()
         changed = False
-        for computation in called_first(module):
+        for computation in called_first(module, everything):
+            rows = everything[computation.id]
             if self.computations:
-                changed |= _share_calls(computation, numbers.same)
-            changed |= _Merger(computation, effectful, numbers.same).run()
+                changed |= _share_calls(computation, rows, numbers.same)
+            merged = _Merger(computation, effectful, numbers.same).run(rows)
             if self.computations and not computation.is_entry:
-                numbers.add(computation)
+                numbers.add(computation, Rows.of(computation) if merged else rows)
+            changed |= merged
         return changed
 
 
 @dataclass(slots=True)
 class _Numbers:
-    """Equal computations: ``same`` leads from an id to that of the first equal one."""
+    """Equal computations: ``same`` leads from an id to that of an earlier equal one, if any."""
 
     same: dict[int, int] = field(default_factory=dict)
     _seen: dict[Hashable, int] = field(default_factory=dict)
 
-    def add(self, computation: Computation) -> None:
-        order = Rows.of(computation)
+    def add(self, computation: Computation, order: Rows) -> None:
         place = {number: at for at, number in enumerate(order.ids)}
         rows: list[Hashable] = []
         for number, row, operands in zip(order.ids, order.messages, order.operands, strict=True):
@@ -80,15 +89,17 @@ class _Numbers:
         proto = computation.proto
         root = place[order.root(computation)]
         key = (tuple(rows), root, computation.is_fusion, proto.execution_thread)
-        self.same[computation.id] = self._seen.setdefault(key, computation.id)
+        first = self._seen.setdefault(key, computation.id)
+        if first != computation.id:
+            self.same[computation.id] = first
 
 
-def _share_calls(computation: Computation, same: dict[int, int]) -> bool:
+def _share_calls(computation: Computation, rows: Rows, same: dict[int, int]) -> bool:
     changed = False
-    if all(number == first for number, first in same.items()):
+    if not same:
         return False
-    for row in computation.proto.instructions:
-        if row.opcode in _SHARED_BY:
+    for opcode, row in zip(rows.opcodes, rows.messages, strict=True):
+        if opcode in _SHARED_BY:
             shared = [same.get(number, number) for number in row.called_computation_ids]
             if shared != list(row.called_computation_ids):
                 row.called_computation_ids[:] = shared
@@ -128,29 +139,27 @@ class _Merger:
         self._full: dict[Hashable, dict[bytes, Message]] = {}
         self._merged: dict[int, int] = {}
 
-    def run(self) -> bool:
-        rows = Rows.of(self._computation)
+    def run(self, rows: Rows) -> bool:
         held = {*rows.waits}.union(*rows.waits.values())
         merged, first_of = self._merged, self._first
         for number, opcode, operands, row in zip(
             rows.ids, rows.opcodes, rows.operands, rows.messages, strict=True
         ):
-            if not self._may_merge(opcode, row) or number in held:
+            if always_stays(opcode) or number in held:
                 continue
-            if not merged.keys().isdisjoint(operands):
+            if merged and not merged.keys().isdisjoint(operands):
                 operands = tuple([merged.get(each, each) for each in operands])
-            cheap = self._cheap(opcode, operands, row)
+            cheap: Hashable = (opcode, operands)
+            if not _is_plain(opcode):
+                if can_call(opcode) and not is_pure(row, self._effectful):
+                    continue
+                cheap = self._cheap(opcode, operands, row)
             first = first_of.setdefault(cheap, row)
             if first is not row:
                 self._merge(number, row, first, cheap)
         if merged:
             replace_instructions(self._computation, rows, merged)
         return bool(merged)
-
-    def _may_merge(self, opcode: str, row: Message) -> bool:
-        if always_stays(opcode):
-            return False
-        return not can_call(opcode) or is_pure(row, self._effectful)
 
     def _merge(self, number: int, row: Message, first: Message, cheap: Hashable) -> None:
         """Compare in full what has the same opcode and operands."""
@@ -169,11 +178,15 @@ class _Merger:
         if opcode == "constant":
             return (opcode, row.shape.SerializeToString(), _glance(row.literal))
         if opcode in _COMMUTATIVE:
-            operands = tuple(sorted(operands))
-        if not can_call(opcode):
-            return (opcode, operands)
+            return (opcode, tuple(sorted(operands)))
         called = row.called_computation_ids
         return (opcode, operands, tuple(self._same.get(n, n) for n in called))
+
+
+@cache
+def _is_plain(opcode: str) -> bool:
+    """Whether opcode and operands tell most instructions of an opcode apart."""
+    return opcode != "constant" and opcode not in _COMMUTATIVE and not can_call(opcode)
 
 
 def _glance(literal: Message) -> bytes:

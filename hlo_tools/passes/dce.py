@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from hlo_tools.computation import Computation
-from hlo_tools.effects import always_stays, can_call, effectful_computations, is_pure
+from hlo_tools.effects import always_stays, can_call, is_pure
 from hlo_tools.module import Module
 from hlo_tools.passes.base import Pass
-from hlo_tools.passes.merging import Rows, drop_instructions
+from hlo_tools.passes.merging import Rows, drop_instructions, effectful_rows, read_all
 
 __all__ = ["DeadCode", "dead_instructions", "unreachable_computations"]
 
@@ -31,58 +31,63 @@ class DeadCode(Pass):
     computations: bool = True
 
     def run(self, module: Module) -> bool:
-        changed = self._drop_unreachable(module)
+        rows = read_all(module)
+        changed = self._drop_unreachable(module, rows)
         removed = False
-        for computation, dead in dead_instructions(module):
+        for computation, dead in dead_instructions(module, rows):
             drop_instructions(computation, dead)
+            rows[computation.id] = Rows.of(computation)
             removed = True
         if removed:
-            self._drop_unreachable(module)
+            self._drop_unreachable(module, rows)
         return changed or removed
 
-    def _drop_unreachable(self, module: Module) -> bool:
-        gone = unreachable_computations(module) if self.computations else []
+    def _drop_unreachable(self, module: Module, rows: Mapping[int, Rows]) -> bool:
+        gone = unreachable_computations(module, rows) if self.computations else []
         if gone:
             module._drop(gone)
         return bool(gone)
 
 
-def unreachable_computations(module: Module) -> list[Computation]:
-    """Computations that the entry does not lead to, in the file's order."""
+def unreachable_computations(
+    module: Module, rows: Mapping[int, Rows] | None = None
+) -> list[Computation]:
+    """Computations that the entry does not lead to, in the file's order.
+
+    Args:
+        rows: the instructions of every computation, where they are at hand.
+    """
     if len(module.computations) == 1:
         return []
-    calls = {proto.id: _called(proto) for proto in module.proto.computations}
+    rows = read_all(module) if rows is None else rows
     reached: set[int] = set()
     stack = [module.entry.id]
     while stack:
         number = stack.pop()
-        if number not in reached:
+        if number not in reached and number in rows:
             reached.add(number)
-            stack += calls.get(number, ())
+            stack += rows[number].called()
     return [computation for computation in module.computations if computation.id not in reached]
 
 
-def _called(proto: Any) -> set[int]:
-    return {
-        number
-        for row in proto.instructions
-        if can_call(row.opcode)
-        for number in row.called_computation_ids
-    }
+def dead_instructions(
+    module: Module, rows: Mapping[int, Rows] | None = None
+) -> Iterator[tuple[Computation, list[int]]]:
+    """Each computation that holds dead instructions, with their ids in order.
 
-
-def dead_instructions(module: Module) -> Iterator[tuple[Computation, list[int]]]:
-    """Each computation that holds dead instructions, with their ids in order."""
-    effectful = effectful_computations(module)
+    Args:
+        rows: the instructions of every computation, where they are at hand.
+    """
+    rows = read_all(module) if rows is None else rows
+    effectful = effectful_rows(module, rows)
     for computation in module.computations:
-        dead = _dead(computation, effectful)
+        dead = _dead(computation, rows[computation.id], effectful)
         if dead:
             yield computation, dead
 
 
-def _dead(computation: Computation, effectful: frozenset[int]) -> list[int]:
+def _dead(computation: Computation, rows: Rows, effectful: frozenset[int]) -> list[int]:
     """Users come after what they use, so one walk from the end finds all that is needed."""
-    rows = Rows.of(computation)
     live = {rows.root(computation)}
     dead: list[int] = []
     for at in range(len(rows.ids) - 1, -1, -1):

@@ -8,15 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import lt
 from typing import Any
 
 from hlo_tools.computation import Computation
-from hlo_tools.effects import can_call
+from hlo_tools.effects import can_call, effectful_among
 from hlo_tools.ids import LOCAL_MASK
 from hlo_tools.module import Module
 from hlo_tools.ordering import needs_first
 
-__all__ = ["Rows", "called_first", "drop_instructions", "replace_instructions"]
+__all__ = [
+    "Rows",
+    "called_first",
+    "drop_instructions",
+    "effectful_rows",
+    "read_all",
+    "replace_instructions",
+]
 
 Message = Any
 
@@ -43,6 +51,14 @@ class Rows:
         if self.ids and self.ids[-1] == wanted:
             return wanted
         return wanted if wanted in self.ids else computation.root.id
+
+    def called(self) -> list[int]:
+        """Ids of the computations that they call, each once, in order of the calls."""
+        found: dict[int, None] = {}
+        for opcode, row in zip(self.opcodes, self.messages, strict=True):
+            if can_call(opcode):
+                found.update(dict.fromkeys(row.called_computation_ids))
+        return list(found)
 
     @classmethod
     def of(cls, computation: Computation) -> Rows:
@@ -72,8 +88,13 @@ class Rows:
         )
 
     def _is_in_order(self) -> bool:
+        ids = self.ids
+        if not self.waits and all(map(lt, ids, ids[1:])):
+            given = set().union(*self.operands)
+            pairs = zip(ids, self.operands, strict=True)
+            return given.issubset(ids) and all(max(own) < number for number, own in pairs if own)
         seen: set[int] = set()
-        for number, operands in zip(self.ids, self.operands, strict=True):
+        for number, operands in zip(ids, self.operands, strict=True):
             if not seen.issuperset(operands):
                 return False
             if number in self.waits and not seen.issuperset(self.waits[number]):
@@ -82,22 +103,25 @@ class Rows:
         return True
 
 
-def called_first(module: Module) -> list[Computation]:
+def read_all(module: Module) -> dict[int, Rows]:
+    """The instructions of every computation, by its id."""
+    return {computation.id: Rows.of(computation) for computation in module.computations}
+
+
+def effectful_rows(module: Module, rows: Mapping[int, Rows]) -> frozenset[int]:
+    """See :func:`hlo_tools.effects.effectful_computations`."""
+    messages = {number: body.messages for number, body in rows.items()}
+    opcodes = {number: body.opcodes for number, body in rows.items()}
+    return effectful_among(messages, opcodes, module.entry.id)
+
+
+def called_first(module: Module, rows: Mapping[int, Rows]) -> list[Computation]:
     """The computations of a module, called ones first."""
-    known = {computation.id: computation for computation in module.computations}
-    if len(known) == 1:
-        return list(known.values())
 
     def called(computation: Computation) -> Iterable[Computation]:
-        found = {
-            number: None
-            for row in computation.proto.instructions
-            if can_call(row.opcode)
-            for number in row.called_computation_ids
-        }
-        return [module.computation_by_id(number) for number in found]
+        return [module.computation_by_id(number) for number in rows[computation.id].called()]
 
-    return needs_first(known.values(), called, f"module {module.name}")
+    return needs_first(module.computations, called, f"module {module.name}")
 
 
 def drop_instructions(computation: Computation, gone: Iterable[int]) -> None:
