@@ -11,7 +11,7 @@ import typer
 from hlo_tools.cli import console
 from hlo_tools.cli.inputs import open_module
 from hlo_tools.cli.module_inputs import FILLS, gather
-from hlo_tools.evaluate import Evaluator
+from hlo_tools.evaluate import Evaluator, Limits
 from hlo_tools.evaluate.bisect import largest_difference
 from hlo_tools.evaluate.kernel_calls import kernel_calls
 from hlo_tools.evaluate.with_jaxlib import run_with_jaxlib
@@ -39,6 +39,10 @@ def command(
     tolerance: Annotated[
         float, typer.Option(help="Largest difference, relative to the largest value.")
     ] = 1e-4,
+    work: Annotated[
+        float,
+        typer.Option(help="Elementary operations that NumPy may take; 1e9 are about a second."),
+    ] = Limits().work,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
 ) -> int:
     """Compute what a module computes, with NumPy (kernels from their files) or with jaxlib.
@@ -57,7 +61,8 @@ def command(
     if way == "jaxlib" and not compare:
         results: list[Any] = list(run_with_jaxlib(module, arrays))
     else:
-        results = Evaluator(module, custom_calls=kernel_calls(module.folder)).run(arrays)
+        kernels = kernel_calls(module.folder)
+        results = Evaluator(module, custom_calls=kernels, limits=Limits(work=work)).run(arrays)
     gaps = (
         [
             largest_difference(a, b)

@@ -8,6 +8,7 @@ import numpy as np
 import typer
 
 from hlo_tools.errors import HloFileError
+from hlo_tools.evaluate.limits import check_inputs
 from hlo_tools.module import Module
 from hlo_tools.shape import Shape
 
@@ -26,6 +27,7 @@ def gather(module: Module, given: list[str], fill: str | None) -> list[Any]:
     Raises:
         typer.BadParameter: an input that the module has not, or one is missing.
         HloFileError: a file cannot be read.
+        LimitError: inputs to fill are too large.
     """
     parameters = module.entry.parameters
     found: dict[int, Any] = {}
@@ -35,6 +37,8 @@ def gather(module: Module, given: list[str], fill: str | None) -> list[Any]:
         if not 0 <= number < len(parameters):
             raise typer.BadParameter(f"the module has no parameter {name if equals else place}")
         found[number] = _read(path if equals else text, parameters[number].shape)
+    if fill is not None:
+        check_inputs(module)
     random = np.random.default_rng(0)
     for number, parameter in enumerate(parameters):
         if number in found:

@@ -1,6 +1,7 @@
 """Evaluate: what a module computes, in NumPy."""
 
 from hlo_tools.evaluate.evaluator import Evaluator, evaluate
+from hlo_tools.evaluate.limits import LimitError, Limits
 from hlo_tools.evaluate.values import EvaluationError, Value
 
-__all__ = ["EvaluationError", "Evaluator", "Value", "evaluate"]
+__all__ = ["EvaluationError", "Evaluator", "LimitError", "Limits", "Value", "evaluate"]

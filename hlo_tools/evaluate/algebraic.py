@@ -1,15 +1,15 @@
-"""Operations that combine elements: dot, convolution, reduce, window, sort, FFT, solvers."""
+"""Operations that combine elements: dot, reduce, map, FFT, solvers, normalisation."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from hlo_tools.evaluate.applying import UFUNCS, combine, fold, simple_reducer
 from hlo_tools.evaluate.elementwise import BINARY
-from hlo_tools.evaluate.values import Array, Call, Value, operation, wide
+from hlo_tools.evaluate.values import Array, Call, Value, operation, product_type, wide
 
 __all__: list[str] = []
 
@@ -24,7 +24,7 @@ def _dot(call: Call) -> Value:
 
 def _contract(call: Call, lhs: Array, rhs: Array, numbers: Message) -> Array:
     """Batch, free and contracted dimensions brought together, then one matrix product."""
-    work = _product_type(call)
+    work = product_type(call)
     left_batch, right_batch = list(numbers.lhs_batch_dimensions), list(numbers.rhs_batch_dimensions)
     left, right = list(numbers.lhs_contracting_dimensions), list(numbers.rhs_contracting_dimensions)
     left_free = [axis for axis in range(lhs.ndim) if axis not in (*left_batch, *left)]
@@ -41,15 +41,6 @@ def _contract(call: Call, lhs: Array, rhs: Array, numbers: Message) -> Array:
     )
     product = np.matmul(a.astype(work), b.astype(work))
     return product.reshape([*batch, *rows, *columns]).astype(call.dtype)
-
-
-def _product_type(call: Call) -> Any:
-    kind = call.element.kind
-    if kind == "float":
-        return np.float64 if call.element.name == "f64" else np.float32
-    if kind == "pred":
-        return np.bool_
-    return call.dtype if call.dtype.kind in "iuc" else np.int32
 
 
 @operation("scaled-dot")
@@ -71,244 +62,28 @@ def _scaled(value: Array, scale: Array) -> Array:
 
 # -- reductions ----------------------------------------------------------------------------------
 
-_FAST: dict[str, np.ufunc] = {
-    "add": np.add, "multiply": np.multiply, "maximum": np.maximum, "minimum": np.minimum,
-    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
-}  # fmt: skip
-
-
-def _simple_reducer(call: Call) -> str:
-    """The opcode of a reducer that is one operation on its two parameters, or ""."""
-    body = call.evaluator.body(call.row.called_computation_ids[0])
-    rows = list(body.instructions)
-    if len(rows) != 3 or sum(row.opcode == "parameter" for row in rows) != 2:
-        return ""
-    root = next(row for row in rows if row.opcode != "parameter")
-    return root.opcode if root.opcode in _FAST and len(set(root.operand_ids)) == 2 else ""
-
 
 @operation("reduce")
 def _reduce(call: Call) -> Value:
     count = len(call.operands) // 2
     inputs, inits = call.operands[:count], call.operands[count:]
     axes = tuple(call.row.dimensions)
-    simple = _simple_reducer(call) if count == 1 else ""
+    simple = simple_reducer(call) if count == 1 else ""
     if simple and inputs[0].dtype != np.bool_:
         work = wide(inputs[0])
-        total = _FAST[simple].reduce(work, axis=axes) if axes else work
+        total = UFUNCS[simple].reduce(work, axis=axes) if axes else work
         return np.asarray(BINARY[simple](total.astype(work.dtype), wide(inits[0]))).astype(
             call.dtype
         )
-    return _fold(call, inputs, inits, axes)
-
-
-def _fold(call: Call, inputs: list[Array], inits: list[Array], axes: tuple[int, ...]) -> Value:
-    """Element after element; all results at once where the reducer is elementwise."""
-    kept = [axis for axis in range(inputs[0].ndim) if axis not in axes]
-    extents = [inputs[0].shape[axis] for axis in kept]
-    flat = [one.transpose([*axes, *kept]).reshape([-1, *extents]) for one in inputs]
-    totals = [np.broadcast_to(init, extents).astype(init.dtype) for init in inits]
-    for at in range(flat[0].shape[0]):
-        totals = _combine(call, 0, totals, [one[at] for one in flat])
-    return totals[0] if len(totals) == 1 else tuple(totals)
-
-
-def _combine(call: Call, computation: int, first: list[Array], second: list[Array]) -> list[Array]:
-    """A scalar computation applied to arrays, element by element."""
-    number = call.row.called_computation_ids[computation]
-    extents = first[0].shape
-    if call.evaluator.is_elementwise(number):
-        value = call.evaluator.computation(number, [*first, *second])
-        parts = list(value) if isinstance(value, tuple) else [value]
-        return [np.broadcast_to(part, extents) for part in parts]
-    results = [np.empty(extents, one.dtype) for one in first]
-    for place in np.ndindex(*extents):
-        value = call.apply(computation, [np.asarray(one[place]) for one in (*first, *second)])
-        for result, part in zip(
-            results, value if isinstance(value, tuple) else (value,), strict=True
-        ):
-            result[place] = part
-    return results
+    return fold(call, inputs, inits, axes)
 
 
 @operation("map")
 def _map(call: Call) -> Value:
-    number = call.row.called_computation_ids[0]
-    if call.evaluator.is_elementwise(number):
-        return np.broadcast_to(call.evaluator.computation(number, call.operands), call.extents)
-    result = np.empty(call.extents, call.dtype)
-    for place in np.ndindex(*call.extents):
-        result[place] = call.apply(0, [np.asarray(one[place]) for one in call.operands])
-    return result
+    return combine(call, 0, call.operands, [])[0].astype(call.dtype)
 
 
-# -- windows -------------------------------------------------------------------------------------
-
-
-def _windows(value: Array, fill: Any, rows: Message) -> Array:
-    """All windows: result extents first, then the window's own dimensions."""
-    padded = _dilate_and_pad(value, fill, rows)
-    shape, strides, inner = [], [], []
-    for axis, row in enumerate(rows):
-        reach = (row.size - 1) * (row.window_dilation or 1) + 1
-        shape.append(max((padded.shape[axis] - reach) // (row.stride or 1) + 1, 0))
-        strides.append(padded.strides[axis] * (row.stride or 1))
-        inner.append(padded.strides[axis] * (row.window_dilation or 1))
-    view = np.lib.stride_tricks.as_strided(
-        padded, [*shape, *(row.size for row in rows)], [*strides, *inner], writeable=False
-    )
-    flips = [slice(None)] * len(rows) + [
-        slice(None, None, -1 if row.window_reversal else 1) for row in rows
-    ]
-    return view[tuple(flips)]
-
-
-def _dilate_and_pad(value: Array, fill: Any, rows: Message) -> Array:
-    dilated = [
-        (n - 1) * (r.base_dilation or 1) + 1 if n else 0
-        for n, r in zip(value.shape, rows, strict=True)
-    ]
-    extents = [n + r.padding_low + r.padding_high for n, r in zip(dilated, rows, strict=True)]
-    result = np.full([max(n, 0) for n in extents], fill, dtype=value.dtype)
-    spread = np.full(dilated, fill, dtype=value.dtype)
-    if value.size:
-        spread[tuple(slice(None, None, row.base_dilation or 1) for row in rows)] = value
-    into, out = [], []
-    for size, extent, row in zip(dilated, extents, rows, strict=True):
-        start, stop = max(row.padding_low, 0), min(row.padding_low + size, extent)
-        into.append(slice(start, max(start, stop)))
-        out.append(slice(start - row.padding_low, max(start, stop) - row.padding_low))
-    result[tuple(into)] = spread[tuple(out)]
-    return result
-
-
-@operation("reduce-window")
-def _reduce_window(call: Call) -> Value:
-    count = len(call.operands) // 2
-    inputs, inits = call.operands[:count], call.operands[count:]
-    rows = call.row.window.dimensions
-    views = [_windows(one, init, rows) for one, init in zip(inputs, inits, strict=True)]
-    rank = inputs[0].ndim
-    axes = tuple(range(rank, 2 * rank))
-    simple = _simple_reducer(call) if count == 1 else ""
-    if simple and inputs[0].dtype != np.bool_:
-        total = _FAST[simple].reduce(wide(views[0]), axis=axes)
-        return np.asarray(BINARY[simple](total, wide(inits[0]))).astype(call.dtype)
-    return _fold(call, views, inits, axes)
-
-
-@operation("select-and-scatter")
-def _select_and_scatter(call: Call) -> Value:
-    operand, source, init = call.operands
-    rows = call.row.window.dimensions
-    result = np.full(operand.shape, init, dtype=operand.dtype)
-    for place in np.ndindex(*source.shape):
-        best: tuple[int, ...] | None = None
-        for offset in np.ndindex(*(row.size for row in rows)):
-            spot = tuple(
-                p * (r.stride or 1) + o - r.padding_low
-                for p, o, r in zip(place, offset, rows, strict=True)
-            )
-            if any(not 0 <= s < n for s, n in zip(spot, operand.shape, strict=True)):
-                continue
-            if best is None or not bool(
-                call.apply(0, [np.asarray(operand[best]), np.asarray(operand[spot])])
-            ):
-                best = spot
-        if best is not None:
-            result[best] = call.apply(1, [np.asarray(result[best]), np.asarray(source[place])])
-    return result
-
-
-@operation("convolution")
-def _convolution(call: Call) -> Value:
-    row = call.row
-    numbers = row.convolution_dimension_numbers
-    spatial = len(numbers.input_spatial_dimensions)
-    work = _product_type(call)
-    lhs = (
-        call.operands[0]
-        .transpose(
-            [
-                numbers.input_batch_dimension,
-                numbers.input_feature_dimension,
-                *numbers.input_spatial_dimensions,
-            ]
-        )
-        .astype(work)
-    )
-    rhs = (
-        call.operands[1]
-        .transpose(
-            [
-                numbers.kernel_output_feature_dimension,
-                numbers.kernel_input_feature_dimension,
-                *numbers.kernel_spatial_dimensions,
-            ]
-        )
-        .astype(work)
-    )
-    groups, batches = row.feature_group_count or 1, row.batch_group_count or 1
-    view = _spatial_windows(lhs, row.window.dimensions, spatial)
-    result = _grouped(view, rhs, groups, batches, spatial)
-    order = [0] * (spatial + 2)
-    order[numbers.output_batch_dimension], order[numbers.output_feature_dimension] = 0, 1
-    for at, axis in enumerate(numbers.output_spatial_dimensions):
-        order[axis] = at + 2
-    return result.transpose(order).astype(call.dtype)
-
-
-def _spatial_windows(lhs: Array, rows: Message, spatial: int) -> Array:
-    """[batch, feature, out spatial..., window spatial...]."""
-    if spatial == 0:
-        return lhs
-    parts = [_windows(plane, 0, rows) for plane in lhs.reshape([-1, *lhs.shape[2:]])]
-    shape = parts[0].shape if parts else (0,) * (2 * spatial)
-    return np.array(parts).reshape([*lhs.shape[:2], *shape])
-
-
-def _grouped(view: Array, rhs: Array, groups: int, batches: int, spatial: int) -> Array:
-    outputs = rhs.shape[0]
-    pieces: list[Array] = []
-    for group in range(groups * batches):
-        if groups > 1:
-            per = view.shape[1] // groups
-            data = view[:, group * per : (group + 1) * per]
-        else:
-            per = view.shape[0] // batches
-            data = view[group * per : (group + 1) * per]
-        step = outputs // (groups * batches)
-        kernel = rhs[group * step : (group + 1) * step]
-        inner = list(range(2 + spatial, 2 + 2 * spatial))
-        product = np.tensordot(data, kernel, axes=([1, *inner], [1, *range(2, 2 + spatial)]))
-        pieces.append(np.moveaxis(product, -1, 1))
-    return np.concatenate(pieces, axis=1)
-
-
-# -- sort, FFT, solvers --------------------------------------------------------------------------
-
-
-@operation("sort")
-def _sort(call: Call) -> Value:
-    axis = call.row.dimensions[0]
-    lanes = [np.moveaxis(one, axis, -1) for one in call.operands]
-    extents = lanes[0].shape
-    order = np.empty(extents, dtype=np.int64)
-    for place in np.ndindex(*extents[:-1]):
-        order[place] = _sorted_order(call, [lane[place] for lane in lanes])
-    results = [np.moveaxis(np.take_along_axis(lane, order, -1), -1, axis) for lane in lanes]
-    return results[0] if len(results) == 1 else tuple(results)
-
-
-def _sorted_order(call: Call, lanes: list[Array]) -> list[int]:
-    def before(first: int, second: int) -> int:
-        pairs = [np.asarray(lane[at]) for lane in lanes for at in (first, second)]
-        if bool(call.apply(0, pairs)):
-            return -1
-        swapped = [np.asarray(lane[at]) for lane in lanes for at in (second, first)]
-        return 1 if bool(call.apply(0, swapped)) else 0
-
-    return sorted(range(len(lanes[0])), key=functools.cmp_to_key(before))
+# -- FFT, solvers --------------------------------------------------------------------------------
 
 
 _FFT: dict[int, Callable[..., Any]] = {
@@ -332,8 +107,32 @@ def _cholesky(call: Call) -> Value:
     lower = call.row.cholesky_options.lower
     full = np.tril(a) if lower else np.swapaxes(np.triu(a).conj(), -1, -2)
     symmetric = full + np.swapaxes(np.tril(full, -1).conj(), -1, -2)
-    factor = np.linalg.cholesky(symmetric)
+    factor = _factored(symmetric)
     return (factor if lower else np.swapaxes(factor.conj(), -1, -2)).astype(call.dtype)
+
+
+def _factored(matrices: Array) -> Array:
+    """Lower factors; NaN for a matrix that is not positive definite, as XLA gives."""
+    try:
+        return np.linalg.cholesky(matrices)
+    except np.linalg.LinAlgError:
+        if matrices.ndim == 2:
+            return np.full_like(matrices, np.nan)
+        return np.stack([_factored(one) for one in matrices])
+
+
+def _solved(matrix: Array, b: Array) -> Array:
+    """x of ``matrix x = b``, row after row, so that a zero on the diagonal gives infinities."""
+    try:
+        return np.linalg.solve(matrix, b)
+    except np.linalg.LinAlgError:
+        rows = range(matrix.shape[-1])
+        lower = not np.triu(matrix, 1).any()
+        x = np.zeros(np.broadcast_shapes(b.shape, (*matrix.shape[:-1], b.shape[-1])), b.dtype)
+        for at in rows if lower else reversed(rows):
+            others = np.matmul(matrix[..., at : at + 1, :], x)[..., 0, :]
+            x[..., at, :] = (b[..., at, :] - others) / matrix[..., at, at, None]
+        return x
 
 
 @operation("triangular-solve")
@@ -348,8 +147,8 @@ def _triangular(call: Call) -> Value:
         matrix = np.swapaxes(matrix, -1, -2)
         matrix = matrix.conj() if options.transpose_a == 3 else matrix
     if options.left_side:
-        return np.linalg.solve(matrix, b).astype(call.dtype)
-    transposed = np.linalg.solve(np.swapaxes(matrix, -1, -2), np.swapaxes(b, -1, -2))
+        return _solved(matrix, b).astype(call.dtype)
+    transposed = _solved(np.swapaxes(matrix, -1, -2), np.swapaxes(b, -1, -2))
     return np.swapaxes(transposed, -1, -2).astype(call.dtype)
 
 

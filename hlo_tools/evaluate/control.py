@@ -90,6 +90,10 @@ def _alone(call: Call) -> None:
         "iota_collective_device_list"
     ):
         raise call.fail("talks to other devices; this evaluates one", "HLO-COLLECTIVE")
+    source = call.evaluator.shape_of(row.operand_ids[0])
+    shape = row.shape.tuple_shapes[0] if row.shape.tuple_shapes else row.shape
+    if source is not None and list(source.dimensions) != list(shape.dimensions):
+        raise call.fail("joins what several devices have; this evaluates one", "HLO-COLLECTIVE")
 
 
 @operation("all-reduce all-reduce-start collective-broadcast reduce-scatter all-to-all")

@@ -311,6 +311,8 @@ def _convert(call: Call) -> Value:
 
 @operation("bitcast-convert")
 def _bitcast_convert(call: Call) -> Value:
+    if call.operands[0].dtype.itemsize == call.dtype.itemsize:
+        return call.operands[0].view(call.dtype)
     return np.ascontiguousarray(call.operands[0]).reshape(-1).view(call.dtype).reshape(call.extents)
 
 

@@ -7,8 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from hlo_tools.evaluate import algebraic, control, elementwise, random, structural
+from hlo_tools.evaluate import (
+    algebraic,
+    control,
+    elementwise,
+    indexing,
+    random,
+    sorting,
+    structural,
+    windows,
+)
 from hlo_tools.evaluate.elementwise import BINARY, UNARY
+from hlo_tools.evaluate.limits import EACH, Budget, Limits, elements, operations
 from hlo_tools.evaluate.values import OPERATIONS, Array, Call, EvaluationError, Value
 from hlo_tools.ids import LOCAL_MASK
 from hlo_tools.module import Module
@@ -18,12 +28,16 @@ __all__ = ["Evaluator", "evaluate"]
 Message = Any
 Watcher = Callable[[Message, Message, Value], None]
 
-_OPERATION_FILES = (algebraic, control, elementwise, random, structural)
+_OPERATION_FILES = (
+    algebraic, control, elementwise, indexing, random, sorting, structural, windows,
+)  # fmt: skip
 """Imported for the operations that they register."""
 
 _ELEMENTWISE = frozenset(UNARY) | frozenset(BINARY) | {
     "parameter", "constant", "compare", "select", "clamp", "convert", "negate", "not", "abs",
-    "tuple", "get-tuple-element", "is-finite", "copy", "complex", "real", "imag",
+    "tuple", "get-tuple-element", "is-finite", "copy", "complex", "real", "imag", "popcnt",
+    "count-leading-zeros", "bitcast-convert", "reduce-precision", "broadcast", "reshape", "call",
+    "fusion",
 }  # fmt: skip
 """What may stand in a scalar computation that is applied to whole arrays at once."""
 
@@ -38,6 +52,7 @@ class Evaluator:
         custom_calls: target -> function of (instruction message, operand arrays) that gives the
             results as a list.
         watch: called with (computation, instruction, value) after every instruction.
+        limits: what an evaluation may take; each :meth:`run` has all of it.
     """
 
     def __init__(
@@ -46,10 +61,13 @@ class Evaluator:
         *,
         custom_calls: Mapping[str, Callable[[Message, list[Array]], list[Array]]] | None = None,
         watch: Watcher | None = None,
+        limits: Limits | None = None,
     ) -> None:
         self.module = module
         self.custom_calls = dict(custom_calls or {})
         self.watch = watch
+        self.limits = limits or Limits()
+        self._budget = Budget(self.limits)
         self._bodies = {row.id: row for row in module.proto.computations}
         self._plans: dict[int, list[tuple[Message, list[int], list[int]]]] = {}
         self._elementwise: dict[int, bool] = {}
@@ -63,7 +81,9 @@ class Evaluator:
 
         Raises:
             EvaluationError: an instruction has no defined result here, with its name.
+            LimitError: it takes more work or memory than the limits allow.
         """
+        self._budget = Budget(self.limits)
         entry = self.module.entry
         parameters = entry.parameters
         if len(inputs) != len(parameters):
@@ -107,7 +127,19 @@ class Evaluator:
             raise EvaluationError(
                 f"{row.opcode} has no result that depends on the module alone", place=f"%{row.name}"
             )
-        return found(Call(row, [values[number] for number in needs], self))
+        operands = [values[number] for number in needs]
+        try:
+            self._budget.spend(row, EACH + operations(row, operands))
+            value = found(Call(row, operands, self))
+        except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as error:
+            raise EvaluationError(
+                f"{row.opcode} cannot be computed: {error}",
+                code="HLO-EVALUATE-FAILED",
+                place=f"%{row.name}",
+                remedy="nki-hlo verify tells whether the module is valid",
+            ) from error
+        self._budget.spend(row, elements(value))
+        return value
 
     def _plan(self, number: int) -> list[tuple[Message, list[int], list[int]]]:
         """(instruction, operands, values not needed afterwards), operands first."""
@@ -116,6 +148,8 @@ class Evaluator:
             return known
         computation = self.module.computation_by_id(number)
         rows = [one.proto for one in computation.post_order()]
+        for row in rows:
+            self._budget.check_size(row)
         needs = [[other & LOCAL_MASK for other in row.operand_ids] for row in rows]
         last = {other: at for at, wanted in enumerate(needs) for other in wanted}
         root = self._bodies[number].root_id & LOCAL_MASK
@@ -142,8 +176,14 @@ class Evaluator:
         """True when a computation of scalars may be given arrays instead."""
         known = self._elementwise.get(number)
         if known is None:
+            self._elementwise[number] = False  # of a computation that calls itself
             rows = self._bodies[number].instructions
-            known = all(row.opcode in _ELEMENTWISE and not row.shape.dimensions for row in rows)
+            known = all(
+                row.opcode in _ELEMENTWISE
+                and not row.shape.dimensions
+                and all(self.is_elementwise(called) for called in row.called_computation_ids)
+                for row in rows
+            )
             self._elementwise[number] = known
         return known
 

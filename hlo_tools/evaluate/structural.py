@@ -37,6 +37,8 @@ def _iota(call: Call) -> Value:
 @operation("broadcast")
 def _broadcast(call: Call) -> Value:
     operand = call.operands[0]
+    if not call.extents:
+        return operand
     shape = [1] * len(call.extents)
     for source, axis in enumerate(call.row.dimensions):
         shape[axis] = operand.shape[source]
@@ -45,6 +47,11 @@ def _broadcast(call: Call) -> Value:
 
 @operation("reshape dynamic-reshape")
 def _reshape(call: Call) -> Value:
+    """A scalar that stays one may be an array of scalars here: a computation applied to all."""
+    if not call.extents:
+        source = call.evaluator.shape_of(call.row.operand_ids[0])
+        if source is not None and not source.dimensions:
+            return call.operands[0]
     return call.operands[0].reshape(call.extents)
 
 
@@ -138,106 +145,6 @@ def _pad(call: Call) -> Value:
     return result
 
 
-@operation("gather")
-def _gather(call: Call) -> Value:
-    operand, indices = call.operands
-    numbers = call.row.gather_dimension_numbers
-    sizes = list(call.row.gather_slice_sizes)
-    table = _index_table(indices, numbers.index_vector_dim)
-    batch_shape = table.shape[:-1]
-    start_map = list(numbers.start_index_map)
-    operand_batch = list(numbers.operand_batching_dims)
-    index_batch = list(numbers.start_indices_batching_dims)
-    dropped = {*numbers.collapsed_slice_dims, *operand_batch}
-    window_axes = [axis for axis in range(operand.ndim) if axis not in dropped]
-    rows = np.empty((*batch_shape, *(sizes[axis] for axis in window_axes)), operand.dtype)
-    axes_before = _batch_axes(index_batch, numbers.index_vector_dim)
-    for place in np.ndindex(*batch_shape):
-        starts = [0] * operand.ndim
-        for at, axis in enumerate(start_map):
-            starts[axis] = int(
-                min(max(int(table[place][at]), 0), operand.shape[axis] - sizes[axis])
-            )
-        for axis, source in zip(operand_batch, axes_before, strict=True):
-            starts[axis] = place[source]
-        window = operand[tuple(slice(s, s + n) for s, n in zip(starts, sizes, strict=True))]
-        rows[place] = window.reshape([sizes[axis] for axis in window_axes])
-    return _spread(rows, len(batch_shape), list(numbers.offset_dims))
-
-
-def _index_table(indices: Array, vector: int) -> Array:
-    """Indices with the index vector last."""
-    if vector == indices.ndim:
-        return indices[..., None]
-    return np.moveaxis(indices, vector, -1)
-
-
-def _batch_axes(axes: list[int], vector: int) -> list[int]:
-    """Dimension numbers of the indices, counted without the index vector."""
-    return [axis if axis < vector else axis - 1 for axis in axes]
-
-
-def _spread(rows: Array, batch: int, offsets: list[int]) -> Array:
-    """Move the window dimensions, which stand last, to ``offsets``."""
-    rank = rows.ndim
-    outer = iter(range(batch))
-    inner = iter(range(batch, rank))
-    return rows.transpose([next(inner) if axis in offsets else next(outer) for axis in range(rank)])
-
-
-@operation("scatter")
-def _scatter(call: Call) -> Value:
-    count = len(call.operands) // 2
-    results = [np.array(operand) for operand in call.operands[:count]]
-    indices, updates = call.operands[count], call.operands[count + 1 :]
-    numbers = call.row.scatter_dimension_numbers
-    table = _index_table(indices, numbers.index_vector_dim)
-    windows = list(numbers.update_window_dims)
-    outer = [axis for axis in range(updates[0].ndim) if axis not in windows]
-    inserted = {*numbers.inserted_window_dims, *numbers.input_batching_dims}
-    kept = [axis for axis in range(results[0].ndim) if axis not in inserted]
-    batch_axes = _batch_axes(list(numbers.scatter_indices_batching_dims), numbers.index_vector_dim)
-    for place in np.ndindex(*updates[0].shape):
-        batch = tuple(place[axis] for axis in outer)
-        target = [0] * results[0].ndim
-        for axis, window in zip(kept, windows, strict=True):
-            target[axis] = place[window]
-        for at, axis in enumerate(numbers.scatter_dims_to_operand_dims):
-            target[axis] += int(table[batch][at])
-        for axis, source in zip(numbers.input_batching_dims, batch_axes, strict=True):
-            target[axis] = batch[source]
-        if not _window_fits(call, results[0], target, table[batch], kept, windows, updates[0]):
-            continue
-        spot = tuple(target)
-        arguments = [np.asarray(result[spot]) for result in results]
-        arguments += [np.asarray(update[place]) for update in updates]
-        value = call.apply(0, arguments)
-        for result, part in zip(
-            results, value if isinstance(value, tuple) else (value,), strict=True
-        ):
-            result[spot] = part
-    return results[0] if count == 1 else tuple(results)
-
-
-def _window_fits(
-    call: Call,
-    operand: Array,
-    target: list[int],
-    start: Array,
-    kept: list[int],
-    windows: list[int],
-    update: Array,
-) -> bool:
-    """A window that is not wholly inside is left out (XLA's scatter semantics)."""
-    numbers = call.row.scatter_dimension_numbers
-    sizes = dict(zip(kept, (update.shape[axis] for axis in windows), strict=True))
-    for at, axis in enumerate(numbers.scatter_dims_to_operand_dims):
-        low = int(start[at])
-        if low < 0 or low + sizes.get(axis, 1) > operand.shape[axis]:
-            return False
-    return all(0 <= spot < extent for spot, extent in zip(target, operand.shape, strict=True))
-
-
 @operation("tuple")
 def _tuple(call: Call) -> Value:
     return tuple(call.operands)
@@ -269,11 +176,3 @@ def _set_size(call: Call) -> Value:
     if int(size) != operand.shape[call.row.dimensions[0]]:
         raise call.fail("makes a dynamic shape, which arrays here do not have")
     return operand
-
-
-@operation("topk")
-def _topk(call: Call) -> Value:
-    operand, k = call.operands[0], call.row.k
-    keys = operand.astype(np.float64) if operand.dtype.kind != "u" else operand
-    order = np.argsort(-keys if call.row.largest else keys, axis=-1, kind="stable")[..., :k]
-    return np.take_along_axis(operand, order, -1), order.astype(np.int32)

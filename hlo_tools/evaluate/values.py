@@ -13,7 +13,16 @@ from hlo_tools.errors import HloUnsupportedError
 if TYPE_CHECKING:
     from hlo_tools.evaluate.evaluator import Evaluator
 
-__all__ = ["OPERATIONS", "Array", "Call", "EvaluationError", "Value", "operation", "wide"]
+__all__ = [
+    "OPERATIONS",
+    "Array",
+    "Call",
+    "EvaluationError",
+    "Value",
+    "operation",
+    "product_type",
+    "wide",
+]
 
 Array = np.ndarray[Any, Any]
 Value = Any
@@ -87,3 +96,13 @@ def wide(value: Array) -> Array:
     if value.dtype.kind in "biufc" and value.dtype != np.float16:
         return value
     return value.astype(np.float32)
+
+
+def product_type(call: Call) -> Any:
+    """NumPy dtype in which products are summed."""
+    kind = call.element.kind
+    if kind == "float":
+        return np.float64 if call.element.name == "f64" else np.float32
+    if kind == "pred":
+        return np.bool_
+    return call.dtype if call.dtype.kind in "iuc" else np.int32

@@ -13,6 +13,7 @@ from hlo_tools.errors import HloVerifyError
 from hlo_tools.evaluate import Evaluator
 from hlo_tools.evaluate.bisect import largest_difference
 from hlo_tools.evaluate.kernel_calls import kernel_calls
+from hlo_tools.evaluate.limits import check_inputs
 from hlo_tools.module import Module
 from hlo_tools.shape import Shape
 
@@ -33,8 +34,13 @@ class Proof:
 
 
 def random_inputs(module: Module, seed: int) -> list[Any]:
-    """One array for each parameter of the entry: normal floats, integers and booleans 0 or 1."""
+    """One array for each parameter of the entry: normal floats, integers and booleans 0 or 1.
+
+    Raises:
+        LimitError: the parameters take more memory than an evaluation may.
+    """
     random = np.random.default_rng(seed)
+    check_inputs(module)
     return [_random(parameter.shape, random) for parameter in module.entry.parameters]
 
 

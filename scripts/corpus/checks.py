@@ -18,8 +18,10 @@ import numpy as np
 import hlo_tools
 from hlo_tools import HloError, Module, schema
 from hlo_tools.diff import diff_modules
-from hlo_tools.evaluate import Evaluator
+from hlo_tools.elements import BY_NUMBER
+from hlo_tools.evaluate import Evaluator, LimitError, Limits
 from hlo_tools.evaluate.bisect import largest_difference
+from hlo_tools.evaluate.limits import byte_size
 from hlo_tools.graph import graph_of, render_dot, render_explorer, render_page
 from hlo_tools.kernel_calls.proving import random_inputs
 from hlo_tools.lint import lint
@@ -32,6 +34,10 @@ from tests.text.comparing import by_name
 
 CHECKS: dict[str, Callable[[Case], dict[str, str]]] = {}
 CLOSE = 2e-3
+LIMITS = Limits(work=3e9, memory=256 << 20)
+"""Of one evaluation; beyond them nothing is compared."""
+INPUTS = 64 << 20
+"""Bytes of inputs beyond which a module is not evaluated."""
 NOT_EXACT = ("auto-cast",)
 """Passes that change numbers on purpose."""
 LARGEST = 2_000
@@ -68,12 +74,36 @@ class Case:
 
     @cached_property
     def inputs(self) -> list[Any]:
+        entry = self.module.entry
+        size = sum(byte_size(parameter.proto.shape) for parameter in entry.parameters)
+        if size > INPUTS:
+            raise LimitError(f"the inputs would take {size} bytes")
         seed = int.from_bytes(hashlib.sha256(self.name.encode()).digest()[:4])
         return random_inputs(self.module, seed)
 
     @cached_property
     def results(self) -> list[Any]:
-        return Evaluator(self.fresh()).run(self.inputs)
+        return Evaluator(self.fresh(), limits=LIMITS).run(self.inputs)
+
+    @cached_property
+    def epsilon(self) -> float:
+        """The coarsest rounding of any small float in the module."""
+        import ml_dtypes
+
+        kinds = {
+            row.shape.element_type
+            for computation in self.module.proto.computations
+            for row in computation.instructions
+        }
+        small = [BY_NUMBER[kind] for kind in kinds if kind in BY_NUMBER]
+        return max(
+            (
+                float(ml_dtypes.finfo(one.dtype).eps)
+                for one in small
+                if one.kind == "float" and one.bits < 32
+            ),
+            default=0.0,
+        )
 
     def fresh(self) -> Module:
         return hlo_tools.load(self.module.module_bytes())
@@ -217,7 +247,7 @@ def evaluate(case: Case) -> dict[str, str]:
     taken, theirs = case.server.ask("run", case.module.module_bytes(), case.inputs)
     if not taken:
         return {"": f"NONE: {theirs.splitlines()[0]}"}
-    return {"": _close(ours, theirs)}
+    return {"": _close(case, ours, theirs)}
 
 
 def _flat(values: Any) -> list[Any]:
@@ -226,7 +256,7 @@ def _flat(values: Any) -> list[Any]:
     return [values]
 
 
-def _close(ours: Any, theirs: Any) -> str:
+def _close(case: Case, ours: Any, theirs: Any) -> str:
     one = [value for value in _flat(ours) if value is not None]
     other = [value for value in _flat(theirs) if value is not None]
     if len(one) != len(other):
@@ -235,16 +265,9 @@ def _close(ours: Any, theirs: Any) -> str:
         if np.asarray(a).dtype != np.asarray(b).dtype:
             return f"WRONG: result {at} is {a.dtype}, not {b.dtype}"
         gap = largest_difference(a, b)
-        limit = max(CLOSE, 4 * float(_epsilon(np.asarray(a).dtype)))
-        if not gap <= limit:
+        if not gap <= max(CLOSE, 16 * case.epsilon):
             return f"WRONG: result {at} of {a.dtype} differs by {gap:.1e}"
     return "ok"
-
-
-def _epsilon(dtype: Any) -> float:
-    import ml_dtypes
-
-    return float(ml_dtypes.finfo(dtype).eps) if dtype.kind in "fV" and dtype.itemsize < 4 else 0.0
 
 
 @check
@@ -273,5 +296,5 @@ def _kept(case: Case, name: str, module: Module, before: list[Any] | None) -> st
     if before is None:
         return "ok"
     inputs = _flat(case.inputs) if name == "tuple-flattening" else case.inputs
-    after = Evaluator(hlo_tools.load(module.module_bytes())).run(inputs)
-    return "ok" if name in NOT_EXACT else _close(after, before)
+    after = Evaluator(hlo_tools.load(module.module_bytes()), limits=LIMITS).run(inputs)
+    return "ok" if name in NOT_EXACT else _close(case, after, before)

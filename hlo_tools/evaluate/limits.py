@@ -1,0 +1,139 @@
+"""What an evaluation may take: memory for one value, and work for all of it.
+
+Work is counted in elementary operations: one for each element that an instruction makes, two for
+each product of a dot or a convolution, and a fixed number for each instruction that is executed.
+NumPy does some 10^9 of them in a second.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log2, prod
+from typing import Any
+
+import numpy as np
+
+from hlo_tools.elements import BY_NUMBER
+from hlo_tools.errors import HloUnsupportedError
+from hlo_tools.module import Module
+
+__all__ = ["Budget", "LimitError", "Limits"]
+
+Message = Any
+
+EACH = 20_000
+"""Operations that executing one instruction counts for, whatever it makes."""
+_VIEWS = frozenset(
+    {"parameter", "constant", "get-tuple-element", "tuple", "broadcast", "iota", "bitcast", "reshape",
+     "transpose", "reverse", "slice", "call", "while", "conditional", "fusion", "copy", "opt-barrier"}
+)  # fmt: skip
+"""What makes no new elements by itself."""
+
+
+class LimitError(HloUnsupportedError):
+    """An evaluation that would take more than it was given."""
+
+    default_code = "HLO-EVALUATE-LIMIT"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of one evaluation.
+
+    Attributes:
+        work: elementary operations in all.
+        memory: bytes of the largest value.
+    """
+
+    work: float = 1e12
+    memory: int = 8 << 30
+
+
+class Budget:
+    """Work that is left."""
+
+    __slots__ = ("left", "limits")
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.left = limits.work
+
+    def spend(self, row: Message, operations: float) -> None:
+        """Take ``operations`` off.
+
+        Raises:
+            LimitError: there are not so many left.
+        """
+        self.left -= operations
+        if self.left < 0:
+            raise LimitError(
+                f"evaluating takes more than {self.limits.work:.1e} elementary operations; "
+                f"they ran out at {row.opcode}",
+                place=f"%{row.name}",
+                remedy="evaluate a slice of the module, run it with jaxlib, or give more work",
+            )
+
+    def check_size(self, row: Message) -> None:
+        """Refuse an instruction whose result is too large.
+
+        Raises:
+            LimitError: it is.
+        """
+        size = 0 if row.opcode in _VIEWS else byte_size(row.shape)
+        if size > self.limits.memory:
+            raise LimitError(
+                f"{row.opcode} makes {size} bytes, more than the {self.limits.memory} allowed",
+                place=f"%{row.name}",
+                remedy="evaluate a slice of the module, run it with jaxlib, or give more memory",
+            )
+
+
+def check_inputs(module: Module) -> None:
+    """Refuse to make inputs that are larger than a value may be.
+
+    Raises:
+        LimitError: they are.
+    """
+    entry, limit = module.entry, Limits().memory
+    size = sum(byte_size(parameter.proto.shape) for parameter in entry.parameters)
+    if size > limit:
+        raise LimitError(
+            f"the parameters take {size} bytes, more than the {limit} allowed",
+            place=f"%{entry.name}",
+            remedy="evaluate a slice of the module",
+        )
+
+
+def byte_size(shape: Message) -> int:
+    """Bytes of a value of this shape in NumPy."""
+    if shape.tuple_shapes:
+        return sum(byte_size(part) for part in shape.tuple_shapes)
+    element = BY_NUMBER.get(shape.element_type)
+    return prod(shape.dimensions) * (element.itemsize if element else 0)
+
+
+def operations(row: Message, operands: list[Any]) -> float:
+    """Operations of an instruction beyond one for each element that it makes."""
+    if row.opcode in ("dot", "scaled-dot", "ragged-dot"):
+        axes = row.dot_dimension_numbers.lhs_contracting_dimensions
+        return 2.0 * prod(row.shape.dimensions) * prod(operands[0].shape[axis] for axis in axes)
+    if row.opcode == "convolution":
+        outputs = row.convolution_dimension_numbers.kernel_output_feature_dimension
+        kernel = operands[1]
+        return 2.0 * prod(row.shape.dimensions) * kernel.size / max(kernel.shape[outputs], 1)
+    if row.opcode == "reduce-window":
+        shape = row.shape.tuple_shapes[0] if row.shape.tuple_shapes else row.shape
+        return float(prod(shape.dimensions)) * prod(one.size for one in row.window.dimensions)
+    if row.opcode == "select-and-scatter":
+        return 10.0 * operands[1].size * prod(one.size for one in row.window.dimensions)
+    if row.opcode in ("reduce", "sort", "fft", "map", "scatter"):
+        size = float(operands[0].size)
+        return size * max(log2(size), 1.0) if row.opcode in ("sort", "fft") and size else size
+    if row.opcode in ("cholesky", "triangular-solve"):
+        return float(operands[0].size) * operands[0].shape[-1]
+    return 0.0
+
+
+def elements(value: Any) -> int:
+    """Elements of an array; a tuple holds what was made before."""
+    return value.size if isinstance(value, np.ndarray) else 0

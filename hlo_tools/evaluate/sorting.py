@@ -1,0 +1,91 @@
+"""Sort by a computation, and the largest elements."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from hlo_tools.evaluate.values import Array, Call, Value, operation
+
+__all__: list[str] = []
+
+
+@operation("sort")
+def _sort(call: Call) -> Value:
+    axis = call.row.dimensions[0]
+    lanes = [np.moveaxis(one, axis, -1) for one in call.operands]
+    extents = lanes[0].shape
+    if call.evaluator.is_elementwise(call.row.called_computation_ids[0]):
+        flat = [np.ascontiguousarray(lane).reshape([-1, extents[-1]]) for lane in lanes]
+        order = _merged(call, flat).reshape(extents)
+    else:
+        order = np.empty(extents, dtype=np.int64)
+        for place in np.ndindex(*extents[:-1]):
+            order[place] = _sorted_order(call, [lane[place] for lane in lanes])
+    results = [np.moveaxis(np.take_along_axis(lane, order, -1), -1, axis) for lane in lanes]
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def _merged(call: Call, lanes: list[Array]) -> Array:
+    """A stable merge sort of all rows at once; the order of each row.
+
+    Of two neighbouring runs, every element finds its place in the other by binary search, so that
+    one call of the computation serves all elements.
+    """
+    rows, length = lanes[0].shape
+    order = np.broadcast_to(np.arange(length), (rows, length)).copy()
+    places = np.arange(length)
+    width = 1
+    while width < length:
+        start = places // (2 * width) * (2 * width)
+        is_left = places - start < width
+        middle, stop = np.minimum(start + width, length), np.minimum(start + 2 * width, length)
+        low = np.broadcast_to(np.where(is_left, middle, start), order.shape).copy()
+        first = low.copy()
+        high = np.broadcast_to(np.where(is_left, stop, middle), order.shape).copy()
+        while (low < high).any():
+            probe = (low + high) // 2
+            found = np.take_along_axis(order, np.minimum(probe, length - 1), -1)
+            goes_on = _goes_on(call, lanes, order, found, is_left) & (low < high)
+            low, high = (
+                np.where(goes_on, probe + 1, low),
+                np.where(goes_on | (low >= high), high, probe),
+            )
+        into = np.where(is_left, places, start + places - middle) + low - first
+        merged = np.empty_like(order)
+        np.put_along_axis(merged, into, order, -1)
+        order = merged
+        width *= 2
+    return order
+
+
+def _goes_on(call: Call, lanes: list[Array], order: Array, found: Array, is_left: Array) -> Array:
+    """Whether ``found`` stands before an element: for the left run when it is less, for the right
+    one when the element is not less."""
+    pairs: list[Any] = []
+    for lane in lanes:
+        mine, other = np.take_along_axis(lane, order, -1), np.take_along_axis(lane, found, -1)
+        pairs += [np.where(is_left, other, mine), np.where(is_left, mine, other)]
+    less = np.broadcast_to(call.apply(0, pairs), order.shape).astype(np.bool_)
+    return np.where(is_left, less, ~less)
+
+
+def _sorted_order(call: Call, lanes: list[Array]) -> list[int]:
+    def before(first: int, second: int) -> int:
+        pairs = [np.asarray(lane[at]) for lane in lanes for at in (first, second)]
+        if bool(call.apply(0, pairs)):
+            return -1
+        swapped = [np.asarray(lane[at]) for lane in lanes for at in (second, first)]
+        return 1 if bool(call.apply(0, swapped)) else 0
+
+    return sorted(range(len(lanes[0])), key=functools.cmp_to_key(before))
+
+
+@operation("topk")
+def _topk(call: Call) -> Value:
+    operand, k = call.operands[0], call.row.k
+    keys = operand.astype(np.float64) if operand.dtype.kind != "u" else operand
+    order = np.argsort(-keys if call.row.largest else keys, axis=-1, kind="stable")[..., :k]
+    return np.take_along_axis(operand, order, -1), order.astype(np.int32)
