@@ -284,15 +284,18 @@ def _register_of(value: Any) -> Any:
     return VirtualRegister(register)
 
 
-def _storage_dim(tensor: NkiTensor, step: int, preferred: int = -1) -> int:
-    """The dimension of the storage whose own step is ``step``, or -1."""
+def _storage_dim(tensor: NkiTensor, step: int, preferred: int = -1, extent: int = 1) -> int:
+    """The dimension of the storage whose own step is ``step``, or -1.
+
+    One that is shorter than ``extent`` is another dimension: the view was reshaped.
+    """
     shape = tensor.storage.shape
     scale, item = tensor.storage.dtype.itemsize, tensor.dtype.itemsize
     own = stride_rules.row_major(shape)
     if 0 <= preferred < len(own) and own[preferred] * scale == step * item:
         return preferred
     for axis in range(len(own) - 1, -1, -1):
-        if own[axis] * scale == step * item:
+        if own[axis] * scale == step * item and shape[axis] >= extent:
             return axis
     return -1
 
@@ -329,7 +332,9 @@ def vector_select_view(tensor: NkiTensor, dim: int, vector: NkiTensor) -> NkiTen
     if tensor._index is not None:
         tensor._refuse("the view has a runtime index already", "NKI-INDIRECT", _ONE_INDEX, _APS)
     step = tensor.strides[0]
-    index = Index(None, _vector(tensor, vector), step, 0, _storage_dim(tensor, step, 0))
+    index = Index(
+        None, _vector(tensor, vector), step, 0, _storage_dim(tensor, step, 0, tensor.shape[0])
+    )
     shape = (vector.shape[0], *tensor.shape[1:])
     return tensor._view(shape, tensor.strides, tensor.offset, index=index)
 
@@ -409,7 +414,7 @@ def _pattern_index(
     step = stride_rules.row_major(tensor.shape)[axis]
     step = step * tensor.dtype.itemsize // view.dtype.itemsize
     own = axis if tensor.shape == tensor.storage.shape else -1
-    storage_dim = _storage_dim(view, step, own)
+    storage_dim = _storage_dim(view, step, own, tensor.shape[axis])
     if vector is None and isinstance(scalar, int):
         view.offset += scalar * step
         return None
