@@ -2,8 +2,8 @@
 
 ``nki_check(kernel, *arguments)`` simulates a kernel with checks and fails the test with what
 they find; ``nki_check.strict(kernel)`` reads it for what the vendor's compiler does not parse.
-``pytest --nki-checks all`` does the former to every ``nki.simulate`` call of every test, and
-``pytest --nki-strict`` the latter to every kernel that is simulated.
+``pytest --nki-checks all`` does the former to every kernel that a test calls or simulates, and
+``pytest --nki-strict`` the latter. Under both, kernels that are called run in the simulator.
 """
 
 from __future__ import annotations
@@ -21,12 +21,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("nki", "NKI kernels")
     group.addoption(
         "--nki-checks", default="", metavar="NAMES",
-        help="check every simulated kernel: names with commas between, or all",
+        help="check every kernel that a test runs: names with commas between, or all",
     )  # fmt: skip
     group.addoption(
         "--nki-strict", action="store_true",
-        help="simulated kernels must be in the language that the vendor's compiler parses",
+        help="kernels that a test runs must be in the language that the vendor's compiler parses",
     )  # fmt: skip
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse checks that do not exist before any test runs."""
+    names = config.getoption("--nki-checks")
+    if not names:
+        return
+    from nki_lang.errors import NkiValidationError
+    from nki_lang.execute.checks import checks_of
+
+    try:
+        checks_of([name.strip() for name in names.split(",")])
+    except NkiValidationError as error:
+        raise pytest.UsageError(f"--nki-checks: {error.message}; {error.remedy}") from None
 
 
 class KernelChecker:
@@ -34,7 +48,10 @@ class KernelChecker:
 
     Attributes:
         checks: names of the checks that are run when a call names none.
+        reports: what is found in the kernel that runs now is told here and nowhere else.
     """
+
+    reports = False
 
     def __init__(self) -> None:
         self.checks: tuple[str, ...] = (
@@ -61,7 +78,11 @@ class KernelChecker:
         from nki_lang.kernel import simulate
 
         run: Any = simulate(kernel, checks=nki_checks or self.checks, target=nki_target)
-        result = run(*args, **kwargs)
+        KernelChecker.reports = True
+        try:
+            result = run(*args, **kwargs)
+        finally:
+            KernelChecker.reports = False
         faults = [finding for finding in run.report if finding.check != "precision"]
         if faults:
             pytest.fail("\n".join(map(str, faults)), pytrace=False)
@@ -101,10 +122,12 @@ def _nki_watch(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 
     def listen(func: Any, findings: list[Any]) -> None:
         # A fault is an error that the test itself may expect.
-        found.extend(str(one) for one in findings if one.check not in ("fault", "precision"))
+        if names and not KernelChecker.reports:
+            found.extend(str(one) for one in findings if one.check not in ("fault", "precision"))
         if strict:
             found.extend(_strict_errors(func))
 
+    monkeypatch.setenv("NKI_SIMULATOR", "1")
     if names:
         monkeypatch.setenv(watch.CHECKS_VARIABLE, names)
     monkeypatch.setattr(watch, "LISTENERS", [*watch.LISTENERS, listen])

@@ -10,7 +10,7 @@ from nki_lang.strict.modules import Definition, Module, Modules, Node
 __all__ = ["kernels_in", "reachable", "references"]
 
 _DECORATORS = frozenset(
-    {"jit", "nki.jit", "nki_op", "torch_neuronx.nki_op"}
+    {"jit", "nki.jit", "nki_op", "torch_neuronx.nki_op", "torch_neuronx.nki.jit"}
     | {f"neuronxcc.nki.{name}" for name in ("jit", "baremetal", "benchmark", "profile", "trace")}
 )
 

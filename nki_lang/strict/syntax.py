@@ -309,9 +309,11 @@ def _not_a_name(target: ast.expr) -> ast.expr | None:
 
 
 def _ellipsis_indices(node: ast.AST) -> frozenset[int]:
-    """Every '...' that is an index or part of one."""
+    """Every '...' that is an index or part of one, or stands for a statement left out."""
     found: set[int] = set()
     for part in ast.walk(node):
+        if isinstance(part, ast.Expr):
+            found.add(id(part.value))
         if isinstance(part, ast.Subscript):
             index = part.slice
             entries = index.elts if isinstance(index, (ast.Tuple, ast.List)) else [index]

@@ -127,6 +127,17 @@ def test_strict(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert document["strict"] and document["findings"][0]["line"] == 18
 
 
+def test_warnings_of_strict_are_no_findings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "same.py"
+    path.write_text("import nki\n@nki.jit\ndef same(a):\n    return a if a is True else a\n")
+    assert main(["check", str(path), "--strict"]) == 0
+    printed = capsys.readouterr()
+    assert "warning[NKI-STRICT-IDENTITY]" in printed.out
+    assert "0 errors, 1 warning" in printed.err
+
+
 @pytest.mark.parametrize(
     ("words", "code", "text"),
     [

@@ -80,13 +80,35 @@ def test_options(folder: pytest.Pytester) -> None:
             nki.simulate(clean)(A)
         def test_wasteful():
             nki.simulate(wasteful)(A)
+        def test_called():
+            wasteful(A)
         """
     )
-    run(folder).assert_outcomes(passed=2)
+    run(folder).assert_outcomes(passed=3)
     checked = run(folder, "--nki-checks", "unused,finite")
-    checked.assert_outcomes(passed=2, errors=1)
+    checked.assert_outcomes(passed=3, errors=2)
     checked.stdout.fnmatch_lines(["*NKI-UNUSED*"])
-    run(folder, "--nki-strict").assert_outcomes(passed=2, errors=1)
+    strict = run(folder, "--nki-strict")
+    strict.assert_outcomes(passed=3, errors=2)
+    strict.stdout.no_fnmatch_line("*NKI-UNUSED*")
+
+
+def test_the_fixture_reports_once(folder: pytest.Pytester) -> None:
+    folder.makepyfile(
+        """
+        from checked_kernels import *
+        def test_wasteful(nki_check):
+            nki_check(wasteful, A)
+        """
+    )
+    run(folder, "--nki-checks", "all").assert_outcomes(failed=1)
+
+
+def test_checks_that_do_not_exist(folder: pytest.Pytester) -> None:
+    folder.makepyfile("def test_nothing():\n    pass\n")
+    result = run(folder, "--nki-checks", "magic")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--nki-checks: there is no check 'magic'; checks are overlap,*"])
 
 
 def test_entry_point() -> None:

@@ -55,7 +55,7 @@ BODIES = [
     ("WITH", "with open('x'):\n    pass", "with nl.no_reorder():\n    pass"),
     ("WITH", "with nl.other():\n    pass", "with nl.no_reorder():\n    pass"),
     ("ELLIPSIS", "x = ...", "x = a[..., 0]"),
-    ("ELLIPSIS", "nisa.memset(a, ...)", "x = a[...]"),
+    ("ELLIPSIS", "nisa.memset(a, ...)", "x = a[...]\n..."),
     ("INTEGER", "x = 4294967296", "x = 4294967295"),
     ("ASSIGN-TARGET", "a.x, y = 1, 2", "x, y = 1, 2\na.x = x"),
     ("ASSIGN-TARGET", "(x, (a[0], y)) = 1, (2, 3)", "(x, (z, y)) = 1, (2, 3)"),
