@@ -1,30 +1,75 @@
 """Mutate modules and look at everything in them: only our own errors may come out.
 
-Usage: python scripts/fuzz/fuzz_load.py [--seed N] [--count N] [FILE ...]
+Usage: python scripts/fuzz/fuzz_load.py [--seed N] [--count N] [--commands a,b] [--json FILE] [PATH ...]
 
-Without files, a small module made here in every kind of file is mutated. Exit code 1, and the
-bytes as ``fuzz-<number>.bin`` in the current folder, when something else came out or a case took
-more than five seconds.
+A PATH is a module or a ``.jsonl`` file whose lines have ``text``; without any, a small module made
+here is mutated. Every seed is taken in five forms (proto, HloProto, text, pbtxt, JSON), with
+mutations of bytes and, where it is text, of words. Each case goes through the library's readers
+and views and through two of nki-hlo's commands, in a child process with limits of memory and time.
+Exit code 1, and the bytes as ``fuzz-<number>.bin`` in the current folder, when anything but a coded
+error came out, a case took more than five seconds or more than 1 GiB, or the child died.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
+import json
+import os
 import random
+import re
+import resource
+import select
+import signal
 import sys
+import tempfile
 import time
 import traceback
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import hlo_tools
 from hlo_tools import HloError, Module, array_shape, literal_of, tuple_shape
+from hlo_tools.cli.program import run
 from hlo_tools.converting import FORMATS, render, set_ids, to_dialect
+from hlo_tools.passes import registered_passes
 
-SLOW = 5.0
+SLOW, SILENT = 5.0, 30.0
+"""Seconds a case may take, and after which a child that says nothing is ended."""
+MEMORY = 1 << 30
+BATCH = 400
+"""Cases that one child looks at."""
+NOT_SHOWN = 4
+"""The exit code of a fault of ours."""
+PASSES = ",".join(registered_passes())
+OUT = "{out}"
+
+COMMANDS: dict[str, list[str]] = {
+    "show": ["show", "{file}"],
+    "verify": ["verify", "{file}"],
+    "lint": ["lint", "--target", "trn2", "{file}"],
+    "stats": ["stats", "{file}"],
+    "diff": ["diff", "{file}", "{seed}"],
+    "opt": ["opt", "-p", PASSES, "{file}", "-o", OUT],
+    "evaluate": ["evaluate", "{file}", "--fill", "random", "--work", "2e8"],
+    "convert": ["convert", "{file}", "--to", "text", "-o", OUT],
+    "graph": ["graph", "{file}", "-o", "{out}.html"],
+    "kernels": ["kernels", "{file}"],
+    "slice": ["slice", "{file}", "-i", "add", "-o", OUT],
+}
+WORD = re.compile(r'[A-Za-z_][\w.\-]*|-?\d+(?:\.\d+)?|"[^"]*"|\s+|.', re.DOTALL)
+ODD = (
+    "0", "-1", "1", "2147483648", "9223372036854775807", "99999999999999999999", "nan", "inf",
+    "f32[]", "f32[0]", "s4[3]{0}", "f32[4294967296,4294967296]", "(f32[], token[])", "{}", "{0}",
+    "{...}", "parameter", "while", "%p", "ROOT", "ENTRY", ",", "=", "{", "}", "(", ")", '"', "\\",
+    "é", "\0", "/*", "calls", "metadata={op_name=\"x\"}",
+)  # fmt: skip
 
 
 def example() -> Module:
@@ -70,55 +115,244 @@ LOOKS: dict[str, Callable[[bytes], Any]] = {
 }
 
 
-def mutated(data: bytes, rng: random.Random) -> bytes:
-    """One to five flips, overwritten bytes, cuts and insertions."""
-    out = bytearray(data)
-    for _ in range(rng.choice((1, 1, 2, 5))):
-        place = rng.randrange(len(out)) if out else 0
-        kind = rng.randrange(4)
-        if kind == 0 and out:
-            out[place] ^= 1 << rng.randrange(8)
-        elif kind == 1 and out:
-            out[place] = rng.randrange(256)
-        elif kind == 2:
-            del out[place : place + rng.randrange(1, 9)]
+def seeds_of(paths: list[Path]) -> Iterator[dict[str, bytes]]:
+    """Each seed in every form; texts that do not parse are left out."""
+    contents: list[bytes] = [] if paths else [render(example(), "proto")]
+    for path in paths:
+        if path.suffix == ".jsonl":
+            contents += [json.loads(row)["text"].encode() for row in path.read_text().splitlines()]
         else:
-            out[place:place] = rng.randbytes(rng.randrange(1, 5))
+            contents.append(path.read_bytes())
+    for content in contents:
+        with contextlib.suppress(HloError):
+            module = hlo_tools.load(content)
+            yield {form: render(module, form) for form in FORMATS}
+
+
+def mutated(data: bytes, form: str, rng: random.Random) -> bytes:
+    """One to five mutations: of words, where the form has words, or of bytes."""
+    words = form not in ("proto", "hlo-proto") and rng.random() < 0.7
+    change = change_words if words else change_bytes
+    for _ in range(rng.choice((1, 1, 2, 5))):
+        data = change(data, rng)
+    return data
+
+
+def change_bytes(data: bytes, rng: random.Random) -> bytes:
+    out = bytearray(data)
+    place = rng.randrange(len(out)) if out else 0
+    kind = rng.randrange(5)
+    if kind == 0 and out:
+        out[place] ^= 1 << rng.randrange(8)
+    elif kind == 1 and out:
+        out[place] = rng.randrange(256)
+    elif kind == 2:
+        del out[place : place + rng.randrange(1, 9)]
+    elif kind == 3:
+        length = rng.randrange(1, 200)
+        out[place:place] = out[rng.randrange(len(out) or 1) :][:length]
+    else:
+        out[place:place] = rng.randbytes(rng.randrange(1, 5))
     return bytes(out)
 
 
-def failure_of(data: bytes) -> str:
-    """What went wrong, or ""."""
-    start = time.perf_counter()
-    for name, look in LOOKS.items():
-        try:
-            look(data)
-        except HloError:
-            continue
-        except Exception:
-            return f"{name}: {traceback.format_exc(limit=-4)}"
-    spent = time.perf_counter() - start
-    return f"took {spent:.1f} s" if spent > SLOW else ""
+def change_words(data: bytes, rng: random.Random) -> bytes:
+    """Delete, double, swap or replace a word: by an odd one, or by another of the text."""
+    words = WORD.findall(data.decode("utf-8", errors="replace"))
+    if not words:
+        return data
+    place = rng.randrange(len(words))
+    kind = rng.randrange(5)
+    if kind == 0:
+        del words[place]
+    elif kind == 1:
+        words.insert(place, words[place])
+    elif kind == 2:
+        other = rng.randrange(len(words))
+        words[place], words[other] = words[other], words[place]
+    elif kind == 3:
+        words[place] = rng.choice(ODD)
+    else:
+        words[place] = rng.choice(words)
+    return "".join(words).encode("utf-8", errors="replace")
+
+
+class Slow(BaseException):
+    """The case's time is over; no ``except Exception`` holds it up."""
+
+
+def ring(number: int, frame: Any) -> None:
+    raise Slow("".join(traceback.format_stack(frame, 6)))
+
+
+class Fuzzer:
+    """Makes the cases of one seed of randomness, and looks at them.
+
+    Args:
+        seed: of all random choices; a case depends on it and on its own number.
+        seeds: modules, each in every form.
+        commands: which of :data:`COMMANDS` are tried.
+        folder: for files that the commands read and write.
+    """
+
+    def __init__(
+        self, seed: int, seeds: list[dict[str, bytes]], commands: list[str], folder: Path
+    ) -> None:
+        self.seed = seed
+        self.seeds = seeds
+        self.commands = commands
+        self.folder = folder
+
+    def case(self, number: int) -> tuple[bytes, dict[str, bytes], random.Random]:
+        rng = random.Random(f"{self.seed} {number}")
+        forms = rng.choice(self.seeds)
+        form = rng.choice(list(forms))
+        return mutated(forms[form], form, rng), forms, rng
+
+    def failures(self, number: int) -> list[str]:
+        """What went wrong with one case."""
+        data, forms, rng = self.case(number)
+        found = [self.looked(name, look, data) for name, look in LOOKS.items()]
+        file, seed = self.folder / "case", self.folder / "seed"
+        file.write_bytes(data)
+        seed.write_bytes(forms["proto"])
+        for name in rng.sample(self.commands, min(2, len(self.commands))):
+            found.append(self.commanded(name))
+        return [one for one in found if one]
+
+    def looked(self, name: str, look: Callable[[bytes], Any], data: bytes) -> str:
+        def check() -> str:
+            with contextlib.suppress(HloError):
+                look(data)
+            return ""
+
+        return timed(name, check)
+
+    def commanded(self, name: str) -> str:
+        names = {part: str(self.folder / part) for part in ("case", "seed", "out")}
+        words = [
+            word.format(file=names["case"], seed=names["seed"], out=names["out"])
+            for word in COMMANDS[name]
+        ]
+
+        def check() -> str:
+            output, errors = io.StringIO(), io.StringIO()
+            with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
+                code = run(["--debug", *words])
+            return errors.getvalue()[-2000:] if code >= NOT_SHOWN else ""
+
+        return timed(name, check)
+
+
+def timed(name: str, check: Callable[[], str]) -> str:
+    """The failure of one look, or ""."""
+    started = time.perf_counter()
+    signal.setitimer(signal.ITIMER_REAL, SLOW * 2)
+    try:
+        reason = check()
+    except Slow as error:
+        return f"{name}: took more than {SLOW * 2:.0f} s\n{error}"
+    except Exception:
+        return f"{name}: {traceback.format_exc(limit=-4)}"
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    spent = time.perf_counter() - started
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+    if reason:
+        return f"{name}: {reason}"
+    if spent > SLOW:
+        return f"{name}: took {spent:.1f} s"
+    return f"{name}: took {used >> 20} MiB" if used > MEMORY else ""
+
+
+def in_child(fuzzer: Fuzzer, start: int, stop: int) -> tuple[int, list[tuple[int, str]]]:
+    """Look at some cases in a child; gives the next number and the failures."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        work(fuzzer, start, stop, writer)
+        os._exit(0)
+    os.close(writer)
+    number, found, rest = start, [], b""
+    reason = ""
+    while True:
+        if not select.select([reader], [], [], SILENT)[0]:
+            os.kill(child, signal.SIGKILL)
+            reason = f"said nothing for {SILENT:.0f} s"
+            break
+        part = os.read(reader, 1 << 16)
+        if not part:
+            break
+        *lines, rest = (rest + part).split(b"\n")
+        for line in lines:
+            row = json.loads(line)
+            number = row["case"] + 1
+            found += [(row["case"], text) for text in row["failures"]]
+            if row["end"]:
+                stop = number
+    os.close(reader)
+    _, status = os.waitpid(child, 0)
+    if number < stop:
+        reason = reason or f"the child died: {status}"
+        found.append((number, reason))
+        number += 1
+    return number, found
+
+
+def work(fuzzer: Fuzzer, start: int, stop: int, writer: int) -> None:
+    """The child's part."""
+    signal.signal(signal.SIGALRM, ring)
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+    resource.setrlimit(resource.RLIMIT_AS, (used + 3 * MEMORY, used + 3 * MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for number in range(start, stop):
+        failures = fuzzer.failures(number)
+        end = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10 > MEMORY
+        row = {"case": number, "failures": failures, "end": end}
+        os.write(writer, json.dumps(row).encode() + b"\n")
+        if end:
+            return
+
+
+def kind_of(reason: str) -> str:
+    """A failure without what belongs to one case."""
+    lines = [line for line in reason.splitlines() if line.strip()]
+    place = next((line.strip() for line in reversed(lines) if line.strip().startswith("File")), "")
+    return re.sub(r"\d{3,}", "#", f"{lines[0]} | {place} | {lines[-1]}")[:300]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--count", type=int, default=10_000)
+    parser.add_argument("--start", type=int, default=0, help="number of the first case")
+    parser.add_argument("--commands", default=",".join(COMMANDS))
+    parser.add_argument("--json", type=Path, help="write what was found here")
     parser.add_argument("files", nargs="*", type=Path)
     words = parser.parse_args()
-    seeds = [path.read_bytes() for path in words.files]
-    seeds = seeds or [render(example(), form) for form in FORMATS]
-    rng = random.Random(words.seed)
-    failures = 0
-    for number in range(words.count):
-        data = mutated(rng.choice(seeds), rng)
-        reason = failure_of(data)
-        if reason:
-            failures += 1
-            Path(f"fuzz-{number}.bin").write_bytes(data)
-            print(f"case {number}: {reason}", file=sys.stderr)
-    print(f"{words.count} cases, {failures} failures")
+    seeds = list(seeds_of(words.files))
+    kinds: Counter[str] = Counter()
+    failures: list[dict[str, Any]] = []
+    number, stop = words.start, words.start + words.count
+    with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
+        fuzzer = Fuzzer(words.seed, seeds, words.commands.split(","), Path(folder))
+        while number < stop:
+            number, found = in_child(fuzzer, number, min(number + BATCH, stop))
+            for case, reason in found:
+                failures.append({"case": case, "reason": reason})
+                kinds[kind_of(reason)] += 1
+                if kinds[kind_of(reason)] <= 3:
+                    Path(f"fuzz-{case}.bin").write_bytes(fuzzer.case(case)[0])
+                    print(f"case {case}: {reason}", file=sys.stderr, flush=True)
+    result = {"seed": words.seed, "cases": words.count, "seeds": len(seeds), "kinds": kinds}
+    if words.json:
+        words.json.write_text(json.dumps({**result, "failures": failures}, indent=1))
+    print(
+        f"{words.count} cases of {len(seeds)} seeds, {len(failures)} failures of {len(kinds)} kinds"
+    )
+    for kind, count in kinds.most_common():
+        print(f"{count:6}  {kind}")
     return 1 if failures else 0
 
 
