@@ -10,6 +10,7 @@ from typing import Any
 from nki_lang.ir import Engine
 from nki_lang.isa.enums import engine, matmul_perf_mode
 from nki_lang.isa.issue import NkiInstruction, issue
+from nki_lang.isa.older import member
 from nki_lang.isa.table import TABLE
 from nki_lang.tensor import NkiTensor
 
@@ -32,6 +33,8 @@ def nc_matmul(
     """``dst = stationary.T @ moving`` in float32, into PSUM.
 
     ``accumulate`` False overwrites, True adds, None overwrites on the first write and adds after."""
+    if type(perf_mode) is not matmul_perf_mode:
+        perf_mode = member(matmul_perf_mode, perf_mode)
     return issue(
         TABLE["nc_matmul"],
         (

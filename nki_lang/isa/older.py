@@ -72,15 +72,21 @@ def without_priority(
 
 
 def member(enum: type[Enum], value: Any) -> Any:
-    """The enumeration member that a raw number means (``dge_mode=3``), with a warning.
+    """The enumeration member that a raw number or a name means, with a warning.
 
-    What is no number of the enumeration comes back as it is, for the checks to refuse.
+    Published kernels write ``dge_mode=3`` and ``perf_mode="double_row"``. What is no member comes
+    back as it is, for the checks to refuse.
     """
-    if type(value) is not int or value not in [entry.value for entry in enum]:
+    if type(value) is str:
+        found = enum.__members__.get(value)
+    else:
+        known = type(value) is int and value in [entry.value for entry in enum]
+        found = enum(value) if known else None
+    if found is None:
         return value
-    found = enum(value)
+    what = "string" if type(value) is str else "raw number"
     warnings.warn(
-        f"{caller_location(3)}: {enum.__name__}={value} is a raw number;"
+        f"{caller_location(3)}: {enum.__name__}={value!r} is a {what};"
         f" write nisa.{enum.__name__}.{found.name}",
         DeprecationWarning,
         stacklevel=3,

@@ -72,7 +72,23 @@ def test_other_raw_values_are_no_enumeration_members():
         with refused("NKI-ENUM", "reset_reduce"):
             nisa.activation(dst, nl.exp, dst, reduce_op=nl.add, reduce_res=tile, reduce_cmd=3)
         with refused("NKI-ENUM", "nisa.dge_mode.swdge"):
+            nisa.dma_copy(dst, src, dge_mode="software")
+
+
+def test_names_of_members_are_accepted_with_a_warning():
+    with tracing() as builder:
+        dst, src = tiles()
+        with pytest.warns(DeprecationWarning, match=r"nisa\.dge_mode\.swdge"):
             nisa.dma_copy(dst, src, dge_mode="swdge")
+        assert last(builder).operands["dge_mode"] == "swdge"
+        left = nl.ndarray((128, 2, 16), nl.float8_e4m3)
+        right = nl.ndarray((128, 2, 64), nl.float8_e4m3)
+        product = nl.ndarray((16, 64), nl.float32, buffer=nl.psum)
+        with pytest.warns(DeprecationWarning, match=r"write nisa\.matmul_perf_mode\.double_row"):
+            nisa.nc_matmul(product, left, right, perf_mode="double_row")
+        assert last(builder).operands["perf_mode"] == "double_row"
+        with refused("NKI-ENUM", "double_row"):
+            nisa.nc_matmul(product, left, right, perf_mode="twice")
 
 
 def test_numpy_functions_are_no_operators():
