@@ -1,0 +1,328 @@
+"""Registers, cores and ranks: what each instruction does, told with lists."""
+
+import numpy as np
+
+import nki_lang.collectives as ncc
+import nki_lang.isa as nisa
+import nki_lang.language as nl
+from nki_lang.execute import run_ranks, simulate
+from nki_lang.kernel import Kernel
+from nki_lang.targets import target_of
+
+PAIR = ncc.ReplicaGroup([[0, 1, 2], [3, 4]])
+GROUPS = [[0, 1, 2], [3, 4]]
+
+
+def number(register):
+    """A register's value in HBM."""
+    tile = nl.ndarray((1, 1), nl.int32, nl.sbuf)
+    nisa.register_store(tile, register)
+    out = nl.ndarray((1, 1), nl.int32, nl.shared_hbm)
+    nisa.dma_copy(out, tile)
+    return out
+
+
+def both_ways(kernel, *arrays, grid=(), target="trn2"):
+    """What the kernel gives, eagerly and by the executor, which agree."""
+    made = Kernel(kernel, target=target_of(target), grid=grid)
+    eager, fast = simulate(made)(*arrays), made(*arrays)
+    np.testing.assert_array_equal(eager, fast)
+    return eager
+
+
+def register_alloc():
+    """A register begins with its value."""
+    for value in (0, 5, -7, 2**31 - 1, -(2**31)):
+        assert both_ways(lambda v=value: number(nisa.register_alloc(v))).tolist() == [[value]]
+
+
+def register_move():
+    """A number, and another register."""
+
+    def kernel():
+        first, second = nisa.register_alloc(1), nisa.register_alloc(2)
+        nisa.register_move(first, 40)
+        nisa.register_move(second, first)
+        return number(second + 2)
+
+    assert both_ways(kernel).tolist() == [[42]]
+
+
+def register_load():
+    """One element of SBUF or HBM, sign included."""
+
+    def kernel(x):
+        register, other = nisa.register_alloc(), nisa.register_alloc()
+        nisa.register_load(register, nl.load(x)[0:1, 2:3])
+        nisa.register_load(other, x[0:1, 1:2])
+        return number(register * 100 + other)
+
+    for kind in (np.int32, np.int8, np.uint16):
+        x = np.array([[1, 3, 7]], kind)
+        assert both_ways(kernel, x).tolist() == [[703]]
+    assert both_ways(kernel, np.array([[1, -3, -7]], np.int32)).tolist() == [[-703]]
+
+
+def register_store():
+    """The value as an element of the tile's dtype."""
+
+    def kernel():
+        tile = nl.ndarray((1, 1), nl.int16, nl.sbuf)
+        nisa.register_store(tile, nisa.register_alloc(-12))
+        out = nl.ndarray((1, 1), nl.int16, nl.shared_hbm)
+        nisa.dma_copy(out, tile)
+        return out
+
+    assert both_ways(kernel).tolist() == [[-12]]
+
+
+def core_barrier():
+    """What one core writes before the barrier, the other reads after it."""
+
+    def kernel(x):
+        out = nl.ndarray((2, 4), nl.float32, nl.shared_hbm)
+        middle = nl.ndarray((2, 4), nl.float32, nl.shared_hbm)
+        core = nl.program_id(0)
+        tile = nl.ndarray((1, 4), nl.float32, nl.sbuf)
+        nisa.dma_copy(tile, x[core : core + 1])
+        nisa.dma_copy(middle[core : core + 1], tile)
+        nisa.core_barrier(middle, (0, 1))
+        nisa.dma_copy(tile, middle[1 - core : 2 - core])
+        nisa.dma_copy(out[core : core + 1], tile)
+        return out
+
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    assert both_ways(kernel, x, grid=(2,)).tolist() == [[4, 5, 6, 7], [0, 1, 2, 3]]
+
+
+def sendrecv():
+    """Both cores swap tiles."""
+
+    def kernel(x):
+        out = nl.ndarray((2, 4), nl.float32, nl.shared_hbm)
+        core = nl.program_id(0)
+        tile, other = (nl.ndarray((1, 4), nl.float32, nl.sbuf) for _ in range(2))
+        nisa.dma_copy(tile, x[core : core + 1])
+        nisa.sendrecv(tile, other, 1 - core, 1 - core, 0)
+        nisa.tensor_tensor(other, other, tile, nl.subtract)
+        nisa.dma_copy(out[core : core + 1], other)
+        return out
+
+    x = np.array([[1, 2, 3, 4], [10, 20, 30, 40]], np.float32)
+    assert both_ways(kernel, x, grid=(2,)).tolist() == [[9, 18, 27, 36], [-9, -18, -27, -36]]
+
+
+def rand_set_state():
+    """The state that is read back is the one that was set."""
+
+    def kernel(x):
+        nisa.rand_set_state(nl.load(x))
+        tile = nl.ndarray((4, 6), nl.uint32, nl.sbuf)
+        nisa.rand_get_state(tile)
+        out = nl.ndarray((4, 6), nl.uint32, nl.shared_hbm)
+        nisa.dma_copy(out, tile)
+        return out
+
+    x = np.arange(24, dtype=np.uint32).reshape(4, 6) * 178956970
+    assert both_ways(kernel, x).tolist() == x.tolist()
+
+
+def set_rng_seed():
+    """Equal seeds give equal numbers, others do not."""
+
+    def kernel(x):
+        tiles = []
+        for column in range(3):
+            nisa.set_rng_seed(nl.load(x)[0:1, column : column + 1])
+            tile = nl.ndarray((8, 16), nl.uint32, nl.sbuf)
+            nisa.rng(tile)
+            tiles.append(tile)
+        out = nl.ndarray((24, 16), nl.uint32, nl.shared_hbm)
+        for place, tile in enumerate(tiles):
+            nisa.dma_copy(out[8 * place : 8 * place + 8], tile)
+        return out
+
+    found = both_ways(kernel, np.array([[5, 5, 6]], np.int32)).reshape(3, -1).tolist()
+    assert found[0] == found[1] != found[2]
+    assert len(set(found[0])) > 120
+
+
+def ranks(body, inputs, shape, target="trn2"):
+    """The result of each rank, the kernel traced once; eager ranks agree."""
+
+    def kernel(x):
+        out = nl.ndarray(shape, x.dtype, nl.shared_hbm)
+        own = nl.ndarray(x.shape, x.dtype, nl.hbm)
+        result = nl.ndarray(shape, x.dtype, nl.hbm)
+        nisa.dma_copy(own, x)
+        nisa.dma_copy(result, out_of(x.dtype, shape))
+        body(own, result)
+        nisa.dma_copy(out, result)
+        return out
+
+    traced = Kernel(kernel, target=target_of(target)).ir(inputs[0])
+    return [result[0].tolist() for result in run_ranks(traced, [[x] for x in inputs])]
+
+
+def out_of(dtype, shape):
+    """A constant that stands in the destination before."""
+    return nl.shared_constant(np.full(shape, 99, dtype.dtype))
+
+
+def tables(rows=6, columns=2):
+    """A different integer table for each of five ranks."""
+    return [np.arange(rows * columns, dtype=np.float32).reshape(rows, columns) + 100 * r
+            for r in range(5)]  # fmt: skip
+
+
+def group_of(rank):
+    """The ranks of a rank's group."""
+    return next(group for group in GROUPS if rank in group)
+
+
+def all_reduce():
+    """Element by element over the group."""
+    inputs = tables(2)
+    for op, fold in ((nl.add, sum), (nl.maximum, max), (nl.minimum, min)):
+        found = ranks(lambda a, b, op=op: ncc.all_reduce([a], [b], PAIR, op), inputs, (2, 2))
+        for rank, table in enumerate(found):
+            parts = [inputs[r].tolist() for r in group_of(rank)]
+            assert table == [[fold(p[i][j] for p in parts) for j in range(2)] for i in range(2)]
+
+
+def all_gather():
+    """One behind the other (groups of equal size here)."""
+    group = ncc.ReplicaGroup([[0, 2], [3, 1]])
+    inputs = tables(2)[:4]
+    found = ranks(lambda a, b: ncc.all_gather([a], [b], group, 0), inputs, (4, 2))
+    for rank, table in enumerate(found):
+        members = [0, 2] if rank in (0, 2) else [3, 1]
+        assert table == [row for r in members for row in inputs[r].tolist()]
+
+
+def reduce_scatter():
+    """Each rank its part of the sum."""
+    group = ncc.ReplicaGroup([[0, 1, 2]])
+    inputs = tables(6)[:3]
+    found = ranks(lambda a, b: ncc.reduce_scatter([a], [b], group, 0, nl.add), inputs, (2, 2))
+    for rank, table in enumerate(found):
+        want = [
+            [sum(x.tolist()[2 * rank + i][j] for x in inputs) for j in range(2)] for i in range(2)
+        ]
+        assert table == want
+
+
+def all_to_all():
+    """Part j of rank i becomes part i of rank j."""
+    group = ncc.ReplicaGroup([[0, 1, 2]])
+    inputs = tables(6)[:3]
+    found = ranks(lambda a, b: ncc.all_to_all([a], [b], group, 0), inputs, (6, 2))
+    for rank, table in enumerate(found):
+        assert table == [row for x in inputs for row in x.tolist()[2 * rank : 2 * rank + 2]]
+
+
+def collective_permute():
+    """By pairs; who gets nothing keeps what it had."""
+    inputs = tables(2)[:4]
+    found = ranks(lambda a, b: ncc.collective_permute([a], [b], [(0, 2), (2, 3), (3, 0)]), inputs,
+                  (2, 2))  # fmt: skip
+    source = {2: 0, 3: 2, 0: 3}
+    for rank, table in enumerate(found):
+        wanted = inputs[source[rank]].tolist() if rank in source else [[99, 99], [99, 99]]
+        assert table == wanted
+
+
+def collective_permute_implicit():
+    """Each gets what the one before it in the ring has."""
+    group = ncc.ReplicaGroup([[0, 2, 1]])
+    inputs = tables(2)[:3]
+    found = ranks(lambda a, b: ncc.collective_permute_implicit([[a]], [[b]], group), inputs, (2, 2))
+    before = {2: 0, 1: 2, 0: 1}
+    assert found == [inputs[before[rank]].tolist() for rank in range(3)]
+
+
+def collective_permute_implicit_reduce():
+    """Each gets the sum of the two tensors of the one before it."""
+    group = ncc.ReplicaGroup([[0, 1, 2]])
+    inputs = tables(2)[:3]
+    found = ranks(lambda a, b: ncc.collective_permute_implicit_reduce([[a]], [[a]], [[b]], group, nl.add),
+                  inputs, (2, 2))  # fmt: skip
+    assert found == [
+        [[2 * x for x in row] for row in inputs[rank - 1].tolist()] for rank in range(3)
+    ]
+
+
+def ring_number():
+    """Whose data is at hand in each step of a ring."""
+    group = ncc.ReplicaGroup([[0, 2, 1]])
+
+    def kernel(x):
+        first = ncc.collective_permute_implicit_current_processing_rank_id(1, group)
+        return number(first * 10 + ncc.rank_id())
+
+    traced = Kernel(kernel, target=target_of("trn2")).ir(np.zeros((1, 1), np.float32))
+    found = run_ranks(traced, [[np.zeros((1, 1), np.float32)]] * 3)
+    before = {0: 1, 2: 0, 1: 2}
+    assert [r[0].item() for r in found] == [10 * before[rank] + rank for rank in range(3)]
+
+
+def variable(call, counts, starts, length):
+    """A collective of pieces of different length: the destination, and the counts received."""
+    size = len(counts)
+    group = ncc.ReplicaGroup([list(range(size))])
+
+    def kernel(x, metadata):
+        own = nl.ndarray(x.shape, x.dtype, nl.hbm)
+        table = nl.ndarray(metadata.shape, nl.uint32, nl.hbm)
+        result = nl.ndarray((length * size,), x.dtype, nl.hbm)
+        nisa.dma_copy(own, x)
+        nisa.dma_copy(table, metadata)
+        nisa.dma_copy(result, out_of(x.dtype, (length * size,)))
+        call([own], [result], group, table)
+        out = nl.ndarray((length * size,), x.dtype, nl.shared_hbm)
+        after = nl.ndarray(metadata.shape, nl.uint32, nl.shared_hbm)
+        nisa.dma_copy(out, result)
+        nisa.dma_copy(after, table)
+        return out, after
+
+    inputs = [np.arange(12, dtype=np.float32) + 100 * r for r in range(size)]
+    tables_ = [np.array([counts[r], starts[r], [7] * size], np.uint32) for r in range(size)]
+    traced = Kernel(kernel, target=target_of("trn2")).ir(inputs[0], tables_[0])
+    return inputs, run_ranks(traced, [[x, t] for x, t in zip(inputs, tables_, strict=True)])
+
+
+def all_to_all_v():
+    """Rank r sends counts[r][s] elements from starts[r][s] on to rank s, into slots."""
+    counts, starts = [[2, 0, 3], [1, 4, 0], [3, 2, 1]], [[0, 5, 9], [3, 4, 0], [1, 6, 11]]
+    inputs, found = variable(ncc.all_to_all_v, counts, starts, 4)
+    for rank, (out, table) in enumerate(found):
+        want = [99.0] * 12
+        for sender in range(3):
+            begin, count = starts[sender][rank], counts[sender][rank]
+            want[4 * sender : 4 * sender + count] = inputs[sender].tolist()[begin : begin + count]
+        assert out.tolist() == want
+        assert table[2].tolist() == [counts[sender][rank] for sender in range(3)]
+
+
+def all_gather_v():
+    """Rank r sends one piece to all, into slots."""
+    counts, starts = [[2, 0, 0], [4, 0, 0], [1, 0, 0]], [[3, 0, 0], [0, 0, 0], [11, 0, 0]]
+    inputs, found = variable(ncc.all_gather_v, counts, starts, 4)
+    for out, table in found:
+        want = [99.0] * 12
+        for sender in range(3):
+            begin, count = starts[sender][0], counts[sender][0]
+            want[4 * sender : 4 * sender + count] = inputs[sender].tolist()[begin : begin + count]
+        assert out.tolist() == want
+        assert table[2].tolist() == [line[0] for line in counts]
+
+
+INSTRUCTIONS = [core_barrier, rand_set_state, register_alloc, register_load, register_move,
+                register_store, sendrecv, set_rng_seed]  # fmt: skip
+COLLECTIVES = {
+    **{f.__name__: f for f in (all_gather, all_gather_v, all_reduce, all_to_all, all_to_all_v,
+                               collective_permute, collective_permute_implicit,
+                               collective_permute_implicit_reduce, reduce_scatter)},
+    "rank_id": ring_number,
+    "collective_permute_implicit_current_processing_rank_id": ring_number,
+}  # fmt: skip
