@@ -2,12 +2,13 @@
 
 from importlib import import_module
 
-from hlo_tools.frameworks import FrameworkKernel, dispatch
+from hlo_tools.frameworks import FrameworkKernel, dispatch, finalization
 from neff.device import activation
 from nki import collectives, dtype, isa, language, typing
 from nki_lang.kernel import Kernel, jit, simulate
 
 dispatch.install()
+finalization.set_guard(lambda handler: import_module("neff.device.entry").guarded(handler))
 if activation.asked_for() or activation.executor_is_chosen():
     numpy_calls = import_module("neff.device.numpy_calls")
     if numpy_calls.is_wanted():

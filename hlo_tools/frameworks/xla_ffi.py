@@ -28,6 +28,7 @@ import numpy as np
 from hlo_tools import kernels
 from hlo_tools.errors import HloError, HloVerifyError
 from hlo_tools.frameworks import xla_ffi_abi as abi
+from hlo_tools.frameworks.finalization import guarded
 from hlo_tools.module import KERNEL_TARGET
 from nki_lang.errors import NkiError, NkiFileError, NkiValidationError
 
@@ -129,9 +130,10 @@ _activity = _Activity()
 def _drain() -> None:
     """Let calls that a script left behind finish while Python can still run them.
 
-    XLA's threads call into Python; one that does so while the interpreter shuts down is killed,
-    and the process hangs. A program whose results nobody holds any more can only be recognised
-    by what it does, hence the moment of silence.
+    XLA's threads call into Python; one that is in there when the interpreter shuts down is
+    killed, and the process hangs. A program whose results nobody holds any more can only be
+    recognised by what it does, hence the moment of silence. A kernel that starts later is not
+    run at all (:mod:`hlo_tools.frameworks.finalization`).
     """
     import jax
     from jax._src import xla_bridge
@@ -252,7 +254,9 @@ def register() -> None:
         guard = abi.LegacyHandler(_guard)
         _immortal.extend((typed, guard))  # XLA calls them until the process ends
         for function, version in ((typed, 1), (guard, 0)):
-            address = ctypes.cast(function, c_void_p).value
+            address = ctypes.cast(function, c_void_p).value or 0
+            if version == 1:
+                address = guarded(address)
             jax.ffi.register_ffi_target(
                 TARGET, jax.ffi.pycapsule(address), platform="cpu", api_version=version
             )

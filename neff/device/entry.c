@@ -11,6 +11,15 @@ PUBLIC uint64_t nki_hlo_released[PLACES];
 
 PUBLIC const void *GetPjrtApi(void) { return nki_hlo_pjrt_api; }
 
+/* A handler of XLA's typed FFI that is written in Python. Python kills any thread that calls it
+   while it ends, and XLA would wait for that thread for ever; so nothing is called then. */
+PUBLIC void *(*nki_hlo_handler)(void *frame);
+PUBLIC int (*nki_hlo_python_ends)(void);
+
+PUBLIC void *nki_hlo_handle(void *frame) {
+    return nki_hlo_python_ends() ? 0 : nki_hlo_handler(frame);
+}
+
 /* Every *_Destroy slot: the handle is the word after the structure's size and extension. */
 PUBLIC const void *nki_hlo_release(const uint64_t *arguments) {
     uint64_t place = __atomic_fetch_add(&nki_hlo_released_count, 1, __ATOMIC_RELAXED);

@@ -8,6 +8,8 @@ It holds what Python cannot do from a callback:
   Python exception is on its way and after the interpreter is gone; a callback into Python would
   lose the exception or crash. So the function notes the handle in a ring, and Python forgets it
   when the next slot is called.
+* ``nki_hlo_handle``: stands before the handler of kernel calls in JAX's own programs. A program
+  whose results nobody holds may start a kernel when the interpreter is ending; it gets none.
 
 A wheel brings the library, compiled from ``entry.c`` when the wheel was built (the hook is
 ``scripts/packaging/native_library.py``). Where it is not there, it is compiled when first needed
@@ -35,7 +37,15 @@ from typing import Final
 
 from neff.errors import NeffError
 
-__all__ = ["PLACES", "Entry", "cache_folder", "compilers", "library", "open_entry"]
+__all__ = [
+    "PLACES",
+    "Entry",
+    "cache_folder",
+    "compilers",
+    "guarded",
+    "library",
+    "open_entry",
+]
 
 PLACES: Final = 1 << 20
 """Places in the ring of released handles; ``entry.c`` has the same number."""
@@ -92,6 +102,29 @@ class Entry:
                 handles.append(value - 1)
             self._taken = last
         return handles
+
+
+def guarded(handler: int) -> int:
+    """Address of a function that calls ``handler``, unless Python is ending.
+
+    ``handler`` itself where the library cannot be had: a process whose last programs start kernels
+    while it ends can then hang.
+
+    Args:
+        handler: address of a function made by ctypes that takes and returns a pointer.
+    """
+    try:
+        loaded = ctypes.CDLL(str(library()))
+    except (NeffError, OSError):
+        return handler
+    python = ctypes.pythonapi
+    ends = getattr(python, "Py_IsFinalizing", None) or python._Py_IsFinalizing  # public in 3.13
+    for name, address in (
+        ("nki_hlo_handler", handler),
+        ("nki_hlo_python_ends", ctypes.cast(ends, ctypes.c_void_p).value),
+    ):
+        ctypes.c_void_p.in_dll(loaded, name).value = address
+    return ctypes.cast(loaded.nki_hlo_handle, ctypes.c_void_p).value or handler
 
 
 @cache

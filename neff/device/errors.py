@@ -60,6 +60,12 @@ _STATUS_OF_EXCEPTION: tuple[tuple[type[BaseException], Status], ...] = (
     (FileNotFoundError, Status.NOT_FOUND),
 )
 
+_STATUS_OF_CODE = {
+    "HLO-CACHE-WRITE": Status.FAILED_PRECONDITION,
+    "HLO-KERNEL-MISSING": Status.NOT_FOUND,
+}
+"""Errors whose type says less than their code."""
+
 
 def status_of(error: BaseException) -> tuple[int, str]:
     """The status code and the message that the framework should show for an exception.
@@ -70,7 +76,9 @@ def status_of(error: BaseException) -> tuple[int, str]:
         return error.status, error.message
     if type(error).__name__ == "JaxRuntimeError":
         return _status_in_text(str(error))
-    code = next((code for kind, code in _STATUS_OF_EXCEPTION if isinstance(error, kind)), None)
+    code = _STATUS_OF_CODE.get(getattr(error, "code", "")) or next(
+        (code for kind, code in _STATUS_OF_EXCEPTION if isinstance(error, kind)), None
+    )
     if isinstance(error, (NkiError, HloError, NeffError)):
         return int(code or Status.INTERNAL), str(error)
     return int(code or Status.INTERNAL), f"{type(error).__name__}: {error}"

@@ -319,3 +319,25 @@ THREADS = """
 def test_threads_and_leaving_with_work_pending(run_script: Any) -> None:
     done = run_script(THREADS, JAX_PLATFORMS="cpu")
     assert (done.stdout, done.returncode) == ("done\n", 0), done.stderr
+
+
+LATE = """
+    import jax, jax.numpy as jnp
+    from tests.frameworks.sample_kernels import nki_tensor_add as add
+
+    @jax.jit
+    def long_before_the_kernel(a):
+        b = jax.lax.fori_loop(0, 40, lambda _, x: jnp.tanh(x @ x * 1e-3), a)
+        return add(b[:128, :512], b[:128, :512])
+
+    a = jnp.ones((1024, 1024))
+    long_before_the_kernel.lower(a).compile()
+    long_before_the_kernel(a)  # nobody holds the result
+    print("done", flush=True)
+"""
+
+
+def test_a_kernel_that_would_start_after_the_script_ended(run_script: Any) -> None:
+    """Without the native guard the process hangs; ``run_script`` waits for two minutes."""
+    done = run_script(LATE, JAX_PLATFORMS="cpu")
+    assert (done.stdout, done.returncode) == ("done\n", 0), done.stderr
