@@ -6,9 +6,9 @@ import warnings
 from typing import NoReturn
 
 from nki_lang.errors import NkiValidationError
-from nki_lang.source import caller_location
+from nki_lang.source import SourceLocation, caller_location
 
-__all__ = ["fail", "warn_at_caller"]
+__all__ = ["fail", "warn_at", "warn_at_caller"]
 
 
 def fail(
@@ -24,6 +24,10 @@ def fail(
 
 def warn_at_caller(message: str) -> None:
     """Warn at the nearest line outside this package."""
-    place = caller_location(2)
+    warn_at(caller_location(2), message)
+
+
+def warn_at(place: SourceLocation | None, message: str) -> None:
+    """Warn at a line of the user's."""
     file, line = place[:2] if place is not None else ("<unknown>", 0)
     warnings.warn_explicit(message, UserWarning, file, line)

@@ -42,9 +42,10 @@ def run_file(
     Raises:
         NeffError: what is wrong, with its place.
     """
-    from neff.runtime import load
+    from neff.container import read
+    from neff.runtime.model import UNWRITTEN_REMEDY, LoadedModel
 
-    model = load(file)
+    model = LoadedModel(read(file), file.stem, str(file))
     variables = model.program.variables
     arrays = _read_inputs(inputs, set(model.inputs))
     for name in model.inputs:
@@ -54,13 +55,15 @@ def run_file(
     start = time.perf_counter()
     outputs = model.run(arrays, check=check)
     elapsed = time.perf_counter() - start
-    for name, left in model.unwritten.items():
-        console.note(f"output {name!r}: no instruction writes {left} of its bytes")
+    for gap in model.gaps:
+        console.note(f"warning[NEFF-UNWRITTEN] {gap.location or file}: {gap.message}")
+        console.note(f"help: {UNWRITTEN_REMEDY}")
+    unwritten = {gap.tensor.name: len(gap.where) * gap.tensor.dtype.itemsize for gap in model.gaps}
     written = {name: _save(folder / names[name], outputs[name], widen) for name in outputs}
     if as_json:
         rows = [
             {"name": name, "file": str(path), "dtype": str(outputs[name].dtype),
-             "shape": list(outputs[name].shape), "unwritten_bytes": model.unwritten.get(name, 0)}
+             "shape": list(outputs[name].shape), "unwritten_bytes": unwritten.get(name, 0)}
             for name, path in written.items()
         ]  # fmt: skip
         console.write_json("run", file=str(file), milliseconds=elapsed * 1e3, outputs=rows)

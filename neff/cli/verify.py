@@ -69,8 +69,7 @@ def findings(file: Path) -> list[dict[str, str]]:
         if clash is not None
     ]
     return found + [
-        _row("NEFF-UNWRITTEN", str(file), f"no instruction writes {left} bytes of output {name!r}")
-        for name, left in model.unwritten.items()
+        _row("NEFF-UNWRITTEN", str(gap.location or file), gap.message) for gap in model.gaps
     ]
 
 

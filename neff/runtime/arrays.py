@@ -14,9 +14,6 @@ __all__ = ["check_names", "check_writable", "choose_arrays"]
 
 Array = np.ndarray[Any, Any]
 
-_FRESH = 0xFF
-"""Byte of an output that nothing wrote: NaN in every float type."""
-
 
 def choose_arrays(
     program: Program,
@@ -24,7 +21,6 @@ def choose_arrays(
     targets: Mapping[str, Array],
     *,
     written: set[str],
-    unwritten: Mapping[str, int],
 ) -> tuple[dict[str, Array], set[str]]:
     """The array of each input and output for one run.
 
@@ -33,7 +29,6 @@ def choose_arrays(
         sources: the user's input arrays, right in shape and type.
         targets: the user's output arrays, likewise; may lack some.
         written: variables that the program writes to.
-        unwritten: outputs that it does not write completely.
 
     Returns:
         The arrays, and the names of those that hold nothing yet. An input is used where it lies
@@ -51,10 +46,7 @@ def choose_arrays(
         if start:
             arrays[name] = arrays[start] = _in_place(arrays[start], targets.get(name))
             continue
-        array = _result(variable, targets.get(name), sources)
-        if name in unwritten:
-            array.reshape(-1).view(np.uint8)[...] = _FRESH
-        arrays[name] = array
+        arrays[name] = _result(variable, targets.get(name), sources)
         fresh.add(name)
     return arrays, fresh
 

@@ -7,7 +7,7 @@ output are made again when other arrays are bound, and only then.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from neff.errors import NeffRuntimeError
 from nki_lang import ir
@@ -16,10 +16,9 @@ from nki_lang.execute import Memory, prepare
 from nki_lang.execute.liveness import accesses_of
 from nki_lang.execute.loops import loop_step
 from nki_lang.execute.tracking import Tracker
-from nki_lang.ir import Access, ForLoop, Instruction, WhileLoop
-from nki_lang.meaning import TRAITS
+from nki_lang.ir import ForLoop, Instruction, WhileLoop
 
-__all__ = ["FAULTS", "Block", "written_by"]
+__all__ = ["FAULTS", "Block"]
 
 Step = Callable[[], object]
 
@@ -147,14 +146,3 @@ def _unbound() -> None:
         code="NEFF-UNBOUND",
         remedy="run it with LoadedModel.run, which binds them",
     )
-
-
-def written_by(instruction: Instruction) -> Iterator[Access]:
-    """The accesses that an instruction writes through."""
-    traits = TRAITS.get(instruction.op)
-    for name in traits.writes if traits else ("dst",):
-        operand = instruction.operands.get(name)
-        if type(operand) is Access:
-            yield operand
-        elif type(operand) is tuple:
-            yield from (entry for entry in operand if type(entry) is Access)

@@ -15,17 +15,23 @@ from neff.errors import NeffRuntimeError
 from neff.program import Program
 from neff.runtime.arrays import check_names, check_writable, choose_arrays
 from neff.runtime.bounds import check_accesses
-from neff.runtime.closures import written_by
-from neff.runtime.coverage import unwritten
 from neff.runtime.machine import Machine
 from neff.runtime.order import order_of
+from neff.runtime.placement import UNWRITTEN, first_clash
 from neff.runtime.tensors import TensorMetadata, array_for, metadata_of
-from nki_lang.ir import walk
+from nki_lang.execute.gaps import Gap, gaps_of
+from nki_lang.execute.liveness import written_by
+from nki_lang.fail import warn_at
+from nki_lang.ir import Tensor, walk
+from nki_lang.memory import MemoryRegion
+from nki_lang.source import SourceLocation
 from nki_lang.targets import target_of
 
-__all__ = ["LoadedModel", "load"]
+__all__ = ["UNWRITTEN_REMEDY", "LoadedModel", "load"]
 
 Array = np.ndarray[Any, Any]
+
+UNWRITTEN_REMEDY = "write the whole result in the kernel, or return the part that is written"
 
 
 def load(
@@ -39,15 +45,22 @@ def load(
         by_address: keep every tensor at the address that the file gives it, and every
             instruction by itself: slower, and independent of what placement promises.
 
+    Elements of outputs that certainly nothing writes are warned of (``NEFF-UNWRITTEN``).
+
     Raises:
         NeffFileError: the file is damaged or not ours.
         NeffRuntimeError: the program cannot run: its engines wait for each other, an
             instruction leaves its tensor, or it needs more memory than the device has.
     """
     if isinstance(source, Program):
-        return LoadedModel(source, name or source.name, source.name, by_address=by_address)
-    title = name or Path(source).stem
-    return LoadedModel(read(source), title, os.fspath(source), by_address=by_address)
+        program, title, place = source, source.name, source.name
+    else:
+        program, title, place = read(source), Path(source).stem, os.fspath(source)
+    model = LoadedModel(program, name or title, place, by_address=by_address)
+    for gap in model.gaps:
+        message = f"[NEFF-UNWRITTEN] model {model.name!r}: {gap.message}; {UNWRITTEN_REMEDY}"
+        warn_at(gap.location or SourceLocation(place, 0), message)
+    return model
 
 
 class LoadedModel:
@@ -57,7 +70,7 @@ class LoadedModel:
         name: what errors call it.
         program: what it runs.
         inputs, outputs: metadata by name, in parameter and result order.
-        unwritten: bytes of each output that no instruction writes (they read as NaN or -1).
+        gaps: elements of outputs that no instruction writes (they read as NaN, integers as -1).
     """
 
     def __init__(
@@ -75,10 +88,7 @@ class LoadedModel:
         for order in self._orders:
             check_accesses(order, program, place)
         instructions = [each for order in self._orders for each in walk(order)]
-        results = {
-            name: program.variables[name] for name in program.outputs if self._begins_empty(name)
-        }
-        self.unwritten = unwritten(results, instructions)
+        self.gaps = self._find_gaps()
         self._written = {access.tensor.name for each in instructions for access in written_by(each)}
         self._machine = Machine(program, self._orders, place, by_address=by_address)
 
@@ -118,9 +128,7 @@ class LoadedModel:
         sources = {name: self._array(name, inputs[name], "input") for name in self.inputs}
         targets = {name: self._array(name, array, "output") for name, array in given.items()}
         check_writable(targets)
-        arrays, fresh = choose_arrays(
-            self.program, sources, targets, written=self._written, unwritten=self.unwritten
-        )
+        arrays, fresh = choose_arrays(self.program, sources, targets, written=self._written)
         machine = self._machine
         if check:
             machine = Machine(self.program, self._orders, self._place, check=True)
@@ -130,6 +138,8 @@ class LoadedModel:
     def _collect(
         self, arrays: dict[str, Array], targets: dict[str, Array], given: dict[str, Any]
     ) -> dict[str, Array]:
+        for gap in self.gaps:
+            gap.poison(arrays[gap.tensor.name])
         results: dict[str, Array] = {}
         for name in self.outputs:
             target = targets.get(name)
@@ -146,10 +156,20 @@ class LoadedModel:
     def _metadata(self, names: list[str]) -> dict[str, TensorMetadata]:
         return {name: metadata_of(self.program.variables[name]) for name in names}
 
-    def _begins_empty(self, name: str) -> bool:
-        """The output is neither an input nor shares one's memory."""
-        variable = self.program.variables[name]
-        return variable.kind == "output" and not variable.alias
+    def _find_gaps(self) -> list[Gap]:
+        """What the outputs lack that are neither inputs nor share the memory of one."""
+        variables = self.program.variables
+        results = [
+            Tensor(name, variables[name].dtype, variables[name].shape, MemoryRegion.shared_hbm)
+            for name in self.program.outputs
+            if variables[name].kind == "output" and not variables[name].alias
+        ]
+        known = [name for name, each in variables.items() if each.kind in ("input", "constant")]
+        gaps = gaps_of(self._orders, results, known)
+        clashes = [first_clash(order, self.program) for order in self._orders] if gaps else []
+        if any(clash and clash.two != UNWRITTEN for clash in clashes):
+            return gaps_of(self._orders, results, known, tiles=False)
+        return gaps
 
     def _array(self, name: str, array: Any, role: str) -> Array:
         return array_for(self.program.variables[name], array, role, self.name)

@@ -15,12 +15,11 @@ import numpy as np
 
 from neff.in_place import in_place
 from neff.program import Program
-from neff.runtime.closures import written_by
-from nki_lang.execute.liveness import accesses_of
+from nki_lang.execute.liveness import accesses_of, written_by
 from nki_lang.ir import Block, Instruction, Tensor, walk
 from nki_lang.memory import MemoryRegion
 
-__all__ = ["Clash", "first_clash"]
+__all__ = ["UNWRITTEN", "Clash", "first_clash"]
 
 UNWRITTEN = "memory that nobody wrote"
 

@@ -16,11 +16,13 @@ from nki_lang.errors import NkiError, NkiExecutionError
 from nki_lang.execute.coalescing import coalesce
 from nki_lang.execute.exchange import Meeting, run_together
 from nki_lang.execute.forwarding import forward
+from nki_lang.execute.gaps import Gap, gaps_of
 from nki_lang.execute.liveness import accesses_of, assign_slots
 from nki_lang.execute.loops import loop_step
 from nki_lang.execute.memory import Memory
 from nki_lang.execute.prepare import Step, failure, prepare
 from nki_lang.execute.tracking import Tracker
+from nki_lang.fail import warn_at
 from nki_lang.ir.accumulation import resolve_accumulation
 from nki_lang.ir.types import (
     Block,
@@ -58,6 +60,8 @@ class Executable:
     Attributes:
         kernel: the kernel with accumulation made explicit.
         check: uninitialised reads are looked for.
+        gaps: what the results lack, as far as that is known before a run; those elements are
+            NaN, in integer types -1.
     """
 
     def __init__(self, kernel: KernelIR, *, check: bool = False) -> None:
@@ -65,10 +69,24 @@ class Executable:
         self.kernel = resolve_accumulation(kernel)
         self._target = target_of(kernel.target)
         self._constants = {entry.tensor.name: entry.value for entry in kernel.constants}
+        self.gaps = [] if check else self._find_gaps()
         self._cores = self._load_cores()
         self._talking = len(self._cores) > 1 and any(
             instruction.op in _TALK for instruction in self.kernel.instructions()
         )
+
+    def _find_gaps(self) -> list[Gap]:
+        """Elements of the results that nothing writes; each result is warned of once."""
+        kernel = self.kernel
+        known = [*(tensor.name for tensor in kernel.inputs), *self._constants]
+        gaps = gaps_of(kernel.bodies, kernel.outputs, known)
+        for gap in gaps:
+            warn_at(
+                gap.location,
+                f"[NKI-UNWRITTEN] kernel {kernel.name!r}: {gap.message}; write the whole result, "
+                "or return the part that is written",
+            )
+        return gaps
 
     def _load_cores(self) -> list[_Core]:
         cores: list[_Core] = []
@@ -125,6 +143,8 @@ class Executable:
         memory = self._cores[0].memory
         for tensor in self.kernel.outputs:
             memory.storage(tensor).settle()
+        for gap in self.gaps:
+            gap.poison(memory.array(gap.tensor))
         return [memory.array(tensor).reshape(tensor.shape) for tensor in self.kernel.outputs]
 
     def _go(self, programs: Sequence[Step]) -> None:

@@ -15,9 +15,10 @@ import numpy as np
 
 from nki_lang.execute.memory import Memory
 from nki_lang.ir.types import Access, Block, Instruction, Tensor, walk
+from nki_lang.meaning import TRAITS
 from nki_lang.memory import MemoryRegion
 
-__all__ = ["Slots", "accesses_of", "assign_slots"]
+__all__ = ["Slots", "accesses_of", "assign_slots", "written_by"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,21 @@ def accesses_of(instruction: Instruction) -> Iterator[Access]:
     """Every access of an instruction, those of dynamic offsets included."""
     for value in instruction.operands.values():
         yield from _accesses(value)
+
+
+def written_by(instruction: Instruction) -> Iterator[Access]:
+    """The accesses that an instruction writes through."""
+    traits = TRAITS.get(instruction.op)
+    for name in traits.writes if traits else ("dst",):
+        yield from _tensors(instruction.operands.get(name))
+
+
+def _tensors(value: Any) -> Iterator[Access]:
+    if type(value) is Access:
+        yield value
+    elif type(value) is tuple or type(value) is list:
+        for entry in value:
+            yield from _tensors(entry)
 
 
 def _accesses(value: Any) -> Iterator[Access]:
