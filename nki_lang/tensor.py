@@ -360,7 +360,7 @@ class NkiTensor(TileArithmetic, NKIObject):
 
         ``offset`` is added to this view's own offset, in elements of ``dtype``.
         """
-        return _indexing.pattern_view(
+        return _patterns.pattern_view(
             self, pattern, offset, scalar_offset, vector_offset, indirect_dim, dtype
         )
 
@@ -523,3 +523,4 @@ class NkiTensor(TileArithmetic, NKIObject):
 
 # The views by index need the class above; the class calls them by this name.
 from nki_lang import indexing as _indexing  # noqa: E402
+from nki_lang import patterns as _patterns  # noqa: E402

@@ -345,6 +345,21 @@ def test_views_reach_instructions():
     assert spec(2, 3).shape == (2, 3)
 
 
+def test_a_pattern_may_walk_a_block_of_columns_as_a_tile_of_its_own():
+    with tracing():
+        tile = nl.ndarray((8, 24), nl.float32)
+        block = tile[:, 8:16]
+        where = positions(8, 24)[:, 8:16]
+        assert np.array_equal(elements(block.ap([[8, 8], [1, 8]])), where)
+        assert np.array_equal(elements(block.ap([[8, 8], [2, 4]], offset=1)), where[:, 1::2])
+        assert np.array_equal(elements(block.ap([[8, 4], [1, 8]], offset=16)), where[2:6])
+        assert np.array_equal(elements(block.ap([[24, 8], [1, 8]])), where)  # the storage's own
+        with refused("NKI-AP", "24, not 4"):
+            block[:, ::2].ap([[4, 8], [1, 4]])
+        with refused("NKI-AP", "24, not 16"):
+            block.ap([[16, 4], [1, 8]])
+
+
 def test_a_pattern_that_leaves_the_storage_is_refused_where_it_is_used():
     """Published kernels make such patterns and use them only under an if."""
     with tracing():
