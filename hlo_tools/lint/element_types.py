@@ -99,7 +99,10 @@ def _operands_of(graph: Graph, name: str) -> Iterator[Hit]:
                 break
 
 
-_TYPES = "compute in f32, bf16, f16 or an 8-bit float that the target has"
+_LEGALISED = (
+    "compute in f32, bf16, f16 or an 8-bit float that the target has; "
+    "nki-hlo opt -p 'dtype-legalisation{boundary=change}' rewrites the module so"
+)
 
 RULES = (
     LintRule(
@@ -117,14 +120,14 @@ RULES = (
     LintRule(
         "NCC_ESPP004", "element types are ones that code is generated for",
         "No engine computes with this type.",
-        f"{_TYPES}; nki-hlo opt -p dtype-legalisation rewrites f64",
+        _LEGALISED,
         _uses(_NOT_GENERATED),
     ),
     LintRule(
         "NCC_ESPP047", "8-bit floats are of a kind that the hardware has",
         "Of the 8-bit floats the engines know E4M3, E4M3FN (third generation of Trainium) and "
         "E5M2; other splits of exponent and mantissa are not computed with.",
-        _TYPES,
+        _LEGALISED,
         _uses(("f8e3m4", "f8e8m0fnu")),
     ),
     LintRule(
@@ -136,7 +139,7 @@ RULES = (
     LintRule(
         "NCC_EVRF005", "no FNUZ 8-bit floats",
         "The formats without negative zero are other hardware's.",
-        _TYPES,
+        _LEGALISED,
         _uses(("f8e4m3fnuz", "f8e4m3b11fnuz", "f8e5m2fnuz")),
     ),
     LintRule(

@@ -1,4 +1,4 @@
-"""Dtype legalisation: 64-bit values in 32 bits, where a target has no 64-bit types."""
+"""Dtype legalisation: values in the nearest element type that a target has."""
 
 from __future__ import annotations
 
@@ -16,13 +16,27 @@ from hlo_tools.passes.base import Pass, PassError
 from hlo_tools.passes.emitting import get_part, make_tuple, plain
 from hlo_tools.shape import Shape
 
-__all__ = ["DtypeLegalisation", "is_pinned_type"]
+__all__ = ["REPLACED", "DtypeLegalisation", "is_pinned_type"]
 
 Target = Literal["trn1", "trn2", "trn3"]
 
 _NARROW = {"f64": "f32", "s64": "s32", "u64": "u32", "c128": "c64"}
-_TARGETS: dict[str, dict[str, str]] = {"trn1": _NARROW, "trn2": _NARROW, "trn3": _NARROW}
-"""What stands for types that a family has not (no family has 64-bit arithmetic)."""
+"""No family has 64-bit arithmetic."""
+_WIDER = {
+    **dict.fromkeys(("s1", "s2", "s4"), "s8"),
+    **dict.fromkeys(("u1", "u2", "u4"), "u8"),
+    **dict.fromkeys(
+        ("f4e2m1fn", "f6e2m3fn", "f6e3m2fn", "f8e3m4", "f8e8m0fnu", "f8e4m3fnuz",
+         "f8e4m3b11fnuz", "f8e5m2fnuz"), "bf16",
+    ),
+}  # fmt: skip
+"""Of less than 8 bits, or an 8-bit float of another kind: each has all their values."""
+_OLDER = {**_NARROW, **_WIDER, "f8e4m3fn": "bf16"}
+
+REPLACED: dict[str, dict[str, str]] = {
+    "trn1": _OLDER, "trn2": _OLDER, "trn3": {**_NARROW, **_WIDER},
+}  # fmt: skip
+"""What stands for types that a family has not, as the rules of ``nki-hlo lint`` say."""
 
 _PINNED = frozenset(
     {"bitcast-convert", "bitcast", "rng-bit-generator", "rng-get-and-update-state", "custom-call",
@@ -34,11 +48,14 @@ _PINNED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class DtypeLegalisation(Pass):
-    """Compute f64, s64, u64 and c128 values in types of half the size. Results may change.
+    """Compute in element types that a target has. Results may change.
 
-    Values have to fit: arithmetic on integers wraps at 32 bits. Random bits, bit casts and custom
-    calls keep their types, with conversions around them. Constants that do not fit are an error,
-    except for the smallest and largest number of a type, which become those of the small one.
+    f64, s64, u64 and c128 become types of half the size, integers of less than 8 bits s8 and u8,
+    small floats that the target lacks bf16. Values have to fit: arithmetic on integers wraps at 32
+    (or 8) bits, and conversions to small floats do not round any more. Random bits, bit casts and
+    custom calls keep their types, with conversions around them. Constants that do not fit are an
+    error, except for the smallest and largest number of a type, which become those of the small
+    one. There is no other type for c64: nki-hlo lint shows where complex numbers are.
 
     Attributes:
         target: the family whose types are taken.
@@ -47,14 +64,14 @@ class DtypeLegalisation(Pass):
     """
 
     name: ClassVar[str] = "dtype-legalisation"
-    ensures: ClassVar[tuple[str, ...]] = ("narrow-types",)
+    ensures: ClassVar[tuple[str, ...]] = ("legal-types",)
 
     target: Target = "trn2"
     boundary: Literal["keep", "change"] = "keep"
     saturate: bool = False
 
     def run(self, module: Module) -> bool:
-        work = _Narrower(module, _TARGETS[self.target], self.boundary == "keep")
+        work = _Legaliser(module, REPLACED[self.target], self.boundary == "keep")
         if not work.is_needed():
             return False
         work.check(self.saturate)
@@ -63,7 +80,7 @@ class DtypeLegalisation(Pass):
 
 
 def is_pinned_type(view: Instruction) -> bool:
-    """Whether the pass leaves an instruction's 64-bit type: bits matter, or it is a boundary."""
+    """Whether the pass leaves an instruction's type: bits matter, or it is a boundary."""
     if view.opcode in _PINNED or view.opcode == "convert":
         return True
     entry = view.computation.is_entry
@@ -72,7 +89,7 @@ def is_pinned_type(view: Instruction) -> bool:
     return entry and (view.opcode in ("parameter", "tuple") or view.is_root)
 
 
-class _Narrower:
+class _Legaliser:
     def __init__(self, module: Module, types: dict[str, str], keep: bool) -> None:
         self._module = module
         self._numbers = {BY_NAME[a].number: BY_NAME[b].number for a, b in types.items()}
@@ -80,16 +97,16 @@ class _Narrower:
         self._pinned = {view for view in module.instructions if self._stays(view)}
 
     def is_needed(self) -> bool:
-        """Whether anything but what stays, and conversions at the boundary, is wide."""
+        """Whether anything but what stays, and conversions at the boundary, has such a type."""
         return any(
-            self._is_wide(view.proto.shape)
+            self._is_foreign(view.proto.shape)
             and view not in self._pinned
             and not (self._keep and view.opcode == "convert" and self._is_boundary(view))
             for view in self._module.instructions
         )
 
     def _is_boundary(self, view: Instruction) -> bool:
-        """Whether a conversion to a wide type serves only what keeps its type."""
+        """Whether a conversion to such a type serves only what keeps its type."""
         return view.is_root or (
             bool(view.users) and all(user in self._pinned for user in view.users)
         )
@@ -99,12 +116,12 @@ class _Narrower:
         for view in self._module.instructions:
             if view in self._pinned and view.proto.called_computation_ids:
                 raise PassError(
-                    f"{view.opcode} %{view.name} passes 64-bit values to a computation",
+                    f"{view.opcode} %{view.name} passes values of types that the target lacks to a computation",
                     code="HLO-PASS-LEGALISE",
                     place=f"%{view.name}",
                     remedy="inline or rewrite it first",
                 )
-            if view.opcode == "constant" and self._is_wide(view.proto.shape) and not saturate:
+            if view.opcode == "constant" and self._is_foreign(view.proto.shape) and not saturate:
                 _check_range(view)
 
     def run(self) -> None:
@@ -112,13 +129,13 @@ class _Narrower:
         root, result = entry.root, _copy(entry.root.shape)
         crossings = self._crossings()
         for view in list(self._module.instructions):
-            if view not in self._pinned and self._is_wide(view.proto.shape):
-                self._narrow_instruction(view)
+            if view not in self._pinned and self._is_foreign(view.proto.shape):
+                self._legalise_instruction(view)
         for computation in self._module.computations:
             if computation is not entry or not self._keep:
-                self._narrow_program(computation._proto.program_shape)
+                self._legalise_program(computation._proto.program_shape)
         if not self._keep:
-            self._narrow_program(self._module._proto.host_program_shape)
+            self._legalise_program(self._module._proto.host_program_shape)
         converted: dict[tuple[Instruction, str], Instruction] = {}
         for user, index, shape in crossings:
             operand = user.operands[index]
@@ -136,61 +153,65 @@ class _Narrower:
         for user in self._module.instructions:
             pinned = user in self._pinned
             for index, operand in enumerate(user.operands):
-                if self._is_wide(operand.proto.shape) and (operand in self._pinned) != pinned:
+                if self._is_foreign(operand.proto.shape) and (operand in self._pinned) != pinned:
                     shape = _copy(operand.shape)
                     if not pinned:
-                        self._narrow_shape(shape.proto)
+                        self._legalise_shape(shape.proto)
                     found.append((user, index, shape))
         return found
 
     def _stays(self, view: Instruction) -> bool:
         """Whether an instruction keeps its type: its bits matter, or it is a boundary's."""
         if view.opcode == "get-tuple-element":
-            return self._is_wide(view.proto.shape) and self._stays(view.operands[0])
+            return self._is_foreign(view.proto.shape) and self._stays(view.operands[0])
         if self._keep and view.computation.is_entry:
             if view.opcode == "parameter":
-                return self._is_wide(view.proto.shape)
+                return self._is_foreign(view.proto.shape)
             if view.opcode == "tuple" and view.is_root and not view.users:
-                return self._is_wide(view.proto.shape)
+                return self._is_foreign(view.proto.shape)
         if view.opcode not in _PINNED:
             return False
         shapes = [view.proto.shape, *(operand.proto.shape for operand in view.operands)]
-        return any(self._is_wide(shape) for shape in shapes)
+        return any(self._is_foreign(shape) for shape in shapes)
 
-    def _is_wide(self, shape: Any) -> bool:
+    def _is_foreign(self, shape: Any) -> bool:
         if shape.tuple_shapes:
-            return any(self._is_wide(part) for part in shape.tuple_shapes)
+            return any(self._is_foreign(part) for part in shape.tuple_shapes)
         return shape.element_type in self._numbers
 
-    def _narrow_shape(self, shape: Any) -> None:
-        shape.element_type = self._numbers.get(shape.element_type, shape.element_type)
+    def _legalise_shape(self, shape: Any) -> None:
+        number = self._numbers.get(shape.element_type)
+        if number is not None:
+            shape.element_type = number
+            if shape.HasField("layout"):
+                shape.layout.ClearField("element_size_in_bits")
         for part in shape.tuple_shapes:
-            self._narrow_shape(part)
+            self._legalise_shape(part)
 
-    def _narrow_program(self, program: Any) -> None:
+    def _legalise_program(self, program: Any) -> None:
         for shape in (*program.parameters, program.result):
-            self._narrow_shape(shape)
+            self._legalise_shape(shape)
 
-    def _narrow_instruction(self, view: Instruction) -> None:
+    def _legalise_instruction(self, view: Instruction) -> None:
         literal = view.literal
         if literal is not None:
-            proto = self._narrow_literal(literal)
+            proto = self._legalise_literal(literal)
             self._module._kept.pop((view.computation.id, view.local_id), None)
             view.proto.literal.CopyFrom(proto)
-        self._narrow_shape(view.proto.shape)
+        self._legalise_shape(view.proto.shape)
 
-    def _narrow_literal(self, literal: Constant) -> Any:
+    def _legalise_literal(self, literal: Constant) -> Any:
         if literal.is_tuple:
             proto = type(literal.proto)()
             proto.shape.CopyFrom(literal.shape.proto)
-            self._narrow_shape(proto.shape)
-            proto.tuple_literals.extend(self._narrow_literal(part) for part in literal.parts)
+            self._legalise_shape(proto.shape)
+            proto.tuple_literals.extend(self._legalise_literal(part) for part in literal.parts)
             return proto
         number = self._numbers.get(literal.shape.proto.element_type)
         if number is None or literal.is_elided:
             proto = type(literal.proto)()
             proto.CopyFrom(literal.proto)
-            self._narrow_shape(proto.shape)
+            self._legalise_shape(proto.shape)
             return proto
         layout = literal.shape.layout if literal.shape.has_layout else None
         return literal_of(_fitted(literal.numpy(), BY_NUMBER[number].dtype), layout=layout).proto

@@ -168,6 +168,63 @@ def test_custom_calls_keep_their_types() -> None:
     assert call.shape == "s64[2]{0}" and call.operands[0].operands[0].shape == "s32[2]{0}"
 
 
+SMALL = ["s2", "s4", "u2", "u4", "f4e2m1fn", "f6e2m3fn", "f6e3m2fn", "f8e3m4", "f8e8m0fnu",
+         "f8e4m3fnuz", "f8e4m3b11fnuz", "f8e5m2fnuz", "f8e4m3fn"]  # fmt: skip
+
+
+@pytest.mark.parametrize("element", SMALL)
+def test_small_types_that_a_target_lacks_become_wider_ones(element: str) -> None:
+    body = f"""
+    x = {element}[2,2] parameter(0)
+    c = {element}[] constant(1)
+    b = {element}[2,2] broadcast(c), dimensions={{}}
+    p = pred[2,2] parameter(1)
+    s = {element}[2,2] select(p, x, b)
+    t = {element}[2,2] transpose(s), dimensions={{1,0}}
+    w = f32[2,2] convert(t)
+    ROOT out = (f32[2,2], {element}[2,2]) tuple(w, t)
+    """
+    module = entry_of(body)
+    dtype = module.entry.find("x").shape.dtype
+    assert dtype is not None
+    x = np.array([[1, 0.5], [1, 2]]).astype(dtype)
+    x = np.abs(x.astype(F4)).astype(dtype)
+    p = np.array([[True, False], [True, True]])
+    wanted = evaluate(module, [x, p])[0]
+    kept = run("dtype-legalisation", module)
+    assert evaluate(kept, [x, p])[0].tolist() == wanted.tolist()
+    assert kept.entry.result_shape.tuple_shapes[1].element.name == element
+    changed = run("dtype-legalisation{boundary=change}", entry_of(body))
+    names = {view.shape.element.name for view in changed.entry if view.shape.is_array}
+    assert names == {"f32", "pred", {"s": "s8", "u": "u8", "f": "bf16"}[element[0]]}
+    wide = x.astype(F4).astype(changed.entry.find("x").shape.dtype)
+    assert evaluate(changed, [wide, p])[0].tolist() == wanted.tolist()
+    assert "element_size" not in str(changed.proto)
+    assert not Pipeline.parse("dtype-legalisation{boundary=change}").run(changed).modified
+
+
+def test_trn3_has_the_8_bit_float_that_trn2_lacks() -> None:
+    body = "x = f8e4m3fn[4] parameter(0)\ny = f8e4m3fn[4] reverse(x), dimensions={0}\nROOT z = f32[4] convert(y)"
+    assert not Pipeline.parse("dtype-legalisation{target=trn3}").run(entry_of(body)).modified
+    assert Pipeline.parse("dtype-legalisation{target=trn1}").run(entry_of(body)).modified
+
+
+@pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])
+def test_what_lint_says_of_types_is_gone_afterwards(target: str) -> None:
+    from hlo_tools.lint import lint
+    from hlo_tools.passes.dtype_legalisation import REPLACED
+
+    rows = [
+        f"p{n} = {name}[4] parameter({n})\nc{n} = {name}[4] copy(p{n})"
+        for n, name in enumerate(name for name in REPLACED[target] if name != "c128")
+    ]
+    body = "\n".join(rows) + "\nROOT z = f32[] constant(0)"
+    before = {one.code for one in lint(entry_of(body), target=target)}
+    assert {"NCC_ESPP004", "NCC_ESPP047", "NCC_EVRF005"} <= before
+    legal = run(f"dtype-legalisation{{target={target} boundary=change}}", entry_of(body))
+    assert lint(legal, target=target) == []
+
+
 # Loops
 
 
