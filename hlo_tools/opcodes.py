@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["COMMON_ATTRIBUTES", "OPCODES", "Opcode"]
+__all__ = ["COMMON_ATTRIBUTES", "COMMUTATIVE", "OPCODES", "Opcode"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,9 @@ COMMON_ATTRIBUTES = frozenset(
         "control-predecessors", "origin", "metadata", "backend_config",
     }
 )  # fmt: skip
+
+COMMUTATIVE = frozenset({"add", "multiply", "maximum", "minimum", "and", "or", "xor"})
+"""Their two operands may stand in either order (the sign of a zero from maximum may differ)."""
 
 OPCODES: dict[str, Opcode] = {}
 

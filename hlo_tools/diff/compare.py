@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterator
+from operator import eq
 from typing import Any
 
 from hlo_tools.computation import Computation
@@ -156,7 +157,7 @@ class _Comparison:
         if left.keys[x] != right.keys[y]:
             told = list(describe(left, x, right, y, self.ignore))
             yield from told or [Change("unknown fields", "", "differ")]
-        yield from _operand_changes(left, x, right, y, found)
+        yield from _operand_changes(left, x, right, y, found, "operand-order" in self.ignore)
         if mine.called_computation_ids or theirs.called_computation_ids:
             yield from self._call_changes(mine, theirs)
         if mine.control_predecessor_ids or theirs.control_predecessor_ids:
@@ -202,9 +203,21 @@ def _layout(proto: Message) -> str:
 
 
 def _operand_changes(
-    left: Body, x: int, right: Body, y: int, found: dict[int, int]
+    left: Body, x: int, right: Body, y: int, found: dict[int, int], any_order: bool
 ) -> Iterator[Change]:
     mine, theirs = left.operands[x], right.operands[y]
+    if left.commutes(x) and right.commutes(y):
+        wanted = [found.get(operand) for operand in mine]
+        if wanted != theirs and wanted[::-1] == theirs:
+            if not any_order:
+                before, after = (
+                    ", ".join(f"%{body.rows[o].name}" for o in operands)
+                    for body, operands in ((left, mine), (right, theirs))
+                )
+                yield Change("operand order", before, after)
+            return
+        if sum(map(eq, wanted[::-1], theirs)) > sum(map(eq, wanted, theirs)):
+            theirs = theirs[::-1]
     for slot in range(max(len(mine), len(theirs))):
         a = mine[slot] if slot < len(mine) else None
         b = theirs[slot] if slot < len(theirs) else None

@@ -10,6 +10,7 @@ from typing import Any
 from hlo_tools.computation import Computation
 from hlo_tools.errors import HloError
 from hlo_tools.ids import LOCAL_MASK
+from hlo_tools.opcodes import COMMUTATIVE
 
 __all__ = ["IGNORABLE", "Body", "body_of", "check_ignored", "content"]
 
@@ -27,7 +28,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "backend_config": ("backend_config", "backend_config_payload"),
     "shape": ("shape",),
 }
-IGNORABLE = (*_FIELDS, "layout")
+IGNORABLE = (*_FIELDS, "layout", "operand-order")
 """What a comparison may leave out."""
 
 
@@ -50,7 +51,8 @@ class Body:
         keys: what an instruction is, without what it is connected to.
         up: the same with everything it is computed from.
         down: the same with everything that is computed from it.
-        users: (user, operand number) pairs.
+        users: (user, operand number) pairs; the number is 0 for both operands of a commutative
+            operation, whose order makes no difference to ``up`` and ``down`` either.
     """
 
     computation: Computation
@@ -61,6 +63,10 @@ class Body:
     up: list[bytes] = field(default_factory=list)
     down: list[bytes] = field(default_factory=list)
     root: int = -1
+
+    def commutes(self, place: int) -> bool:
+        """Whether the operands of an instruction may stand in either order."""
+        return self.rows[place].opcode in COMMUTATIVE and len(self.operands[place]) == 2
 
     @property
     def fingerprint(self) -> bytes:
@@ -84,14 +90,15 @@ def body_of(
     body.users = [[] for _ in body.rows]
     for place, operands in enumerate(body.operands):
         for slot, operand in enumerate(operands):
-            body.users[operand].append((place, slot))
+            body.users[operand].append((place, 0 if body.commutes(place) else slot))
     body.root = number[computation.root.local_id]
     body.keys = [content(row, computation, ignored) for row in body.rows]
     for place, row in enumerate(body.rows):
         inside = [called.get(n, b"") for n in row.called_computation_ids]
-        body.up.append(
-            _digest(body.keys[place], *inside, *(body.up[o] for o in body.operands[place]))
-        )
+        above = [body.up[operand] for operand in body.operands[place]]
+        if body.commutes(place):
+            above.sort()
+        body.up.append(_digest(body.keys[place], *inside, *above))
     _look_down(body)
     return body
 

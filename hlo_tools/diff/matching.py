@@ -83,12 +83,30 @@ class _Matching:
         while front:
             found: list[tuple[int, int]] = []
             for a, b in front:
-                operands = zip(self.left.operands[a], self.right.operands[b], strict=False)
-                for pair in (*operands, *self._users(a, b)):
+                for pair in (*self._operands(a, b), *self._users(a, b)):
                     if self._free(*pair) and alike(self.left, pair[0], self.right, pair[1]):
                         self._pair(*pair)
                         found.append(pair)
             front = found
+
+    def _operands(self, a: int, b: int) -> Iterable[tuple[int, int]]:
+        """Operands that stand at the same place; in the better order where both are right."""
+        mine, theirs = self.left.operands[a], self.right.operands[b]
+        straight = list(zip(mine, theirs, strict=False))
+        if not (self.left.commutes(a) and self.right.commutes(b)):
+            return straight
+        crossed = list(zip(mine, theirs[::-1], strict=True))
+        return crossed if self._likeness(crossed) > self._likeness(straight) else straight
+
+    def _likeness(self, pairs: Iterable[tuple[int, int]]) -> int:
+        """How much instructions are known to be alike."""
+        return sum(
+            8 * (self.pairs.get(a) == b)
+            + 4 * (self.left.up[a] == self.right.up[b])
+            + 2 * (self.left.keys[a] == self.right.keys[b])
+            + (self.left.rows[a].opcode == self.right.rows[b].opcode)
+            for a, b in pairs
+        )
 
     def _users(self, a: int, b: int) -> Iterable[tuple[int, int]]:
         """Users that take the values at the same place; only as far as both sides have as many."""
@@ -102,7 +120,7 @@ class _Matching:
     def _replaced(self) -> None:
         """Different operations that take the same values to the same places."""
         for a, b in list(self.pairs.items()):
-            for mine, theirs in zip(self.left.operands[a], self.right.operands[b], strict=False):
+            for mine, theirs in self._operands(a, b):
                 if self._free(mine, theirs) and self._stands_for(mine, theirs):
                     self._pair(mine, theirs)
         a, b = self.left.root, self.right.root

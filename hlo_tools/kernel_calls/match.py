@@ -14,10 +14,10 @@ from typing import Any
 from hlo_tools.computation import Computation
 from hlo_tools.instruction import Instruction
 from hlo_tools.module import Module
+from hlo_tools.opcodes import COMMUTATIVE
 
 __all__ = ["Match", "find_matches", "is_alive", "pattern_roots"]
 
-_COMMUTES = frozenset({"add", "multiply", "maximum", "minimum", "and", "or", "xor"})
 _NOT_COMPARED = (
     "name", "id", "operand_ids", "called_computation_ids", "control_predecessor_ids", "metadata",
     "shape", "literal", "frontend_attributes", "sharding", "statistics_viz", "original_value",
@@ -120,7 +120,7 @@ def _match(pattern: Instruction, view: Instruction, captures: Captures) -> Captu
     if not _same_operation(pattern, view) or view.proto.control_predecessor_ids:
         return None
     found = _operands(pattern.operands, view.operands, captures)
-    if found is None and pattern.opcode in _COMMUTES:
+    if found is None and pattern.opcode in COMMUTATIVE:
         found = _operands(pattern.operands, view.operands[::-1], captures)
     return found
 

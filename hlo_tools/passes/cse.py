@@ -15,6 +15,7 @@ from hlo_tools.computation import Computation
 from hlo_tools.effects import always_stays, can_call, is_pure
 from hlo_tools.ids import LOCAL_MASK
 from hlo_tools.module import Module
+from hlo_tools.opcodes import COMMUTATIVE
 from hlo_tools.passes.base import Pass
 from hlo_tools.passes.merging import (
     Rows,
@@ -28,7 +29,7 @@ __all__ = ["CommonSubexpressions"]
 
 Message = Any
 
-_COMMUTATIVE = frozenset({"add", "multiply", "and", "or", "xor"})
+_COMMUTATIVE = COMMUTATIVE - {"maximum", "minimum"}
 _SHARED_BY = frozenset(
     {"reduce", "reduce-window", "map", "scatter", "select-and-scatter", "sort", "all-reduce",
      "reduce-scatter", "call", "while", "conditional"}

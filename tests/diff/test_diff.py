@@ -284,3 +284,49 @@ def test_html_shows_names_as_text() -> None:
 @pytest.mark.parametrize("words", [["-", "-"], ["a", "b", "--format", "xml"]])
 def test_usage_errors(words: list[str]) -> None:
     assert main(["diff", *words]) == 2
+
+
+# Order of operands
+
+
+def test_operands_of_a_commutative_operation_in_the_other_order() -> None:
+    other = changed(("multiply(%dot, %twos)", "multiply(%twos, %dot)"))
+    found = diff_modules(module(), other)
+    assert rows(found) == [("scaled", "operand order", "%dot, %twos", "%twos, %dot")]
+    assert not found.is_equal
+    assert diff_modules(module(), other, ignore=("metadata", "operand-order")).is_equal
+
+
+def test_operands_of_any_other_operation_in_the_other_order() -> None:
+    other = changed(("subtract(%squared, %back)", "subtract(%back, %squared)"))
+    ignore = ("metadata", "operand-order")
+    assert {row[1] for row in rows(diff_modules(module(), other, ignore=ignore))} == {
+        "operand 0", "operand 1",
+    }  # fmt: skip
+
+
+def test_another_operand_beside_the_other_order_is_all_that_is_told() -> None:
+    other = changed(
+        ("multiply(%scaled, %twos)", "multiply(%twos, %dot)"),
+        ("multiply(%dot, %twos)", "multiply(%twos, %dot)"),
+    )
+    found = rows(diff_modules(module(), other, ignore=("metadata", "operand-order")))
+    assert found == [("other", "operand 0", "%scaled", "%dot")]
+
+
+@given(st.integers(0, 1 << 16))
+@settings(deadline=None, max_examples=20)
+def test_any_order_of_commuting_operands_is_equal_when_ignored(seed: int) -> None:
+    made = shuffled(seed)
+    chance = random.Random(seed)
+    swapped = 0
+    for computation in made.proto.computations:
+        for row in computation.instructions:
+            if row.opcode in ("add", "multiply") and chance.random() < 0.5:
+                swapped += len(set(row.operand_ids)) > 1
+                row.operand_ids[:] = list(row.operand_ids)[::-1]
+    made.touch()
+    assert diff_modules(module(), made, ignore=("metadata", "operand-order")).is_equal
+    told = rows(diff_modules(module(), made))
+    fields = [field for _, field, _, _ in told]
+    assert set(fields) <= {"operand order"} and len(fields) <= swapped
