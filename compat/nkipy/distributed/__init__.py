@@ -1,0 +1,1 @@
+"""nkipy's distributed operations."""
