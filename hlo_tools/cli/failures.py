@@ -24,18 +24,19 @@ _CODES = dict.fromkeys(_USAGE_CODES, USAGE) | {"HLO-DIFFERENT": 1}
 _USAGE_ERROR: Any = typer.BadParameter.__base__
 
 
-def report(error: Exception) -> int:
-    """Print ``error`` on stderr and return the exit code."""
+def report(error: Exception, program: str = "nki-hlo") -> int:
+    """Print ``error`` on stderr and return the exit code of ``program``."""
+    package = program.removeprefix("nki-").upper()
     if console.settings().debug:
         traceback.print_exception(error)
     if isinstance(error, _USAGE_ERROR):
-        return _usage(error)
+        return _usage(error, program, package)
     if _is_ours(error):
         _coded(error)
         return _CODES.get(error.code, UNUSABLE)  # pyright: ignore
     if isinstance(error, MemoryError):
         _print(
-            "HLO-MEMORY",
+            f"{package}-MEMORY",
             "",
             "there is not enough memory",
             "use a machine with more, or a smaller input",
@@ -44,13 +45,13 @@ def report(error: Exception) -> int:
     if isinstance(error, OSError):
         place = str(error.filename or "")
         _print(
-            "HLO-IO", place, error.strerror or str(error),
+            f"{package}-IO", place, error.strerror or str(error),
             "check that the path exists, is what it should be (file or folder) and is yours",
         )  # fmt: skip
         return UNUSABLE
     _print(
-        "HLO-INTERNAL", "", f"{type(error).__name__}: {error}",
-        "this is a fault of nki-hlo; report it with the output of the same command and --debug",
+        f"{package}-INTERNAL", "", f"{type(error).__name__}: {error}",
+        f"this is a fault of {program}; report it with the output of the same command and --debug",
     )  # fmt: skip
     return INTERNAL
 
@@ -65,12 +66,12 @@ def _coded(error: Any) -> None:
     _print(error.code, str(place), error.message, error.remedy)
 
 
-def _usage(error: Any) -> int:
+def _usage(error: Any, program: str, package: str) -> int:
     context = getattr(error, "ctx", None)
     if not error.format_message():  # help was shown because nothing was given
         return USAGE
-    name = context.command_path if context is not None else "nki-hlo"
-    _print("HLO-USAGE", "", error.format_message(), f"{name} --help tells the usage")
+    name = context.command_path if context is not None else program
+    _print(f"{package}-USAGE", "", error.format_message(), f"{name} --help tells the usage")
     return USAGE
 
 

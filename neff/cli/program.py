@@ -146,7 +146,10 @@ def run_neff(
 
 @app.command()
 def verify(file: File, as_json: AsJson = False) -> int:
-    """Check a NEFF through and through: hash, members, instructions, order. 1 with findings."""
+    """Check a NEFF through and through: hash, members, instructions, order.
+
+    Exits with 1 when the program has faults, and with 3, as all commands, when the file is damaged.
+    """
     from neff.cli.verify import verify as command
 
     return command(file, as_json=as_json)
@@ -205,4 +208,4 @@ def run(words: list[str] | None = None) -> int:
     except typer.Exit as end:
         return end.exit_code
     except Exception as error:
-        return failures.report(error)
+        return failures.report(error, "nki-neff")

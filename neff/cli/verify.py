@@ -16,7 +16,7 @@ def verify(file: Path, *, as_json: bool) -> int:
     """Check a NEFF and print what is wrong; 1 when something is.
 
     Raises:
-        NeffFileError: the file cannot be opened.
+        NeffFileError: the file cannot be read, or is damaged.
     """
     found = findings(file)
     if as_json:
@@ -24,38 +24,38 @@ def verify(file: Path, *, as_json: bool) -> int:
     else:
         for row in found:
             place = f"{row['place']}: " if row["place"] else ""
-            console.line(f"{place}[{row['code']}] {row['message']}")
+            console.line(f"{place}[{row['code']}] {row['message']}\n  help: {row['remedy']}")
         console.note("nothing found" if not found else f"{len(found)} findings")
     return FOUND if found else FINE
 
 
 def findings(file: Path) -> list[dict[str, str]]:
-    """What is wrong with a file: code, place and message of each finding.
+    """What is wrong with a file: code, place, message and remedy of each finding.
 
     Raises:
-        NeffFileError: ``NEFF-OPEN``; there is no file to look at.
+        NeffFileError: it cannot be read, or is damaged; then there is no program to look at.
     """
     from neff.compiler.verify import verify as prove
     from neff.container import members_of, open_package, program_of
-    from neff.runtime import LoadedModel
+    from neff.runtime.model import UNWRITTEN_REMEDY, LoadedModel
     from neff.runtime.order import order_of
     from neff.runtime.placement import first_clash
 
+    package = open_package(file)
+    if not package.is_ours:
+        return []
+    program = program_of(package)
     try:
-        package = open_package(file)
-        if not package.is_ours:
-            return []
-        program = program_of(package)
         again = {member.name: b"".join(member.pieces) for member in members_of(program)}
         model = LoadedModel(program, file.stem, str(file))
         prove(program)
         clashes = [first_clash(order_of(graph), program) for graph in program.subgraphs]
     except NeffError as error:
-        if error.code == "NEFF-OPEN":
-            raise
-        return [_row(error.code, error.place, error.message)]
+        return [_row(error.code, error.place, error.message, error.remedy)]
     found = [
-        _row("NEFF-DIFFERS", f"{file}: {name}", "does not say what the rest of the file says")
+        _row(
+            "NEFF-DIFFERS", f"{file}: {name}", "does not say what the rest of the file says", _AGAIN
+        )
         for name, data in package.members.items()
         if bytes(data) != again.get(name)
     ]
@@ -64,14 +64,19 @@ def findings(file: Path) -> list[dict[str, str]]:
             "NEFF-PLACEMENT",
             str(clash.instruction.location or file),
             f"tensor {clash.one!r} shares bytes with {clash.two} while both are used",
+            _AGAIN,
         )
         for clash in clashes
         if clash is not None
     ]
     return found + [
-        _row("NEFF-UNWRITTEN", str(gap.location or file), gap.message) for gap in model.gaps
+        _row("NEFF-UNWRITTEN", str(gap.location or file), gap.message, UNWRITTEN_REMEDY)
+        for gap in model.gaps
     ]
 
 
-def _row(code: str, place: str, message: str) -> dict[str, str]:
-    return {"code": code, "place": place, "message": message}
+_AGAIN = "the file was changed, or made by a faulty program; build it again"
+
+
+def _row(code: str, place: str, message: str, remedy: str) -> dict[str, str]:
+    return {"code": code, "place": place, "message": message, "remedy": remedy}

@@ -44,8 +44,9 @@ class NrtError(RuntimeError):
         super().__init__(f"NRT Error {status.name}({status.value}): {message}")
 
 
-def _missing_file(message: str, *, code: str) -> NrtError:
-    return NrtError(Status.NRT_FAILURE, f"Failed to load model: {message}", code=code)
+def _missing_file(message: str, *, code: str, remedy: str) -> NrtError:
+    text = f"Failed to load model: {message}"
+    return NrtError(Status.NRT_FAILURE, text, code=code, remedy=remedy)
 
 
 class Nrtpy(Device):

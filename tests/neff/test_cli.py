@@ -113,8 +113,10 @@ def test_a_flipped_file(neff: Run, file: Path, tmp_path: Path) -> None:
     file.write_bytes(data)
     code, _, err = neff("run", file)
     assert code == 3 and err.startswith("error[NEFF-HASH]") and "\n  help: " in err
-    code, out, _ = neff("verify", file, "--json")
-    assert code == 1 and json.loads(out)["findings"][0]["code"] == "NEFF-HASH"
+    for command in (["verify"], ["verify", "--json"], ["info"], ["time"]):
+        code, out, err = neff(*command, file)
+        assert (code, out) == (3, "") and "\n  help: " in err
+    assert neff("diff", file, file)[0] == 3
     assert neff("unpack", file, "-o", tmp_path / "x")[0] == 3
     assert not (tmp_path / "x").exists()
 

@@ -96,7 +96,9 @@ class TraceSession:
     def _check(self, action: str) -> None:
         if not self._started:
             raise self._error(
-                f"Cannot {action} events: sys trace is not started", code="NEFF-TRACE"
+                f"Cannot {action} events: sys trace is not started",
+                code="NEFF-TRACE",
+                remedy="call start() first, or use the session in a with statement",
             )
 
     def __enter__(self) -> TraceSession:

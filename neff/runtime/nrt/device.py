@@ -113,6 +113,7 @@ class Device:
                     "Cannot create an instance of the runtime: a previous instance still exists. "
                     "Close it first, or delete every reference to it.",
                     code="NEFF-RUNTIME-ALIVE",
+                    remedy="close the one that exists first",
                 )
             Device._live[type(self)] = weakref.ref(self)
 
@@ -153,12 +154,14 @@ class Device:
                 f"Failed to open NEFF file: {neff_file}. Please check that the file exists and "
                 "that you have permission to read it.",
                 code="NEFF-OPEN",
+                remedy="pass the path of a file that nki-neff build wrote",
             )
         if cc_enabled or world_size > 1:
             raise self._errors.status(
                 Status.NRT_LOAD_NOT_ENOUGH_NC,
                 "Failed to load model: collectives between ranks are not simulated",
                 code="NEFF-COLLECTIVES",
+                remedy="load it without cc_enabled; neff.runtime.run_ranks runs several ranks",
             )
         try:
             loaded = load(neff_file)
@@ -234,7 +237,10 @@ class Device:
         self._check_core(core_id)
         if size < 0:
             raise self._errors.status(
-                Status.NRT_INVALID, f"Failed to allocate tensor: size {size}", code="NEFF-TENSOR"
+                Status.NRT_INVALID,
+                f"Failed to allocate tensor: size {size}",
+                code="NEFF-TENSOR",
+                remedy="pass the size in bytes, 0 or more",
             )
         try:
             return NrtTensor(np.zeros(size, np.uint8), core_id, name)
@@ -243,6 +249,7 @@ class Device:
                 Status.NRT_FAIL_HOST_MEM_ALLOC,
                 f"Failed to allocate tensor: no {size} bytes of memory",
                 code="NEFF-MEMORY",
+                remedy="free tensors that are not needed, or use a machine with more memory",
             ) from None
 
     def slice_from_tensor(
@@ -336,7 +343,10 @@ class Device:
     def _check_open(self) -> None:
         if not self._open:
             raise self._errors.status(
-                Status.NRT_CLOSED, "The runtime was closed", code="NEFF-RUNTIME-CLOSED"
+                Status.NRT_CLOSED,
+                "The runtime was closed",
+                code="NEFF-RUNTIME-CLOSED",
+                remedy="make a new runtime",
             )
 
     def _check_core(self, core_id: int) -> None:
@@ -355,6 +365,7 @@ class Device:
             raise self._errors.own(
                 f"Unable to execute an unloaded model. Load {model.neff_path} again.",
                 code="NEFF-UNLOADED",
+                remedy="load the model again",
             )
         return model.loaded
 
@@ -362,7 +373,9 @@ class Device:
         self._check_open()
         if tensor.data is None:
             raise self._errors.own(
-                f"Unable to {action} a freed tensor: {tensor.name!r}.", code="NEFF-FREED"
+                f"Unable to {action} a freed tensor: {tensor.name!r}.",
+                code="NEFF-FREED",
+                remedy="make a new tensor",
             )
         return tensor.data
 
@@ -372,6 +385,7 @@ class Device:
                 f"{what}. Tensor size: {tensor.size} bytes; Input size: {size} bytes; "
                 f"Offset: {offset} bytes.",
                 code="NEFF-TENSOR-RANGE",
+                remedy="offset and size must lie in the tensor",
             )
 
     def _array(
@@ -382,6 +396,7 @@ class Device:
             raise self._errors.own(
                 f"Tensor {name!r} is freed. Unable to add it into the tensor set.",
                 code="NEFF-FREED",
+                remedy="make a new tensor",
             )
         if variable is None:
             return tensor.data
@@ -391,6 +406,7 @@ class Device:
                 f"Failed to add tensor to set: {name!r} has {tensor.size} bytes, the model's has "
                 f"{variable.nbytes} ({variable.dtype}{list(variable.shape)})",
                 code="NEFF-SHAPE",
+                remedy="make the tensor with as many bytes as the model's",
             )
         return tensor.data.view(variable.dtype.dtype).reshape(variable.shape)
 

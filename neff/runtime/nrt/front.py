@@ -235,6 +235,7 @@ class FrontModel:
                     f"Unknown {role}(s) {unknown} for model '{self.name}'. Expected {role}s: "
                     f"{list(known)}",
                     code=f"NEFF-{role.upper()}",
+                    remedy=f"pass only {role}s that the model has",
                 )
         missing = [name for name in self.input_tensors_info if name not in inputs]
         if missing:
@@ -242,6 +243,7 @@ class FrontModel:
                 f"Missing input(s) {missing} for model '{self.name}'. Expected inputs: "
                 f"{list(self.input_tensors_info)}",
                 code="NEFF-INPUT",
+                remedy="pass a tensor for every input",
             )
         for name, tensor in inputs.items():
             self._check_tensor(f"Input {name}", tensor, self.input_tensors_info[name], name)
@@ -255,16 +257,21 @@ class FrontModel:
                 f"{what}: expected model and tensor on the same core, got model core_id {own} and "
                 f"tensor core_id {core}",
                 code="NEFF-CORE",
+                remedy="make the tensor on the core that the model was loaded on",
             )
         if tuple(tensor.shape) != tuple(info.shape):
             raise TensorMismatchError(
-                f"{what}: expected shape {info.shape}, got {list(tensor.shape)}", code="NEFF-SHAPE"
+                f"{what}: expected shape {info.shape}, got {list(tensor.shape)}",
+                code="NEFF-SHAPE",
+                remedy="a NEFF is built for fixed shapes; build it again for this one",
             )
         given, variable = np.dtype(tensor.dtype), self._variable(name)
         carried = info.dtype in _BIT_CARRIERS and given == variable.dtype.dtype
         if not carried and given != array_type(variable):
             raise TensorMismatchError(
-                f"{what}: expected dtype {info.dtype}, got {given}", code="NEFF-DTYPE"
+                f"{what}: expected dtype {info.dtype}, got {given}",
+                code="NEFF-DTYPE",
+                remedy="convert the array, or build the NEFF again for this type",
             )
 
 

@@ -75,14 +75,14 @@ class Errors:
 class TensorNameError(ValueError):
     """A tensor was passed under a name that the model does not have, or one is missing."""
 
-    def __init__(self, message: str, *, code: str) -> None:
-        self.code = code
+    def __init__(self, message: str, *, code: str, remedy: str) -> None:
+        self.code, self.remedy = code, remedy
         super().__init__(f"[{code}] {message}")
 
 
 class TensorMismatchError(AssertionError):
     """A tensor's core, shape or dtype is not that of the model's tensor."""
 
-    def __init__(self, message: str, *, code: str) -> None:
-        self.code = code
+    def __init__(self, message: str, *, code: str, remedy: str) -> None:
+        self.code, self.remedy = code, remedy
         super().__init__(f"[{code}] {message}")
