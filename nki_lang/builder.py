@@ -367,7 +367,7 @@ class TraceBuilder:
             return
         left = self.open[-1][0]
         raise NkiValidationError(
-            "a loop that runs on the device was left by break or return",
+            "a loop that runs on the device was left by break, return or an exception",
             code="NKI-LOOP-LEFT",
             location=left.location,
             remedy="let the loop run to its end; make its bound a register or use nl.while_loop",

@@ -18,7 +18,7 @@ from typing import Any
 from nki_lang.builder import TraceBuilder, current, user_frame
 from nki_lang.errors import NkiTypeError
 from nki_lang.fail import fail, warn_at_caller
-from nki_lang.ir import ForLoop, NoReorder, WhileLoop
+from nki_lang.ir import ForLoop, NoReorder, WhileLoop, walk
 from nki_lang.registers import VirtualRegister, as_operand
 
 __all__ = [
@@ -92,8 +92,11 @@ def _traced_range(builder: TraceBuilder, loop: ForLoop) -> Iterator[Any]:
 
 def _eager_range(builder: TraceBuilder, first: Any, last: Any, step: int) -> Iterator[Any]:
     begin, end = _read(builder, first), _read(builder, last)
+    loop = _loop(builder, begin, end, step)
+    builder.enter_loop(loop)
     for value in range(begin, end, step):
         yield _counter(builder, value)
+    builder.exit_loop(loop)
 
 
 def _counter(builder: TraceBuilder, value: int) -> VirtualRegister:
@@ -176,17 +179,41 @@ def register_truth(register: VirtualRegister) -> bool:
     if frame is None or key is None:
         _not_a_loop(builder, register)
         return builder.register_value(register.register) != 0
-    if builder.eager:
-        return builder.register_value(register.register) != 0
-    for region, _ in builder.open:
-        if builder.loop_keys.get(id(region)) == (id(frame), key):
-            builder.exit_loop(region)
-            return False
-    _forbid_no_reorder(builder)
-    loop = WhileLoop(register.register, [], builder.location())
-    builder.loop_keys[id(loop)] = (id(frame), key)
-    builder.enter_loop(loop)
-    return True
+    place = (id(frame), key)
+    opened = next((r for r, _ in builder.open if builder.loop_keys.get(id(r)) == place), None)
+    holds = builder.register_value(register.register) != 0 if builder.eager else opened is None
+    if opened is None and holds:
+        _forbid_no_reorder(builder)
+        loop = WhileLoop(register.register, [], builder.location())
+        builder.loop_keys[id(loop)] = place
+        builder.enter_loop(loop)
+    elif opened is not None and not holds:
+        if not builder.eager:
+            _require_progress(opened, register)
+        del builder.loop_keys[id(opened)]
+        builder.exit_loop(opened)
+    return holds
+
+
+def _require_progress(loop: Any, register: VirtualRegister) -> None:
+    """A while loop tests the same register each turn, and its body writes it."""
+    if loop.condition != register.register:
+        fail(
+            "the condition of a while loop on the device is one register, and this one computes a"
+            " new one each turn",
+            "NKI-WHILE",
+            "keep the condition in a register of its own: nisa.register_move(flag, n > 0) before"
+            " the loop and at the end of its body, and `while flag:`",
+            _LOOPS,
+        )
+    if all(step.operands.get("dst") != loop.condition for step in walk(loop.body)):
+        fail(
+            f"register {loop.condition.name} decides about a while loop, and nothing in its body"
+            " writes it: the loop never ends",
+            "NKI-WHILE",
+            "write it in the body with nisa.register_load or nisa.register_move",
+            _LOOPS,
+        )
 
 
 def _not_a_loop(builder: TraceBuilder, register: VirtualRegister) -> None:
@@ -238,6 +265,7 @@ def _while_loops(path: str) -> dict[_Place, _Place]:
     """The while loops of a file: place of the test, and of the statement -> of the statement.
 
     The jump on the condition stands at the statement in Python 3.11 and at the test later.
+    A test that Python puts together itself (``not``, ``and``, ``or``) is no loop of the device.
     """
     try:
         tree = ast.parse("".join(linecache.getlines(path)))
@@ -245,9 +273,15 @@ def _while_loops(path: str) -> dict[_Place, _Place]:
         return {}
     found = {}
     for node in ast.walk(tree):
-        if isinstance(node, ast.While):
+        if isinstance(node, ast.While) and not _is_compound(node.test):
             found[_place(node.test)] = found[_place(node)] = _place(node)
     return found
+
+
+def _is_compound(test: ast.expr) -> bool:
+    if isinstance(test, ast.UnaryOp):
+        return isinstance(test.op, ast.Not)
+    return isinstance(test, (ast.BoolOp, ast.IfExp))
 
 
 def _place(node: ast.expr | ast.stmt) -> _Place:

@@ -68,7 +68,9 @@ def failure(error: BaseException, instruction: Instruction) -> NkiExecutionError
         f"{instruction.op} cannot be executed: {error}",
         code="NKI-EXEC",
         location=instruction.location,
-        remedy="check the shapes and types of its operands",
+        remedy="let the divisor be no zero"
+        if isinstance(error, ZeroDivisionError)
+        else "check the shapes and types of its operands",
     )
 
 

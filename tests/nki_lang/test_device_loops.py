@@ -8,7 +8,9 @@ import pytest
 import nki_lang
 import nki_lang.isa as nisa
 import nki_lang.language as nl
+from nki_lang.execute import simulate
 from nki_lang.ir import ForLoop, NoReorder, WhileLoop
+from nki_lang.tracing import trace_kernel
 from tests.nki_lang.specimen import refused, spec, trace, tracing
 
 
@@ -310,3 +312,58 @@ def test_depends_on_names_its_producers():
             nisa.memset(tile, 4.0).depends_on(inside)
         with refused("NKI-DEPENDS"):
             third.depends_on("second")
+
+
+LEFT = {
+    "break": "for i in nl.dynamic_range(r):\n    inc(acc)\n    break",
+    "break of while": "while r:\n    inc(acc)\n    break",
+    "exception": "try:\n    for i in nl.dynamic_range(r):\n        raise ValueError\nexcept ValueError:\n    pass",
+}
+"""Loops that are left, with the line of each that is told."""
+
+WRONG = {
+    "NKI-WHILE": [
+        "while r > 0:\n    nisa.register_move(r, r - 1)",
+        "while r:\n    inc(acc)",
+    ],
+    "NKI-REGISTER-VALUE": [
+        "while not r:\n    inc(acc)",
+        "while r and True:\n    inc(acc)",
+        "inc(acc) if r else None",
+    ],
+}
+
+
+def looping(source, tmp_path):
+    """A kernel with these lines in it, in a file of its own: headers are found in the source."""
+    text = (
+        "import nki_lang.isa as nisa\nimport nki_lang.language as nl\n"
+        "def inc(tile):\n    nisa.tensor_scalar(tile, tile, nl.add, 1.0)\n"
+        "def kernel(x):\n    out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)\n"
+        "    acc, r = nl.load(x), nisa.register_alloc(3)\n"
+        + "".join(f"    {line}\n" for line in source.split("\n"))
+        + "    nl.store(out, acc)\n    return out\n"
+    )
+    path = tmp_path / "looping.py"
+    path.write_text(text)
+    space = {}
+    exec(compile(text, str(path), "exec"), space)
+    return space["kernel"], 8
+
+
+@pytest.mark.parametrize("way", ["trace", "simulate"])
+@pytest.mark.parametrize("name", LEFT)
+def test_a_loop_that_is_left_is_told_in_both_ways(name, way, tmp_path):
+    kernel, line = looping(LEFT[name], tmp_path)
+    x = np.zeros((4, 8), np.float32)
+    with refused("NKI-LOOP-LEFT") as caught:
+        (trace_kernel if way == "trace" else lambda k, a: simulate(k)(*a))(kernel, (x,))
+    assert caught.value.location.line == line + (name == "exception")
+
+
+@pytest.mark.parametrize(("code", "source"), [(c, s) for c, all_ in WRONG.items() for s in all_])
+def test_while_loops_that_would_not_end_are_told(code, source, tmp_path):
+    kernel, line = looping(source, tmp_path)
+    with refused(code) as caught:
+        trace_kernel(kernel, (np.zeros((4, 8), np.float32),))
+    assert caught.value.location.line in (line, line + 1)

@@ -324,8 +324,6 @@ REFUSED = [
     ("trn2", "matmul double_row 2-D",
      lambda: nisa.nc_matmul(ps(8, 8), sb(4, 8, d="float8_e4m3"), sb(4, 8, d="float8_e4m3"),
         perf_mode=nisa.matmul_perf_mode.double_row)),
-    ("trn2", "matmul perf_mode str",
-     lambda: nisa.nc_matmul(ps(8, 8), sb(4, 8), sb(4, 8), perf_mode="double_row")),
     ("trn2", "indirect trn2", lambda: sb(16, 8).indirect(sb(16, 1, d="uint16"))),
     ("trn3", "indirect data2",
      lambda: nisa.tensor_tensor(sb(16, 16), sb(16, 16),
