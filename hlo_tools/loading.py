@@ -14,7 +14,7 @@ from hlo_tools.detect import Detected, detect
 from hlo_tools.errors import HloError, HloFileError
 from hlo_tools.ids import LOCAL_MASK
 from hlo_tools.module import Module
-from hlo_tools.skeleton import cut
+from hlo_tools.skeleton import cut, wrapped
 
 __all__ = ["load", "open_content"]
 
@@ -122,17 +122,19 @@ def _read_message(content: bytes | memoryview, detected: Detected, place: str) -
 
 
 def _read_skeleton(content: Any, detected: Detected, place: str, threshold: int) -> Module:
-    """The module without its large constants; the envelope of an HloProto is left out."""
+    """The module, and the message around it, without the module's large constants."""
     skeleton = cut(content, detected.kind, threshold)
-    if len(skeleton.data) > LARGEST:
+    data = wrapped(content, detected.kind, skeleton.data)
+    if len(data) > LARGEST:
         raise HloFileError(
-            f"the module has {len(skeleton.data)} bytes without its large constants, more than "
+            f"the module has {len(data)} bytes without its large constants, more than "
             f"protobuf reads ({LARGEST})",
             code="HLO-TOO-LARGE",
             remedy="load it with a smaller leave_constants",
         )
-    proto = _parse(skeleton.data, schema.message("HloModuleProto"))
-    module = Module(proto, original=content, path=place)
+    module = _read_message(data, detected, place)
+    module._original = content
+    proto = module._proto
     for (computation, index), kept in skeleton.kept.items():
         owner = proto.computations[computation]
         module._kept[owner.id, owner.instructions[index].id & LOCAL_MASK] = kept

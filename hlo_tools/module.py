@@ -259,7 +259,7 @@ class Module:
         if self._original is not None:
             return bytes(self._original)
         if self._kept:
-            return self._spliced()
+            return self._spliced(self.envelope)
         message = self._proto if self.envelope is None else self.envelope
         try:
             return message.SerializeToString(deterministic=True)
@@ -295,8 +295,8 @@ class Module:
         elif self._original is not None:
             write_bytes(self._original, target)
         else:
-            proto, kept = self.proto, self._kept
-            write_stream(lambda stream: splice(proto, kept, stream), target)
+            proto, kept, envelope = self.proto, self._kept, self.envelope
+            write_stream(lambda stream: splice(proto, kept, stream, envelope), target)
 
     def __repr__(self) -> str:
         return f"<Module {self.name}: {len(self._proto.computations)} computations>"
@@ -316,10 +316,10 @@ class Module:
         self._computations = {c.id: c for c in kept}
         self.mark_changed()
 
-    def _spliced(self) -> bytes:
+    def _spliced(self, envelope: Any = None) -> bytes:
         """The module with the constants that were left in the file."""
         stream = io.BytesIO()
-        splice(self._proto, self._kept, stream)
+        splice(self._proto, self._kept, stream, envelope)
         return stream.getvalue()
 
     def _by_id(self) -> dict[int, Computation]:

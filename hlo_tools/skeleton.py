@@ -23,6 +23,7 @@ __all__ = [
     "encode_varint",
     "module_range",
     "splice",
+    "wrapped",
 ]
 
 _COMPUTATIONS, _INSTRUCTIONS, _LITERAL = 3, 2, 8
@@ -81,6 +82,24 @@ def module_range(buffer: Any, kind: str) -> tuple[int, int]:
     for number in _MODULE_OF[kind]:
         begin, end = _payload(buffer, begin, end, number)
     return begin, end
+
+
+def wrapped(buffer: Any, kind: str, module: bytes) -> bytes:
+    """The message of a file around another module: all its other fields as they are."""
+    return _wrapped(buffer, 0, len(buffer), _MODULE_OF[kind], module)
+
+
+def _wrapped(buffer: Any, begin: int, end: int, path: tuple[int, ...], module: bytes) -> bytes:
+    if not path:
+        return module
+    parts: list[Any] = []
+    for entry in wire.fields(buffer, begin, end):
+        if entry.number == path[0]:
+            inner = _wrapped(buffer, entry.begin, entry.end, path[1:], module)
+            parts.append(encode_field(entry.number, inner))
+        else:
+            parts.append(buffer[entry.offset : entry.end])
+    return b"".join(parts)
 
 
 def _payload(buffer: Any, begin: int, end: int, number: int) -> tuple[int, int]:
@@ -158,21 +177,46 @@ def encode_varint(value: int) -> bytes:
 # Writing
 
 
-def splice(proto: Any, kept: dict[tuple[int, int], Kept], stream: BinaryIO) -> None:
+def splice(
+    proto: Any, kept: dict[tuple[int, int], Kept], stream: BinaryIO, envelope: Any = None
+) -> None:
     """Write a whole HloModuleProto: the skeleton, with every kept constant back in its place.
 
     Args:
         kept: constants by (computation id, local id of the instruction).
+        envelope: the message that the module is a part of, written around it.
     """
+    pieces = list(_module_pieces(proto, kept))
+    before, after = _around(envelope, sum(len(piece) for piece in pieces))
+    for piece in (before, *pieces, after):
+        stream.write(piece)
+
+
+def _around(envelope: Any, size: int) -> tuple[bytes, bytes]:
+    """What a message has before and behind its module of ``size`` bytes."""
+    before, after = b"", b""
+    if envelope is None:
+        return before, after
+    messages = [envelope.hlo, envelope] if envelope.DESCRIPTOR.name == "HloSnapshot" else [envelope]
+    for message, name in zip(messages, ("hlo_module", "hlo"), strict=False):
+        rest = type(message)()
+        rest.CopyFrom(message)
+        rest.ClearField(name)
+        inside = size + len(before) + len(after)
+        before = _prefix(message.DESCRIPTOR.fields_by_name[name].number, inside) + before
+        after += rest.SerializeToString(deterministic=True)
+    return before, after
+
+
+def _module_pieces(proto: Any, kept: dict[tuple[int, int], Kept]) -> Iterator[Any]:
     head = schema.message("HloModuleProto")()
     head.CopyFrom(proto)
     del head.computations[:]
-    stream.write(head.SerializeToString(deterministic=True))
+    yield head.SerializeToString(deterministic=True)
     for computation in proto.computations:
         pieces = list(_computation_pieces(computation, kept))
-        stream.write(_prefix(_COMPUTATIONS, sum(len(piece) for piece in pieces)))
-        for piece in pieces:
-            stream.write(piece)
+        yield _prefix(_COMPUTATIONS, sum(len(piece) for piece in pieces))
+        yield from pieces
 
 
 def _computation_pieces(computation: Any, kept: dict[tuple[int, int], Kept]) -> Iterator[Any]:

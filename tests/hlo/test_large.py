@@ -68,6 +68,33 @@ def test_an_edited_module_is_written_with_the_constants_of_the_file(tmp_path: Pa
     np.testing.assert_array_equal(module.entry.find("s32").literal.numpy(), ARRAYS["s32"])  # pyright: ignore
 
 
+@pytest.mark.parametrize("kind", ["hlo", "snapshot", "unoptimized"])
+@pytest.mark.parametrize("move", [False, True])
+def test_what_is_around_a_module_stays(kind: str, move: bool, tmp_path: Path) -> None:
+    module = constants().proto
+    if kind == "unoptimized":
+        message = schema.message("HloUnoptimizedSnapshot")(hlo_module=module, version=2)
+    else:
+        message = schema.HloProto(hlo_module=module)
+        message.buffer_assignment.logical_buffers.add(id=7).defined_at.instruction_id = 1 << 32
+        if kind == "snapshot":
+            message = schema.message("HloSnapshot")(hlo=message, execution_platform="cpu")
+    data = message.SerializeToString()
+    left, whole = hlo_tools.load(data, leave_constants=500), hlo_tools.load(data)
+    assert left.has_kept_constants and left.to_bytes() == data
+    for each in (left, whole):
+        if move:
+            assert externalize(each, tmp_path, threshold=2500) > 0
+        each.entry.add("negate", array_shape("f32", (32, 64)), [each.entry.find("f32")])
+    assert type(message).FromString(left.to_bytes()) == whole.envelope
+    assert type(module).FromString(left.module_bytes()) == whole.proto
+    left.save(tmp_path / "saved.pb")
+    again = hlo_tools.load(tmp_path / "saved.pb")
+    assert again.envelope == whole.envelope
+    assert inline(again, tmp_path) == (0 if not move else inline(whole, tmp_path))
+    assert again.envelope == whole.envelope
+
+
 def test_a_removed_constants_id_is_not_found_again() -> None:
     module = hlo_tools.load(constants().to_bytes(), leave_constants=500)
     spare = module.entry.add("constant", array_shape("f32"), literal=literal_of(2.0, element="f32").proto)  # fmt: skip
