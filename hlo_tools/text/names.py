@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 __all__ = ["UniqueNames"]
 
-_SUFFIX = re.compile(r"(.*)\.(\d{1,18})\Z", re.DOTALL)
+_MOST_DIGITS = 18
+"""A longer number behind a dot belongs to the name."""
 
 
 class UniqueNames:
@@ -18,8 +17,9 @@ class UniqueNames:
 
     def unique(self, name: str) -> str:
         """``name``, or ``name.N`` when it is taken."""
-        found = _SUFFIX.match(name)
-        root, number = (found.group(1), int(found.group(2))) if found else (name, 0)
+        root, _, digits = name.rpartition(".")
+        found = digits.isdecimal() and len(digits) <= _MOST_DIGITS and len(digits) < len(name)
+        root, number = (root, int(digits)) if found else (name, 0)
         used = self._used.setdefault(root, set())
         if number not in used:
             used.add(number)

@@ -10,6 +10,8 @@ import re
 from typing import Any
 
 from hlo_tools import schema
+from hlo_tools.collection import no_collection
+from hlo_tools.ids import LOCAL_MASK
 from hlo_tools.opcodes import OPCODES, Opcode
 from hlo_tools.text.attributes import READERS, Pending
 from hlo_tools.text.cursor import Cursor
@@ -17,6 +19,7 @@ from hlo_tools.text.finish import CALLED_ORDER, finish
 from hlo_tools.text.header import HeaderReader
 from hlo_tools.text.literals import read_literal
 from hlo_tools.text.names import UniqueNames
+from hlo_tools.text.repeated import Repeated
 from hlo_tools.text.shapes import ShapeReader
 
 __all__ = ["parse"]
@@ -43,18 +46,25 @@ def parse(text: str, *, name: str = "<text>") -> Message:
     """
     parser = _Parser(text, name)
     try:
-        return parser.module()
+        with no_collection():
+            return parser.module()
     except ValueError as error:  # protobuf: a number is too large for its field
         raise parser.cursor.error(f"a value does not fit its field: {error}") from error
 
 
 class _Computation:
-    """What is known of a computation while and after it is read."""
+    """What is known of a computation while and after it is read.
 
-    __slots__ = ("message", "names", "parameters", "shapes")
+    ``base`` is what its ids begin with if it holds no other computation; ids and operands of
+    ``unnumbered`` instructions do not begin with it yet.
+    """
 
-    def __init__(self, message: Message) -> None:
+    __slots__ = ("base", "message", "names", "parameters", "shapes", "unnumbered")
+
+    def __init__(self, message: Message, base: int = -1) -> None:
         self.message = message
+        self.base = base
+        self.unnumbered: list[int] = []
         self.names: dict[str, int] = {}
         self.shapes: list[Message] = []
         self.parameters: dict[int, int] = {}
@@ -69,6 +79,7 @@ class _Parser:
         self.finished: list[_Computation] = []
         self.entry = -1
         self.scheduled = False
+        self.repeated = Repeated()
         self.current: _Computation | None = None
 
     # -- module -------------------------------------------------------------------------------
@@ -92,11 +103,10 @@ class _Parser:
         names = UniqueNames()
         for computation in self.finished:
             message = computation.message
-            for row in message.instructions:
-                name = row.name
+            for name, position in computation.names.items():
                 unique = names.unique(name)
                 if unique is not name:
-                    row.name = unique
+                    message.instructions[position].name = unique
             for number, position in computation.parameters.items():
                 name = message.instructions[position].name
                 message.program_shape.parameter_names[number] = name
@@ -179,14 +189,17 @@ class _Parser:
         cursor.deeper()
         outer = self.current
         message = schema.HloComputationProto(name=name)
-        computation = self.current = _Computation(message)
+        computation = self.current = _Computation(message, len(self.finished) << 32)
         cursor.expect("{", "to start the instructions")
         root = -1
-        while not cursor.accept("}"):
-            if cursor.at_end():
+        while True:
+            line = self.repeated.match(cursor)
+            if line is None and cursor.accept("}"):
+                break
+            if line is None and cursor.at_end():
                 raise cursor.error(f"computation '{name}' is never closed", pos=pos)
             start = cursor.pos
-            if self._instruction(computation):
+            if self._instruction(computation, line):
                 if root >= 0:
                     raise cursor.error(f"computation '{name}' has two roots", pos=start)
                 root = len(message.instructions) - 1
@@ -218,23 +231,43 @@ class _Parser:
         message.id = number
         self.computations[message.name] = number
         self.finished.append(computation)
-        if number:
-            base = number << 32
-            message.root_id |= base
-            for row in message.instructions:
-                row.id |= base
-                row.operand_ids[:] = [operand | base for operand in row.operand_ids]
-                if row.control_predecessor_ids:
-                    row.control_predecessor_ids[:] = [
-                        other | base for other in row.control_predecessor_ids
-                    ]
+        base = number << 32
+        message.root_id |= base
+        rows = message.instructions
+        if computation.base == base:
+            rows = [rows[position] for position in computation.unnumbered]
+        for row in rows if number else ():
+            row.id = row.id & LOCAL_MASK | base
+            row.operand_ids[:] = [operand & LOCAL_MASK | base for operand in row.operand_ids]
+            if row.control_predecessor_ids:
+                row.control_predecessor_ids[:] = [
+                    other | base for other in row.control_predecessor_ids
+                ]
         self.proto.computations.append(message)
         computation.message = self.proto.computations[-1]
 
     # -- instructions -------------------------------------------------------------------------
 
-    def _instruction(self, computation: _Computation) -> bool:
-        """One instruction; True when it is marked ROOT."""
+    def _instruction(self, computation: _Computation, line: re.Match[str] | None) -> bool:
+        """One instruction, which ``line`` may hold; True when it is marked ROOT."""
+        if line is None:
+            return self._new_instruction(computation)
+        cursor = self.cursor
+        parts = self.repeated.split(line, computation)
+        row = self.repeated.add(parts, line.group(2), computation, self.computations)
+        if row is not None:
+            cursor.pos = line.end()
+            self._mark_fusion(row)
+            return line.group(1) is not None
+        count, end = len(self.finished), line.end()
+        self._new_instruction(computation)
+        if len(self.finished) == count and cursor.pos >= end - 1:
+            row = computation.message.instructions[-1]
+            self.repeated.remember(parts, row, cursor.text[end : cursor.pos])
+        return line.group(1) is not None
+
+    def _new_instruction(self, computation: _Computation) -> bool:
+        """One instruction of any form; True when it is marked ROOT."""
         cursor = self.cursor
         found = cursor.match(_START)
         if found is None:
@@ -286,6 +319,7 @@ class _Parser:
         if not name:
             name = _unique(f"{row.opcode}.anon", computation.names)
         position = len(computation.shapes)
+        computation.unnumbered.append(position)
         row.name = name
         row.id = position
         computation.names[name] = position
