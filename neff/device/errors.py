@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import traceback
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
@@ -70,7 +72,8 @@ _STATUS_OF_CODE = {
 def status_of(error: BaseException) -> tuple[int, str]:
     """The status code and the message that the framework should show for an exception.
 
-    Errors of this project already say what, where and what to do; others get their type's name.
+    Errors of this project already say what, where and what to do; others get their type's name and
+    the line that raised them.
     """
     if isinstance(error, StatusError):
         return error.status, error.message
@@ -81,7 +84,17 @@ def status_of(error: BaseException) -> tuple[int, str]:
     )
     if isinstance(error, (NkiError, HloError, NeffError)):
         return int(code or Status.INTERNAL), str(error)
-    return int(code or Status.INTERNAL), f"{type(error).__name__}: {error}"
+    return int(code or Status.INTERNAL), f"{type(error).__name__}: {error}{_origin(error)}"
+
+
+def _origin(error: BaseException) -> str:
+    """Where an error was raised that says no place itself: frameworks show none of our frames."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return (
+        f" (raised at {os.path.basename(frames[-1].filename)}:{frames[-1].lineno})"
+        if frames
+        else ""
+    )
 
 
 def _status_in_text(text: str) -> tuple[int, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import re
 import threading
 import tomllib
 import weakref
@@ -87,10 +88,20 @@ def test_errors_of_ours_keep_their_text_and_place() -> None:
         (FileNotFoundError("x"), Status.NOT_FOUND),
         (ZeroDivisionError("x"), Status.INTERNAL),
         (StatusError(Status.DATA_LOSS, "x"), Status.DATA_LOSS),
+        (HloFileError("x", code="HLO-CACHE-WRITE"), Status.FAILED_PRECONDITION),
     ],
 )
 def test_status_codes(error: BaseException, code: Status) -> None:
     assert status_of(error)[0] == code
+
+
+def test_an_error_that_nobody_expected_says_where_it_was_raised() -> None:
+    try:
+        divmod(1, 0)
+    except ZeroDivisionError as error:
+        assert re.search(
+            r"^ZeroDivisionError: .* \(raised at test_parts\.py:\d+\)$", status_of(error)[1]
+        )
 
 
 # ---------------------------------------------------------------------------------- wire
