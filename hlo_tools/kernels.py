@@ -19,6 +19,7 @@ import numpy as np
 
 from hlo_tools.backend_config import BackendConfig, decode, encode
 from hlo_tools.errors import HloError, HloFileError, HloVerifyError
+from hlo_tools.kernel_ranks import Place, current_place, meet, ranks_of
 from nki_lang import execute, klir
 from nki_lang.errors import NkiError
 from nki_lang.ir import KernelIR, Tensor
@@ -84,13 +85,25 @@ class KernelCall:
     def _executed(
         self, given: dict[str, Array], operands: Sequence[Array], results: Sequence[Array] | None
     ) -> list[Array]:
+        place = current_place()
+        size = ranks_of(self.kernel) if place is not None and self.kernel.has_collectives else 0
+        if place is not None and size > 1:
+            return self._with_other_ranks(given, place, size)
         executable = self._borrow()
+        for state in executable.states:
+            state.rank = place.rank if place is not None else 0
         values = executable.run(
             [given[tensor.name] for tensor in executable.kernel.inputs],
             None if results is None else [_unless_shared(array, operands) for array in results],
         )
         self._idle.append(executable)  # not after a failure: its state may be half-way
         return values
+
+    def _with_other_ranks(self, given: dict[str, Array], place: Place, size: int) -> list[Array]:
+        kernel = _constants_as_inputs(self.kernel, self.config)
+        inputs = [given[tensor.name] for tensor in kernel.inputs]
+        name = encode(self.config)
+        return meet(name, place, size, inputs, lambda ranks: execute.run_ranks(kernel, ranks))
 
     def _borrow(self) -> execute.Executable:
         """An executable that no other thread uses now."""

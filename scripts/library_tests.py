@@ -97,6 +97,8 @@ def main() -> int:
             "PYTHONPATH": os.pathsep.join([*map(str, paths), options.python_path]),
             "NKI_LIBRARY_TESTS": json.dumps(settings),
             "NKILIB_SIMULATION_RUN_ALL": "1",
+            # Tests of up to so many ranks, each of which is a device of JAX.
+            "XLA_FLAGS": "--xla_force_host_platform_device_count=64",
         }
         command = [
             sys.executable, "-m", "pytest", "-p", "published.library_plugin", "--test-mode",

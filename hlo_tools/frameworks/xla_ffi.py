@@ -25,7 +25,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from hlo_tools import kernels
+from hlo_tools import kernel_ranks, kernels
 from hlo_tools.errors import HloError, HloVerifyError
 from hlo_tools.frameworks import xla_ffi_abi as abi
 from hlo_tools.frameworks.finalization import guarded
@@ -196,7 +196,9 @@ def _execute(frame: abi.CallFrame) -> int | None:
             )
         root = abi.string_attribute(frame, ROOT_ATTRIBUTE)
         operands, results = abi.argument_arrays(frame), abi.result_arrays(frame)
-        _runner(config, Path(root) if root else None, operands, results)
+        where = abi.place_of(frame)
+        with kernel_ranks.at(kernel_ranks.Place(*where) if where else None):
+            _runner(config, Path(root) if root else None, operands, results)
     except BaseException as error:  # nothing may unwind through XLA's frames
         return abi.create_error(frame, _error_code(error), _message(error))
     return None

@@ -26,6 +26,7 @@ __all__ = [
     "argument_arrays",
     "create_error",
     "metadata_of",
+    "place_of",
     "result_arrays",
     "string_attribute",
 ]
@@ -130,8 +131,25 @@ class ErrorCreate(Structure):
     ]
 
 
+class PlaceGet(Structure):
+    """``XLA_FFI_RunId_Get_Args`` and ``XLA_FFI_DeviceOrdinal_Get_Args``, whose answer is shorter."""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("extension", c_void_p),
+        ("context", c_void_p),
+        ("answer", c_int64),
+    ]
+
+
+PlaceFunction = CFUNCTYPE(c_void_p, POINTER(PlaceGet))
+
+
 class Api(Structure):
-    """The start of ``XLA_FFI_Api``: of its functions a handler needs the first only."""
+    """The start of ``XLA_FFI_Api``.
+
+    ``run_id`` and ``device_ordinal`` exist when ``struct_size`` reaches behind them.
+    """
 
     _fields_ = [
         ("struct_size", c_size_t),
@@ -139,6 +157,9 @@ class Api(Structure):
         ("api_version", ApiVersion),
         ("internal_api", c_void_p),
         ("error_create", CFUNCTYPE(c_void_p, POINTER(ErrorCreate))),
+        ("others", c_void_p * 15),
+        ("run_id", PlaceFunction),
+        ("device_ordinal", PlaceFunction),
     ]
 
 
@@ -218,6 +239,20 @@ def metadata_of(frame: CallFrame) -> Metadata | None:
             return MetadataExtension.from_address(address).metadata.contents
         extension = extension.contents.next
     return None
+
+
+def place_of(frame: CallFrame) -> tuple[int, int] | None:
+    """(number of the run, number of the device) of a call; None where XLA cannot tell."""
+    api = frame.api.contents
+    if api.struct_size < ctypes.sizeof(Api):
+        return None
+    answers: list[int] = []
+    for function, size in ((api.run_id, 8), (api.device_ordinal, 4)):
+        request = PlaceGet(PlaceGet.answer.offset + size, None, frame.context, 0)
+        if function(ctypes.byref(request)):
+            return None
+        answers.append(int(request.answer))
+    return answers[0], answers[1]
 
 
 def create_error(frame: CallFrame, code: int, message: str) -> int | None:

@@ -107,6 +107,25 @@ def _ranks_by_neff(kernel: Any, calls: Calls) -> list[Any]:
     return [plan.pack([each[name] for name in program.outputs]) for each in results]
 
 
+def _ranks_by_jax(kernel: Any, calls: Calls) -> list[Any]:
+    """One program for as many devices as there are ranks, each with its own arrays."""
+    import jax
+    from jax.sharding import Mesh, PartitionSpec
+
+    names = [name for name, value in calls[0].items() if isinstance(value, np.ndarray)]
+    rest = {name: value for name, value in calls[0].items() if name not in names}
+
+    def run(*parts: Any) -> tuple[Any, ...]:
+        results = kernel(**rest, **{name: part[0] for name, part in zip(names, parts, strict=True)})
+        return tuple(each[None] for each in jax.tree.leaves(results))
+
+    mesh = Mesh(np.array(jax.devices()[: len(calls)]), ("rank",))
+    spec = PartitionSpec("rank")
+    mapped = jax.jit(jax.shard_map(run, mesh=mesh, in_specs=spec, out_specs=spec))
+    results = mapped(*(np.stack([call[name] for call in calls]) for name in names))
+    return [tuple(each[rank] for each in results) for rank in range(len(calls))]
+
+
 def _arrays(call: dict[str, Any]) -> list[np.ndarray[Any, Any]]:
     return [value for value in call.values() if isinstance(value, np.ndarray)]
 
@@ -115,5 +134,6 @@ RANK_WAYS: dict[str, Callable[[Any, Calls], list[Any]]] = {
     "simulate": _ranks_by_simulation,
     "executor": _ranks_by_executor,
     "neff": _ranks_by_neff,
+    "jax": _ranks_by_jax,
 }
 """``RANK_WAYS[name](kernel, arguments by name for each rank)`` gives the results of each rank."""
