@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from hlo_tools.errors import HloFileError, HloUnsupportedError
@@ -19,7 +19,7 @@ LIMIT = 8 << 30
 """Bytes that an unpacked file may have."""
 RATIO, RATIO_FROM = 2000, 64 << 20
 """From 64 MiB on, content that is 2000 times its file is taken for an attack."""
-_CHUNK = 1 << 22
+_CHUNK, _FEW = 1 << 22, 1 << 12
 
 
 def decompress(data: bytes | memoryview) -> tuple[bytes | memoryview, str]:
@@ -65,6 +65,9 @@ def _gunzip(data: bytes | memoryview) -> bytes:
 def _unzstd(data: bytes | memoryview) -> bytes:
     module = _zstd()
     try:
+        if module.__name__ == "zstandard":
+            parts = _zstandard_parts(module, data)
+            return _read_within_limits(lambda _: next(parts, b""), len(data))
         with module.open(io.BytesIO(data), "rb") as stream:
             return _read_within_limits(stream.read, len(data))
     except (OSError, EOFError, ValueError, *_zstd_errors(module)) as error:
@@ -73,6 +76,24 @@ def _unzstd(data: bytes | memoryview) -> bytes:
             code="HLO-COMPRESSED",
             remedy="get the file again from its source",
         ) from None
+
+
+def _zstandard_parts(module: Any, data: bytes | memoryview) -> Iterator[bytes]:
+    """The content in parts; its own reader does not notice that a file is cut.
+
+    So few bytes are unpacked at a time that no part can be very large.
+    """
+    frame = module.ZstdDecompressor().decompressobj()
+    for start in range(0, len(data), _FEW):
+        rest = bytes(data[start : start + _FEW])
+        while rest:
+            if frame.eof:
+                frame = module.ZstdDecompressor().decompressobj()
+            if part := frame.decompress(rest):
+                yield part
+            rest = frame.unused_data if frame.eof else b""
+    if not frame.eof:
+        raise EOFError("it ends within a frame")
 
 
 def _read_within_limits(read: Callable[[int], bytes], packed: int) -> bytes:

@@ -95,6 +95,13 @@ def check_inputs(module: Module) -> None:
         LimitError: they are.
     """
     entry, limit = module.entry, Limits().memory
+    for parameter in entry.parameters:
+        if any(extent < 0 for extent in parameter.shape.dimensions):
+            raise LimitError(
+                f"parameter {parameter.shape} has no bound",
+                place=f"%{parameter.name}",
+                remedy="give the input itself",
+            )
     size = sum(byte_size(parameter.proto.shape) for parameter in entry.parameters)
     if size > limit:
         raise LimitError(

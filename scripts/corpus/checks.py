@@ -36,7 +36,7 @@ CHECKS: dict[str, Callable[[Case], dict[str, str]]] = {}
 CLOSE = 2e-3
 LIMITS = Limits(work=3e9, memory=256 << 20)
 """Of one evaluation; beyond them nothing is compared."""
-INPUTS = 64 << 20
+INPUTS = 16 << 20
 """Bytes of inputs beyond which a module is not evaluated."""
 NOT_EXACT = ("auto-cast",)
 """Passes that change numbers on purpose."""
@@ -160,7 +160,9 @@ def jaxlib(case: Case) -> dict[str, str]:
     found["proto"] = _equal(proto, case.module.module_bytes()) if case.text is not None else "ok"
     ours = print_module(schema.HloModuleProto.FromString(proto))
     found["print"] = _same_lines(printed, ours)
-    found["reads our print"] = _read_back(case, proto, ours)
+    if found["print"] != "ok" and case.text is not None:  # text says a little more than a proto
+        found["print"] = _same_lines(case.server.ask("show", proto)[1][1], ours)
+    found["reads our print"] = _read_back(case, proto, printed, ours)
     found["their print"] = _their_print(case, printed)
     return found
 
@@ -176,12 +178,16 @@ def _same_lines(theirs: str, ours: str) -> str:
     return f"WRONG: jaxlib prints {missing}, we print {extra}"
 
 
-def _read_back(case: Case, proto: bytes, ours: str) -> str:
+def _read_back(case: Case, proto: bytes, printed: str, ours: str) -> str:
+    """As the proto, or at least as jaxlib's own print reads back: text has no place for all."""
     taken, answer = case.server.ask("parse", ours)
-    if not taken:
-        again, why = case.server.ask("parse", case.server.ask("show", proto)[1][1])
-        return "WRONG: " + answer if again else f"NONE: jaxlib refuses its own print: {why}"
-    return _equal(proto, answer[0])
+    found = _equal(proto, answer[0]) if taken else f"WRONG: {answer}"
+    if found == "ok":
+        return "ok"
+    again, theirs = case.server.ask("parse", printed)
+    if not again:
+        return f"NONE: jaxlib refuses its own print: {theirs}"
+    return _equal(theirs[0], answer[0]) if taken else found
 
 
 def _their_print(case: Case, printed: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hlo_tools import schema
+from hlo_tools.source import frames_of
 
 __all__ = ["by_name", "differences"]
 
@@ -24,11 +25,13 @@ def by_name(data: bytes) -> dict[str, Any]:
             copy.CopyFrom(one)
             for field in _REFERENCES:
                 copy.ClearField(field)
+            frames = _frames(copy, module.stack_frame_index)
             found[f"{row.name}/{one.name}"] = (
                 [local[number & _LOW] for number in one.operand_ids],
                 sorted(local[number & _LOW] for number in one.control_predecessor_ids),
                 [names[number] for number in one.called_computation_ids],
                 str(copy),
+                *frames,
             )
         found[row.name] = (
             local[row.root_id & _LOW],
@@ -39,11 +42,20 @@ def by_name(data: bytes) -> dict[str, Any]:
         if row.id in module.schedule.sequences:
             order = module.schedule.sequences[row.id].instruction_ids
             found[f"{row.name} schedule"] = [local[number & _LOW] for number in order]
-    for field in ("computations", "schedule", "id", "entry_computation_id"):
+    for field in ("computations", "schedule", "id", "entry_computation_id", "stack_frame_index"):
         module.ClearField(field)
     found["recovery table"] = _recovery_table(module.original_value_recovery_table)
     module.ClearField("original_value_recovery_table")
     found[""] = str(module)
+    return found
+
+
+def _frames(row: Any, index: Any) -> list[str]:
+    """The source frames of an instruction; the order of the tables says nothing."""
+    if not row.metadata.stack_frame_id:
+        return []
+    found = [repr(frame) for frame in frames_of(row.metadata, index)]
+    row.metadata.ClearField("stack_frame_id")
     return found
 
 
