@@ -18,7 +18,7 @@ _ASKING = (
 
 
 def run_child(
-    code: str, *, timeout: float = 120, **variables: str
+    code: str, *, timeout: float = 600, **variables: str
 ) -> subprocess.CompletedProcess[str]:
     """Run Python code with the checkout on the path, the compatible names at its end."""
     environment = {key: value for key, value in os.environ.items() if key not in _ASKING}

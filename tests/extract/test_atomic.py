@@ -24,7 +24,7 @@ def test_two_hundred_kills_leave_only_complete_entries(tmp_path: Path) -> None:
     environment = dict(os.environ, PYTHONPATH=str(HERE.parents[1]))
     done = subprocess.run(
         [sys.executable, str(HERE / "killed_writers.py"), str(tmp_path), "200"],
-        capture_output=True, text=True, env=environment, timeout=120,
+        capture_output=True, text=True, env=environment, timeout=600,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     half_done, entries, damaged = map(int, done.stdout.split())

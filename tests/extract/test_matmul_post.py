@@ -106,7 +106,7 @@ def test_the_shell_function_as_printed(tmp_path: Path) -> None:
     (tmp_path / "matmul.py").write_text(MATMUL.replace("SIZE", "2048"))
     done = subprocess.run(
         ["bash", "-c", FUNCTION],
-        capture_output=True, text=True, cwd=tmp_path, env=environment(), timeout=300,
+        capture_output=True, text=True, cwd=tmp_path, env=environment(), timeout=600,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     entries = [e for e in complete_entries(tmp_path / "hlo_artifacts") if list(e.glob("*.klir"))]
@@ -128,7 +128,7 @@ def test_the_command_gives_one_module_and_right_values(tmp_path: Path) -> None:
         done = subprocess.run(
             [sys.executable, "-m", "hlo_tools.cli", "extract", script, "--platform", "trn1",
              "--output", script.removesuffix(".py"), *words],
-            capture_output=True, text=True, cwd=tmp_path, env=environment(), timeout=300,
+            capture_output=True, text=True, cwd=tmp_path, env=environment(), timeout=600,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("equal\n")

@@ -67,7 +67,7 @@ def command(*words: str, cwd: Path | None = None, **variables: str):
     environment = dict(os.environ, PYTHONPATH=str(ROOT), **variables)
     return subprocess.run(
         [sys.executable, "-m", "hlo_tools.cli", *words],
-        capture_output=True, text=True, env=environment, cwd=cwd, timeout=120,
+        capture_output=True, text=True, env=environment, cwd=cwd, timeout=600,
     )  # fmt: skip
 
 
@@ -94,7 +94,7 @@ def test_the_exit_code_is_the_scripts_own(light: Path, word: str, code: int, tex
 def test_a_traceback_is_the_scripts_own(light: Path) -> None:
     done = command("run", str(light), "--", "raise")
     plain = subprocess.run(
-        [sys.executable, str(light), "raise"], capture_output=True, text=True, timeout=60
+        [sys.executable, str(light), "raise"], capture_output=True, text=True, timeout=600
     )
     assert done.returncode == plain.returncode == 1
     assert done.stderr == plain.stderr
@@ -261,7 +261,7 @@ def test_environment_variables_alone_extract(jax_script: Path, tmp_path: Path) -
     )
     done = subprocess.run(
         [sys.executable, str(jax_script)],
-        capture_output=True, text=True, env=environment, timeout=120,
+        capture_output=True, text=True, env=environment, timeout=600,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "result 0.0" in done.stdout
@@ -281,7 +281,7 @@ def test_a_cache_that_becomes_unwritable_fails_the_program(
     )
     done = subprocess.run(
         [sys.executable, str(jax_script)],
-        capture_output=True, text=True, env=environment, timeout=120,
+        capture_output=True, text=True, env=environment, timeout=600,
     )  # fmt: skip
     assert done.returncode == 1
     assert "[HLO-CACHE-WRITE]" in done.stderr

@@ -65,7 +65,7 @@ def run_script(
     def run(source: str, **environment: str) -> subprocess.CompletedProcess[str]:
         child = start_script(source, **environment)
         try:
-            out, err = child.communicate(timeout=120)
+            out, err = child.communicate(timeout=600)
         finally:
             child.kill()
         return subprocess.CompletedProcess(child.args, child.returncode, out, err)

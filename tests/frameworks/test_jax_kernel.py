@@ -338,6 +338,6 @@ LATE = """
 
 
 def test_a_kernel_that_would_start_after_the_script_ended(run_script: Any) -> None:
-    """Without the native guard the process hangs; ``run_script`` waits for two minutes."""
+    """Without the native guard the process hangs; ``run_script`` waits for ten minutes."""
     done = run_script(LATE, JAX_PLATFORMS="cpu")
     assert (done.stdout, done.returncode) == ("done\n", 0), done.stderr
