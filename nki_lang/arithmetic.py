@@ -9,6 +9,7 @@ Values). Only the eager interpreter knows contents, and gives them away for look
 from __future__ import annotations
 
 import linecache
+from math import prod
 from typing import Any, NoReturn
 
 from nki_lang.builder import active
@@ -164,12 +165,16 @@ class TileArithmetic:
         return values if dtype is None else values.astype(dtype)
 
     def __bool__(self) -> bool:
-        """A whole tensor in HBM is true, as in the vendor's front end: a test for its presence.
+        """A whole tensor is true, as in the vendor's front end: a test for its presence.
 
-        Source: ``KLR/Trace/Types.lean``, ``isTrue``. Everything else is a look at contents.
+        Source: ``KLR/Trace/Types.lean``, ``isTrue``. A part of one, a tile of one element, and a
+        tile in an ``assert`` are looks at contents.
         """
         tensor: Any = self
-        if tensor.on_chip or tensor.shape != tensor.storage.shape:
+        whole = tensor.shape == tensor.storage.shape
+        if whole and tensor.on_chip:
+            whole = prod(tensor.shape) > 1 and not _asserts(caller_location(1))
+        if not whole:
             return bool(self._contents("a condition").all())
         warn_at_caller(
             f"[NKI-TENSOR-VALUE] {_describe(self)} is true as a condition whatever it holds;"

@@ -60,8 +60,8 @@ OPERATORS = {
 }
 
 VALUES = {
-    "if": lambda t, u: 1 if t else 0,
-    "not": lambda t, u: not t,
+    "if": lambda t, u: 1 if t[0:1, 0:1] else 0,
+    "not": lambda t, u: not t[0:1],
     "float": lambda t, u: float(t[0:1, 0:1]),
     "int": lambda t, u: int(t[0:1, 0:1]),
     "index": lambda t, u: range(t[0:1, 0:1]),
@@ -147,20 +147,26 @@ def test_looking_at_contents_in_the_simulator_is_no_offence():
 
 
 @pytest.mark.parametrize("run", [lambda k, *a: trace(k, a), lambda k, *a: simulate(k)(*a)])
-def test_a_whole_tensor_in_hbm_is_true_so_that_conditions_ask_for_its_presence(run):
+def test_a_whole_tensor_is_true_so_that_conditions_ask_for_its_presence(run):
     seen = []
 
     def kernel(x, mask=None):
         out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-        seen.append("masked" if mask else "plain")
+        tile = None if mask is None else nl.load(mask)
+        seen.append(("masked" if mask else "plain", "tile" if tile else "none"))
         nl.store(out, nl.load(x))
         return out
 
     run(kernel, X)
-    with pytest.warns(UserWarning, match="'mask'.* is true as a condition") as caught:
+    with pytest.warns(UserWarning, match="is true as a condition") as caught:
         run(kernel, X, np.zeros_like(X))
     assert caught[0].filename == __file__
-    assert seen == ["plain", "masked"]
+    assert seen == [("plain", "none"), ("masked", "tile")]
+
+
+def test_contents_of_a_tile_of_one_element_are_no_condition():
+    error = refusal(lambda t, u: 1 if nl.max(t, axis=1) else 0, lambda k: trace(k, (X[:1],)))
+    assert error.code == "NKI-TENSOR-VALUE"
 
 
 def test_an_element_of_a_tensor_in_hbm_is_no_condition():
