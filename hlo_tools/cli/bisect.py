@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from hlo_tools.cli import console
+from hlo_tools.cli import completion, console
 from hlo_tools.cli.inputs import open_module
 from hlo_tools.cli.module_inputs import FILLS, gather
 from hlo_tools.evaluate.bisect import against_jaxlib, between
@@ -24,7 +24,12 @@ def command(
         list[str] | None,
         typer.Option("--input", "-i", help="FILE.npy in parameter order, or NAME=FILE.npy."),
     ] = None,
-    fill: Annotated[str, typer.Option(help="What other inputs are: zeros or random.")] = "random",
+    fill: Annotated[
+        str,
+        typer.Option(
+            help="What other inputs are: zeros or random.", autocompletion=completion.words(*FILLS)
+        ),
+    ] = "random",
     tolerance: Annotated[
         float, typer.Option(help="Largest difference, relative to the largest value.")
     ] = 1e-4,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from hlo_tools import converting, externals
-from hlo_tools.cli import console
+from hlo_tools.cli import completion, console
 from hlo_tools.cli.inputs import open_module
 from hlo_tools.cli.outputs import format_of, write_module
 
@@ -19,13 +19,28 @@ def command(
     file: Annotated[str, typer.Argument(help="A module, or - for standard input.")],
     output: Annotated[str, typer.Option("--output", "-o", help="Where to, or -.")] = "-",
     to: Annotated[
-        str | None, typer.Option("--to", help=f"Format: {', '.join(converting.FORMATS)}.")
+        str | None,
+        typer.Option(
+            "--to",
+            help=f"Format: {', '.join(converting.FORMATS)}.",
+            autocompletion=completion.words(*converting.FORMATS),
+        ),
     ] = None,
     ids: Annotated[
-        str | None, typer.Option("--ids", help="Number instructions anew: wide or legacy.")
+        str | None,
+        typer.Option(
+            "--ids",
+            help="Number instructions anew: wide or legacy.",
+            autocompletion=completion.words("wide", "legacy"),
+        ),
     ] = None,
     dialect: Annotated[
-        str | None, typer.Option("--dialect", help="Rewrite for older readers: 2024.")
+        str | None,
+        typer.Option(
+            "--dialect",
+            help="Rewrite for older readers: 2024.",
+            autocompletion=completion.words(*converting.DIALECTS),
+        ),
     ] = None,
     externalize: Annotated[
         int | None,

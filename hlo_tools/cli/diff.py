@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from hlo_tools.cli import console
+from hlo_tools.cli import completion, console
 from hlo_tools.cli.inputs import open_module
 from hlo_tools.diff import IGNORABLE, ComputationDiff, InstructionDiff, ModuleDiff, diff_modules
 
@@ -19,11 +19,24 @@ def command(
     left: Annotated[str, typer.Argument(help="A module, or - for standard input.")],
     right: Annotated[str, typer.Argument(help="The one to compare it with.")],
     format: Annotated[
-        str, typer.Option("--format", "-f", help="text, json or html.", metavar="FORMAT")
+        str,
+        typer.Option(
+            "--format",
+            "-f",
+            help="text, json or html.",
+            metavar="FORMAT",
+            autocompletion=completion.words(*_FORMATS),
+        ),
     ] = "text",
     ignore: Annotated[
         list[str] | None,
-        typer.Option("--ignore", "-i", help=f"Leave out: {', '.join(IGNORABLE)}.", metavar="WHAT"),
+        typer.Option(
+            "--ignore",
+            "-i",
+            help=f"Leave out: {', '.join(IGNORABLE)}.",
+            metavar="WHAT",
+            autocompletion=completion.words(*IGNORABLE),
+        ),
     ] = None,
     metadata: Annotated[
         bool, typer.Option("--metadata", help="Source lines and op names count too.")

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from hlo_tools.cli import console
+from hlo_tools.cli import completion, console
 from hlo_tools.cli.inputs import open_module
 from hlo_tools.graph import Graph, graph_of, render_dot, render_explorer, render_page, render_svg
 from hlo_tools.graph.dot import draw_with_dot
@@ -30,14 +30,29 @@ def command(
     format: Annotated[
         str,
         typer.Option(
-            "--format", "-f", help="html, svg, dot, explorer; else by -o's name.", metavar="FORMAT"
+            "--format",
+            "-f",
+            help="html, svg, dot, explorer; else by -o's name.",
+            metavar="FORMAT",
+            autocompletion=completion.words(*_FORMATS),
         ),
     ] = "",
     computation: Annotated[
-        list[str] | None, typer.Option("--computation", "-c", help="Only this; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            "--computation",
+            "-c",
+            help="Only this; may be repeated.",
+            autocompletion=completion.computations,
+        ),
     ] = None,
     layout: Annotated[
-        str, typer.Option("--layout", help="Who lays out SVG: own, or dot (Graphviz).")
+        str,
+        typer.Option(
+            "--layout",
+            help="Who lays out SVG: own, or dot (Graphviz).",
+            autocompletion=completion.words(*_LAYOUTS),
+        ),
     ] = "own",
     output: Annotated[str, typer.Option("--output", "-o", help="Where to, or -.")] = "-",
 ) -> int:

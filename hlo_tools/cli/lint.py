@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from hlo_tools.cli import console
+from hlo_tools.cli import completion, console
 from hlo_tools.cli.configuration import read_configuration
 from hlo_tools.cli.findings import FORMATS, Report, RuleText, print_findings
 from hlo_tools.cli.inputs import module_files, open_module
@@ -18,7 +18,7 @@ from hlo_tools.lint.baseline import read_baseline, unknown_to, write_baseline
 from hlo_tools.lint.registry import joined, rules_of
 from hlo_tools.python_file import load_named, names_python
 from hlo_tools.verify import Finding, Severity
-from nki_lang.targets import current_target, target_of
+from nki_lang.targets import TARGETS, current_target, target_of
 
 __all__ = ["command"]
 
@@ -26,20 +26,43 @@ __all__ = ["command"]
 def command(
     files: Annotated[list[str], typer.Argument(help="Modules, folders, or - for standard input.")],
     target: Annotated[
-        str, typer.Option("--target", "-t", help="trn1, trn2 or trn3.", metavar="TARGET")
+        str,
+        typer.Option(
+            "--target",
+            "-t",
+            help="trn1, trn2 or trn3.",
+            metavar="TARGET",
+            autocompletion=completion.words(*TARGETS),
+        ),
     ] = "",
     select: Annotated[
-        list[str] | None, typer.Option("--select", help="Only codes that begin so (commas).")
+        list[str] | None,
+        typer.Option(
+            "--select",
+            help="Only codes that begin so (commas).",
+            autocompletion=completion.lint_codes,
+        ),
     ] = None,
     ignore: Annotated[
-        list[str] | None, typer.Option("--ignore", help="No codes that begin so (commas).")
+        list[str] | None,
+        typer.Option(
+            "--ignore",
+            help="No codes that begin so (commas).",
+            autocompletion=completion.lint_codes,
+        ),
     ] = None,
     own: Annotated[
         list[str] | None,
         typer.Option("--rules", help="Rules of your own too.", metavar="FILE.py:NAME"),
     ] = None,
     form: Annotated[
-        str, typer.Option("--format", help=f"{', '.join(FORMATS)}.", metavar="FORMAT")
+        str,
+        typer.Option(
+            "--format",
+            help=f"{', '.join(FORMATS)}.",
+            metavar="FORMAT",
+            autocompletion=completion.words(*FORMATS),
+        ),
     ] = "text",
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
     baseline: Annotated[

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from hlo_tools import converting
-from hlo_tools.cli import console
+from hlo_tools.cli import completion, console
 from hlo_tools.cli.inputs import read_input
 from hlo_tools.cli.outputs import came_as_text, format_of, write_module, write_text
 from hlo_tools.cli.rewriting import kernel_names, name_new_kernels
@@ -25,7 +25,13 @@ __all__ = ["command"]
 def command(
     file: Annotated[str, typer.Argument(help="A module, or - for standard input.")],
     passes: Annotated[
-        str, typer.Option("--passes", "-p", help="Passes, as in dce,cse,'auto-cast{type=bf16}'.")
+        str,
+        typer.Option(
+            "--passes",
+            "-p",
+            help="Passes, as in dce,cse,'auto-cast{type=bf16}'.",
+            autocompletion=completion.pipelines,
+        ),
     ],
     output: Annotated[
         str,

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hlo_tools.cli import console
+from hlo_tools.cli import completion, console
 from hlo_tools.passes import Registered, find_pass, registered_passes
 from hlo_tools.passes.arguments import arguments_of
 from hlo_tools.passes.invariants import INVARIANTS
@@ -17,7 +17,10 @@ __all__ = ["command"]
 
 def command(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Passes to tell everything about.")
+        list[str] | None,
+        typer.Argument(
+            help="Passes to tell everything about.", autocompletion=completion.pass_names
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
 ) -> int:

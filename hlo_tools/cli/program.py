@@ -124,6 +124,8 @@ def run(words: list[str] | None = None) -> int:
         return INTERRUPTED
     except typer.Exit as end:
         return end.exit_code
+    except SystemExit as end:  # completion ends so
+        return end.code if isinstance(end.code, int) else FINE
     except Exception as error:
         return failures.report(error)
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hlo_tools.cli import console
+from hlo_tools.cli import completion, console
 from hlo_tools.lint import registered_rules
 from hlo_tools.offers import OWN
 from hlo_tools.verify import RULES as VERIFIER
@@ -16,7 +16,12 @@ __all__ = ["command"]
 
 
 def command(
-    code: Annotated[str, typer.Argument(help="A code; all are listed without one.")] = "",
+    code: Annotated[
+        str,
+        typer.Argument(
+            help="A code; all are listed without one.", autocompletion=completion.rule_codes
+        ),
+    ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
 ) -> int:
     """Explain a rule of lint or verify: what must hold, why, and what to do.

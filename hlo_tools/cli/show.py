@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hlo_tools.cli import console
+from hlo_tools.cli import completion, console
 from hlo_tools.cli.inputs import open_module, open_outline
 from hlo_tools.computation import Computation
 from hlo_tools.instruction import Instruction
@@ -19,10 +19,19 @@ __all__ = ["command"]
 def command(
     file: Annotated[str, typer.Argument(help="A module, or - for standard input.")],
     computation: Annotated[
-        str | None, typer.Option("--computation", "-c", help="Only this computation.")
+        str | None,
+        typer.Option(
+            "--computation",
+            "-c",
+            help="Only this computation.",
+            autocompletion=completion.computations,
+        ),
     ] = None,
     opcode: Annotated[
-        list[str] | None, typer.Option("--opcode", help="Only instructions of this opcode.")
+        list[str] | None,
+        typer.Option(
+            "--opcode", help="Only instructions of this opcode.", autocompletion=completion.opcodes
+        ),
     ] = None,
     summary: Annotated[bool, typer.Option("--summary", "-s", help="No instructions.")] = False,
     text: Annotated[bool, typer.Option("--text", help="The whole module as HLO text.")] = False,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from hlo_tools.cli import console
+from hlo_tools.cli import completion, console
 from hlo_tools.cli.inputs import open_module
 from hlo_tools.cli.outputs import format_of, write_module
 from hlo_tools.instruction import Instruction
@@ -20,14 +20,25 @@ def command(
     file: Annotated[str, typer.Argument(help="A module, or - for standard input.")],
     instruction: Annotated[
         list[str] | None,
-        typer.Option("--instruction", "-i", help="NAME or COMPUTATION/NAME; may be repeated."),
+        typer.Option(
+            "--instruction",
+            "-i",
+            help="NAME or COMPUTATION/NAME; may be repeated.",
+            autocompletion=completion.instructions,
+        ),
     ] = None,
     source: Annotated[
         str | None,
         typer.Option("--source", "-s", help="What FILE, FILE:LINE or FILE:FIRST-LAST made."),
     ] = None,
     computation: Annotated[
-        str | None, typer.Option("--computation", "-c", help="Where --source looks.")
+        str | None,
+        typer.Option(
+            "--computation",
+            "-c",
+            help="Where --source looks.",
+            autocompletion=completion.computations,
+        ),
     ] = None,
     operands: Annotated[
         str,

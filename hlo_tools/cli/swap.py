@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from hlo_tools.cli import console
+from hlo_tools.cli import completion, console
 from hlo_tools.cli.inputs import open_module
 from hlo_tools.cli.outputs import came_as_text, format_of, write_module
 from hlo_tools.cli.rewriting import copy_of, name_kernel, prove
@@ -19,7 +19,12 @@ __all__ = ["command"]
 def command(
     file: Annotated[str, typer.Argument(help="A module, or - for standard input.")],
     kernel: Annotated[
-        str, typer.Argument(help="Which: the kernel's name, or %CALL for one call.", metavar="NAME")
+        str,
+        typer.Argument(
+            help="Which: the kernel's name, or %CALL for one call.",
+            metavar="NAME",
+            autocompletion=completion.kernels,
+        ),
     ],
     new: Annotated[str, typer.Argument(help="The new kernel's .klir file.", metavar="KLIR")],
     output: Annotated[str, typer.Option("--output", "-o", help="The new module, or -.")],

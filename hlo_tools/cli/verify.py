@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from hlo_tools.backend_config import decode
+from hlo_tools.cli import completion
 from hlo_tools.cli.findings import FORMATS, Report, RuleText, print_findings
 from hlo_tools.cli.inputs import module_files, open_module
 from hlo_tools.errors import HloError
@@ -27,7 +28,13 @@ _KERNEL_FILE = RuleText(
 def command(
     files: Annotated[list[str], typer.Argument(help="Modules, folders, or - for standard input.")],
     form: Annotated[
-        str, typer.Option("--format", help=f"{', '.join(FORMATS)}.", metavar="FORMAT")
+        str,
+        typer.Option(
+            "--format",
+            help=f"{', '.join(FORMATS)}.",
+            metavar="FORMAT",
+            autocompletion=completion.words(*FORMATS),
+        ),
     ] = "text",
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
     exit_zero: Annotated[

@@ -1,0 +1,151 @@
+"""What a shell completes beside commands, options and files: names from our tables and modules.
+
+Each function is given to typer as ``autocompletion=``. Completion never fails: what cannot be
+found out is not offered.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from hlo_tools.outline import Outline
+
+__all__ = [
+    "computations",
+    "instructions",
+    "kernels",
+    "lint_codes",
+    "opcodes",
+    "pass_names",
+    "pipelines",
+    "rule_codes",
+    "words",
+]
+
+Completer = Callable[[str], list[str]]
+_MOST = 500
+"""Names that are offered; nobody reads more."""
+
+
+def words(*known: str) -> Completer:
+    """Some fixed words; also behind a comma."""
+
+    def complete(incomplete: str) -> list[str]:
+        return _listed(known, incomplete)
+
+    return complete
+
+
+def pass_names(incomplete: str) -> list[str]:
+    """One pass."""
+    from hlo_tools.passes.registry import registered_passes
+
+    with suppress(Exception):
+        return _beginning(registered_passes(), incomplete)
+    return []
+
+
+def pipelines(incomplete: str) -> list[str]:
+    """The pass that is being written, behind those that stand there."""
+    from hlo_tools.passes.registry import registered_passes
+
+    with suppress(Exception):
+        return _listed(registered_passes(), incomplete)
+    return []
+
+
+def lint_codes(incomplete: str) -> list[str]:
+    """Codes of lint's rules, behind commas."""
+    from hlo_tools.lint import registered_rules
+
+    with suppress(Exception):
+        return _listed(registered_rules(), incomplete)
+    return []
+
+
+def rule_codes(incomplete: str) -> list[str]:
+    """Codes of every rule, of lint and of verify."""
+    from hlo_tools.lint import registered_rules
+    from hlo_tools.verify import RULES
+
+    with suppress(Exception):
+        return _beginning([*registered_rules(), *RULES], incomplete)
+    return []
+
+
+def instructions(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Instructions of the module that the command line names already."""
+    return _beginning(_rows(ctx, lambda row: row.name), incomplete)
+
+
+def opcodes(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Opcodes that occur in the module; all there are without one."""
+    from hlo_tools.opcodes import OPCODES
+
+    found = sorted(set(_rows(ctx, lambda row: row.opcode)))
+    return _beginning(found or OPCODES, incomplete)
+
+
+def computations(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Computations of the module."""
+    with suppress(Exception):
+        return _beginning([each.name for each in _outline(ctx).computations], incomplete)
+    return []
+
+
+def kernels(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Kernels that the module calls."""
+    from hlo_tools.backend_config import decode
+    from hlo_tools.loading import load
+
+    with suppress(Exception):
+        calls = load(_file(ctx)).find_custom_calls()
+        names = dict.fromkeys(decode(call.backend_config).func_name for call in calls)
+        return _beginning(names, incomplete)
+    return []
+
+
+def _outline(ctx: typer.Context) -> Outline:
+    from hlo_tools.outline import load_outline
+
+    return load_outline(_file(ctx))
+
+
+def _file(ctx: typer.Context) -> str:
+    """The module on the command line: click does not tell while an option has no value yet."""
+    given = ctx.params.get("file")
+    if given:
+        return given
+    line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")
+    return next(word for word in shlex.split(line) if os.path.isfile(word))
+
+
+def _rows(ctx: typer.Context, what: Callable[[Any], str]) -> Iterator[str]:
+    with suppress(Exception):
+        for computation in _outline(ctx).computations:
+            for row in computation:
+                yield what(row.proto)
+
+
+def _beginning(known: Iterable[str], incomplete: str) -> list[str]:
+    start = incomplete.removeprefix("%")
+    mark = incomplete[: len(incomplete) - len(start)]
+    found: list[str] = []
+    for name in known:
+        if name.startswith(start):
+            found.append(mark + name)
+            if len(found) == _MOST:
+                break
+    return found
+
+
+def _listed(known: Iterable[str], incomplete: str) -> list[str]:
+    before, comma, last = incomplete.rpartition(",")
+    return [before + comma + name for name in _beginning(known, last)]
