@@ -49,22 +49,31 @@ class ReplicaGroup(NKIObject):
 
     def __post_init__(self) -> None:
         groups: Any = self.replica_groups
-        if groups and not isinstance(groups[0], (list, tuple)):
+        if isinstance(groups, (list, tuple)) and groups and not _is_list(groups[0]):
             groups = [groups]
-        self.replica_groups = [[int(rank) for rank in group] for group in groups]
-        ranks = [rank for group in self.replica_groups for rank in group]
-        if len(ranks) != len(set(ranks)) or any(rank < 0 for rank in ranks):
-            raise NkiValidationError(
-                f"replica groups {self.replica_groups} name a rank twice or a negative one",
-                code="NKI-REPLICA-GROUP",
-                location=caller_location(2),
-                remedy="every rank stands in at most one group",
-                source=_SOURCE,
-            )
+        wrong = "no lists of ranks"
+        if _is_list(groups) and all(map(_is_list, groups)):
+            ranks = [rank for group in groups for rank in group]
+            if all(hasattr(type(rank), "__index__") and rank >= 0 for rank in ranks):
+                self.replica_groups = [[int(rank) for rank in group] for group in groups]
+                if len(ranks) == len(set(ranks)):
+                    return
+                wrong = "two places for one rank"
+        raise NkiValidationError(
+            f"replica groups {groups!r}: {wrong}",
+            code="NKI-REPLICA-GROUP",
+            location=caller_location(3),  # above the __init__ that @dataclass made
+            remedy="give lists of ranks from 0 on, and every rank in at most one of them",
+            source=_SOURCE,
+        )
 
     def nki_operand(self) -> tuple[tuple[int, ...], ...]:
         """The groups as the kernel IR holds them."""
         return tuple(tuple(group) for group in self.replica_groups)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, (list, tuple))
 
 
 def _issue(op: str, values: tuple[Any, ...], name: str | None) -> None:

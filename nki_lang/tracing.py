@@ -6,7 +6,7 @@ import gc
 import inspect
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,7 +22,15 @@ from nki_lang.source import SourceLocation, caller_location
 from nki_lang.targets import Target, current_target, target_of
 from nki_lang.tensor import NkiTensor
 
-__all__ = ["Schedule", "assemble", "bind_inputs", "check_grid", "collect_outputs", "trace_kernel"]
+__all__ = [
+    "Schedule",
+    "assemble",
+    "bind_inputs",
+    "check_cores",
+    "check_grid",
+    "collect_outputs",
+    "trace_kernel",
+]
 
 Schedule = tuple[tuple[str, tuple[str, ...]], ...]
 """Extra dependencies: (consumer, producers), by the names of instructions."""
@@ -121,7 +129,6 @@ def _trace(
             value = func(*call.args, **call.kwargs)
             builder.require_closed()
             results.append(collect_outputs(value, func, builder))
-        _check_shared(builder, builders)
         check_capacity(builder)
         builders.append(builder)
     return assemble(func, family, launch, inputs, results, builders, schedule)
@@ -240,17 +247,39 @@ def _output(value: Any, place: SourceLocation | None, builder: TraceBuilder) -> 
     return Tensor(storage.name, storage.dtype, value.shape, storage.buffer)
 
 
-def _check_shared(builder: TraceBuilder, others: list[TraceBuilder]) -> None:
-    if builder.shared_count == len(builder.shared):
-        return
-    tensor = builder.shared[builder.shared_count]
-    raise NkiValidationError(
-        f"core {builder.core} never allocates {tensor.name!r} in shared HBM as core 0 does",
-        code="NKI-CORES-DIVERGE",
-        location=others[0].tensor_locations.get(tensor.name) if others else None,
-        remedy="allocate shared HBM tensors on every core, outside of `if nl.program_id(0)`",
-        source=_LNC,
-    )
+def check_cores(
+    results: list[tuple[tuple[Tensor, ...], Structure]],
+    builders: Sequence[TraceBuilder],
+    func: Callable[..., Any],
+) -> None:
+    """What all cores of a kernel do alike: allocate shared HBM, and return.
+
+    Raises:
+        NkiValidationError: code ``NKI-CORES-DIVERGE``.
+    """
+    for builder in builders:
+        if builder.shared_count == len(builder.shared):
+            continue
+        tensor = builder.shared[builder.shared_count]
+        other = next(b for b in builders if b.shared_count > builder.shared_count)
+        raise NkiValidationError(
+            f"core {builder.core} never allocates {tensor.name!r} in shared HBM as core"
+            f" {other.core} does",
+            code="NKI-CORES-DIVERGE",
+            location=other.tensor_locations.get(tensor.name),
+            remedy="allocate shared HBM tensors on every core, outside of `if nl.program_id(0)`",
+            source=_LNC,
+        )
+    returned = [[tensor.name for tensor in outputs] for outputs, _ in results]
+    for core, names in enumerate(returned):
+        if names != returned[0]:
+            raise NkiValidationError(
+                f"core {core} returns {names}, core 0 {returned[0]}",
+                code="NKI-CORES-DIVERGE",
+                location=_definition(func),
+                remedy="return the same tensors on every core",
+                source=_LNC,
+            )
 
 
 def assemble(
@@ -262,17 +291,8 @@ def assemble(
     builders: list[TraceBuilder],
     schedule: Schedule,
 ) -> KernelIR:
+    check_cores(results, builders, func)
     outputs, structure = results[0]
-    for core, (others, _) in enumerate(results):
-        if tuple(tensor.name for tensor in others) != tuple(tensor.name for tensor in outputs):
-            raise NkiValidationError(
-                f"core {core} returns {[t.name for t in others]}, core 0"
-                f" {[t.name for t in outputs]}",
-                code="NKI-CORES-DIVERGE",
-                location=_definition(func),
-                remedy="return the same tensors on every core",
-                source=_LNC,
-            )
     _settle_shapes(outputs, inputs, builders, func)
     written = set().union(*(builder.written for builder in builders))
     returned = {tensor.name for tensor in outputs}

@@ -72,7 +72,8 @@ class Call:
 
     def refuse(self, code: str, message: str, remedy: str = "", source: str = "") -> NoReturn:
         """Raise the error at the user's line."""
-        fail(f"nisa.{self.spec.op}: {message}", code, remedy, source or f"nisa.{self.spec.op}")
+        name = f"{self.spec.namespace}.{self.spec.op}"
+        fail(f"{name}: {message}", code, remedy, source or name)
 
 
 def validate(

@@ -66,3 +66,30 @@ def metadata_shape(call: Any) -> str:
     if not fits or len(call["srcs"]) != 1:
         return call.describe("metadata_tensor")
     return ""
+
+
+@custom("NKI-COLLECTIVE", "replica_group is an ncc.ReplicaGroup, or lists of ranks",
+        "nki.collectives.ReplicaGroup")  # fmt: skip
+def groups(call: Any) -> str:
+    value = call["replica_group"]
+    listed = isinstance(value, (list, tuple)) and all(isinstance(g, (list, tuple)) for g in value)
+    return "" if listed or hasattr(value, "replica_groups") else f"replica_group={value!r}"
+
+
+@custom("NKI-COLLECTIVE", "each destination has as many elements as its source",
+        "nki.collectives, srcs and dsts")  # fmt: skip
+def same_shapes(call: Any) -> str:
+    names = [name for name in ("dsts", "dsts_by_channel") if name in call.values]
+    for target in names:
+        for name in call.values:
+            if not name.startswith("srcs"):
+                continue
+            for source, made in zip(_flat(call[name]), _flat(call[target]), strict=True):
+                if source.size != made.size:
+                    return f"{source.name!r} {source.shape}, {made.name!r} {made.shape}"
+    return ""
+
+
+def _flat(value: Any) -> list[Any]:
+    """Tensors of a list, or of a list for each channel."""
+    return [t for entry in value for t in (entry if isinstance(entry, (list, tuple)) else (entry,))]

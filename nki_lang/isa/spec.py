@@ -17,6 +17,9 @@ PSUM = frozenset({MemoryRegion.psum})
 SBUF_OR_HBM = SBUF | HBM
 
 
+_OF_COLLECTIVES = frozenset({"replica_group", "source_target_pairs"})
+
+
 @dataclass(frozen=True, slots=True)
 class OperandSpec:
     """One parameter of an instruction.
@@ -104,6 +107,12 @@ class InstructionSpec:
             if operand.role in ("write", "read_write") and operand.buffers & HBM
         )
         object.__setattr__(self, "hbm_writes", writes)
+
+    @property
+    def namespace(self) -> str:
+        """What its module is called in kernels: ``nisa``, or ``ncc`` for collectives."""
+        collective = any(o.name in _OF_COLLECTIVES for o in self.operands)
+        return "ncc" if collective or self.op == "rank_id" else "nisa"
 
     @property
     def names(self) -> tuple[str, ...]:

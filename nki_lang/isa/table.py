@@ -493,39 +493,46 @@ _V_OPERANDS = (
 )
 
 _COLLECTIVES = (
-    _collective("all_reduce", *_attr("replica_group"), _op("op"), rules=(_REDUCE_OPS,)),
     _collective(
-        "all_gather", *_attr("replica_group", "collective_dim"), rules=(k.collective_dim,)
+        "all_reduce", *_attr("replica_group"), _op("op"),
+        rules=(k.groups, _REDUCE_OPS, k.same_shapes),
     ),
-    _collective("all_gather_v", *_V_OPERANDS, buffers=HBM, rules=(k.metadata_shape,)),
+    _collective(
+        "all_gather", *_attr("replica_group", "collective_dim"),
+        rules=(k.groups, k.collective_dim),
+    ),
+    _collective("all_gather_v", *_V_OPERANDS, buffers=HBM, rules=(k.groups, k.metadata_shape)),
     _collective(
         "reduce_scatter", *_attr("replica_group", "collective_dim"), _op("op"),
-        rules=(_REDUCE_OPS, k.collective_dim),
+        rules=(k.groups, _REDUCE_OPS, k.collective_dim),
     ),
     _collective(
         "all_to_all", *_attr("replica_group", "collective_dim"), buffers=HBM,
-        rules=(k.collective_dim,),
+        rules=(k.groups, k.collective_dim, k.same_shapes),
     ),
-    _collective("all_to_all_v", *_V_OPERANDS, buffers=HBM, rules=(k.metadata_shape,)),
+    _collective("all_to_all_v", *_V_OPERANDS, buffers=HBM, rules=(k.groups, k.metadata_shape)),
     _collective(
         "collective_permute", *_attr("source_target_pairs"), buffers=HBM,
-        rules=(k.permute_pairs,),
+        rules=(k.permute_pairs, k.same_shapes),
     ),
     _collective(
         "collective_permute_implicit", _read("srcs_by_channel", SBUF_OR_HBM, several=True),
         _write("dsts_by_channel", SBUF_OR_HBM, several=True),
-        *_attr("replica_group", "channel_ids"), pairs=False, rules=(k.channels,),
+        *_attr("replica_group", "channel_ids"), pairs=False,
+        rules=(k.groups, k.channels, k.same_shapes),
     ),
     _collective(
         "collective_permute_implicit_reduce",
         _read("srcs0_by_channel", SBUF_OR_HBM, several=True),
         _read("srcs1_by_channel", SBUF_OR_HBM, several=True),
         _write("dsts_by_channel", SBUF_OR_HBM, several=True), *_attr("replica_group"),
-        _op("op"), *_attr("channel_ids"), pairs=False, rules=(_REDUCE_OPS, k.channels),
+        _op("op"), *_attr("channel_ids"), pairs=False,
+        rules=(k.groups, _REDUCE_OPS, k.channels, k.same_shapes),
     ),
     _row(
         "collective_permute_implicit_current_processing_rank_id", _register("dst"),
         *_attr("iteration_id", "replica_group", "channel_id"), engines=_SEQUENCER, tiles=False,
+        rules=(k.groups,),
     ),
     _row("rank_id", _register("dst"), engines=_SEQUENCER, tiles=False),
 )  # fmt: skip

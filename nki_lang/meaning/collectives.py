@@ -72,13 +72,13 @@ def _tiles(
     """The sources of every member, and this rank's position among them."""
     members = _members(groups, state, place)
     parts = _exchange(what, tuple(np.array(src) for src in srcs), members, state, place)
-    shapes = [tuple(tile.shape for tile in part) for part in parts]
+    shapes = [", ".join(f"{tile.dtype}{list(tile.shape)}" for tile in part) for part in parts]
     if any(shape != shapes[0] for shape in shapes):
         raise NkiExecutionError(
-            f"the ranks of a {what} bring different shapes: {shapes}",
+            f"the ranks of one {what} bring different tensors: {'; '.join(shapes)}",
             code="NKI-COLLECTIVE",
             location=place,
-            remedy="every rank passes tensors of the same shapes",
+            remedy="every rank passes tensors of the same shapes and dtypes",
         )
     return parts, members.index(state.rank)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from nki_lang.errors import NkiExecutionError
 from nki_lang.meaning.state import EngineState
 from nki_lang.meaning.table import meaning
 from nki_lang.source import SourceLocation
@@ -42,6 +43,14 @@ def sendrecv(
     received = state.exchange.swap(
         state.core, src.copy(), int(send_to_rank), int(recv_from_rank), int(pipe_id), location
     )
+    if received.shape != src.shape or received.dtype != src.dtype:
+        raise NkiExecutionError(
+            f"core {state.core} exchanges {src.dtype}{list(src.shape)} with core {recv_from_rank},"
+            f" which sends {received.dtype}{list(received.shape)}",
+            code="NKI-SENDRECV",
+            location=location,
+            remedy="both cores pass tiles of the same shape and dtype",
+        )
     dst[...] = received.reshape(dst.shape)
 
 

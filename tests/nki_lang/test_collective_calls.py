@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import nki_lang.collectives as ncc
+import nki_lang.isa as nisa
 import nki_lang.language as nl
-from nki_lang.errors import NkiValidationError
+from nki_lang.errors import NkiExecutionError, NkiValidationError
+from nki_lang.execute import simulate
+from nki_lang.kernel import jit
 from tests.nki_lang.specimen import refused, spec, trace, tracing
 
 FOUR = ncc.ReplicaGroup([[0, 1, 2, 3]])
@@ -98,3 +102,80 @@ def test_gathers_in_sbuf_work_along_either_dimension():
         ncc.all_gather([sb(16, 8)], [sb(64, 8)], FOUR, 0)
         ncc.all_gather([sb(16, 8)], [sb(16, 32)], FOUR, 1)
         assert [i.operands["collective_dim"] for i in builder.body] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "groups", [[[0, 0]], [[-1, 0]], [[0.5, 1]], "01", [[0], 1], [["0"]], 3], ids=str
+)
+def test_groups_that_are_none(groups):
+    with refused("NKI-REPLICA-GROUP"):
+        ncc.ReplicaGroup(groups)
+
+
+WRONG_CALLS = [
+    lambda a, b, big: ncc.all_reduce([a], [b], None, nl.add),
+    lambda a, b, big: ncc.all_reduce([a], [b], "01", nl.add),
+    lambda a, b, big: ncc.all_reduce([a], [big], PAIR, nl.add),
+    lambda a, b, big: ncc.all_to_all([a], [big], PAIR, 0),
+    lambda a, b, big: ncc.collective_permute([a], [big], [(0, 1)]),
+    lambda a, b, big: ncc.collective_permute_implicit([[a]], [[big]], PAIR),
+]
+PAIR = ncc.ReplicaGroup([[0, 1]])
+
+
+@pytest.mark.parametrize("call", WRONG_CALLS)
+def test_wrong_calls_are_told_before_anything_runs(call):
+    with tracing(), refused("NKI-COLLECTIVE", "ncc."):
+        a, b = (nl.ndarray((4, 8), nl.float32, nl.hbm) for _ in range(2))
+        call(a, b, nl.ndarray((8, 8), nl.float32, nl.hbm))
+
+
+def swapped(first, second):
+    """A kernel of two cores, each of which sends another tile."""
+
+    def kernel(x):
+        out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+        core = nl.program_id(0)
+        shape, dtype = (first, second)[core]
+        tile, other = nl.zeros(shape, dtype), nl.ndarray(shape, dtype, nl.sbuf)
+        nisa.sendrecv(tile, other, 1 - core, 1 - core, 0)
+        nl.store(out, nl.load(x))
+        return out
+
+    return kernel
+
+
+@pytest.mark.parametrize("second", [((4, 4), nl.float32), ((4, 8), nl.int32)])
+def test_cores_exchange_tiles_of_one_kind(second):
+    kernel = jit(swapped(((4, 8), nl.float32), second))[2]
+    x = np.zeros((4, 8), np.float32)
+    for run in (kernel, simulate(kernel)):
+        with pytest.raises(NkiExecutionError, match="NKI-SENDRECV") as caught:
+            run(x)
+        assert caught.value.location.file == __file__
+
+
+def allocates_more(core):
+    def kernel(x):
+        out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+        nl.store(out, nl.load(x))
+        if nl.program_id(0) == core:
+            nl.ndarray((4, 4), nl.float32, nl.shared_hbm)
+        return out
+
+    return kernel
+
+
+def returns_another(x):
+    a, b = (nl.ndarray(x.shape, x.dtype, nl.shared_hbm) for _ in range(2))
+    nl.store(a, nl.load(x))
+    nl.store(b, nl.load(x))
+    return b if nl.program_id(0) else a
+
+
+@pytest.mark.parametrize("kernel", [allocates_more(0), allocates_more(1), returns_another])
+def test_cores_that_diverge_are_told_in_both_ways(kernel):
+    made = jit(kernel)[2]
+    for run in (made, simulate(made)):
+        with refused("NKI-CORES-DIVERGE"):
+            run(np.zeros((4, 8), np.float32))
