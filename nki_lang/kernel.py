@@ -348,8 +348,9 @@ def simulate(
     Args:
         kernel: a kernel (``kernel[2]`` runs as two cores) or a plain function.
         target: family; the kernel's own, or the current one, when None.
-        checks: names of further checks, or ``"all"``; what they find is in the attribute
-            ``report`` of the function, see :mod:`nki_lang.execute.checks`.
+        checks: names of checks, ``"all"``, or ``()`` for none; what they find is in the attribute
+            ``report`` of the function, see :mod:`nki_lang.execute.checks`. With None the cheap
+            ones run, and warn.
     """
     from nki_lang import execute
 

@@ -32,7 +32,7 @@ def pattern_view(
     shift = 0 if offset is None else to_int(offset)
     shape = tuple(to_int(count) for _, count in pattern)
     strides = tuple(to_int(step) for step, _ in pattern)
-    if dtype is None and strides and shape[0] > 1 and strides[0] == _columns_of_block(tensor):
+    if dtype is None and strides and shape[0] > 1 and 0 < strides[0] == _columns_of_block(tensor):
         row, column = divmod(shift, strides[0])
         shift = row * tensor.partition_stride + column
         strides = (tensor.partition_stride, *strides[1:])

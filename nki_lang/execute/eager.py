@@ -17,13 +17,14 @@ import numpy as np
 from nki_lang.arguments import bind_call, replace_tensors
 from nki_lang.builder import TraceBuilder, building
 from nki_lang.errors import NkiError, NkiExecutionError
-from nki_lang.execute.checks import Check, Finding, Report, checks_of, watch
+from nki_lang.execute.checks import CHEAP, Check, Finding, Report, checks_of, watch
 from nki_lang.execute.exchange import Meeting, run_together
 from nki_lang.execute.hosts import kind_of, to_kind, to_numpy
 from nki_lang.execute.memory import Memory, twin
 from nki_lang.execute.prepare import failure, prepare
 from nki_lang.execute.ranks import meeting_of
 from nki_lang.execute.tracking import Tracker
+from nki_lang.fail import warn_at
 from nki_lang.ir.types import Access, Constant, Instruction, Register, Tensor
 from nki_lang.meaning.numbers import convert
 from nki_lang.meaning.state import EngineState
@@ -59,10 +60,10 @@ class EagerBuilder(TraceBuilder):
         """Run the instruction now."""
         self.block.pop()
         try:
-            if not self.checks and self.tracker.quick(instruction):
+            checks = [check for check in self.checks if check.concerns(instruction)]
+            if not checks and self.tracker.quick(instruction):
                 return
             resolved = self.tracker.resolved(instruction)
-            checks = [check for check in self.checks if check.concerns(resolved)]
             for check in checks:
                 check.inferred = resolved is not instruction
                 check.before(resolved)
@@ -120,6 +121,7 @@ class Simulation:
 
     Attributes:
         report: what the checks found in the last call.
+        checks: the checks that were asked for; None for the cheap ones, which warn.
     """
 
     def __init__(
@@ -132,7 +134,7 @@ class Simulation:
         self.func = getattr(kernel, "func", kernel)
         self.grid = tuple(getattr(kernel, "grid", ()) or ())
         self.target = target
-        self.checks = checks_of(checks)
+        self.checks = None if checks is None else checks_of(checks)
         self.report = Report()
         self.__name__ = f"simulate_{getattr(self.func, '__name__', 'kernel')}"
 
@@ -145,8 +147,11 @@ class Simulation:
                 a value that nobody wrote reaches a result.
         """
         target = self.target or getattr(self.kernel, "target", None) or current_target()
-        checks = self.checks or checks_of(watch.checks_asked_for())
+        asked = watch.checks_asked_for() if self.checks is None else None
+        unasked = self.checks is None and asked is None
+        checks = checks_of(CHEAP if unasked else asked) if self.checks is None else self.checks
         run = _Run(self.func, self.grid, target, checks)
+        run.thorough = not unasked
         run.schedule = tuple(getattr(self.kernel, "schedule", ()))
         self.report = run.report
         try:
@@ -155,7 +160,17 @@ class Simulation:
             watch.tell(self.func, run.report, error)
             raise
         watch.tell(self.func, run.report, None)
+        if unasked:
+            _warn(run.report)
         return result
+
+
+def _warn(report: Report) -> None:
+    """Say at the user's lines what the cheap checks found."""
+    for finding in report:
+        if finding.check in CHEAP:
+            text = f"[{finding.code}] {finding.message}; {finding.remedy}"
+            warn_at(finding.location, text)
 
 
 def simulate(
@@ -167,8 +182,9 @@ def simulate(
         kernel: a kernel or a plain function.
         target: the family; None for the kernel's own or the current one.
         checks: names of further checks (``"finite"``, ``"unused"``, ``"overlap"``,
-            ``"accumulation"``, ``"races"``, ``"capacity"``, ``"precision"``, or ``"all"``); what they find is in
-            ``report`` of the result.
+            ``"accumulation"``, ``"races"``, ``"capacity"``, ``"precision"``, or ``"all"``, or
+            ``()`` for none); what they find is in ``report`` of the result. With None, overlap,
+            accumulation, and races but those between cores are looked for, and warn.
 
     Raises:
         NkiValidationError: code ``NKI-CHECK``; there is no such check.
@@ -214,6 +230,7 @@ class _Run:
     ) -> None:
         self.checks = checks
         self.schedule: Schedule = ()
+        self.thorough = True
         self.report = Report()
         self.func = func
         self.grid = grid
@@ -300,7 +317,7 @@ class _Run:
                 check for other in self.builders for check in other.checks if type(check) is kind
             )
             check = kind(memory, others)
-            check.schedule = self.schedule
+            check.schedule, check.thorough = self.schedule, self.thorough
             builder.checks.append(check)
         self.builders.append(builder)
 

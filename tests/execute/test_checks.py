@@ -141,6 +141,17 @@ def test_a_line_that_one_core_uses_is_used():
     assert len(report(kernel[2], A, checks="unused")) == 0
 
 
+def test_cheap_checks_warn_when_none_are_named():
+    with pytest.warns(UserWarning, match=r"\[NKI-OVERLAP\] tensor_tensor reads") as caught:
+        run = simulate(overlapping(16))
+        run(A)
+    assert [finding.code for finding in run.report] == ["NKI-OVERLAP"]
+    assert caught[0].filename == __file__
+    quiet = simulate(overlapping(16), checks=())
+    quiet(A)
+    assert len(quiet.report) == 0
+
+
 def overlapping(second_offset):
     def kernel(a):
         out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
@@ -160,6 +171,21 @@ def test_fixed_addresses_that_overwrite_live_data():
     assert finding.code == "NKI-OVERLAP"
     assert finding.details["index"] == [0, 4]
     assert len(report(overlapping(32), A, checks="overlap")) == 0
+
+
+def test_reading_what_another_tensor_left_behind():
+    def kernel(a, columns):
+        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        x = nl.ndarray((4, 8), dtype=a.dtype, buffer=nl.sbuf, address=(0, 0))
+        nisa.memset(dst=x, value=0)
+        y = nl.ndarray((4, 8), dtype=a.dtype, buffer=nl.sbuf, address=(0, 0))
+        nisa.dma_copy(dst=y[:, 0:columns], src=a[:, 0:columns])
+        nisa.dma_copy(dst=out, src=y)
+        return out
+
+    (finding,) = report(lambda a: kernel(a, 7), A, checks="overlap")
+    assert finding.details == {"tensor": "y.3", "overwritten_by": "x.2", "index": [0, 7]}
+    assert len(report(lambda a: kernel(a, 8), A, checks="overlap")) == 0
 
 
 def test_neighbours_that_are_smaller_than_a_word_do_not_overlap():

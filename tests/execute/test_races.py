@@ -170,6 +170,12 @@ def test_loading_what_is_not_used_is_no_race():
     assert len(races(loaded(True), A)) == 1
 
 
+def test_races_between_cores_are_looked_for_when_asked():
+    run = simulate(handed_over(""))
+    run(A)
+    assert len(run.report) == 0
+
+
 # -- two names for one memory -------------------------------------------------------------------
 
 

@@ -1,7 +1,8 @@
 """Checks of the simulator that users ask for by name: ``simulate(kernel, checks=...)``.
 
 Always on, without being asked for: out-of-bounds accesses, uninitialised values that reach a
-result, and accumulation that was never started.
+result, and accumulation that was never started. :data:`CHEAP` are on as long as no others are
+named, and warn.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from nki_lang.execute.checks.races import RaceCheck
 from nki_lang.execute.checks.report import Finding, Report
 from nki_lang.execute.checks.unused import UnusedCheck
 
-__all__ = ["CHECKS", "Check", "Finding", "Report", "checks_of"]
+__all__ = ["CHEAP", "CHECKS", "Check", "Finding", "Report", "checks_of"]
 
 CHECKS: MappingProxyType[str, type[Check]] = MappingProxyType(
     {
@@ -36,6 +37,9 @@ CHECKS: MappingProxyType[str, type[Check]] = MappingProxyType(
         )
     }
 )
+
+CHEAP = ("overlap", "races", "accumulation")
+"""Checks that run when none are named; races between cores are left out then."""
 
 
 def checks_of(names: str | Iterable[str] | None) -> tuple[type[Check], ...]:

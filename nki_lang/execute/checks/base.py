@@ -25,11 +25,13 @@ class Check:
         others: the same check of the cores that were made before this one.
         schedule: extra dependencies of the launch, (consumer, producers) by name.
         inferred: ``accumulate`` of the instruction at hand was left to the compiler.
+        thorough: False when nobody asked for the check, and it leaves out what takes long.
     """
 
     name = ""
     schedule: tuple[tuple[str, tuple[str, ...]], ...] = ()
     inferred = False
+    thorough = True
 
     def __init__(self, memory: Memory, others: tuple[Check, ...] = ()) -> None:
         self.memory = memory

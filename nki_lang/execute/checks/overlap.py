@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,9 @@ import numpy as np
 from nki_lang.execute.checks.base import Check, reads_of, writes_of
 from nki_lang.execute.checks.report import Finding
 from nki_lang.execute.checks.shadow import Shadow
-from nki_lang.ir.types import Access, Instruction
+from nki_lang.execute.memory import twin
+from nki_lang.execute.storage import dense_pattern
+from nki_lang.ir.types import Access, Instruction, Tensor
 from nki_lang.memory import MemoryRegion
 from nki_lang.source import SourceLocation
 
@@ -19,11 +22,35 @@ _WORD = 4
 """Owners are kept for words of so many bytes, until tensors of smaller elements come."""
 
 
+@dataclass(slots=True, eq=False)
+class _Placed:
+    """A tensor at an address.
+
+    Attributes:
+        number: its owner's mark.
+        reach: first and last partition, first and last byte.
+        written: something was written through it.
+        disturbed: something was written since through another tensor that overlaps it, or
+            before, and this one did not overwrite it as a whole.
+        stale: overlapping tensors were written before this one existed.
+        disturbs: overlapping tensors that a write through this one would disturb.
+    """
+
+    name: str
+    number: int
+    reach: tuple[int, int, int, int]
+    written: bool = False
+    disturbed: bool = False
+    stale: bool = False
+    disturbs: list[_Placed] = field(default_factory=list)
+
+
 class OverlapCheck(Check):
     """Finds reads of bytes that another tensor at the same address overwrote.
 
     Every write through a tensor makes it the owner of those bytes. Reading through a tensor
-    bytes that it once owned and another owns now is a finding, once for each pair of lines.
+    bytes that another owns now is a finding, once for each pair of lines. Owners are looked up
+    only for tensors that another one disturbed; until then writes are just listed.
     """
 
     name = "overlap"
@@ -31,9 +58,12 @@ class OverlapCheck(Check):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._owners: dict[MemoryRegion, Shadow] = {}
-        self._numbers: dict[str, int] = {}
+        self._placed: dict[str, _Placed] = {}
+        self._in: dict[MemoryRegion, list[_Placed]] = {}
+        self._writes: list[tuple[int, Access, SourceLocation | None]] = []
+        self._entered = 0
         self._names: list[str] = [""]
-        self._written_at: dict[str, SourceLocation | None] = {}
+        self._written_at: dict[int, SourceLocation | None] = {}
         self._findings: dict[Any, Finding] = {}
 
     def concerns(self, instruction: Instruction) -> bool:
@@ -49,58 +79,111 @@ class OverlapCheck(Check):
     def before(self, instruction: Instruction) -> None:
         """Look at who owns what is read."""
         for name, access in reads_of(instruction):
-            if self._placed(access) and access.tensor.name in self._numbers:
-                self._look(instruction, name, access)
+            if _is_placed(access):
+                placed = self._placed.get(access.tensor.name)
+                if placed is not None and placed.written and placed.disturbed:
+                    self._look(instruction, name, access, placed)
 
     def after(self, instruction: Instruction) -> None:
-        """Enter the owner of what was written."""
+        """List what was written, and who is disturbed."""
         for _, access in writes_of(instruction):
-            if self._placed(access):
-                tensor = access.tensor.name
-                if tensor not in self._numbers:
-                    self._numbers[tensor] = len(self._names)
-                    self._names.append(tensor)
-                self._shadow(access).set(self.memory, access, self._numbers[tensor])
-                self._written_at[tensor] = instruction.location
+            if not _is_placed(access):
+                continue
+            placed = self._placed.get(access.tensor.name) or self._place(access.tensor)
+            if placed.stale and not placed.written and not _is_whole(access):
+                placed.disturbed = True
+            placed.written = True
+            kept: list[_Placed] = []
+            for other in placed.disturbs:
+                if other.written:
+                    other.disturbed = True
+                else:
+                    kept.append(other)
+            placed.disturbs = kept
+            self._writes.append((placed.number, self._fixed(access), instruction.location))
 
-    def _placed(self, access: Access) -> bool:
-        return (
-            access.tensor.on_chip
-            and access.tensor.address is not None
-            and access.vector_offset is None
-        )
+    def _fixed(self, access: Access) -> Access:
+        """The access with its register's value of now, and without keeping the tensor alive."""
+        offset = access.offset
+        if access.scalar_offset is not None:
+            offset += self.memory.scalar(access.scalar_offset) * access.index_step
+        return access._replace(tensor=twin(access.tensor), offset=offset, scalar_offset=None)
+
+    def _place(self, tensor: Tensor) -> _Placed:
+        assert tensor.address is not None
+        partition, byte = tensor.address
+        rows = tensor.shape[0] if tensor.shape else 1
+        reach = (partition, partition + rows - 1, byte, byte + max(1, tensor.free_bytes) - 1)
+        made = _Placed(tensor.name, len(self._names), reach)
+        self._names.append(tensor.name)
+        others = self._in.setdefault(tensor.buffer, [])
+        for other in others:
+            if _meet(reach, other.reach):
+                made.disturbs.append(other)
+                other.disturbs.append(made)
+                made.stale = made.stale or other.written
+        others.append(made)
+        self._placed[tensor.name] = made
+        return made
 
     def _shadow(self, access: Access) -> Shadow:
-        """The owners of the memory that the access lies in."""
+        """The owners of the memory that the access lies in, brought up to date."""
+        for number, written, location in self._writes[self._entered :]:
+            self._owners_of(written).set(self.memory, written, number)
+            self._written_at[number] = location
+        self._entered = len(self._writes)
+        return self._owners_of(access)
+
+    def _owners_of(self, access: Access) -> Shadow:
         found = self._owners.get(access.tensor.buffer)
         if found is None:
             size = self.memory.storage(access.tensor).data.size
             found = self._owners[access.tensor.buffer] = Shadow(size, _WORD)
         return found
 
-    def _look(self, instruction: Instruction, operand: str, access: Access) -> None:
+    def _look(
+        self, instruction: Instruction, operand: str, access: Access, placed: _Placed
+    ) -> None:
         owners = self._shadow(access).get(self.memory, access)
-        own = self._numbers[access.tensor.name]
-        foreign = (owners != own) & (owners != 0)
+        foreign = (owners != placed.number) & (owners != 0)
         if not foreign.any():
             return
         index = tuple(int(i) for i in np.unravel_index(int(np.argmax(foreign)), foreign.shape))
-        other = self._names[int(owners[index])]
-        key = (instruction.location, access.tensor.name, other)
+        number = int(owners[index])
+        key = (instruction.location, access.tensor.name, number)
         if key in self._findings:
             return
         place = ", ".join(str(part) for part in index)
+        other = self._names[number]
         self._findings[key] = Finding(
             self.name,
             "NKI-OVERLAP",
             f"{instruction.op} reads element [{place}] of {operand}, tensor "
-            f"{access.tensor.name!r} at {access.tensor.address}, but {other!r} at an overlapping "
-            f"address was written there since, at {self._written_at[other]}",
+            f"{access.tensor.name!r} at {access.tensor.address}, but what is there was written "
+            f"through {other!r} at an overlapping address, at {self._written_at[number]}",
             instruction.location,
-            "move one of the two tensors, or finish with the first before the second is written",
+            "move one of the two tensors, or finish with one before the other is written",
             {"tensor": access.tensor.name, "overwritten_by": other, "index": list(index)},
         )
 
     def finish(self) -> list[Finding]:
         """In program order."""
         return list(self._findings.values())
+
+
+def _is_placed(access: Access) -> bool:
+    tensor = access.tensor
+    return tensor.address is not None and tensor.on_chip and access.vector_offset is None
+
+
+def _is_whole(access: Access) -> bool:
+    return access.offset == 0 and access.pattern == dense_pattern(access.tensor.shape)
+
+
+def _meet(first: tuple[int, int, int, int], second: tuple[int, int, int, int]) -> bool:
+    return (
+        first[0] <= second[1]
+        and second[0] <= first[1]
+        and first[2] <= second[3]
+        and second[2] <= first[3]
+    )

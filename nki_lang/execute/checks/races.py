@@ -114,7 +114,8 @@ class RaceCheck(Check):
         """There is another core or another name for the same memory."""
         if self.book.aliases is None:
             self.book.aliases = self.memory.aliases()
-        return self.memory.state.exchange is not None or bool(self.book.aliases)
+        several = self.thorough and self.memory.state.exchange is not None
+        return several or bool(self.book.aliases)
 
     def before(self, instruction: Instruction) -> None:
         """Keep what will be overwritten; at a meeting, leave what this core knows."""

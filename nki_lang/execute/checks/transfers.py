@@ -42,17 +42,21 @@ def is_suspect(instruction: Instruction) -> bool:
         return False
     if transfer and (dst.vector_offset is not None or _writes_twice(dst)):
         return True
-    name = dst.tensor.name
-    for operand, value in instruction.operands.items():
-        if operand != "dst" and _reaches(value, name):
+    for value in instruction.operands.values():
+        if value is dst:
+            continue
+        if type(value) is Access:
+            if value.tensor.name == dst.tensor.name and (value != dst or op == "dma_transpose"):
+                return True
+        elif type(value) is tuple and any(_reaches(entry, dst) for entry in value):
             return True
-    return False
+    return op == "dma_transpose" and instruction.operands["src"] is dst
 
 
-def _reaches(value: Any, tensor: str) -> bool:
-    if type(value) is Access:
-        return value.tensor.name == tensor
-    return type(value) is tuple and any(_reaches(entry, tensor) for entry in value)
+def _reaches(value: Any, dst: Access) -> bool:
+    if type(value) is tuple:
+        return any(_reaches(entry, dst) for entry in value)
+    return type(value) is Access and value.tensor.name == dst.tensor.name and value != dst
 
 
 def _writes_twice(access: Access) -> bool:
