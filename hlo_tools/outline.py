@@ -132,19 +132,27 @@ class Outline:
         data: bytes or a memory map.
         begin, end: where the HloModuleProto stands in it.
         path: where it came from, for messages.
+        also: tags of further fields of instructions for ``fields``.
 
     Attributes:
         name, entry_id: of the module, and the id of its entry computation.
         bodies: its computations.
         kinds: the different pairs of opcode and shape (as bytes, see :func:`shape_of`).
         kind_of: for each row, which of them it has.
+        fields: the fields of all rows that an overview reads.
 
     Raises:
         HloFileError: the bytes are no message.
     """
 
     def __init__(
-        self, data: Any, begin: int = 0, end: int | None = None, *, path: str = ""
+        self,
+        data: Any,
+        begin: int = 0,
+        end: int | None = None,
+        *,
+        path: str = "",
+        also: tuple[int, ...] = (),
     ) -> None:
         self.data = data
         self.path = path
@@ -153,8 +161,8 @@ class Outline:
         self.name, self.entry_id = "", 0
         try:
             self._read_module()
-            self.fields = split(self.words, self._begin, self._end, _WANTED)
-            self._bounds = {tag: self._one(tag) for tag in (NAME, OPCODE, SHAPE)}
+            self.fields = split(self.words, self._begin, self._end, (*_WANTED, *also))
+            self._bounds = {tag: self.bounds(tag) for tag in (NAME, OPCODE, SHAPE)}
             self._check_names()
             self.kinds, self.kind_of = self._kinds()
         except (HloFileError, UnicodeDecodeError) as error:
@@ -345,6 +353,11 @@ class Outline:
         """The id of each row within its computation."""
         return self.ids & LOCAL_MASK
 
+    @property
+    def rows(self) -> tuple[Array, Array]:
+        """Bounds of every instruction's message."""
+        return self._begin, self._end
+
     def numbers(self, *tags: int) -> tuple[Array, Array]:
         """(first, values) of a repeated number: row ``r`` has ``values[first[r]:first[r + 1]]``."""
         chosen = np.flatnonzero(np.isin(self.fields.tag, tags))
@@ -419,8 +432,8 @@ class Outline:
     def _decoded(self, begin: int, end: int) -> str:
         return str(self.data[begin:end], "utf-8")
 
-    def _one(self, tag: int) -> tuple[Array, Array]:
-        """Bounds of a field that occurs once; of several the last counts."""
+    def bounds(self, tag: int) -> tuple[Array, Array]:
+        """Bounds of a field in every row; of several the last counts, 0 and 0 where there is none."""
         found = self.fields.of(tag)
         begin, end = (
             np.zeros(self.instruction_count, np.int64),

@@ -6,6 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from google.protobuf.message import EncodeError
+
+from hlo_tools.collection import no_collection
 from hlo_tools.elements import BY_NAME
 from hlo_tools.ids import LOCAL_MASK
 from hlo_tools.opcodes import OPCODES
@@ -13,6 +16,7 @@ from hlo_tools.shape_text import print_shape
 from hlo_tools.text.options import DEFAULT, PrintOptions
 from hlo_tools.text.origin import original_value, print_array
 from hlo_tools.text.print_attributes import print_attributes, print_called, print_sugar
+from hlo_tools.text.print_lines import Lines
 from hlo_tools.text.print_sharding import print_metadata, print_sharding
 from hlo_tools.text.print_values import print_literal, quote
 from hlo_tools.text.recovery import print_debug_attributes, print_recovery_table
@@ -22,13 +26,16 @@ __all__ = ["print_module"]
 Message = Any
 
 _JSON_LIKE = re.compile(r"\A\{.*\}\Z", re.DOTALL)
+_MANY = 500
+"""From so many instructions on, lines are made from columns."""
 _PRED = BY_NAME["pred"].number
 _INLINE_FRAMES = frozenset({"stack_frame_id"})
 
 
 def print_module(proto: Message, options: PrintOptions = DEFAULT) -> str:
     """The text of an ``HloModuleProto``."""
-    return "".join(_Printer(proto, options).module())
+    with no_collection():
+        return "".join(_Printer(proto, options).module())
 
 
 class _Printer:
@@ -41,6 +48,18 @@ class _Printer:
         self.shapes: dict[bytes, str] = {}
         self.frames = options.frames and proto.HasField("stack_frame_index")
         self.canonical: dict[str, str] = {}
+        self.signatures: dict[bytes, str] = {}
+        self.lines = self._lines()
+
+    def _lines(self) -> Lines | None:
+        """The columns of a large module; in a small one, instructions are looked at one by one."""
+        count = sum(len(row.instructions) for row in self.proto.computations)
+        if count < _MANY or self.options.operand_shapes:
+            return None
+        try:
+            return Lines(self)
+        except EncodeError:  # larger than protobuf writes
+            return None
 
     # -- module -------------------------------------------------------------------------------
 
@@ -51,14 +70,16 @@ class _Printer:
             if self.frames and proto.stack_frame_index.file_names:
                 yield from _frame_tables(proto.stack_frame_index)
         hidden = self._sugar_bodies()
-        for row in proto.computations:
+        for at, row in enumerate(proto.computations):
             if row.id not in hidden:
-                yield from self._computation(row)
+                yield from self._computation(row, at)
                 yield "\n"
 
     def _sugar_bodies(self) -> set[int]:
         """Computations that asynchronous sugar leaves unwritten."""
         wrapped = self._wrapped_operations()
+        if not wrapped:
+            return set()
         return {
             row.called_computation_ids[0]
             for computation in self.proto.computations
@@ -105,7 +126,7 @@ class _Printer:
 
     # -- computations -------------------------------------------------------------------------
 
-    def _computation(self, row: Message) -> Iterator[str]:
+    def _computation(self, row: Message, at: int) -> Iterator[str]:
         options = self.options
         entry = "ENTRY " if row.id == self.proto.entry_computation_id else ""
         signature = ""
@@ -117,12 +138,10 @@ class _Printer:
                     shape.parameter_names, self._plain(shape.parameters), strict=False
                 )
             )
-            signature = f" ({parameters}) -> {print_shape(shape.result, layouts=False)}"
+            (result,) = self._plain([shape.result])
+            signature = f" ({parameters}) -> {result}"
         yield f"{entry}{self._name(row.name)}{signature} {{\n"
-        local = {one.id & LOCAL_MASK: one for one in row.instructions}
-        order = self._order(row, local)
-        for one in order:
-            yield from self._instruction(one, row, local)
+        yield from self._instructions(row, at)
         thread = row.execution_thread
         yield (
             "}"
@@ -131,14 +150,35 @@ class _Printer:
         )
 
     def _plain(self, shapes: Any) -> Iterator[str]:
-        return (print_shape(shape, layouts=False) for shape in shapes)
+        """Shapes without layouts; equal ones are looked at once."""
+        for shape in shapes:
+            key = shape.SerializeToString()
+            found = self.signatures.get(key)
+            if found is None:
+                found = self.signatures[key] = print_shape(shape, layouts=False)
+            yield found
 
-    def _order(self, row: Message, local: dict[int, Message]) -> list[Message]:
-        """Program order: the schedule where there is one, else as stored."""
-        if row.id in self.proto.schedule.sequences:
-            ids = self.proto.schedule.sequences[row.id].instruction_ids
-            return [local[number & LOCAL_MASK] for number in ids if number & LOCAL_MASK in local]
-        return list(row.instructions)
+    def _instructions(self, row: Message, at: int) -> Iterator[str]:
+        """The lines of a computation: by the schedule where there is one, else as stored."""
+        rows = row.instructions
+        sequences = self.proto.schedule.sequences
+        order = list(range(len(rows)))
+        if row.id in sequences:
+            place = {one.id & LOCAL_MASK: number for number, one in enumerate(rows)}
+            ids = sequences[row.id].instruction_ids
+            order = [place[number & LOCAL_MASK] for number in ids if number & LOCAL_MASK in place]
+        local: dict[int, Message] = {}
+
+        def one_by_one(number: int) -> Iterator[str]:
+            if not local:
+                local.update((one.id & LOCAL_MASK, one) for one in rows)
+            return self._instruction(rows[number], row, local)
+
+        if self.lines is not None:
+            yield self.lines.of(at, order, one_by_one)
+            return
+        for number in order:
+            yield from one_by_one(number)
 
     def _name(self, name: str) -> str:
         if self.options.ids:
@@ -182,7 +222,8 @@ class _Printer:
 
     def _wrapped_operations(self) -> dict[int, Message]:
         if not hasattr(self, "_wrapped"):
-            self._wrapped = dict(self._find_wrapped())
+            searched = self.lines is None or self.lines.has_async
+            self._wrapped = dict(self._find_wrapped()) if searched else {}
         return self._wrapped
 
     def _find_wrapped(self) -> Iterator[tuple[int, Message]]:
