@@ -86,8 +86,9 @@ def _custom_call(call: Call) -> Value:
 def _alone(call: Call) -> None:
     row = call.row
     groups = row.collective_device_list.replica_groups or row.replica_groups
-    if any(len(group.replica_ids) > 1 for group in groups) or row.HasField(
-        "iota_collective_device_list"
+    others = ("iota_collective_device_list", "mesh_axes_replica_group_list")
+    if row.WhichOneof("replica_group_list") in others or any(
+        len(group.replica_ids) > 1 for group in groups
     ):
         raise call.fail("talks to other devices; this evaluates one", "HLO-COLLECTIVE")
     source = call.evaluator.shape_of(row.operand_ids[0])

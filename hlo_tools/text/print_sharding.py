@@ -97,6 +97,14 @@ def _named(named: Message) -> str:
     names = [axis.name for axis in mesh.axes]
     if not names and mesh.device_ids:
         return f"maximal_mesh[device_id={mesh.device_ids[0]}]"
+    text = f"{_mesh(mesh)}, {_named_dimensions(named, names)}"
+    if named.metadata:
+        rows = ", ".join(print_metadata(row) or "{}" for row in named.metadata)
+        text += f", metadata={{{rows}}}"
+    return text
+
+
+def _mesh(mesh: Message) -> str:
     text = f"mesh[{','.join(f'{_axis_name(axis.name)}={axis.size}' for axis in mesh.axes)}]"
     if mesh.HasField("iota_transform"):
         transform = mesh.iota_transform
@@ -104,10 +112,6 @@ def _named(named: Message) -> str:
         text += f", device_ids=({_iota(*iota)})" if len(iota[0]) > 1 else ""
     elif mesh.device_ids:
         text += f", device_ids=({','.join(map(str, mesh.device_ids))})"
-    text += f", {_named_dimensions(named, names)}"
-    if named.metadata:
-        rows = ", ".join(print_metadata(row) or "{}" for row in named.metadata)
-        text += f", metadata={{{rows}}}"
     return text
 
 
@@ -159,6 +163,10 @@ def print_replica_groups(row: Message) -> str | None:
         sizes = f"[{iota.num_replica_groups},{iota.num_devices_per_group}]"
         lists = canonical_iota(iota.iota_reshape_dims, iota.iota_transpose_perm)
         return sizes + "<=" + _iota(*lists)
+    if kind == "mesh_axes_replica_group_list":
+        groups = row.mesh_axes_replica_group_list
+        names = [axis.name for axis in groups.mesh.axes]
+        return f"{_mesh(groups.mesh)} {{{','.join(_axis(one, names) for one in groups.axes)}}}"
     groups = (
         row.collective_device_list.replica_groups
         if kind == "collective_device_list"

@@ -156,6 +156,17 @@ class ShardingReader:
         cursor.expect("}", "to end the sharding")
         return sharding
 
+    def read_mesh_axes(self, groups: Message) -> None:
+        """A mesh, and the axes along which devices make up a group."""
+        cursor = self.cursor
+        names = self._mesh(groups.mesh)
+        start = cursor.pos
+        groups.axes.extend(
+            cursor.items("{", "}", lambda: self._axis_reference(names), "the axes of a group")
+        )
+        if not groups.axes:
+            raise cursor.error("groups along no axis have one device each", pos=start)
+
     def _mesh(self, mesh: Message) -> list[str]:
         cursor = self.cursor
         if cursor.word("maximal_mesh"):
@@ -265,7 +276,10 @@ def read_iota(cursor: Cursor) -> tuple[list[int], list[int]]:
 
 
 def read_replica_groups(cursor: Cursor, instruction: Message) -> None:
-    """``{{0,1},{2,3}}`` or ``[2,2]<=[4]`` into the instruction's replica group fields."""
+    """``{{0,1},{2,3}}``, ``[2,2]<=[4]`` or ``mesh['x'=2,'y'=2] {'x'}`` into the instruction."""
+    if cursor.text.startswith("mesh[", _skipped(cursor)):
+        ShardingReader(cursor).read_mesh_axes(instruction.mesh_axes_replica_group_list)
+        return
     if cursor.peek("["):
         start = cursor.pos
         sizes = cursor.integers("[", "]")

@@ -40,8 +40,8 @@ from hlo_tools.cli.program import run
 from hlo_tools.converting import FORMATS, render, set_ids, to_dialect
 from hlo_tools.passes import registered_passes
 
-SLOW, SILENT = 5.0, 30.0
-"""Seconds a case may take, and after which a child that says nothing is ended."""
+SLOW, SILENT = 5.0, 300.0
+"""Processor seconds that a look may take; seconds after which a silent child is ended."""
 MEMORY = 1 << 30
 BATCH = 400
 """Cases that one child looks at."""
@@ -209,6 +209,13 @@ class Fuzzer:
         form = rng.choice(list(forms))
         return mutated(forms[form], form, rng), forms, rng
 
+    def warm_up(self) -> None:
+        """Import here what every child would import again."""
+        for name in ("case", "seed"):
+            (self.folder / name).write_bytes(render(example(), "text"))
+        for name in self.commands:
+            self.commanded(name)
+
     def failures(self, number: int) -> list[str]:
         """What went wrong with one case."""
         data, forms, rng = self.case(number)
@@ -246,8 +253,8 @@ class Fuzzer:
 
 def timed(name: str, check: Callable[[], str]) -> str:
     """The failure of one look, or ""."""
-    started = time.perf_counter()
-    signal.setitimer(signal.ITIMER_REAL, SLOW * 2)
+    started = time.process_time()
+    signal.setitimer(signal.ITIMER_PROF, SLOW * 2)
     try:
         reason = check()
     except Slow as error:
@@ -255,8 +262,8 @@ def timed(name: str, check: Callable[[], str]) -> str:
     except Exception:
         return f"{name}: {traceback.format_exc(limit=-4)}"
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-    spent = time.perf_counter() - started
+        signal.setitimer(signal.ITIMER_PROF, 0)
+    spent = time.process_time() - started
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
     if reason:
         return f"{name}: {reason}"
@@ -302,7 +309,7 @@ def in_child(fuzzer: Fuzzer, start: int, stop: int) -> tuple[int, list[tuple[int
 
 def work(fuzzer: Fuzzer, start: int, stop: int, writer: int) -> None:
     """The child's part."""
-    signal.signal(signal.SIGALRM, ring)
+    signal.signal(signal.SIGPROF, ring)
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
     resource.setrlimit(resource.RLIMIT_AS, (used + 3 * MEMORY, used + 3 * MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -337,6 +344,7 @@ def main() -> int:
     number, stop = words.start, words.start + words.count
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
         fuzzer = Fuzzer(words.seed, seeds, words.commands.split(","), Path(folder))
+        fuzzer.warm_up()
         while number < stop:
             number, found = in_child(fuzzer, number, min(number + BATCH, stop))
             for case, reason in found:

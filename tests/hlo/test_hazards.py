@@ -145,6 +145,42 @@ def test_replica_groups_become_lists_for_older_readers() -> None:
     assert groups == [[[0, 1]], [[0, 2], [1, 3]], [[7]]]
 
 
+@pytest.mark.parametrize(
+    ("mesh", "axes", "expected"),
+    [
+        ({}, [(1, None)], [[0, 1, 2], [3, 4, 5]]),
+        ({}, [(0, None)], [[0, 3], [1, 4], [2, 5]]),
+        ({}, [(1, None), (0, None)], [[0, 3, 1, 4, 2, 5]]),
+        ({"device_ids": [5, 4, 3, 2, 1, 0]}, [(0, None)], [[5, 2], [4, 1], [3, 0]]),
+        ({"iota": ([3, 2], [1, 0])}, [(1, None)], [[0, 2, 4], [1, 3, 5]]),
+        ({"sizes": (1, 8)}, [(1, (2, 2))], [[0, 2], [1, 3], [4, 6], [5, 7]]),
+        ({"sizes": (1, 8)}, [(1, (1, 2))], [[0, 4], [1, 5], [2, 6], [3, 7]]),
+        ({}, [(7, None)], []),
+        ({"sizes": (0, 3)}, [(0, None)], []),
+        ({"device_ids": [1]}, [(0, None)], []),
+    ],
+)
+def test_groups_along_axes_of_a_mesh_become_lists(
+    mesh: dict[str, Any], axes: list[tuple[int, Any]], expected: list[list[int]]
+) -> None:
+    proto = example()
+    groups = proto.computations[1].instructions[3].mesh_axes_replica_group_list
+    for name, size in zip("xy", mesh.get("sizes", (2, 3)), strict=True):
+        groups.mesh.axes.add(name=name, size=size)
+    groups.mesh.device_ids.extend(mesh.get("device_ids", ()))
+    if "iota" in mesh:
+        groups.mesh.iota_transform.reshape_dims.extend(mesh["iota"][0])
+        groups.mesh.iota_transform.transpose_perm.extend(mesh["iota"][1])
+    for index, part in axes:
+        axis = groups.axes.add(mesh_axis_index=index)
+        if part is not None:
+            axis.sub_axis_info.pre_size, axis.sub_axis_info.size = part
+    module = Module(proto)
+    to_dialect(module, "2024")
+    found = module.entry.instructions[3].proto.replica_groups
+    assert [list(group.replica_ids) for group in found] == expected
+
+
 def test_the_iota_list_inside_the_device_list_is_read() -> None:
     """Written from 2024-07 to 2026-01 under a number that XLA has given up."""
     device_list = schema.CollectiveDeviceListProto()

@@ -167,9 +167,14 @@ def test_shardings_that_xla_refuses(text: str) -> None:
 
 
 @pytest.mark.jax
-@pytest.mark.parametrize("groups", ["[2,2]<=[2,1,2]T(2,1,0)", "[2,2]<=[2,2]T(0,1)", "[1,1]<=[1,1]"])
+@pytest.mark.parametrize(
+    "groups",
+    [
+        "[2,2]<=[2,1,2]T(2,1,0)", "[2,2]<=[2,2]T(0,1)", "[1,1]<=[1,1]T(1,0)", f"{MESH} {{'y'}}",
+        f"{MESH}, device_ids=(0,2,1,3) {{'y','x'}}", "mesh['x'=4] {'x':(1)2}",
+    ],
+)  # fmt: skip
 def test_replica_groups_take_xlas_canonical_form(groups: str) -> None:
-    groups = groups.replace("[1,1]<=[1,1]", "[1,1]<=[1,1]T(1,0)")
     agree(
         f"HloModule m\nENTRY e {{ p = f32[4] parameter(0)\n"
         f" ROOT r = f32[4] all-to-all(p), replica_groups={groups}, dimensions={{0}} }}"
