@@ -64,8 +64,7 @@ def command(
     number in the output's name as {}, each goes into a file of its own, else all into one text.
 
     Example: nki-hlo opt -p dce,cse model.hlo_module.pb -o smaller.pb
-    Example: nki-hlo opt -p 'call-inlining,replace{pattern=softmax.hlo kernel=softmax.klir}' \
-      model.pb -o with_kernel.pb --prove
+    Example: nki-hlo opt -p 'cse,auto-cast{type=bf16}' model.pb -o cast.pb --prove --tolerance 0.1
     """
     if as_json and output == "-":
         raise typer.BadParameter("--json writes to stdout; give the module a place with -o")

@@ -74,7 +74,17 @@ def load_command(entry: commands.Command) -> Any:
         app.command(entry.name, context_settings=getattr(module, "SETTINGS", None))(module.command)
     loaded = typer.main.get_command(app)
     loaded.name = entry.name
+    loaded.help = _with_examples(loaded.help or "")
     return loaded
+
+
+def _with_examples(text: str) -> str:
+    """A command's help with its ``Example:`` lines as one block whose lines stay lines."""
+    told, mark, examples = text.partition("Example: ")
+    if not mark:
+        return text
+    rows = [f"  {row.strip()}" for row in examples.split("Example: ")]
+    return "\n".join([f"{told.rstrip()}\n\n\b", "Examples:", *rows])
 
 
 def _options(
