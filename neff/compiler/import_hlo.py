@@ -6,6 +6,7 @@ is evaluated with the constants that it depends on.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,13 @@ import numpy as np
 from hlo_tools.elements import BY_NUMBER, INVALID
 from hlo_tools.module import KERNEL_TARGET, Module
 from hlo_tools.source import frames_of
+from neff.compiler.arithmetic import REWRITES
 from neff.compiler.expand import EXPANSIONS
 from neff.compiler.folding import fold
 from neff.compiler.graph import Graph, Node, uncovered
 from neff.compiler.pick import extreme_of, picked, truth_of
+from neff.compiler.selection import chosen, select_and_scatter
+from neff.compiler.sorting import ordered, sorted_rows, top
 from neff.compiler.windows import spans_of
 from neff.errors import NeffCompileError
 
@@ -30,7 +34,11 @@ IMPORTED: dict[str, str] = {
     "add-dependency": "its operand",
     "after-all": "nothing; orders nothing here",
     "call": "inlined",
-    "conditional": "the branch taken, when it is known while compiling",
+    "conditional": "the branch taken if that is known; else all branches, and a choice",
+    "count-leading-zeros": "shifts and sums of bits",
+    "popcnt": "sums of bits",
+    "atan2": "a polynomial, and the octant",
+    "select-and-scatter": "sums over the places of a window",
     "constant": "a number in the instruction, or a constant of the program",
     "copy": "its operand",
     "custom-call": "a kernel (`AwsNeuronCustomNativeKernel`), or a sharding annotation",
@@ -39,13 +47,20 @@ IMPORTED: dict[str, str] = {
     "get-tuple-element": "the element",
     "optimization-barrier": "its operand",
     "parameter": "an input of the program",
+    "sort": "a network of comparisons, whatever compares; equal elements keep their order",
+    "topk": "a sort, and its first elements",
     "tuple": "its elements",
-    "while": "unrolled, when the number of turns is known while compiling (256 at most)",
+    "while": "unrolled, when the number of turns is known while compiling (4096 at most)",
 }
 """Opcodes that are gone when the module has been imported, and what became of them."""
 
-_UNROLL_LIMIT = 256
+_UNROLL_LIMIT = 4096
 """Turns of a loop that are unrolled at most."""
+
+_UNROLLED_NODES = 30_000
+"""Operations that the turns of one loop may become, beyond the first 256 turns."""
+
+_FEW_TURNS = 256
 
 _DEPTH_LIMIT = 200
 """Nesting of calls, against modules that call themselves."""
@@ -72,7 +87,8 @@ class _Importer:
         self._proto = proto = module.proto
         self._computations = {entry.id: entry for entry in proto.computations}
         self._parameters: dict[int, Node] = {}
-        self._depth = 0
+        self._depth = self._made = 0
+        self._shape: tuple[int, ...] | None = None
 
     def run(self) -> Graph:
         entry = self._entry()
@@ -167,8 +183,20 @@ class _Importer:
             return operands[0] if operands else ()
         if opcode == "reduce" and len(operands) > 2:
             return self._pick(one, operands)
+        if opcode == "sort":
+            return self._sort(one, operands)
+        if opcode == "topk":
+            return top(self._placeholder(one), operands[0], one.k, one.largest)
         node = self._array(opcode, tuple(operands), one.shape, one)
         node.attributes.update(self._attributes(one, node))
+        if opcode == "constant" and self._shape is not None:
+            return self._spread(node)
+        if opcode == "compare" and one.comparison_type == "TOTALORDER":
+            node.operands = (ordered(node.operands[0]), ordered(node.operands[1]))
+        if opcode == "select-and-scatter":
+            return self._select_and_scatter(one, node)
+        if opcode in REWRITES:
+            node = REWRITES[opcode](fold(node))
         if opcode in EXPANSIONS:
             first, *others = EXPANSIONS[opcode](node)
             return (first, *others) if others else first
@@ -189,6 +217,33 @@ class _Importer:
                 return picked(node, extreme, tuple(one.shape.tuple_shapes[0].dimensions))
         raise uncovered(node, "of reduces with several operands only argmax and argmin are covered")
 
+    def _sort(self, one: Any, operands: list[Node]) -> Tree:
+        """A sort: the comparison is made of whole arrays, one element beside the other."""
+        region = self._called(one)
+
+        def before(pairs: list[Node], shape: tuple[int, ...]) -> Node:
+            return self._applied_to_all(region, pairs, shape)
+
+        found = sorted_rows(self._placeholder(one), operands, one.dimensions[0], before)
+        return tuple(found) if len(found) > 1 else found[0]
+
+    def _applied_to_all(self, region: Any, arguments: list[Node], shape: tuple[int, ...]) -> Node:
+        """A computation of scalars, done on whole arrays."""
+        self._shape = shape
+        try:
+            return self._computation(region, arguments)
+        finally:
+            self._shape = None
+
+    def _spread(self, constant: Node) -> Node:
+        """A number of a computation that is applied to whole arrays."""
+        shape = self._shape or ()
+        scalar = replace(constant, shape=())
+        return replace(
+            constant, opcode="broadcast", operands=(scalar,), shape=shape,
+            attributes={"dimensions": ()},
+        )  # fmt: skip
+
     def _called(self, one: Any, number: int = 0) -> Any:
         idents = one.called_computation_ids
         found = self._computations.get(idents[number]) if number < len(idents) else None
@@ -203,7 +258,10 @@ class _Importer:
 
     def _while(self, one: Any, state: Tree) -> Tree:
         body, condition = self._called(one, 0), self._called(one, 1)
-        for _ in range(_UNROLL_LIMIT + 1):
+        start = self._made
+        for turn in range(_UNROLL_LIMIT + 1):
+            if turn > _FEW_TURNS and self._made - start > _UNROLLED_NODES:
+                break
             going = _leaves(self._computation(condition, [state]))[0].value
             if going is None:
                 break
@@ -212,28 +270,45 @@ class _Importer:
             state = self._computation(body, [state])
         raise uncovered(
             self._placeholder(one),
-            f"only loops whose trip count is known when compiling, and at most {_UNROLL_LIMIT}, "
-            "are covered",
+            f"only loops whose trip count is known when compiling, of at most {_UNROLL_LIMIT} turns "
+            f"and {_UNROLLED_NODES} operations, are covered",
         )
 
     def _conditional(self, one: Any, operands: list[Tree]) -> Tree:
-        chosen = operands[0].value
-        if chosen is None:
-            raise uncovered(
-                self._placeholder(one),
-                "only a conditional whose branch is known when compiling is covered",
-                "use a select (jnp.where, torch.where) instead",
-            )
-        if chosen.dtype == np.bool_:
-            branch = 0 if chosen.item() else 1
+        """The branch taken if that is known; else all of them, and a choice of their results."""
+        chosen_by, given = operands[0], operands[1:]
+        if chosen_by.value is None:
+            results = [
+                self._computation(self._called(one, number), [argument])
+                for number, argument in enumerate(given)
+            ]
+            return self._choice(one, chosen_by, results)
+        if chosen_by.value.dtype == np.bool_:
+            branch = 0 if chosen_by.value.item() else 1
         else:
-            count = len(operands) - 1
-            branch = int(chosen.item()) if 0 <= int(chosen.item()) < count else count - 1
-        return self._computation(self._called(one, branch), [operands[1 + branch]])
+            branch = int(chosen_by.value.item())
+            branch = branch if 0 <= branch < len(given) else len(given) - 1
+        return self._computation(self._called(one, branch), [given[branch]])
+
+    def _choice(self, one: Any, which: Node, results: list[Tree]) -> Tree:
+        if not isinstance(results[0], tuple):
+            return chosen(self._placeholder(one), which, results)
+        return tuple(self._choice(one, which, list(parts)) for parts in zip(*results, strict=True))
+
+    def _select_and_scatter(self, one: Any, node: Node) -> Node:
+        select, scatter = self._called(one, 0), self._called(one, 1)
+        if _single_op(scatter) != "add":
+            raise uncovered(node, f"the computation {scatter.name} that combines is no addition")
+
+        def keeps(best: Node, other: Node, shape: tuple[int, ...]) -> Node:
+            return self._applied_to_all(select, [best, other], shape)
+
+        return select_and_scatter(node, keeps)
 
     def _array(self, opcode: str, operands: tuple[Any, ...], shape: Any, one: Any) -> Node:
         element = BY_NUMBER.get(shape.element_type, INVALID)
-        extents = tuple(shape.dimensions)
+        self._made += 1
+        extents = tuple(shape.dimensions) if self._shape is None else self._shape
         return Node(opcode, operands, extents, element, {}, one.name, self._place(one))
 
     def _placeholder(self, one: Any) -> Node:
@@ -442,6 +517,7 @@ def _convolution(one: Any) -> dict[str, Any]:
 _ATTRIBUTES = {
     "convolution": _convolution,
     "reduce-window": lambda one: {"spans": spans_of(one.window)},
+    "select-and-scatter": lambda one: {"spans": spans_of(one.window)},
     "gather": _gather,
     "scatter": _scatter,
     "constant": _constant,

@@ -1,0 +1,150 @@
+"""Operations that the engines lack, as graphs of those that they have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hlo_tools.elements import BY_NAME
+from neff.compiler.graph import Node
+
+__all__ = ["REWRITES"]
+
+_EXACT = frozenset({"s32", "s64"})
+"""Types whose division the engines do as they are."""
+
+_BITS = {"s8": 8, "u8": 8, "s16": 16, "u16": 16, "s32": 32, "u32": 32}
+
+
+def _full(like: Node, value: Any, element: str = "") -> Node:
+    """A number everywhere."""
+    kind = BY_NAME[element] if element else like.element
+    number = np.asarray(value).astype(kind.dtype)
+    scalar = Node("constant", (), (), kind, {"value": number}, like.name, like.place)
+    return like.like("broadcast", scalar, element=kind.name, dimensions=())
+
+
+def _compare(direction: str, a: Node, b: Node) -> Node:
+    return a.like("compare", a, b, element="pred", direction=direction)
+
+
+def _divided(node: Node, want: str) -> Node:
+    """Division of integers other than s32: narrow ones in s32, u32 by half of the dividend."""
+    a, b = node.operands
+    if node.element.kind == "float" or node.element.name in _EXACT:
+        return node
+    if node.element.name != "u32":
+        if node.element.name not in _BITS:
+            return node
+        wide = (each.like("convert", each, element="s32") for each in (a, b))
+        return node.like("convert", node.like(want, *wide, element="s32"))
+    quotient, rest = _unsigned(node, a, b)
+    return quotient if want == "divide" else rest
+
+
+def _unsigned(node: Node, a: Node, b: Node) -> tuple[Node, Node]:
+    """Quotient and remainder of u32; by zero all ones, and the dividend."""
+    one, none = _full(node, 1), _full(node, 0)
+    half = node.like("shift-right-logical", a, one)
+    signed = (each.like("bitcast-convert", each, element="s32") for each in (half, b))
+    part = node.like("bitcast-convert", node.like("divide", *signed, element="s32"))
+    quotient = node.like("shift-left", part, one)
+    rest = node.like("subtract", a, node.like("multiply", quotient, b))
+    more = _compare("GE", rest, b)
+    quotient = node.like("add", quotient, node.like("select", more, one, none))
+    rest = node.like("subtract", rest, node.like("select", more, b, none))
+    large = _compare("LT", b.like("bitcast-convert", b, element="s32"), _full(node, 0, "s32"))
+    fits = _compare("GE", a, b)
+    quotient = node.like("select", large, node.like("select", fits, one, none), quotient)
+    under = node.like("select", fits, node.like("subtract", a, b), a)
+    rest = node.like("select", large, under, rest)
+    return quotient, rest
+
+
+def _unsigned_word(node: Node) -> tuple[Node, int]:
+    """The operand's bits as u32, and how many it has."""
+    operand = node.operands[0]
+    bits = _BITS.get(operand.element.name, 0)
+    if not bits:
+        return operand, 0
+    if bits == 32:
+        return operand.like("bitcast-convert", operand, element="u32"), bits
+    wide = operand.like("convert", operand, element="s32")
+    wide = wide.like("bitcast-convert", wide, element="u32")
+    return wide.like("and", wide, _full(wide, (1 << bits) - 1)), bits
+
+
+def _ones(word: Node) -> Node:
+    """How many bits of a u32 are set."""
+
+    def moved(value: Node, by: int) -> Node:
+        return value.like("shift-right-logical", value, _full(value, by))
+
+    def masked(value: Node, mask: int) -> Node:
+        return value.like("and", value, _full(value, mask))
+
+    pairs = word.like("subtract", word, masked(moved(word, 1), 0x55555555))
+    fours = word.like("add", masked(pairs, 0x33333333), masked(moved(pairs, 2), 0x33333333))
+    eights = masked(word.like("add", fours, moved(fours, 4)), 0x0F0F0F0F)
+    return moved(word.like("multiply", eights, _full(word, 0x01010101)), 24)
+
+
+def _population(node: Node) -> Node:
+    word, bits = _unsigned_word(node)
+    return node.like("convert", _ones(word)) if bits else node
+
+
+def _leading_zeros(node: Node) -> Node:
+    word, bits = _unsigned_word(node)
+    if not bits:
+        return node
+    for by in (1, 2, 4, 8, 16):
+        word = word.like("or", word, word.like("shift-right-logical", word, _full(word, by)))
+    zeros = word.like("subtract", _full(word, bits), _ones(word))
+    return node.like("convert", zeros)
+
+
+_ARCTAN = (
+    9.9999999755e-01, -3.3333282296e-01, 1.9998230640e-01, -1.4261573680e-01, 1.0940198964e-01,
+    -8.3720639438e-02, 5.7463557778e-02, -3.0717508836e-02, 1.0680719410e-02, -1.7437011358e-03,
+)  # fmt: skip
+"""arctan(x) / x as a polynomial in x * x on [0, 1]: a Chebyshev fit, 9e-8 off at most."""
+
+
+def _arctan2(node: Node) -> Node:
+    """The angle of (x, y): the arctangent of the lesser over the greater, then its octant."""
+    if node.element.kind != "float":
+        return node
+    y, x = (each.like("convert", each, element="f32") for each in node.operands)
+    high, wide = y.like("abs", y), x.like("abs", x)
+    big = y.like("maximum", high, wide)
+    none = _full(y, 0)
+    safe = y.like("select", _compare("EQ", big, none), _full(y, 1), big)
+    ratio = y.like("divide", y.like("minimum", high, wide), safe)
+    same = y.like("and", _compare("EQ", high, wide), _compare("GT", big, none), element="pred")
+    ratio = y.like("select", same, _full(y, 1), ratio)  # infinity over infinity as well
+    square = y.like("multiply", ratio, ratio)
+    angle = _full(y, _ARCTAN[-1])
+    for factor in _ARCTAN[-2::-1]:
+        angle = y.like("add", y.like("multiply", angle, square), _full(y, factor))
+    angle = y.like("multiply", angle, ratio)
+    steep = y.like("subtract", _full(y, np.pi / 2), angle)
+    angle = y.like("select", _compare("GT", high, wide), steep, angle)
+    back = _compare("LT", x.like("bitcast-convert", x, element="s32"), _full(y, 0, "s32"))
+    angle = y.like("select", back, y.like("subtract", _full(y, np.pi), angle), angle)
+    down = _compare("LT", y.like("bitcast-convert", y, element="s32"), _full(y, 0, "s32"))
+    angle = y.like("select", down, y.like("negate", angle), angle)
+    lost = y.like("or", _compare("NE", x, x), _compare("NE", y, y), element="pred")
+    return node.like("convert", y.like("select", lost, _full(y, np.nan), angle))
+
+
+REWRITES: dict[str, Callable[[Node], Node]] = {
+    "atan2": _arctan2,
+    "count-leading-zeros": _leading_zeros,
+    "divide": lambda node: _divided(node, "divide"),
+    "popcnt": _population,
+    "remainder": lambda node: _divided(node, "remainder"),
+}
+"""Opcode -> the same as other operations, or the node itself where the engines have it."""

@@ -1,0 +1,141 @@
+"""Choices made while the program runs: the gradient of a maximum over windows, conditionals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from hlo_tools.elements import BY_NAME
+from neff.compiler.graph import Node, uncovered
+
+__all__ = ["chosen", "select_and_scatter"]
+
+Keeps = Callable[[Node, Node, tuple[int, ...]], Node]
+"""(what was kept so far, the next, their shape) -> whether to keep it."""
+
+_PRED, _INDEX = BY_NAME["pred"], BY_NAME["s32"]
+
+
+def _node(like: Node, opcode: str, operands: Sequence[Node], shape: Any, **fields: Any) -> Node:
+    kind = fields.pop("element", None) or operands[0].element
+    return Node(opcode, tuple(operands), tuple(shape), kind, fields, like.name, like.place)
+
+
+def _full(like: Node, value: Any, shape: Any, element: Any) -> Node:
+    number = np.asarray(value).astype(element.dtype)
+    scalar = _node(like, "constant", (), (), element=element, value=number)
+    return _node(like, "broadcast", (scalar,), shape, dimensions=())
+
+
+def select_and_scatter(node: Node, keeps: Keeps) -> Node:
+    """Each source goes to the element of its window that the comparison keeps; they are added.
+
+    Every place of the window is looked at for all windows at once.
+
+    Raises:
+        NeffCompileError: ``NEFF-OP``; the windows are dilated.
+    """
+    operand, source, start = node.operands
+    spans = node.attributes["spans"]
+    if any(span.window_dilation > 1 or span.base_dilation > 1 for span in spans):
+        raise uncovered(node, "a select-and-scatter with dilations is not covered")
+    padding = tuple((span.low, span.high, 0) for span in spans)
+    wide = [n + low + high for n, (low, high, _) in zip(operand.shape, padding, strict=True)]
+    inside = _full(node, 1, operand.shape, _PRED)
+    if any(map(any, padding)):
+        zero = _node(node, "constant", (), (), element=_PRED, value=np.zeros((), np.bool_))
+        inside = _node(node, "pad", (inside, zero), wide, padding=padding)
+        operand = _node(node, "pad", (operand, start), wide, padding=padding)
+    places = list(product(*(range(span.size) for span in spans)))
+    number = _selected(node, operand, inside, places, keeps) if len(places) > 1 else None
+    total: Node | None = None
+    for index, place in enumerate(places):
+        part = source
+        if number is not None:
+            hit = _node(
+                node, "compare", (number, _full(node, index, source.shape, _INDEX)), source.shape,
+                element=_PRED, direction="EQ",
+            )  # fmt: skip
+            none = _full(node, 0, source.shape, source.element)
+            part = _node(node, "select", (hit, source, none), source.shape, element=source.element)
+        spread = _spread(node, part, place, wide)
+        total = spread if total is None else _node(node, "add", (total, spread), wide)
+    assert total is not None
+    lows = tuple(low for low, _, _ in padding)
+    limits = tuple(low + n for low, n in zip(lows, node.shape, strict=True))
+    fields = {"starts": lows, "limits": limits, "strides": (1,) * len(lows)}
+    cut = _node(node, "slice", (total,), node.shape, **fields)
+    first = _node(node, "broadcast", (start,), node.shape, dimensions=())
+    return _node(node, "add", (cut, first), node.shape)
+
+
+def _window(node: Node, operand: Node, place: tuple[int, ...], shape: tuple[int, ...]) -> Node:
+    """What is at one place of every window."""
+    strides = tuple(span.stride for span in node.attributes["spans"])
+    limits = tuple(
+        at + (count - 1) * step + 1 for at, count, step in zip(place, shape, strides, strict=True)
+    )
+    return _node(
+        node, "slice", (operand,), shape, starts=place, limits=limits, strides=strides
+    )  # fmt: skip
+
+
+def _selected(
+    node: Node, operand: Node, inside: Node, places: list[tuple[int, ...]], keeps: Keeps
+) -> Node:
+    """The number of the place that each window keeps; padding is never kept."""
+    shape = node.operands[1].shape
+    best = _window(node, operand, places[0], shape)
+    held = _window(node, inside, places[0], shape)
+    number = _full(node, 0, shape, _INDEX)
+    for index, place in enumerate(places[1:], 1):
+        other, there = (_window(node, each, place, shape) for each in (operand, inside))
+        keep = _node(node, "and", (held, keeps(best, other, shape)), shape)
+        absent = _node(node, "not", (there,), shape)
+        keep = _node(node, "or", (keep, absent), shape)
+        best = _node(node, "select", (keep, best, other), shape, element=best.element)
+        here = _full(node, index, shape, _INDEX)
+        number = _node(node, "select", (keep, number, here), shape, element=_INDEX)
+        held = _node(node, "or", (held, there), shape)
+    return number
+
+
+def _spread(node: Node, part: Node, place: tuple[int, ...], wide: list[int]) -> Node:
+    """A value for each window at one place of it, zero elsewhere."""
+    padding: list[tuple[int, int, int]] = []
+    for at, count, span, extent in zip(
+        place, part.shape, node.attributes["spans"], wide, strict=True
+    ):
+        reach = (count - 1) * span.stride + 1
+        padding.append((at, extent - at - reach, span.stride - 1))
+    zero = np.zeros((), part.element.dtype)
+    value = _node(node, "constant", (), (), element=part.element, value=zero)
+    return _node(node, "pad", (part, value), wide, padding=tuple(padding))
+
+
+def chosen(like: Node, which: Node, branches: list[Node]) -> Node:
+    """The value of the branch that a predicate (true first) or a number picks.
+
+    A number that names no branch picks the last.
+    """
+    shape = branches[0].shape
+    result = branches[-1]
+    for index in range(len(branches) - 2, -1, -1):
+        hit = which
+        if which.element is not _PRED:
+            wanted = _node(
+                like, "constant", (), (), element=which.element,
+                value=np.asarray(index, which.element.dtype),
+            )  # fmt: skip
+            hit = _node(
+                like, "compare", (which, wanted), (), element=_PRED, direction="EQ"
+            )  # fmt: skip
+        if prod(shape) != 1 or shape:
+            hit = _node(like, "broadcast", (hit,), shape, dimensions=())
+        fields: dict[str, Any] = {"element": result.element}
+        result = _node(like, "select", (hit, branches[index], result), shape, **fields)
+    return result

@@ -1,0 +1,138 @@
+"""Sorting, choices at run time and operations that the engines lack, against jaxlib."""
+
+from __future__ import annotations
+
+import hypothesis
+import hypothesis.strategies as st
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import pytest
+from jax import lax
+
+from neff.errors import NeffCompileError
+from tests.compiler.compiling import TARGETS, check
+
+pytestmark = pytest.mark.jax
+
+SPECIAL = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.5, -1.5, 1e-30]
+
+
+def floats(seed: int, *shape: int) -> np.ndarray:
+    """Numbers with ties and special values among them."""
+    draw = np.random.default_rng(seed)
+    values = np.round(draw.normal(size=shape), 1).astype(np.float32)
+    flat = values.reshape(-1)
+    places = draw.integers(0, flat.size, max(1, flat.size // 6))
+    flat[places] = np.asarray(SPECIAL, np.float32)[places % len(SPECIAL)]
+    return values
+
+
+def whole(dtype: str, *shape: int) -> np.ndarray:
+    draw = np.random.default_rng(len(dtype))
+    if dtype in ("float32", "bfloat16", "float16"):
+        kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype
+        return floats(3, *shape).astype(kind)
+    info = np.iinfo(dtype)
+    return draw.integers(info.min, info.max, shape, dtype, endpoint=True)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "target"),
+    [
+        *(("float32", target) for target in TARGETS),
+        *((name, "trn2") for name in ("bfloat16", "float16", "int32", "uint32", "int8", "uint8")),
+    ],
+)
+def test_sorting_of_each_type(dtype: str, target: str) -> None:
+    x = whole(dtype, 3, 13)
+    check(lambda x: (jnp.sort(x), jnp.argsort(x, descending=True)), x, target=target)
+
+
+@hypothesis.given(
+    st.lists(st.integers(1, 6), min_size=1, max_size=3), st.integers(0, 2), st.booleans()
+)
+@hypothesis.settings(max_examples=6, deadline=None)
+def test_sorting_along_any_dimension(shape: list[int], dim: int, descending: bool) -> None:
+    dim %= len(shape)
+    x = floats(sum(shape), *shape)
+    check(lambda x: jnp.sort(x, axis=dim, descending=descending), x)
+
+
+def test_equal_keys_keep_their_order_and_carry_the_rest() -> None:
+    keys = np.random.default_rng(0).integers(0, 3, (2, 21)).astype(np.int32)
+    a, b = floats(1, 2, 21), np.arange(42, dtype=np.int32).reshape(2, 21)
+    check(lambda *x: lax.sort(x, num_keys=1, is_stable=True), keys, a, b)
+    check(lambda *x: lax.sort(x, num_keys=2), keys, b % 4, a)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_first_of_many(target: str) -> None:
+    x = floats(5, 4, 40)
+    check(lambda x: lax.top_k(x, 5), x, target=target)
+    check(lambda x: lax.top_k(x, 1), whole("int32", 4, 8), target=target)
+    check(jnp.median, floats(2, 9)[~np.isnan(floats(2, 9))], target=target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("window", "stride", "padding"),
+    [((2, 2), (2, 2), "VALID"), ((3, 3), (2, 2), "SAME"), ((3, 2), (1, 1), "SAME"), ((1, 4), (1, 3), "VALID")],
+)  # fmt: skip
+def test_gradients_of_maxima(window, stride, padding: str, target: str) -> None:
+    x = np.round(np.random.default_rng(1).normal(size=(2, 7, 8, 3)), 1).astype(np.float32)
+
+    def loss(x):
+        sizes, steps = (1, *window, 1), (1, *stride, 1)
+        pooled = lax.reduce_window(x, -jnp.inf, lax.max, sizes, steps, padding)
+        return (pooled * jnp.arange(pooled.size).reshape(pooled.shape)).sum()
+
+    check(jax.grad(loss), x, target=target)
+
+
+@pytest.mark.parametrize("chosen", [-3, 0, 1, 2, 9])
+def test_a_branch_is_chosen_at_run_time(chosen: int) -> None:
+    branches = [lambda x: (x + 1, x), lambda x: (x * 2, x - 1), lambda x: (-x, x * 0)]
+    x = floats(1, 3, 5)
+    check(lambda x, n: lax.switch(n, branches, x), x, np.int32(chosen))
+    check(lambda x, n: lax.cond(n, *branches[:2], x), x, np.bool_(chosen > 0))
+
+
+@pytest.mark.parametrize("dtype", ["uint32", "uint8", "uint16", "int8", "int16", "int32"])
+def test_integer_division_of_each_type(dtype: str) -> None:
+    info = np.iinfo(dtype)
+    a = np.concatenate([whole(dtype, 40), np.array([0, 1, info.max, info.min], dtype)])
+    b = whole(dtype, 44)
+    b[:20] = np.arange(20) % 7
+    b[40:] = [1, info.max, 1, info.max]
+    keep = ~((a == info.min) & (b.astype(np.int64) == -1))  # overflows, undefined
+    a, b = a[keep], b[keep]
+    check(lambda a, b: (lax.div(a, b), lax.rem(a, b)), a, b)
+
+
+@pytest.mark.parametrize("dtype", ["uint32", "uint8", "int8", "int16", "int32"])
+def test_counts_of_bits(dtype: str) -> None:
+    x = np.concatenate([whole(dtype, 30), np.array([0, 1, np.iinfo(dtype).max], dtype)])
+    check(lambda x: (lax.population_count(x), lax.clz(x)), x)
+
+
+def test_angles() -> None:
+    special = np.asarray([*SPECIAL, -1e-30, 3e38, -3e38], np.float32)
+    y, x = (each.ravel() for each in np.meshgrid(special, special))
+    check(jnp.arctan2, y, x)
+    draw = np.random.default_rng(3).normal(size=(2, 500)).astype(np.float32)
+    check(jnp.arctan2, *draw)
+
+
+def test_long_loops_of_little() -> None:
+    x = floats(1, 300, 3)
+    x[~np.isfinite(x)] = 0
+    check(lambda x: lax.scan(lambda c, a: (0.5 * c + a, c.sum()), jnp.zeros(3), x), x)
+
+
+def test_what_is_not_covered_is_named() -> None:
+    x = np.ones((4, 5), np.float32)
+    with pytest.raises(NeffCompileError, match="more than one operation") as caught:
+        check(lambda x: lax.cumlogsumexp(x, axis=1), x)
+    assert caught.value.code == "NEFF-OP"
