@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from published.table import Result, reason_of
+from published.table import Result, outcome_of, reason_of
 from published.ways import RANK_WAYS, WAYS
 
 SETTINGS = "NKI_LIBRARY_TESTS"
@@ -199,8 +199,8 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Iterator[None]:
     """Write down each way's result; a test that failed in one way has failed."""
-    outcome: Any = yield
-    report = outcome.get_result()
+    made: Any = yield
+    report = made.get_result()
     if report.when != "call" and report.passed:
         return
     kernel, case = _kernel_of(item), item.name
@@ -210,10 +210,10 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Iterator[None]:
     elif report.failed:
         reason = reason_of(call.excinfo.value)
     spent = call.duration - sum(seconds for _, _, seconds in _found)
-    results = [Result(kernel, case, "simulate", report.outcome, reason, round(spent, 2))]
+    outcome = "skipped" if report.skipped else outcome_of(reason)
+    results = [Result(kernel, case, "simulate", outcome, reason, round(spent, 2))]
     for way, wrong, seconds in _found:
-        verdict = "failed" if wrong else "passed"
-        results.append(Result(kernel, case, way, verdict, wrong, round(seconds, 2)))
+        results.append(Result(kernel, case, way, outcome_of(wrong), wrong, round(seconds, 2)))
     with open(_SETTINGS["records"], "a", encoding="utf-8") as file:
         file.writelines(json.dumps(asdict(each)) + "\n" for each in results)
     failures = [f"{way}: {wrong}" for way, wrong, _ in _found if wrong]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-__all__ = ["Result", "print_table", "reason_of", "write_json"]
+__all__ = ["Result", "outcome_of", "print_table", "reason_of", "write_json"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,8 @@ class Result:
         kernel: the row of the table.
         case: shapes, cores or the test's name.
         way: the column of the table.
-        outcome: ``passed``, ``failed`` or ``skipped``.
+        outcome: ``passed``, ``failed``, ``skipped``, or ``limited`` when the limits of time or
+            memory that the driver was given ended it.
         reason: why it did not pass.
         seconds: how long it took.
     """
@@ -32,6 +33,14 @@ class Result:
     seconds: float = 0.0
 
 
+def outcome_of(reason: str) -> str:
+    """What a run came to that ended for this reason ("" for a good end)."""
+    if not reason:
+        return "passed"
+    limits = ("TimeoutError", "MemoryError", "took more than", "Unable to allocate")
+    return "limited" if any(limit in reason for limit in limits) else "failed"
+
+
 def reason_of(error: BaseException) -> str:
     """An error as one short line."""
     text = " ".join(str(error).split())
@@ -39,7 +48,10 @@ def reason_of(error: BaseException) -> str:
 
 
 def print_table(results: Sequence[Result], ways: Sequence[str]) -> None:
-    """Kernel by way, with passed/tried in each cell; then every reason with how often it stood."""
+    """Kernel by way, with passed/tried in each cell; then every reason with how often it stood.
+
+    ``+2`` behind a cell: two more were ended by the limits of time or memory.
+    """
     kernels = list(dict.fromkeys(each.kernel for each in results))
     width = max([len(name) for name in kernels] + [len("kernel")])
     print("  ".join(["kernel".ljust(width), *(way.rjust(9) for way in ways)]))
@@ -55,9 +67,10 @@ def _cell(results: Iterable[Result], kernel: str | None, way: str) -> str:
         each.outcome for each in results if each.way == way and kernel in (None, each.kernel)
     )
     tried = outcomes["passed"] + outcomes["failed"]
-    if not tried:
+    more = f" +{outcomes['limited']}" if outcomes["limited"] else ""
+    if not tried and not more:
         return "skipped" if outcomes["skipped"] else "-"
-    return f"{outcomes['passed']}/{tried}"
+    return f"{outcomes['passed']}/{tried}{more}"
 
 
 def _print_reasons(results: Iterable[Result]) -> None:
