@@ -16,13 +16,21 @@ from nki_lang.errors import NkiValidationError
 from nki_lang.ir import Access, Block, Instruction, Tensor
 from nki_lang.memory import MemoryRegion
 
-__all__ = ["check_capacity"]
+__all__ = ["Spans", "check_capacity"]
 
 _ARCH = "nki/guides/architecture, SBUF and PSUM sizes"
 
 
-def check_capacity(builder: TraceBuilder) -> None:
+Spans = dict[str, tuple[int, int]]
+"""First and last instruction that touches each tensor."""
+
+
+def check_capacity(builder: TraceBuilder, spans: Spans | None = None) -> None:
     """Refuse a kernel whose live tiles exceed SBUF or PSUM.
+
+    Args:
+        builder: what was built.
+        spans: when each tensor was alive; None to read it off the builder's statements.
 
     Raises:
         NkiValidationError: code ``NKI-CAPACITY``, at the line of the largest tile alive then.
@@ -39,7 +47,7 @@ def check_capacity(builder: TraceBuilder) -> None:
         ]
         if sum(map(_rows_bytes, tiles)) <= have * 128:
             continue
-        _check_live(builder, tiles, buffer, have)
+        _check_live(builder, tiles, buffer, have, spans or _lifetimes(builder.body))
 
 
 def _rows_bytes(tensor: Tensor) -> int:
@@ -48,9 +56,8 @@ def _rows_bytes(tensor: Tensor) -> int:
 
 
 def _check_live(
-    builder: TraceBuilder, tiles: list[Tensor], buffer: MemoryRegion, have: int
+    builder: TraceBuilder, tiles: list[Tensor], buffer: MemoryRegion, have: int, spans: Spans
 ) -> None:
-    spans = _lifetimes(builder.body)
     events: list[tuple[int, int, Tensor]] = []
     for tensor in tiles:
         if tensor.name in spans:
@@ -78,7 +85,7 @@ def _refuse(
     buffer: MemoryRegion,
     have: int,
     total: int,
-    spans: dict[str, tuple[int, int]],
+    spans: Spans,
 ) -> None:
     largest = sorted(live, key=_rows_bytes, reverse=True)[:6]
     end = 1 + max(last for _, last in spans.values())
@@ -109,9 +116,9 @@ def _holding(builder: TraceBuilder, tensor: Tensor, span: tuple[int, int]) -> Ho
     return Holding(tensor.name, tensor.free_bytes, *span, kind, line)
 
 
-def _lifetimes(body: Block) -> dict[str, tuple[int, int]]:
+def _lifetimes(body: Block) -> Spans:
     """First and last instruction that touches each tensor; a loop keeps its tensors throughout."""
-    spans: dict[str, tuple[int, int]] = {}
+    spans: Spans = {}
     _scan(body, 0, spans)
     return spans
 

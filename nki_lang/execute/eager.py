@@ -31,7 +31,7 @@ from nki_lang.meaning.state import EngineState
 from nki_lang.results import Structure, rebuild
 from nki_lang.source import definition_of
 from nki_lang.targets import Target, current_target
-from nki_lang.tracing import Schedule, bind_inputs, collect_outputs
+from nki_lang.tracing import Schedule, bind_inputs, check_cores, collect_outputs
 
 __all__ = ["EagerBuilder", "Simulation", "simulate", "simulate_ranks"]
 
@@ -231,6 +231,7 @@ class _Run:
         self.checks = checks
         self.schedule: Schedule = ()
         self.thorough = True
+        self.previews: dict[type[Check], bool] = {}
         self.report = Report()
         self.func = func
         self.grid = grid
@@ -238,6 +239,7 @@ class _Run:
         self.arguments: list[_Argument] = []
         self.inputs: dict[str, _Argument] = {}
         self.builders: list[EagerBuilder] = []
+        self.returned: dict[int, tuple[tuple[Tensor, ...], Structure]] = {}
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         programs, meeting = self.begin(args, kwargs)
@@ -252,7 +254,9 @@ class _Run:
     ) -> tuple[list[Callable[[], tuple[tuple[Tensor, ...], Structure]]], Meeting]:
         """What each core runs, and where they meet."""
         for kind in self.checks:
-            self.report.findings += kind.preview(self.func, args, kwargs, self.target, self.grid)
+            found = kind.preview(self.func, args, kwargs, self.target, self.grid)
+            self.previews[kind] = found is not None
+            self.report.findings += found or []
         self.arguments = _arguments(self.func, args, kwargs)
         count = self.grid[0] if self.grid else 1
         meeting = Meeting(count)
@@ -268,6 +272,8 @@ class _Run:
 
     def finish(self, outputs: tuple[Tensor, ...], structure: Structure) -> Any:
         """The results of the call from what its first core returned."""
+        results = [self.returned[builder.core] for builder in self.builders]
+        check_cores(results, self.builders, self.func)
         for builder in self.builders:
             for check in builder.checks:
                 self.report.findings += check.finish()
@@ -318,6 +324,7 @@ class _Run:
             )
             check = kind(memory, others)
             check.schedule, check.thorough = self.schedule, self.thorough
+            check.previewed = self.previews[kind]
             builder.checks.append(check)
         self.builders.append(builder)
 
@@ -333,7 +340,8 @@ class _Run:
                         builder.memory.bind(tensor.name, argument.array)
                 value = self.func(*call.args, **call.kwargs)
                 builder.require_closed()
-                return collect_outputs(value, self.func, builder)
+                self.returned[builder.core] = collect_outputs(value, self.func, builder)
+                return self.returned[builder.core]
 
         return run
 

@@ -263,6 +263,33 @@ def test_inferred_accumulation_onto_zeros_is_fine():
         assert len(run.report) == count
 
 
+def holding(count, looks):
+    def kernel(a):
+        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        tiles = [nl.ndarray((128, 12000), dtype=nl.float32, buffer=nl.sbuf) for _ in range(count)]
+        for tile in tiles:
+            nisa.memset(dst=tile, value=0)
+        index = nisa.register_alloc(1)
+        if looks and int(index) != 1:  # a trace stops here
+            return out
+        for tile in tiles:
+            nisa.dma_copy(dst=out, src=tile[0:4, 0:8])
+        return out
+
+    return kernel
+
+
+@pytest.mark.filterwarnings("ignore:.*was used as")
+@pytest.mark.parametrize("looks", [False, True])
+def test_tiles_that_do_not_fit_together(looks):
+    (finding,) = report(holding(5, looks), A, checks="capacity", target="trn2")
+    assert finding.code == "NKI-CAPACITY"
+    assert finding.details["tiles"] == 5 and finding.details["limit"] == 212984
+    assert [one["first"] for one in finding.details["largest"]] == [0, 1, 2, 3, 4]
+    assert "48000 |######" in finding.message
+    assert len(report(holding(4, looks), A, checks="capacity", target="trn2")) == 0
+
+
 def reducing(function, command):
     def kernel(a):
         out = nl.ndarray((4, 1), dtype=a.dtype, buffer=nl.shared_hbm)

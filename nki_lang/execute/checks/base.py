@@ -25,12 +25,14 @@ class Check:
         others: the same check of the cores that were made before this one.
         schedule: extra dependencies of the launch, (consumer, producers) by name.
         inferred: ``accumulate`` of the instruction at hand was left to the compiler.
+        previewed: the check said all it can before the run.
         thorough: False when nobody asked for the check, and it leaves out what takes long.
     """
 
     name = ""
     schedule: tuple[tuple[str, tuple[str, ...]], ...] = ()
     inferred = False
+    previewed = True
     thorough = True
 
     def __init__(self, memory: Memory, others: tuple[Check, ...] = ()) -> None:
@@ -45,8 +47,8 @@ class Check:
         kwargs: dict[str, Any],
         target: Target,
         grid: tuple[int, ...],
-    ) -> list[Finding]:
-        """What can be said about the call before it runs."""
+    ) -> list[Finding] | None:
+        """What can be said about the call before it runs; None when nothing can."""
         return []
 
     def concerns(self, instruction: Instruction) -> bool:

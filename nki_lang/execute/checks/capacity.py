@@ -1,7 +1,8 @@
 """Whether what is alive on chip at one time fits, for kernels that are only simulated.
 
 Tracing refuses a kernel that does not fit. The interpreter gives every tensor memory of its own,
-so it runs such a kernel; this check traces the call first and reports what tracing says.
+so it runs such a kernel; this check traces the call first and reports what tracing says. Of a
+kernel that looks at values, and so cannot be traced, it follows what this run touches when.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ import io
 from collections.abc import Callable
 from typing import Any
 
+from nki_lang.builder import TraceBuilder, active
+from nki_lang.capacity import Spans, check_capacity
 from nki_lang.errors import NkiError
-from nki_lang.execute.checks.base import Check
+from nki_lang.execute.checks.base import Check, reads_of, writes_of
 from nki_lang.execute.checks.report import Finding
 from nki_lang.ir.types import Instruction
 from nki_lang.targets import Target
@@ -25,6 +28,12 @@ class CapacityCheck(Check):
 
     name = "capacity"
 
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._builder: TraceBuilder | None = None
+        self._spans: Spans = {}
+        self._count = 0
+
     @classmethod
     def preview(
         cls,
@@ -33,7 +42,7 @@ class CapacityCheck(Check):
         kwargs: dict[str, Any],
         target: Target,
         grid: tuple[int, ...],
-    ) -> list[Finding]:
+    ) -> list[Finding] | None:
         """Trace the call. Other faults are left to the run that follows, which tells more."""
         from nki_lang.tracing import trace_kernel
 
@@ -41,17 +50,35 @@ class CapacityCheck(Check):
             with contextlib.redirect_stdout(io.StringIO()):  # what it prints comes with the run
                 trace_kernel(func, args, kwargs, target=target, grid=grid)
         except NkiError as error:
-            if error.code == "NKI-CAPACITY":
-                return [
-                    Finding(
-                        cls.name, error.code, error.message, error.location, error.remedy,
-                        error.details,
-                    )
-                ]  # fmt: skip
+            return [_finding(error)] if error.code == "NKI-CAPACITY" else None
         except Exception:  # kernels that look at values can be simulated but not traced
-            return []
+            return None
         return []
 
     def concerns(self, instruction: Instruction) -> bool:
-        """Everything is said before the run."""
-        return False
+        """Tracing said nothing."""
+        return not self.previewed
+
+    def after(self, instruction: Instruction) -> None:
+        """Note who is touched when."""
+        self._builder = active()
+        for _, access in (*reads_of(instruction), *writes_of(instruction)):
+            first, _ = self._spans.get(access.tensor.name, (self._count, 0))
+            self._spans[access.tensor.name] = (first, self._count)
+        self._count += 1
+
+    def finish(self) -> list[Finding]:
+        """What did not fit."""
+        if self._builder is None:
+            return []
+        try:
+            check_capacity(self._builder, self._spans)
+        except NkiError as error:
+            return [_finding(error)]
+        return []
+
+
+def _finding(error: NkiError) -> Finding:
+    return Finding(
+        "capacity", error.code, error.message, error.location, error.remedy, error.details
+    )
