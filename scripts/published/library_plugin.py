@@ -208,7 +208,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Iterator[None]:
     if report.skipped:
         reason = str(report.longrepr[2]) if isinstance(report.longrepr, tuple) else "skipped"
     elif report.failed:
-        reason = reason_of(call.excinfo.value)
+        reason = reason_of(_limit_in(call.excinfo.value) or call.excinfo.value)
     spent = call.duration - sum(seconds for _, _, seconds in _found)
     outcome = "skipped" if report.skipped else outcome_of(reason)
     results = [Result(kernel, case, "simulate", outcome, reason, round(spent, 2))]
@@ -219,6 +219,15 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Iterator[None]:
     failures = [f"{way}: {wrong}" for way, wrong, _ in _found if wrong]
     if report.passed and failures:
         report.outcome, report.longrepr = "failed", "\n".join(failures)
+
+
+def _limit_in(error: BaseException | None) -> BaseException | None:
+    """The error of a limit that another error followed."""
+    while error is not None:
+        if isinstance(error, (MemoryError, TimeoutError)):
+            return error
+        error = error.__cause__ or error.__context__
+    return None
 
 
 def _kernel_of(item: pytest.Item) -> str:
