@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -41,6 +42,43 @@ def _contract(call: Call, lhs: Array, rhs: Array, numbers: Message) -> Array:
     )
     product = np.matmul(a.astype(work), b.astype(work))
     return product.reshape([*batch, *rows, *columns]).astype(call.dtype)
+
+
+@operation("ragged-dot")
+def _ragged_dot(call: Call) -> Value:
+    """One product for each group; what lies beyond the groups is zero.
+
+    The ragged dimension of the left side is one of its rows (the right side has one matrix a
+    group), contracted (the result has one matrix a group) or a batch dimension.
+    """
+    lhs, rhs, sizes = call.operands
+    ragged = call.row.ragged_dot_dimension_numbers
+    numbers = ragged.dot_dimension_numbers
+    axis = ragged.lhs_ragged_dimensions[0]
+    left_batch, left = list(numbers.lhs_batch_dimensions), list(numbers.lhs_contracting_dimensions)
+    if axis in left_batch:
+        return _contract(call, lhs, rhs, numbers)
+    if sizes.ndim != 1:
+        raise call.fail("has groups of its own for every batch, which is not covered")
+    ends = np.cumsum(sizes.astype(np.int64))
+    places = np.arange(lhs.shape[axis]).reshape([-1 if at == axis else 1 for at in range(lhs.ndim)])
+    masked = [
+        np.where((places >= end - size) & (places < end), lhs, 0).astype(lhs.dtype)
+        for size, end in zip(sizes.astype(np.int64), ends, strict=True)
+    ]
+    if axis in left:
+        return np.stack([_contract(call, one, rhs, numbers) for one in masked])
+    group = ragged.rhs_group_dimensions[0]
+    inner = type(numbers)(
+        lhs_batch_dimensions=left_batch, lhs_contracting_dimensions=left,
+        rhs_batch_dimensions=[at - (at > group) for at in numbers.rhs_batch_dimensions],
+        rhs_contracting_dimensions=[at - (at > group) for at in numbers.rhs_contracting_dimensions],
+    )  # fmt: skip
+    matrices = np.moveaxis(rhs, group, 0)
+    parts = [
+        _contract(call, one, matrix, inner) for one, matrix in zip(masked, matrices, strict=True)
+    ]
+    return functools.reduce(np.add, parts).astype(call.dtype)
 
 
 @operation("scaled-dot")

@@ -122,8 +122,13 @@ def byte_size(shape: Message) -> int:
 def operations(row: Message, operands: list[Any]) -> float:
     """Operations of an instruction beyond one for each element that it makes."""
     if row.opcode in ("dot", "scaled-dot", "ragged-dot"):
-        axes = row.dot_dimension_numbers.lhs_contracting_dimensions
-        return 2.0 * prod(row.shape.dimensions) * prod(operands[0].shape[axis] for axis in axes)
+        numbers = row.dot_dimension_numbers
+        if row.opcode == "ragged-dot":
+            numbers = row.ragged_dot_dimension_numbers.dot_dimension_numbers
+        axes = numbers.lhs_contracting_dimensions
+        groups = operands[2].size if row.opcode == "ragged-dot" else 1
+        depth = prod(operands[0].shape[axis] for axis in axes)
+        return 2.0 * prod(row.shape.dimensions) * depth * groups
     if row.opcode == "convolution":
         outputs = row.convolution_dimension_numbers.kernel_output_feature_dimension
         kernel = operands[1]

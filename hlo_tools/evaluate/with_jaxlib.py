@@ -6,7 +6,7 @@ import importlib.util
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from hlo_tools.evaluate.jaxlib_child import read_arrays, write_arrays
 from hlo_tools.evaluate.values import EvaluationError
 from hlo_tools.module import Module
 
-__all__ = ["is_available", "run_with_jaxlib"]
+__all__ = ["is_available", "run_with_jaxlib", "without_tuples"]
 
 _SECONDS = 600
 
@@ -38,8 +38,9 @@ def run_with_jaxlib(module: Module, inputs: Sequence[Any]) -> list[np.ndarray[An
         )
     with tempfile.TemporaryDirectory(prefix="nki-hlo-") as name:
         folder = Path(name)
-        (folder / "module.pb").write_bytes(module.module_bytes())
-        write_arrays(folder, "in", list(inputs))
+        data, arrays = without_tuples(module, inputs)
+        (folder / "module.pb").write_bytes(data)
+        write_arrays(folder, "in", arrays)
         command = [sys.executable, "-m", "hlo_tools.evaluate.jaxlib_child", name]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS)
@@ -52,6 +53,26 @@ def run_with_jaxlib(module: Module, inputs: Sequence[Any]) -> list[np.ndarray[An
                 f"jaxlib does not run the module: {_reason(done)}", code="HLO-JAXLIB"
             )
         return read_arrays(folder, "out")
+
+
+def without_tuples(module: Module, inputs: Sequence[Any]) -> tuple[bytes, list[Any]]:
+    """The module and its inputs with arrays for parameters: jaxlib takes no tuples."""
+    if not any(parameter.shape.is_tuple for parameter in module.entry.parameters):
+        return module.module_bytes(), list(inputs)
+    from hlo_tools.loading import load
+    from hlo_tools.passes.tuple_flattening import TupleFlattening
+
+    flat = load(module.module_bytes())
+    TupleFlattening(results=False).run(flat)
+    return flat.module_bytes(), list(_leaves(inputs))
+
+
+def _leaves(values: Sequence[Any]) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, (tuple, list)):
+            yield from _leaves(value)
+        else:
+            yield value
 
 
 def _reason(done: subprocess.CompletedProcess[str]) -> str:

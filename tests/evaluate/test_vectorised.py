@@ -116,6 +116,29 @@ def test_equals_jaxlib(name: str) -> None:
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
+def test_ragged_dot_by_rows_and_by_contraction() -> None:
+    """XLA's CPU backend has none; a loop over the groups is the reference."""
+    random = np.random.default_rng(2)
+    x, w, v = (random.standard_normal(size) for size in ((7, 4), (3, 4, 5), (7, 5)))
+    sizes = (2, 0, 4)
+    text = (
+        "x = f64[7,4] parameter(0)\nw = f64[3,4,5] parameter(1)\nv = f64[7,5] parameter(2)\n"
+        "g = s64[3] constant({2,0,4})\n"
+        "a = f64[7,5] ragged-dot(x, w, g), lhs_contracting_dims={1}, rhs_contracting_dims={1}, "
+        "lhs_ragged_dims={0}, rhs_group_dims={0}\n"
+        "b = f64[3,4,5] ragged-dot(x, v, g), lhs_contracting_dims={0}, rhs_contracting_dims={0}, "
+        "lhs_ragged_dims={0}\nROOT r = (f64[7,5], f64[3,4,5]) tuple(a, b)"
+    )
+    rows, contracted = evaluate(module_of(f"{HEAD}{text} }}"), [x, w, v])
+    expected, start = np.zeros((7, 5)), 0
+    for group, size in enumerate(sizes):
+        part = slice(start, start + size)
+        expected[part] = x[part] @ w[group]
+        np.testing.assert_allclose(contracted[group], x[part].T @ v[part])
+        start += size
+    np.testing.assert_allclose(rows, expected)
+
+
 def test_a_million_elements_sort_scatter_and_reduce() -> None:
     """Element by element this took minutes."""
     size = 1_000_000
