@@ -97,7 +97,8 @@ _TABLE = (
         "write two comparisons with 'and'",
     ),
     Rule(
-        "DICT-KEY", "the dictionary key {}", "keys are strings", "use a string",
+        "DICT-KEY", "the dictionary key {}", "keys in braces are string literals",
+        "write a string, or assign the item: d[key] = value",
     ),
     Rule("CONSTANT", "the constant {}", "values are None, booleans, integers, floats and strings",
          "compute it outside and pass a number"),

@@ -230,8 +230,8 @@ class _Function:
         for key in node.keys:
             if key is None:
                 yield Match("KEYWORD-EXPANSION", node)
-            elif isinstance(key, ast.Constant) and not isinstance(key.value, str):
-                yield Match("DICT-KEY", key, (repr(key.value),))
+            elif not (isinstance(key, ast.Constant) and isinstance(key.value, str)):
+                yield Match("DICT-KEY", key, (ast.unparse(key),))
 
     def _constant(self, node: ast.Constant) -> Iterator[Match]:
         if isinstance(node.value, (bytes, complex)):
@@ -265,14 +265,17 @@ class _Function:
         name = self.module.dotted(node.func)
         if name in _REFUSED_BUILTINS and name not in self.own_names:
             yield Match("BUILTIN", node, (name,))
+        if _last(name) in _CREATORS:
+            for value in node.args[2:3]:
+                yield from _buffer(value)
         for keyword in node.keywords:
             value = keyword.value
             if keyword.arg is None:
                 yield Match("KEYWORD-EXPANSION", value)
             elif not isinstance(value, ast.Constant):
                 continue
-            elif keyword.arg == "buffer" and _last(name) in _CREATORS and value.value in _BUFFERS:
-                yield Match("BUFFER-NAME", value, (repr(value.value), str(value.value)))
+            elif keyword.arg == "buffer" and _last(name) in _CREATORS:
+                yield from _buffer(value)
             elif (
                 keyword.arg in ENUM_PARAMETERS
                 and name.startswith("nki.isa.")
@@ -296,6 +299,11 @@ _CHECKS = {
     ast.FormattedValue: _Function._formatted,
     ast.Assign: _Function._assignment,
 }
+
+
+def _buffer(value: ast.expr) -> Iterator[Match]:
+    if isinstance(value, ast.Constant) and value.value in _BUFFERS:
+        yield Match("BUFFER-NAME", value, (repr(value.value), str(value.value)))
 
 
 def _not_a_name(target: ast.expr) -> ast.expr | None:

@@ -67,6 +67,12 @@ BODIES = [
     ("IDENTITY", "x = a is not True", "x = a is not None and a is not None"),
     ("CHAINED-IN", "x = 1 < a in (2, 3)", "x = 1 < a and a in (2, 3)"),
     ("DICT-KEY", "x = {1: 2}", "x = {'1': 2}"),
+    ("DICT-KEY", "x = {a: 2}", "x = {}\nx[a] = 2"),
+    (
+        "BUFFER-NAME",
+        "x = nl.zeros((1, 1), nl.int32, 'psum')",
+        "x = nl.zeros((1, 1), nl.int32, nl.psum)",
+    ),
     ("CONSTANT", "x = b'bytes'", "x = 'text'"),
     ("LOOP-TARGET", "for i, j in [(1, 2)]:\n    pass", "for x in [(1, 2)]:\n    i, j = x"),
     ("BUILTIN", "x = sum([1, 2])", "x = min([1, 2])"),
