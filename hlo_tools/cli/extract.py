@@ -93,8 +93,11 @@ def _print(run: ScriptRun) -> None:
         return
     columns = ("module", "instructions", "kernels", "bytes", "ms", "entry")
     console.table(columns, [_row(module, run.output) for module in run.modules])
-    distinct = len({module.path for module in run.modules})
-    console.note(f"{len(run.modules)} programs, {distinct} modules in {run.output}")
+    programs, modules = len(run.modules), len({module.path for module in run.modules})
+    console.note(
+        f"{programs} program{'s' * (programs > 1)}, {modules} module{'s' * (modules > 1)} "
+        f"in {run.output}"
+    )
 
 
 def _row(module: CapturedModule, output: Path | None) -> tuple[object, ...]:
