@@ -294,7 +294,7 @@ class Outline:
             own = chosen[first:last].tolist()
             if not own and body.id != self.entry_id:
                 continue
-            inner = [self._outside(body.begin, body.end, _INSTRUCTIONS >> 3)]
+            inner = [self._beside(body)]
             inner += [encode_field(_INSTRUCTIONS >> 3, self.instruction_bytes(r)) for r in own]
             parts.append(encode_field(_COMPUTATIONS >> 3, b"".join(inner)))
         try:
@@ -428,6 +428,19 @@ class Outline:
         """The fields of a message but those of one number."""
         fields = wire.fields(self.data, begin, end)
         return b"".join(bytes(self.data[f.offset : f.end]) for f in fields if f.number != number)
+
+    def _beside(self, body: Body) -> bytes:
+        """A computation's fields without its instructions: mostly what stands before and behind."""
+        begin, end = (bounds[body.first : body.last] for bounds in self.rows)
+        size = end - begin
+        width = sum(((size >= 1 << 7 * place).astype(np.int64) for place in range(1, 5)), size * 0)
+        start = begin - width - 2
+        before = np.concatenate(([body.begin], end))
+        if (self.words.at(start) & np.uint64(0xFF) != _INSTRUCTIONS).any():
+            return self._outside(body.begin, body.end, _INSTRUCTIONS >> 3)
+        gaps = np.flatnonzero(np.append(start, body.end) > before)
+        spans = zip(*_lists(before[gaps], np.append(start, body.end)[gaps]), strict=True)
+        return b"".join(bytes(self.data[first:last]) for first, last in spans)
 
     def _decoded(self, begin: int, end: int) -> str:
         return str(self.data[begin:end], "utf-8")

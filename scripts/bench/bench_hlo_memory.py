@@ -1,5 +1,8 @@
 """Memory by size of module, and what a file of several GiB costs: each in a process of its own.
 
+The processes are started by one that has imported nothing: the kernel lets a child begin with the
+highest figure of its parent.
+
 Usage: python scripts/bench/bench_hlo_memory.py [--sizes 10000,100000] [--large 3] [--json]
 
 Memory is the kernel's ``ru_maxrss``: the most pages that were resident at one time, those of a
@@ -19,15 +22,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from training_steps import one_step, training_steps
-
-from hlo_tools import array_shape, load, schema
-from hlo_tools.outline import load_outline
-from hlo_tools.skeleton import encode_varint
-
+ROOT = Path(__file__).resolve().parents[2]
 IMPORTS = """
 import sys
 import hlo_tools
@@ -53,11 +48,10 @@ LITERAL, FLOATS = 8, 8
 
 def run(words: list[str]) -> tuple[float, float, float]:
     """(seconds of the wall clock, seconds of the processor, MiB) of a process."""
-    root = str(Path(__file__).resolve().parents[2])
     started = time.perf_counter()
-    environment = os.environ | {"PYTHONPATH": root, "OMP_NUM_THREADS": "1"}
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     child = subprocess.Popen(
-        [sys.executable, *words], stdout=subprocess.DEVNULL, env=environment, cwd=root
+        [sys.executable, *words], stdout=subprocess.DEVNULL, env=environment, cwd=ROOT
     )
     _, status, used = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
@@ -67,28 +61,39 @@ def run(words: list[str]) -> tuple[float, float, float]:
     return wall, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
 
 
-def by_size(step: bytes, sizes: list[int], folder: Path) -> list[dict[str, Any]]:
+def by_size(size: int, path: Path) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
-    for size in sizes:
-        path = folder / f"{size}.pb"
-        path.write_bytes(training_steps(step, size))
-        count = load_outline(path).instruction_count
-        base = 0.0
-        for what, code in ACTIONS.items():
-            _, processor, peak = run(["-c", IMPORTS + code, str(path)])
-            base = base or peak
-            rows.append(
-                {
-                    "what": what, "instructions": count, "seconds": processor, "mib": peak,
-                    "bytes_each": (peak - base) * 2**20 / count,
-                }
-            )  # fmt: skip
+    base = 0.0
+    for what, code in ACTIONS.items():
+        _, processor, peak = run(["-c", IMPORTS + code, str(path)])
+        base = base or peak
+        each = (peak - base) * 2**20 / size
+        row = {"what": what, "size": size, "seconds": processor, "mib": peak, "bytes_each": each}
+        rows.append(row)
     return rows
 
 
-def write_large(step: bytes, path: Path, gib: float) -> None:
+def write(sizes: list[int], gib: float, folder: Path) -> None:
+    """The modules; this runs in a process of its own."""
+    sys.path[:0] = [str(ROOT), str(Path(__file__).resolve().parent)]
+    from training_steps import one_step, training_steps
+
+    step = one_step()
+    for size in sizes:
+        (folder / f"{size}.pb").write_bytes(training_steps(step, size))
+    if gib:
+        write_large(training_steps(step, 10_000), folder / "large.pb", gib)
+
+
+def write_large(data: bytes, path: Path, gib: float) -> None:
     """A module with constants that are holes in the file."""
-    proto = load(training_steps(step, 10_000)).proto
+    from hlo_tools import array_shape, load, schema
+    from hlo_tools.skeleton import encode_varint
+
+    def head(number: int, size: int) -> bytes:
+        return encode_varint(number << 3 | 2) + encode_varint(size)
+
+    proto = load(data).proto
     size = int(gib * 2**30 / CONSTANTS) & ~3
     shape = array_shape("f32", (size // 4,)).proto
     literal = schema.LiteralProto(shape=shape).SerializeToString() + head(FLOATS, size)
@@ -110,34 +115,32 @@ def write_large(step: bytes, path: Path, gib: float) -> None:
         stream.truncate()
 
 
-def head(number: int, size: int) -> bytes:
-    """Tag and length of a field."""
-    return encode_varint(number << 3 | 2) + encode_varint(size)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", default="10000,100000")
     parser.add_argument("--large", type=float, default=3.0, help="GiB of the large file; 0: none")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--write", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    step = one_step()
+    sizes = [int(word) for word in options.sizes.split(",") if word]
+    if options.write:
+        write(sizes, options.large, Path(options.write))
+        return 0
+    rows: list[dict[str, Any]] = []
+    large: dict[str, tuple[float, float, float]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        sizes = [int(word) for word in options.sizes.split(",") if word]
-        rows = by_size(step, sizes, Path(folder))
-        large: dict[str, tuple[float, float, float]] = {}
-        if options.large:
-            path = Path(folder) / "large.pb"
-            write_large(step, path, options.large)
-            for words in ("stats", "show -s", "kernels", "--help"):
-                arguments = words.split() if words == "--help" else [*words.split(), str(path)]
-                large[words] = run(["-m", "hlo_tools.cli", *arguments])
+        subprocess.run([sys.executable, *sys.argv, "--write", folder], check=True)
+        for size in sizes:
+            rows += by_size(size, Path(folder) / f"{size}.pb")
+        for words in ("stats", "show -s", "kernels", "--help") if options.large else ():
+            file = [] if words == "--help" else [str(Path(folder) / "large.pb")]
+            large[words] = run(["-m", "hlo_tools.cli", *words.split(), *file])
     if options.json:
         print(json.dumps({"sizes": rows, "large": large}, indent=2))
         return 0
     for row in rows:
         print(
-            f"{row['what']:12} {row['instructions']:9,} {row['seconds']:7.2f} s "
+            f"{row['what']:12} {row['size']:9,} {row['seconds']:7.2f} s "
             f"{row['mib']:7.0f} MiB  {row['bytes_each']:7.0f} bytes an instruction"
         )
     for words, (wall, processor, peak) in large.items():

@@ -135,6 +135,8 @@ def test_a_part_is_a_module_of_some_instructions() -> None:
     part = found.part([call.row, found.root(found.entry).row])
     assert [view.name for view in part.instructions] == ["out", call.name]
     assert part.name == "example" and part.entry.name == "main"
+    assert part.entry.proto.program_shape == called().entry.proto.program_shape
+    assert part.proto.host_program_shape == example().host_program_shape
 
 
 @pytest.mark.parametrize(
