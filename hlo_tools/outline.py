@@ -11,11 +11,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 from hlo_tools import schema, wire
+from hlo_tools.collection import no_collection
 from hlo_tools.damage import explain
 from hlo_tools.errors import HloFileError
 from hlo_tools.ids import LOCAL_BITS, LOCAL_MASK
@@ -360,8 +361,7 @@ class Outline:
 
     def numbers(self, *tags: int) -> tuple[Array, Array]:
         """(first, values) of a repeated number: row ``r`` has ``values[first[r]:first[r + 1]]``."""
-        chosen = np.flatnonzero(np.isin(self.fields.tag, tags))
-        fields = Table(*(column[chosen] for column in self.fields))
+        fields = self.fields.of(*tags)
         order = np.argsort(fields.row, kind="stable")
         try:
             owner, values = _unpacked(self.words, fields.begin[order], fields.end[order])
@@ -516,15 +516,16 @@ def _unpacked(words: Words, begin: Array, end: Array) -> tuple[Array, Array]:
     Raises:
         HloFileError: a varint has no end in its range.
     """
-    owners, places = [], []
+    owners, values = [], []
     rows = np.flatnonzero(begin < end)
     position, stop = begin[rows], end[rows]
     while rows.size > _FEW:
-        owners.append(rows)
-        places.append(position)
-        after = position + varints(words, position)[1]
-        if not ((after > position) & (after <= stop)).all():
+        value, length = varints(words, position)
+        after = position + length
+        if not ((length > 0) & (after <= stop)).all():
             raise wire.damage(int(position[0]), "a number runs past the end of its list")
+        owners.append(rows)
+        values.append(value)
         keep = np.flatnonzero(after < stop)
         rows, position, stop = rows[keep], after[keep], stop[keep]
     for row, at, until in zip(*_lists(rows, position, stop), strict=True):
@@ -532,16 +533,16 @@ def _unpacked(words: Words, begin: Array, end: Array) -> tuple[Array, Array]:
         last = np.flatnonzero(data < 0x80)
         if not last.size or last[-1] != until - at - 1:
             raise wire.damage(at, "the last number of a list is cut")
+        value, length = varints(words, at + np.concatenate(([0], last[:-1] + 1)))
+        if not length.all():
+            raise wire.damage(at, "a number longer than ten bytes")
         owners.append(np.full(last.size, row))
-        places.append(at + np.concatenate(([0], last[:-1] + 1)))
+        values.append(value)
     if not owners:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    owner, place = np.concatenate(owners), np.concatenate(places)
+    owner = np.concatenate(owners)
     order = np.argsort(owner, kind="stable")
-    value, length = varints(words, place[order])
-    if not length.all():
-        raise wire.damage(int(place[0]), "a number longer than ten bytes")
-    return owner[order], value.astype(np.int64)
+    return owner[order], np.concatenate(values)[order].astype(np.int64)
 
 
 def shape_of(data: bytes) -> Shape:
@@ -557,15 +558,22 @@ def shape_of(data: bytes) -> Shape:
         raise explain(data, message.DESCRIPTOR) from error
 
 
-def load_outline(source: str | Path | bytes) -> Outline:
-    """The overview of a module in a file or in bytes, of any size.
+def load_outline(source: str | Path | bytes | BinaryIO) -> Outline:
+    """The overview of a module in a file, in bytes or in a stream, of any size.
 
     Raises:
         HloError: as :func:`hlo_tools.load`; text, pbtxt and JSON are loaded whole.
     """
+    with no_collection():
+        return _load_outline(source)
+
+
+def _load_outline(source: str | Path | bytes) -> Outline:
     content, kind, place = open_content(source, mapped_over=_MAPPED_OVER)
     if kind is None:
         from hlo_tools.loading import load
 
+        if not isinstance(source, (str, Path, bytes)):
+            source.seek(0)
         content, kind = load(source).module_bytes(), "module"
     return Outline(content, *module_range(content, kind), path=place)

@@ -77,6 +77,7 @@ def fields(data: Buffer, begin: int = 0, end: int | None = None) -> Iterator[Fie
     """
     position = begin
     stop = len(data) if end is None else end
+    make = tuple.__new__  # half of what Field(...) takes
     while position < stop:
         offset = position
         tag = data[position]
@@ -107,4 +108,4 @@ def fields(data: Buffer, begin: int = 0, end: int | None = None) -> Iterator[Fie
                 f"{stop - start} are left",
                 code="HLO-TRUNCATED",
             )
-        yield Field(offset, number, wire_type, start, position, value)
+        yield make(Field, (offset, number, wire_type, start, position, value))

@@ -45,9 +45,12 @@ class Table(NamedTuple):
     begin: Array
     end: Array
 
-    def of(self, tag: int) -> Table:
-        """The fields of one tag."""
-        chosen = np.flatnonzero(self.tag == tag)
+    def of(self, *tags: int) -> Table:
+        """The fields of some tags."""
+        found = self.tag == tags[0]
+        for tag in tags[1:]:
+            found |= self.tag == tag
+        chosen = np.flatnonzero(found)
         return Table(*(column[chosen] for column in self))
 
 
@@ -112,7 +115,7 @@ def _short(word: Array) -> tuple[Array, Array]:
 
 
 def split(words: Words, begin: Array, end: Array, wanted: Iterable[int]) -> Table:
-    """The fields of the wanted tags of the messages ``data[begin[i]:end[i]]``.
+    """The fields of the wanted tags (below 1 << 15) of the messages ``data[begin[i]:end[i]]``.
 
     Raises:
         HloFileError: one of them is no message; offset and reason are in the text.
@@ -145,7 +148,8 @@ def _in_step(words: Words, begin: Array, end: Array, base: int, chosen: Array) -
     for row, at, until in zip(rows.tolist(), position.tolist(), stop.tolist(), strict=True):
         starts = np.array(_scan(words.data, at, until, chosen.tolist()), np.int64)
         tag, start, finish, _ = _next_field(words, starts, np.full(starts.size, until))
-        parts.append(Table(np.full(starts.size, row + base), tag, starts, start, finish))
+        own = np.full(starts.size, row + base)
+        parts.append(Table(own, tag.astype(np.int16), starts, start, finish))
     return parts
 
 

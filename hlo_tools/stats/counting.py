@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hlo_tools.collection import no_collection
 from hlo_tools.errors import HloError
 from hlo_tools.instruction import Instruction
 from hlo_tools.module import KERNEL_TARGET
@@ -42,7 +43,8 @@ _LARGEST = (1 << 63) - 1
 
 def count(outline: Outline, trips: Mapping[int, int], root: Path | None) -> Statistics:
     """The statistics of an overview; arguments as :func:`hlo_tools.stats.statistics`."""
-    return _Count(outline, trips, root).result()
+    with no_collection():
+        return _Count(outline, trips, root).result()
 
 
 class _Cost(NamedTuple):
