@@ -74,7 +74,8 @@ def spec_of_array(value: Any, name: str, func: Callable[..., Any] | None = None)
     given = value.dtype
     text = str(given)
     try:
-        dtype = given if type(given) is DType else dtype_of(text.removeprefix("torch."))
+        known = isinstance(given, (DType, np.dtype))
+        dtype = dtype_of(given if known else text.removeprefix("torch."))
     except TypeError:
         try:
             dtype = dtype_of(given)
@@ -135,7 +136,7 @@ def fingerprint(value: Any, depth: int = 0) -> Any:
     if isinstance(value, (types.FunctionType, type, types.ModuleType, types.BuiltinFunctionType)):
         return ("id", id(value))
     if is_tensor(value):
-        return ("tensor", tuple(value.shape), str(value.dtype), getattr(value, "name", ""))
+        return ("tensor", tuple(value.shape), repr(value.dtype), getattr(value, "name", ""))
     if depth > 8:
         return ("id", id(value))
     if isinstance(value, (list, tuple)):

@@ -16,15 +16,19 @@ def static_cast(array: Any, dtype: Any) -> np.ndarray[Any, Any]:
     """The values of an array in another dtype, rounded to nearest even.
 
     A packed dtype (``float8_e4m3fn_x4``, ...) takes four neighbours of the last dimension into
-    one element, the first in the lowest bits.
+    one element, the first in the lowest bits; an array that was made for one, or comes from a
+    kernel, is taken apart again.
 
     Raises:
         TypeError: there is no such dtype.
-        ValueError: the last dimension does not divide by four, or the source is packed: a NumPy
-            array of packed elements does not say what they are.
+        ValueError: the last dimension does not divide by four.
     """
     values = np.asarray(array)
-    wanted = _kind(dtype)
+    wanted, source = _kind(dtype), _kind(values.dtype)
+    if isinstance(source, DType) and source.lane is not None:
+        if source == wanted:
+            return values
+        values = _unpack(values, source, source.lane)
     if isinstance(wanted, np.dtype):
         return values.astype(wanted)
     if wanted.lane is None:
@@ -34,7 +38,7 @@ def static_cast(array: Any, dtype: Any) -> np.ndarray[Any, Any]:
 
 def _pack(values: np.ndarray[Any, Any], packed: DType, lane: DType) -> np.ndarray[Any, Any]:
     if values.dtype == packed.dtype:
-        return values
+        return values.view(packed.dtype)
     if values.ndim == 0 or values.shape[-1] % packed.lanes:
         raise ValueError(
             f"{packed} packs {packed.lanes} neighbours of the last dimension, "
@@ -44,7 +48,15 @@ def _pack(values: np.ndarray[Any, Any], packed: DType, lane: DType) -> np.ndarra
     bits = 8 * packed.itemsize // packed.lanes
     groups = small.reshape(*values.shape[:-1], -1, packed.lanes).astype(packed.dtype)
     shifts = np.arange(packed.lanes, dtype=packed.dtype) * packed.dtype.type(bits)
-    return np.bitwise_or.reduce(groups << shifts, axis=-1)
+    return np.bitwise_or.reduce(groups << shifts, axis=-1).view(packed.dtype)
+
+
+def _unpack(values: np.ndarray[Any, Any], packed: DType, lane: DType) -> np.ndarray[Any, Any]:
+    bits = 8 * packed.itemsize // packed.lanes
+    plain = np.dtype(f"u{packed.itemsize}")
+    shifts = np.arange(packed.lanes, dtype=plain) * plain.type(bits)
+    lanes = values.view(plain)[..., None] >> shifts & plain.type((1 << bits) - 1)
+    return lanes.astype(np.uint8).reshape(*values.shape[:-1], -1).view(lane.dtype)
 
 
 def sizeinbytes(dtype: Any) -> int:

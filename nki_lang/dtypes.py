@@ -15,6 +15,9 @@ import numpy as np
 __all__ = ["BY_NAME", "DType", "dtype_of"]
 
 
+_NAME = "nki"
+
+
 class DType:
     """One data type.
 
@@ -33,7 +36,9 @@ class DType:
         self, name: str, storage: Any, kind: str, lanes: int = 1, lane: DType | None = None
     ) -> None:
         self.name = name
-        self.dtype = np.dtype(storage)
+        # NumPy has no packed types: arrays made for one keep its name beside their integers'.
+        own: Any = {"metadata": {_NAME: name}} if lane else {}
+        self.dtype = np.dtype(storage, **own)
         self.itemsize = self.dtype.itemsize
         self.kind = kind
         self.lanes = lanes
@@ -134,7 +139,9 @@ def dtype_of(value: Any) -> DType:
         if found is not None:
             return found
     try:
-        return _BY_NUMPY[np.dtype(value)]
+        plain = np.dtype(value)
+        packed = (plain.metadata or {}).get(_NAME)
+        return BY_NAME[packed] if packed else _BY_NUMPY[plain]
     except (TypeError, KeyError):
         raise TypeError(
             f"{value!r} is no data type of the kernel language; it has {', '.join(BY_NAME)}"
