@@ -13,12 +13,15 @@ import numpy as np
 
 from nki_lang.dtypes import DType, dtype_of
 from nki_lang.errors import NkiValidationError
+from nki_lang.fingerprint import is_user_class
 from nki_lang.objects import NKIObject
+from nki_lang.operators import Operator
 from nki_lang.source import definition_of
 
 __all__ = [
     "TensorSpec",
     "bind_call",
+    "classes_of",
     "fingerprint",
     "is_tensor",
     "replace_tensors",
@@ -143,10 +146,9 @@ def fingerprint(value: Any, depth: int = 0) -> Any:
         return (type(value).__name__, *(fingerprint(item, depth + 1) for item in value))
     if isinstance(value, dict):
         return ("dict", *((str(k), fingerprint(v, depth + 1)) for k, v in value.items()))
-    if isinstance(value, NKIObject) or dataclasses.is_dataclass(value):
-        content = getattr(value, "__dict__", None)
-        if content is not None:
-            return (type(value).__qualname__, fingerprint(dict(content), depth + 1))
+    content = getattr(value, "__dict__", None)
+    if isinstance(content, dict) and not isinstance(value, Operator):
+        return (type(value).__qualname__, fingerprint(dict(content), depth + 1))
     try:
         hash(value)
     except TypeError:
@@ -154,9 +156,15 @@ def fingerprint(value: Any, depth: int = 0) -> Any:
     return (type(value).__qualname__, value)
 
 
-def names_in_code(code: types.CodeType) -> Iterator[str]:
-    """Every global name that a function or a function inside it may read."""
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from names_in_code(constant)
+def classes_of(value: Any, depth: int = 0) -> Iterator[type]:
+    """The classes of the user's objects in a value: kernels call their methods."""
+    if depth > 8 or is_tensor(value):
+        return
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            yield from classes_of(item, depth + 1)
+    elif isinstance(value, dict):
+        yield from classes_of(list(value.values()), depth + 1)
+    elif is_user_class(type(value)):
+        yield type(value)
+        yield from classes_of(getattr(value, "__dict__", {}), depth + 1)

@@ -6,15 +6,17 @@ import functools
 import inspect
 import os
 import types
-import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
-from nki_lang.arguments import fingerprint, is_tensor, names_in_code, replace_tensors
+from nki_lang.arguments import classes_of, fingerprint, is_tensor, replace_tensors
 from nki_lang.builder import active
-from nki_lang.errors import NkiValidationError
+from nki_lang.errors import NkiTypeError
+from nki_lang.fail import fail, warn_at_caller
+from nki_lang.fingerprint import fingerprint as digest
+from nki_lang.fingerprint import surroundings
 from nki_lang.ir import KernelIR
 from nki_lang.results import rebuild
 from nki_lang.targets import Target, current_target, target_of
@@ -94,6 +96,7 @@ class Kernel:
         self.schedule = schedule
         self._cache: dict[Any, Any] = {}
         self._ambient: dict[Any, Any] = {}
+        self._filled: set[str] = set()
         self._owner: Any = None
         functools.update_wrapper(self, func)
 
@@ -124,10 +127,18 @@ class Kernel:
 
     def with_schedule(self, edges: Any) -> Kernel:
         """The kernel with extra dependencies ``[(consumer, producer or [producers]), ...]``."""
-        schedule = tuple(
-            (consumer, (before,) if isinstance(before, str) else tuple(before))
-            for consumer, before in edges
-        )
+        try:
+            schedule = tuple(
+                (consumer, (before,) if isinstance(before, str) else tuple(before))
+                for consumer, before in edges
+            )
+            named = all(isinstance(n, str) for edge in schedule for n in (edge[0], *edge[1]))
+        except (TypeError, ValueError):
+            named, schedule = False, ()
+        if not named:
+            fail(f"with_schedule got {edges!r}", "NKI-SCHEDULE",
+                 "pass a list of (consumer, producer or [producers]), by the names of instructions",
+                 "nki/guides/how-to-scheduling-apis.rst", NkiTypeError)  # fmt: skip
         return self._with(schedule=schedule)
 
     def _with(self, **changes: Any) -> Kernel:
@@ -136,6 +147,7 @@ class Kernel:
         }  # fmt: skip
         other = Kernel(**(options | changes))
         other._cache, other._ambient = self._cache, self._ambient  # the key tells them apart
+        other._filled = self._filled
         other._owner = self._owner
         return other
 
@@ -194,12 +206,8 @@ class Kernel:
     # -- running on NumPy arrays ----------------------------------------------------------
 
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        from nki_lang import execute
 
-        key = self._key(args, kwargs)
-        executable = self._cache.get(key)
-        if executable is None:
-            executable = self._cache[key] = execute.load(self.trace(args, kwargs))
+        executable = self._specialised(args, kwargs)
         arrays = self._arrays(args, kwargs)
         kernel = executable.kernel
         results = executable.run([np.ascontiguousarray(array) for array in arrays])
@@ -221,70 +229,45 @@ class Kernel:
 
     def _key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         target = self.target or current_target()
-        call = (target.name, self.grid, self.schedule, fingerprint((args, kwargs)), self._state())
-        surroundings = self._surroundings()
-        known = self._ambient.setdefault(call, surroundings)
-        if known != surroundings:
-            names = sorted({name for name, _ in known ^ surroundings})
-            warnings.warn(
+        state = None if self._owner is None else fingerprint(self._owner)
+        call = (target.name, self.grid, self.schedule, fingerprint((args, kwargs)), state)
+        now = self._surroundings(args, kwargs)
+        known = self._ambient.setdefault(call, now)
+        if known != now:
+            names = sorted({name for name, _ in known ^ now})
+            warn_at_caller(
                 f"kernel {self.__name__} is traced again because {', '.join(names)} changed since"
-                " the last call; kernels are pure functions of their arguments",
-                stacklevel=4,
+                " the last call; kernels are pure functions of their arguments"
             )
-            self._ambient[call] = surroundings
-        return (call, surroundings)
+            self._ambient[call] = now
+        return (call, now)
 
-    def _state(self) -> Any:
-        """What a method may read of its object: attributes, and plain values of its class."""
-        owner = self._owner
-        if owner is None:
-            return None
-        content = getattr(owner, "__dict__", None)
-        plain = {
-            name: value
-            for base in reversed(type(owner).__mro__)
-            for name, value in vars(base).items()
-            if isinstance(value, (bool, int, float, str, tuple)) and not name.startswith("__")
-        }
-        # An object without a dictionary counts by itself, and is kept so that its id stays its own.
-        own = _ById(owner) if content is None else fingerprint(content)
-        return (type(owner), fingerprint(plain), own)
+    def _surroundings(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> frozenset[Any]:
+        """Values outside the arguments that the function reads, but for what it changes itself."""
+        found = surroundings(self.func)
+        for kind in classes_of((self._owner, args, kwargs)):
+            found.setdefault(f"class {kind.__qualname__}", digest(kind))
+        return frozenset((n, value) for n, value in found.items() if n not in self._filled)
 
-    def _surroundings(self) -> frozenset[Any]:
-        """Values outside the arguments that the function reads: closure, globals, defaults."""
-        func = inspect.unwrap(self.func)
-        func = getattr(func, "__func__", func)
-        code = getattr(func, "__code__", None)
-        if code is None:
-            return frozenset()
-        found = {}
-        for name, cell in zip(code.co_freevars, func.__closure__ or (), strict=True):
-            try:
-                value = cell.cell_contents
-            except ValueError:  # not assigned yet
-                continue
-            if not isinstance(value, (list, dict)):  # what a kernel fills is no input of it
-                found[name] = value
-        for name in names_in_code(code):
-            value = func.__globals__.get(name)
-            if isinstance(value, (bool, int, float, str, tuple)):
-                found.setdefault(name, value)
-        return frozenset((name, fingerprint(value)) for name, value in found.items())
+    def _specialised(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The executable for these arguments, traced unless it is known.
 
+        What the kernel itself changes while it is traced (a list that it fills) is no input.
+        """
+        from nki_lang import execute
 
-class _ById:
-    """An object that is equal to itself alone."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _ById) and self.value is other.value
-
-    def __hash__(self) -> int:
-        return id(self.value)
+        key = self._key(args, kwargs)
+        executable = self._cache.get(key)
+        if executable is not None:
+            return executable
+        executable = execute.load(self.trace(args, kwargs))
+        call, before = key
+        changed = {name for name, _ in before ^ self._surroundings(args, kwargs)}
+        if changed:
+            self._filled |= changed
+            before = self._ambient[call] = self._surroundings(args, kwargs)
+        self._cache[call, before] = executable
+        return executable
 
 
 def deliver(kernel: KernelIR, arrays: list[Any], results: list[Any]) -> Any:
@@ -319,16 +302,21 @@ def jit(fn: Callable[..., Any] | None = None, **kwargs: Any) -> Any:
     ``debug_kernel``, ...) are accepted and have no effect.
 
     Raises:
-        TypeError: an option that no version has.
+        NkiTypeError: an option that no version has, or something else than a function.
     """
     if fn is None:
         return lambda function: jit(function, **kwargs)
     name = kwargs.pop("platform_target", None) or kwargs.pop("target", None)
     unknown = set(kwargs) - _IGNORED - {"grid"}
     if unknown:
-        raise TypeError(f"nki.jit has no option {', '.join(sorted(unknown))}")
+        fail(f"nki.jit has no option {', '.join(sorted(unknown))}", "NKI-JIT",
+             "platform_target binds a kernel to a family; kernel[2] launches it on two cores",
+             "nki.jit", NkiTypeError)  # fmt: skip
     if isinstance(fn, Kernel):
         fn = fn.func
+    if not callable(fn):
+        fail(f"nki.jit decorates a function, not {fn!r}", "NKI-JIT",
+             "write @nki.jit above the definition of the kernel", "nki.jit", NkiTypeError)  # fmt: skip
     target = target_of(name) if isinstance(name, str) else name
     grid = kwargs.get("grid", ())
     launch = check_grid(grid, target or current_target()) if grid else ()
@@ -356,10 +344,8 @@ def simulate(
 
     if not isinstance(kernel, Kernel):
         if not callable(kernel):
-            raise NkiValidationError(
-                f"simulate takes a kernel, not {kernel!r}", code="NKI-OPERAND",
-                remedy="decorate the function with @nki.jit",
-            )  # fmt: skip
+            fail(f"simulate takes a kernel, not {kernel!r}", "NKI-OPERAND",
+                 "decorate the function with @nki.jit", "nki.simulate", NkiTypeError)  # fmt: skip
         kernel = Kernel(kernel)
     family = target_of(target) if isinstance(target, str) else target
     return execute.simulate(kernel, target=family, checks=checks)

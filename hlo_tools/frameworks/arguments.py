@@ -8,8 +8,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from hlo_tools.frameworks.fingerprint import describe
 from nki_lang.arguments import bind_call
+from nki_lang.fingerprint import describe
 from nki_lang.objects import NKIObject
 
 __all__ = ["Arguments", "bind_arguments"]

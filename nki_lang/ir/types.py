@@ -177,6 +177,11 @@ class Instruction:
     location: SourceLocation | None = None
     depends_on: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        from nki_lang.ir.text import statement_to_text
+
+        return statement_to_text(self)
+
 
 @dataclass(slots=True)
 class ForLoop:
@@ -270,6 +275,16 @@ class KernelIR:
         from nki_lang.ir.text import to_text
 
         return to_text(self)
+
+    def __repr__(self) -> str:
+        count = sum(1 for _ in self.instructions())
+        cores = f" on {self.lnc} cores" if self.lnc > 1 else ""
+        taken, given = (
+            ", ".join(f"{t.name}: {t.dtype}{list(t.shape)}" for t in tensors)
+            for tensors in (self.inputs, self.outputs)
+        )
+        head = f"KernelIR {self.name} for {self.target}{cores}"
+        return f"<{head}: {count} instructions, ({taken}) -> ({given}); print it to see them>"
 
     def instructions(self) -> Iterator[Instruction]:
         """Every instruction of every core, in program order, loops not repeated."""

@@ -10,9 +10,9 @@ import types
 import numpy as np
 import pytest
 
-from hlo_tools.frameworks.fingerprint import Unidentifiable, describe, fingerprint
 from nki_lang import language as nl
 from nki_lang.dtypes import BY_NAME
+from nki_lang.fingerprint import Unidentifiable, describe, fingerprint
 
 
 def make(source: str, **names: object) -> types.FunctionType:

@@ -529,4 +529,37 @@ def test_methods_are_traced_once_for_equal_objects():
     del two.factor
     assert (two.apply(x) == 7).all()
     Scale.factor = 8.0
-    assert (two.apply(x) == 8).all()
+    with pytest.warns(UserWarning, match="class .*Scale changed"):
+        assert (two.apply(x) == 8).all()
+
+
+def test_what_a_prompt_shows_is_short():
+    def scaled(x):
+        out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+        tile = nl.load(x)
+        nisa.tensor_scalar(tile, tile, nl.multiply, 2.0, name="double")
+        nl.store(out, tile)
+        return out
+
+    kernel = nki_lang.jit(scaled)
+    ir = kernel.ir(np.ones((4, 8), np.float32))
+    assert repr(ir).startswith("<KernelIR scaled for") and "(x: float32[4, 8]) -> (out" in repr(ir)
+    assert "3 instructions" in repr(ir) and len(repr(ir)) < 150
+    text = repr(list(ir.instructions())[1])
+    assert text.startswith("tensor_scalar(dst=%tile") and "name=double" in text
+    assert "double" in repr(kernel.cost(np.ones((4, 8), np.float32)))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [lambda k: k.with_schedule("abc"), lambda k: k.with_schedule([1]),
+     lambda k: k.with_schedule([("a", 3)]), lambda k: k.with_schedule(None),
+     lambda k: nki_lang.jit(k.func, foo=3), lambda k: nki_lang.jit(3),
+     lambda k: nki_lang.simulate(3)],
+)  # fmt: skip
+def test_misuse_of_kernels_is_a_type_error_with_a_place(wrong):
+    with pytest.raises(TypeError) as caught:
+        wrong(nki_lang.jit(lambda x: x))
+    error = caught.value
+    assert isinstance(error, NkiValidationError)
+    assert error.location.file == __file__ and error.remedy

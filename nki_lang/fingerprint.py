@@ -9,9 +9,12 @@ among them followed to the end.
 from __future__ import annotations
 
 import dataclasses
+import dis
 import enum
 import functools
 import hashlib
+import inspect
+import sys
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -21,11 +24,11 @@ import numpy as np
 from nki_lang.dtypes import DType
 from nki_lang.operators import Operator
 
-__all__ = ["Unidentifiable", "describe", "fingerprint"]
+__all__ = ["Unidentifiable", "describe", "fingerprint", "is_user_class", "surroundings"]
 
 _OPAQUE_PACKAGES = frozenset(
     {"nki", "nki_lang", "hlo_tools", "neff", "numpy", "ml_dtypes", "jax", "torch", "torch_xla"}
-)
+) | (sys.stdlib_module_names - {"__main__"})
 """Packages known by name alone: they do not change while a process runs."""
 
 _MAX_DEPTH = 64
@@ -35,17 +38,55 @@ class Unidentifiable(Exception):
     """A value has no content that could be compared; do not cache what depends on it."""
 
 
-def fingerprint(function: Callable[..., Any]) -> str:
-    """A digest of everything that the function's behaviour rests on.
+def fingerprint(value: Any) -> str:
+    """A digest of everything that a value, or a function's behaviour, rests on.
 
     Args:
-        function: a Python function, a partial, a bound method or a callable object.
+        value: a Python function, a partial, a bound method, a callable object; or a value that
+            one of them reads.
     """
     digest = hashlib.sha256()
-    for part in _Walk().value(function, 0):
+    for part in _Walk().value(value, 0):
         digest.update(part.encode("utf-8", "surrogatepass"))
         digest.update(b"\0")
     return digest.hexdigest()
+
+
+def surroundings(function: Callable[..., Any]) -> dict[str, str]:
+    """What a function reads beside its arguments, by name: closure, globals, defaults, code.
+
+    Args:
+        function: a Python function, a partial or a bound method.
+
+    Returns:
+        name -> digest of everything that its value rests on; functions, classes and modules are
+        followed to the end. What has no code in Python has no surroundings.
+    """
+    plain: Any = function
+    while isinstance(plain, functools.partial):
+        plain = plain.func
+    plain = inspect.unwrap(getattr(plain, "__func__", plain))
+    if not isinstance(plain, types.FunctionType):
+        return {}
+    found = {"its code": fingerprint(plain.__code__)}
+    if plain.__defaults__ or plain.__kwdefaults__:
+        found["its defaults"] = fingerprint((plain.__defaults__, plain.__kwdefaults__))
+    for name, cell in zip(plain.__code__.co_freevars, plain.__closure__ or (), strict=True):
+        try:
+            found[name] = fingerprint(cell.cell_contents)
+        except ValueError:  # not assigned yet
+            continue
+    mentioned = _mentioned(plain.__code__)
+    for name in _globals_read(plain.__code__) & plain.__globals__.keys():
+        value = plain.__globals__[name]
+        if not isinstance(value, types.ModuleType):
+            found.setdefault(name, fingerprint(value))
+            continue
+        if _is_opaque(value):
+            continue
+        for member in mentioned & vars(value).keys():
+            found[f"{name}.{member}"] = fingerprint(vars(value)[member])
+    return found
 
 
 def describe(value: Any) -> str:
@@ -151,17 +192,11 @@ class _Walk:
         yield from self._globals(value.__code__, value.__globals__, depth)
 
     def _code(self, code: types.CodeType, depth: int) -> Iterator[str]:
-        yield hashlib.sha256(code.co_code).hexdigest()
-        yield repr((code.co_names, code.co_varnames, code.co_freevars, code.co_flags))
-        for constant in code.co_consts:
-            if isinstance(constant, types.CodeType):
-                yield from self._code(constant, depth)
-            else:
-                yield from self.value(constant, depth)
+        yield from _code_parts(code)
 
     def _globals(self, code: types.CodeType, names: dict[str, Any], depth: int) -> Iterator[str]:
         mentioned = _mentioned(code)
-        for name in sorted(mentioned):
+        for name in sorted(_globals_read(code)):
             if name not in names:
                 continue
             found = names[name]
@@ -175,23 +210,28 @@ class _Walk:
         yield f"class:{value.__module__}.{value.__qualname__}"
         if self._strict or value.__module__.partition(".")[0] in _OPAQUE_PACKAGES | {"builtins"}:
             return
+        for base in value.__mro__[1:]:
+            if is_user_class(base):
+                yield from self.value(base, depth)
         for name, member in vars(value).items():
             code = getattr(member, "__func__", getattr(member, "fget", member))
-            if isinstance(code, types.FunctionType):
+            if isinstance(code, types.FunctionType) or (
+                isinstance(member, _PLAIN) and not name.startswith("__")
+            ):
                 yield name
                 yield from self.value(code, depth)
 
     def _object(self, value: Any, depth: int) -> Iterator[str]:
         kind = type(value)
         yield f"object:{kind.__module__}.{kind.__qualname__}"
-        if _is_user_class(kind):  # a notebook may have defined the class anew
+        if is_user_class(kind):  # a notebook may have defined the class anew
             yield from self._methods.value(kind, depth)
         if dataclasses.is_dataclass(value):
             fields = {f.name: getattr(value, f.name, None) for f in dataclasses.fields(value)}
             yield from self._mapping(fields, depth)
             return
         content = getattr(value, "__dict__", None)
-        if isinstance(content, dict) and _is_user_class(kind):
+        if isinstance(content, dict) and is_user_class(kind):
             yield from self._mapping(content, depth)
             return
         # A wrapper of ours or of a C type; a user's object may have a ``func`` among others.
@@ -202,6 +242,25 @@ class _Walk:
         if self._strict:
             raise Unidentifiable(f"an object of class {kind.__qualname__}")
         yield f"identity:{id(value)}"
+
+
+_PLAIN = (bool, int, float, str, tuple, list, dict, enum.Enum, DType, Operator, np.ndarray)
+"""Members of a class that kernels read as constants."""
+
+
+@functools.lru_cache(maxsize=8192)
+def _code_parts(code: types.CodeType) -> tuple[str, ...]:
+    """What identifies the code of a function and of those inside it."""
+    parts = [
+        hashlib.sha256(code.co_code).hexdigest(),
+        repr((code.co_names, code.co_varnames, code.co_freevars, code.co_flags)),
+    ]
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            parts += _code_parts(constant)
+        else:
+            parts += _Walk().value(constant, 0)
+    return tuple(parts)
 
 
 _METHODS: tuple[tuple[Any, Callable[..., Iterator[str]]], ...] = (
@@ -217,22 +276,36 @@ _METHODS: tuple[tuple[Any, Callable[..., Iterator[str]]], ...] = (
     (functools.partial, _Walk._partial),
     (types.MethodType, _Walk._bound_method),
     (types.FunctionType, _Walk._function),
+    (types.CodeType, _Walk._code),
     (type, _Walk._class),
 )
 
 
-def _mentioned(code: types.CodeType) -> set[str]:
+@functools.lru_cache(maxsize=8192)
+def _mentioned(code: types.CodeType) -> frozenset[str]:
     """Every global and attribute name that the code and the functions inside it use."""
-    names = set(code.co_names)
+    names = frozenset(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             names |= _mentioned(constant)
     return names
 
 
+@functools.lru_cache(maxsize=8192)
+def _globals_read(code: types.CodeType) -> frozenset[str]:
+    """Every global name that the code and the functions inside it read; no attributes."""
+    loads = dis.get_instructions(code)
+    names = frozenset(str(i.argval) for i in loads if i.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            names |= _globals_read(constant)
+    return names
+
+
 def _is_opaque(module: types.ModuleType) -> bool:
-    return module.__name__.partition(".")[0] in _OPAQUE_PACKAGES or not hasattr(module, "__file__")
+    return module.__name__.partition(".")[0] in _OPAQUE_PACKAGES
 
 
-def _is_user_class(kind: type) -> bool:
+def is_user_class(kind: type) -> bool:
+    """True for classes of no package that is known by name alone."""
     return kind.__module__.partition(".")[0] not in _OPAQUE_PACKAGES | {"builtins"}
