@@ -103,10 +103,13 @@ class Computation:
         for instruction in self._views():
             if instruction.proto.name == wanted:
                 return instruction
+        from hlo_tools.suggesting import meant
+
+        near = meant(wanted, (view.proto.name for view in self._views()), "%")
         raise HloError(
             f"computation %{self.name} has no instruction %{wanted}",
             code="HLO-NO-INSTRUCTION",
-            remedy="nki-hlo show FILE lists the names",
+            remedy=f"{near}nki-hlo show FILE lists the names",
         )
 
     def resolve(self, instruction_id: int, where: Instruction | None = None) -> Instruction:

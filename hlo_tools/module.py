@@ -132,11 +132,16 @@ class Module:
         for computation in self.computations:
             if computation.name == wanted:
                 return computation
+        from hlo_tools.suggesting import meant
+
+        names = [computation.name for computation in self.computations]
+        listed = ", ".join("%" + name for name in names[:10])
+        more = f" and {len(names) - 10} more" if len(names) > 10 else ""
         raise HloError(
             f"module {self.name} has no computation %{wanted}",
             code="HLO-NO-COMPUTATION",
             place=self.path,
-            remedy=f"it has {', '.join('%' + c.name for c in self.computations[:20])}",
+            remedy=f"{meant(wanted, names, '%')}it has {listed}{more}",
         )
 
     def find_custom_calls(self, target: str = KERNEL_TARGET) -> list[Instruction]:

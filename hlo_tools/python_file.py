@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib.util
 import sys
 import traceback
-from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from hlo_tools.errors import HloError, HloFileError
 from hlo_tools.extract.launcher import roots
+from hlo_tools.suggesting import meant
 
 __all__ = ["import_file", "load_named", "names_python"]
 
@@ -69,8 +69,7 @@ def load_named(text: str) -> Any:
         return getattr(module, name)
     except AttributeError as error:
         own = [known for known in vars(module) if not known.startswith("_")]
-        near = get_close_matches(name, own, 1)
         raise HloError(
             f"the file defines no {name!r}", code="HLO-NO-NAME", place=path,
-            remedy=f"did you mean {near[0]}?" if near else "name one of its functions or values",
+            remedy=f"{meant(name, own)}name one of its functions or values",
         ) from error  # fmt: skip

@@ -92,8 +92,8 @@ def _strict(file: str, names: list[str], as_json: bool) -> int:
     else:
         for violation in found:
             console.line(str(violation))
-        warned = _counted(len(found) - len(errors), "warning")
-        console.note(f"{_counted(len(errors), 'error')}, {warned}")
+        warned = console.counted(len(found) - len(errors), "warning")
+        console.note(f"{console.counted(len(errors), 'error')}, {warned}")
     return 1 if errors else 0
 
 
@@ -177,13 +177,11 @@ def _report(file: str, findings: list[dict[str, Any]], kernels: list[str], as_js
         if one["remedy"]:
             console.line(f"  help: {one['remedy']}")
     notes = len(unique) - len(faults)
-    also = f", {_counted(notes, 'note')}" if notes else ""
-    console.note(f"{_counted(len(kernels), 'kernel')}, {_counted(len(faults), 'finding')}{also}")
+    also = f", {console.counted(notes, 'note')}" if notes else ""
+    console.note(
+        f"{console.counted(len(kernels), 'kernel')}, {console.counted(len(faults), 'finding')}{also}"
+    )
     return 1 if faults else 0
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _identity(finding: dict[str, Any]) -> list[Any]:

@@ -16,6 +16,7 @@ __all__ = [
     "SCHEMA",
     "Settings",
     "configure",
+    "counted",
     "line",
     "marks",
     "note",
@@ -65,6 +66,11 @@ def note(text: str, *, verbose: bool = False) -> None:
     if chosen.quiet or (verbose and not chosen.verbose):
         return
     sys.stderr.write(text + "\n")
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """``1 module``, ``2 modules``."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def write_json(command: str, **content: Any) -> None:

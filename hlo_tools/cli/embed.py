@@ -34,8 +34,8 @@ def command(
     if out_to:
         beside = None if output == "-" else Path(os.path.abspath(output)).parent
         files = take_out(module, Path(out_to), beside)
-        console.note(f"{len(files)} kernel files in {out_to}")
+        console.note(f"{console.counted(len(files), 'kernel file')} in {out_to}")
     else:
         changed = embed(module, module.folder or Path.cwd())
-        console.note(f"{changed} calls carry their kernels now")
+        console.note(f"kernels put into {console.counted(changed, 'call')}")
     write_module(module, output, form, force=force)

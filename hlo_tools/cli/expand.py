@@ -56,7 +56,7 @@ def command(
             f"the module calls none of {', '.join(known)}", code="HLO-NO-KERNEL", place=file,
             remedy="nki-hlo kernels shows what it calls",
         )  # fmt: skip
-    console.note(f"{len(done)} calls expanded")
+    console.note(f"{console.counted(len(done), 'call')} expanded")
     if proving:
         prove(before, module, tolerance)
     write_module(module, output, form, force=force)

@@ -70,7 +70,8 @@ def _text(report: Report) -> None:
             console.line(f"  help: {one.remedy}")
         rule = report.rules[one.code]
         console.note(f"  rule: {rule.title}. {rule.why}", verbose=True)
-    console.note(f"{len(report.files)} modules, {len(report.findings)} findings")
+    modules = console.counted(len(report.files), "module")
+    console.note(f"{modules}, {console.counted(len(report.findings), 'finding')}")
 
 
 def _json(report: Report) -> None:

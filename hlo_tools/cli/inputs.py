@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hlo_tools.errors import HloFileError
+from hlo_tools.errors import HloError, HloFileError
 
 if TYPE_CHECKING:
     from hlo_tools.module import Module
     from hlo_tools.outline import Outline
 
-__all__ = ["module_files", "open_module", "open_outline", "read_input"]
+__all__ = ["load_input", "module_files", "open_module", "open_outline"]
 
-_SUFFIXES = (".pb", ".hlo", ".pb.gz", ".pb.zst", ".hlo.txt")
-
-
-def read_input(name: str) -> bytes | str:
-    """``-`` is standard input, read whole; anything else is a path, left to the loader."""
-    return sys.stdin.buffer.read() if name == "-" else name
+_SUFFIXES = (".pb", ".hlo", ".pb.gz", ".pb.zst", ".hlo.gz", ".hlo.zst", ".hlo.txt")
 
 
 def open_module(name: str) -> Module:
@@ -30,9 +26,24 @@ def open_module(name: str) -> Module:
     """
     from hlo_tools.loading import load
 
-    module = load(read_input(_only_file(name) if name != "-" else name))
-    module.path = module.path or "<stdin>"
-    return module
+    if name == "-":
+        return load_input(sys.stdin.buffer.read())
+    return load(_only_file(name))
+
+
+def load_input(data: bytes) -> Module:
+    """The module that standard input held; errors say so.
+
+    Raises:
+        HloError: it cannot be read.
+    """
+    from hlo_tools.loading import load
+
+    return load(_StandardInput(data))
+
+
+class _StandardInput(io.BytesIO):
+    name = "<stdin>"
 
 
 def open_outline(name: str) -> Outline:
@@ -43,8 +54,15 @@ def open_outline(name: str) -> Outline:
     """
     from hlo_tools.outline import load_outline
 
-    outline = load_outline(read_input(_only_file(name) if name != "-" else name))
-    outline.path = outline.path or "<stdin>"
+    if name != "-":
+        return load_outline(_only_file(name))
+    data = sys.stdin.buffer.read()
+    try:
+        outline = load_outline(data)
+    except HloError:
+        load_input(data)  # its error says that it is about standard input
+        raise
+    outline.path = "<stdin>"
     return outline
 
 

@@ -127,5 +127,5 @@ def _write(path: str, findings: list[Finding]) -> int:
     if not path:
         raise typer.BadParameter("--write-baseline needs --baseline FILE, or the setting baseline")
     write_baseline(os.path.abspath(path), findings)
-    console.note(f"{len(findings)} findings are known in {path}")
+    console.note(f"{path}: {console.counted(len(findings), 'known finding')}")
     return 0

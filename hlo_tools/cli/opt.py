@@ -11,11 +11,10 @@ import typer
 
 from hlo_tools import converting
 from hlo_tools.cli import completion, console
-from hlo_tools.cli.inputs import read_input
+from hlo_tools.cli.inputs import load_input, open_module
 from hlo_tools.cli.outputs import came_as_text, format_of, write_module, write_text
 from hlo_tools.cli.rewriting import kernel_names, name_new_kernels
 from hlo_tools.kernel_calls import Prover
-from hlo_tools.loading import load
 from hlo_tools.module import Module
 from hlo_tools.passes import Pipeline, Report, join_modules, split_modules
 
@@ -86,9 +85,8 @@ def command(
     _write(modules, form, output, force)
     if proving:
         changed = sum(step.modified for report in reports for step in report.steps)
-        console.note(
-            f"results stay on random inputs after each of {changed} passes that changed something"
-        )
+        passes = console.counted(changed, "pass that changed", "passes that changed")
+        console.note(f"results stay on random inputs after {passes} something")
     if time_passes:
         _tell_times(reports)
     for module, report in zip(modules, reports, strict=True):
@@ -115,20 +113,14 @@ def _comparison(module: Module, tolerance: float) -> Callable[[Module], None]:
 
 def _modules(file: str) -> list[Module]:
     """The modules of a file: several only where text holds separators."""
-    data = read_input(file) if file == "-" else _bytes_of(file)
-    place = "<stdin>" if file == "-" else file
-    texts = _separated(data) if isinstance(data, bytes) else None
-    if texts is None:
-        module = load(data)
-        module.path = module.path or place
-        return [module]
-    return [_parsed(text, place) for text in texts]
-
-
-def _bytes_of(file: str) -> bytes | str:
-    """Small files as bytes, to look for separators; what else there is, is the loader's matter."""
+    if file == "-":
+        data = sys.stdin.buffer.read()
+        texts = _separated(data)
+        return [load_input(data)] if texts is None else [_parsed(text, "<stdin>") for text in texts]
     path = Path(file)
-    return path.read_bytes() if path.is_file() and path.stat().st_size < 1 << 30 else file
+    small = path.is_file() and path.stat().st_size < 1 << 30
+    texts = _separated(path.read_bytes()) if small else None
+    return [open_module(file)] if texts is None else [_parsed(text, file) for text in texts]
 
 
 def _separated(data: bytes) -> list[str] | None:

@@ -56,7 +56,7 @@ def command(
             "the pattern is nowhere in the module", code="HLO-NO-MATCH", place=file,
             remedy="opcodes, shapes, attributes and constants must be those of the pattern",
         )  # fmt: skip
-    console.note(f"{len(calls)} sub-graphs replaced")
+    console.note(f"{console.counted(len(calls), 'sub-graph')} replaced")
     if proving:
         prove(before, module, tolerance)
     name_kernel(calls, kernel, output)

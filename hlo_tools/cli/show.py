@@ -11,7 +11,9 @@ from hlo_tools.cli.inputs import open_module, open_outline
 from hlo_tools.computation import Computation
 from hlo_tools.instruction import Instruction
 from hlo_tools.module import KERNEL_TARGET, Module
+from hlo_tools.opcodes import OPCODES
 from hlo_tools.outline import Outline, shape_of
+from hlo_tools.suggesting import meant
 
 __all__ = ["command"]
 
@@ -53,6 +55,7 @@ def command(
         return _print_text(module)
     chosen = [module.computation(computation)] if computation else list(module.computations)
     wanted = set(opcode or ())
+    _check_opcodes(wanted)
     facts = _facts(Outline.of(module))
     if as_json:
         _print_json(facts, chosen, wanted)
@@ -105,6 +108,13 @@ def _print_summary(facts: dict[str, Any]) -> None:
     console.line(f"kernels       {facts['kernels']}")
     console.line(f"constants     {facts['constant_bytes']:,} bytes")
     console.line(f"ids           {facts['ids']}")
+
+
+def _check_opcodes(wanted: set[str]) -> None:
+    for name in sorted(wanted - set(OPCODES)):
+        raise typer.BadParameter(
+            f"there is no opcode {name!r}; {meant(name, OPCODES)}".rstrip("; ")
+        )
 
 
 def _print_computation(computation: Computation, wanted: set[str]) -> None:

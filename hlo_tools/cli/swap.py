@@ -45,7 +45,7 @@ def command(
     before = copy_of(module)
     root = module.folder or Path.cwd()
     calls = swap(module, kernel, new, root=root)
-    console.note(f"{len(calls)} calls swapped")
+    console.note(f"{console.counted(len(calls), 'call')} swapped")
     if proving:
         prove(before, module, tolerance)
     name_kernel(calls, new, output)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 
 from hlo_tools.errors import HloError
@@ -12,6 +11,7 @@ from hlo_tools.lint.registry import registered_rules
 from hlo_tools.lint.rule import Check, Graph, Hit, LintRule
 from hlo_tools.module import Module
 from hlo_tools.offers import OWN
+from hlo_tools.suggesting import meant
 from hlo_tools.verify import Finding, Severity, verify
 from nki_lang.targets import Target, current_target, target_of
 
@@ -41,11 +41,10 @@ def selected(
     known = registered_rules() if rules is None else rules
     for prefix in (*select, *ignore):
         if not any(code.startswith(prefix.upper()) for code in known):
-            near = get_close_matches(prefix.upper(), known, 1)
             raise HloError(
                 f"no rule begins with {prefix!r}",
                 code="HLO-RULE",
-                remedy=f"{f'did you mean {near[0]}? ' if near else ''}nki-hlo rule lists the codes",
+                remedy=f"{meant(prefix.upper(), known)}nki-hlo rule lists the codes",
             )
     wanted = tuple(prefix.upper() for prefix in select) or ("",)
     unwanted = tuple(prefix.upper() for prefix in ignore)

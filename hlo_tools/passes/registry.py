@@ -11,11 +11,11 @@ Two passes of one name are an error, whoever they come from.
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from functools import cache
 
 from hlo_tools.offers import OWN, Offer, offers
 from hlo_tools.passes.base import Pass, PassError
+from hlo_tools.suggesting import meant
 
 __all__ = ["GROUP", "Registered", "find_pass", "registered_passes"]
 
@@ -110,10 +110,8 @@ def find_pass(name: str) -> type[Pass]:
     entry = registered_passes().get(name)
     if entry is not None:
         return entry.load()
-    near = get_close_matches(name, registered_passes(), 3)
-    meant = f"did you mean {' or '.join(near)}? " if near else ""
     raise PassError(
         f"there is no pass {name!r}",
         code="HLO-NO-PASS",
-        remedy=f"{meant}nki-hlo passes lists them all",
+        remedy=f"{meant(name, registered_passes())}nki-hlo passes lists them all",
     )

@@ -10,6 +10,7 @@ from hlo_tools.computation import Computation
 from hlo_tools.errors import HloError
 from hlo_tools.instruction import Instruction
 from hlo_tools.module import Module
+from hlo_tools.suggesting import meant
 
 __all__ = ["SourceRange", "find_targets", "grow", "parse_source", "select_source"]
 
@@ -81,7 +82,8 @@ def _find(module: Module, name: str) -> Instruction:
             f"module {module.name} has no instruction %{what}",
             code="HLO-NO-INSTRUCTION",
             place=module.path,
-            remedy="nki-hlo show FILE lists the names",
+            remedy=f"{meant(what, (view.name for view in module.instructions), '%')}"
+            "nki-hlo show FILE lists the names",
         )
     places = ", ".join(f"{view.computation.name}/{what}" for view in candidates[:5])
     raise HloError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import struct
@@ -269,3 +270,46 @@ def test_a_neff_is_not_taken_for_a_damaged_module(tmp_path: Path) -> None:
     with pytest.raises(HloFileError, match="this is a NEFF, no module") as failure:
         hlo_tools.load(file)
     assert "nki-neff info" in str(failure.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["slice", "FILE", "-i", "custom-cal"], 3, "did you mean %custom-call?"),
+        (["show", "FILE", "-c", "mian"], 3, "did you mean %main? it has %main"),
+        (["show", "FILE", "--opcode", "paramter"], 2, "did you mean parameter"),
+        (
+            ["opt", "FILE", "-p", "outlining{instructions=custom-cal}"],
+            3,
+            "did you mean %custom-call?",
+        ),
+        (["lint", "FILE", "--select", "NCC_EVFR004"], 2, "did you mean NCC_EVRF004"),
+        (["passes", "scedule"], 2, "did you mean schedule?"),
+    ],
+)
+def test_names_that_were_misspelled(
+    file: str, words: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([file if word == "FILE" else word for word in words]) == code
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["show", "verify", "lint", "stats", "opt"])
+@pytest.mark.parametrize("content", [b"", b"hello", b"{}{", b"\x0a\xff"])
+def test_what_is_wrong_with_an_input_names_it(
+    tmp_path: Path, command: str, content: bytes, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    (tmp_path / "x.pb").write_bytes(content)
+    more = ["-p", "dce"] if command == "opt" else []
+    assert main([command, str(tmp_path / "x.pb"), *more]) == 3
+    err = capsys.readouterr().err
+    assert f"] {tmp_path / 'x.pb'}:" in err and "help:" in err
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+    assert main([command, "-", *more]) == 3
+    assert "] <stdin>:" in capsys.readouterr().err
+
+
+def test_opt_takes_a_folder_with_one_module(file: str, tmp_path: Path) -> None:
+    assert main(["opt", str(tmp_path), "-p", "dce", "-o", str(tmp_path / "out.hlo")]) == 0
+    assert (tmp_path / "out.hlo").read_text().startswith("HloModule made")

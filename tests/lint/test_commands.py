@@ -42,7 +42,7 @@ def test_text(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = lint(capsys, "bad.hlo", "--target", "trn2")
     assert code == 1
     assert out.startswith("bad.hlo: error[NCC_EVRF004] %main/%x: ") and "\n  help: " in out
-    assert err == "1 modules, 1 findings\n"
+    assert err == "1 module, 1 finding\n"
     assert lint(capsys, "bad.hlo", "--exit-zero")[0] == 0
 
 
