@@ -53,6 +53,7 @@ def build(module: Path, flags: list[str], output: str, *, as_json: bool) -> int:
         from neff.container import open_package, write
 
         write(program, target, compressed=not parsed.fast_loading)
+    _note_other_targets(loaded, folder, program.target)
     package = open_package(target)
     if as_json:
         from neff.container.inspect import describe_program
@@ -70,6 +71,19 @@ def build(module: Path, flags: list[str], output: str, *, as_json: bool) -> int:
     else:
         console.line(f"{target}  {program.target}  {target.stat().st_size:,} bytes")
     return 0
+
+
+def _note_other_targets(module: Any, folder: Path, family: str) -> None:
+    """Say which kernels keep to the limits of another family than that of the NEFF."""
+    from hlo_tools.kernels import resolve
+
+    calls = [resolve(call.proto.backend_config, folder) for call in module.find_custom_calls()]
+    for name, traced in sorted({(call.config.func_name, call.kernel.target) for call in calls}):
+        if traced != family:
+            console.note(
+                f"warning[NEFF-TARGET] {name} was traced for {traced}: what {family} lacks is not "
+                f"noticed; nki-hlo extract --platform {family} traces it for {family}"
+            )
 
 
 def _compile(module: Any, flags: Flags, folder: Path) -> Any:

@@ -112,7 +112,10 @@ np.save("result.npy", x)
 
 @pytest.mark.parametrize("executor", ["cpu", "neff"])
 def test_an_argument_written_in_place_is_an_input_and_an_output(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    executor: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "script.py").write_text(IN_PLACE)
@@ -125,3 +128,6 @@ def test_an_argument_written_in_place_is_an_input_and_an_output(
     model = runtime.load("x.neff")
     assert (list(model.inputs), list(model.outputs)) == (["x"], ["x_out"])
     np.testing.assert_array_equal(model.run({"x": x})["x_out"], x + 1)
+    assert "warning" not in capsys.readouterr().err
+    assert main(["build", str(entry), "--target", "trn1", "-o", "y.neff"]) == 0
+    assert "warning[NEFF-TARGET] increment was traced for trn2" in capsys.readouterr().err
