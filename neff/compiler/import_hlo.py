@@ -19,6 +19,7 @@ from neff.compiler.expand import EXPANSIONS
 from neff.compiler.folding import fold
 from neff.compiler.graph import Graph, Node, uncovered
 from neff.compiler.pick import extreme_of, picked, truth_of
+from neff.compiler.random_bits import random_bits
 from neff.compiler.selection import chosen, select_and_scatter
 from neff.compiler.sorting import ordered, sorted_rows, top
 from neff.compiler.windows import spans_of
@@ -37,6 +38,7 @@ IMPORTED: dict[str, str] = {
     "conditional": "the branch taken if that is known; else all branches, and a choice",
     "count-leading-zeros": "shifts and sums of bits",
     "popcnt": "sums of bits",
+    "rng-bit-generator": "integer arithmetic; Philox and Threefry, 32 bits from a state of 64",
     "atan2": "a polynomial, and the octant",
     "select-and-scatter": "sums over the places of a window",
     "constant": "a number in the instruction, or a constant of the program",
@@ -185,6 +187,10 @@ class _Importer:
             return self._pick(one, operands)
         if opcode == "sort":
             return self._sort(one, operands)
+        if opcode == "rng-bit-generator":
+            shape = one.shape.tuple_shapes[1]
+            bits = self._array(opcode, (), shape, one)
+            return random_bits(bits, operands[0], one.rng_algorithm, bits.element)
         if opcode == "topk":
             return top(self._placeholder(one), operands[0], one.k, one.largest)
         node = self._array(opcode, tuple(operands), one.shape, one)
@@ -297,8 +303,7 @@ class _Importer:
 
     def _select_and_scatter(self, one: Any, node: Node) -> Node:
         select, scatter = self._called(one, 0), self._called(one, 1)
-        if _single_op(scatter) != "add":
-            raise uncovered(node, f"the computation {scatter.name} that combines is no addition")
+        node.attributes["applied"] = _single_op(scatter)
 
         def keeps(best: Node, other: Node, shape: tuple[int, ...]) -> Node:
             return self._applied_to_all(select, [best, other], shape)

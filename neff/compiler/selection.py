@@ -32,13 +32,17 @@ def _full(like: Node, value: Any, shape: Any, element: Any) -> Node:
 
 
 def select_and_scatter(node: Node, keeps: Keeps) -> Node:
-    """Each source goes to the element of its window that the comparison keeps; they are added.
+    """Each source goes to the element of its window that the comparison keeps, and is combined
+    with what else went there.
 
     Every place of the window is looked at for all windows at once.
 
     Raises:
-        NeffCompileError: ``NEFF-OP``; the windows are dilated.
+        NeffCompileError: ``NEFF-OP``; the windows are dilated, or it combines in another way.
     """
+    applied = node.attributes["applied"]
+    if applied not in ("add", "maximum", "minimum"):
+        raise uncovered(node, "a select-and-scatter that does not add or take an extreme")
     operand, source, start = node.operands
     spans = node.attributes["spans"]
     if any(span.window_dilation > 1 or span.base_dilation > 1 for span in spans):
@@ -60,17 +64,27 @@ def select_and_scatter(node: Node, keeps: Keeps) -> Node:
                 node, "compare", (number, _full(node, index, source.shape, _INDEX)), source.shape,
                 element=_PRED, direction="EQ",
             )  # fmt: skip
-            none = _full(node, 0, source.shape, source.element)
+            none = _full(node, _idle(applied, source), source.shape, source.element)
             part = _node(node, "select", (hit, source, none), source.shape, element=source.element)
         spread = _spread(node, part, place, wide)
-        total = spread if total is None else _node(node, "add", (total, spread), wide)
+        total = spread if total is None else _node(node, applied, (total, spread), wide)
     assert total is not None
     lows = tuple(low for low, _, _ in padding)
     limits = tuple(low + n for low, n in zip(lows, node.shape, strict=True))
     fields = {"starts": lows, "limits": limits, "strides": (1,) * len(lows)}
     cut = _node(node, "slice", (total,), node.shape, **fields)
     first = _node(node, "broadcast", (start,), node.shape, dimensions=())
-    return _node(node, "add", (cut, first), node.shape)
+    return _node(node, applied, (cut, first), node.shape)
+
+
+def _idle(applied: str, like: Node) -> Any:
+    """What changes nothing when it is combined."""
+    if applied == "add":
+        return 0
+    if like.element.kind == "float":
+        return -np.inf if applied == "maximum" else np.inf
+    info = np.iinfo(like.element.dtype)
+    return info.min if applied == "maximum" else info.max
 
 
 def _window(node: Node, operand: Node, place: tuple[int, ...], shape: tuple[int, ...]) -> Node:
@@ -112,8 +126,8 @@ def _spread(node: Node, part: Node, place: tuple[int, ...], wide: list[int]) -> 
     ):
         reach = (count - 1) * span.stride + 1
         padding.append((at, extent - at - reach, span.stride - 1))
-    zero = np.zeros((), part.element.dtype)
-    value = _node(node, "constant", (), (), element=part.element, value=zero)
+    idle = np.asarray(_idle(node.attributes["applied"], part)).astype(part.element.dtype)
+    value = _node(node, "constant", (), (), element=part.element, value=idle)
     return _node(node, "pad", (part, value), wide, padding=tuple(padding))
 
 

@@ -87,8 +87,9 @@ def _box(access: Access) -> Box | None:
     low, high = list(start), list(start)
     for (position, stride), (_, count) in zip(walks, access.pattern, strict=True):
         reach = stride * (count - 1)
-        low[position] += min(0, reach)
-        high[position] += max(0, reach)
+        if reach:  # a scalar has no dimension to walk along
+            low[position] += min(0, reach)
+            high[position] += max(0, reach)
     return tuple(zip(low, high, strict=True))
 
 
@@ -133,7 +134,7 @@ def compose(access: Access, source: Access) -> Access | None:
     start, walks = found
     offset = source.offset + sum(part * step for part, step in zip(start, theirs, strict=True))
     pattern = tuple(
-        (stride * theirs[position], count)
+        (stride * theirs[position] if stride else 0, count)
         for (position, stride), (_, count) in zip(walks, access.pattern, strict=True)
     )
     return source._replace(offset=offset, pattern=pattern)

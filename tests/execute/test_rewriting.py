@@ -211,3 +211,16 @@ def test_overlap_and_neighbours():
     assert beside(right, left, 1) is None
     assert beside(left, top, 0) is None
     assert may_overlap(left._replace(scalar_offset=Register("r")), right)
+
+
+def test_scalars_have_no_dimension_to_walk_along():
+    one, other = (Access(tensor(name, (), buffer="hbm"), 0, ((1, 1), (1, 1))) for name in "ab")
+    assert not may_overlap(one, other)
+    assert may_overlap(one, one)
+    body = [
+        instruction("dma_copy", dst=one, src=other),
+        instruction("dma_copy", dst=other, src=one),
+    ]
+    assert len(coalesce(body)) == 2
+    tile = Access(tensor("t", ()), 0, ((1, 1), (1, 1)))
+    assert compose(tile, Access(one.tensor, 0, ())) is not None
