@@ -22,6 +22,7 @@ from nki_lang import klir, trace
 from nki_lang.errors import NkiError
 from nki_lang.targets import TARGETS, target_of
 from tests.lint.broken import BROKEN, module
+from tests.lint.near_misses import NEAR
 
 NO_GRAPH_SHOWS = {
     "NCC_EBIR023", "NCC_EBVF030", "NCC_EHCA005", "NCC_EOOM001", "NCC_EOOM002", "NCC_EVRF007",
@@ -69,6 +70,13 @@ def codes(text: str, target: str) -> list[str]:
 def test_module_breaks_its_rule_alone(code: str) -> None:
     target, text = BROKEN[code]
     assert codes(text, target) == [code]
+
+
+@pytest.mark.parametrize("code", BROKEN)
+def test_module_that_comes_close_is_fine(code: str) -> None:
+    target, text = NEAR[code]
+    assert lint(load(text), target=target) == []
+    assert NEAR[code] != BROKEN[code]
 
 
 @pytest.mark.parametrize("target", TARGETS)
