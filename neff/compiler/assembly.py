@@ -9,7 +9,7 @@ from typing import Any
 from neff.compiler.engines import TRANSFERS
 from neff.compiler.link import Call, Linker
 from neff.compiler.memory import Arena
-from neff.compiler.regions import accesses_of
+from neff.compiler.regions import operands_touched
 from neff.compiler.schedule import Offsets, schedule
 from neff.errors import NeffCompileError
 from neff.program import Program, SubGraph, Variable
@@ -107,7 +107,7 @@ def _hbm_tensors(body: Block) -> Iterable[Tensor]:
 def _all_accesses(body: Block) -> Iterable[tuple[Access, bool]]:
     for statement in body:
         if isinstance(statement, Instruction):
-            for what, written in accesses_of(statement):
+            for what, written in operands_touched(statement):
                 if type(what) is Access:
                     yield what, written
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from neff.compiler.regions import accesses_of
+from neff.compiler.regions import operands_touched
 from nki_lang.ir import Access, Block, ForLoop, Instruction, Tensor, WhileLoop
 
 __all__ = ["Life", "lives_of"]
@@ -33,7 +33,7 @@ def lives_of(body: Block) -> dict[str, Life]:
 def _collect(body: Block, number: int, lives: dict[str, Life], loop: tuple[int, int] | None) -> int:
     for statement in body:
         if isinstance(statement, Instruction):
-            for access, _ in accesses_of(statement):
+            for access, _ in operands_touched(statement):
                 if type(access) is Access and access.tensor.on_chip:
                     _extend(lives, access.tensor, loop or (number, number), statement)
             number += 1

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from nki_lang.ir import Access, Instruction, Register, Tensor
 from nki_lang.isa.table import TABLE
 
-__all__ = ["FENCES", "Region", "accesses_of", "region_of"]
+__all__ = ["FENCES", "Region", "operands_touched", "region_of"]
 
 _WRITES: dict[str, frozenset[str]] = {
     op: frozenset(spec.writes)
@@ -55,7 +55,7 @@ class Region(NamedTuple):
         return self.right <= other.left or other.right <= self.left
 
 
-def accesses_of(instruction: Instruction) -> Iterator[tuple[Access | Register, bool]]:
+def operands_touched(instruction: Instruction) -> Iterator[tuple[Access | Register, bool]]:
     """Every access and register that the instruction touches, and whether it writes it."""
     writes = _WRITES.get(instruction.op, _NONE)
     for name, operand in instruction.operands.items():

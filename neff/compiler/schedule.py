@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from neff.compiler.dependencies import Tracker
-from neff.compiler.regions import FENCES, Region, accesses_of, region_of
+from neff.compiler.regions import FENCES, Region, operands_touched, region_of
 from neff.program import EngineLoop, EngineStep, Step, SubGraph
 from nki_lang.ir import (
     Access,
@@ -221,7 +221,7 @@ class _Run:
 def touched_by(instruction: Instruction, offsets: Offsets) -> list[tuple[str, Region, bool]]:
     """(space, region, written) of everything that the instruction touches."""
     touched: list[tuple[str, Region, bool]] = []
-    for what, written in accesses_of(instruction):
+    for what, written in operands_touched(instruction):
         if type(what) is Register:
             touched.append((f"register:{what.name}", _REGISTER, written))
             continue
