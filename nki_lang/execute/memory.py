@@ -140,17 +140,17 @@ class Memory:
         return frozenset(self._bound)
 
     def aliases(self) -> dict[str, tuple[str, ...]]:
-        """For each bound array that shares memory with others, the names of those."""
-        found: dict[str, tuple[str, ...]] = {}
+        """For each bound array that is the same memory as others, the names of those."""
+        names: dict[tuple[int, int], list[str]] = {}
         for name, array in self._bound.items():
-            others = [
-                other
-                for other, that in self._bound.items()
-                if other != name and np.may_share_memory(array, that)
-            ]
-            if others:
-                found[name] = tuple(others)
-        return found
+            if array.nbytes:
+                names.setdefault((array.ctypes.data, array.nbytes), []).append(name)
+        return {
+            name: tuple(other for other in group if other != name)
+            for group in names.values()
+            if len(group) > 1
+            for name in group
+        }
 
     def clear(self) -> None:
         """Forget the bound arrays and, when written bytes are tracked, every content.

@@ -212,8 +212,7 @@ def test_one_array_as_two_arguments():
     (finding,) = races(shifted(), same, same)
     assert "the same memory as argument 'b' that dma_copy reads" in finding.message
     assert finding.details == {"tensor": "a", "index": [0, 0], "alias": "b", "order": "arguments"}
-    whole = np.zeros((6, 8), np.float32)
-    assert len(races(shifted(), whole[:4], whole[2:])) == 1
+    assert len(races(shifted(), same, same[:])) == 1
     assert races(shifted(), A.copy(), A.copy()) == []
 
 

@@ -56,12 +56,17 @@ class _History:
         touches: the n-th has the number n + 1.
         reads, writes: for each byte the number of the last one.
         same: for each byte and other history, up to which of its writes this core wrote the same.
+        unmarked: reads that are not in ``reads`` yet; nobody may ever write there.
+        low, high: bytes that were touched so far.
     """
 
     reads: Shadow
     writes: Shadow
     touches: list[_Touch] = field(default_factory=list)
     same: dict[Any, Shadow] = field(default_factory=dict)
+    unmarked: list[tuple[int, Access]] = field(default_factory=list)
+    low: int = 1 << 62
+    high: int = -1
 
 
 @dataclass(slots=True)
@@ -130,7 +135,7 @@ class RaceCheck(Check):
         self._old = {
             access: np.array(self.memory.read(access, skip=True))
             for _, access in writes_of(instruction)
-            if access.tensor.buffer is MemoryRegion.shared_hbm
+            if access.tensor.buffer is MemoryRegion.shared_hbm and self._unheard(access)
         }
 
     def after(self, instruction: Instruction) -> None:
@@ -198,18 +203,48 @@ class RaceCheck(Check):
         tensor = access.tensor
         if tensor.buffer is not MemoryRegion.shared_hbm:
             return False
+        unheard = self._unheard(access)
+        if unheard:
+            changed = self._changed(access) if touch.writes else None
+            for key in unheard:
+                self._compare(touch, access, key, changed)
         own = self._history(self.core, access)
-        changed = self._changed(access) if touch.writes else None
-        aliases = self.book.aliases or {}
-        for core, name in list(self.book.history):
-            known = name == tensor.name or name in aliases.get(tensor.name, ())
-            if known and (core, name) != (self.core, tensor.name):
-                self._compare(touch, access, (core, name), changed)
         own.touches.append(touch)
         number = len(own.touches)
-        (own.writes if touch.writes else own.reads).set(self.memory, access, number)
+        low, high = self._reach(access)
+        own.low, own.high = min(own.low, low), max(own.high, high)
+        if touch.writes:
+            own.writes.set(self.memory, access, number)
+        elif access.is_dynamic:
+            own.reads.set(self.memory, access, number)
+        else:
+            own.unmarked.append((number, access))
         self._known = self._known | {(self.core, tensor.name): number}
         return True
+
+    def _unheard(self, access: Access) -> list[tuple[int, str]]:
+        """Other histories of the same memory with touches around there not yet heard of."""
+        tensor = access.tensor.name
+        aliases = (self.book.aliases or {}).get(tensor, ())
+        low, high = self._reach(access)
+        return [
+            (core, name)
+            for (core, name), other in self.book.history.items()
+            if (name in aliases or (name == tensor and core != self.core))
+            and len(other.touches) > self._known.get((core, name), 0)
+            and (name in aliases or (low <= other.high and other.low <= high))
+        ]
+
+    def _reach(self, access: Access) -> tuple[int, int]:
+        """First and last byte that the access can touch."""
+        if access.vector_offset is not None:
+            return 0, self.memory.storage(access.tensor).data.size
+        layout = self.memory.layout(access)
+        low = high = layout.offset
+        for stride, count in zip(layout.strides, layout.shape, strict=True):
+            reach = stride * max(0, count - 1)
+            low, high = low + min(0, reach), high + max(0, reach)
+        return low, high + layout.dtype.itemsize - 1
 
     def _changed(self, access: Access) -> Array:
         """Which elements the write changed; where it did not, its order does not matter."""
@@ -231,20 +266,26 @@ class RaceCheck(Check):
     ) -> None:
         """Look for touches in another history that this core has not heard of."""
         own, other = self._history(self.core, access), self.book.history[key]
-        heard = self._known.get(key, 0)
-        if len(other.touches) <= heard:
-            return
         marks = other.writes.get(self.memory, access)
         if changed is None:
             if key in own.same:
                 marks = np.where(marks <= own.same[key].get(self.memory, access), 0, marks)
-        else:
-            if int(marks.max(initial=0)) > heard and not changed.all():
-                same = own.same.setdefault(key, Shadow(other.writes.size, other.writes.unit))
-                same.set(self.memory, access, np.where(changed, 0, marks))
-            marks = np.maximum(marks, other.reads.get(self.memory, access)) * changed
-        if int(marks.max(initial=0)) <= heard:
+            self._note(touch, access, key, marks)
             return
+        if int(marks.max(initial=0)) > self._known.get(key, 0) and not changed.all():
+            same = own.same.setdefault(key, Shadow(other.writes.size, other.writes.unit))
+            same.set(self.memory, access, np.where(changed, 0, marks))
+        self._note(touch, access, key, marks * changed)
+        for number, read in other.unmarked:
+            other.reads.set(self.memory, read, number)
+        other.unmarked.clear()
+        self._note(touch, access, key, other.reads.get(self.memory, access) * changed)
+
+    def _note(self, touch: _Touch, access: Access, key: tuple[int, str], marks: Array) -> None:
+        """Keep the newest of these touches of another history when nothing orders it."""
+        if int(marks.max(initial=0)) <= self._known.get(key, 0):
+            return
+        other = self.book.history[key]
         index = tuple(int(part) for part in np.unravel_index(int(marks.argmax()), marks.shape))
         earlier = other.touches[int(marks[index]) - 1]
         place = (touch.instruction.location, earlier.instruction.location, access.tensor.name, key)
