@@ -35,6 +35,16 @@ less { x = f32[] parameter(0)
   i = s32[] parameter(2)
   j = s32[] parameter(3)
   ROOT r = pred[] compare(x, y), direction=LT }
+down { x = f32[] parameter(0)
+  y = f32[] parameter(1)
+  i = s32[] parameter(2)
+  j = s32[] parameter(3)
+  ROOT r = pred[] compare(j, i), direction=LT }
+total { x = f32[] parameter(0)
+  y = f32[] parameter(1)
+  i = s32[] parameter(2)
+  j = s32[] parameter(3)
+  ROOT r = pred[] compare(x, y), direction=GT, type=TOTALORDER }
 bits { x = f32[] parameter(0)
   y = f32[] parameter(1)
   i = s32[] parameter(2)
@@ -74,6 +84,10 @@ CASES = {
     "index_vector_dim=1, to_apply=called",
     "sort with payload": X + "j = s32[4,5,6] parameter(1)\nROOT r = (f32[4,5,6], s32[4,5,6]) sort(x, j), "
     "dimensions={1}, is_stable=true, to_apply=less",
+    "sort downwards": X + "j = s32[4,5,6] parameter(1)\n"
+    "ROOT r = (f32[4,5,6], s32[4,5,6]) sort(x, j), dimensions={2}, is_stable=true, to_apply=down",
+    "sort in total order": "x = f32[9] constant({nan,1,-0,inf,0,-nan,-inf,-1,0})\nj = s32[9] iota(), "
+    "iota_dimension=0\nROOT r = (f32[9], s32[9]) sort(x, j), dimensions={0}, is_stable=true, to_apply=total",
     "sort by bits": "x = f32[300] parameter(0)\nj = s32[300] parameter(1)\n"
     "ROOT r = (f32[300], s32[300]) sort(x, j), dimensions={0}, is_stable=true, to_apply=bits",
     "largest with its place": X + "j = s32[4,5,6] parameter(1)\nm = f32[] constant(-inf)\n"
