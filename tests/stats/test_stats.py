@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,21 @@ def test_counts_as_xla_does(name: str) -> None:
     assert found.flops == expected.get("flops", 0)
     assert found.transcendentals == expected.get("transcendentals", 0)
     assert found.bytes == expected.get("bytes accessed", 0)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_it_holds_is_what_the_views_show(name: str) -> None:
+    module = Module(parse(module_text(name)))
+    found = statistics(module.to_bytes())
+    views = list(module.instructions)
+    assert {o.opcode: o.count for o in found.opcodes} == Counter(view.opcode for view in views)
+    constants = [view.shape.byte_size for view in views if view.opcode == "constant"]
+    assert (found.constants, found.constant_bytes) == (len(constants), sum(constants))
+    assert found.parameter_bytes == sum(view.shape.byte_size for view in module.entry.parameters)
+    assert found.result_bytes == module.entry.result_shape.byte_size
+    assert [(c.name, c.instructions) for c in found.computations] == [
+        (computation.name, len(computation)) for computation in module.computations
+    ]
 
 
 LOOP = """

@@ -300,3 +300,32 @@ def test_convolution_dimensions_that_do_not_exist() -> None:
         "HLO-V019",
         True,
     )
+
+
+def test_alike_instructions_are_each_found_and_others_not() -> None:
+    """What was worked out once is not taken for what only looks alike."""
+    text = """HloModule m
+sum { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] add(a, b) }
+pick { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = s32[] constant(1) }
+ENTRY e { x = f32[2,3] parameter(0)
+  z = f32[] constant(0)
+  s = s32[2,3] parameter(1)
+  good = f32[2] reduce(x, z), dimensions={1}, to_apply=sum
+  axis = f32[2] reduce(x, z), dimensions={0}, to_apply=sum
+  again = f32[2] reduce(x, z), dimensions={0}, to_apply=sum
+  other = f32[2] reduce(x, z), dimensions={1}, to_apply=pick
+  wide = f32[3,2] transpose(x), dimensions={1,0}
+  same = f32[3,2] transpose(x), dimensions={0,1}
+  t = (f32[2,3], s32[2,3]) tuple(x, s)
+  first = f32[2,3] get-tuple-element(t), index=0
+  second = f32[2,3] get-tuple-element(t), index=1
+  ROOT d = f32[2,2] dot(x, wide), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  f = f32[2,2] dot(x, wide), lhs_contracting_dims={0}, rhs_contracting_dims={1}
+}
+"""
+    found = verify(Module(parse(text)))
+    assert [one.instruction for one in found] == ["axis", "again", "other", "same", "second", "f"]
