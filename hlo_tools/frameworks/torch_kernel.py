@@ -5,7 +5,9 @@ Importing this module imports torch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import ml_dtypes
@@ -18,7 +20,9 @@ from hlo_tools.frameworks.numpy_kernel import run_bound
 from hlo_tools.frameworks.plan import BoundCall
 from hlo_tools.frameworks.torch_device import NeuronTensor, is_neuron_tensor
 from nki_lang.dtypes import BY_NAME, DType
+from nki_lang.errors import NkiValidationError
 from nki_lang.kernel import Kernel
+from nki_lang.source import definition_of
 
 __all__ = [
     "DTYPES",
@@ -168,10 +172,40 @@ class TorchKernel(FrameworkKernel):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the kernel."""
         call = self.bind(*args, **kwargs)
+        _check_written(call, self.func)
         results = _shapes_only(call) if any(map(has_no_data, call.tensors)) else _execute(call)
         if not call.plan.returned:
             return None
         return call.plan.pack(without_gradient(results, call.tensors))
+
+
+_FIXED: ContextVar[dict[int, str] | None] = ContextVar("fixed_tensors", default=None)
+
+
+@contextmanager
+def keeping(tensors: dict[int, str]) -> Iterator[None]:
+    """Refuse kernels that write one of these tensors (id -> what it is called)."""
+    token = _FIXED.set({**(_FIXED.get() or {}), **tensors})
+    try:
+        yield
+    finally:
+        _FIXED.reset(token)
+
+
+def _check_written(call: BoundCall, func: Any) -> None:
+    fixed = _FIXED.get()
+    if not fixed:
+        return
+    for _, operand in call.plan.written:
+        label = fixed.get(id(call.tensors[operand]))
+        if label is not None:
+            raise NkiValidationError(
+                f"kernel {call.plan.func_name} writes {label}, which does not say so",
+                code="NKI-OP-MUTATES",
+                location=definition_of(func),
+                remedy="name it in mutates_args of nki_op, or let the kernel return a new tensor",
+                source="torch.library.custom_op, mutates_args",
+            )
 
 
 def _execute(call: BoundCall) -> list[torch.Tensor]:

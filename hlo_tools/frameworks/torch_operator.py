@@ -5,12 +5,17 @@ Importing this module imports torch and makes the torch device "neuron".
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 
 from hlo_tools.frameworks import torch_device
+from hlo_tools.frameworks.torch_kernel import keeping
+from nki_lang.errors import NkiTypeError
+from nki_lang.fail import fail
 
 __all__ = ["nki_op"]
 
@@ -36,16 +41,44 @@ def nki_op(
         schema: the schema, when the annotations do not say it.
 
     Raises:
-        ValueError: the name is not of that form, or the function returns one of its arguments.
+        ValueError: the name is not of that form, the annotations make no schema, or the function
+            returns one of its arguments.
+        NkiTypeError: ``fn`` is no function.
+        NkiValidationError: when the operator is called: code ``NKI-OP-MUTATES``, a kernel in it
+            writes an argument that ``mutates_args`` does not name.
     """
 
     def register(function: Callable[..., Any]) -> Any:
+        if not inspect.isfunction(function):
+            fail(f"nki_op makes an operator of a function, not of {function!r}", "NKI-OPERAND",
+                 "write @nki_op(name) above a def with annotations", "torch_neuronx.nki_op",
+                 NkiTypeError)  # fmt: skip
         torch_device.install()
-        changed = mutates_args if mutates_args == "unknown" else tuple(mutates_args)
-        operator = torch.library.custom_op(name, function, mutates_args=changed, schema=schema)
-        operator.register_fake(function)
+        changed = "unknown" if mutates_args == "unknown" else tuple(mutates_args)
+        made = schema or torch.library.infer_schema(function, mutates_args=changed)
+        guarded = function if isinstance(changed, str) else _guarded(name, function, changed)
+        operator = torch.library.custom_op(name, guarded, mutates_args=changed, schema=made)
+        operator.register_fake(guarded)
         return operator
 
     if "::" not in name:
         raise ValueError(f"an operator is named 'library::operator', not {name!r}")
     return register if fn is None else register(fn)
+
+
+def _guarded(name: str, function: Callable[..., Any], changed: tuple[str, ...]) -> Any:
+    """The function, with kernels in it kept from writing arguments that are not ``changed``."""
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def guarded(*args: Any, **kwargs: Any) -> Any:
+        arguments = signature.bind(*args, **kwargs).arguments
+        fixed = {
+            id(value): f"argument {key!r} of operator {name}"
+            for key, value in arguments.items()
+            if isinstance(value, torch.Tensor) and key not in changed
+        }
+        with keeping(fixed):
+            return function(*args, **kwargs)
+
+    return guarded

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch_neuronx import nki_op
 
+from nki_lang.errors import NkiTypeError, NkiValidationError
 from tests.frameworks import sample_kernels
 
 pytestmark = pytest.mark.torch_xla
@@ -98,3 +99,33 @@ def test_shapes_without_data() -> None:
 def test_a_name_without_a_library_is_refused() -> None:
     with pytest.raises(ValueError, match="library::operator"):
         nki_op("add", mutates_args={})
+
+
+@nki_op("nki_hlo_tests::double_in_silence", mutates_args={})
+def double_in_silence(x: torch.Tensor) -> None:
+    double_in_place(x)
+
+
+def test_an_argument_that_is_written_must_be_named():
+    x = torch.ones(128, 512)
+    with pytest.raises(NkiValidationError, match="argument 'x' of operator") as caught:
+        double_in_silence(x)
+    assert caught.value.code == "NKI-OP-MUTATES" and "mutates_args" in caught.value.remedy
+    assert bool((x == 1).all())
+    double_(x)
+    assert bool((x == 2).all())
+
+
+@pytest.mark.parametrize("wrong", [3, add])
+def test_operators_are_made_of_functions(wrong):
+    with pytest.raises(NkiTypeError, match="nki_op") as caught:
+        nki_op("nki_hlo_tests::nothing", mutates_args={})(wrong)
+    assert caught.value.location is not None
+
+
+def test_arguments_that_do_not_exist_are_refused():
+    def other(x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+    with pytest.raises(ValueError, match="zzz"):
+        nki_op("nki_hlo_tests::other", mutates_args={"zzz"})(other)
