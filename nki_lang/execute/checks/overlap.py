@@ -11,7 +11,6 @@ from nki_lang.execute.checks.base import Check, reads_of, writes_of
 from nki_lang.execute.checks.report import Finding
 from nki_lang.execute.checks.shadow import Shadow
 from nki_lang.execute.memory import twin
-from nki_lang.execute.storage import dense_pattern
 from nki_lang.ir.types import Access, Instruction, Tensor
 from nki_lang.memory import MemoryRegion
 from nki_lang.source import SourceLocation
@@ -29,19 +28,16 @@ class _Placed:
     Attributes:
         number: its owner's mark.
         reach: first and last partition, first and last byte.
-        written: something was written through it.
-        disturbed: something was written since through another tensor that overlaps it, or
-            before, and this one did not overwrite it as a whole.
-        stale: overlapping tensors were written before this one existed.
+        writes: what was written through it.
+        disturbed: something was written since through another tensor that overlaps it.
         disturbs: overlapping tensors that a write through this one would disturb.
     """
 
     name: str
     number: int
     reach: tuple[int, int, int, int]
-    written: bool = False
+    writes: list[Access] = field(default_factory=list)
     disturbed: bool = False
-    stale: bool = False
     disturbs: list[_Placed] = field(default_factory=list)
 
 
@@ -49,7 +45,7 @@ class OverlapCheck(Check):
     """Finds reads of bytes that another tensor at the same address overwrote.
 
     Every write through a tensor makes it the owner of those bytes. Reading through a tensor
-    bytes that another owns now is a finding, once for each pair of lines. Owners are looked up
+    bytes that it once owned and another owns now is a finding, once for each pair of lines. Owners are looked up
     only for tensors that another one disturbed; until then writes are just listed.
     """
 
@@ -62,6 +58,8 @@ class OverlapCheck(Check):
         self._in: dict[MemoryRegion, list[_Placed]] = {}
         self._writes: list[tuple[int, Access, SourceLocation | None]] = []
         self._entered = 0
+        self._scratch: dict[MemoryRegion, Shadow] = {}
+        self._marker = 0
         self._names: list[str] = [""]
         self._written_at: dict[int, SourceLocation | None] = {}
         self._findings: dict[Any, Finding] = {}
@@ -81,7 +79,7 @@ class OverlapCheck(Check):
         for name, access in reads_of(instruction):
             if _is_placed(access):
                 placed = self._placed.get(access.tensor.name)
-                if placed is not None and placed.written and placed.disturbed:
+                if placed is not None and placed.disturbed:
                     self._look(instruction, name, access, placed)
 
     def after(self, instruction: Instruction) -> None:
@@ -90,17 +88,16 @@ class OverlapCheck(Check):
             if not _is_placed(access):
                 continue
             placed = self._placed.get(access.tensor.name) or self._place(access.tensor)
-            if placed.stale and not placed.written and not _is_whole(access):
-                placed.disturbed = True
-            placed.written = True
+            written = self._fixed(access)
+            placed.writes.append(written)
             kept: list[_Placed] = []
             for other in placed.disturbs:
-                if other.written:
+                if other.writes:
                     other.disturbed = True
                 else:
                     kept.append(other)
             placed.disturbs = kept
-            self._writes.append((placed.number, self._fixed(access), instruction.location))
+            self._writes.append((placed.number, written, instruction.location))
 
     def _fixed(self, access: Access) -> Access:
         """The access with its register's value of now, and without keeping the tensor alive."""
@@ -121,7 +118,6 @@ class OverlapCheck(Check):
             if _meet(reach, other.reach):
                 made.disturbs.append(other)
                 other.disturbs.append(made)
-                made.stale = made.stale or other.written
         others.append(made)
         self._placed[tensor.name] = made
         return made
@@ -141,11 +137,24 @@ class OverlapCheck(Check):
             found = self._owners[access.tensor.buffer] = Shadow(size, _WORD)
         return found
 
+    def _own(self, placed: _Placed, access: Access) -> np.ndarray[Any, Any]:
+        """Which elements of the access were ever written through its own tensor."""
+        buffer = access.tensor.buffer
+        scratch = self._scratch.get(buffer)
+        if scratch is None:
+            scratch = self._scratch[buffer] = Shadow(self._owners[buffer].size, _WORD)
+        self._marker += 1
+        for written in placed.writes:
+            scratch.set(self.memory, written, self._marker)
+        return scratch.get(self.memory, access) == self._marker
+
     def _look(
         self, instruction: Instruction, operand: str, access: Access, placed: _Placed
     ) -> None:
         owners = self._shadow(access).get(self.memory, access)
         foreign = (owners != placed.number) & (owners != 0)
+        if foreign.any():
+            foreign &= self._own(placed, access)
         if not foreign.any():
             return
         index = tuple(int(i) for i in np.unravel_index(int(np.argmax(foreign)), foreign.shape))
@@ -174,10 +183,6 @@ class OverlapCheck(Check):
 def _is_placed(access: Access) -> bool:
     tensor = access.tensor
     return tensor.address is not None and tensor.on_chip and access.vector_offset is None
-
-
-def _is_whole(access: Access) -> bool:
-    return access.offset == 0 and access.pattern == dense_pattern(access.tensor.shape)
 
 
 def _meet(first: tuple[int, int, int, int], second: tuple[int, int, int, int]) -> bool:
