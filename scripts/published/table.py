@@ -37,7 +37,7 @@ def outcome_of(reason: str) -> str:
     """What a run came to that ended for this reason ("" for a good end)."""
     if not reason:
         return "passed"
-    limits = ("TimeoutError", "MemoryError", "took more than", "Unable to allocate")
+    limits = ("TimeoutError", "MemoryError", "took more than", "to allocate", "allocate memory")
     return "limited" if any(limit in reason for limit in limits) else "failed"
 
 
