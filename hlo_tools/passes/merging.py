@@ -83,7 +83,7 @@ class Rows:
             messages,
             [row.id for row in messages],
             [row.opcode for row in messages],
-            [tuple(row.operand_ids) for row in messages],
+            [tuple(row.operand_ids[:]) for row in messages],
             waits,
         )
 

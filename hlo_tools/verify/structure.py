@@ -69,7 +69,7 @@ def _computation(row: Message, computations: set[int], calling: list[Message]) -
         )
     dangling = backward = False
     for at, one in enumerate(rows):
-        for number in one.operand_ids:
+        for number in one.operand_ids[:]:
             needed = local.get(number & LOCAL_MASK)
             if needed is None:
                 dangling = True

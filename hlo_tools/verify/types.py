@@ -162,7 +162,7 @@ class _Checker:
         opcode = OPCODES.get(name)
         if opcode is None:
             return [("HLO-V011", f"there is no opcode '{name}'")]
-        operands = [numbers[number & LOCAL_MASK] for number in one.operand_ids]
+        operands = [numbers[number & LOCAL_MASK] for number in one.operand_ids[:]]
         count = len(operands)
         if opcode.arity is not None and count != opcode.arity:
             return [("HLO-V012", f"{name} takes {opcode.arity} operands, not {count}")]
