@@ -104,6 +104,13 @@ class Instruction:
         return tuple(self._users or ())
 
     @property
+    def is_used(self) -> bool:
+        """Whether anything takes its result; costs the same however many do."""
+        if self._users is None:
+            self.computation.index_users()
+        return bool(self._users)
+
+    @property
     def control_predecessors(self) -> tuple[Instruction, ...]:
         """The instructions that must run before it although it does not use their results."""
         if not self.proto.control_predecessor_ids:

@@ -223,7 +223,7 @@ class UnusedRemover:
         here = self._computation
         return (
             here._index().get(number) is not view
-            or bool(view.users)
+            or view.is_used
             or view is here.root
             or number in self._waited
             or not is_pure(view.proto, self._effectful)

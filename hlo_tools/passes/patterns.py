@@ -172,7 +172,7 @@ def rewrite_all(rules: Rules, computation: Computation) -> int:
     gone: set[Instruction] = set()
     while todo:
         view = todo.pop()
-        if view in gone or view.local_id in fixed or not (view.users or view.is_root):
+        if view in gone or view.local_id in fixed or not (view.is_used or view.is_root):
             continue
         before = len(computation._views())
         found = rules.apply(view)
@@ -216,17 +216,22 @@ def sweep(computation: Computation, replaced: list[Instruction]) -> None:
         for number in view.proto.control_predecessor_ids
     }
     unused: set[Instruction] = set()
-    added = [view for view in computation._views() if not view.users]
+    added = [view for view in computation._views() if not view.is_used]
     stack = replaced + added[::-1]
     while stack:
         view = stack.pop()
-        if view in unused or view is root or any(user not in unused for user in view.users):
+        if view in unused or view is root or _is_needed(view, unused):
             continue
         if view.local_id in waited or not is_pure(view.proto, effectful):
             continue
         unused.add(view)
         stack += view.operands
     computation.remove_all(unused)
+
+
+def _is_needed(view: Instruction, unused: set[Instruction]) -> bool:
+    """Whether anything beyond ``unused`` takes its result; users are not listed for it."""
+    return view.is_used and any(user not in unused for user in view._users or ())
 
 
 def _endless(view: Instruction) -> PassError:

@@ -276,3 +276,16 @@ def test_edits_of_a_hundred_thousand_instructions_stay_linear() -> None:
     entry.remove_all({view for view in entry.instructions[1:-1] if not view.users})
     assert len(reload(module).entry) == 10_001
     assert array_shape("f32", (2, 3)) == F32 and literal_of(1.0).shape == "f64[]"
+
+
+def test_whether_something_is_used_follows_edits() -> None:
+    module = Module(example("wide"))
+    entry = module.entry
+    x = entry.find("x")
+    assert x.is_used and not entry.root.is_used
+    made = entry.add("negate", x.shape, [x])
+    assert not made.is_used
+    user = entry.add("abs", x.shape, [made])
+    assert made.is_used
+    user.remove()
+    assert not made.is_used
