@@ -19,6 +19,8 @@ Array = np.ndarray[Any, Any]
 class Shadow:
     """An integer for each byte, 0 at first; neighbours share one while nobody tells them apart.
 
+    It takes no memory before a number is set.
+
     Args:
         size: bytes of the memory.
         unit: bytes that share a number at first. Accesses that need smaller units make them so.
@@ -27,10 +29,12 @@ class Shadow:
     def __init__(self, size: int, unit: int) -> None:
         self.size = size
         self.unit = gcd(size, unit) or 1
-        self._marks = np.zeros(max(1, size // self.unit), np.int32)
+        self._marks: Array | None = None
 
     def get(self, memory: Memory, access: Access) -> Array:
         """The largest number in each element of the access, in its shape."""
+        if self._marks is None:
+            return np.zeros(access.shape, np.int32)
         return self._window(memory, access).max(axis=-1)
 
     def set(self, memory: Memory, access: Access, value: int | Array) -> None:
@@ -55,6 +59,8 @@ class Shadow:
     def _at(self, layout: Layout) -> Array:
         """The numbers of a window, with those inside one element as the last dimension."""
         size = layout.dtype.itemsize
+        if self._marks is None:
+            self._marks = np.zeros(max(1, self.size // self.unit), np.int32)
         unit = gcd(self.unit, layout.offset, size, *layout.strides)
         if unit != self.unit:
             self._marks = np.repeat(self._marks, self.unit // unit)
