@@ -170,6 +170,23 @@ def test_loading_what_is_not_used_is_no_race():
     assert len(races(loaded(True), A)) == 1
 
 
+def test_a_read_that_is_not_used_hides_no_write():
+    @jit
+    def kernel(a):
+        given = shared(name="given")
+        x, y = tile(), tile()
+        nisa.memset(dst=x, value=nl.program_id(0))
+        nisa.dma_copy(dst=given, src=x)
+        if nl.program_id(0) == 0:
+            nisa.dma_copy(dst=y, src=given)
+        return given
+
+    (finding,) = races(kernel[2], A)
+    assert "core 1 writes element [0, 0] of its part of 'given', which core 0 writes" in str(
+        finding
+    )
+
+
 def test_races_between_cores_are_looked_for_when_asked():
     run = simulate(handed_over(""))
     run(A)
