@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hlo_tools.errors import HloError
+from hlo_tools.suggesting import meant
 
 __all__ = ["KNOWN", "Configuration", "Setting", "Value", "read_configuration"]
 
@@ -130,7 +131,10 @@ def _known(table: Any, path: Path) -> dict[str, Any]:
         raise _wrong(path.name, f"{_TABLE} is no table")
     for name in table:
         if name not in names:
-            raise _wrong(path.name, f"there is no setting {name!r}; there are {', '.join(names)}")
+            near = meant(name, names)
+            raise _wrong(
+                path.name, f"there is no setting {name!r}; {near}there are {', '.join(names)}"
+            )
     return table
 
 
