@@ -43,6 +43,9 @@ def command(
         float,
         typer.Option(help="Elementary operations that NumPy may take; 1e9 are about a second."),
     ] = Limits().work,
+    memory: Annotated[
+        float, typer.Option(help="Bytes that one value, and all filled inputs, may have.")
+    ] = Limits().memory,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
 ) -> int:
     """Compute what a module computes, with NumPy (kernels from their files) or with jaxlib.
@@ -57,12 +60,13 @@ def command(
         raise typer.BadParameter(f"{way!r} is none of {', '.join(WAYS)}")
     module = open_module(file)
     check(module)
-    arrays = gather(module, inputs or [], fill)
+    limits = Limits(work=work, memory=int(memory))
+    arrays = gather(module, inputs or [], fill, limits)
     if way == "jaxlib" and not compare:
         results: list[Any] = list(run_with_jaxlib(module, arrays))
     else:
         kernels = kernel_calls(module.folder)
-        results = Evaluator(module, custom_calls=kernels, limits=Limits(work=work)).run(arrays)
+        results = Evaluator(module, custom_calls=kernels, limits=limits).run(arrays)
     gaps = (
         [
             largest_difference(a, b)

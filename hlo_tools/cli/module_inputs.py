@@ -8,7 +8,7 @@ import numpy as np
 import typer
 
 from hlo_tools.errors import HloFileError
-from hlo_tools.evaluate.limits import check_inputs
+from hlo_tools.evaluate.limits import Limits, check_inputs
 from hlo_tools.module import Module
 from hlo_tools.shape import Shape
 
@@ -17,12 +17,15 @@ __all__ = ["FILLS", "gather"]
 FILLS = ("zeros", "random")
 
 
-def gather(module: Module, given: list[str], fill: str | None) -> list[Any]:
+def gather(
+    module: Module, given: list[str], fill: str | None, limits: Limits | None = None
+) -> list[Any]:
     """One array for each parameter of the entry.
 
     Args:
         given: ``FILE.npy`` in parameter order, or ``NAME=FILE.npy`` / ``NUMBER=FILE.npy``.
         fill: what the others are: ``zeros``, ``random`` or None for an error.
+        limits: of the evaluation that they are for.
 
     Raises:
         typer.BadParameter: an input that the module has not, or one is missing.
@@ -38,7 +41,7 @@ def gather(module: Module, given: list[str], fill: str | None) -> list[Any]:
             raise typer.BadParameter(f"the module has no parameter {name if equals else place}")
         found[number] = _read(path if equals else text, parameters[number].shape)
     if fill is not None:
-        check_inputs(module)
+        check_inputs(module, limits)
     random = np.random.default_rng(0)
     for number, parameter in enumerate(parameters):
         if number in found:

@@ -88,13 +88,13 @@ class Budget:
             )
 
 
-def check_inputs(module: Module) -> None:
-    """Refuse to make inputs that are larger than a value may be.
+def check_inputs(module: Module, limits: Limits | None = None) -> None:
+    """Refuse to make inputs that are together larger than a value may be.
 
     Raises:
         LimitError: they are.
     """
-    entry, limit = module.entry, Limits().memory
+    entry, limit = module.entry, (limits or Limits()).memory
     for parameter in entry.parameters:
         if any(extent < 0 for extent in parameter.shape.dimensions):
             raise LimitError(

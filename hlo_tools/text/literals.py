@@ -53,6 +53,7 @@ def _extent(cursor: Cursor) -> int:
 
 def _read(cursor: Cursor, body: str, shape: Message, pos: int) -> Message:
     literal = LiteralProto(shape=shape)
+    _unpack(literal.shape)
     name = TYPE_NAMES[shape.element_type]
     if name == "tuple":
         _read_tuple(cursor, body, shape, literal, pos)
@@ -64,6 +65,14 @@ def _read(cursor: Cursor, body: str, shape: Message, pos: int) -> Message:
     else:
         _read_dense(cursor, body, shape, name, literal, pos)
     return literal
+
+
+def _unpack(shape: Message) -> None:
+    """Elements of a literal are never packed, so its shape does not say how wide they are."""
+    for part in shape.tuple_shapes:
+        _unpack(part)
+    if shape.layout.element_size_in_bits:
+        shape.layout.element_size_in_bits = 0
 
 
 def _read_tuple(cursor: Cursor, body: str, shape: Message, literal: Message, pos: int) -> None:

@@ -57,7 +57,7 @@ COMMANDS: dict[str, list[str]] = {
     "stats": ["stats", "{file}"],
     "diff": ["diff", "{file}", "{seed}"],
     "opt": ["opt", "-p", PASSES, "{file}", "-o", OUT],
-    "evaluate": ["evaluate", "{file}", "--fill", "random", "--work", "2e8"],
+    "evaluate": ["evaluate", "{file}", "--fill", "random", "--work", "2e8", "--memory", "5e7"],
     "convert": ["convert", "{file}", "--to", "text", "-o", OUT],
     "graph": ["graph", "{file}", "-o", "{out}.html"],
     "kernels": ["kernels", "{file}"],

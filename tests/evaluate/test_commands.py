@@ -44,6 +44,12 @@ def test_fills_parameters(module: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert json.loads(capsys.readouterr().out)["outputs"][0]["shape"] == [3]
 
 
+@pytest.mark.parametrize("limit", ["--memory", "--work"])
+def test_limits_are_told(module: Path, limit: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", str(module), "--fill", "zeros", limit, "10"]) == 3
+    assert "error[HLO-EVALUATE-LIMIT]" in capsys.readouterr().err
+
+
 def test_a_missing_input_is_a_usage_error(module: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evaluate", str(module)]) == 2
     assert "no value for parameter 0" in capsys.readouterr().err

@@ -248,6 +248,12 @@ def test_braces_of_short_rows(shape: str) -> None:
 
 
 @pytest.mark.jax
+@pytest.mark.parametrize("shape", ["s4[2]{0:E(4)}", "pred[2]{0:E(1)}", "f32[2]{0:S(1)}"])
+def test_constants_are_never_packed(shape: str) -> None:
+    agree(f"HloModule m\nENTRY e {{ ROOT c = {shape} constant({{1,0}}) }}")
+
+
+@pytest.mark.jax
 def test_buffers_print_and_read() -> None:
     agree(
         "HloModule m\nENTRY e { p = f32[32] parameter(0)\n"

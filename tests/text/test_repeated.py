@@ -56,6 +56,14 @@ BODIES = {
   f = f32[4]{0} add(x, y), metadata={op_name="f"} /* a comment
      g = f32[4]{0} that goes on */
 """,
+    "metadata": """
+  a = f32[4]{0} add(x, y), metadata={op_type="t" op_name="a=\'b\' c" source_file="f.py" source_line=7}
+  b = f32[4]{0} add(x, y), metadata={op_name="é" source_file="" source_line=0 stack_frame_id=3}
+  c = f32[4]{0} add(x, y), metadata={}
+  d = f32[4]{0} add(x, y), metadata={op_name="a, metadata={" source_line=2 source_line=3}
+  e = f32[4]{0} add(x, y), metadata={op_name="e" preserve_layout=true}
+  f = f32[4]{0} add(x, y), metadata={op_name="f", source_line=5}
+""",
     "edges": """
   a = f32[4]{0} add(x, y), control-predecessors={zero}
   b = f32[4]{0} add(x, y), control-predecessors={a}
@@ -99,6 +107,10 @@ WRONG = {
     "metadata that is none": (
         '  a = f32[4]{0} negate(x), metadata={op_name="a"}\n',
         '  b = f32[4]{0} negate(x), metadata={op_nome="a"}\n',
+    ),
+    "metadata of another type": (
+        "  a = f32[4]{0} negate(x), metadata={source_line=1}\n",
+        '  b = f32[4]{0} negate(x), metadata={source_line="one"}\n',
     ),
     "a number that does not fit": (
         "  a = f32[4]{0} negate(x), metadata={source_line=1}\n",
