@@ -16,7 +16,7 @@ _FAMILIES = {
     "dot": "the tensor engine; batch dimensions and any contracting dimensions",
     "iota": "GpSimd; one dimension counts, the others are a view",
     "pad": "a fill and a transfer; interior and negative padding too",
-    "reduce": "the vector engine; integers exactly, by halves; argmax and argmin",
+    "reduce": "the vector engine; integers exactly, by halves; any computation, pair by pair",
     "dynamic-slice": "a view when its start is a constant, else a transfer with a runtime offset",
     "dynamic-update-slice": "two transfers, the second with a runtime offset",
     "gather": "transfers with an offset for each partition; indices are clamped",

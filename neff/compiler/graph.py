@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 from hlo_tools.elements import BY_NAME, ElementType
 from neff.errors import NeffCompileError
 
-__all__ = ["Graph", "Node", "uncovered"]
+__all__ = ["Graph", "Node", "derived", "sliced", "uncovered"]
 
 
 @dataclass(slots=True, eq=False)
@@ -91,6 +92,30 @@ class Graph:
     results: list[Node]
     returns_tuple: bool
     attributes: dict[str, str] = field(default_factory=dict)
+
+
+def derived(
+    like: Node,
+    opcode: str,
+    operands: Sequence[Node],
+    shape: Sequence[int],
+    element: ElementType | None = None,
+    **fields: Any,
+) -> Node:
+    """A node with the name and the place of ``like``, and the type of its first operand."""
+    kind = element or operands[0].element
+    return Node(opcode, tuple(operands), tuple(shape), kind, fields, like.name, like.place)
+
+
+def sliced(like: Node, one: Node, dim: int, start: int, limit: int) -> Node:
+    """The elements from ``start`` to ``limit`` along a dimension."""
+    if (start, limit) == (0, one.shape[dim]):
+        return one
+    starts, limits = [0] * len(one.shape), list(one.shape)
+    starts[dim], limits[dim] = start, limit
+    shape = [high - low for low, high in zip(starts, limits, strict=True)]
+    fields = {"starts": tuple(starts), "limits": tuple(limits), "strides": (1,) * len(shape)}
+    return derived(like, "slice", (one,), shape, one.element, **fields)
 
 
 def uncovered(node: Node, why: str = "", remedy: str = "") -> NeffCompileError:

@@ -18,8 +18,10 @@ from neff.compiler.arithmetic import REWRITES
 from neff.compiler.expand import EXPANSIONS
 from neff.compiler.folding import fold
 from neff.compiler.graph import Graph, Node, uncovered
+from neff.compiler.lowering.reduction import REDUCERS
 from neff.compiler.pick import extreme_of, picked, truth_of
 from neff.compiler.random_bits import random_bits
+from neff.compiler.reducing import reduced
 from neff.compiler.selection import chosen, select_and_scatter
 from neff.compiler.sorting import ordered, sorted_rows, top
 from neff.compiler.windows import spans_of
@@ -205,9 +207,13 @@ class _Importer:
             node = REWRITES[opcode](fold(node))
         if opcode in EXPANSIONS:
             first, *others = EXPANSIONS[opcode](node)
+            if opcode == "reduce-window" and not first.attributes["applied"]:
+                return self._reduced(self._called(one), first)
             return (first, *others) if others else first
         if BY_NUMBER.get(one.shape.element_type, INVALID).kind == "none":
             raise uncovered(node)
+        if opcode == "reduce" and not node.attributes["applied"]:
+            return self._reduced(self._called(one), node)
         return fold(_with_known_starts(node))
 
     def _pick(self, one: Any, operands: list[Node]) -> Tree:
@@ -221,7 +227,19 @@ class _Importer:
             )
             if extreme:
                 return picked(node, extreme, tuple(one.shape.tuple_shapes[0].dimensions))
-        raise uncovered(node, "of reduces with several operands only argmax and argmin are covered")
+        return self._reduced(region, node)
+
+    def _reduced(self, region: Any, node: Node) -> Tree:
+        """A reduce by a computation that the engines do not have."""
+        half = len(node.operands) // 2
+
+        def combine(arguments: list[Node], shape: tuple[int, ...]) -> list[Node]:
+            found = self._applied_to_all(region, arguments, shape)
+            return list(found) if isinstance(found, tuple) else [found]
+
+        operands, starts = node.operands[:half], node.operands[half:]
+        found = reduced(node, operands, starts, node.attributes["dimensions"], combine)
+        return tuple(found) if half > 1 else found[0]
 
     def _sort(self, one: Any, operands: list[Node]) -> Tree:
         """A sort: the comparison is made of whole arrays, one element beside the other."""
@@ -335,11 +353,14 @@ class _Importer:
         return found
 
     def _applied(self, one: Any, node: Node) -> str:
-        """The operation that a reduce or scatter applies, under HLO's name."""
+        """The operation that a reduce or scatter applies, under HLO's name; "" for a reduce by
+        more than one."""
         region = self._called(one)
         found = _single_op(region)
         if not found and node.element.name == "pred":
             found = truth_of(lambda numbers: self._computation(region, numbers))
+        if one.opcode != "scatter":
+            return found if found in REDUCERS else ""
         if not found:
             raise uncovered(
                 node,

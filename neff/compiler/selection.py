@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import product
 from math import prod
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hlo_tools.elements import BY_NAME
-from neff.compiler.graph import Node, uncovered
+from neff.compiler.graph import Node, derived, uncovered
 
 __all__ = ["chosen", "select_and_scatter"]
 
@@ -20,15 +20,10 @@ Keeps = Callable[[Node, Node, tuple[int, ...]], Node]
 _PRED, _INDEX = BY_NAME["pred"], BY_NAME["s32"]
 
 
-def _node(like: Node, opcode: str, operands: Sequence[Node], shape: Any, **fields: Any) -> Node:
-    kind = fields.pop("element", None) or operands[0].element
-    return Node(opcode, tuple(operands), tuple(shape), kind, fields, like.name, like.place)
-
-
 def _full(like: Node, value: Any, shape: Any, element: Any) -> Node:
     number = np.asarray(value).astype(element.dtype)
-    scalar = _node(like, "constant", (), (), element=element, value=number)
-    return _node(like, "broadcast", (scalar,), shape, dimensions=())
+    scalar = derived(like, "constant", (), (), element=element, value=number)
+    return derived(like, "broadcast", (scalar,), shape, dimensions=())
 
 
 def select_and_scatter(node: Node, keeps: Keeps) -> Node:
@@ -51,30 +46,32 @@ def select_and_scatter(node: Node, keeps: Keeps) -> Node:
     wide = [n + low + high for n, (low, high, _) in zip(operand.shape, padding, strict=True)]
     inside = _full(node, 1, operand.shape, _PRED)
     if any(map(any, padding)):
-        zero = _node(node, "constant", (), (), element=_PRED, value=np.zeros((), np.bool_))
-        inside = _node(node, "pad", (inside, zero), wide, padding=padding)
-        operand = _node(node, "pad", (operand, start), wide, padding=padding)
+        zero = derived(node, "constant", (), (), element=_PRED, value=np.zeros((), np.bool_))
+        inside = derived(node, "pad", (inside, zero), wide, padding=padding)
+        operand = derived(node, "pad", (operand, start), wide, padding=padding)
     places = list(product(*(range(span.size) for span in spans)))
     number = _selected(node, operand, inside, places, keeps) if len(places) > 1 else None
     total: Node | None = None
     for index, place in enumerate(places):
         part = source
         if number is not None:
-            hit = _node(
+            hit = derived(
                 node, "compare", (number, _full(node, index, source.shape, _INDEX)), source.shape,
                 element=_PRED, direction="EQ",
             )  # fmt: skip
             none = _full(node, _idle(applied, source), source.shape, source.element)
-            part = _node(node, "select", (hit, source, none), source.shape, element=source.element)
+            part = derived(
+                node, "select", (hit, source, none), source.shape, element=source.element
+            )
         spread = _spread(node, part, place, wide)
-        total = spread if total is None else _node(node, applied, (total, spread), wide)
+        total = spread if total is None else derived(node, applied, (total, spread), wide)
     assert total is not None
     lows = tuple(low for low, _, _ in padding)
     limits = tuple(low + n for low, n in zip(lows, node.shape, strict=True))
     fields = {"starts": lows, "limits": limits, "strides": (1,) * len(lows)}
-    cut = _node(node, "slice", (total,), node.shape, **fields)
-    first = _node(node, "broadcast", (start,), node.shape, dimensions=())
-    return _node(node, applied, (cut, first), node.shape)
+    cut = derived(node, "slice", (total,), node.shape, **fields)
+    first = derived(node, "broadcast", (start,), node.shape, dimensions=())
+    return derived(node, applied, (cut, first), node.shape)
 
 
 def _idle(applied: str, like: Node) -> Any:
@@ -93,7 +90,7 @@ def _window(node: Node, operand: Node, place: tuple[int, ...], shape: tuple[int,
     limits = tuple(
         at + (count - 1) * step + 1 for at, count, step in zip(place, shape, strides, strict=True)
     )
-    return _node(
+    return derived(
         node, "slice", (operand,), shape, starts=place, limits=limits, strides=strides
     )  # fmt: skip
 
@@ -108,13 +105,13 @@ def _selected(
     number = _full(node, 0, shape, _INDEX)
     for index, place in enumerate(places[1:], 1):
         other, there = (_window(node, each, place, shape) for each in (operand, inside))
-        keep = _node(node, "and", (held, keeps(best, other, shape)), shape)
-        absent = _node(node, "not", (there,), shape)
-        keep = _node(node, "or", (keep, absent), shape)
-        best = _node(node, "select", (keep, best, other), shape, element=best.element)
+        keep = derived(node, "and", (held, keeps(best, other, shape)), shape)
+        absent = derived(node, "not", (there,), shape)
+        keep = derived(node, "or", (keep, absent), shape)
+        best = derived(node, "select", (keep, best, other), shape, element=best.element)
         here = _full(node, index, shape, _INDEX)
-        number = _node(node, "select", (keep, number, here), shape, element=_INDEX)
-        held = _node(node, "or", (held, there), shape)
+        number = derived(node, "select", (keep, number, here), shape, element=_INDEX)
+        held = derived(node, "or", (held, there), shape)
     return number
 
 
@@ -127,8 +124,8 @@ def _spread(node: Node, part: Node, place: tuple[int, ...], wide: list[int]) -> 
         reach = (count - 1) * span.stride + 1
         padding.append((at, extent - at - reach, span.stride - 1))
     idle = np.asarray(_idle(node.attributes["applied"], part)).astype(part.element.dtype)
-    value = _node(node, "constant", (), (), element=part.element, value=idle)
-    return _node(node, "pad", (part, value), wide, padding=tuple(padding))
+    value = derived(node, "constant", (), (), element=part.element, value=idle)
+    return derived(node, "pad", (part, value), wide, padding=tuple(padding))
 
 
 def chosen(like: Node, which: Node, branches: list[Node]) -> Node:
@@ -141,15 +138,15 @@ def chosen(like: Node, which: Node, branches: list[Node]) -> Node:
     for index in range(len(branches) - 2, -1, -1):
         hit = which
         if which.element is not _PRED:
-            wanted = _node(
+            wanted = derived(
                 like, "constant", (), (), element=which.element,
                 value=np.asarray(index, which.element.dtype),
             )  # fmt: skip
-            hit = _node(
+            hit = derived(
                 like, "compare", (which, wanted), (), element=_PRED, direction="EQ"
             )  # fmt: skip
         if prod(shape) != 1 or shape:
-            hit = _node(like, "broadcast", (hit,), shape, dimensions=())
+            hit = derived(like, "broadcast", (hit,), shape, dimensions=())
         fields: dict[str, Any] = {"element": result.element}
-        result = _node(like, "select", (hit, branches[index], result), shape, **fields)
+        result = derived(like, "select", (hit, branches[index], result), shape, **fields)
     return result

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from math import prod
-from typing import Any
 
 import numpy as np
 
 from hlo_tools.elements import BY_NAME, ElementType
-from neff.compiler.graph import Node
+from neff.compiler.graph import Node, derived, sliced
 
 __all__ = ["ordered", "sorted_rows", "top"]
 
@@ -24,21 +23,9 @@ Before = Callable[[list[Node], tuple[int, ...]], Node]
 _PRED, _INDEX = BY_NAME["pred"], BY_NAME["s32"]
 
 
-def _node(
-    like: Node,
-    opcode: str,
-    operands: Sequence[Node],
-    shape: Sequence[int],
-    element: ElementType | None = None,
-    **fields: Any,
-) -> Node:
-    kind = element or operands[0].element
-    return Node(opcode, tuple(operands), tuple(shape), kind, fields, like.name, like.place)
-
-
 def _number(like: Node, value: int, shape: Sequence[int], element: ElementType) -> Node:
-    constant = _node(like, "constant", (), (), element, value=np.asarray(value, element.dtype))
-    return _node(like, "broadcast", (constant,), shape, dimensions=())
+    constant = derived(like, "constant", (), (), element, value=np.asarray(value, element.dtype))
+    return derived(like, "broadcast", (constant,), shape, dimensions=())
 
 
 def ordered(value: Node) -> Node:
@@ -70,16 +57,16 @@ def sorted_rows(like: Node, operands: Sequence[Node], dim: int, before: Before) 
     rows = prod(moved[:-1])
     length = 1 << (extent - 1).bit_length()
     state = [_row_major(like, one, order, (rows, extent), length) for one in operands]
-    places = _node(like, "iota", (), (length,), _INDEX, dimensions=(0,))
-    state.append(_node(like, "broadcast", (places,), (rows, length), dimensions=(1,)))
+    places = derived(like, "iota", (), (length,), _INDEX, dimensions=(0,))
+    state.append(derived(like, "broadcast", (places,), (rows, length), dimensions=(1,)))
     for half, mirrored in _steps(length):
         state = _exchanged(like, state, half, mirrored, extent, before)
     back = tuple(order.index(d) for d in range(len(shape)))
     results: list[Node] = []
     for one in state[:-1]:
-        cut = _sliced(like, one, 1, 0, extent)
-        whole = _node(like, "reshape", (cut,), moved)
-        results.append(_node(like, "transpose", (whole,), shape, dimensions=back))
+        cut = sliced(like, one, 1, 0, extent)
+        whole = derived(like, "reshape", (cut,), moved)
+        results.append(derived(like, "transpose", (whole,), shape, dimensions=back))
     return results
 
 
@@ -87,13 +74,13 @@ def _row_major(
     like: Node, one: Node, order: tuple[int, ...], shape: tuple[int, int], length: int
 ) -> Node:
     """The operand with what is sorted last, the rest as one, padded to a power of two."""
-    moved = _node(like, "transpose", (one,), [one.shape[d] for d in order], dimensions=order)
-    flat = _node(like, "reshape", (moved,), shape)
+    moved = derived(like, "transpose", (one,), [one.shape[d] for d in order], dimensions=order)
+    flat = derived(like, "reshape", (moved,), shape)
     if length == shape[1]:
         return flat
-    zero = _node(like, "constant", (), (), one.element, value=np.zeros((), one.element.dtype))
+    zero = derived(like, "constant", (), (), one.element, value=np.zeros((), one.element.dtype))
     padding = ((0, 0, 0), (0, length - shape[1], 0))
-    return _node(like, "pad", (flat, zero), (shape[0], length), padding=padding)
+    return derived(like, "pad", (flat, zero), (shape[0], length), padding=padding)
 
 
 def _steps(length: int) -> Iterator[tuple[int, bool]]:
@@ -108,16 +95,6 @@ def _steps(length: int) -> Iterator[tuple[int, bool]]:
         block *= 2
 
 
-def _sliced(like: Node, one: Node, dim: int, start: int, limit: int) -> Node:
-    if (start, limit) == (0, one.shape[dim]):
-        return one
-    starts, limits = [0] * len(one.shape), list(one.shape)
-    starts[dim], limits[dim] = start, limit
-    shape = [high - low for low, high in zip(starts, limits, strict=True)]
-    fields = {"starts": tuple(starts), "limits": tuple(limits), "strides": (1,) * len(shape)}
-    return _node(like, "slice", (one,), shape, one.element, **fields)
-
-
 def _exchanged(
     like: Node, state: list[Node], half: int, mirrored: bool, extent: int, before: Before
 ) -> list[Node]:
@@ -130,26 +107,26 @@ def _exchanged(
     shape = (rows, blocks, 1, half)
     pairs: list[tuple[Node, Node]] = []
     for one in state:
-        cut = _node(like, "reshape", (one,), (rows, blocks, 2, half))
-        second = _sliced(like, cut, 2, 1, 2)
+        cut = derived(like, "reshape", (one,), (rows, blocks, 2, half))
+        second = sliced(like, cut, 2, 1, 2)
         if mirrored and half > 1:
-            second = _node(like, "reverse", (second,), shape, dimensions=(3,))
-        pairs.append((_sliced(like, cut, 2, 0, 1), second))
+            second = derived(like, "reverse", (second,), shape, dimensions=(3,))
+        pairs.append((sliced(like, cut, 2, 0, 1), second))
     swap = _wrong(like, pairs, shape, before)
     if extent < length:
-        inside = _node(
+        inside = derived(
             like, "compare", (pairs[-1][1], _number(like, extent, shape, _INDEX)), shape, _PRED,
             direction="LT",
         )  # fmt: skip
-        swap = _node(like, "and", (swap, inside), shape)
+        swap = derived(like, "and", (swap, inside), shape)
     made: list[Node] = []
     for first, second in pairs:
-        low = _node(like, "select", (swap, second, first), shape, first.element)
-        high = _node(like, "select", (swap, first, second), shape, first.element)
+        low = derived(like, "select", (swap, second, first), shape, first.element)
+        high = derived(like, "select", (swap, first, second), shape, first.element)
         if mirrored and half > 1:
-            high = _node(like, "reverse", (high,), shape, dimensions=(3,))
-        both = _node(like, "concatenate", (low, high), (rows, blocks, 2, half), dimensions=(2,))
-        made.append(_node(like, "reshape", (both,), (rows, length)))
+            high = derived(like, "reverse", (high,), shape, dimensions=(3,))
+        both = derived(like, "concatenate", (low, high), (rows, blocks, 2, half), dimensions=(2,))
+        made.append(derived(like, "reshape", (both,), (rows, length)))
     return made
 
 
@@ -160,23 +137,23 @@ def _wrong(
     values = pairs[:-1]
     backward = before([one for first, second in values for one in (second, first)], shape)
     forward = before([one for first, second in values for one in (first, second)], shape)
-    earlier = _node(like, "compare", pairs[-1][::-1], shape, _PRED, direction="LT")
-    equal = _node(like, "not", (forward,), shape)
-    tie = _node(like, "and", (equal, earlier), shape)
-    return _node(like, "or", (backward, tie), shape)
+    earlier = derived(like, "compare", pairs[-1][::-1], shape, _PRED, direction="LT")
+    equal = derived(like, "not", (forward,), shape)
+    tie = derived(like, "and", (equal, earlier), shape)
+    return derived(like, "or", (backward, tie), shape)
 
 
 def top(like: Node, operand: Node, count: int, largest: bool) -> tuple[Node, Node]:
     """The ``count`` greatest (or least) of the last dimension, in order, and their places."""
     shape = operand.shape
     last = len(shape) - 1
-    places = _node(like, "iota", (), shape, _INDEX, dimensions=(last,))
+    places = derived(like, "iota", (), shape, _INDEX, dimensions=(last,))
     keys = ordered(operand)
 
     def before(pairs: list[Node], where: tuple[int, ...]) -> Node:
         direction = "GT" if largest else "LT"
-        return _node(like, "compare", pairs[:2], where, _PRED, direction=direction)
+        return derived(like, "compare", pairs[:2], where, _PRED, direction=direction)
 
     found = sorted_rows(like, [keys, operand, places], last, before)
-    values, indices = (_sliced(like, one, last, 0, count) for one in found[1:])
+    values, indices = (sliced(like, one, last, 0, count) for one in found[1:])
     return values, indices

@@ -232,7 +232,6 @@ def test_names_that_the_compiler_would_use_itself() -> None:
 
 BODY = """HloModule m
 add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
-both { a = f32[] parameter(0) b = f32[] parameter(1) m = f32[] multiply(a, b) ROOT c = f32[] add(a, m) }
 less { p = (s32[], s32[]) parameter(0) a = s32[] get-tuple-element(p), index=0
   b = s32[] get-tuple-element(p), index=1 ROOT c = pred[] compare(a, b), direction=LT }
 next { p = (s32[], s32[]) parameter(0) a = s32[] get-tuple-element(p), index=0
@@ -246,11 +245,8 @@ ENTRY main {
 PLACE = ', metadata={op_name="f" source_file="/model/net.py" source_line=12}'
 
 UNCOVERED = {
-    "sort": ("ROOT r = f32[4,4]{1,0} sort(x), dimensions={1}, to_apply=less" + PLACE,
-             "NEFF-OP", "f32[4,4] sort r: the compiler does not cover sort"),
-    "reduce of two operations": (
-        "ROOT r = f32[4]{0} reduce(x, zero), dimensions={1}, to_apply=both" + PLACE,
-        "NEFF-OP", "the computation both that it applies is more than one operation"),
+    "cholesky": ("ROOT r = f32[4,4]{1,0} cholesky(x), lower=true" + PLACE,
+                 "NEFF-OP", "f32[4,4] cholesky r: the compiler does not cover cholesky"),
     "custom call": ('ROOT r = f32[4,4]{1,0} custom-call(x), custom_call_target="Other"' + PLACE,
                     "NEFF-OP", "custom call to 'Other'"),
     "float64": ("y = f64[4,4]{1,0} convert(x)\n ROOT r = f64[4,4]{1,0} add(y, y)" + PLACE,
