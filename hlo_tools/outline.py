@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -558,8 +558,8 @@ def shape_of(data: bytes) -> Shape:
         raise explain(data, message.DESCRIPTOR) from error
 
 
-def load_outline(source: str | Path | bytes | BinaryIO) -> Outline:
-    """The overview of a module in a file, in bytes or in a stream, of any size.
+def load_outline(source: str | Path | bytes) -> Outline:
+    """The overview of a module in a file or in bytes, of any size.
 
     Raises:
         HloError: as :func:`hlo_tools.load`; text, pbtxt and JSON are loaded whole.
@@ -573,7 +573,5 @@ def _load_outline(source: str | Path | bytes) -> Outline:
     if kind is None:
         from hlo_tools.loading import load
 
-        if not isinstance(source, (str, Path, bytes)):
-            source.seek(0)
         content, kind = load(source).module_bytes(), "module"
     return Outline(content, *module_range(content, kind), path=place)

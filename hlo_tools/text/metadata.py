@@ -8,12 +8,12 @@ from typing import Any
 from hlo_tools import schema
 from hlo_tools.text.cursor import Cursor
 
-__all__ = ["read_metadata", "read_metadata_list"]
+__all__ = ["INTEGERS", "STRINGS", "read_metadata", "read_metadata_list"]
 
 Message = Any
 
-_STRINGS = frozenset({"op_type", "op_name", "source_file", "deduplicated_name", "scheduling_name"})
-_INTEGERS = frozenset(
+STRINGS = frozenset({"op_type", "op_name", "source_file", "deduplicated_name", "scheduling_name"})
+INTEGERS = frozenset(
     {
         "source_line", "source_end_line", "source_column", "source_end_column", "stack_frame_id",
         "size_of_generated_code_in_bytes", "size_of_memory_working_set_in_bytes",
@@ -36,9 +36,9 @@ def read_metadata(cursor: Cursor) -> Message:
     while not cursor.accept("}"):
         start = cursor.pos
         name = cursor.attribute_name()
-        if name in _STRINGS:
+        if name in STRINGS:
             setattr(metadata, name, cursor.text_string())
-        elif name in _INTEGERS:
+        elif name in INTEGERS:
             setattr(metadata, name, cursor.integer())
         elif name == "profile_type":
             metadata.profile_type.extend(

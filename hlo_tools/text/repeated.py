@@ -15,7 +15,7 @@ from hlo_tools import schema
 from hlo_tools.errors import HloTextError
 from hlo_tools.opcodes import OPCODES
 from hlo_tools.text.cursor import Cursor
-from hlo_tools.text.metadata import read_metadata
+from hlo_tools.text.metadata import INTEGERS, STRINGS, read_metadata
 
 __all__ = ["Computation", "Line", "Repeated"]
 
@@ -27,6 +27,8 @@ _LINE = re.compile(
     r"([a-z]\w*\[[\d,]*\](?:\{[\d,]*\})?|\([^()\n]*\)) ([a-z][a-z0-9\-]*)\(([^()\n]*)\)([^\n]*)\n(?!\s*,)"
 )
 _METADATA = re.compile(r', metadata=(\{(?:[^{}"]|"(?:[^"\\]|\\.)*")*\})')
+_PLAIN = re.compile(r'\{(?:[a-z_]+=(?:"[^"\\]*"|[0-9]{1,9})(?: |(?=\})))*\}')
+_PAIR = re.compile(r'([a-z_]+)=(?:"([^"\\]*)"|([0-9]{1,9}))')
 _CALLED = re.compile(rf"\b(?:to_apply|calls)=%?({_NAME})")
 _COMMENT = re.compile(r"/\*index=\d+\*/")
 _OWN = ("name", "id", "operand_ids", "called_computation_ids", "parameter_number", "metadata")
@@ -187,7 +189,7 @@ class Repeated:
         """The bytes of an instruction that has this metadata alone; None where it is wrong."""
         if text not in self._metadata:
             try:
-                metadata = read_metadata(Cursor(text))
+                metadata = _plain_metadata(text) or read_metadata(Cursor(text))
                 found = schema.HloInstructionProto(metadata=metadata).SerializeToString()
             except (HloTextError, ValueError):
                 found = None
@@ -215,3 +217,15 @@ def _split(found: Match[str]) -> Line:
         inner = _COMMENT.sub("", inner)
     operands = inner.replace("%", "").split(", ") if inner else []
     return Line((shape, opcode, len(operands), rest), operands, called, metadata)
+
+
+def _plain_metadata(text: str) -> Message | None:
+    """Metadata of plain words and numbers; None for any other."""
+    if _PLAIN.fullmatch(text) is None:
+        return None
+    metadata = schema.OpMetadata()
+    for name, word, digits in _PAIR.findall(text):
+        if name not in (INTEGERS if digits else STRINGS):
+            return None
+        setattr(metadata, name, int(digits) if digits else word)
+    return metadata
