@@ -204,7 +204,8 @@ class _Importer:
         if opcode == "select-and-scatter":
             return self._select_and_scatter(one, node)
         if opcode in REWRITES:
-            node = REWRITES[opcode](fold(node))
+            known = fold(node)
+            node = REWRITES[opcode](node) if known is node else known
         if opcode in EXPANSIONS:
             first, *others = EXPANSIONS[opcode](node)
             if opcode == "reduce-window" and not first.attributes["applied"]:

@@ -109,6 +109,8 @@ def test_integer_division_of_each_type(dtype: str) -> None:
     keep = ~((a == info.min) & (b.astype(np.int64) == -1))  # overflows, undefined
     a, b = a[keep], b[keep]
     check(lambda a, b: (lax.div(a, b), lax.rem(a, b)), a, b)
+    seven = np.asarray(7, dtype)
+    check(lambda a: a + lax.div(seven, np.asarray(2, dtype)), a)  # known while compiling
 
 
 @pytest.mark.parametrize("dtype", ["uint32", "uint8", "int8", "int16", "int32"])
