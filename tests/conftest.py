@@ -9,12 +9,19 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parent.parent
 
 # One BLAS thread everywhere: results and timings do not depend on the machine's core count.
 for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
+
+# Examples are the same in every run, and a slow machine fails none of them.
+settings.register_profile(
+    "project", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("project")
 
 _NEEDS = {"jax": ("jax",), "torch_xla": ("torch", "torch_xla")}
 
