@@ -179,7 +179,7 @@ class _Walk:
 
     def _function(self, value: types.FunctionType, depth: int) -> Iterator[str]:
         yield f"function:{value.__module__}.{value.__qualname__}"
-        if value.__module__ and value.__module__.partition(".")[0] in _OPAQUE_PACKAGES:
+        if value.__module__ and _is_package_opaque(value.__module__):
             return
         yield from self._code(value.__code__, depth)
         yield from self.value(value.__defaults__, depth)
@@ -208,7 +208,7 @@ class _Walk:
 
     def _class(self, value: type, depth: int) -> Iterator[str]:
         yield f"class:{value.__module__}.{value.__qualname__}"
-        if self._strict or value.__module__.partition(".")[0] in _OPAQUE_PACKAGES | {"builtins"}:
+        if self._strict or _is_package_opaque(value.__module__):
             return
         for base in value.__mro__[1:]:
             if is_user_class(base):
@@ -302,10 +302,20 @@ def _globals_read(code: types.CodeType) -> frozenset[str]:
     return names
 
 
+@functools.lru_cache(maxsize=4096)
+def _is_package_opaque(name: str) -> bool:
+    """Packages known by name, and whatever is installed: neither changes while a process runs."""
+    top = name.partition(".")[0]
+    if top in _OPAQUE_PACKAGES or top == "builtins":
+        return True
+    place = getattr(sys.modules.get(top), "__file__", None) or ""
+    return "site-packages" in place or "dist-packages" in place
+
+
 def _is_opaque(module: types.ModuleType) -> bool:
-    return module.__name__.partition(".")[0] in _OPAQUE_PACKAGES
+    return _is_package_opaque(module.__name__)
 
 
 def is_user_class(kind: type) -> bool:
     """True for classes of no package that is known by name alone."""
-    return kind.__module__.partition(".")[0] not in _OPAQUE_PACKAGES | {"builtins"}
+    return not _is_package_opaque(kind.__module__)
