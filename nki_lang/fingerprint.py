@@ -308,6 +308,8 @@ def _is_package_opaque(name: str) -> bool:
     top = name.partition(".")[0]
     if top in _OPAQUE_PACKAGES or top == "builtins":
         return True
+    if top == "__main__":  # a script or a notebook, whatever started it
+        return False
     place = getattr(sys.modules.get(top), "__file__", None) or ""
     return "site-packages" in place or "dist-packages" in place
 
