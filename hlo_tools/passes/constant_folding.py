@@ -22,6 +22,7 @@ __all__ = ["ConstantFolding"]
 
 Array = np.ndarray[Any, Any]
 
+_CONTRADICTIONS = (IndexError, TypeError, ValueError)
 _NEVER = frozenset(
     {"parameter", "constant", "custom-call", "while", "infeed", "outfeed", "bitcast", "copy",
      "partition-id", "replica-id", "rng-bit-generator", "fusion", "opt-barrier", "domain",
@@ -132,6 +133,8 @@ class _Folder:
             with np.errstate(all="ignore"):
                 found = OPERATIONS[view.opcode](Call(view.proto, operands, self._evaluator))
         except HloError:  # the result is not defined, so it is not for us to choose one
+            return None
+        except _CONTRADICTIONS:  # operands that the operation cannot have: for the verifier to say
             return None
         shape = view.shape
         if not isinstance(found, np.ndarray | np.generic):

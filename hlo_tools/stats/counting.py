@@ -193,10 +193,10 @@ class _Count:
     @cached_property
     def base(self) -> dict[int, _Cost]:
         """What the instructions of each computation cost by themselves, by its id."""
-        total = _Cost()
-        for own, number in zip(self.own, self.counts, strict=True):
-            total = total.plus(own, number)
-        exact: Any = np.int64 if max(total) <= _LARGEST else object
+        reach = sum(
+            max(map(abs, own)) * number for own, number in zip(self.own, self.counts, strict=True)
+        )
+        exact: Any = np.int64 if reach <= _LARGEST else object
         table = np.array([*self.own, _Cost()], exact)[np.append(self.alike.of, len(self.own))]
         sums = np.add.reduceat(table, [body.first for body in self.outline.bodies], axis=0)
         return {

@@ -46,6 +46,6 @@ def _takes_enable_x64() -> bool:
 
 
 def _wide() -> contextlib.AbstractContextManager[None]:
-    from jax.experimental import enable_x64
+    from jax.experimental import enable_x64  # pyright: ignore[reportAttributeAccessIssue]
 
     return enable_x64()

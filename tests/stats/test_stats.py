@@ -147,6 +147,14 @@ def test_operands_that_are_missing_are_no_error() -> None:
         assert statistics(module.proto.SerializeToString()).flops == 0
 
 
+def test_sizes_that_no_machine_has_are_counted() -> None:
+    """A size of a damaged file may be negative and beyond 64 bits."""
+    module = Module(parse(module_text("add")))
+    for row in module.entry.proto.instructions:
+        row.shape.dimensions[:] = [-(1 << 62), 1 << 20]
+    assert statistics(module.proto.SerializeToString()).bytes < -(1 << 80)
+
+
 # The command
 
 
