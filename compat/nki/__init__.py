@@ -9,7 +9,7 @@ from nki_lang.kernel import Kernel, jit, simulate
 
 dispatch.install()
 finalization.set_guard(lambda handler: import_module("neff.device.entry").guarded(handler))
-if activation.asked_for() or activation.executor_is_chosen():
+if activation.asked_for() or activation.executor_is_chosen() or activation.artifacts_are_wanted():
     numpy_calls = import_module("neff.device.numpy_calls")
     if numpy_calls.is_wanted():
         numpy_calls.install()

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 
 __all__ = [
+    "artifacts_are_wanted",
     "asked_for",
     "capture_is_wanted",
     "executor_is_chosen",
@@ -58,6 +59,11 @@ def asked_for(environment: Mapping[str, str] = os.environ) -> bool:
 def executor_is_chosen(environment: Mapping[str, str] = os.environ) -> bool:
     """Whether NKI_HLO_EXECUTOR says how programs are run."""
     return bool(environment.get("NKI_HLO_EXECUTOR", "").strip())
+
+
+def artifacts_are_wanted(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether the NEFFs of kernels called with NumPy arrays are to be kept (NKI_ARTIFACTS_DIR)."""
+    return bool(environment.get("NKI_ARTIFACTS_DIR", "").strip())
 
 
 def jax_is_asked(environment: Mapping[str, str] = os.environ) -> bool:

@@ -17,10 +17,11 @@ from neff.device.buffers import Buffer
 from neff.device.programs import CompileOptions, Program, TensorSpec
 from neff.device.topology import Device
 from neff.errors import NeffCompileError
+from neff.program import Program as BuiltProgram
 from neff.runtime import LoadedModel
 from neff.runtime import load as load_model
 
-__all__ = ["NeffExecutor", "NeffProgram", "build_and_load"]
+__all__ = ["NeffExecutor", "NeffProgram", "build_and_load", "build_file"]
 
 
 class NeffExecutor:
@@ -61,16 +62,27 @@ class NeffExecutor:
         return made
 
 
+def build_file(module: bytes, target: str, path: Path) -> BuiltProgram:
+    """A module compiled and written to ``path``.
+
+    Raises:
+        NeffCompileError: the graph compiler does not cover it.
+        NeffError: ``NEFF-WRITE``; the file cannot be written.
+    """
+    built = compile_module(load_module(module), target=target)
+    write(built, path)
+    return built
+
+
 def build_and_load(module: bytes, target: str) -> tuple[LoadedModel, list[str], list[str]]:
     """A module compiled, written, read back and loaded; names of its inputs and outputs.
 
     Raises:
         NeffCompileError: the graph compiler does not cover it.
     """
-    built = compile_module(load_module(module), target=target)
     with TemporaryDirectory(prefix="nki-hlo-") as folder:
         path = Path(folder) / "program.neff"
-        write(built, path)
+        built = build_file(module, target, path)
         model = load_model(path, name=built.name)
     return model, list(built.inputs), list(built.outputs)
 

@@ -1,9 +1,9 @@
 """Kernel calls of plain NumPy scripts, captured and run as programs of the device are.
 
 A script without JAX or PyTorch compiles no program, so nothing would reach the device. When the
-environment asks for extraction or for another executor, each call of a kernel with NumPy arrays
-becomes a program of its own: parameters named as the kernel's arguments, one custom call, its
-results.
+environment asks for extraction, for another executor or for the NEFFs, each call of a kernel with
+NumPy arrays becomes a program of its own: parameters named as the kernel's arguments, one custom
+call, its results.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,9 +22,14 @@ from hlo_tools.frameworks.call_module import build_call_module
 from hlo_tools.frameworks.numpy_kernel import NumpyKernel, run_bound
 from hlo_tools.frameworks.plan import BoundCall, CallPlan
 from neff.device import capture
-from neff.device.activation import capture_is_wanted, extract_only, note_zeros
+from neff.device.activation import (
+    artifacts_are_wanted,
+    capture_is_wanted,
+    extract_only,
+    note_zeros,
+)
 from neff.device.executors import VARIABLE
-from neff.errors import NeffCompileError
+from neff.errors import NeffCompileError, NeffError
 from nki_lang.kernel import Kernel, set_array_runner
 from nki_lang.targets import current_target, target_of
 
@@ -35,7 +41,8 @@ Run = Callable[[BoundCall], Arrays]
 
 def is_wanted() -> bool:
     """Whether the environment asks for programs of NumPy calls."""
-    return capture_is_wanted() or extract_only() or "neff" in os.environ.get(VARIABLE, "")
+    asked = capture_is_wanted() or extract_only() or artifacts_are_wanted()
+    return asked or "neff" in os.environ.get(VARIABLE, "")
 
 
 def install() -> None:
@@ -44,7 +51,9 @@ def install() -> None:
         from neff.device.extraction import extract
 
         capture.add(extract)
-    set_array_runner(Calls().run)
+    wanted = artifacts_are_wanted()
+    folder = Path(os.environ["NKI_ARTIFACTS_DIR"].strip()).absolute() if wanted else None
+    set_array_runner(Calls(folder).run)
 
 
 def call_program(plan: CallPlan) -> bytes:
@@ -62,9 +71,14 @@ def call_program(plan: CallPlan) -> bytes:
 
 
 class Calls:
-    """Runs calls; each specialised call is captured once."""
+    """Runs calls; each specialised call is captured once.
 
-    def __init__(self) -> None:
+    Args:
+        artifacts: a folder that gets the NEFF of each call as ``kernel.neff``, or None.
+    """
+
+    def __init__(self, artifacts: Path | None = None) -> None:
+        self._artifacts = artifacts
         self._lock = threading.Lock()
         self._ready: dict[str, Run] = {}
 
@@ -79,15 +93,18 @@ class Calls:
         with self._lock:
             run = self._ready.get(call.plan.backend_config)
             if run is None:
-                run = self._ready[call.plan.backend_config] = _prepare(call.plan, target)
+                run = _prepare(call.plan, target, self._artifacts)
+                self._ready[call.plan.backend_config] = run
         values = run(call)
         return call.plan.pack(values) if call.plan.returned else None
 
 
-def _prepare(plan: CallPlan, target: str | None) -> Run:
+def _prepare(plan: CallPlan, target: str | None, artifacts: Path | None) -> Run:
     family = target_of(target).name if target else current_target().name
     module = call_program(plan)
     capture.notify(capture.Captured(plan.func_name, module, 1, 1, family))
+    if artifacts is not None:
+        _keep_neff(module, family, artifacts)
     if extract_only():
         note_zeros()
         return lambda call: _delivered(
@@ -102,6 +119,27 @@ def _prepare(plan: CallPlan, target: str | None) -> Run:
         if "cpu" not in names:
             raise
         return lambda call: run_bound(call, list(call.tensors))
+
+
+def _keep_neff(module: bytes, family: str, folder: Path) -> None:
+    """Write the call's NEFF as ``folder/kernel.neff``, in the place of an earlier call's.
+
+    Raises:
+        NeffError: ``NEFF-WRITE``; the folder or the file cannot be written.
+        NeffCompileError: the graph compiler does not cover the call.
+    """
+    from neff.device.built import build_file
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise NeffError(
+            f"NKI_ARTIFACTS_DIR names no folder that can be made: {error.strerror or error}",
+            code="NEFF-WRITE",
+            place=str(folder),
+            remedy="name another folder, or unset NKI_ARTIFACTS_DIR",
+        ) from None
+    build_file(module, family, folder / "kernel.neff")
 
 
 def _built(module: bytes, family: str) -> Run:

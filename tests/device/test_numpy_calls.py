@@ -131,3 +131,52 @@ def test_an_argument_written_in_place_is_an_input_and_an_output(
     assert "warning" not in capsys.readouterr().err
     assert main(["build", str(entry), "--target", "trn1", "-o", "y.neff"]) == 0
     assert "warning[NEFF-TARGET] increment was traced for trn2" in capsys.readouterr().err
+
+
+KEPT = """
+import os
+import sys
+import numpy as np
+
+os.environ["NKI_ARTIFACTS_DIR"] = sys.argv[1]
+import nki
+import nki.language as nl
+
+
+@nki.jit
+def negate(x):
+    result = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nl.store(result, nl.negative(nl.load(x)))
+    return result
+
+
+os.makedirs("elsewhere")
+os.chdir("elsewhere")
+x = np.arange(12, dtype=np.float32).reshape(4, 3)
+for _ in range(2):
+    np.testing.assert_array_equal(negate(x), -x)
+"""
+
+
+def test_the_neff_of_a_call_is_kept_where_the_environment_says(
+    tmp_path: Path, python_environment: dict[str, str]
+) -> None:
+    (tmp_path / "script.py").write_text(KEPT)
+    (tmp_path / "file").write_text("")
+
+    def run(folder: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "script.py", folder],
+            env=python_environment, cwd=tmp_path, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+
+    refused = run("file/deep")
+    assert refused.returncode == 1
+    assert "file/deep: [NEFF-WRITE] NKI_ARTIFACTS_DIR names no folder" in refused.stderr
+    (tmp_path / "elsewhere").rmdir()
+    done = run("new/kept")
+    assert done.returncode == 0, done.stderr
+    model = runtime.load(tmp_path / "new/kept/kernel.neff")
+    x = np.ones((4, 3), np.float32)
+    (value,) = model.run({"x": x}).values()
+    np.testing.assert_array_equal(value, -x)
