@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from hlo_tools.errors import HloTextError
 
-__all__ = ["MAX_DEPTH", "Cursor"]
+__all__ = ["MAX_DEPTH", "Cursor", "with_comments"]
 
 Item = TypeVar("Item")
 
@@ -22,6 +22,9 @@ MAX_DEPTH = 200
 """How deep shapes, literals and nested instructions may go."""
 
 _SPACE = re.compile(r"(?:\s+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_COMMENT = re.compile(
+    r"""(//[^\n]*|/\*.*?\*/)|/\*.*|(["'])(?:(?!\2)[^\\]|\\.)*+(?:\2|\Z)""", re.DOTALL
+)
 _INTEGER = re.compile(r"[-+]?\d+")
 _NAME = re.compile(r"%?([A-Za-z_][\w.\-]*)")
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*)"' + r"|'((?:[^'\\]|\\.)*)'", re.DOTALL)
@@ -222,6 +225,25 @@ class Cursor:
                     return text[start : self.pos].encode()
             pos += 1
         raise self.error("this '{' is never closed", pos=start)
+
+
+def with_comments(text: str, read: Callable[[str], Item]) -> Item:
+    """What ``read`` makes of a text that may hold comments anywhere.
+
+    The readers know those that XLA writes; for others they get a text with blanks instead, in
+    which every place is the same.
+    """
+    try:
+        return read(text)
+    except HloTextError:
+        bare = _COMMENT.sub(lambda found: _blank(found[1]) if found[1] else found[0], text)
+        if bare == text:
+            raise
+    return read(bare)
+
+
+def _blank(comment: str) -> str:
+    return "\n".join(" " * len(line) for line in comment.split("\n"))
 
 
 def unescape(text: str) -> bytes:

@@ -14,7 +14,7 @@ from hlo_tools.collection import no_collection
 from hlo_tools.ids import LOCAL_MASK
 from hlo_tools.opcodes import OPCODES, Opcode
 from hlo_tools.text.attributes import READERS, Pending
-from hlo_tools.text.cursor import Cursor
+from hlo_tools.text.cursor import Cursor, with_comments
 from hlo_tools.text.finish import CALLED_ORDER, finish
 from hlo_tools.text.header import HeaderReader
 from hlo_tools.text.literals import read_literal
@@ -44,6 +44,10 @@ def parse(text: str, *, name: str = "<text>") -> Message:
     Raises:
         HloTextError: with ``name:line:column``, the line, a caret and what was expected.
     """
+    return with_comments(text, lambda bare: _parsed(bare, name))
+
+
+def _parsed(text: str, name: str) -> Message:
     parser = _Parser(text, name)
     try:
         with no_collection():

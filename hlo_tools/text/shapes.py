@@ -25,7 +25,7 @@ TYPE_NAMES: dict[int, str] = {element.number: name for name, element in BY_NAME.
 """Number -> name in text."""
 
 _SIMPLE = re.compile(
-    r"([a-z]\w*)\[((?:\d+(?:,\d+)*)?)\](?:\{((?:\d+(?:,\d+)*))\})?(?![\w\[:]|\{[\d:])"
+    r"([a-z]\w*)\[((?:\d+(?:,\d+)*)?)\](?:\{((?:\d+(?:,\d+)*))\})?(?![\w\[:]|\s*\{\s*[\d:])"
 )
 _TYPE = re.compile(r"([a-z]\w*)(?=\s*\[)")
 _LAYOUT_AHEAD = re.compile(r"\{\s*[\d:]")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hlo_tools import schema
+from hlo_tools.errors import HloTextError
 from hlo_tools.text import PRESETS, parse, print_module
 from tests.text.comparing import differences
 from tests.text.samples import SAMPLES
@@ -71,3 +72,37 @@ def test_large_constants_can_be_left_out_and_are_marked() -> None:
     proto = parse(text)
     assert not proto.computations[0].instructions[0].literal.f32s
     assert "constant({...})" in print_module(proto)
+
+
+COMMENTED = """HloModule m, /* a */ is_scheduled=true // b, x=1
+
+%add (a: f32[], b: f32[/*,*/]) -> /*"*/ f32[] {
+  %a = f32[] parameter(0)
+  /*c*/ %b /*d*/ = /*e*/ f32[] /*f*/ parameter(1)
+  ROOT /*g*/ %s = f32[] add(%a, /*h*/ %b)
+}
+
+ENTRY /*i*/ e {
+  p = f32[2,3]/*j*/{/*k*/0,1} parameter(0)
+  z = f32[] constant(0)
+  q = f32[3,2] transpose(p), /*why, x=1*/ dimensions={1,0}
+  w = f32[3,2] {0,1} negate(q), // the end
+     metadata={op_name="x // no comment /* here */" /*k*/ source_line=7}
+  ROOT r = f32[] reduce(w, z), /* one
+     line */ dimensions={0,/*l*/1} /*m*/ , to_apply=/*n*/%add
+}
+"""
+
+
+@pytest.mark.jax
+def test_comments_may_stand_anywhere() -> None:
+    ours = parse(COMMENTED)
+    assert not differences(jaxlib_bytes(COMMENTED), ours.SerializeToString())
+    assert [row.metadata.op_name for row in ours.computations[1].instructions][-2] == (
+        "x // no comment /* here */"
+    )
+
+
+def test_errors_behind_comments_keep_their_place() -> None:
+    with pytest.raises(HloTextError, match=":12:54: "):
+        parse(COMMENTED.replace("dimensions={1,0}", "dimensions=[1,0]"))
