@@ -17,6 +17,16 @@ from hlo_tools.passes.pipeline_text import parse_passes
 
 __all__ = ["Pipeline", "Report", "Step"]
 
+_CONTRADICTIONS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    TypeError,
+    ValueError,
+)
+"""What reading a module raises whose instructions contradict themselves."""
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -85,7 +95,7 @@ class Pipeline:
 
         Raises:
             HloVerifyError: ``verify_each`` found something wrong; the place names the pass.
-            PassError: a pass cannot do what it was asked for.
+            PassError: a pass cannot do what it was asked for, or cannot read the module.
         """
         if verify_each:
             _verify(module, "before the first pass")
@@ -114,7 +124,15 @@ def _run_pass(one: Pass, module: Module, timed: bool) -> Step:
     before = _count(module)
     started = time.perf_counter() if timed else 0.0
     with _placed(f"pass {one.name}"), no_collection():
-        modified = one.run(module)
+        try:
+            modified = one.run(module)
+        except _CONTRADICTIONS as error:
+            raise PassError(
+                f"it came upon what it cannot read ({type(error).__name__}: {error})",
+                code="HLO-PASS-MODULE",
+                remedy="nki-hlo verify names the instruction; if it finds nothing wrong, the fault "
+                "is the pass's: report it with the module",
+            ) from error
         module.proto  # noqa: B018 - edits are brought into the message as part of the pass
     seconds = time.perf_counter() - started if timed else 0.0
     return Step(print_pass(one), modified, before, _count(module), seconds)

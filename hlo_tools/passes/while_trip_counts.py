@@ -120,7 +120,8 @@ class _Loop:
     def _result(self, root: Instruction, place: int) -> Instruction | None:
         if place < 0:
             return root
-        return root.operands[place] if root.opcode == "tuple" else None
+        has_place = root.opcode == "tuple" and place < len(root.operands)
+        return root.operands[place] if has_place else None
 
     def _invariant(self, view: Instruction) -> Any:
         """The value of a constant, or of a part that the body hands on as it got it."""

@@ -9,7 +9,7 @@ from hlo_tools import schema
 from hlo_tools.elements import BY_NUMBER
 from hlo_tools.shape_text import print_shape
 from hlo_tools.text.print_sharding import print_replica_groups, print_sharding
-from hlo_tools.text.print_values import bracket, print_literal, quote
+from hlo_tools.text.print_values import bracket, enum_name, print_literal, quote
 
 __all__ = ["default_comparison_type", "print_attributes", "print_called", "print_sugar"]
 
@@ -145,11 +145,12 @@ def _precision(row: Message) -> Iterator[Pair]:
     config = row.precision_config
     if any(config.operand_precision):
         words = (
-            schema.PrecisionConfig.Precision.Name(one).lower() for one in config.operand_precision
+            enum_name(schema.PrecisionConfig.Precision, one).lower()
+            for one in config.operand_precision
         )
         yield "operand_precision", "{" + ",".join(words) + "}"
     if config.algorithm:
-        name = schema.PrecisionConfig.Algorithm.Name(config.algorithm)
+        name = enum_name(schema.PrecisionConfig.Algorithm, config.algorithm)
         yield "algorithm", name.removeprefix("ALG_").lower()
 
 
@@ -229,7 +230,7 @@ def _convolution(row: Message) -> Iterator[Pair]:
     yield from _groups(row)
     yield from _precision(row)
     if row.conv_kind:
-        name = schema.ConvolutionKind.Name(row.conv_kind)
+        name = enum_name(schema.ConvolutionKind, row.conv_kind)
         yield "conv_kind", name.removeprefix("CONVOLUTION_KIND_").lower()
 
 
@@ -240,7 +241,7 @@ def _windowed(row: Message) -> Iterator[Pair]:
 
 @_prints("fft")
 def _fft(row: Message) -> Iterator[Pair]:
-    yield "fft_type", schema.FftType.Name(row.fft_type)
+    yield "fft_type", enum_name(schema.FftType, row.fft_type)
     yield "fft_length", bracket(row.fft_length)
 
 
@@ -251,7 +252,7 @@ def _triangular(row: Message) -> Iterator[Pair]:
         if getattr(options, name):
             yield name, "true"
     if options.transpose_a:
-        yield "transpose_a", schema.TriangularSolveOptions.Transpose.Name(options.transpose_a)
+        yield "transpose_a", enum_name(schema.TriangularSolveOptions.Transpose, options.transpose_a)
 
 
 @_prints("cholesky")
@@ -366,7 +367,7 @@ def _outfeed(row: Message) -> Iterator[Pair]:
 
 @_prints("rng")
 def _rng(row: Message) -> Iterator[Pair]:
-    yield "distribution", schema.RandomDistribution.Name(row.distribution).lower()
+    yield "distribution", enum_name(schema.RandomDistribution, row.distribution).lower()
 
 
 @_prints("rng-get-and-update-state")
@@ -376,7 +377,7 @@ def _rng_state(row: Message) -> Iterator[Pair]:
 
 @_prints("rng-bit-generator")
 def _rng_bits(row: Message) -> Iterator[Pair]:
-    yield "algorithm", schema.RandomAlgorithm.Name(row.rng_algorithm).lower()
+    yield "algorithm", enum_name(schema.RandomAlgorithm, row.rng_algorithm).lower()
 
 
 @_prints("reduce-precision")
@@ -451,7 +452,7 @@ def _custom_call(row: Message) -> Iterator[Pair]:
     yield from _groups(row)
     yield from _precision(row)
     if row.padding_type:
-        yield "padding_type", schema.PaddingType.Name(row.padding_type)
+        yield "padding_type", enum_name(schema.PaddingType, row.padding_type)
     yield "custom_call_target", quote(row.custom_call_target)
     if row.constrain_layout:
         shapes = ", ".join(print_shape(one) for one in row.operand_shapes_with_layout)
@@ -465,9 +466,9 @@ def _custom_call(row: Message) -> Iterator[Pair]:
         )
     yield from _aliases(row)
     if row.custom_call_schedule:
-        yield "schedule", schema.CustomCallSchedule.Name(row.custom_call_schedule)
+        yield "schedule", enum_name(schema.CustomCallSchedule, row.custom_call_schedule)
     if row.custom_call_api_version > 1:
-        yield "api_version", schema.CustomCallApiVersion.Name(row.custom_call_api_version)
+        yield "api_version", enum_name(schema.CustomCallApiVersion, row.custom_call_api_version)
 
 
 _TWO = {

@@ -7,7 +7,7 @@ from typing import Any
 
 from hlo_tools import schema
 from hlo_tools.text.canonical_sharding import canonical_iota, canonical_sharding
-from hlo_tools.text.print_values import bracket, escape, quote
+from hlo_tools.text.print_values import bracket, enum_name, escape, quote
 
 __all__ = ["print_metadata", "print_replica_groups", "print_sharding"]
 
@@ -30,7 +30,7 @@ def print_metadata(metadata: Message, *, skip: frozenset[str] = frozenset()) -> 
         if name in skip or not value:
             continue
         if name == "profile_type":
-            names = (schema.ProfileType.Name(kind).lower() for kind in value)
+            names = (enum_name(schema.ProfileType, kind).lower() for kind in value)
             parts.append(f"profile_type={{{','.join(names)}}}")
         else:
             parts.append(f"{name}={quote(value) if quoted else value}")
@@ -56,7 +56,7 @@ def _print(sharding: Message) -> str:
 
 
 def _inside(sharding: Message) -> str:
-    kind = schema.OpSharding.Type.Name(sharding.type)
+    kind = enum_name(schema.OpSharding.Type, sharding.type)
     if kind == "MAXIMAL":
         devices = sharding.tile_assignment_devices
         return f"maximal device={devices[0] if devices else 0}"
@@ -70,7 +70,9 @@ def _inside(sharding: Message) -> str:
     if sharding.replicate_on_last_tile_dim:
         text += " last_tile_dim_replicate"
     if sharding.last_tile_dims:
-        kinds = (schema.OpSharding.Type.Name(part).lower() for part in sharding.last_tile_dims)
+        kinds = (
+            enum_name(schema.OpSharding.Type, part).lower() for part in sharding.last_tile_dims
+        )
         text += f" last_tile_dims={{{', '.join(kinds)}}}"
     return text
 
@@ -78,7 +80,7 @@ def _inside(sharding: Message) -> str:
 def _trailer(sharding: Message) -> str:
     text = ""
     if sharding.is_shard_group:
-        like = schema.OpSharding.ShardGroupType.Name(sharding.shard_group_type) == "LIKE"
+        like = enum_name(schema.OpSharding.ShardGroupType, sharding.shard_group_type) == "LIKE"
         text += f" shard_{'like' if like else 'as'} {sharding.shard_group_id}"
     if sharding.metadata:
         rows = [print_metadata(row) or "{}" for row in sharding.metadata]

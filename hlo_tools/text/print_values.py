@@ -10,7 +10,7 @@ import numpy as np
 from hlo_tools.elements import BY_NUMBER
 from hlo_tools.literal import Literal
 
-__all__ = ["bracket", "escape", "number_text", "print_literal", "quote"]
+__all__ = ["bracket", "enum_name", "escape", "number_text", "print_literal", "quote"]
 
 Message = Any
 
@@ -41,6 +41,11 @@ def quote(text: str | bytes) -> str:
 def bracket(values: Iterable[int]) -> str:
     """``{1,2,3}``."""
     return "{" + ",".join(map(str, values)) + "}"
+
+
+def enum_name(enum: Any, number: int) -> str:
+    """The name of a value of an enum, or the number when the schema has no name for it."""
+    return enum.Name(number) if number in enum.values() else str(number)
 
 
 def number_text(value: Any, name: str) -> str:

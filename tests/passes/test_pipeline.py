@@ -195,3 +195,20 @@ def test_arguments_that_are_not_default_are_printed() -> None:
     assert print_pass(AutoCast(type="tf32")) == "auto-cast{type=tf32}"
     assert print_pass(Outlining(scope="a b")) == 'outlining{scope="a b"}'
     assert arguments_of(AutoCast)["which"].kind == "matmult|all"
+
+
+@pytest.mark.parametrize("name", ["constant-folding", "reshape-transpose-cleaning"])
+def test_an_instruction_that_contradicts_itself_is_an_error_of_the_module(name: str) -> None:
+    module = Module(
+        parse(
+            "HloModule m\nENTRY e {\nc = s32[2,2] constant({{1,2},{3,4}})\n"
+            "ROOT t = s32[2,2] transpose(c), dimensions={1,0}\n}\n"
+        )
+    )
+    root = module.entry.root.proto
+    if name == "constant-folding":
+        del root.operand_ids[:]
+    root.dimensions[:] = [1, 7]
+    with pytest.raises(PassError, match="cannot read") as caught:
+        Pipeline.parse(name).run(Module(module.proto))
+    assert caught.value.code == "HLO-PASS-MODULE" and caught.value.place == f"pass {name}"

@@ -58,3 +58,14 @@ def test_operands_and_computations_that_are_missing(monkeypatch: pytest.MonkeyPa
     assert "<missing 99>" in expected and "<missing 77>" in expected
     monkeypatch.setattr(printer, "_MANY", 0)
     assert print_module(proto) == expected
+
+
+def test_values_without_a_name_are_printed_as_numbers() -> None:
+    proto = parse("HloModule m\nENTRY e {\nx = f32[2,2] parameter(0)\n"
+                  "ROOT d = f32[2,2] dot(x, x), lhs_contracting_dims={1}, "
+                  "rhs_contracting_dims={0}, operand_precision={high,high}\n}\n")  # fmt: skip
+    dot = proto.computations[0].instructions[1]
+    dot.precision_config.operand_precision[0] = 77
+    dot.sharding.type = 7
+    text = print_module(proto)
+    assert "operand_precision={77,high}" in text and "sharding={7}" in text
