@@ -8,6 +8,7 @@ import numpy as np
 import typer
 
 from hlo_tools.errors import HloFileError
+from hlo_tools.evaluate.arguments import filled
 from hlo_tools.evaluate.limits import Limits, check_inputs
 from hlo_tools.module import Module
 from hlo_tools.shape import Shape
@@ -42,7 +43,7 @@ def gather(
         found[number] = _read(path if equals else text, parameters[number].shape)
     if fill is not None:
         check_inputs(module, limits)
-    random = np.random.default_rng(0)
+    random = np.random.default_rng(0) if fill == "random" else None
     for number, parameter in enumerate(parameters):
         if number in found:
             continue
@@ -51,7 +52,7 @@ def gather(
                 f"no value for parameter {number} (%{parameter.name}: {parameter.shape}); "
                 "give -i FILE.npy or --fill zeros|random"
             )
-        found[number] = _filled(parameter.shape, fill, random)
+        found[number] = filled(parameter.shape, random)
     return [found[number] for number in range(len(parameters))]
 
 
@@ -80,13 +81,3 @@ def _read(path: str, shape: Shape) -> Any:
     ):
         return value.view(wanted)
     return value
-
-
-def _filled(shape: Shape, fill: str, random: np.random.Generator) -> Any:
-    if shape.is_tuple:
-        return tuple(_filled(part, fill, random) for part in shape.tuple_shapes)
-    if fill == "zeros":
-        return np.zeros(shape.dimensions, shape.dtype)
-    if shape.element.kind in ("int", "uint", "pred"):
-        return random.integers(0, 2, shape.dimensions).astype(shape.dtype)
-    return random.standard_normal(shape.dimensions).astype(shape.dtype)

@@ -17,6 +17,7 @@ from hlo_tools.evaluate import (
     structural,
     windows,
 )
+from hlo_tools.evaluate.arguments import arrays_of
 from hlo_tools.evaluate.elementwise import BINARY, UNARY
 from hlo_tools.evaluate.limits import EACH, Budget, Limits, elements, operations
 from hlo_tools.evaluate.values import OPERATIONS, Array, Call, EvaluationError, Value
@@ -74,7 +75,7 @@ class Evaluator:
         self._shapes: list[dict[int, Message]] = []
 
     def run(self, inputs: Sequence[Any]) -> list[Array]:
-        """The module's results, tuples flattened by one level.
+        """The arrays of the module's result, from left to right; tokens are left out.
 
         Args:
             inputs: one array for each parameter of the entry.
@@ -94,8 +95,7 @@ class Evaluator:
         arguments = [
             _argument(value, parameter) for value, parameter in zip(inputs, parameters, strict=True)
         ]
-        result = self.computation(entry.id, arguments)
-        return list(result) if isinstance(result, tuple) else [result]
+        return arrays_of(self.computation(entry.id, arguments))
 
     def computation(self, number: int, arguments: Sequence[Value]) -> Value:
         """The result of one computation."""
@@ -192,8 +192,10 @@ def _argument(value: Any, parameter: Any) -> Value:
     shape = parameter.shape
     if shape.is_tuple:
         return tuple(value)
+    if not shape.is_array:
+        return None
     array = np.asarray(value)
-    if shape.is_array and (array.shape != tuple(shape.dimensions) or array.dtype != shape.dtype):
+    if array.shape != tuple(shape.dimensions) or array.dtype != shape.dtype:
         raise EvaluationError(
             f"parameter {parameter.proto.parameter_number} is {shape}, the input is "
             f"{array.dtype}{list(array.shape)}",

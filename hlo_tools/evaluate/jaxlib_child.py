@@ -1,13 +1,15 @@
 """Runs one module with jaxlib; started as a process of its own, because jaxlib may abort.
 
-Usage: python -m hlo_tools.evaluate.jaxlib_child FOLDER, with ``module.pb`` and ``0.npy``, ``1.npy``,
-... in the folder; writes ``out0.npy``, ... beside them. Types that NumPy does not know travel as
+Usage: python -m hlo_tools.evaluate.jaxlib_child FOLDER TOKEN..., with ``module.pb`` and ``in0.npy``,
+... in the folder; writes ``out0.npy``, ... beside them, without the results of which a TOKEN is the
+number. Types that NumPy does not know travel as
 their bytes with the type's name in the file's own name.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +42,10 @@ def _dtype(name: str) -> np.dtype[Any]:
     return np.dtype(getattr(ml_dtypes, name))
 
 
-def execute(data: bytes, inputs: list[Any]) -> list[np.ndarray[Any, Any]]:
-    """Compile a module for the CPU in this process and run it."""
+def execute(
+    data: bytes, inputs: list[Any], tokens: Collection[int] = ()
+) -> list[np.ndarray[Any, Any]]:
+    """Compile a module for the CPU in this process and run it; ``tokens`` are no arrays."""
     import jax
     import jax.core
     from jaxlib import _jax, xla_client  # pyright: ignore[reportAttributeAccessIssue]
@@ -60,14 +64,15 @@ def execute(data: bytes, inputs: list[Any]) -> list[np.ndarray[Any, Any]]:
         )
         for one in inputs
     ]
-    return [np.asarray(one) for one in loaded.execute(buffers)]
+    results = enumerate(loaded.execute(buffers))
+    return [np.asarray(one) for number, one in results if number not in tokens]
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, tokens: Collection[int]) -> None:
     """Compile, run, write."""
-    results = execute((folder / "module.pb").read_bytes(), read_arrays(folder, "in"))
+    results = execute((folder / "module.pb").read_bytes(), read_arrays(folder, "in"), tokens)
     write_arrays(folder, "out", results)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), [int(number) for number in sys.argv[2:]])

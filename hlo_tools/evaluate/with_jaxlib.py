@@ -6,12 +6,13 @@ import importlib.util
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from hlo_tools.evaluate.arguments import arrays_of
 from hlo_tools.evaluate.jaxlib_child import read_arrays, write_arrays
 from hlo_tools.evaluate.values import EvaluationError
 from hlo_tools.module import Module
@@ -27,7 +28,7 @@ def is_available() -> bool:
 
 
 def run_with_jaxlib(module: Module, inputs: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
-    """The module's results from XLA's CPU backend, in a process of its own.
+    """The arrays of the module's result from XLA's CPU backend, in a process of its own.
 
     Raises:
         EvaluationError: code ``HLO-JAXLIB``; jaxlib is missing, refuses the module or dies of it.
@@ -41,7 +42,9 @@ def run_with_jaxlib(module: Module, inputs: Sequence[Any]) -> list[np.ndarray[An
         data, arrays = without_tuples(module, inputs)
         (folder / "module.pb").write_bytes(data)
         write_arrays(folder, "in", arrays)
-        command = [sys.executable, "-m", "hlo_tools.evaluate.jaxlib_child", name]
+        parts = [shape for _, shape in module.entry.root.shape.leaves()]
+        tokens = [str(number) for number, shape in enumerate(parts) if not shape.is_array]
+        command = [sys.executable, "-m", "hlo_tools.evaluate.jaxlib_child", name, *tokens]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS)
         except subprocess.TimeoutExpired as error:
@@ -58,21 +61,13 @@ def run_with_jaxlib(module: Module, inputs: Sequence[Any]) -> list[np.ndarray[An
 def without_tuples(module: Module, inputs: Sequence[Any]) -> tuple[bytes, list[Any]]:
     """The module and its inputs with arrays for parameters: jaxlib takes no tuples."""
     if not any(parameter.shape.is_tuple for parameter in module.entry.parameters):
-        return module.module_bytes(), list(inputs)
+        return module.module_bytes(), arrays_of(inputs)
     from hlo_tools.loading import load
     from hlo_tools.passes.tuple_flattening import TupleFlattening
 
     flat = load(module.module_bytes())
     TupleFlattening(results=False).run(flat)
-    return flat.module_bytes(), list(_leaves(inputs))
-
-
-def _leaves(values: Sequence[Any]) -> Iterator[Any]:
-    for value in values:
-        if isinstance(value, (tuple, list)):
-            yield from _leaves(value)
-        else:
-            yield value
+    return flat.module_bytes(), arrays_of(inputs)
 
 
 def _reason(done: subprocess.CompletedProcess[str]) -> str:

@@ -11,13 +11,13 @@ import numpy as np
 
 from hlo_tools.errors import HloVerifyError
 from hlo_tools.evaluate import Evaluator
+from hlo_tools.evaluate.arguments import arrays_of, random_inputs
 from hlo_tools.evaluate.bisect import largest_difference
 from hlo_tools.evaluate.kernel_calls import kernel_calls
-from hlo_tools.evaluate.limits import check_inputs
 from hlo_tools.module import Module
 from hlo_tools.shape import Shape
 
-__all__ = ["Proof", "Prover", "prove_equal", "random_inputs"]
+__all__ = ["Proof", "Prover", "prove_equal"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,25 +31,6 @@ class Proof:
 
     runs: int
     difference: float
-
-
-def random_inputs(module: Module, seed: int) -> list[Any]:
-    """One array for each parameter of the entry: normal floats, integers and booleans 0 or 1.
-
-    Raises:
-        LimitError: the parameters take more memory than an evaluation may.
-    """
-    random = np.random.default_rng(seed)
-    check_inputs(module)
-    return [_random(parameter.shape, random) for parameter in module.entry.parameters]
-
-
-def _random(shape: Shape, random: np.random.Generator) -> Any:
-    if shape.is_tuple:
-        return tuple(_random(part, random) for part in shape.tuple_shapes)
-    if shape.element.kind in ("int", "uint", "pred"):
-        return random.integers(0, 2, shape.dimensions).astype(shape.dtype)
-    return random.standard_normal(shape.dimensions).astype(shape.dtype)
 
 
 class Prover:
@@ -82,7 +63,7 @@ class Prover:
         worst = 0.0
         for seed, (inputs, wanted) in enumerate(zip(self._inputs, self._results, strict=True)):
             given = _run(module, _arranged(inputs, module), root or self._root)
-            worst = max(worst, largest_difference(_leaves(given), _leaves(wanted)))
+            worst = max(worst, largest_difference(tuple(given), tuple(wanted)))
             if not worst <= self._tolerance:
                 raise HloVerifyError(
                     f"the results differ by {worst:.1e} of the largest value (inputs of seed {seed})",
@@ -93,18 +74,11 @@ class Prover:
         return Proof(len(self._inputs), worst)
 
 
-def _leaves(values: Any) -> tuple[Any, ...]:
-    """The arrays in lists and tuples, from left to right."""
-    if isinstance(values, (list, tuple)):
-        return tuple(leaf for value in values for leaf in _leaves(value))
-    return (values,)
-
-
 def _arranged(inputs: Sequence[Any], module: Module) -> list[Any]:
     """The same arrays in the tuples and types that a module takes."""
-    left = list(_leaves(inputs))
+    left = arrays_of(inputs)
     shapes = [parameter.shape for parameter in module.entry.parameters]
-    taken = sum(len(list(shape.leaves())) for shape in shapes)
+    taken = sum(part.is_array for shape in shapes for _, part in shape.leaves())
     if taken != len(left):
         raise HloVerifyError(
             f"the module takes {taken} arrays, and took {len(left)} before",
@@ -118,6 +92,8 @@ def _arranged(inputs: Sequence[Any], module: Module) -> list[Any]:
 def _taken(left: list[Any], shape: Shape) -> Any:
     if shape.is_tuple:
         return tuple(_taken(left, part) for part in shape.tuple_shapes)
+    if not shape.is_array:
+        return None
     return np.asarray(left.pop()).astype(shape.dtype, copy=False)
 
 

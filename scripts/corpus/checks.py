@@ -20,11 +20,11 @@ from hlo_tools import HloError, Module, schema
 from hlo_tools.diff import diff_modules
 from hlo_tools.elements import BY_NUMBER
 from hlo_tools.evaluate import Evaluator, LimitError, Limits
+from hlo_tools.evaluate.arguments import arrays_of, random_inputs
 from hlo_tools.evaluate.bisect import largest_difference
 from hlo_tools.evaluate.limits import byte_size
 from hlo_tools.evaluate.with_jaxlib import without_tuples
 from hlo_tools.graph import graph_of, render_dot, render_explorer, render_page
-from hlo_tools.kernel_calls.proving import random_inputs
 from hlo_tools.lint import lint
 from hlo_tools.passes import Pipeline, registered_passes
 from hlo_tools.stats import statistics
@@ -257,15 +257,9 @@ def evaluate(case: Case) -> dict[str, str]:
     return {"": _close(case, ours, theirs)}
 
 
-def _flat(values: Any) -> list[Any]:
-    if isinstance(values, (tuple, list)):
-        return [leaf for value in values for leaf in _flat(value)]
-    return [values]
-
-
 def _close(case: Case, ours: Any, theirs: Any) -> str:
-    one = [value for value in _flat(ours) if value is not None]
-    other = [value for value in _flat(theirs) if value is not None]
+    one = arrays_of(ours)
+    other = arrays_of(theirs)
     if len(one) != len(other):
         return f"WRONG: {len(one)} results, not {len(other)}"
     for at, (a, b) in enumerate(zip(one, other, strict=True)):
@@ -304,6 +298,6 @@ def passes(case: Case) -> dict[str, str]:
 def _kept(case: Case, name: str, module: Module, before: list[Any] | None) -> str:
     if before is None:
         return "ok"
-    inputs = _flat(case.inputs) if name == "tuple-flattening" else case.inputs
+    inputs = arrays_of(case.inputs) if name == "tuple-flattening" else case.inputs
     after = Evaluator(hlo_tools.load(module.module_bytes()), limits=LIMITS).run(inputs)
     return "ok" if name in NOT_EXACT else _close(case, after, before)

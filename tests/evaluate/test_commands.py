@@ -85,6 +85,47 @@ def test_compare_with_jaxlib(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "difference to jaxlib" in capsys.readouterr().out
 
 
+NESTED = """HloModule m
+ENTRY e {
+  p = f32[2] parameter(0)
+  t = token[] after-all()
+  c = bf16[2] constant({1, 2})
+  n = f32[2] negate(p)
+  u = () tuple()
+  i = (bf16[2], (), f32[2]) tuple(c, u, p)
+  ROOT r = (f32[2], token[], (bf16[2], (), f32[2])) tuple(n, t, i)
+}
+"""
+
+
+@pytest.mark.jax
+@pytest.mark.parametrize("way", [["--compare"], ["--with", "jaxlib"]])
+def test_results_in_nested_tuples_are_numbered_without_tokens(
+    way: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "m.hlo").write_text(NESTED)
+    np.save(tmp_path / "x.npy", np.array([3, -4], np.float32))
+    words = ["evaluate", str(tmp_path / "m.hlo"), "-i", str(tmp_path / "x.npy"), *way]
+    assert main([*words, "--json", "-o", str(tmp_path / "out")]) == 0
+    rows = json.loads(capsys.readouterr().out)["outputs"]
+    assert [(row["name"], row["dtype"]) for row in rows] == [
+        ("output0", "float32"),
+        ("output1", "bfloat16"),
+        ("output2", "float32"),
+    ]
+    read = [np.load(tmp_path / "out" / f"output{number}.npy").tolist() for number in range(3)]
+    assert read == [[-3, 4], [1, 2], [3, -4]]
+
+
+@pytest.mark.parametrize("root", ["token[] after-all()", "() tuple()"])
+def test_a_module_may_give_no_array(
+    root: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "m.hlo").write_text(f"HloModule m\nENTRY e {{ ROOT r = {root} }}")
+    assert main(["evaluate", str(tmp_path / "m.hlo"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["outputs"] == []
+
+
 def test_bisect_names_the_first_different_instruction(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

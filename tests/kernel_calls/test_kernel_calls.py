@@ -16,6 +16,7 @@ import hlo_tools
 from hlo_tools import kernels
 from hlo_tools.backend_config import decode, encode
 from hlo_tools.errors import HloError, HloFileError, HloVerifyError
+from hlo_tools.evaluate.arguments import random_inputs
 from hlo_tools.kernel_calls import (
     describe,
     embed,
@@ -26,7 +27,6 @@ from hlo_tools.kernel_calls import (
     swap,
     take_out,
 )
-from hlo_tools.kernel_calls.proving import random_inputs
 from hlo_tools.module import Module
 from hlo_tools.verify import check
 from nki_lang import klir, trace

@@ -1,0 +1,45 @@
+"""Arrays for a module's parameters, and the arrays in what it gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hlo_tools.evaluate.limits import Limits, check_inputs
+from hlo_tools.evaluate.values import Array, Value
+from hlo_tools.module import Module
+from hlo_tools.shape import Shape
+
+__all__ = ["arrays_of", "filled", "random_inputs"]
+
+
+def arrays_of(value: Any) -> list[Array]:
+    """The arrays in nested tuples and lists, from left to right; tokens are left out."""
+    if isinstance(value, (tuple, list)):
+        return [array for part in value for array in arrays_of(part)]
+    return [] if value is None else [value]
+
+
+def filled(shape: Shape, random: np.random.Generator | None = None) -> Value:
+    """Zeros of a shape; with ``random``, normal floats, and integers and booleans 0 or 1."""
+    if shape.is_tuple:
+        return tuple(filled(part, random) for part in shape.tuple_shapes)
+    if not shape.is_array:
+        return None
+    if random is None:
+        return np.zeros(shape.dimensions, shape.dtype)
+    if shape.element.kind in ("int", "uint", "pred"):
+        return random.integers(0, 2, shape.dimensions).astype(shape.dtype)
+    return random.standard_normal(shape.dimensions).astype(shape.dtype)
+
+
+def random_inputs(module: Module, seed: int, limits: Limits | None = None) -> list[Value]:
+    """A value for each parameter of the entry, from :func:`filled`.
+
+    Raises:
+        LimitError: the parameters take more memory than an evaluation may.
+    """
+    check_inputs(module, limits)
+    random = np.random.default_rng(seed)
+    return [filled(parameter.shape, random) for parameter in module.entry.parameters]
