@@ -14,56 +14,59 @@ from hlo_tools.cli.configuration import read_configuration
 from hlo_tools.cli.findings import FORMATS, Report, RuleText, print_findings
 from hlo_tools.cli.inputs import module_files, open_module
 from hlo_tools.lint import LintRule, lint, registered_rules, selected
-from hlo_tools.lint.baseline import read_baseline, unknown_to, write_baseline
+from hlo_tools.lint.baseline import gone, read_baseline, unknown_to, write_baseline
 from hlo_tools.lint.registry import joined, rules_of
 from hlo_tools.python_file import load_named, names_python
 from hlo_tools.verify import Finding, Severity
-from nki_lang.targets import TARGETS, current_target, target_of
+from nki_lang.targets import TARGETS, Target, current_target, target_of
 
 __all__ = ["command"]
 
 
+TargetName = Annotated[
+    str,
+    typer.Option(
+        "--target",
+        "-t",
+        help="trn1, trn2 or trn3.",
+        metavar="TARGET",
+        autocompletion=completion.words(*TARGETS),
+    ),
+]
+Select = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--select", help="Only codes that begin so (commas).", autocompletion=completion.lint_codes
+    ),
+]
+Ignore = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--ignore", help="No codes that begin so (commas).", autocompletion=completion.lint_codes
+    ),
+]
+Own = Annotated[
+    list[str] | None,
+    typer.Option("--rules", help="Rules of your own too.", metavar="FILE.py:NAME"),
+]
+Format = Annotated[
+    str,
+    typer.Option(
+        "--format",
+        help=f"{', '.join(FORMATS)}.",
+        metavar="FORMAT",
+        autocompletion=completion.words(*FORMATS),
+    ),
+]
+
+
 def command(
     files: Annotated[list[str], typer.Argument(help="Modules, folders, or - for standard input.")],
-    target: Annotated[
-        str,
-        typer.Option(
-            "--target",
-            "-t",
-            help="trn1, trn2 or trn3.",
-            metavar="TARGET",
-            autocompletion=completion.words(*TARGETS),
-        ),
-    ] = "",
-    select: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--select",
-            help="Only codes that begin so (commas).",
-            autocompletion=completion.lint_codes,
-        ),
-    ] = None,
-    ignore: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--ignore",
-            help="No codes that begin so (commas).",
-            autocompletion=completion.lint_codes,
-        ),
-    ] = None,
-    own: Annotated[
-        list[str] | None,
-        typer.Option("--rules", help="Rules of your own too.", metavar="FILE.py:NAME"),
-    ] = None,
-    form: Annotated[
-        str,
-        typer.Option(
-            "--format",
-            help=f"{', '.join(FORMATS)}.",
-            metavar="FORMAT",
-            autocompletion=completion.words(*FORMATS),
-        ),
-    ] = "text",
+    target: TargetName = "",
+    select: Select = None,
+    ignore: Ignore = None,
+    own: Own = None,
+    form: Format = "text",
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
     baseline: Annotated[
         str, typer.Option("--baseline", help="Findings in this file are known.", metavar="FILE")
@@ -94,23 +97,40 @@ def command(
     rules = selected(settings.words("select"), settings.words("ignore"), known_rules)
     paths = [path for name in files for path in module_files(name)]
     shown = ["<stdin>" if path == "-" else path for path in paths]
-    findings: list[Finding] = []
-    for path in paths:
-        module = open_module(path)
-        findings += lint(module, target=chosen, rules=rules, root=module.folder or Path.cwd())
+    findings = [one for path in paths for one in _of_module(path, chosen, rules)]
     known = settings.text("baseline")
     if write:
         return _write(known, findings)
     if known:
-        folder = Path(os.path.abspath(known)).parent
-        findings = unknown_to(read_baseline(known), findings, folder)
+        codes = {rule.code for rule in rules if rule.applies_to(chosen)}
+        findings = _new(known, findings, shown, codes)
     texts = {
         code: RuleText(rule.title, rule.why, rule.remedy) for code, rule in known_rules.items()
     }
-    extra = {"target": chosen.name}
-    print_findings(Report("lint", shown, findings, texts, extra), form)
+    print_findings(Report("lint", shown, findings, texts, {"target": chosen.name}), form)
     counted = any(one.severity is not Severity.note for one in findings)
     return 1 if counted and not exit_zero else 0
+
+
+def _of_module(path: str, target: Target, rules: Sequence[LintRule]) -> list[Finding]:
+    module = open_module(path)
+    return lint(module, target=target, rules=rules, root=module.folder or Path.cwd())
+
+
+def _new(
+    baseline: str, findings: list[Finding], files: list[str], codes: set[str]
+) -> list[Finding]:
+    """The findings that are not in the baseline; notes tell what is in it and does not occur."""
+    known, folder = read_baseline(baseline), Path(os.path.abspath(baseline)).parent
+    missing = gone(known, findings, folder, files=files, codes=codes)
+    if missing:
+        entries = console.counted(missing.total(), "known finding no longer occurs",
+                                  "known findings no longer occur")  # fmt: skip
+        console.note(f"{baseline}: {entries}; --write-baseline forgets what does not occur")
+    for (file, code, place), count in missing.items():
+        times = f" ({count} times)" if count > 1 else ""
+        console.note(f"  {file}: {code} {place}".rstrip() + times)
+    return unknown_to(known, findings, folder)
 
 
 def _known_rules(places: Sequence[str]) -> dict[str, LintRule]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from hlo_tools.errors import HloFileError
 from hlo_tools.saving import write_bytes
 from hlo_tools.verify import Finding
 
-__all__ = ["read_baseline", "unknown_to", "write_baseline"]
+__all__ = ["gone", "read_baseline", "unknown_to", "write_baseline"]
 
 _SCHEMA = "nki-hlo/baseline/1"
 
@@ -25,10 +25,11 @@ Key = tuple[str, str, str]
 
 
 def _key(finding: Finding, folder: Path) -> Key:
-    file = finding.file
-    if not file.startswith("<"):
-        file = Path(os.path.relpath(file, folder)).as_posix()
-    return file, finding.code, finding.place
+    return _relative(finding.file, folder), finding.code, finding.place
+
+
+def _relative(file: str, folder: Path) -> str:
+    return file if file.startswith("<") else Path(os.path.relpath(file, folder)).as_posix()
 
 
 def write_baseline(path: str | Path, findings: Sequence[Finding]) -> None:
@@ -76,6 +77,34 @@ def unknown_to(known: Counter[Key], findings: Sequence[Finding], folder: Path) -
         else:
             new.append(one)
     return new
+
+
+def gone(
+    known: Counter[Key],
+    findings: Sequence[Finding],
+    folder: Path,
+    *,
+    files: Collection[str],
+    codes: Collection[str],
+) -> Counter[Key]:
+    """What is known and no longer occurs, as far as it was looked for.
+
+    Args:
+        known: the baseline.
+        findings: all that were found.
+        folder: of the baseline.
+        files: the modules that were looked at; a module that is not there has no findings.
+        codes: the rules that were looked at.
+    """
+    seen = {_relative(file, folder) for file in files}
+    left = known - Counter(_key(one, folder) for one in findings)
+    return Counter(
+        {
+            (file, code, place): count
+            for (file, code, place), count in left.items()
+            if code in codes and (file in seen or not (file[:1] == "<" or (folder / file).exists()))
+        }
+    )
 
 
 def _wrong(path: str | Path, reason: str) -> HloFileError:

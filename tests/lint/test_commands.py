@@ -106,6 +106,22 @@ def test_baseline_hides_what_is_known(capsys: pytest.CaptureFixture[str], folder
     assert code == 1 and "NCC_EUOC002" in out and "NCC_EVRF004" not in out
 
 
+def test_a_note_tells_what_is_known_and_gone(
+    capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    known = ("--target", "trn2", "--baseline", "known.json")
+    (folder / "other.hlo").write_text(COMPLEX)
+    assert lint(capsys, "bad.hlo", "other.hlo", *known, "--write-baseline")[0] == 0
+    assert "no longer" not in lint(capsys, "bad.hlo", *known)[2]  # other.hlo is not looked at
+    (folder / "bad.hlo").write_text("HloModule m\n\nENTRY e {\n  ROOT x = f32[4] parameter(0)\n}\n")
+    code, out, err = lint(capsys, "bad.hlo", *known)
+    assert (code, out) == (0, "")
+    assert "no longer occur" in err and "  bad.hlo: NCC_EVRF004 %main/%x" in err
+    assert "no longer" not in lint(capsys, "bad.hlo", *known, "--ignore", "NCC_EVRF004")[2]
+    (folder / "other.hlo").unlink()
+    assert "  other.hlo: NCC_EVRF004 %" in lint(capsys, "bad.hlo", *known)[2]
+
+
 @pytest.mark.parametrize("content", ["", "{}", "[]", '{"schema": "other"}', None])
 def test_unusable_baseline(
     capsys: pytest.CaptureFixture[str], folder: Path, content: str | None
