@@ -22,7 +22,15 @@ from nki_lang.results import rebuild
 from nki_lang.targets import Target, current_target, target_of
 from nki_lang.tracing import Schedule, check_grid, trace_kernel
 
-__all__ = ["Kernel", "jit", "register_framework", "set_array_runner", "simulate", "trace"]
+__all__ = [
+    "Kernel",
+    "jit",
+    "register_framework",
+    "set_array_runner",
+    "simulate",
+    "simulator_is_on",
+    "trace",
+]
 
 _IGNORED = frozenset(
     {"mode", "debug_kernel", "show_compiler_tb", "experimental_flags", "compiler_opts", "opts"}
@@ -66,6 +74,19 @@ def trace(
     if isinstance(func, Kernel):
         return func.trace(args, kwargs or {}, target=target, grid=grid)
     return trace_kernel(func, args, kwargs, target=target, grid=grid)
+
+
+def simulator_is_on() -> bool:
+    """Whether NKI_SIMULATOR=1 asks for the interpreter.
+
+    Raises:
+        NkiValidationError: code ``NKI-SIMULATOR``; the variable is neither 0 nor 1 nor empty.
+    """
+    value = os.environ.get("NKI_SIMULATOR", "").strip()
+    if value not in ("", "0", "1"):
+        fail(f"NKI_SIMULATOR={value} in the environment", "NKI-SIMULATOR",
+             "1 interprets every kernel; 0, or nothing, does not", "nki/guides/nki_simulator.rst")  # fmt: skip
+    return value == "1"
 
 
 class Kernel:
@@ -157,7 +178,7 @@ class Kernel:
         for detects, call in _FRAMEWORKS.values():
             if _any_tensor((args, kwargs), detects):
                 return call(self, args, kwargs)
-        if os.environ.get("NKI_SIMULATOR") == "1":
+        if simulator_is_on():
             return simulate(self)(*args, **kwargs)
         if _ARRAY_RUNNER:
             return _ARRAY_RUNNER[0](self, args, kwargs)
@@ -210,7 +231,7 @@ class Kernel:
         executable = self._specialised(args, kwargs)
         arrays = self._arrays(args, kwargs)
         kernel = executable.kernel
-        results = executable.run([np.ascontiguousarray(array) for array in arrays])
+        results = executable.run(arrays)
         return deliver(kernel, arrays, results)
 
     def _arrays(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:

@@ -14,6 +14,7 @@ from nki_lang.builder import TraceBuilder, building
 from nki_lang.capacity import check_capacity
 from nki_lang.errors import NkiValidationError
 from nki_lang.ir import KernelIR, Tensor
+from nki_lang.no_tensor import run_body
 from nki_lang.results import Structure
 from nki_lang.targets import Target
 from nki_lang.tracing import assemble, bind_inputs, collect_outputs
@@ -50,7 +51,7 @@ def trace_programs(
         results: tuple[tuple[Tensor, ...], Structure] = ((), None)
         for builder.program in programs:
             builder.shared_count = 0
-            value = func(*call.args, **call.kwargs)
+            value = run_body(func, call)
             builder.require_closed()
             results = collect_outputs(value, func, builder)
     check_capacity(builder)

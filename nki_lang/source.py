@@ -7,7 +7,13 @@ import os.path
 import sys
 from typing import Any, NamedTuple
 
-__all__ = ["SourceLocation", "caller_location", "definition_of"]
+__all__ = [
+    "SourceLocation",
+    "caller_location",
+    "definition_of",
+    "raised_location",
+    "raised_outside",
+]
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -51,3 +57,23 @@ def caller_location(depth: int = 2) -> SourceLocation | None:
             return SourceLocation(code.co_filename, frame.f_lineno, code.co_name)
         frame = frame.f_back
     return None
+
+
+def raised_location(error: BaseException) -> SourceLocation | None:
+    """The innermost place outside this package that an exception came through."""
+    found = None
+    trace = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if not code.co_filename.startswith(_PACKAGE):
+            found = SourceLocation(code.co_filename, trace.tb_lineno, code.co_name)
+        trace = trace.tb_next
+    return found
+
+
+def raised_outside(error: BaseException) -> bool:
+    """Whether an exception was raised by code outside this package."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is None or not trace.tb_frame.f_code.co_filename.startswith(_PACKAGE)

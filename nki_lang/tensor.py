@@ -214,7 +214,8 @@ class NkiTensor(TileArithmetic, NKIObject):
                 kind = index.vector[:2]
         shape = self.shape
         # dtypes and memories are single objects, and their ids hash faster than they do
-        key = (shape, id(self.dtype), id(self.buffer), partition, kind, self.strides[-1],
+        key = (shape, id(self.dtype), id(self.buffer), partition, kind,
+               self.strides[-1] if shape else 1,
                place if self.buffer is MemoryRegion.psum else 0,
                self.strides if len(shape) > 5 else None, self.storage.address)  # fmt: skip
         found = _SIGNATURES.get(key)

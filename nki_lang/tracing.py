@@ -16,6 +16,7 @@ from nki_lang.capacity import check_capacity
 from nki_lang.errors import NkiValidationError
 from nki_lang.ir import Instruction, KernelIR, Tensor, walk
 from nki_lang.memory import HBM, MemoryRegion
+from nki_lang.no_tensor import run_body
 from nki_lang.reshaped import retarget
 from nki_lang.results import Structure, is_plain, take_apart
 from nki_lang.source import SourceLocation, caller_location
@@ -126,7 +127,7 @@ def _trace(
         )
         with building(builder):
             call, inputs = bind_inputs(func, args, kwargs, builder)
-            value = func(*call.args, **call.kwargs)
+            value = run_body(func, call)
             builder.require_closed()
             results.append(collect_outputs(value, func, builder))
         check_capacity(builder)

@@ -6,7 +6,6 @@ and gets from :meth:`FrameworkKernel.dump_config` the configuration that its cus
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -17,7 +16,7 @@ from hlo_tools.frameworks.plan import BoundCall, CallPlan, TensorSpec
 from nki_lang.dtypes import DType, dtype_of
 from nki_lang.errors import NkiValidationError
 from nki_lang.fingerprint import Unidentifiable, fingerprint
-from nki_lang.kernel import Kernel
+from nki_lang.kernel import Kernel, simulator_is_on
 from nki_lang.source import definition_of
 from nki_lang.targets import Target, current_target, target_of
 
@@ -198,7 +197,7 @@ class FrameworkKernel:
             plan = specialize(self.func, self.func_name, arguments, target, self.grid, schedule)
             if key is not None:
                 _plans.put(key, plan)
-        if os.environ.get("NKI_SIMULATOR"):
+        if simulator_is_on():
             from hlo_tools.frameworks import simulation
 
             simulation.remember(plan, self.func, arguments, target, self.grid)

@@ -26,7 +26,7 @@ def run_bound(call: BoundCall, arrays: list[np.ndarray[Any, Any]]) -> list[np.nd
         one array for each result of the plan; for a tensor written in place, that array.
     """
     plan = call.plan
-    operands = [np.ascontiguousarray(arrays[index]) for index in plan.operands]
+    operands = [np.asarray(arrays[index], order="C") for index in plan.operands]
     values = kernels.resolve(plan.backend_config).run([*operands, *plan.constants])
     for result, tensor in plan.written:
         np.copyto(arrays[tensor], values[result])

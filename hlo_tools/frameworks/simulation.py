@@ -7,7 +7,6 @@ vendor's simulator does this for PyTorch only (simulator guide, "Simulation Limi
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,15 +17,10 @@ from hlo_tools import kernels
 from hlo_tools.frameworks.arguments import Arguments
 from hlo_tools.frameworks.plan import CallPlan
 from nki_lang.arguments import replace_tensors
-from nki_lang.kernel import Kernel, simulate
+from nki_lang.kernel import Kernel, simulate, simulator_is_on
 from nki_lang.targets import Target
 
-__all__ = ["enabled", "remember"]
-
-
-def enabled() -> bool:
-    """Whether NKI_SIMULATOR asks for the interpreter."""
-    return os.environ.get("NKI_SIMULATOR", "0") not in ("", "0")
+__all__ = ["remember"]
 
 
 def remember(
@@ -58,7 +52,7 @@ class _Interpreter:
     def __call__(
         self, operands: Sequence[np.ndarray[Any, Any]]
     ) -> list[np.ndarray[Any, Any]] | None:
-        if not enabled():
+        if not simulator_is_on():
             return None
         arrays = self._tensors(operands)
         waiting = iter(arrays)

@@ -149,7 +149,7 @@ def _built(module: bytes, family: str) -> Run:
     model, inputs, outputs = build_and_load(module, family)
 
     def run(call: BoundCall) -> Arrays:
-        arrays = [np.ascontiguousarray(call.tensors[index]) for index in call.plan.operands]
+        arrays = [np.asarray(call.tensors[index], order="C") for index in call.plan.operands]
         results = model.run(dict(zip(inputs, arrays, strict=True)))
         return _delivered(call, [np.array(results[name]) for name in outputs])
 

@@ -28,6 +28,7 @@ from nki_lang.fail import warn_at
 from nki_lang.ir.types import Access, Constant, Instruction, Register, Tensor
 from nki_lang.meaning.numbers import convert
 from nki_lang.meaning.state import EngineState
+from nki_lang.no_tensor import run_body
 from nki_lang.results import Structure, rebuild
 from nki_lang.source import definition_of
 from nki_lang.targets import Target, current_target
@@ -338,7 +339,7 @@ class _Run:
                     for tensor, argument in zip(inputs, self.arguments, strict=True):
                         self.inputs[tensor.name] = argument
                         builder.memory.bind(tensor.name, argument.array)
-                value = self.func(*call.args, **call.kwargs)
+                value = run_body(self.func, call)
                 builder.require_closed()
                 self.returned[builder.core] = collect_outputs(value, self.func, builder)
                 return self.returned[builder.core]

@@ -96,6 +96,14 @@ def _check_on_chip(
     builder: Any,
 ) -> tuple[int, ...]:
     """One tile against the size of its memory; the sum of them is checked after tracing."""
+    if not shape:
+        fail(
+            f"a tile in {region} without a dimension",
+            "NKI-SHAPE",
+            "the first dimension is the partitions: give one number the shape (1, 1), an argument"
+            " of no dimension by .reshape(1, 1)",
+            f"{_TILING}:96",
+        )
     if len(shape) == 1:
         shape = (shape[0], 1)
     if shape[0] > 128:

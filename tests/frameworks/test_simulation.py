@@ -10,6 +10,7 @@ import pytest
 
 from hlo_tools.frameworks.numpy_kernel import NumpyKernel
 from nki_lang.builder import current
+from nki_lang.errors import NkiValidationError
 from tests.frameworks import sample_kernels
 
 ONES = np.ones((128, 512), np.float32)
@@ -37,6 +38,14 @@ def test_results_are_those_of_the_executor(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("NKI_SIMULATOR", "0")
     np.testing.assert_array_equal(kernel(ONES, 2 * ONES), 3 * ONES)
     assert not SEEN
+
+
+def test_a_value_that_says_neither_yes_nor_no_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NKI_SIMULATOR", "true")
+    for kernel in (NumpyKernel(func=nosy), nki.jit(nosy)):
+        with pytest.raises(NkiValidationError, match="NKI_SIMULATOR=true") as caught:
+            kernel(ONES, ONES)
+        assert caught.value.code == "NKI-SIMULATOR"
 
 
 def test_in_place_and_several_results() -> None:
