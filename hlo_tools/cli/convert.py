@@ -59,7 +59,7 @@ def command(
     module = open_module(file)
     if inline:
         taken = externals.inline(module, _folder(file))
-        console.note(f"{taken} constants taken in", verbose=True)
+        console.note(f"{console.counted(taken, 'constant')} taken in", verbose=True)
     if dialect:
         converting.to_dialect(module, dialect)
     if ids:
@@ -68,7 +68,7 @@ def command(
         if output == "-":
             raise typer.BadParameter("--externalize needs a file to put constants beside; use -o")
         moved = externals.externalize(module, _folder(output), threshold=externalize)
-        console.note(f"{moved} constants moved out", verbose=True)
+        console.note(f"{console.counted(moved, 'constant')} moved out", verbose=True)
     write_module(module, output, to or format_of(output), force=force)
     return 0
 

@@ -94,10 +94,8 @@ def _print(run: ScriptRun) -> None:
     columns = ("module", "instructions", "kernels", "bytes", "ms", "entry")
     console.table(columns, [_row(module, run.output) for module in run.modules])
     programs, modules = len(run.modules), len({module.path for module in run.modules})
-    console.note(
-        f"{programs} program{'s' * (programs > 1)}, {modules} module{'s' * (modules > 1)} "
-        f"in {run.output}"
-    )
+    what = f"{console.counted(programs, 'program')}, {console.counted(modules, 'module')}"
+    console.note(f"{what} in {run.output}")
 
 
 def _row(module: CapturedModule, output: Path | None) -> tuple[object, ...]:

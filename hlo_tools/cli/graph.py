@@ -75,5 +75,5 @@ def command(
         console.line(text.rstrip("\n"))
     else:
         console.write_binary(text.encode(), output)
-        console.note(f"{output}: {len(graph.nodes)} instructions", verbose=True)
+        console.note(f"{output}: {console.counted(len(graph.nodes), 'instruction')}", verbose=True)
     return 0

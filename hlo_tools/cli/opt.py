@@ -21,21 +21,24 @@ from hlo_tools.passes import Pipeline, Report, join_modules, split_modules
 __all__ = ["command"]
 
 
+Passes = Annotated[
+    str,
+    typer.Option(
+        "--passes",
+        "-p",
+        help="Passes, as in dce,cse,'auto-cast{type=bf16}'.",
+        autocompletion=completion.pipelines,
+    ),
+]
+Output = Annotated[
+    str, typer.Option("--output", "-o", help="Where to: .hlo or .txt, .pb, .json, .pbtxt; or -.")
+]
+
+
 def command(
     file: Annotated[str, typer.Argument(help="A module, or - for standard input.")],
-    passes: Annotated[
-        str,
-        typer.Option(
-            "--passes",
-            "-p",
-            help="Passes, as in dce,cse,'auto-cast{type=bf16}'.",
-            autocompletion=completion.pipelines,
-        ),
-    ],
-    output: Annotated[
-        str,
-        typer.Option("--output", "-o", help="Where to: .hlo or .txt, .pb, .json, .pbtxt; or -."),
-    ] = "-",
+    passes: Passes,
+    output: Output = "-",
     verify_each: Annotated[
         bool, typer.Option("--verify-each", help="Verify before the first and after every pass.")
     ] = False,
@@ -83,14 +86,7 @@ def command(
         reports.append(report)
         name_new_kernels(module, named, output)
     _write(modules, form, output, force)
-    if proving:
-        changed = sum(step.modified for report in reports for step in report.steps)
-        passes = console.counted(changed, "pass that changed", "passes that changed")
-        console.note(f"results stay on random inputs after {passes} something")
-    if time_passes:
-        _tell_times(reports)
-    for module, report in zip(modules, reports, strict=True):
-        console.note(f"{module.name}: {_summary(report)}", verbose=True)
+    _tell(modules, reports, proved=proving, times=time_passes)
     if as_json:
         rows = [_as_json(*pair) for pair in zip(modules, reports, strict=True)]
         console.write_json("opt", passes=str(pipeline), modules=rows)
@@ -167,12 +163,24 @@ def _to_stderr(text: str) -> None:
     sys.stderr.write(text.rstrip("\n") + "\n\n")
 
 
+def _tell(modules: list[Module], reports: list[Report], *, proved: bool, times: bool) -> None:
+    """Notes on what the passes did."""
+    if proved:
+        changed = sum(step.modified for report in reports for step in report.steps)
+        passes = console.counted(changed, "pass that changed", "passes that changed")
+        console.note(f"results stay on random inputs after {passes} something")
+    if times:
+        _tell_times(reports)
+    for module, report in zip(modules, reports, strict=True):
+        console.note(f"{module.name}: {_summary(report)}", verbose=True)
+
+
 def _summary(report: Report) -> str:
     if not report.steps:
         return "no passes"
     first, last = report.steps[0].before, report.steps[-1].after
     changed = [step.text for step in report.steps if step.modified]
-    return f"{first} instructions, now {last}; changed by {', '.join(changed) or 'no pass'}"
+    return f"{console.counted(first, 'instruction')}, now {last}; changed by {', '.join(changed) or 'no pass'}"
 
 
 def _tell_times(reports: list[Report]) -> None:

@@ -16,38 +16,40 @@ from hlo_tools.slicing import Slice, extract_slice, find_targets, grow, parse_so
 __all__ = ["command"]
 
 
+Names = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--instruction",
+        "-i",
+        help="NAME or COMPUTATION/NAME; may be repeated.",
+        autocompletion=completion.instructions,
+    ),
+]
+Where = Annotated[
+    str | None,
+    typer.Option(
+        "--computation", "-c", help="Where --source looks.", autocompletion=completion.computations
+    ),
+]
+Operands = Annotated[
+    str,
+    typer.Option(
+        "--operands",
+        help="Steps towards operands, or all. Default: all of -i, none of --source.",
+        metavar="N",
+    ),
+]
+
+
 def command(
     file: Annotated[str, typer.Argument(help="A module, or - for standard input.")],
-    instruction: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--instruction",
-            "-i",
-            help="NAME or COMPUTATION/NAME; may be repeated.",
-            autocompletion=completion.instructions,
-        ),
-    ] = None,
+    instruction: Names = None,
     source: Annotated[
         str | None,
         typer.Option("--source", "-s", help="What FILE, FILE:LINE or FILE:FIRST-LAST made."),
     ] = None,
-    computation: Annotated[
-        str | None,
-        typer.Option(
-            "--computation",
-            "-c",
-            help="Where --source looks.",
-            autocompletion=completion.computations,
-        ),
-    ] = None,
-    operands: Annotated[
-        str,
-        typer.Option(
-            "--operands",
-            help="Steps towards operands, or all. Default: all of -i, none of --source.",
-            metavar="N",
-        ),
-    ] = "",
+    computation: Where = None,
+    operands: Operands = "",
     users: Annotated[int, typer.Option("--users", min=0, help="Steps towards users.")] = 0,
     constants: Annotated[
         bool, typer.Option("--constants/--no-constants", help="Take needed constants in.")
@@ -110,4 +112,4 @@ def _depth(text: str, by_name: bool) -> int | None:
 def _tell(part: Slice, count: int) -> None:
     inputs = ", ".join(f"%{view.name}" for view in part.inputs) or "nothing"
     outputs = ", ".join(f"%{view.name}" for view in part.outputs)
-    console.note(f"{count} instructions: {inputs} -> {outputs}")
+    console.note(f"{console.counted(count, 'instruction')}: {inputs} -> {outputs}")

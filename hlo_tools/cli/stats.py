@@ -56,7 +56,8 @@ def command(
         _print_computations(found)
     for name, one in zip(files, found, strict=True):
         if one.unknown_loops:
-            console.note(f"{name}: {one.unknown_loops} loops count as one turn")
+            loops = console.counted(one.unknown_loops, "loop counts", "loops count")
+            console.note(f"{name}: {loops} as one turn")
     return 0
 
 

@@ -36,7 +36,7 @@ def time_file(file: Path, *, as_json: bool) -> int:
         for name, count in core["unknown_cost"].items():
             console.line(f"{count} {name}: cost unknown, counted as no time")
         if core["loops_of_unknown_length"]:
-            count = core["loops_of_unknown_length"]
-            console.line(f"{count} loops of unknown length: one turn counted")
+            loops = console.counted(core["loops_of_unknown_length"], "loop")
+            console.line(f"{loops} of unknown length: one turn counted")
     console.note("not modelled: " + "; ".join(document["not_modelled"]), verbose=True)
     return 0

@@ -36,7 +36,7 @@ def unpack(file: Path, output: Path | None) -> int:
             place=str(folder),
             remedy="check that the folder above exists, is writable and has room",
         ) from None
-    console.line(f"{folder}  {len(package.members)} members")
+    console.line(f"{folder}  {console.counted(len(package.members), 'member')}")
     return 0
 
 

@@ -25,7 +25,7 @@ def verify(file: Path, *, as_json: bool) -> int:
         for row in found:
             place = f"{row['place']}: " if row["place"] else ""
             console.line(f"{place}[{row['code']}] {row['message']}\n  help: {row['remedy']}")
-        console.note("nothing found" if not found else f"{len(found)} findings")
+        console.note("nothing found" if not found else console.counted(len(found), "finding"))
     return FOUND if found else FINE
 
 
