@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from hlo_tools.counting import counted
 from hlo_tools.errors import HloError, HloFileError
 from hlo_tools.ids import LOCAL_MASK
 from hlo_tools.instruction import Instruction
@@ -202,7 +203,7 @@ class Computation:
         return len(self._by_id) if self._by_id is not None else len(self._views())
 
     def __repr__(self) -> str:
-        return f"<Computation %{self.name}: {len(self)} instructions>"
+        return f"<Computation %{self.name}: {counted(len(self), 'instruction')}>"
 
     # Inside the package
 

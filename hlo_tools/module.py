@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 
 from hlo_tools import schema
 from hlo_tools.computation import Computation
+from hlo_tools.counting import counted
 from hlo_tools.errors import HloError, HloFileError
 from hlo_tools.ids import scheme_of
 from hlo_tools.instruction import Instruction
@@ -304,7 +305,7 @@ class Module:
             write_stream(lambda stream: splice(proto, kept, stream, envelope), target)
 
     def __repr__(self) -> str:
-        return f"<Module {self.name}: {len(self._proto.computations)} computations>"
+        return f"<Module {self.name}: {counted(len(self._proto.computations), 'computation')}>"
 
     # Inside the package
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
 
+from hlo_tools.counting import counted
+
 __all__ = [
     "COLORS",
     "SCHEMA",
@@ -66,11 +68,6 @@ def note(text: str, *, verbose: bool = False) -> None:
     if chosen.quiet or (verbose and not chosen.verbose):
         return
     sys.stderr.write(text + "\n")
-
-
-def counted(number: int, noun: str, plural: str = "") -> str:
-    """``1 module``, ``2 modules``."""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def write_json(command: str, **content: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
+from hlo_tools.counting import counted
 from hlo_tools.diff.result import Change, ComputationDiff, InstructionDiff, ModuleDiff
 
 __all__ = ["render_page"]
@@ -43,7 +44,7 @@ def render_page(found: ModuleDiff) -> str:
 def _computation(one: ComputationDiff) -> str:
     name = f"%{one.left}" if one.left == one.right else f"%{one.left} and %{one.right}"
     parts = [
-        f"<h2><code>{escape(name)}</code>: {one.alike} instructions alike</h2>",
+        f"<h2><code>{escape(name)}</code>: {counted(one.alike, 'instruction')} alike</h2>",
         _table("Computation", one.changes),
         _list("Removed", one.removed, "gone"),
         _list("Added", one.added, "new"),

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hlo_tools.counting import counted
 from hlo_tools.evaluate import (
     algebraic,
     control,
@@ -89,7 +90,7 @@ class Evaluator:
         parameters = entry.parameters
         if len(inputs) != len(parameters):
             raise EvaluationError(
-                f"the module takes {len(parameters)} inputs, {len(inputs)} were given",
+                f"the module takes {counted(len(parameters), 'input')}, not {len(inputs)}",
                 code="HLO-INPUTS",
             )
         arguments = [

@@ -7,6 +7,7 @@ import pytest
 
 import hlo_tools
 from hlo_tools import HloError, HloFileError, Module, array_shape, literal_of, schema, tuple_shape
+from hlo_tools.text import parse
 from tests.hlo.hlo_examples import F32, example, fill
 
 
@@ -37,6 +38,9 @@ def test_id_schemes() -> None:
 def test_repr_reads_like_hlo(module: Module) -> None:
     assert repr(module.entry.find("total")) == "%total = f32[2,3]{1,0} add(%product, %ones)"
     assert repr(module) == "<Module example: 2 computations>"
+    one = Module(parse("HloModule m\n\nENTRY e {\n  ROOT x = f32[] parameter(0)\n}\n"))
+    assert repr(one) == "<Module m: 1 computation>"
+    assert repr(one.entry) == "<Computation %e: 1 instruction>"
 
 
 def test_one_instruction_has_one_view_also_after_touch(module: Module) -> None:
