@@ -17,7 +17,7 @@ from typing import Any
 
 from nki_lang.builder import TraceBuilder, current, user_frame
 from nki_lang.errors import NkiTypeError
-from nki_lang.fail import fail, warn_at_caller
+from nki_lang.fail import fail, warn_at_caller, warn_deprecated
 from nki_lang.ir import ForLoop, NoReorder, WhileLoop, walk
 from nki_lang.registers import VirtualRegister, as_operand
 
@@ -48,7 +48,13 @@ def static_range(start: Any, stop: Any = None, step: Any = 1) -> range:
 
 
 def dynamic_range(start: Any, stop: Any = None, step: Any = 1) -> Iterator[Any]:
-    """A loop on the device; yields its counter, a frozen register."""
+    """A loop on the device; yields its counter, a frozen register (deprecated: ``fori_loop``)."""
+    loop = _range(start, stop, step)
+    warn_deprecated("nl.dynamic_range is deprecated since NKI 0.6; write nl.fori_loop")
+    return loop
+
+
+def _range(start: Any, stop: Any, step: Any) -> Iterator[Any]:
     builder = current()
     first, last = (0, start) if stop is None else (start, stop)
     _check_step(step)
@@ -114,7 +120,7 @@ def fori_loop(
     lower: Any, upper: Any, body_fun: Callable[[VirtualRegister], None], step: int = 1
 ) -> None:
     """``for i in range(lower, upper, step): body_fun(i)`` on the device."""
-    for counter in dynamic_range(lower, upper, step):
+    for counter in _range(lower, upper, step):
         body_fun(counter)
 
 
@@ -184,6 +190,7 @@ def register_truth(register: VirtualRegister) -> bool:
     holds = builder.register_value(register.register) != 0 if builder.eager else opened is None
     if opened is None and holds:
         _forbid_no_reorder(builder)
+        warn_deprecated("`while register:` is deprecated since NKI 0.6; write nl.while_loop")
         loop = WhileLoop(register.register, [], builder.location())
         builder.loop_keys[id(loop)] = place
         builder.enter_loop(loop)

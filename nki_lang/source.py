@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 import os.path
 import sys
+from types import CodeType
 from typing import Any, NamedTuple
 
 __all__ = [
     "SourceLocation",
     "caller_location",
     "definition_of",
+    "in_package",
     "raised_location",
     "raised_outside",
 ]
@@ -35,6 +37,11 @@ class SourceLocation(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
+
+
+def in_package(code: CodeType) -> bool:
+    """Whether code belongs to this package."""
+    return code.co_filename.startswith(_PACKAGE)
 
 
 def definition_of(func: Any) -> SourceLocation | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from nki_lang.builder import active
+from nki_lang.fail import warn_deprecated
 from nki_lang.objects import NKIObject
 from nki_lang.targets import Target, current_target
 
@@ -60,6 +61,10 @@ class _TileSize(NKIObject):
     @property
     def total_available_sbuf_size(self) -> int:
         """The same as ``sbuf_fmax_bytes`` (deprecated name)."""
+        warn_deprecated(
+            "nl.tile_size.total_available_sbuf_size is deprecated since NKI 0.4; write"
+            " sbuf_fmax_bytes"
+        )
         return _target().sbuf_usable_bytes
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -113,3 +115,38 @@ def test_buffers_by_name():
     with tracing():
         assert nl.ndarray((4, 4), nl.float32, "psum").buffer == nl.psum
         assert nl.ndarray((4, 4), "float8e4", "hbm").dtype == nl.float8_e4m3
+
+
+def deprecations(use):
+    with warnings.catch_warnings(record=True) as caught, tracing():
+        warnings.simplefilter("always")
+        use(nl.zeros((4, 4), nl.float32))
+    assert all(entry.filename == __file__ for entry in caught)
+    assert all(entry.category is DeprecationWarning for entry in caught)
+    return [str(entry.message).split(";")[1].strip() for entry in caught]
+
+
+def turns(tile):
+    for _ in nl.dynamic_range(2):
+        nisa.memset(tile, 1.0)
+
+
+def waits(tile):
+    register = nisa.register_alloc(1)
+    while register:
+        nisa.memset(tile, 1.0)
+        nisa.register_move(register, 0)
+
+
+def documented_loops(tile):
+    nl.fori_loop(0, 2, lambda _: nisa.memset(tile, 1.0) and None)
+    nl.while_loop(nisa.register_alloc(0), lambda register: register)
+
+
+def test_what_later_versions_deprecate_names_its_successor():
+    assert deprecations(turns) == ["write nl.fori_loop"]
+    assert deprecations(waits) == ["write nl.while_loop"]
+    assert deprecations(lambda _: nl.tile_size.total_available_sbuf_size) == [
+        "write sbuf_fmax_bytes"
+    ]
+    assert deprecations(documented_loops) == []
