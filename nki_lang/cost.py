@@ -14,6 +14,7 @@ guide (nki/deep-dives/nki-dma-bandwidth-guide.rst); shared = nki.api.shared.rst.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -25,7 +26,7 @@ from nki_lang.ir.types import Access, Engine, Instruction, KernelIR
 from nki_lang.memory import MemoryRegion
 from nki_lang.targets import Target, target_of
 
-__all__ = ["GPSIMD_START", "MIN_II", "ROWS", "Cost", "Row", "cost", "kernel_cost"]
+__all__ = ["GPSIMD_START", "MIN_II", "ROWS", "Cost", "Costs", "Row", "cost", "kernel_cost"]
 
 MIN_II = 64
 """Cycles between two instructions of one engine, at least (isa 2.26, "roughly 64")."""
@@ -328,7 +329,22 @@ def cost(instruction: Instruction, target: Target | str) -> Cost:
     return Cost(engine, cycles, cycles / chosen.clocks_ghz[engine.name], row.source)
 
 
-def kernel_cost(kernel: KernelIR) -> list[tuple[Instruction, Cost]]:
+class Costs(list[tuple[Instruction, Cost]]):
+    """The instructions of a kernel with their costs; prints as a table, a line an instruction."""
+
+    def __repr__(self) -> str:
+        rows = [f"{'line':<24} {'engine':<8} {'cycles':>8} {'ns':>10}  instruction"]
+        for instruction, price in self:
+            place = instruction.location
+            line = f"{os.path.basename(place.file)}:{place.line}" if place else ""
+            cycles = "-" if price.cycles is None else str(price.cycles)
+            ns = "-" if price.nanoseconds is None else f"{price.nanoseconds:.1f}"
+            told = f"{instruction.op} {instruction.name or ''}".rstrip()
+            rows.append(f"{line:<24} {price.engine.name:<8} {cycles:>8} {ns:>10}  {told}")
+        return "\n".join(rows)
+
+
+def kernel_cost(kernel: KernelIR) -> Costs:
     """Every instruction of a kernel with its cost, in program order, loops not repeated."""
     target = target_of(kernel.target)
-    return [(instruction, cost(instruction, target)) for instruction in kernel.instructions()]
+    return Costs((instruction, cost(instruction, target)) for instruction in kernel.instructions())

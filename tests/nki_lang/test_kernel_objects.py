@@ -547,7 +547,9 @@ def test_what_a_prompt_shows_is_short():
     assert "3 instructions" in repr(ir) and len(repr(ir)) < 150
     text = repr(list(ir.instructions())[1])
     assert text.startswith("tensor_scalar(dst=%tile") and "name=double" in text
-    assert "double" in repr(kernel.cost(np.ones((4, 8), np.float32)))
+    head, _, row, _ = str(kernel.cost(np.ones((4, 8), np.float32))).splitlines()
+    assert head.split() == ["line", "engine", "cycles", "ns", "instruction"]
+    assert row.split()[1:3] == ["vector", "64"] and row.endswith("tensor_scalar double")
 
 
 @pytest.mark.parametrize(
