@@ -47,7 +47,8 @@ BATCH = 400
 """Cases that one child looks at."""
 NOT_SHOWN = 4
 """The exit code of a fault of ours."""
-PASSES = ",".join(registered_passes())
+NEED_ARGUMENTS = {"outlining", "replace", "swap"}
+PASSES = ",".join(name for name in registered_passes() if name not in NEED_ARGUMENTS)
 OUT = "{out}"
 
 COMMANDS: dict[str, list[str]] = {
