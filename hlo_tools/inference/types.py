@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from hlo_tools.elements import BY_NAME, BY_NUMBER
@@ -16,6 +17,7 @@ __all__ = [
     "called_types",
     "number",
     "of",
+    "part_at",
     "to_proto",
 ]
 
@@ -75,6 +77,15 @@ class TupleType(NamedTuple):
 
 
 Type = Array | TupleType
+
+
+def part_at(kind: Type, index: Iterable[int]) -> Type | None:
+    """The part of a type that a tuple index names; None where it has no such part."""
+    for at in index:
+        if not isinstance(kind, TupleType) or not 0 <= at < len(kind.parts):
+            return None
+        kind = kind.parts[at]
+    return kind
 
 
 def of(shape: Message) -> Type:

@@ -10,7 +10,7 @@ from hlo_tools.elements import BY_NAME, BY_NUMBER
 from hlo_tools.errors import HloError
 from hlo_tools.ids import LOCAL_MASK
 from hlo_tools.inference import InferenceError, infer, of
-from hlo_tools.inference.types import TupleType, Type
+from hlo_tools.inference.types import TupleType, Type, part_at
 from hlo_tools.literal import Literal
 from hlo_tools.opcodes import OPCODES, Opcode
 from hlo_tools.verify.findings import Finding
@@ -210,11 +210,11 @@ class _Checker:
 
     def _aliases(self, one: Message, numbers: dict[int, int]) -> Iterator[Problem]:
         for alias in one.output_operand_aliasing:
-            output = _at(self.kinds[numbers[one.id & LOCAL_MASK]], alias.output_shape_index)
+            output = part_at(self.kinds[numbers[one.id & LOCAL_MASK]], alias.output_shape_index)
             operand = None
             if 0 <= alias.operand_index < len(one.operand_ids):
                 number = one.operand_ids[alias.operand_index] & LOCAL_MASK
-                operand = _at(self.kinds[numbers[number]], alias.operand_shape_index)
+                operand = part_at(self.kinds[numbers[number]], alias.operand_shape_index)
             if output is None or operand is None:
                 yield "HLO-V027", "an alias names an output or operand that it lacks"
             elif output != operand and one.opcode != "async-start":
@@ -293,11 +293,3 @@ def _compatible(expected: Type, stated: Type) -> bool:
             and all(_compatible(a, b) for a, b in zip(expected.parts, stated.parts, strict=True))
         )
     return expected.element == stated.element and expected.dimensions == stated.dimensions
-
-
-def _at(kind: Type, index: Any) -> Type | None:
-    for at in index:
-        if not isinstance(kind, TupleType) or not 0 <= at < len(kind.parts):
-            return None
-        kind = kind.parts[at]
-    return kind

@@ -9,7 +9,7 @@ from typing import Any
 from hlo_tools.elements import BY_NUMBER
 from hlo_tools.ids import LOCAL_MASK
 from hlo_tools.inference import of
-from hlo_tools.inference.types import TupleType, Type
+from hlo_tools.inference.types import TupleType, Type, part_at
 from hlo_tools.verify.findings import Finding
 from hlo_tools.verify.structure import Calls
 
@@ -57,7 +57,7 @@ def _aliases(proto: Message) -> Iterator[Finding]:
     parameters = [of(one) for one in shape.parameters]
     result = of(shape.result)
     for entry in proto.input_output_alias.entries:
-        output = _at(result, entry.output_shape_index)
+        output = part_at(result, entry.output_shape_index)
         source = _parameter(parameters, entry.parameter_number, entry.parameter_shape_index)
         if output is None or source is None:
             yield Finding(
@@ -79,15 +79,7 @@ def _bytes(kind: Type) -> int:
 
 
 def _parameter(parameters: list[Type], number: int, index: Any) -> Type | None:
-    return _at(parameters[number], index) if 0 <= number < len(parameters) else None
-
-
-def _at(kind: Type, index: Any) -> Type | None:
-    for at in index:
-        if not isinstance(kind, TupleType) or not 0 <= at < len(kind.parts):
-            return None
-        kind = kind.parts[at]
-    return kind
+    return part_at(parameters[number], index) if 0 <= number < len(parameters) else None
 
 
 def _single_use(proto: Message, calls: Calls) -> Iterator[Finding]:
