@@ -128,11 +128,11 @@ def show(data: bytes, preset: str = "") -> tuple[bytes, str]:
     return module.as_serialized_hlo_module_proto(), _text_of(hlo, module, preset)
 
 
-def run(data: bytes, inputs: list[Any]) -> list[Any]:
-    """What the module computes on the CPU."""
+def run(data: bytes, inputs: list[Any], tokens: list[int]) -> list[Any]:
+    """What the module computes on the CPU; ``tokens`` are numbers of results that are no arrays."""
     from hlo_tools.evaluate.jaxlib_child import execute
 
-    return execute(data, inputs)
+    return execute(data, inputs, tokens)
 
 
 def version() -> str:
