@@ -12,7 +12,6 @@ from hlo_tools.diff.describe import describe, one_line, property_changes
 from hlo_tools.diff.keys import Body, body_of, check_ignored
 from hlo_tools.diff.matching import match
 from hlo_tools.diff.result import Change, ComputationDiff, InstructionDiff, ModuleDiff
-from hlo_tools.ids import LOCAL_MASK
 from hlo_tools.module import Module
 from hlo_tools.shape_text import print_shape
 
@@ -160,8 +159,7 @@ class _Comparison:
         yield from _operand_changes(left, x, right, y, found, "operand-order" in self.ignore)
         if mine.called_computation_ids or theirs.called_computation_ids:
             yield from self._call_changes(mine, theirs)
-        if mine.control_predecessor_ids or theirs.control_predecessor_ids:
-            yield from _control_changes(left, mine, right, theirs, found)
+        yield from _control_changes(left, x, right, y, found)
 
     def _call_changes(self, mine: Message, theirs: Message) -> Iterator[Change]:
         """Calls of computations that neither are a pair nor alike."""
@@ -228,14 +226,9 @@ def _operand_changes(
 
 
 def _control_changes(
-    left: Body, mine: Message, right: Body, theirs: Message, found: dict[int, int]
+    left: Body, x: int, right: Body, y: int, found: dict[int, int]
 ) -> Iterator[Change]:
-    places = [
-        {row.id & LOCAL_MASK: place for place, row in enumerate(body.rows)}
-        for body in (left, right)
-    ]
-    before = {places[0].get(n & LOCAL_MASK, -1) for n in mine.control_predecessor_ids}
-    after = {places[1].get(n & LOCAL_MASK, -1) for n in theirs.control_predecessor_ids}
+    before, after = left.control[x], right.control[y]
     if {found.get(n) for n in before} != after:
         texts = [
             ", ".join(sorted(f"%{body.rows[n].name}" for n in chosen))

@@ -53,12 +53,14 @@ class Body:
         down: the same with everything that is computed from it.
         users: (user, operand number) pairs; the number is 0 for both operands of a commutative
             operation, whose order makes no difference to ``up`` and ``down`` either.
+        control: the control predecessors.
     """
 
     computation: Computation
     rows: list[Message] = field(default_factory=list)
     operands: list[list[int]] = field(default_factory=list)
     users: list[list[tuple[int, int]]] = field(default_factory=list)
+    control: list[set[int]] = field(default_factory=list)
     keys: list[bytes] = field(default_factory=list)
     up: list[bytes] = field(default_factory=list)
     down: list[bytes] = field(default_factory=list)
@@ -87,6 +89,9 @@ def body_of(
     number = {view.local_id: place for place, view in enumerate(views)}
     body.rows = [view.proto for view in views]
     body.operands = [[number[i & LOCAL_MASK] for i in row.operand_ids] for row in body.rows]
+    body.control = [
+        {number[i & LOCAL_MASK] for i in row.control_predecessor_ids} for row in body.rows
+    ]
     body.users = [[] for _ in body.rows]
     for place, operands in enumerate(body.operands):
         for slot, operand in enumerate(operands):
