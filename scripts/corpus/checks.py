@@ -41,8 +41,8 @@ INPUTS = 16 << 20
 """Bytes of inputs beyond which a module is not evaluated."""
 NOT_EXACT = ("auto-cast",)
 """Passes that change numbers on purpose."""
-LARGEST = 2_000
-"""Instructions up to which every kind of picture is drawn."""
+UNDEFINED = ("HLO-COLLECTIVE", "HLO-RANDOM", "HLO-EVALUATE")
+"""Codes of results that a module alone does not define; jaxlib shows what was in memory."""
 
 
 class Case:
@@ -316,6 +316,8 @@ def _kept(case: Case, name: str, module: Module) -> str:
         ours = Evaluator(module, limits=LIMITS).run(inputs)
     except HloError as error:
         before = ours = None
+        if error.code in UNDEFINED:
+            return "ok"
         if "results" in vars(case):
             return f"WRONG: no longer evaluated: {error.code} {error.message.splitlines()[0]}"
     if ours is not None and name not in NOT_EXACT:
