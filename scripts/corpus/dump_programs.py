@@ -34,10 +34,10 @@ FAST = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes"
 
 
 def dump(name: str) -> None:
-    """Lower, compile and run one program (a donated one not: XLA's snapshot dies of it)."""
+    """Lower, compile and run one program (not with donations or tokens: XLA's snapshot dies of them)."""
     function, arguments, options = PROGRAMS[name]()
     large = options.pop("large", False)
-    runs = "donate_argnums" not in options and not large
+    runs = options.pop("runs", not large and "donate_argnums" not in options)
     jax.config.update("jax_enable_x64", options.pop("x64", False))
     jitted = function if options.pop("jit", True) is False else jax.jit(function, **options)
     lowered = jitted.lower(*arguments)

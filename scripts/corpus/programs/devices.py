@@ -160,4 +160,4 @@ def host_calls() -> Any:
         )(x)
         return one + two, many  # fmt: skip
 
-    return run, (values(3),), {}
+    return run, (values(3),), {"runs": False}

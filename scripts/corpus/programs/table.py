@@ -9,7 +9,8 @@ import numpy as np
 
 Program = Callable[[], tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]]
 """Gives a function, arguments for it, and options of ``jax.jit``; beside these ``jit`` False for what
-is compiled by itself, ``x64`` True for 64-bit numbers, ``large`` True for what is only compiled."""
+is compiled by itself, ``x64`` True for 64-bit numbers, ``runs`` False for what is only compiled, ``large`` True for what is
+compiled without LLVM's passes."""
 PROGRAMS: dict[str, Program] = {}
 
 
