@@ -8,6 +8,7 @@ for the message or saves).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from hlo_tools.computation import Computation
@@ -24,6 +25,7 @@ __all__ = [
     "remove",
     "remove_all",
     "replace_uses",
+    "set_control_predecessors",
     "set_operand",
     "set_root",
     "settle",
@@ -98,6 +100,15 @@ def replace_uses(instruction: Instruction, other: Instruction) -> None:
                 set_operand(user, index, other)
     if instruction.is_root:
         set_root(instruction.computation, other)
+
+
+def set_control_predecessors(instruction: Instruction, others: Iterable[Instruction]) -> None:
+    """See :meth:`Instruction.set_control_predecessors`."""
+    needed = list(dict.fromkeys(others))
+    for other in needed:
+        _check_here(other, instruction.computation)
+    instruction.proto.control_predecessor_ids[:] = [other.proto.id for other in needed]
+    _edited(instruction.computation)
 
 
 def set_root(computation: Computation, instruction: Instruction) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from hlo_tools.ids import LOCAL_MASK
@@ -181,8 +181,14 @@ class Instruction:
 
         editing.replace_uses(self, other)
 
+    def set_control_predecessors(self, others: Iterable[Instruction]) -> None:
+        """Run after ``others`` of its computation, and no longer after those of before."""
+        from hlo_tools import editing
+
+        editing.set_control_predecessors(self, others)
+
     def remove(self) -> None:
-        """Remove it from its computation.
+        """Remove it from its computation; what waited for it waits for what it waited for.
 
         Raises:
             HloError: it is still used, or it is the root or a parameter (HLO-EDIT).

@@ -49,9 +49,6 @@ def clone_computation(computation: Computation, name: str | None = None) -> Comp
     module = computation.module
     copy = module.add_computation(name or computation.name)
     copies = _copy_all(computation.post_order(), copy, {})
-    for view in computation.instructions:
-        predecessors = [copies[p].id for p in view.control_predecessors]
-        copies[view].proto.control_predecessor_ids.extend(predecessors)
     copy._proto.is_fusion_computation = computation.is_fusion
     copy._proto.execution_thread = computation._proto.execution_thread
     copy.set_root(copies[computation.root])
@@ -61,17 +58,26 @@ def clone_computation(computation: Computation, name: str | None = None) -> Comp
 def _copy_all(
     views: Iterable[Instruction], into: Computation, known: Mapping[Instruction, Instruction]
 ) -> dict[Instruction, Instruction]:
-    """Copies of instructions, operands first; operands among ``known`` are exchanged for theirs."""
+    """Copies of instructions, operands first; operands among ``known`` are exchanged for theirs.
+
+    Control edges between what is copied, or known, are copied too.
+    """
     copies = dict(known)
     for view in views:
-        if view not in copies:
-            operands = [copies[operand] for operand in view.operands]
-            copies[view] = clone_instruction(view, operands, into)
+        if view in copies:
+            continue
+        operands = [copies[operand] for operand in view.operands]
+        copies[view] = copy = clone_instruction(view, operands, into)
+        before = [copies[p] for p in view.control_predecessors if p in copies]
+        if before:
+            copy.set_control_predecessors(before)
     return copies
 
 
 def inline_call(call: Instruction) -> Instruction:
     """Put a ``call``'s computation in its place; returns what stands for its result.
+
+    What the call waited for comes before everything in it, and that before what waited for it.
 
     Raises:
         HloError: it is no call, or its operands are not the parameters (HLO-EDIT).
@@ -87,16 +93,31 @@ def inline_call(call: Instruction) -> Instruction:
     known = dict(zip(parameters, call.operands, strict=True))
     copies = _copy_all(target.post_order(), call.computation, known)
     result = copies[target.root]
+    _hand_on_control_edges(call, [copies[view] for view in target if view not in known])
     call.replace_uses(result)
     call.remove()
     return result
+
+
+def _hand_on_control_edges(call: Instruction, body: list[Instruction]) -> None:
+    """Give the control edges of a call, which is about to be removed, to what it stood for."""
+    needs = {view: {*view.operands, *view.control_predecessors} for view in body}
+    before = call.control_predecessors
+    if before:
+        for view in body:
+            if needs[view].isdisjoint(body):
+                view.set_control_predecessors((*view.control_predecessors, *before))
+    needed = set().union(*needs.values())
+    last = [view for view in body if view not in needed]
+    if last:  # on removal, what waited for the call waits for what the call waits for
+        call.set_control_predecessors(last)
 
 
 def outline(instructions: Iterable[Instruction], name: str = "outlined") -> Instruction:
     """Move instructions of one computation into a new one and call it in their place.
 
     What they take from outside becomes parameters; what others take from them becomes the result
-    (a tuple when it is more than one).
+    (a tuple when it is more than one). Control edges to and from them are the call's.
 
     Returns:
         the call.
@@ -124,6 +145,11 @@ def outline(instructions: Iterable[Instruction], name: str = "outlined") -> Inst
         if len(results) > 1:
             value = here.add("get-tuple-element", view.shape, [call], tuple_index=number)
         _replace_outside_uses(view, value, chosen)
+    call.set_control_predecessors(
+        other for view in order for other in view.control_predecessors if other not in copies
+    )
+    for view in order:  # on removal, what waited for one of them waits for the call
+        view.set_control_predecessors([call])
     here.remove_all(chosen)
     return call
 
@@ -146,11 +172,14 @@ def _check_convex(chosen: set[Instruction], here: Computation) -> None:
     """Nothing outside may stand between two that are outlined: the call would need itself."""
     behind: set[Instruction] = set()
     for view in instructions_in_order(here):
-        needs_chosen = any(o in chosen or o in behind for o in view.operands)
+        needs = (*view.operands, *view.control_predecessors)
+        needs_chosen = any(o in chosen or o in behind for o in needs)
         if view in chosen:
-            between = next((o for o in view.operands if o in behind), None)
+            between = next((o for o in needs if o in behind), None)
             if between is not None:
-                raise _refused(view, f"%{between.name} outside needs another one and is needed")
+                raise _refused(
+                    view, f"it needs %{between.name}, which stays outside and needs others of them"
+                )
         elif needs_chosen:
             behind.add(view)
 

@@ -18,6 +18,7 @@ from hlo_tools.restructuring import (
     remove_dead,
     remove_unreachable,
 )
+from hlo_tools.verify import verify
 from tests.hlo.hlo_examples import F32, example
 
 
@@ -92,7 +93,7 @@ def test_inlining_removes_the_call(module: Module) -> None:
         (lambda m: outline([]), "exactly one computation"),
         (lambda m: outline([m.entry.find("out"), m.computations[0].find("sum")]), "exactly one"),
         (lambda m: outline(chosen(m, "x")), "it is a parameter"),
-        (lambda m: outline(chosen(m, "product", "out")), "%total outside needs another"),
+        (lambda m: outline(chosen(m, "product", "out")), "it needs %total, which stays outside"),
         (lambda m: inline_call(m.entry.find("total")), "it is no call"),
     ],
 )
@@ -185,3 +186,72 @@ def test_unused_is_removed_with_what_only_it_used(module: Module) -> None:
     remover.drop([outer, waited, rolled, x, entry.root])
     assert not {inner, outer} & set(entry.instructions)
     assert {waited, rolled, x, entry.root} <= set(entry.instructions)
+
+
+CONTROL = """HloModule m
+%f (a: f32[4], b: f32[4]) -> f32[4] {
+  %a = f32[4]{0} parameter(0)
+  %b = f32[4]{0} parameter(1)
+  %n = f32[4]{0} negate(%a)
+  %c = f32[4]{0} cosine(%b), control-predecessors={%n}
+  ROOT %s = f32[4]{0} add(%n, %c)
+}
+ENTRY %e (p: f32[4], q: f32[4]) -> f32[4] {
+  %p = f32[4]{0} parameter(0)
+  %q = f32[4]{0} parameter(1)
+  %x = f32[4]{0} exponential(%q)
+  %call = f32[4]{0} call(%p, %q), to_apply=%f, control-predecessors={%x}
+  %y = f32[4]{0} log(%q), control-predecessors={%call}
+  ROOT %r = f32[4]{0} add(%call, %y)
+}
+"""
+
+
+def control_edges(module: Module) -> set[tuple[str, str]]:
+    """(earlier, later) pairs of opcodes."""
+    return {
+        (before.opcode, view.opcode)
+        for view in module.instructions
+        for before in view.control_predecessors
+    }
+
+
+def test_inlining_hands_on_control_edges() -> None:
+    module = hlo_tools.load(CONTROL.encode())
+    inline_call(module.entry.find("call"))
+    remove_unreachable(module)
+    wanted = {("exponential", "negate"), ("negate", "cosine"), ("add", "log")}
+    assert control_edges(module) == wanted
+    assert verify(module) == []
+
+
+def test_inlining_nothing_leads_control_edges_past() -> None:
+    text = CONTROL.replace("ROOT %s = f32[4]{0} add(%n, %c)", "%s = f32[4]{0} add(%n, %c)")
+    module = hlo_tools.load(text.replace("%a = f32", "ROOT %a = f32").encode())
+    remove_dead(callee := module.computation("f"))
+    assert len(callee) == 2
+    inline_call(module.entry.find("call"))
+    assert control_edges(module) == {("exponential", "log")}
+
+
+def test_outlining_hands_on_control_edges() -> None:
+    module = hlo_tools.load(CONTROL.encode())
+    outline([module.entry.find("call")])
+    inner = [("negate", "cosine")]
+    assert control_edges(module) == {("exponential", "call"), ("call", "log"), *inner}
+    outline(module.computation("f").find(name) for name in ("n", "c"))
+    assert control_edges(module) == {("exponential", "call"), ("call", "log"), *inner}
+    assert verify(module) == []
+
+
+def test_what_control_edges_lead_around_is_not_outlined() -> None:
+    module = hlo_tools.load(CONTROL.encode())
+    with pytest.raises(HloError, match="%y cannot be moved: it needs %call"):
+        outline([module.entry.find("x"), module.entry.find("y")])
+
+
+def test_clone_keeps_control_edges() -> None:
+    module = hlo_tools.load(CONTROL.encode())
+    copy = clone_computation(module.computation("f"))
+    [edge] = [(p.name, v.name) for v in copy for p in v.control_predecessors]
+    assert edge == ("n.1", "c.1")
