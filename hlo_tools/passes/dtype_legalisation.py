@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from hlo_tools.computation import Computation
 from hlo_tools.elements import BY_NAME, BY_NUMBER
 from hlo_tools.instruction import Instruction
 from hlo_tools.literal import Literal as Constant
@@ -14,6 +15,7 @@ from hlo_tools.literal import literal_of
 from hlo_tools.module import Module
 from hlo_tools.passes.base import Pass, PassError
 from hlo_tools.passes.emitting import get_part, make_tuple, plain
+from hlo_tools.passes.patterns import held, sweep
 from hlo_tools.shape import Shape
 
 __all__ = ["REPLACED", "DtypeLegalisation", "is_pinned_type"]
@@ -143,9 +145,20 @@ class _Legaliser:
             if key not in converted:
                 converted[key] = _as_shape(operand, shape)
             user.replace_operand(index, converted[key])
+        for computation in self._module.computations:
+            if computation is not entry or not self._keep:
+                self._legalise_root(computation)
         if self._keep:
             entry.set_root(_as_shape(root, result))
+        for computation in self._module.computations:
+            _drop_conversions(computation)
         self._module.mark_changed()
+
+    def _legalise_root(self, computation: Computation) -> None:
+        """A root that keeps its type gives callers, or the user, the other one."""
+        shape = _copy(computation.root.shape)
+        self._legalise_shape(shape.proto)
+        computation.set_root(_as_shape(computation.root, shape))
 
     def _crossings(self) -> list[tuple[Instruction, int, Shape]]:
         """Uses between what keeps its type and what does not, with the shape that the user wants."""
@@ -169,7 +182,7 @@ class _Legaliser:
                 return self._is_foreign(view.proto.shape)
             if view.opcode == "tuple" and view.is_root and not view.users:
                 return self._is_foreign(view.proto.shape)
-        if view.opcode not in _PINNED:
+        if view.opcode not in _PINNED or _is_view(view):
             return False
         shapes = [view.proto.shape, *(operand.proto.shape for operand in view.operands)]
         return any(self._is_foreign(shape) for shape in shapes)
@@ -242,6 +255,28 @@ def _check_range(view: Instruction) -> None:
                 place=f"%{view.name}",
                 remedy="change the program, or take the nearest number with saturate=true",
             )
+
+
+def _drop_conversions(computation: Computation) -> None:
+    """Conversions to the type that the operand has by now."""
+    fixed = held(computation)
+    gone = [
+        view
+        for view in computation
+        if view.opcode == "convert"
+        and view.local_id not in fixed
+        and view.shape.proto == view.operands[0].shape.proto
+    ]
+    for view in gone:
+        view.replace_uses(view.operands[0])
+    sweep(computation, gone)
+
+
+def _is_view(view: Instruction) -> bool:
+    """Whether it is a ``bitcast`` that only arranges elements otherwise, as a reshape does."""
+    if view.opcode != "bitcast":
+        return False
+    return view.shape.element.name == view.operands[0].shape.element.name
 
 
 def _copy(shape: Shape) -> Shape:
