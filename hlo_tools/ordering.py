@@ -12,9 +12,21 @@ if TYPE_CHECKING:
     from hlo_tools.instruction import Instruction
     from hlo_tools.module import Module
 
-__all__ = ["computations_in_order", "instructions_in_order", "needs_first"]
+__all__ = ["behind", "computations_in_order", "instructions_in_order", "needs_first"]
 
 Node = TypeVar("Node", bound=Hashable)
+
+
+def behind(view: Instruction, *opcodes: str) -> Instruction:
+    """The first instruction that is none of ``opcodes``, from a first operand to the next.
+
+    In a damaged module, one of them that has no operand, or leads back to itself.
+    """
+    passed: set[Instruction] = set()
+    while view.proto.opcode in opcodes and view.operands and view not in passed:
+        passed.add(view)
+        view = view.operands[0]
+    return view
 
 
 def instructions_in_order(computation: Computation) -> list[Instruction]:

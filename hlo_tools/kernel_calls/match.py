@@ -15,6 +15,7 @@ from hlo_tools.computation import Computation
 from hlo_tools.instruction import Instruction
 from hlo_tools.module import Module
 from hlo_tools.opcodes import COMMUTATIVE
+from hlo_tools.ordering import behind
 
 __all__ = ["Match", "find_matches", "is_alive", "pattern_roots"]
 
@@ -45,13 +46,7 @@ def pattern_roots(pattern: Module) -> tuple[Instruction, ...]:
     """The results of a pattern: the parts of a tuple, or the one result, without final copies."""
     root = pattern.entry.root
     results = root.operands if root.opcode == "tuple" else (root,)
-    return tuple(_without_copy(view) for view in results)
-
-
-def _without_copy(view: Instruction) -> Instruction:
-    while view.opcode == "copy" and view.shape.proto == view.operands[0].shape.proto:
-        view = view.operands[0]
-    return view
+    return tuple(behind(view, "copy") for view in results)
 
 
 def find_matches(pattern: Module, computation: Computation) -> Iterator[Match]:

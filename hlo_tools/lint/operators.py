@@ -8,6 +8,7 @@ from hlo_tools.instruction import Instruction
 from hlo_tools.lint import quantization, scaled_matmul
 from hlo_tools.lint.rule import Graph, Hit, LintRule
 from hlo_tools.module import KERNEL_TARGET
+from hlo_tools.ordering import behind
 from hlo_tools.verify import Severity
 
 __all__ = ["CUSTOM_CALLS", "LISTED", "RULES"]
@@ -85,9 +86,7 @@ def _unknown_target(graph: Graph) -> Iterator[Hit]:
 
 
 def _is_constant(view: Instruction) -> bool:
-    while view.opcode in ("broadcast", "convert", "reshape", "copy") and view.operands:
-        view = view.operands[0]
-    return view.opcode == "constant"
+    return behind(view, "broadcast", "convert", "reshape", "copy").opcode == "constant"
 
 
 def _limits(graph: Graph) -> Iterator[Hit]:

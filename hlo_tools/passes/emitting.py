@@ -10,6 +10,7 @@ import numpy as np
 from hlo_tools.elements import BY_NAME
 from hlo_tools.instruction import Instruction
 from hlo_tools.literal import literal_of
+from hlo_tools.ordering import behind
 from hlo_tools.shape import Shape, array_shape, tuple_shape
 
 __all__ = [
@@ -116,8 +117,7 @@ def dimensions_of(view: Instruction) -> tuple[int, ...]:
 
 def splat(view: Instruction) -> Any:
     """The one value that a constant, or a broadcast constant, has everywhere; else None."""
-    while view.proto.opcode in ("broadcast", "reshape", "copy"):
-        view = view.operands[0]
+    view = behind(view, "broadcast", "reshape", "copy")
     if view.proto.opcode != "constant":
         return None
     literal = view.literal

@@ -10,6 +10,7 @@ import numpy as np
 
 from hlo_tools.instruction import Instruction
 from hlo_tools.module import Module
+from hlo_tools.ordering import behind
 from hlo_tools.passes.base import Pass
 from hlo_tools.passes.emitting import plain, splat
 
@@ -51,7 +52,9 @@ class WhileTripCounts(Pass):
 
 def trip_count(view: Instruction) -> int | None:
     """How often a ``while`` runs its body, or None where that is not known (or no while)."""
-    if view.opcode != "while" or len(view.called_computations) != 2:
+    if view.opcode != "while":
+        return None
+    if (len(view.operands), len(view.called_computations)) != (1, 2):  # the module is damaged
         return None
     loop = _Loop(view)
     compared = loop.comparison()
@@ -78,7 +81,7 @@ class _Loop:
     def comparison(self) -> tuple[int, str, Any] | None:
         """(place of the counter, direction, limit) when the condition is such a comparison."""
         root = self.view.called_computations[1].root
-        if root.opcode != "compare":
+        if root.opcode != "compare" or len(root.operands) != 2:
             return None
         first, second = root.operands
         direction = root.proto.comparison_direction
@@ -94,18 +97,14 @@ class _Loop:
 
     def start(self, place: int) -> Any:
         """The counter's first value, a NumPy integer, or None."""
-        operand = self.view.operands[0]
-        if place >= 0:
-            if operand.opcode != "tuple":
-                return None
-            operand = operand.operands[place]
-        return _integer(operand)
+        operand = self._result(self.view.operands[0], place)
+        return None if operand is None else _integer(operand)
 
     def step(self, place: int) -> Any:
         """What each turn adds to the counter, or None."""
         body = self.view.called_computations[0]
         made = self._result(body.root, place)
-        if made is None or made.opcode not in ("add", "subtract"):
+        if made is None or made.opcode not in ("add", "subtract") or len(made.operands) != 2:
             return None
         first, second = made.operands
         if made.opcode == "subtract":
@@ -142,13 +141,12 @@ def _integer(view: Instruction) -> Any:
 
 def _place(view: Instruction) -> int | None:
     """Which part of the loop's state an instruction of its computations is."""
-    while view.opcode == "copy":
-        view = view.operands[0]
+    view = behind(view, "copy")
     if view.opcode == "parameter":
         return -1
-    if view.opcode == "get-tuple-element" and view.operands[0].opcode == "parameter":
-        return view.proto.tuple_index
-    return None
+    if view.opcode != "get-tuple-element" or not view.operands:
+        return None
+    return view.proto.tuple_index if view.operands[0].opcode == "parameter" else None
 
 
 def _turns(start: int, limit: int, step: int, direction: str) -> int | None:

@@ -16,6 +16,7 @@ from hlo_tools.errors import HloError
 from hlo_tools.ids import LOCAL_MASK, wide
 from hlo_tools.instruction import Instruction
 from hlo_tools.module import Module
+from hlo_tools.ordering import behind
 from hlo_tools.shape import Shape, tuple_shape
 
 __all__ = ["Slice", "extract_slice"]
@@ -103,9 +104,7 @@ def _inseparable(view: Instruction) -> bool:
 
 
 def _is_constant(view: Instruction) -> bool:
-    while view.opcode in ("broadcast", "reshape", "bitcast") and len(view.operands) == 1:
-        view = view.operands[0]
-    return view.opcode in ("constant", "iota")
+    return behind(view, "broadcast", "reshape", "bitcast").opcode in ("constant", "iota")
 
 
 def _outputs(

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from hlo_tools import HloFileError, Module
+from hlo_tools import HloFileError, Module, load
 from hlo_tools.cli import main
+from hlo_tools.passes.while_trip_counts import trip_count
 from hlo_tools.stats import Statistics, statistics
 from hlo_tools.text import parse
 from tests.stats.cases import CASES, module_text
@@ -100,6 +102,23 @@ def test_a_strange_trip_count_is_not_believed(config: str) -> None:
 def test_a_loop_of_unknown_length_counts_once() -> None:
     found = of_text(loop('custom-call(), custom_call_target="x"'))
     assert (found.flops, found.unknown_loops) == (1 + 8 + 1, 1)
+
+
+def test_damaged_loops_have_an_unknown_length() -> None:
+    """Each instruction in turn loses its operands, or takes itself as its operand."""
+    text = (
+        loop()
+        .replace("tuple(%zero, %x)", "tuple(%copied, %x)")
+        .replace("%start =", "%copied = s32[] copy(%zero)\n %start =")
+    )
+    data = parse(text).SerializeToString()
+    size = len(list(Module(parse(text)).instructions))
+    for at, itself in itertools.product(range(size), (False, True)):
+        module = load(data)
+        view = list(module.instructions)[at]
+        view.proto.operand_ids[:] = [view.id] if itself and view.operands else []
+        damaged = module.proto.SerializeToString()
+        assert all(trip_count(one) in (10, None) for one in load(damaged).instructions)
 
 
 def test_constants_parameters_and_results() -> None:
