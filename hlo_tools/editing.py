@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from hlo_tools.computation import Computation
+from hlo_tools.counting import counted
 from hlo_tools.errors import HloError
 from hlo_tools.ids import LOCAL_MASK, wide
 from hlo_tools.instruction import Instruction
@@ -48,15 +49,16 @@ def add(
     """See :meth:`Computation.add`."""
     for operand in operands:
         _check_here(operand, computation)
+    if not isinstance(shape, Shape):
+        raise HloError(
+            f"{shape!r} is no shape",
+            code="HLO-EDIT",
+            remedy="give a Shape, as array_shape('f32', (2, 3)) or parse_shape('f32[2,3]') makes",
+        )
     index = computation._index()
     views = computation._instructions
     assert views is not None
-    proto = computation._proto.instructions.add(
-        name=unique_name(computation.module, name or opcode),
-        opcode=opcode,
-        id=_next_id(computation),
-        **fields,
-    )
+    proto = _new_message(computation, opcode, name or opcode, fields)
     proto.shape.CopyFrom(shape.proto)
     proto.operand_ids.extend(operand.proto.id for operand in operands)
     if like is not None:
@@ -75,10 +77,33 @@ def add(
     return view
 
 
+def _new_message(computation: Computation, opcode: str, name: str, fields: dict[str, Any]) -> Any:
+    """The message of an instruction that is added."""
+    try:
+        return computation._proto.instructions.add(
+            name=unique_name(computation.module, name),
+            opcode=opcode,
+            id=_next_id(computation),
+            **fields,
+        )
+    except (TypeError, ValueError) as error:
+        raise HloError(
+            f"%{name} cannot be added: {error}",
+            code="HLO-EDIT",
+            remedy="fields are those of HloInstructionProto: tuple_index, dimensions, ...",
+        ) from None
+
+
 def set_operand(instruction: Instruction, index: int, operand: Instruction) -> None:
     """See :meth:`Instruction.replace_operand`."""
     _check_here(operand, instruction.computation)
     operands = list(instruction.operands)
+    if not -len(operands) <= index < len(operands):
+        raise HloError(
+            f"%{instruction.name} has {counted(len(operands), 'operand')}, none at place {index}",
+            code="HLO-EDIT",
+            remedy="places are counted from 0",
+        )
     _count(operands[index], instruction, -1)
     operands[index] = operand
     instruction._operands = tuple(operands)
@@ -185,6 +210,7 @@ def add_computation(module: Module, name: str) -> Computation:
     number = max(known, default=0) + 1
     proto = module._proto.computations.add(name=unique_name(module, name), id=number)
     known[number] = computation = Computation(proto, module)
+    module._made.add(number)
     if len(known) == 1:
         module._proto.entry_computation_id = number
         module._proto.entry_computation_name = proto.name
@@ -215,10 +241,12 @@ def unique_name(module: Module, wanted: str) -> str:
 def settle_module(module: Module) -> None:
     """Bring every changed computation, and their order, up to date."""
     changed = [c for c in module._by_id().values() if c._changed]
-    if not changed:
+    if not changed and not module._made:
         return
     for computation in changed:
         settle(computation)
+    if module._made:
+        _settle_made(module)
     rank = {c.id: number for number, c in enumerate(computations_in_order(module))}
     computations = module._proto.computations
     if any(rank[proto.id] != place for place, proto in enumerate(computations)):
@@ -250,6 +278,25 @@ def _settle_schedule(computation: Computation, order: list[Instruction]) -> None
     sequence = sequences[computation.id]
     del sequence.instruction_ids[:]
     sequence.instruction_ids.extend(view.proto.id for view in order)
+
+
+def _settle_made(module: Module) -> None:
+    """Mark new computations that fusions call; in a scheduled module, schedule the others."""
+    made, module._made = module._made, set()
+    fused = {
+        number
+        for view in module.instructions
+        if view.proto.opcode == "fusion"
+        for number in view.proto.called_computation_ids
+    }
+    sequences = module._proto.schedule.sequences
+    for number in made:
+        computation = module._by_id()[number]
+        if number in fused:
+            computation._proto.is_fusion_computation = True
+        elif sequences and not computation.is_fusion:
+            ids = [view.proto.id for view in computation.instructions]
+            sequences[number].instruction_ids.extend(ids)
 
 
 def _settle_program_shape(computation: Computation) -> None:
@@ -318,13 +365,22 @@ def _inherit(proto: Any, like: Any) -> None:
 
 
 def _check_here(instruction: Instruction, computation: Computation) -> None:
-    if instruction.computation is not computation:
+    """An operand, a root or something to remove must stand in the computation."""
+    home = getattr(instruction, "computation", None)
+    if home is computation:
+        if computation._index().get(instruction.proto.id & LOCAL_MASK) is instruction:
+            return
+        reason, remedy = "was removed", "use what took its place"
+    elif home is None:
         raise HloError(
-            f"%{instruction.name} belongs to %{instruction.computation.name}, "
-            f"not to %{computation.name}",
+            f"{instruction!r} is no instruction",
             code="HLO-EDIT",
-            remedy="instructions of one computation use only each other; pass values as parameters",
+            remedy=f"give an instruction of %{computation.name}; its find(NAME) finds one",
         )
+    else:
+        reason = f"belongs to %{home.name}, not to %{computation.name}"
+        remedy = "instructions of one computation use only each other; pass values as parameters"
+    raise HloError(f"%{instruction.name} {reason}", code="HLO-EDIT", remedy=remedy)
 
 
 def _refused(instruction: Instruction, reason: str) -> HloError:

@@ -33,6 +33,7 @@ class Module:
     __slots__ = (
         "_computations",
         "_kept",
+        "_made",
         "_names",
         "_next_legacy_id",
         "_original",
@@ -50,6 +51,7 @@ class Module:
         self._names: dict[str, int] | None = None
         self._next_legacy_id: int | None = None
         self._kept: dict[tuple[int, int], Kept] = {}
+        self._made: set[int] = set()
         self.envelope = envelope
         self.path = path
 
@@ -319,6 +321,7 @@ class Module:
         del proto.computations[len(kept) :]
         for number in ids & set(proto.schedule.sequences):
             del proto.schedule.sequences[number]
+        self._made -= ids
         self._computations = {c.id: c for c in kept}
         self.mark_changed()
 

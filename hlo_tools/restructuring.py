@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from hlo_tools.computation import Computation
 from hlo_tools.effects import effectful_computations, is_pure
@@ -29,8 +29,19 @@ def clone_instruction(
 ) -> Instruction:
     """A copy of ``instruction`` with other operands, in a computation of the same module.
 
-    Control edges are not copied; computations that it calls are shared.
+    Control edges are not copied. Computations that it calls are shared, but for the body of a
+    fusion, which belongs to one fusion alone and is copied with it.
     """
+    copy = _clone_sharing(instruction, operands, into)
+    if copy.opcode == "fusion":
+        bodies = [clone_computation(body) for body in instruction.called_computations]
+        copy.proto.called_computation_ids[:] = [body.id for body in bodies]
+    return copy
+
+
+def _clone_sharing(
+    instruction: Instruction, operands: Iterable[Instruction], into: Computation
+) -> Instruction:
     proto = instruction.proto
     kept = instruction.module.kept_constant(instruction.computation.id, instruction.local_id)
     copy = into.add(proto.opcode, instruction.shape, tuple(operands), name=proto.name)
@@ -45,7 +56,7 @@ def clone_instruction(
 
 
 def clone_computation(computation: Computation, name: str | None = None) -> Computation:
-    """A copy of a computation in the same module; computations that it calls are shared."""
+    """A copy of a computation in the same module; what it calls is shared, but for fusions."""
     module = computation.module
     copy = module.add_computation(name or computation.name)
     copies = _copy_all(computation.post_order(), copy, {})
@@ -56,7 +67,10 @@ def clone_computation(computation: Computation, name: str | None = None) -> Comp
 
 
 def _copy_all(
-    views: Iterable[Instruction], into: Computation, known: Mapping[Instruction, Instruction]
+    views: Iterable[Instruction],
+    into: Computation,
+    known: Mapping[Instruction, Instruction],
+    clone: Callable[..., Instruction] = clone_instruction,
 ) -> dict[Instruction, Instruction]:
     """Copies of instructions, operands first; operands among ``known`` are exchanged for theirs.
 
@@ -67,7 +81,7 @@ def _copy_all(
         if view in copies:
             continue
         operands = [copies[operand] for operand in view.operands]
-        copies[view] = copy = clone_instruction(view, operands, into)
+        copies[view] = copy = clone(view, operands, into)
         before = [copies[p] for p in view.control_predecessors if p in copies]
         if before:
             copy.set_control_predecessors(before)
@@ -137,7 +151,7 @@ def outline(instructions: Iterable[Instruction], name: str = "outlined") -> Inst
         value: body.add("parameter", value.shape, name=value.name, parameter_number=number)
         for number, value in enumerate(inputs)
     }
-    copies = _copy_all(order, body, known)
+    copies = _copy_all(order, body, known, _clone_sharing)
     _set_result(body, [copies[view] for view in results])
     call = here.add("call", body.root.shape, inputs, name=name, called_computation_ids=[body.id])
     for number, view in enumerate(results):

@@ -20,13 +20,20 @@ Message = Any
 
 def check_whole(proto: Message, calls: Calls) -> Iterator[Finding]:
     """Findings about schedule, input-output aliases, donors and shared computations."""
-    yield from _schedule(proto)
+    yield from _schedule(proto, calls)
     yield from _aliases(proto)
     yield from _single_use(proto, calls)
 
 
-def _schedule(proto: Message) -> Iterator[Finding]:
+def _schedule(proto: Message, calls: Calls) -> Iterator[Finding]:
+    if not proto.schedule.sequences:
+        return
     rows = {row.id: row for row in proto.computations}
+    for number in sorted(_run_by_order(proto, calls) - set(proto.schedule.sequences)):
+        yield Finding(
+            "HLO-V016", "the module is scheduled, this computation is not",
+            computation=rows[number].name,
+        )  # fmt: skip
     for number, sequence in proto.schedule.sequences.items():
         row = rows.get(number)
         if row is None:
@@ -35,6 +42,24 @@ def _schedule(proto: Message) -> Iterator[Finding]:
             )
             continue
         yield from _sequence(row, [one & LOCAL_MASK for one in sequence.instruction_ids])
+
+
+def _run_by_order(proto: Message, calls: Calls) -> set[int]:
+    """The computations that the entry leads to, without bodies of fusions."""
+    fused = {
+        number
+        for rows in calls.values()
+        for one in rows
+        if one.opcode == "fusion"
+        for number in one.called_computation_ids
+    }
+    reached, stack = {proto.entry_computation_id}, [proto.entry_computation_id]
+    while stack:
+        for one in calls.get(stack.pop(), ()):
+            new = set(one.called_computation_ids) - reached
+            reached |= new
+            stack += new
+    return reached - fused
 
 
 def _sequence(row: Message, order: list[int]) -> Iterator[Finding]:

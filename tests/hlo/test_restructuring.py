@@ -255,3 +255,74 @@ def test_clone_keeps_control_edges() -> None:
     copy = clone_computation(module.computation("f"))
     [edge] = [(p.name, v.name) for v in copy for p in v.control_predecessors]
     assert edge == ("n.1", "c.1")
+
+
+SCHEDULED = """
+HloModule m, is_scheduled=true
+%fused (a: f32[4]) -> f32[4] {
+  %a = f32[4]{0} parameter(0)
+  ROOT %n = f32[4]{0} negate(%a)
+}
+%f (p: f32[4]) -> f32[4] {
+  %p = f32[4]{0} parameter(0)
+  ROOT %g = f32[4]{0} fusion(%p), kind=kLoop, calls=%fused
+}
+ENTRY %e (x: f32[4]) -> f32[4] {
+  %x = f32[4]{0} parameter(0)
+  %one = f32[4]{0} call(%x), to_apply=%f
+  %two = f32[4]{0} call(%one), to_apply=%f
+  %sum = f32[4]{0} add(%one, %two)
+  ROOT %root = f32[4]{0} exponential(%sum)
+}
+"""
+
+
+def new_computation(module: Module) -> None:
+    entry = module.entry
+    body = module.add_computation("halves")
+    x = body.add("parameter", entry.root.shape, parameter_number=0)
+    body.set_root(body.add("multiply", x.shape, [x, x]))
+    assert len(module.proto.computations) == 4, "asked for before it is called"
+    called = entry.add("call", x.shape, [entry.root], called_computation_ids=[body.id])
+    entry.set_root(called)
+
+
+def new_fusion(module: Module) -> None:
+    entry = module.entry
+    body = module.add_computation("fused_again")
+    x = body.add("parameter", entry.root.shape, parameter_number=0)
+    body.set_root(body.add("cosine", x.shape, [x]))
+    made = entry.add(
+        "fusion", x.shape, [entry.root], called_computation_ids=[body.id], fusion_kind="kLoop"
+    )
+    entry.set_root(made)
+
+
+def clone_function(module: Module) -> None:
+    copy = clone_computation(module.computation("f"))
+    module.entry.find("two").proto.called_computation_ids[:] = [copy.id]
+    module.touch()
+
+
+SCHEDULED_EDITS: dict[str, Callable[[Module], object]] = {
+    "outline": lambda m: outline(chosen(m, "sum", "root")),
+    "outline a fusion": lambda m: outline([m.computation("f").find("g")]),
+    "inline both calls": lambda m: [inline_call(c) for c in chosen(m, "one", "two")],
+    "clone what has a fusion": clone_function,
+    "new computation": new_computation,
+    "new fusion": new_fusion,
+}
+
+
+@pytest.mark.jax
+@pytest.mark.parametrize("edit", SCHEDULED_EDITS)
+def test_scheduled_modules_stay_scheduled(edit: str) -> None:
+    from jaxlib import _hlo
+
+    module = hlo_tools.load(SCHEDULED.encode())
+    SCHEDULED_EDITS[edit](module)
+    again = hlo_tools.load(module.to_bytes())
+    assert verify(again) == []
+    loaded = _hlo.HloModule.from_serialized_hlo_module_proto(module.module_bytes())
+    assert "is_scheduled=true" in loaded.to_string()
+    assert all(c.is_fusion for c in again.computations if c.name.startswith("fused"))

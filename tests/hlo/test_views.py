@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -266,6 +268,33 @@ def test_instructions_of_other_computations_are_refused(module: Module) -> None:
     assert caught.value.code == "HLO-EDIT"
     with pytest.raises(HloError, match="belongs to"):
         module.entry.find("total").replace_operand(0, stranger)
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (lambda e, gone: e.add("negate", F32, [gone]), "%extra was removed"),
+        (lambda e, gone: e.root.replace_operand(0, gone), "%extra was removed"),
+        (lambda e, gone: e.set_root(gone), "%extra was removed"),
+        (lambda e, gone: gone.remove(), "%extra was removed"),
+        (lambda e, gone: e.root.replace_operand(7, e.root), "1 operand, none at place 7"),
+        (lambda e, gone: e.root.replace_operand(0, "x"), "'x' is no instruction"),
+        (lambda e, gone: e.add("negate", F32, [None]), "None is no instruction"),
+        (lambda e, gone: e.add("negate", "f32[2]", [e.root]), "'f32\\[2\\]' is no shape"),
+        (lambda e, gone: e.add("negate", F32, [e.root], bogus=1), '%negate cannot be added.*"bogus"'),
+    ],
+)  # fmt: skip
+def test_edits_that_cannot_be_made_change_nothing(module: Module, edit: Any, message: str) -> None:
+    entry = module.entry
+    gone = entry.add("negate", F32, [entry.find("total")], name="extra")
+    one = entry.add("negate", F32, [entry.find("total")])
+    entry.set_root(one)
+    gone.remove()
+    before = module.to_bytes()
+    with pytest.raises(HloError, match=message) as caught:
+        edit(entry, gone)
+    assert caught.value.code == "HLO-EDIT"
+    assert module.to_bytes() == before
 
 
 def test_edits_of_a_hundred_thousand_instructions_stay_linear() -> None:

@@ -129,6 +129,14 @@ def schedule(proto: Any) -> None:
     proto.schedule.sequences[entry(proto).id].instruction_ids.extend(order)
 
 
+def test_a_computation_without_a_schedule_in_a_scheduled_module() -> None:
+    proto = parse(BASE)
+    order = [one.id for one in entry(proto).instructions]
+    proto.schedule.sequences[entry(proto).id].instruction_ids.extend(order)
+    [finding] = verify(Module(proto))
+    assert (finding.code, finding.place) == ("HLO-V016", "%add"), "the fused one needs none"
+
+
 def alias(proto: Any) -> None:
     proto.input_output_alias.entries[0].parameter_number = 5
 
