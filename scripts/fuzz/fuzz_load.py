@@ -1,13 +1,15 @@
 """Mutate modules and look at everything in them: only our own errors may come out.
 
-Usage: python scripts/fuzz/fuzz_load.py [--seed N] [--count N] [--commands a,b] [--json FILE] [PATH ...]
+Usage: python scripts/fuzz/fuzz_load.py [--seed N] [--count N] [--commands a,b] [--forms a,b]
+           [--json FILE] [PATH ...]
 
 A PATH is a module or a ``.jsonl`` file whose lines have ``text``; without any, a small module made
 here is mutated. Every seed is taken in five forms (proto, HloProto, text, pbtxt, JSON), with
-mutations of bytes and, where it is text, of words. Each case goes through the library's readers
-and views and through two of nki-hlo's commands, in a child process with limits of memory and time.
-Exit code 1, and the bytes as ``fuzz-<number>.bin`` in the current folder, when anything but a coded
-error came out, a case took more than five seconds or more than 1 GiB, or the child died.
+mutations of bytes, of words where it is text, and of fields where it is a proto. Each case goes
+through the library's readers and views and through two of nki-hlo's commands, in a child process
+with limits of memory and time. Exit code 1, and the bytes as ``fuzz-<number>.bin`` in the current
+folder, when anything but a coded error came out, a case took more than five seconds or more than
+1 GiB, or the child died.
 """
 
 from __future__ import annotations
@@ -33,6 +35,9 @@ from typing import Any
 
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from mutations import mutated
 
 import hlo_tools
 from hlo_tools import HloError, Module, array_shape, literal_of, tuple_shape
@@ -64,13 +69,6 @@ COMMANDS: dict[str, list[str]] = {
     "kernels": ["kernels", "{file}"],
     "slice": ["slice", "{file}", "-i", "add", "-o", OUT],
 }
-WORD = re.compile(r'[A-Za-z_][\w.\-]*|-?\d+(?:\.\d+)?|"[^"]*"|\s+|.', re.DOTALL)
-ODD = (
-    "0", "-1", "1", "2147483648", "9223372036854775807", "99999999999999999999", "nan", "inf",
-    "f32[]", "f32[0]", "s4[3]{0}", "f32[4294967296,4294967296]", "(f32[], token[])", "{}", "{0}",
-    "{...}", "parameter", "while", "%p", "ROOT", "ENTRY", ",", "=", "{", "}", "(", ")", '"', "\\",
-    "é", "\0", "/*", "calls", "metadata={op_name=\"x\"}",
-)  # fmt: skip
 
 
 def example() -> Module:
@@ -116,8 +114,8 @@ LOOKS: dict[str, Callable[[bytes], Any]] = {
 }
 
 
-def seeds_of(paths: list[Path]) -> Iterator[dict[str, bytes]]:
-    """Each seed in every form; texts that do not parse are left out."""
+def seeds_of(paths: list[Path], forms: list[str]) -> Iterator[dict[str, bytes]]:
+    """Each seed in some forms; texts that do not parse are left out."""
     contents: list[bytes] = [] if paths else [render(example(), "proto")]
     for path in paths:
         if path.suffix == ".jsonl":
@@ -127,55 +125,7 @@ def seeds_of(paths: list[Path]) -> Iterator[dict[str, bytes]]:
     for content in contents:
         with contextlib.suppress(HloError):
             module = hlo_tools.load(content)
-            yield {form: render(module, form) for form in FORMATS}
-
-
-def mutated(data: bytes, form: str, rng: random.Random) -> bytes:
-    """One to five mutations: of words, where the form has words, or of bytes."""
-    words = form not in ("proto", "hlo-proto") and rng.random() < 0.7
-    change = change_words if words else change_bytes
-    for _ in range(rng.choice((1, 1, 2, 5))):
-        data = change(data, rng)
-    return data
-
-
-def change_bytes(data: bytes, rng: random.Random) -> bytes:
-    out = bytearray(data)
-    place = rng.randrange(len(out)) if out else 0
-    kind = rng.randrange(5)
-    if kind == 0 and out:
-        out[place] ^= 1 << rng.randrange(8)
-    elif kind == 1 and out:
-        out[place] = rng.randrange(256)
-    elif kind == 2:
-        del out[place : place + rng.randrange(1, 9)]
-    elif kind == 3:
-        length = rng.randrange(1, 200)
-        out[place:place] = out[rng.randrange(len(out) or 1) :][:length]
-    else:
-        out[place:place] = rng.randbytes(rng.randrange(1, 5))
-    return bytes(out)
-
-
-def change_words(data: bytes, rng: random.Random) -> bytes:
-    """Delete, double, swap or replace a word: by an odd one, or by another of the text."""
-    words = WORD.findall(data.decode("utf-8", errors="replace"))
-    if not words:
-        return data
-    place = rng.randrange(len(words))
-    kind = rng.randrange(5)
-    if kind == 0:
-        del words[place]
-    elif kind == 1:
-        words.insert(place, words[place])
-    elif kind == 2:
-        other = rng.randrange(len(words))
-        words[place], words[other] = words[other], words[place]
-    elif kind == 3:
-        words[place] = rng.choice(ODD)
-    else:
-        words[place] = rng.choice(words)
-    return "".join(words).encode("utf-8", errors="replace")
+            yield {form: render(module, form) for form in forms}
 
 
 class Slow(BaseException):
@@ -223,7 +173,7 @@ class Fuzzer:
         found = [self.looked(name, look, data) for name, look in LOOKS.items()]
         file, seed = self.folder / "case", self.folder / "seed"
         file.write_bytes(data)
-        seed.write_bytes(forms["proto"])
+        seed.write_bytes(next(iter(forms.values())))
         for name in rng.sample(self.commands, min(2, len(self.commands))):
             found.append(self.commanded(name))
         return [one for one in found if one]
@@ -336,10 +286,11 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--start", type=int, default=0, help="number of the first case")
     parser.add_argument("--commands", default=",".join(COMMANDS))
+    parser.add_argument("--forms", default=",".join(FORMATS), help="what is mutated")
     parser.add_argument("--json", type=Path, help="write what was found here")
     parser.add_argument("files", nargs="*", type=Path)
     words = parser.parse_args()
-    seeds = list(seeds_of(words.files))
+    seeds = list(seeds_of(words.files, words.forms.split(",")))
     kinds: Counter[str] = Counter()
     failures: list[dict[str, Any]] = []
     number, stop = words.start, words.start + words.count

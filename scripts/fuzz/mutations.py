@@ -1,0 +1,146 @@
+"""Mutations of a module's file: of its bytes, its words, or the fields of its message."""
+
+from __future__ import annotations
+
+import random
+import re
+from typing import Any
+
+from hlo_tools import schema
+
+__all__ = ["mutated"]
+
+Message = Any
+
+WORD = re.compile(r'[A-Za-z_][\w.\-]*|-?\d+(?:\.\d+)?|"[^"]*"|\s+|.', re.DOTALL)
+ODD = (
+    "0", "-1", "1", "2147483648", "9223372036854775807", "99999999999999999999", "nan", "inf",
+    "f32[]", "f32[0]", "s4[3]{0}", "f32[4294967296,4294967296]", "(f32[], token[])", "{}", "{0}",
+    "{...}", "parameter", "while", "%p", "ROOT", "ENTRY", ",", "=", "{", "}", "(", ")", '"', "\\",
+    "é", "\0", "/*", "calls", "metadata={op_name=\"x\"}",
+)  # fmt: skip
+
+
+NUMBERS = (0, 1, 2, -1, 7, 1 << 31, (1 << 32) + 1, (1 << 62) + 3)
+
+
+def mutated(data: bytes, form: str, rng: random.Random) -> bytes:
+    """One to five mutations: of words, where the form has words; of fields, of a proto; of bytes."""
+    change = change_bytes
+    if form == "proto" and rng.random() < 0.6:
+        change = change_fields
+    elif form not in ("proto", "hlo-proto") and rng.random() < 0.7:
+        change = change_words
+    for _ in range(rng.choice((1, 1, 2, 5))):
+        data = change(data, rng)
+    return data
+
+
+def change_bytes(data: bytes, rng: random.Random) -> bytes:
+    out = bytearray(data)
+    place = rng.randrange(len(out)) if out else 0
+    kind = rng.randrange(5)
+    if kind == 0 and out:
+        out[place] ^= 1 << rng.randrange(8)
+    elif kind == 1 and out:
+        out[place] = rng.randrange(256)
+    elif kind == 2:
+        del out[place : place + rng.randrange(1, 9)]
+    elif kind == 3:
+        length = rng.randrange(1, 200)
+        out[place:place] = out[rng.randrange(len(out) or 1) :][:length]
+    else:
+        out[place:place] = rng.randbytes(rng.randrange(1, 5))
+    return bytes(out)
+
+
+def change_words(data: bytes, rng: random.Random) -> bytes:
+    """Delete, double, swap or replace a word: by an odd one, or by another of the text."""
+    words = WORD.findall(data.decode("utf-8", errors="replace"))
+    if not words:
+        return data
+    place = rng.randrange(len(words))
+    kind = rng.randrange(5)
+    if kind == 0:
+        del words[place]
+    elif kind == 1:
+        words.insert(place, words[place])
+    elif kind == 2:
+        other = rng.randrange(len(words))
+        words[place], words[other] = words[other], words[place]
+    elif kind == 3:
+        words[place] = rng.choice(ODD)
+    else:
+        words[place] = rng.choice(words)
+    return "".join(words).encode("utf-8", errors="replace")
+
+
+def change_fields(data: bytes, rng: random.Random) -> bytes:
+    """Change what an instruction refers to, or one of its fields; the message stays readable."""
+    module = schema.message("HloModuleProto").FromString(data)
+    rows = [(body, row) for body in module.computations for row in body.instructions]
+    if not rows:
+        return data
+    body, row = rng.choice(rows)
+    kind = rng.randrange(5)
+    if kind == 0:
+        change_references(row, body, module, rng)
+    elif kind == 1:
+        row.opcode = rng.choice(rows)[1].opcode
+    elif kind == 2:
+        row.shape.CopyFrom(rng.choice(rows)[1].shape)
+    elif kind == 3:
+        body.root_id = rng.choice(body.instructions).id
+    else:
+        change_field(row, rng.choice(rows)[1], rng)
+    return module.SerializeToString(deterministic=True)
+
+
+def change_references(row: Message, body: Message, module: Message, rng: random.Random) -> None:
+    """Another operand, control predecessor or called computation; one more, or one less."""
+    field = rng.choice(("operand_ids", "control_predecessor_ids", "called_computation_ids"))
+    ids = getattr(row, field)
+    called = field == "called_computation_ids"
+    other = rng.choice(module.computations if called else body.instructions).id
+    kind = rng.randrange(3)
+    if kind == 0 and ids:
+        del ids[rng.randrange(len(ids))]
+    elif kind == 1 and ids:
+        ids[rng.randrange(len(ids))] = other
+    else:
+        ids.append(other)
+
+
+def change_field(row: Message, other: Message, rng: random.Random) -> None:
+    """Clear a field, take another instruction's, or change a number anywhere inside."""
+    names = [field.name for field, _ in (*row.ListFields(), *other.ListFields())]
+    name = rng.choice([name for name in names if name not in ("id", "name")] or ["opcode"])
+    kind = rng.randrange(3)
+    if kind < 2:
+        row.ClearField(name)
+    if kind == 1:
+        given = type(row)()
+        given.CopyFrom(other)
+        for field, _ in other.ListFields():
+            if field.name != name:
+                given.ClearField(field.name)
+        row.MergeFrom(given)
+    if kind == 2:
+        change_number(row, rng)
+
+
+def change_number(message: Message, rng: random.Random) -> None:
+    """Follow set fields at random down to a number, and change it."""
+    fields = message.ListFields()
+    if not fields:
+        return
+    field, value = rng.choice(fields)
+    number = rng.choice(NUMBERS)
+    if field.type in (field.TYPE_INT64, field.TYPE_INT32):
+        number = number if field.type == field.TYPE_INT64 else number % (1 << 31)
+        if isinstance(value, int):
+            setattr(message, field.name, number)
+        else:
+            value[rng.randrange(len(value))] = number
+    elif field.type == field.TYPE_MESSAGE and not hasattr(value, "keys"):
+        change_number(value if hasattr(value, "ListFields") else rng.choice(value), rng)
