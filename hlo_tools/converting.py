@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
 from hlo_tools import schema
 from hlo_tools.errors import HloError
 from hlo_tools.ids import LOCAL_MASK, wide
 from hlo_tools.module import Module
+from hlo_tools.replica_groups import replica_groups_of
 from hlo_tools.source import frames_of
 
 __all__ = ["DIALECTS", "FORMATS", "render", "set_ids", "to_dialect"]
@@ -124,86 +123,9 @@ def _inline_source(view: Any, index: Any) -> None:
 
 def _list_replica_groups(instruction: Any) -> None:
     """Explicit groups under their old number, besides whatever form they have."""
-    if instruction.replica_groups:
-        return
-    form = instruction.WhichOneof("replica_group_list")
-    if form == "collective_device_list":
-        instruction.replica_groups.extend(instruction.collective_device_list.replica_groups)
-    elif form == "iota_collective_device_list":
-        for group in _iota_groups(instruction.iota_collective_device_list):
+    if not instruction.replica_groups:
+        for group in replica_groups_of(instruction):
             instruction.replica_groups.add(replica_ids=group)
-    elif form == "mesh_axes_replica_group_list":
-        for group in _mesh_groups(instruction.mesh_axes_replica_group_list):
-            instruction.replica_groups.add(replica_ids=group)
-
-
-def _iota_groups(iota: Any) -> list[list[int]]:
-    """The groups that an iota form stands for: positions reshaped, transposed, cut into groups."""
-    import numpy as np
-
-    count = iota.num_replica_groups * iota.num_devices_per_group
-    if count <= 0 or count > 1 << 24:
-        return []
-    devices = np.arange(count)
-    if iota.iota_reshape_dims:
-        devices = devices.reshape(list(iota.iota_reshape_dims))
-    if iota.iota_transpose_perm:
-        devices = devices.transpose(list(iota.iota_transpose_perm))
-    return devices.reshape(iota.num_replica_groups, -1).tolist()
-
-
-def _mesh_groups(groups: Any) -> list[list[int]]:
-    """The groups along axes of a mesh, or along parts of them (outer size, size)."""
-    import numpy as np
-
-    cuts = [{1, axis.size} for axis in groups.mesh.axes]
-    if any(axis.size < 1 for axis in groups.mesh.axes):
-        return []
-    for axis in groups.axes:
-        if not 0 <= axis.mesh_axis_index < len(cuts):
-            return []
-        if axis.HasField("sub_axis_info"):
-            part = axis.sub_axis_info
-            cuts[axis.mesh_axis_index] |= {part.pre_size, part.pre_size * part.size}
-    pieces = [(at, low, high) for at, cut in enumerate(cuts) for low, high in pairwise(sorted(cut))]
-    count = math.prod(axis.size for axis in groups.mesh.axes)
-    devices = _mesh_devices(groups.mesh, count)
-    if any(low < 1 or high % low for _, low, high in pieces) or len(devices) != count:
-        return []
-    chosen = [
-        number
-        for axis in groups.axes
-        for number, (at, low, high) in enumerate(pieces)
-        if at == axis.mesh_axis_index
-        and (
-            not axis.HasField("sub_axis_info")
-            or (
-                axis.sub_axis_info.pre_size <= low
-                and high <= axis.sub_axis_info.pre_size * axis.sub_axis_info.size
-            )
-        )
-    ]
-    others = [number for number in range(len(pieces)) if number not in chosen]
-    grid = np.array(devices).reshape([high // low for _, low, high in pieces])
-    size = math.prod(pieces[number][2] // pieces[number][1] for number in chosen)
-    return grid.transpose([*others, *chosen]).reshape(-1, size).tolist()
-
-
-def _mesh_devices(mesh: Any, count: int) -> list[int]:
-    """Devices in the order of the mesh's places."""
-    import numpy as np
-
-    if count > 1 << 24:
-        return []
-    if mesh.HasField("iota_transform"):
-        transform = mesh.iota_transform
-        fits = math.prod(transform.reshape_dims) == count
-        order = sorted(transform.transpose_perm) == list(range(len(transform.reshape_dims)))
-        if not (fits and order):
-            return []
-        places = np.arange(count).reshape(list(transform.reshape_dims))
-        return places.transpose(list(transform.transpose_perm)).reshape(-1).tolist()
-    return list(mesh.device_ids) or list(range(count))
 
 
 DIALECTS: dict[str, Callable[[Module], None]] = {"2024": _dialect_2024}

@@ -1,4 +1,4 @@
-"""Operations that call computations, custom calls, and communication on a single device."""
+"""Operations that call computations, custom calls, and the asynchronous forms of others."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ from typing import Any
 
 import numpy as np
 
+from hlo_tools.evaluate.sorting import largest
 from hlo_tools.evaluate.values import Call, Value, operation
 
 __all__: list[str] = []
 
 _PASS_THROUGH = frozenset(
-    {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement"}
-)
+    {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement",
+     "MoveToHost", "MoveToDevice", "LayoutConstraint"}
+)  # fmt: skip
 _MOST_TURNS = 10_000_000
+_SHORT_LOOP = 64
 
 
 @operation("call fusion")
@@ -25,11 +28,51 @@ def _call(call: Call) -> Value:
 def _while(call: Call) -> Value:
     """Called computations stand in the order body, condition."""
     state = call.operands[0]
-    for _ in range(_MOST_TURNS):
+    for turn in range(_MOST_TURNS):
         if not bool(call.apply(1, [state])):
             return state
+        if turn == _SHORT_LOOP and _is_endless(call):
+            raise call.fail("never ends: what its condition looks at does not change")
         state = call.apply(0, [state])
     raise call.fail(f"runs for more than {_MOST_TURNS} turns")
+
+
+def _is_endless(call: Call) -> bool:
+    """Whether the condition of a loop sees only constants and what the body hands through."""
+    body, condition = map(call.evaluator.body, call.row.called_computation_ids)
+    seen = _seen(condition)
+    if seen is None:
+        return False
+    rows = {row.id: row for row in body.instructions}
+    root = rows[body.root_id]
+    if root.opcode != "tuple":
+        return not seen
+    kept = (rows[root.operand_ids[index]] for index in seen)
+    return all(
+        row.opcode == "get-tuple-element"
+        and row.tuple_index == index
+        and rows[row.operand_ids[0]].opcode == "parameter"
+        for index, row in zip(seen, kept, strict=True)
+    )
+
+
+def _seen(condition: Any) -> list[int] | None:
+    """Elements of its parameter on which a condition depends; None where that is not told."""
+    rows = {row.id: row for row in condition.instructions}
+    seen: set[int] = set()
+    todo, done = [condition.root_id], set()
+    while todo:
+        row = rows[todo.pop()]
+        if row.id in done:
+            continue
+        done.add(row.id)
+        if row.opcode in ("parameter", "custom-call", "while", "infeed", "recv"):
+            return None
+        if row.opcode == "get-tuple-element" and rows[row.operand_ids[0]].opcode == "parameter":
+            seen.add(row.tuple_index)
+        else:
+            todo += row.operand_ids
+    return sorted(seen)
 
 
 @operation("conditional")
@@ -72,7 +115,9 @@ def _scan(call: Call) -> Value:
 def _custom_call(call: Call) -> Value:
     target = call.row.custom_call_target
     if target in _PASS_THROUGH:
-        return call.operands[0]
+        return _handed_through(call)
+    if target == "TopK":
+        return largest(call.operands[0], call.row.shape.tuple_shapes[0].dimensions[-1])
     runner = call.evaluator.custom_calls.get(target)
     if runner is None:
         raise call.fail(f"calls {target!r}, which has no meaning here", "HLO-CUSTOM-CALL")
@@ -80,51 +125,17 @@ def _custom_call(call: Call) -> Value:
     return tuple(values) if call.row.shape.tuple_shapes else values[0]
 
 
-# -- communication, with one participant ------------------------------------------------------------
+def _handed_through(call: Call) -> Value:
+    value = call.operands[0]
+    if isinstance(value, np.ndarray) and value.shape != call.extents:
+        raise call.fail("cuts what several devices have; this evaluates one", "HLO-COLLECTIVE")
+    return value
 
 
-def _alone(call: Call) -> None:
-    row = call.row
-    groups = row.collective_device_list.replica_groups or row.replica_groups
-    others = ("iota_collective_device_list", "mesh_axes_replica_group_list")
-    if row.WhichOneof("replica_group_list") in others or any(
-        len(group.replica_ids) > 1 for group in groups
-    ):
-        raise call.fail("talks to other devices; this evaluates one", "HLO-COLLECTIVE")
-    source = call.evaluator.shape_of(row.operand_ids[0])
-    shape = row.shape.tuple_shapes[0] if row.shape.tuple_shapes else row.shape
-    if source is not None and list(source.dimensions) != list(shape.dimensions):
-        raise call.fail("joins what several devices have; this evaluates one", "HLO-COLLECTIVE")
-
-
-@operation("all-reduce all-reduce-start collective-broadcast reduce-scatter all-to-all")
-def _collective(call: Call) -> Value:
-    _alone(call)
-    return call.operands[0] if len(call.operands) == 1 else tuple(call.operands)
-
-
-@operation("all-gather")
-def _all_gather(call: Call) -> Value:
-    _alone(call)
-    return call.operands[0] if len(call.operands) == 1 else tuple(call.operands)
-
-
-@operation("collective-permute")
-def _permute(call: Call) -> Value:
-    pairs = [(pair.source, pair.target) for pair in call.row.source_target_pairs]
-    if pairs not in ([], [(0, 0)]):
-        raise call.fail("talks to other devices; this evaluates one", "HLO-COLLECTIVE")
-    return call.operands[0] if pairs else np.zeros_like(call.operands[0])
-
-
-@operation("all-reduce-done")
-def _done(call: Call) -> Value:
-    return call.operands[0]
-
-
-@operation("replica-id partition-id")
-def _identity(call: Call) -> Value:
-    return np.asarray(0, dtype=np.uint32)
+@operation("outfeed")
+def _outfeed(call: Call) -> Value:
+    """What the host takes is seen by nobody here; the result is a token."""
+    return None
 
 
 @operation("async-start")

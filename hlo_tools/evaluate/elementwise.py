@@ -309,6 +309,22 @@ def _convert(call: Call) -> Value:
     return convert(call.operands[0], call.dtype)
 
 
+@operation("stochastic-convert")
+def _stochastic_convert(call: Call) -> Value:
+    """To a signed integer, away from zero where the random bits, as a fraction, are below the rest.
+
+    XLA: ``StochasticConvertOp`` of the HLO evaluator; it defines no other result types.
+    """
+    if call.element.kind != "int":
+        raise call.fail(f"gives {call.element.name}, which XLA does not define")
+    operand, random = call.operands[0].astype(np.float64), call.operands[1]
+    bits, limits = 8 * random.dtype.itemsize, np.iinfo(call.dtype)
+    whole = np.trunc(np.abs(operand))
+    share = np.floor(np.ldexp(np.abs(operand) - whole, bits))
+    whole = np.where(random.astype(np.float64) < share, whole + 1, whole)
+    return convert(np.clip(np.copysign(whole, operand), limits.min, limits.max), call.dtype)
+
+
 @operation("bitcast-convert")
 def _bitcast_convert(call: Call) -> Value:
     if call.operands[0].dtype.itemsize == call.dtype.itemsize:

@@ -10,6 +10,7 @@ import numpy as np
 from hlo_tools.counting import counted
 from hlo_tools.evaluate import (
     algebraic,
+    collectives,
     control,
     elementwise,
     indexing,
@@ -19,19 +20,20 @@ from hlo_tools.evaluate import (
     windows,
 )
 from hlo_tools.evaluate.arguments import arrays_of
+from hlo_tools.evaluate.devices import ALONE, Device, on_devices
 from hlo_tools.evaluate.elementwise import BINARY, UNARY
 from hlo_tools.evaluate.limits import EACH, Budget, Limits, elements, operations
 from hlo_tools.evaluate.values import OPERATIONS, Array, Call, EvaluationError, Value
 from hlo_tools.ids import LOCAL_MASK
 from hlo_tools.module import Module
 
-__all__ = ["Evaluator", "evaluate"]
+__all__ = ["Evaluator", "evaluate", "evaluate_devices"]
 
 Message = Any
 Watcher = Callable[[Message, Message, Value], None]
 
 _OPERATION_FILES = (
-    algebraic, control, elementwise, indexing, random, sorting, structural, windows,
+    algebraic, collectives, control, elementwise, indexing, random, sorting, structural, windows,
 )  # fmt: skip
 """Imported for the operations that they register."""
 
@@ -55,6 +57,7 @@ class Evaluator:
             results as a list.
         watch: called with (computation, instruction, value) after every instruction.
         limits: what an evaluation may take; each :meth:`run` has all of it.
+        device: which device this is, among those that are evaluated together.
     """
 
     def __init__(
@@ -64,8 +67,10 @@ class Evaluator:
         custom_calls: Mapping[str, Callable[[Message, list[Array]], list[Array]]] | None = None,
         watch: Watcher | None = None,
         limits: Limits | None = None,
+        device: Device = ALONE,
     ) -> None:
         self.module = module
+        self.device = device
         self.custom_calls = dict(custom_calls or {})
         self.watch = watch
         self.limits = limits or Limits()
@@ -208,3 +213,35 @@ def _argument(value: Any, parameter: Any) -> Value:
 def evaluate(module: Module, inputs: Sequence[Any]) -> list[Array]:
     """The results of a module; see :meth:`Evaluator.run`."""
     return Evaluator(module).run(inputs)
+
+
+def evaluate_devices(
+    module: Module,
+    inputs: Sequence[Sequence[Any]],
+    *,
+    partitions: int = 1,
+    limits: Limits | None = None,
+) -> list[list[Array]]:
+    """The results of a module on several devices that talk to each other, by device.
+
+    Args:
+        module: the program of every device.
+        inputs: for each device, one array for each parameter of the entry; the partitions of the
+            first replica come first.
+        partitions: how many partitions a replica has.
+        limits: what the evaluation of one device may take.
+
+    Raises:
+        EvaluationError: an instruction has no defined result, or devices wait for each other.
+        LimitError: it takes more work or memory than the limits allow.
+    """
+    first = Evaluator(module, limits=limits)
+    for computation in module.computations:
+        first._plan(computation.id)
+
+    def run(device: Device, arguments: Sequence[Any]) -> list[Array]:
+        one = Evaluator(module, limits=limits, device=device)
+        one._plans = first._plans
+        return one.run(arguments)
+
+    return on_devices(run, inputs, partitions)

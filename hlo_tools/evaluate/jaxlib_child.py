@@ -9,13 +9,13 @@ their bytes with the type's name in the file's own name.
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-__all__ = ["execute", "main", "read_arrays", "write_arrays"]
+__all__ = ["execute", "execute_devices", "main", "read_arrays", "write_arrays"]
 
 
 def write_arrays(folder: Path, prefix: str, arrays: list[Any]) -> None:
@@ -46,26 +46,42 @@ def execute(
     data: bytes, inputs: list[Any], tokens: Collection[int] = ()
 ) -> list[np.ndarray[Any, Any]]:
     """Compile a module for the CPU in this process and run it; ``tokens`` are no arrays."""
+    return execute_devices(data, [inputs], 1, tokens)[0]
+
+
+def execute_devices(
+    data: bytes, inputs: Sequence[list[Any]], partitions: int, tokens: Collection[int] = ()
+) -> list[list[np.ndarray[Any, Any]]]:
+    """The same on several devices: inputs and results by device, replica by replica.
+
+    With partitions, instructions need manual shardings; XLA partitions what lacks them.
+    """
     import jax
     import jax.core
     from jaxlib import _jax, xla_client  # pyright: ignore[reportAttributeAccessIssue]
 
     jax.config.update("jax_enable_x64", True)
-    client: Any = xla_client.make_cpu_client()
-    device = client.local_devices()[0]
-    options = xla_client.CompileOptions()
-    options.num_replicas = options.num_partitions = 1
+    library: Any = xla_client
+    count = len(inputs)
+    devices = library.make_cpu_client(num_devices=count).local_devices()
+    options = library.CompileOptions()
+    options.num_replicas, options.num_partitions = count // partitions, partitions
+    options.executable_build_options.use_spmd_partitioning = partitions > 1
+    numbers = np.arange(count).reshape(-1, partitions)
+    options.device_assignment = library.DeviceAssignment.create(numbers)
     stable = _jax.mlir.hlo_to_stablehlo(data)
-    loaded = client.compile_and_load(stable, xla_client.DeviceList((device,)), options)
-    sharding = jax.sharding.SingleDeviceSharding(device)
-    buffers = [
-        xla_client.batched_device_put(
-            jax.core.ShapedArray(one.shape, one.dtype), sharding, [one], [device], True
-        )
-        for one in inputs
-    ]
-    results = enumerate(loaded.execute(buffers))
-    return [np.asarray(one) for number, one in results if number not in tokens]
+    client = devices[0].client
+    loaded = client.compile_and_load(stable, library.DeviceList(tuple(devices)), options)
+    mesh = jax.sharding.Mesh(np.array(devices), ("device",))
+    place = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("device"))
+    arguments = []
+    for parts in zip(*inputs, strict=True):
+        first, *others = parts[0].shape or (1,)
+        kind = jax.core.ShapedArray((count * first, *others), parts[0].dtype)
+        arguments.append(library.batched_device_put(kind, place, list(parts), devices, True))
+    found = loaded.execute_sharded(arguments).disassemble_into_single_device_arrays()
+    kept = [parts for number, parts in enumerate(found) if number not in tokens]
+    return [[np.asarray(parts[number]) for parts in kept] for number in range(count)]
 
 
 def main(folder: Path, tokens: Collection[int]) -> None:

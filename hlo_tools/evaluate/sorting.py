@@ -119,7 +119,14 @@ def _sorted_order(call: Call, lanes: list[Array]) -> list[int]:
 
 @operation("topk")
 def _topk(call: Call) -> Value:
-    operand, k = call.operands[0], call.row.k
-    keys = operand.astype(np.float64) if operand.dtype.kind != "u" else operand
-    order = np.argsort(-keys if call.row.largest else keys, axis=-1, kind="stable")[..., :k]
+    return largest(call.operands[0], call.row.k, smallest=not call.row.largest)
+
+
+def largest(operand: Array, count: int, *, smallest: bool = False) -> Value:
+    """The largest elements of each row and their places; of equal ones the first comes first."""
+    kind = element_of(operand.dtype).kind
+    key = total_order(operand) if kind == "float" else operand
+    if not key.dtype.isbuiltin:  # integers of four bits and fewer
+        key = key.astype(np.int8)
+    order = np.argsort(key if smallest else ~key, axis=-1, kind="stable")[..., :count]
     return np.take_along_axis(operand, order, -1), order.astype(np.int32)

@@ -182,3 +182,74 @@ def test_errors_name_the_instruction() -> None:
     with pytest.raises(EvaluationError) as caught:
         evaluate(body(text), [np.zeros(2, np.float32)])
     assert caught.value.place == "%here"
+
+
+@pytest.mark.jax
+@pytest.mark.parametrize("largest", ["true", "false"])
+@pytest.mark.parametrize(
+    ("element", "rows"),
+    [
+        ("u32", np.array([[0, 5, 3, 2**32 - 1, 5], [9, 1, 2, 3, 4]], np.uint32)),
+        ("s32", np.array([[-(2**31), 5, 3, 2**31 - 1, 5], [9, 1, 2, 3, 4]], np.int32)),
+        (
+            "f32",
+            np.array([[0.0, -0.0, np.nan, -np.nan, np.inf], [1, 1, 2, 3, -np.inf]], np.float32),
+        ),
+    ],
+)
+def test_topk_orders_as_jaxlib(element: str, rows: np.ndarray[Any, Any], largest: str) -> None:
+    text = f"p = {element}[2,5] parameter(0)\nROOT r = ({element}[2,4], s32[2,4]) topk(p), k=4, largest={largest}"
+    for ours, theirs in zip(
+        evaluate(body(text), [rows]), run_jaxlib(body(text), [rows]), strict=True
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_topk_keeps_apart_what_double_precision_cannot() -> None:
+    text = "p = s64[3] parameter(0)\nROOT r = (s64[2], s32[2]) topk(p), k=2, largest=true"
+    _, places = evaluate(body(text), [np.array([2**62, 2**62 + 1, -(2**63)])])
+    assert places.tolist() == [1, 0]
+
+
+def test_custom_calls_with_a_meaning_of_their_own() -> None:
+    text = """p = f32[1,3] parameter(0)
+h = f32[1,3] custom-call(p), custom_call_target="MoveToHost"
+l = f32[1,3] custom-call(h), custom_call_target="LayoutConstraint"
+d = f32[1,3] custom-call(l), custom_call_target="MoveToDevice"
+ROOT r = (f32[1,2], s32[1,2]) custom-call(d), custom_call_target="TopK\""""
+    values, places = evaluate(body(text), [np.array([[1, 3, 2]], np.float32)])
+    assert values.tolist() == [[3, 2]] and places.tolist() == [[1, 2]]
+
+
+def test_a_shard_of_a_whole_is_not_the_whole() -> None:
+    text = 'p = f32[4] parameter(0)\nROOT r = f32[2] custom-call(p), custom_call_target="SPMDFullToShardShape"'
+    with pytest.raises(EvaluationError, match="cuts what several devices have"):
+        evaluate(body(text), [np.zeros(4, np.float32)])
+
+
+@pytest.mark.parametrize(("small", "bits"), [("s8", np.uint16), ("s32", np.uint32)])
+def test_stochastic_convert_is_right_on_average(small: str, bits: Any) -> None:
+    """Every random number once: the mean of what comes out is what went in."""
+    numbers = np.arange(1 << 16).astype(np.uint64) << (8 * np.dtype(bits).itemsize - 16)
+    random = numbers.astype(bits)
+    for value in (2.25, -2.25, 0.0, -7.0, 0.5):
+        text = (
+            f"p = f32[65536] parameter(0)\nq = {'u16' if bits is np.uint16 else 'u32'}[65536] parameter(1)\n"
+            f"ROOT r = {small}[65536] stochastic-convert(p, q)"
+        )
+        found = one(text, np.full(65536, value, np.float32), random)
+        assert found.astype(np.float64).mean() == value
+    edges = np.array([np.inf, -np.inf, np.nan, 3e9], np.float32)
+    found = one(
+        "p = f32[4] parameter(0)\nq = u32[4] parameter(1)\nROOT r = s32[4] stochastic-convert(p, q)",
+        edges, np.zeros(4, np.uint32),
+    )  # fmt: skip
+    assert found.tolist() == [2**31 - 1, -(2**31), 0, 2**31 - 1]
+
+
+def test_an_outfeed_gives_a_token() -> None:
+    text = """p = f32[] parameter(0)
+t = token[] after-all()
+o = token[] outfeed(p, t), outfeed_shape=f32[]
+ROOT r = (f32[], token[]) tuple(p, o)"""
+    assert evaluate(body(text), [np.float32(3)]) == [3]

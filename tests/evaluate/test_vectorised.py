@@ -181,8 +181,38 @@ ENTRY e { x = s32[] constant(0)
 
 
 def test_a_loop_without_end_is_told() -> None:
+    with pytest.raises(HloError, match="never ends") as caught:
+        evaluate(module_of(LOOP), [])
+    assert caught.value.code == "HLO-EVALUATE" and caught.value.place == "%w"
+
+
+def test_a_loop_whose_condition_looks_at_what_stays_never_ends() -> None:
+    text = """HloModule m
+condition { p = (s32[], s32[]) parameter(0)
+  n = s32[] get-tuple-element(p), index=1
+  zero = s32[] constant(0)
+  ROOT less = pred[] compare(n, zero), direction=EQ }
+body { p = (s32[], s32[]) parameter(0)
+  a = s32[] get-tuple-element(p), index=0
+  n = s32[] get-tuple-element(p), index=INDEX
+  b = s32[] add(a, a)
+  ROOT t = (s32[], s32[]) tuple(b, n) }
+ENTRY e { x = (s32[], s32[]) parameter(0)
+  ROOT w = (s32[], s32[]) while(x), condition=condition, body=body }"""
+    inputs = [(np.int32(1), np.int32(0))]
+    with pytest.raises(HloError, match="never ends"):
+        evaluate(module_of(text.replace("INDEX", "1")), inputs)
+    assert evaluate(module_of(text.replace("INDEX", "0")), inputs) == [2, 1]
+
+
+def test_a_loop_of_too_many_turns_is_told() -> None:
+    text = LOOP.replace(
+        "ROOT t = pred[] constant(true)",
+        """n = s32[] constant(7)
+  ROOT t = pred[] compare(x, n), direction=NE""",
+    )
     with pytest.raises(HloError, match="elementary operations") as caught:
-        Evaluator(module_of(LOOP), limits=Limits(work=1e7)).run([])
+        Evaluator(module_of(text), limits=Limits(work=1e7)).run([])
     assert caught.value.code == "HLO-EVALUATE-LIMIT" and caught.value.place.startswith("%")
 
 

@@ -1,0 +1,205 @@
+"""Communication: what each device gives, and takes from the others of its group."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hlo_tools.evaluate.applying import combine
+from hlo_tools.evaluate.values import Array, Call, EvaluationError, Value, operation
+from hlo_tools.replica_groups import replica_groups_of
+
+__all__: list[str] = []
+
+
+def _members(call: Call) -> list[int]:
+    """Numbers of the devices of this one's group, in the group's order; empty outside of all.
+
+    How the ids of a group are meant: XLA, ``CollectiveOpGroupMode``.
+    """
+    row, device = call.row, call.evaluator.device
+    groups = replica_groups_of(row)
+    replicas, partitions = range(device.replicas), range(device.partitions)
+    across_partitions = row.channel_id and row.opcode in _OF_PARTITIONS
+    if across_partitions or (row.channel_id and row.use_global_device_ids):
+        whole = partitions if across_partitions else range(device.replicas * device.partitions)
+    else:
+        whole = replicas
+    groups = groups or [list(whole)]
+    if any(member not in whole for group in groups for member in group):
+        raise _too_few(call)
+    if across_partitions:
+        mine, place = device.partition, device.replica * device.partitions
+        return [place + one for one in _with(groups, mine)]
+    if row.channel_id and row.use_global_device_ids:
+        return _with(groups, device.number)
+    chosen = _with(groups, device.replica)
+    parts = partitions if row.channel_id else [device.partition]
+    return [one * device.partitions + part for one in chosen for part in parts]
+
+
+_OF_PARTITIONS = frozenset({"all-to-all", "collective-broadcast", "ragged-all-to-all"})
+"""With a channel, these have groups of partitions; they lack ``use_global_device_ids``."""
+
+
+def _too_few(call: Call) -> EvaluationError:
+    count = call.evaluator.device.meeting.count
+    few = "one" if count == 1 else str(count)
+    return call.fail(f"talks to other devices; this evaluates {few}", "HLO-COLLECTIVE")
+
+
+def _with(groups: list[list[int]], one: int) -> list[int]:
+    return next((group for group in groups if one in group), [])
+
+
+def _exchange(call: Call, members: list[int]) -> list[list[Any]]:
+    """The operands of every member."""
+    device = call.evaluator.device
+    if members in ([], [device.number]):
+        return [list(call.operands)] if members else []
+    return device.meeting.exchange(call.row.id, device.number, members, list(call.operands))
+
+
+def _one_or_more(values: list[Array]) -> Value:
+    return values[0] if len(values) == 1 else tuple(values)
+
+
+def _checked(call: Call, values: list[Array]) -> Value:
+    """The results, if so many devices give what the instruction states."""
+    shape = call.row.shape
+    parts = shape.tuple_shapes or [shape]
+    if call.row.opcode == "all-gather-start":
+        parts = parts[1].tuple_shapes or [parts[1]]
+    for value, part in zip(values, parts, strict=True):
+        if list(value.shape) != list(part.dimensions):
+            count = call.evaluator.device.meeting.count
+            few = "one" if count == 1 else str(count)
+            raise call.fail(
+                f"joins what another number of devices has; this evaluates {few}", "HLO-COLLECTIVE"
+            )
+    return _one_or_more(values)
+
+
+def _reduced(call: Call) -> list[Array]:
+    given = _exchange(call, _members(call))
+    if not given:
+        return list(call.operands)
+    totals = given[0]
+    for others in given[1:]:
+        totals = [combine(call, 0, [a], [b])[0] for a, b in zip(totals, others, strict=True)]
+    return [np.asarray(total) for total in totals]
+
+
+@operation("all-reduce all-reduce-start")
+def _all_reduce(call: Call) -> Value:
+    return _one_or_more(_reduced(call))
+
+
+@operation("reduce-scatter")
+def _reduce_scatter(call: Call) -> Value:
+    members = _members(call)
+    totals = _reduced(call)
+    if len(members) > 1:
+        at, axis = members.index(call.evaluator.device.number), call.row.dimensions[0]
+        totals = [_split(call, total, len(members), axis)[at] for total in totals]
+    return _checked(call, totals)
+
+
+@operation("all-gather all-gather-start")
+def _all_gather(call: Call) -> Value:
+    given, axis = _exchange(call, _members(call)), call.row.dimensions[0]
+    results = [np.concatenate(parts, axis) for parts in zip(*given, strict=True)]
+    value = _checked(call, results or list(call.operands))
+    return value if call.row.opcode == "all-gather" else (_one_or_more(call.operands), value)
+
+
+@operation("all-to-all")
+def _all_to_all(call: Call) -> Value:
+    members = _members(call)
+    given = _exchange(call, members)
+    if not given:
+        return _one_or_more(list(call.operands))
+    at = members.index(call.evaluator.device.number)
+    if call.row.shape.tuple_shapes:
+        if len(members) != len(call.operands):
+            raise call.fail(f"gives {len(call.operands)} parts to {len(members)}", "HLO-COLLECTIVE")
+        return tuple(parts[at] for parts in given)
+    axis = call.row.dimensions[0]
+    parts = [_split(call, operands[0], len(members), axis)[at] for operands in given]
+    return np.concatenate(parts, axis)
+
+
+def _split(call: Call, value: Array, count: int, axis: int) -> list[Array]:
+    if value.shape[axis] % count:
+        raise call.fail(f"splits {value.shape[axis]} among {count} devices", "HLO-COLLECTIVE")
+    return np.split(value, count, axis)
+
+
+@operation("collective-broadcast")
+def _broadcast(call: Call) -> Value:
+    given = _exchange(call, _members(call))
+    return _one_or_more(given[0] if given else [np.zeros_like(one) for one in call.operands])
+
+
+@operation("collective-permute collective-permute-start")
+def _permute(call: Call) -> Value:
+    """Sources and targets are partitions with a channel, replicas without."""
+    row, device = call.row, call.evaluator.device
+    count = device.partitions if row.channel_id else device.replicas
+    pairs = {pair.target: pair.source for pair in row.source_target_pairs}
+    if any(not 0 <= one < count for pair in pairs.items() for one in pair):
+        raise _too_few(call)
+    if any(isinstance(one, tuple) or one.shape == () for one in call.operands[2:]):
+        raise call.fail("writes slices in place, which has no meaning here", "HLO-COLLECTIVE")
+    if row.channel_id:
+        mine, members = device.partition, [device.replica * count + one for one in range(count)]
+    else:
+        mine, members = (
+            device.replica,
+            [one * device.partitions + device.partition for one in range(count)],
+        )
+    given = _exchange(call, members)
+    source = pairs.get(mine)
+    value = _one_or_more(
+        [np.zeros_like(one) for one in call.operands] if source is None else given[source]
+    )
+    return (
+        value
+        if row.opcode == "collective-permute"
+        else (_one_or_more(call.operands), value, None, None)
+    )
+
+
+@operation("ragged-all-to-all")
+def _ragged_all_to_all(call: Call) -> Value:
+    """Operands: rows, where they go, input offsets, send sizes, output offsets, receive sizes."""
+    members = _members(call)
+    at = members.index(call.evaluator.device.number)
+    result = np.array(call.operands[1])
+    for rows, _, starts, sizes, places, _ in _exchange(call, members):
+        turns = starts.size // len(members)
+        for turn in range(at * turns, (at + 1) * turns):
+            start, size, place = int(starts[turn]), int(sizes[turn]), int(places[turn])
+            result[place : place + size] = rows[start : start + size]
+    return result
+
+
+@operation("all-reduce-done")
+def _reduce_done(call: Call) -> Value:
+    return call.operands[0]
+
+
+@operation("all-gather-done collective-permute-done")
+def _done(call: Call) -> Value:
+    return call.operands[0][1]
+
+
+@operation("replica-id")
+def _replica(call: Call) -> Value:
+    return np.asarray(call.evaluator.device.replica, dtype=np.uint32)
+
+
+@operation("partition-id")
+def _partition(call: Call) -> Value:
+    return np.asarray(call.evaluator.device.partition, dtype=np.uint32)

@@ -1,0 +1,129 @@
+"""A module on several devices: every device in a thread of its own, met at each collective."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from hlo_tools.evaluate.values import Array, EvaluationError, Value
+
+__all__ = ["ALONE", "MOST_DEVICES", "Device", "on_devices"]
+
+MOST_DEVICES = 64
+
+
+class MissingError(EvaluationError):
+    """A device waits at a collective for others that end, or wait, elsewhere."""
+
+    default_code = "HLO-COLLECTIVE"
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One device of an evaluation.
+
+    Attributes:
+        number: ``replica * partitions + partition``.
+        replicas, partitions: how many there are.
+        meeting: where it finds the others.
+    """
+
+    number: int
+    replicas: int
+    partitions: int
+    meeting: Meeting
+
+    @property
+    def replica(self) -> int:
+        return self.number // self.partitions
+
+    @property
+    def partition(self) -> int:
+        return self.number % self.partitions
+
+
+class Meeting:
+    """Values handed from device to device.
+
+    Attributes:
+        count: number of devices.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._changed = threading.Condition()
+        self.count = count
+        self._boxes: dict[Any, dict[int, Value]] = {}
+        self._turns: dict[tuple[Any, int], int] = {}
+        self._waiting: set[int] = set()
+        self._ended: set[int] = set()
+
+    def exchange(self, key: Any, me: int, members: Sequence[int], value: Value) -> list[Value]:
+        """What every member brings to the same ``key`` for the same time, in their order.
+
+        Raises:
+            MissingError: the others will never come.
+        """
+        with self._changed:
+            turn = self._turns[key, me] = self._turns.get((key, me), 0) + 1
+            box = self._boxes.setdefault((key, tuple(members), turn), {})
+            box[me] = value
+            if len(box) == len(members):
+                del self._boxes[key, tuple(members), turn]
+                self._waiting -= set(members)
+                self._changed.notify_all()
+            else:
+                self._wait(box, me, len(members))
+            return [box[member] for member in members]
+
+    def end(self, me: int) -> None:
+        """A device needs the others no more."""
+        with self._changed:
+            self._ended.add(me)
+            self._changed.notify_all()
+
+    def _wait(self, box: dict[int, Value], me: int, size: int) -> None:
+        self._waiting.add(me)
+        self._changed.notify_all()
+        while len(box) < size:
+            if len(self._waiting | self._ended) == self.count:
+                raise MissingError(f"device {me} waits for others that never come")
+            self._changed.wait()
+
+
+ALONE = Device(0, 1, 1, Meeting(1))
+
+
+def on_devices(
+    run: Callable[[Device, Sequence[Any]], list[Array]],
+    inputs: Sequence[Sequence[Any]],
+    partitions: int,
+) -> list[list[Array]]:
+    """Call ``run`` for every device with its inputs, all at once; the results by device.
+
+    Raises:
+        EvaluationError: of the first device that has one, or so many devices cannot be.
+    """
+    count = len(inputs)
+    if not 1 <= count <= MOST_DEVICES or partitions < 1 or count % partitions:
+        raise EvaluationError(
+            f"{count} devices cannot be evaluated as replicas of {partitions} partitions",
+            code="HLO-INPUTS",
+            remedy=f"give inputs for each device, up to {MOST_DEVICES}, replica by replica",
+        )
+    meeting = Meeting(count)
+
+    def one(number: int) -> list[Array]:
+        try:
+            return run(Device(number, count // partitions, partitions, meeting), inputs[number])
+        finally:
+            meeting.end(number)
+
+    with ThreadPoolExecutor(count) as pool:
+        running = [pool.submit(one, number) for number in range(count)]
+    errors = [error for job in running if (error := job.exception()) is not None]
+    for error in sorted(errors, key=lambda error: isinstance(error, MissingError)):
+        raise error
+    return [job.result() for job in running]
