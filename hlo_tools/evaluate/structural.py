@@ -39,10 +39,12 @@ def _broadcast(call: Call) -> Value:
     operand = call.operands[0]
     if not call.extents:
         return operand
+    axes = list(call.row.dimensions)
     shape = [1] * len(call.extents)
-    for source, axis in enumerate(call.row.dimensions):
+    for source, axis in enumerate(axes):
         shape[axis] = operand.shape[source]
-    return np.broadcast_to(operand.reshape(shape), call.extents)
+    rising = operand.transpose(sorted(range(len(axes)), key=axes.__getitem__))
+    return np.broadcast_to(rising.reshape(shape), call.extents)
 
 
 @operation("reshape dynamic-reshape")

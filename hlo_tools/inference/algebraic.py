@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hlo_tools.inference.reducers import check_chooser, check_mapped, check_reducer
 from hlo_tools.inference.rule import Call, rule
 from hlo_tools.inference.types import Array, TupleType, Type, number
 
@@ -112,10 +113,10 @@ def _windowed(size: int, window: int, row: Message | None) -> int:
 
 @rule("reduce")
 def _reduce(call: Call) -> Type:
-    inputs, _ = _halves(call)
+    inputs, inits = _halves(call)
     first = inputs[0]
     axes = call.axes(call.row.dimensions, first.rank, "dimensions")
-    _check_reducer(call, len(inputs))
+    check_reducer(call, inputs, inits)
     kept = [axis for axis in range(first.rank) if axis not in axes]
     extents = tuple(first.dimensions[axis] for axis in kept)
     dynamic = tuple(at for at, axis in enumerate(kept) if axis in first.dynamic)
@@ -129,9 +130,6 @@ def _reduced_elements(call: Call, inputs: list[Array]) -> list[int]:
         return [one.element for one in inputs]
     result = call.program()[1]
     parts = result.parts if isinstance(result, TupleType) else (result,)
-    call.check(
-        len(parts) == len(inputs), f"has a reducer that gives {result} for {len(inputs)} inputs"
-    )
     return [part.element if isinstance(part, Array) else inputs[0].element for part in parts]
 
 
@@ -148,18 +146,10 @@ def _halves(call: Call) -> tuple[list[Array], list[Array]]:
     return inputs, inits
 
 
-def _check_reducer(call: Call, count: int) -> None:
-    if call.called:
-        parameters, _ = call.program()
-        call.check(
-            len(parameters) == 2 * count,
-            f"has a reducer of {len(parameters)} parameters for {count} inputs",
-        )
-
-
 @rule("reduce-window")
 def _reduce_window(call: Call) -> Type:
-    inputs, _ = _halves(call)
+    inputs, inits = _halves(call)
+    check_reducer(call, inputs, inits)
     window = call.row.window.dimensions
     call.check(
         len(window) == inputs[0].rank, f"has {len(window)} window dimensions for {inputs[0]}"
@@ -183,6 +173,8 @@ def _select_and_scatter(call: Call) -> Type:
         _windowed(size, row.size, row) for size, row in zip(operand.dimensions, window, strict=True)
     )
     call.check(source.dimensions == expected, f"takes a source of {list(expected)}, not {source}")
+    check_chooser(call, [operand], "selection", at=0)
+    check_reducer(call, [source], call.arrays(2), at=1)
     return operand
 
 
@@ -194,9 +186,7 @@ def _map(call: Call) -> Type:
             other.dimensions == first.dimensions,
             f"takes operands of one shape, not {first} and {other}",
         )
-    result = call.program()[1]
-    assert isinstance(result, Array)
-    return first._replace(element=result.element)
+    return first._replace(element=check_mapped(call, call.arrays()).element)
 
 
 @rule("sort")

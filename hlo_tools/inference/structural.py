@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hlo_tools.inference.reducers import check_reducer
 from hlo_tools.inference.rule import Call, rule
 from hlo_tools.inference.types import Array, TupleType, Type, number
 
@@ -19,7 +20,6 @@ def _broadcast(call: Call) -> Type:
     result = call.result_array()
     axes = call.axes(call.row.dimensions, result.rank, "dimensions")
     call.check(len(axes) == operand.rank, f"names {len(axes)} dimensions for {operand}")
-    call.check(axes == tuple(sorted(axes)), f"has dimensions {list(axes)}, which must rise")
     for source, axis in enumerate(axes):
         call.check(
             operand.dimensions[source] == result.dimensions[axis],
@@ -214,14 +214,21 @@ def _gather(call: Call) -> Type:
         call.check(0 <= size <= extent, f"takes {size} of an extent of {extent}")
     call.check(indices.kind in ("int", "uint"), f"takes integer indices, not {indices}")
     batch = _index_batch(call, indices, numbers.index_vector_dim)
-    dropped = {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims}
+    collapsed = call.axes(numbers.collapsed_slice_dims, operand.rank, "collapsed_slice_dims")
+    batching = call.axes(numbers.operand_batching_dims, operand.rank, "operand_batching_dims")
+    dropped = {*collapsed, *batching}
+    for axis in sorted(dropped):
+        call.check(
+            sizes[axis] <= 1, f"drops dimension {axis}, of which it takes {sizes[axis]} and not one"
+        )
     window = [size for axis, size in enumerate(sizes) if axis not in dropped]
     rank = len(batch) + len(numbers.offset_dims)
     call.check(
         len(window) == len(numbers.offset_dims), "has offset_dims that do not match its slice sizes"
     )
     offsets = call.axes(numbers.offset_dims, rank, "offset_dims")
-    call.axes(numbers.start_index_map, operand.rank, "start_index_map")
+    starts = call.axes(numbers.start_index_map, operand.rank, "start_index_map")
+    _check_vector(call, indices, numbers.index_vector_dim, starts, "start_index_map")
     extents = _interleave(rank, offsets, window, batch)
     return Array(operand.element, extents)
 
@@ -229,6 +236,16 @@ def _gather(call: Call) -> Type:
 def _index_batch(call: Call, indices: Array, vector: int) -> list[int]:
     call.check(0 <= vector <= indices.rank, f"has no index_vector_dim {vector} in {indices}")
     return [size for axis, size in enumerate(indices.dimensions) if axis != vector]
+
+
+def _check_vector(
+    call: Call, indices: Array, vector: int, axes: tuple[int, ...], what: str
+) -> None:
+    """Each number of an index vector is for one dimension."""
+    size = indices.dimensions[vector] if vector < indices.rank else 1
+    call.check(
+        len(axes) == size, f"has {what} {list(axes)} for index vectors of {size} in {indices}"
+    )
 
 
 def _interleave(
@@ -249,12 +266,32 @@ def _scatter(call: Call) -> Type:
     updates = call.arrays(count + 1)
     numbers = call.row.scatter_dimension_numbers
     batch = _index_batch(call, indices, numbers.index_vector_dim)
-    for into, update in zip(inputs, updates, strict=True):
-        call.check(update.element == into.element, f"puts {update} into {into}")
-        rank = len(batch) + len(numbers.update_window_dims)
-        call.check(update.rank == rank, f"takes an update of {rank} dimensions, not {update}")
-        call.axes(numbers.update_window_dims, rank, "update_window_dims")
+    into = tuple(numbers.scatter_dims_to_operand_dims)
+    _check_vector(call, indices, numbers.index_vector_dim, into, "scatter_dims_to_operand_dims")
+    for one, update in zip(inputs, updates, strict=True):
+        _check_update(call, one, update, batch)
+    check_reducer(call, updates, [Array(into.element) for into in inputs])
     return call.one_or_tuple(inputs)
+
+
+def _check_update(call: Call, into: Array, update: Array, batch: list[int]) -> None:
+    """An update has the extents of the indices, and windows that fit into the operand."""
+    numbers = call.row.scatter_dimension_numbers
+    call.check(update.element == into.element, f"puts {update} into {into}")
+    rank = len(batch) + len(numbers.update_window_dims)
+    call.check(update.rank == rank, f"takes an update of {rank} dimensions, not {update}")
+    window = call.axes(numbers.update_window_dims, rank, "update_window_dims")
+    call.axes(numbers.scatter_dims_to_operand_dims, into.rank, "scatter_dims_to_operand_dims")
+    inserted = (*numbers.inserted_window_dims, *numbers.input_batching_dims)
+    call.axes(inserted, into.rank, "inserted_window_dims and input_batching_dims")
+    kept = [size for axis, size in enumerate(into.dimensions) if axis not in inserted]
+    inside = [update.dimensions[axis] for axis in sorted(window)]
+    outside = [size for axis, size in enumerate(update.dimensions) if axis not in window]
+    call.check(
+        len(kept) == len(inside) and all(a <= b for a, b in zip(inside, kept, strict=True)),
+        f"puts windows of {inside} where {into} has {kept}",
+    )
+    call.check(outside == batch, f"has updates for {outside} places, its indices for {batch}")
 
 
 @rule("iota")

@@ -6,14 +6,17 @@ from collections.abc import Iterator
 from typing import Any
 
 from hlo_tools import schema
+from hlo_tools.counting import counted
 from hlo_tools.elements import BY_NAME, BY_NUMBER
 from hlo_tools.errors import HloError
 from hlo_tools.ids import LOCAL_MASK
 from hlo_tools.inference import InferenceError, infer, of
+from hlo_tools.inference.rule import Call
 from hlo_tools.inference.types import TupleType, Type, part_at
 from hlo_tools.literal import Literal
 from hlo_tools.opcodes import OPCODES, Opcode
 from hlo_tools.verify.findings import Finding
+from hlo_tools.verify.operations import check_operation
 from hlo_tools.verify.structure import Calls
 
 __all__ = ["check_types"]
@@ -165,10 +168,11 @@ class _Checker:
         operands = [numbers[number & LOCAL_MASK] for number in one.operand_ids[:]]
         count = len(operands)
         if opcode.arity is not None and count != opcode.arity:
-            return [("HLO-V012", f"{name} takes {opcode.arity} operands, not {count}")]
+            wanted = counted(opcode.arity, "operand")
+            return [("HLO-V012", f"{name} takes {wanted}, not {count}")]
         fewest, most = _CALLED.get(name, (0, 0))
         if len(called) < fewest or (most is not None and len(called) > most):
-            return [("HLO-V023", f"{name} calls {len(called)} computations")]
+            return [("HLO-V023", f"{name} calls {counted(len(called), 'computation')}")]
         found: list[Problem] = []
         frame = one.metadata.stack_frame_id
         if frame > self.frames:
@@ -199,13 +203,18 @@ class _Checker:
         self, one: Message, stated: int, operands: list[int], called: list[int]
     ) -> Problem | None:
         types = [self.kinds[number] for number in operands]
+        programs = [self.programs[number] for number in called]
         try:
-            expected = infer(one, types, [self.programs[number] for number in called])
+            expected = infer(one, types, programs)
+            if expected is not None and not _compatible(expected, self.kinds[stated]):
+                stated_type = self.kinds[stated]
+                return (
+                    "HLO-V018",
+                    f"{one.opcode} gives {expected}, the instruction states {stated_type}",
+                )
+            check_operation(Call(one, types, programs))
         except InferenceError as error:
-            return "HLO-V019", error.message
-        if expected is not None and not _compatible(expected, self.kinds[stated]):
-            message = f"{one.opcode} gives {expected}, the instruction states {self.kinds[stated]}"
-            return "HLO-V018", message
+            return error.code if error.code == "HLO-V018" else "HLO-V019", error.message
         return None
 
     def _aliases(self, one: Message, numbers: dict[int, int]) -> Iterator[Problem]:

@@ -1,0 +1,26 @@
+"""Operations that arrange elements, against jaxlib."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hlo_tools import load
+from hlo_tools.evaluate import evaluate
+from tests.evaluate.test_evaluate import run_jaxlib
+
+FALLING = b"""HloModule m
+ENTRY e {
+  x = f32[2,3] parameter(0)
+  ROOT b = f32[3,5,2] broadcast(x), dimensions={2,0}
+}
+"""
+
+
+@pytest.mark.jax
+def test_broadcast_whose_dimensions_fall_transposes() -> None:
+    module = load(FALLING)
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    [ours], [theirs] = evaluate(module, [x]), run_jaxlib(module, [x])
+    np.testing.assert_array_equal(ours, theirs)
+    np.testing.assert_array_equal(ours[:, 4, :], x.T)
