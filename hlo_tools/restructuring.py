@@ -17,6 +17,7 @@ __all__ = [
     "UnusedRemover",
     "clone_computation",
     "clone_instruction",
+    "hand_on_control_edges",
     "inline_call",
     "outline",
     "remove_dead",
@@ -88,6 +89,12 @@ def _copy_all(
     return copies
 
 
+def hand_on_control_edges(old: Instruction, new: Instruction) -> None:
+    """Let ``new`` run where ``old`` does, which is about to be removed."""
+    new.set_control_predecessors(old.control_predecessors)
+    old.set_control_predecessors([new])  # on removal, what waited for it waits for that
+
+
 def inline_call(call: Instruction) -> Instruction:
     """Put a ``call``'s computation in its place; returns what stands for its result.
 
@@ -107,13 +114,13 @@ def inline_call(call: Instruction) -> Instruction:
     known = dict(zip(parameters, call.operands, strict=True))
     copies = _copy_all(target.post_order(), call.computation, known)
     result = copies[target.root]
-    _hand_on_control_edges(call, [copies[view] for view in target if view not in known])
+    _hand_on_to_body(call, [copies[view] for view in target if view not in known])
     call.replace_uses(result)
     call.remove()
     return result
 
 
-def _hand_on_control_edges(call: Instruction, body: list[Instruction]) -> None:
+def _hand_on_to_body(call: Instruction, body: list[Instruction]) -> None:
     """Give the control edges of a call, which is about to be removed, to what it stood for."""
     needs = {view: {*view.operands, *view.control_predecessors} for view in body}
     before = call.control_predecessors

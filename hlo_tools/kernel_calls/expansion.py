@@ -16,7 +16,12 @@ from hlo_tools.instruction import Instruction
 from hlo_tools.kernel_calls.graft import graft
 from hlo_tools.kernel_calls.references import Reference, as_module
 from hlo_tools.module import Module
-from hlo_tools.restructuring import inline_call, remove_dead, remove_unreachable
+from hlo_tools.restructuring import (
+    UnusedRemover,
+    hand_on_control_edges,
+    inline_call,
+    remove_unreachable,
+)
 from hlo_tools.shape import Shape, tuple_shape
 
 __all__ = ["expand", "reference_for", "register_reference"]
@@ -51,7 +56,9 @@ def expand(module: Module, references: Mapping[str, Reference] | None = None) ->
     done: list[str] = []
     grafted: dict[tuple[str, str], Computation] = {}
     sources: dict[tuple[str, str], Module] = {}
-    for call in module.find_custom_calls():
+    calls = module.find_custom_calls()
+    unused = {here: UnusedRemover(here) for here in {call.computation for call in calls}}
+    for call in calls:
         name = decode(call.backend_config).func_name
         if name not in known:
             continue
@@ -62,7 +69,9 @@ def expand(module: Module, references: Mapping[str, Reference] | None = None) ->
         operands = _operands(call, sources[key], name)
         if key not in grafted:
             grafted[key] = graft(sources[key], module)
+        given = call.operands
         _expand(call, operands, grafted[key])
+        unused[call.computation].drop(given)
         done.append(name)
     if done:
         remove_unreachable(module)
@@ -99,6 +108,7 @@ def _expand(call: Instruction, operands: list[Instruction], body: Computation) -
     here = call.computation
     shape = body.root.shape
     made = here.add("call", shape, operands, like=call, called_computation_ids=[body.id])
+    hand_on_control_edges(call, made)
     result = inline_call(made)
     if call.shape.is_tuple and not shape.is_tuple:
         result = here.add("tuple", tuple_shape([shape]), [result])
@@ -107,7 +117,6 @@ def _expand(call: Instruction, operands: list[Instruction], body: Computation) -
         result = here.add("get-tuple-element", part, [result], tuple_index=0)
     call.replace_uses(result)
     call.remove()
-    remove_dead(here)
 
 
 def _misfit(reason: str, call: Instruction) -> HloVerifyError:

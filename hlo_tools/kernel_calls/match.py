@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hlo_tools.computation import Computation
+from hlo_tools.errors import HloError
 from hlo_tools.instruction import Instruction
 from hlo_tools.module import Module
 from hlo_tools.opcodes import COMMUTATIVE
@@ -27,6 +28,16 @@ _NOT_COMPARED = (
 
 Captures = dict[Instruction, Instruction]
 """Parameter of the pattern -> instruction."""
+
+Pair = tuple[Instruction, Instruction]
+"""One of the pattern, and one of the module."""
+
+Goals = tuple[Pair, "Goals"] | None
+"""Pairs that have yet to fit, as a linked list."""
+
+_MOST_TRIED = 10_000
+_DEEPEST = 200
+"""Instructions that a pattern may have one above the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +64,40 @@ def find_matches(pattern: Module, computation: Computation) -> Iterator[Match]:
     """Every place of a computation that fits, users first.
 
     The computation may be rewritten between two matches: what has been removed is passed over.
+
+    Raises:
+        HloError: the pattern is deeper than this looks (HLO-PATTERN).
     """
+    _check_depth(pattern)
     roots = pattern_roots(pattern)
     parameters = pattern.entry.parameters
-    for view in reversed(computation.post_order()):
-        if not is_alive(view):
+    order = computation.post_order()
+    candidates = {root.opcode: [v for v in order if v.opcode == root.opcode] for root in roots}
+    for view in reversed(candidates[roots[0].opcode]):
+        matcher = _Matcher()
+        if not is_alive(view) or not matcher.match(roots[0], view):
             continue
-        for captures, results in _roots(roots, view, computation):
-            inputs = tuple(captures[parameter] for parameter in parameters)
+        for results in _with_others(roots, (view,), matcher, candidates):
+            inputs = tuple(matcher.captures[parameter] for parameter in parameters)
             if len(results) == 1 or _is_convex(inputs, results):
                 yield Match(inputs, results)
                 break
+
+
+def _check_depth(pattern: Module) -> None:
+    depth = 0
+    for computation in pattern.computations:
+        depths: dict[Instruction, int] = {}
+        for view in computation.post_order():
+            depths[view] = 1 + max((depths[operand] for operand in view.operands), default=0)
+        depth += max(depths.values(), default=0)
+    if depth > _DEEPEST:
+        raise HloError(
+            f"the pattern is {depth} instructions deep, {_DEEPEST} are the most",
+            code="HLO-PATTERN",
+            place=pattern.path,
+            remedy="look for a part of it",
+        )
 
 
 def is_alive(view: Instruction) -> bool:
@@ -71,22 +105,24 @@ def is_alive(view: Instruction) -> bool:
     return view.computation._index().get(view.local_id) is view
 
 
-def _roots(
-    roots: tuple[Instruction, ...], view: Instruction, here: Computation
-) -> Iterator[tuple[Captures, tuple[Instruction, ...]]]:
-    """All ways in which ``view`` is the first result and others are the remaining ones."""
-    captures = _match(roots[0], view, {})
-    if captures is None:
+def _with_others(
+    roots: tuple[Instruction, ...],
+    results: tuple[Instruction, ...],
+    matcher: _Matcher,
+    candidates: dict[str, list[Instruction]],
+) -> Iterator[tuple[Instruction, ...]]:
+    """All ways in which others are the remaining results; the matcher holds the one at hand."""
+    if len(results) == len(roots):
+        yield results
         return
-    found: list[tuple[Captures, tuple[Instruction, ...]]] = [(captures, (view,))]
-    for root in roots[1:]:
-        found = [
-            (more, (*results, other))
-            for known, results in found
-            for other in here.instructions
-            if other not in results and (more := _match(root, other, known)) is not None
-        ]
-    yield from found
+    root = roots[len(results)]
+    for other in candidates[root.opcode]:
+        if other in results or not is_alive(other):
+            continue
+        known = matcher.known
+        if matcher.match(root, other):
+            yield from _with_others(roots, (*results, other), matcher, candidates)
+            matcher.forget_since(known)
 
 
 def _is_convex(inputs: tuple[Instruction, ...], results: tuple[Instruction, ...]) -> bool:
@@ -103,39 +139,115 @@ def _is_convex(inputs: tuple[Instruction, ...], results: tuple[Instruction, ...]
     return True
 
 
-def _match(pattern: Instruction, view: Instruction, captures: Captures) -> Captures | None:
-    """``captures`` with those that make ``view`` fit, or None."""
-    if not pattern.shape.same_array(view.shape):
-        return None
-    if pattern.opcode == "parameter":
-        known = captures.get(pattern)
-        if known is None:
-            return {**captures, pattern: view}
-        return captures if known is view else None
-    if not _same_operation(pattern, view) or view.proto.control_predecessor_ids:
-        return None
-    found = _operands(pattern.operands, view.operands, captures)
-    if found is None and pattern.opcode in COMMUTATIVE:
-        found = _operands(pattern.operands, view.operands[::-1], captures)
-    return found
+class _Matcher:
+    """Fits instructions to those of a pattern, one result after the other.
+
+    Whether two instructions could fit at all is worked out once for each pair; what is left to try
+    is which operand of a commutative operation stands for which.
+
+    Attributes:
+        captures: parameter of the pattern -> instruction.
+    """
+
+    def __init__(self) -> None:
+        self.captures: Captures = {}
+        self._fitting: dict[Pair, None] = {}
+        self._possible: dict[Pair, bool] = {}
+
+    @property
+    def known(self) -> tuple[int, int]:
+        """How much is known."""
+        return len(self.captures), len(self._fitting)
+
+    def forget_since(self, known: tuple[int, int]) -> None:
+        """Forget what came to be known later."""
+        while len(self.captures) > known[0]:
+            self.captures.popitem()
+        while len(self._fitting) > known[1]:
+            self._fitting.popitem()
+
+    def match(self, pattern: Instruction, view: Instruction) -> bool:
+        """Whether ``view`` fits, beside all that fits already; if not, nothing is known anew.
+
+        Raises:
+            HloError: the operands of too many operations could stand either way (HLO-PATTERN).
+        """
+        before = self.known
+        goals: Goals = ((pattern, view), None)
+        others: list[tuple[Goals, tuple[int, int]]] = []
+        tried = 0
+        while goals is not None:
+            pair, goals = goals
+            if pair in self._fitting:
+                continue
+            if self._holds(pair):
+                self._fitting[pair] = None
+                ways = self._ways(pair)
+                others += [(_with(way, goals), self.known) for way in ways[1:]]
+                goals = _with(ways[0], goals)
+            elif others:
+                goals, known = others.pop()
+                self.forget_since(known)
+                tried += 1
+                if tried > _MOST_TRIED:
+                    raise _too_many_ways(pattern, view)
+            else:
+                self.forget_since(before)
+                return False
+        return True
+
+    def _holds(self, pair: Pair) -> bool:
+        pattern, view = pair
+        if not self._could_fit(pair):
+            return False
+        return pattern.opcode != "parameter" or self.captures.setdefault(pattern, view) is view
+
+    def _could_fit(self, pair: Pair) -> bool:
+        """Whether two instructions fit but for what stands for the parameters."""
+        found = self._possible.get(pair)
+        if found is None:
+            pattern, view = pair
+            found = pattern.shape.same_array(view.shape) and (
+                pattern.opcode == "parameter"
+                or (_same_operation(pattern, view) and bool(self._ways(pair)))
+            )
+            self._possible[pair] = found
+        return found
+
+    def _ways(self, pair: Pair) -> list[list[Pair]]:
+        """The pairs of operands, in each order in which they could fit."""
+        pattern, view = pair
+        if pattern.opcode == "parameter":
+            return [[]]
+        orders = [view.operands]
+        if pattern.opcode in COMMUTATIVE and len(set(view.operands)) > 1:
+            orders.append(view.operands[::-1])
+        pairs = [list(zip(pattern.operands, operands, strict=False)) for operands in orders]
+        fits = len(pattern.operands) == len(view.operands)
+        return [way for way in pairs if fits and all(map(self._could_fit, way))]
 
 
-def _operands(
-    patterns: tuple[Instruction, ...], views: tuple[Instruction, ...], captures: Captures
-) -> Captures | None:
-    if len(patterns) != len(views):
-        return None
-    known: Captures | None = captures
-    for pattern, view in zip(patterns, views, strict=True):
-        if known is None:
-            return None
-        known = _match(pattern, view, known)
-    return known
+def _with(pairs: list[Pair], goals: Goals) -> Goals:
+    for pair in reversed(pairs):
+        goals = (pair, goals)
+    return goals
+
+
+def _too_many_ways(pattern: Instruction, view: Instruction) -> HloError:
+    return HloError(
+        f"at %{view.name}, more than {_MOST_TRIED} orders of operands were tried for "
+        f"%{pattern.name}",
+        code="HLO-PATTERN",
+        place=view.module.path,
+        remedy="look for a part of the pattern, or for one with fewer commutative operations",
+    )
 
 
 def _same_operation(pattern: Instruction, view: Instruction) -> bool:
     """Whether both do the same to their operands."""
-    if pattern.opcode != view.opcode or _attributes(pattern.proto) != _attributes(view.proto):
+    if pattern.opcode != view.opcode or view.proto.control_predecessor_ids:
+        return False
+    if _attributes(pattern.proto) != _attributes(view.proto):
         return False
     if pattern.opcode == "constant":
         return _same_value(pattern, view)
@@ -170,5 +282,5 @@ def _same_body(one: Computation, other: Computation) -> bool:
     mine, theirs = one.parameters, other.parameters
     if len(mine) != len(theirs):
         return False
-    captures = dict(zip(mine, theirs, strict=True))
-    return _match(one.root, other.root, captures) is not None
+    matcher = _Matcher()
+    return all(map(matcher.match, mine, theirs)) and matcher.match(one.root, other.root)

@@ -16,7 +16,7 @@ from hlo_tools.kernel_calls.operands import (
 )
 from hlo_tools.kernels import resolve
 from hlo_tools.module import Module
-from hlo_tools.restructuring import remove_dead
+from hlo_tools.restructuring import UnusedRemover, hand_on_control_edges
 
 __all__ = ["swap"]
 
@@ -55,6 +55,7 @@ def swap(
         operands = [one.shape for one in _inputs(call, root)]
         check_fits(kernel, operands, results, f"%{call.name}")
     config = config_of(kernel, binary or str(Path(file).resolve()))
+    unused = {here: UnusedRemover(here) for here in {call.computation for call in calls}}
     made: list[Instruction] = []
     for call in calls:
         inputs = _inputs(call, root)  # now: one may be the result of a call swapped before
@@ -63,9 +64,11 @@ def swap(
         fields["custom_call_api_version"] = call.proto.custom_call_api_version
         operands = [*inputs, *add_constants(kernel, here)]
         new = here.add("custom-call", call.shape, operands, name=call.name, like=call, **fields)
+        before = call.operands
+        hand_on_control_edges(call, new)
         call.replace_uses(new)
         call.remove()
-        remove_dead(here)
+        unused[here].drop(before)
         made.append(new)
     return made
 

@@ -408,3 +408,26 @@ def test_reference_of_other_shapes(calling: Module) -> None:
         expand(calling, {"scaled_add": PATTERN.replace(f"{ROWS},", "4,")})
     assert caught.value.code == "HLO-REFERENCE-SHAPE"
     assert dataclasses.is_dataclass(describe(calling.find_custom_calls()[0]))
+
+
+@pytest.mark.parametrize("rewrite", ["swap", "expand"])
+def test_control_edges_of_calls_stay(calling: Module, kernel: Path, rewrite: str) -> None:
+    entry = calling.entry
+    first = calling.find_custom_calls()[0]
+    lone = entry.add("negate", first.shape, [entry.parameters[0]], name="lone")
+    first.set_control_predecessors([lone])
+    late = entry.add("sine", first.shape, [entry.parameters[0]], name="late")
+    late.set_control_predecessors([first])
+    if rewrite == "swap":
+        swap(calling, f"%{first.name}", kernel)
+    else:
+        expand(calling, {"scaled_add": PATTERN})
+    check(calling)
+    [waited] = late.control_predecessors
+    assert waited.opcode == ("custom-call" if rewrite == "swap" else "add")
+    reached, stack = set(), [waited]
+    while stack:
+        view = stack.pop()
+        reached.add(view)
+        stack += [*view.operands, *view.control_predecessors]
+    assert lone in reached
