@@ -52,7 +52,8 @@ _ROWS = (
     ("HLO-V015", "the module's host program shape is that of its entry",
      "The runtime allocates inputs and outputs from it."),
     ("HLO-V016", "the schedule lists every instruction once, operands first",
-     "A scheduled module runs in the order of its schedule."),
+     "A scheduled module runs in the order of its schedule; each computation that runs needs one, "
+     "but for bodies of fusions."),
     ("HLO-V017", "aliases and donors name existing buffers of one size",
      "An aliased output is written over its input."),
     ("HLO-V018", "the result shape is the one that the operation gives",
@@ -75,6 +76,7 @@ _ROWS = (
      "The output would be written over something else."),
     ("HLO-V028", "a computation is used one way",
      "A fused or asynchronous computation belongs to one caller."),
+    ("HLO-V029", "extents are not negative", "Nothing has less than no elements."),
 )  # fmt: skip
 
 RULES: dict[str, Rule] = {code: Rule(code, title, why) for code, title, why in _ROWS}

@@ -12,7 +12,7 @@ from hlo_tools.errors import HloError
 from hlo_tools.ids import LOCAL_MASK
 from hlo_tools.inference import InferenceError, infer, of
 from hlo_tools.inference.rule import Call
-from hlo_tools.inference.types import TupleType, Type, part_at
+from hlo_tools.inference.types import UNBOUNDED, TupleType, Type, part_at
 from hlo_tools.literal import Literal
 from hlo_tools.opcodes import OPCODES, Opcode
 from hlo_tools.verify.findings import Finding
@@ -269,6 +269,9 @@ def _plain(value: Any) -> Any:
 def _shape_problems(shape: Message) -> Iterator[Problem]:
     if shape.element_type not in _KNOWN_TYPES:
         yield "HLO-V024", f"there is no element type {shape.element_type}"
+    for size in shape.dimensions:
+        if size < 0 and size != UNBOUNDED:
+            yield "HLO-V029", f"its shape has an extent of {size}"
     for part in shape.tuple_shapes:
         yield from _shape_problems(part)
     if shape.HasField("layout") and not shape.tuple_shapes:

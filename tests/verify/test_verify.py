@@ -196,6 +196,16 @@ def shared_fusion(proto: Any) -> None:
     again.name, again.id = "f2", entry(proto).id << 32 | 60
 
 
+def negative_extent(proto: Any) -> None:
+    shapes = [row(proto, "x").shape, row(proto, "c").shape, row(proto, "c").literal.shape]
+    shapes += [row(proto, name).shape for name in ("y", "f", "k", "n", "q", "m")]
+    for program in (entry(proto).program_shape, proto.host_program_shape):
+        shapes += [*program.parameters, program.result]
+    inner = computation(proto, "inner").program_shape
+    for shape in [*shapes, *inner.parameters, inner.result]:
+        shape.dimensions[1] = -3
+
+
 BREAKS: dict[str, Callable[[Any], None]] = {
     "HLO-V001": no_entry, "HLO-V002": computation_id_twice, "HLO-V003": instruction_id_twice,
     "HLO-V004": name_twice, "HLO-V005": missing_operand, "HLO-V006": missing_computation,
@@ -205,7 +215,7 @@ BREAKS: dict[str, Callable[[Any], None]] = {
     "HLO-V016": schedule, "HLO-V017": alias, "HLO-V018": result_shape, "HLO-V019": operand_rules,
     "HLO-V020": layout, "HLO-V021": elided, "HLO-V022": literal_shape, "HLO-V023": called_count,
     "HLO-V024": element_type, "HLO-V025": no_shape, "HLO-V026": frame, "HLO-V027": call_alias,
-    "HLO-V028": shared_fusion,
+    "HLO-V028": shared_fusion, "HLO-V029": negative_extent,
 }  # fmt: skip
 
 
@@ -228,6 +238,7 @@ ALSO = {
     "HLO-V002": {"HLO-V003", "HLO-V006"},
     "HLO-V014": {"HLO-V018"},
     "HLO-V028": set(),
+    "HLO-V029": {"HLO-V021"},
 }
 """What else a break must bring with it."""
 
