@@ -73,12 +73,17 @@ def execute_devices(
     client = devices[0].client
     loaded = client.compile_and_load(stable, library.DeviceList(tuple(devices)), options)
     mesh = jax.sharding.Mesh(np.array(devices), ("device",))
-    place = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("device"))
+    place = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
     arguments = []
     for parts in zip(*inputs, strict=True):
-        first, *others = parts[0].shape or (1,)
-        kind = jax.core.ShapedArray((count * first, *others), parts[0].dtype)
-        arguments.append(library.batched_device_put(kind, place, list(parts), devices, True))
+        kind = jax.core.ShapedArray(parts[0].shape, parts[0].dtype)
+        single = [
+            library.batched_device_put(
+                kind, jax.sharding.SingleDeviceSharding(device), [part], [device], True
+            )
+            for part, device in zip(parts, devices, strict=True)
+        ]
+        arguments.append(jax.make_array_from_single_device_arrays(parts[0].shape, place, single))
     found = loaded.execute_sharded(arguments).disassemble_into_single_device_arrays()
     kept = [parts for number, parts in enumerate(found) if number not in tokens]
     return [[np.asarray(parts[number]) for parts in kept] for number in range(count)]

@@ -66,7 +66,7 @@ def kind_of(reason: str) -> str:
 def main() -> int:
     words = arguments()
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    servers = {"": Server(words.python, max(words.seconds * 3, 120.0))}
+    servers = {"": Server(words.python, max(words.seconds, 60.0))}
     names = words.checks.split(",") if words.checks else list(CHECKS)
     part, parts = map(int, words.part.split("/"))
     counts: Counter[str] = Counter()

@@ -19,7 +19,7 @@ import hlo_tools
 from hlo_tools import HloError, Module, schema
 from hlo_tools.diff import diff_modules
 from hlo_tools.elements import BY_NUMBER
-from hlo_tools.evaluate import Evaluator, LimitError, Limits
+from hlo_tools.evaluate import Evaluator, LimitError, Limits, evaluate_devices
 from hlo_tools.evaluate.arguments import arrays_of, random_inputs
 from hlo_tools.evaluate.bisect import largest_difference
 from hlo_tools.evaluate.limits import byte_size
@@ -31,6 +31,7 @@ from hlo_tools.stats import statistics
 from hlo_tools.text import PRESETS, parse, print_module
 from hlo_tools.verify import Severity, verify
 from scripts.corpus.jaxlib_server import Server
+from scripts.corpus.several_devices import devices_of, inputs_on, manually_sharded
 from tests.text.comparing import by_name
 
 CHECKS: dict[str, Callable[[Case], dict[str, str]]] = {}
@@ -74,13 +75,16 @@ class Case:
         return self.server.ask("show", self.module.module_bytes())
 
     @cached_property
+    def seed(self) -> int:
+        return int.from_bytes(hashlib.sha256(self.name.encode()).digest()[:4])
+
+    @cached_property
     def inputs(self) -> list[Any]:
         entry = self.module.entry
         size = sum(byte_size(parameter.proto.shape) for parameter in entry.parameters)
         if size > INPUTS:
             raise LimitError(f"the inputs would take {size} bytes")
-        seed = int.from_bytes(hashlib.sha256(self.name.encode()).digest()[:4])
-        return random_inputs(self.module, seed)
+        return random_inputs(self.module, self.seed)
 
     @cached_property
     def results(self) -> list[Any] | HloError:
@@ -280,6 +284,36 @@ def _close(module: Module, ours: Any, theirs: Any) -> str:
         if not gap <= max(CLOSE, 16 * epsilon(module)):
             return f"WRONG: result {at} of {a.dtype} differs by {gap:.1e}"
     return "ok"
+
+
+@check
+def devices(case: Case) -> dict[str, str]:
+    """What needs several devices gives on several what it gives by jaxlib."""
+    alone = case.results
+    if not isinstance(alone, HloError) or alone.code != "HLO-COLLECTIVE":
+        return {}
+    reason = ""
+    for replicas, partitions in devices_of(case.text):
+        given = inputs_on(case.module, replicas * partitions, case.seed)
+        try:
+            ours = evaluate_devices(case.fresh(), given, partitions=partitions, limits=LIMITS)
+        except HloError as error:
+            reason = f"ERROR: {error.code} {error.message.splitlines()[0]}"
+            continue
+        return {"": _as_jaxlib(case, ours, given, partitions)}
+    return {"": reason}
+
+
+def _as_jaxlib(case: Case, ours: Any, given: list[list[Any]], partitions: int) -> str:
+    module = manually_sharded(case.module) if partitions > 1 else case.module
+    ready = [_for_jaxlib(module, one) for one in given]
+    data, _, tokens = ready[0]
+    taken, theirs = case.server.ask(
+        "run_devices", data, [one[1] for one in ready], partitions, tokens
+    )
+    if not taken:
+        return f"NONE: {theirs.splitlines()[0]}"
+    return _close(case.module, ours, [tuple(one) for one in theirs])
 
 
 @check

@@ -135,6 +135,15 @@ def run(data: bytes, inputs: list[Any], tokens: list[int]) -> list[Any]:
     return execute(data, inputs, tokens)
 
 
+def run_devices(
+    data: bytes, inputs: list[list[Any]], partitions: int, tokens: list[int]
+) -> list[list[Any]]:
+    """The same on several devices, by device."""
+    from hlo_tools.evaluate.jaxlib_child import execute_devices
+
+    return execute_devices(data, inputs, partitions, tokens)
+
+
 def version() -> str:
     import jaxlib
 
