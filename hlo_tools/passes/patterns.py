@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from hlo_tools.computation import Computation
-from hlo_tools.effects import effectful_computations, is_pure
 from hlo_tools.ids import LOCAL_MASK
 from hlo_tools.instruction import Instruction
 from hlo_tools.passes.base import PassError
 from hlo_tools.passes.emitting import is_signed_zero, splat
+from hlo_tools.restructuring import UnusedRemover
 
 __all__ = ["Captures", "Pattern", "Rules", "held", "number", "op", "rewrite_all", "sweep", "value"]
 
@@ -206,32 +206,9 @@ def held(computation: Computation) -> set[int]:
 
 def sweep(computation: Computation, replaced: list[Instruction]) -> None:
     """Remove what was replaced, and what only that used."""
-    if not replaced:
-        return
-    effectful = effectful_computations(computation.module)
-    root = computation.root
-    waited = {
-        number & LOCAL_MASK
-        for view in computation._views()
-        for number in view.proto.control_predecessor_ids
-    }
-    unused: set[Instruction] = set()
-    added = [view for view in computation._views() if not view.is_used]
-    stack = replaced + added[::-1]
-    while stack:
-        view = stack.pop()
-        if view in unused or view is root or _is_needed(view, unused):
-            continue
-        if view.local_id in waited or not is_pure(view.proto, effectful):
-            continue
-        unused.add(view)
-        stack += view.operands
-    computation.remove_all(unused)
-
-
-def _is_needed(view: Instruction, unused: set[Instruction]) -> bool:
-    """Whether anything beyond ``unused`` takes its result; users are not listed for it."""
-    return view.is_used and any(user not in unused for user in view._users or ())
+    if replaced:
+        unused = [view for view in computation._views() if not view.is_used]
+        UnusedRemover(computation).drop([*replaced, *unused])
 
 
 def _endless(view: Instruction) -> PassError:

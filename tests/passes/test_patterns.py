@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+
 import pytest
 
 from hlo_tools import Module
 from hlo_tools.passes import PassError
+from hlo_tools.passes.algebraic_simplification import AlgebraicSimplification
 from hlo_tools.passes.emitting import plain, splat
 from hlo_tools.passes.patterns import Rules, op, rewrite_all
 from hlo_tools.text import parse
@@ -90,3 +94,32 @@ def test_rules_that_go_round_in_circles_are_stopped() -> None:
 )
 def test_one_value_everywhere(text: str, expected: float | None) -> None:
     assert splat(entry_of(text).entry.root) == expected
+
+
+def calls_made(action: Callable[[], object]) -> int:
+    """How many Python functions an action calls."""
+    count = 0
+
+    def called(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(called)
+    try:
+        action()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def test_many_uses_of_one_constant_cost_in_proportion() -> None:
+    def rewritten(length: int) -> int:
+        body = ["x = f32[] parameter(0)", "one = f32[] constant(1)", "v0 = f32[] sine(x)"]
+        body += [f"v{n + 1} = f32[] multiply(v{n}, one)" for n in range(length)]
+        module = entry_of("\n".join([*body, f"ROOT r = f32[] negate(v{length})"]))
+        made = calls_made(lambda: AlgebraicSimplification().run(module))
+        assert opcodes(module) == ["parameter", "sine", "negate"]
+        return made
+
+    rewritten(2)
+    assert rewritten(200) < 2.2 * rewritten(100)
