@@ -13,6 +13,9 @@ __all__ = ["command"]
 
 
 def command(
+    what: Annotated[
+        str, typer.Argument(help="show, which is all there is.", metavar="show")
+    ] = "show",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
 ) -> int:
     """Show the settings for this folder and where each comes from.
@@ -21,6 +24,8 @@ def command(
 
     Example: nki-hlo config
     """
+    if what != "show":
+        raise typer.BadParameter(f"{what!r} is nothing that config does; it only shows")
     values = read_configuration().values
     if as_json:
         rows = {name: {"value": one.value, "origin": one.origin} for name, one in values.items()}

@@ -16,6 +16,8 @@ from typing import Any
 
 from hlo_tools.errors import HloError
 from hlo_tools.suggesting import meant
+from nki_lang.errors import NkiError
+from nki_lang.targets import target_of
 
 __all__ = ["KNOWN", "Configuration", "Setting", "Value", "read_configuration"]
 
@@ -95,6 +97,8 @@ def read_configuration(flags: Mapping[str, Any] | None = None) -> Configuration:
             value, source = _checked(setting, table[setting.name], origin, folder), origin
         else:
             value, source = [] if setting.many else "", "default"
+        if setting.name == "target" and value and not flag:
+            _check_target(value, source)
         found[setting.name] = Value(value, source)
     return Configuration(found)
 
@@ -146,6 +150,13 @@ def _checked(setting: Setting, value: Any, origin: str, folder: Path) -> Any:
     if not isinstance(value, str):
         raise _wrong(origin, f"{setting.name} is {value!r}, not a text")
     return os.path.relpath(folder / value) if setting.is_path and value else value
+
+
+def _check_target(name: str, origin: str) -> None:
+    try:
+        target_of(name)
+    except NkiError as error:
+        raise _wrong(origin, f"target: {error.message}; {error.remedy}") from error
 
 
 def _wrong(place: str, reason: str) -> HloError:

@@ -22,6 +22,7 @@ __all__ = [
     "line",
     "marks",
     "note",
+    "open_streams",
     "settings",
     "table",
     "write_binary",
@@ -55,6 +56,13 @@ def configure(**changes: Any) -> None:
     current = settings() if "color" in changes else Settings()
     changes["debug"] = bool(changes.get("debug")) or ("color" in changes and current.debug)
     _settings.set(replace(current, **changes))
+
+
+def open_streams() -> None:
+    """Python has None for a stream that was closed before it began: nothing, instead."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
 
 
 def line(text: str = "") -> None:

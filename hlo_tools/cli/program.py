@@ -87,20 +87,26 @@ def _with_examples(text: str) -> str:
     return "\n".join([f"{told.rstrip()}\n\n\b", "Examples:", *rows])
 
 
+def _tell_version(wanted: bool) -> None:
+    """Before a command is looked for: none is needed."""
+    if wanted:
+        console.line(f"nki-hlo {_version()}")
+        raise typer.Exit
+
+
 def _options(
     debug: bool = typer.Option(False, "--debug", help="Show tracebacks of errors."),
     color: str = typer.Option("auto", "--color", help="auto, always or never.", metavar="WHEN"),
     quiet: bool = typer.Option(False, "--quiet", "-q", help="Only data and errors."),
     verbose: bool = typer.Option(False, "--verbose", "-v", help="Say more on stderr."),
-    version: bool = typer.Option(False, "--version", help="Print the version."),
+    version: bool = typer.Option(
+        False, "--version", help="Print the version.", callback=_tell_version, is_eager=True
+    ),
 ) -> None:
     """Look at, check, extract and run HLO modules with NKI kernels; no Trainium needed."""
     if color not in console.COLORS:
         raise typer.BadParameter(f"{color!r} is none of {', '.join(console.COLORS)}")
     console.configure(debug=debug, color=color, quiet=quiet, verbose=verbose)
-    if version:
-        console.line(f"nki-hlo {_version()}")
-        raise typer.Exit
 
 
 def group() -> Any:
@@ -123,6 +129,7 @@ def run(words: list[str] | None = None) -> int:
     given = list(sys.argv[1:] if words is None else words)
     debug = _wants_debug(given)
     console.configure(debug=debug)
+    console.open_streams()
     try:
         if not given:  # releases of typer differ in the exit code of this
             group().main(["--help"], "nki-hlo", standalone_mode=False)

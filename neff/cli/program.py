@@ -194,6 +194,7 @@ def run(words: list[str] | None = None) -> int:
     plain = [word for word in given if word not in _ANYWHERE]
     front = [word for word in given if word in _ANYWHERE and word != "--debug"]
     console.configure(debug="--debug" in given or bool(os.environ.get("NKI_HLO_DEBUG")))
+    console.open_streams()
     group: Any = typer.main.get_command(app)
     try:
         result = group.main([*front, *plain], "nki-neff", standalone_mode=False)

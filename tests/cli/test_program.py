@@ -313,3 +313,17 @@ def test_what_is_wrong_with_an_input_names_it(
 def test_opt_takes_a_folder_with_one_module(file: str, tmp_path: Path) -> None:
     assert main(["opt", str(tmp_path), "-p", "dce", "-o", str(tmp_path / "out.hlo")]) == 0
     assert (tmp_path / "out.hlo").read_text().startswith("HloModule made")
+
+
+def test_the_version_needs_no_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("nki-hlo ")
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-"])
+def test_closed_streams_are_no_traceback(
+    closed: str, file: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    command = f"{sys.executable} -m hlo_tools.cli show {file} {closed}"
+    assert subprocess.run(command, shell=True).returncode == 0
+    assert "Traceback" not in capfd.readouterr().err

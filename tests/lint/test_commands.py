@@ -171,7 +171,7 @@ def test_baseline_of_a_file_above_is_relative_to_that(
 
 
 @pytest.mark.parametrize(
-    "content", ["target = 5", "select = 'NCC'", "colour = 'red'", "target = ["]
+    "content", ["target = 5", "target = 'trn9'", "select = 'NCC'", "colour = 'red'", "target = ["]
 )
 def test_unusable_configuration(
     capsys: pytest.CaptureFixture[str], folder: Path, content: str
@@ -183,7 +183,10 @@ def test_unusable_configuration(
 
 def test_config_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["config"]) == 0
-    assert "baseline" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "baseline" in shown
+    assert main(["config", "show"]) == 0 and capsys.readouterr().out == shown
+    assert main(["config", "set"]) == 2
 
 
 # -- rule -----------------------------------------------------------------------------------------
