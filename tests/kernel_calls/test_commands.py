@@ -11,26 +11,9 @@ import hlo_tools
 from hlo_tools import kernels
 from hlo_tools.backend_config import decode
 from hlo_tools.cli import main
-from tests.kernel_calls.test_kernel_calls import (
-    PATTERN,
-    PLAIN,
-    difference,
-    scaled_add,
-    scaled_add_again,
-    write_kernel,
-)
+from tests.kernel_calls.test_kernel_calls import PATTERN
 
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the module, the pattern, and three kernels."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("NKI_HLO_CACHE", str(tmp_path / "cache"))
-    (tmp_path / "plain.hlo").write_text(PLAIN)
-    (tmp_path / "pattern.hlo").write_text(PATTERN)
-    for func in (scaled_add, scaled_add_again, difference):
-        write_kernel(tmp_path, func)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 def replaced() -> None:

@@ -12,28 +12,11 @@ from hlo_tools.cli import main
 from hlo_tools.errors import HloVerifyError
 from hlo_tools.kernel_calls import Prover
 from hlo_tools.passes import PassError, Pipeline
-from tests.kernel_calls.test_kernel_calls import (
-    PATTERN,
-    PLAIN,
-    difference,
-    plain,
-    scaled_add,
-    scaled_add_again,
-    write_kernel,
-)
+from tests.kernel_calls.test_kernel_calls import PLAIN, plain
+
+pytestmark = pytest.mark.usefixtures("folder")
 
 REPLACE = "replace{pattern=pattern.hlo kernel=scaled_add.klir}"
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("NKI_HLO_CACHE", str(tmp_path / "cache"))
-    (tmp_path / "plain.hlo").write_text(PLAIN)
-    (tmp_path / "pattern.hlo").write_text(PATTERN)
-    for func in (scaled_add, scaled_add_again, difference):
-        write_kernel(tmp_path, func)
-    return tmp_path
 
 
 def test_there_and_back_again() -> None:
