@@ -98,7 +98,7 @@ def read_configuration(flags: Mapping[str, Any] | None = None) -> Configuration:
         else:
             value, source = [] if setting.many else "", "default"
         if setting.name == "target" and value and not flag:
-            _check_target(value, source)
+            _check_target(str(value), source)
         found[setting.name] = Value(value, source)
     return Configuration(found)
 
