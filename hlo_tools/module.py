@@ -13,7 +13,7 @@ from hlo_tools.counting import counted
 from hlo_tools.errors import HloError, HloFileError
 from hlo_tools.ids import scheme_of
 from hlo_tools.instruction import Instruction
-from hlo_tools.skeleton import Kept, splice
+from hlo_tools.skeleton import Kept, encode_varint, splice
 
 __all__ = ["Module"]
 
@@ -31,6 +31,7 @@ class Module:
     """
 
     __slots__ = (
+        "_behind",
         "_computations",
         "_kept",
         "_made",
@@ -52,6 +53,7 @@ class Module:
         self._next_legacy_id: int | None = None
         self._kept: dict[tuple[int, int], Kept] = {}
         self._made: set[int] = set()
+        self._behind: bytes | None = None
         self.envelope = envelope
         self.path = path
 
@@ -117,8 +119,9 @@ class Module:
         """
         found = self._by_id().get(computation_id)
         if found is None:
+            missing = f" with the id {computation_id}" if self._by_id() else ""
             raise HloFileError(
-                f"module {self.name} has no computation with the id {computation_id}",
+                f"module {self.name or '(no name)'} has no computation{missing}",
                 code="HLO-REFERENCE",
                 place=self.path,
                 remedy="the module is damaged, or was edited inconsistently",
@@ -267,10 +270,10 @@ class Module:
         if self._original is not None:
             return bytes(self._original)
         if self._kept:
-            return self._spliced(self.envelope)
+            return self._behind_length(self._spliced(self.envelope))
         message = self._proto if self.envelope is None else self.envelope
         try:
-            return message.SerializeToString(deterministic=True)
+            return self._behind_length(message.SerializeToString(deterministic=True))
         except Exception as error:
             raise HloFileError(
                 f"protobuf does not write the module: {error}",
@@ -298,7 +301,7 @@ class Module:
         """
         from hlo_tools.saving import write_bytes, write_stream
 
-        if not self._kept:
+        if not self._kept or self._behind is not None:
             write_bytes(self.to_bytes(), target)
         elif self._original is not None:
             write_bytes(self._original, target)
@@ -324,6 +327,12 @@ class Module:
         self._made -= ids
         self._computations = {c.id: c for c in kept}
         self.mark_changed()
+
+    def _behind_length(self, message: bytes) -> bytes:
+        """The message as its file has it: by itself, or behind its length and before arguments."""
+        if self._behind is None:
+            return message
+        return encode_varint(len(message)) + message + self._behind
 
     def _spliced(self, envelope: Any = None) -> bytes:
         """The module with the constants that were left in the file."""

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from hlo_tools.cli.failures import report
 from hlo_tools.errors import HloError, HloFileError
 
 if TYPE_CHECKING:
     from hlo_tools.module import Module
     from hlo_tools.outline import Outline
 
-__all__ = ["load_input", "module_files", "open_module", "open_outline"]
+__all__ = ["load_input", "look_at_each", "module_files", "open_module", "open_outline"]
+
+Found = TypeVar("Found")
 
 _SUFFIXES = (".pb", ".hlo", ".pb.gz", ".pb.zst", ".hlo.gz", ".hlo.zst", ".hlo.txt")
+_TEXT = re.compile(rb"(?:\s|//[^\n]*\n)*(?:HloModule\s|hlo_module\s*\{)")
+_HEAD = 1 << 12
+"""Bytes in which a text shows that it is HLO."""
 
 
 def open_module(name: str) -> Module:
@@ -40,6 +48,32 @@ def load_input(data: bytes) -> Module:
     from hlo_tools.loading import load
 
     return load(_StandardInput(data))
+
+
+def look_at_each(
+    paths: Sequence[str], look: Callable[[Module], list[Found]]
+) -> tuple[list[str], list[Found], list[HloError]]:
+    """The files that were read, what was found in them, and why others were not.
+
+    Raises:
+        HloError: the only file, or every file, cannot be read; the first one's.
+    """
+    read: list[str] = []
+    found: list[Found] = []
+    unread: list[HloError] = []
+    for path in paths:
+        try:
+            module = open_module(path)
+        except HloError as error:
+            unread.append(error)
+            continue
+        found += look(module)
+        read.append("<stdin>" if path == "-" else path)
+    if unread and not read:
+        for error in unread[1:]:
+            report(error)
+        raise unread[0]
+    return read, found, unread
 
 
 class _StandardInput(io.BytesIO):
@@ -79,7 +113,7 @@ def _only_file(name: str) -> str:
 
 
 def module_files(name: str) -> list[str]:
-    """The files to look at: the file itself, or every module file under a folder, sorted.
+    """The files to look at: the file itself, or every module under a folder, sorted.
 
     Raises:
         HloFileError: a folder without modules (HLO-NO-MODULE).
@@ -87,16 +121,41 @@ def module_files(name: str) -> list[str]:
     folder = Path(name)
     if not folder.is_dir():
         return [name]
-    found = sorted(
-        str(path)
-        for path in folder.rglob("*")
-        if path.name.endswith(_SUFFIXES) and path.is_file() and not path.name.startswith(".")
-    )
+    found = sorted(str(path) for path in folder.rglob("*") if _is_module(path))
     if not found:
         raise HloFileError(
             "the folder holds no module",
             code="HLO-NO-MODULE",
             place=name,
-            remedy=f"modules are files that end in {', '.join(_SUFFIXES)}",
+            remedy=f"modules are files that end in {', '.join(_SUFFIXES)}, "
+            "or in .txt and begin as HLO text does",
         )
     return found
+
+
+def _is_module(path: Path) -> bool:
+    """Whether a file of a folder is one to look at: damaged modules are, other messages are not.
+
+    XLA's dumps put messages of other kinds beside modules, and the modules' text into ``.txt``.
+    """
+    if path.name.startswith(".") or not path.is_file():
+        return False
+    try:
+        if path.name.endswith(_SUFFIXES):
+            return not _is_something_else(path)
+        if path.suffix == ".txt":
+            with open(path, "rb") as stream:
+                return _TEXT.match(stream.read(_HEAD)) is not None
+    except OSError:
+        return True
+    return False
+
+
+def _is_something_else(path: Path) -> bool:
+    from hlo_tools.loading import open_content
+
+    try:
+        open_content(path, mapped_over=0)
+    except HloError as error:
+        return error.code == "HLO-NOT-HLO"
+    return False

@@ -11,14 +11,16 @@ import typer
 
 from hlo_tools.cli import completion, console
 from hlo_tools.cli.configuration import read_configuration
+from hlo_tools.cli.failures import report
 from hlo_tools.cli.findings import FORMATS, Report, RuleText, print_findings
-from hlo_tools.cli.inputs import module_files, open_module
+from hlo_tools.cli.inputs import look_at_each, module_files
 from hlo_tools.lint import LintRule, lint, registered_rules, selected
 from hlo_tools.lint.baseline import gone, read_baseline, unknown_to, write_baseline
 from hlo_tools.lint.registry import joined, rules_of
+from hlo_tools.module import Module
 from hlo_tools.python_file import load_named, names_python
 from hlo_tools.verify import Finding, Severity
-from nki_lang.targets import TARGETS, Target, current_target, target_of
+from nki_lang.targets import TARGETS, current_target, target_of
 
 __all__ = ["command"]
 
@@ -80,7 +82,8 @@ def command(
 ) -> int:
     """Find what the compiler refuses for a target, and kernels that do not fit their calls.
 
-    Exit code 1 with errors or warnings. Settings may stand in nki-hlo.toml or pyproject.toml.
+    Exit code 1 with errors or warnings; files that cannot be read are reported after everything
+    else (exit code 3). Settings may stand in nki-hlo.toml or pyproject.toml.
 
     Example: nki-hlo lint --target trn2 hlo_artifacts/
     Example: nki-hlo lint model.pb --format sarif > lint.sarif
@@ -96,9 +99,12 @@ def command(
     known_rules = _known_rules(own or ())
     rules = selected(settings.words("select"), settings.words("ignore"), known_rules)
     paths = [path for name in files for path in module_files(name)]
-    shown = ["<stdin>" if path == "-" else path for path in paths]
-    findings = [one for path in paths for one in _of_module(path, chosen, rules)]
+    shown, findings, unread = look_at_each(
+        paths, lambda module: lint(module, target=chosen, rules=rules, root=_root(module))
+    )
     known = settings.text("baseline")
+    if write and unread:
+        raise unread[0]  # what is in them would be missing from the baseline
     if write:
         return _write(known, findings)
     if known:
@@ -108,13 +114,14 @@ def command(
         code: RuleText(rule.title, rule.why, rule.remedy) for code, rule in known_rules.items()
     }
     print_findings(Report("lint", shown, findings, texts, {"target": chosen.name}), form)
+    if unread:
+        return [report(error) for error in unread][-1]
     counted = any(one.severity is not Severity.note for one in findings)
     return 1 if counted and not exit_zero else 0
 
 
-def _of_module(path: str, target: Target, rules: Sequence[LintRule]) -> list[Finding]:
-    module = open_module(path)
-    return lint(module, target=target, rules=rules, root=module.folder or Path.cwd())
+def _root(module: Module) -> Path:
+    return module.folder or Path.cwd()
 
 
 def _new(

@@ -10,8 +10,9 @@ import typer
 
 from hlo_tools.backend_config import decode
 from hlo_tools.cli import completion
+from hlo_tools.cli.failures import report
 from hlo_tools.cli.findings import FORMATS, Report, RuleText, print_findings
-from hlo_tools.cli.inputs import module_files, open_module
+from hlo_tools.cli.inputs import look_at_each, module_files
 from hlo_tools.errors import HloError
 from hlo_tools.kernels import resolve
 from hlo_tools.module import Module
@@ -43,7 +44,8 @@ def command(
 ) -> int:
     """Check ids, references, shapes, layouts, constants, schedule, aliases and kernel files.
 
-    Exit code 1 when something is wrong; nki-hlo rule CODE explains a finding.
+    Exit code 1 when something is wrong; nki-hlo rule CODE explains a finding. Files that cannot be
+    read are reported after everything else (exit code 3).
 
     Example: nki-hlo verify model.hlo_module.pb
     """
@@ -51,11 +53,12 @@ def command(
     if form not in FORMATS:
         raise typer.BadParameter(f"{form!r} is none of {', '.join(FORMATS)}")
     paths = [path for name in files for path in module_files(name)]
-    shown = ["<stdin>" if path == "-" else path for path in paths]
-    findings = [one for path in paths for one in _of_module(open_module(path))]
+    shown, findings, unread = look_at_each(paths, _of_module)
     texts = {one.code: _KERNEL_FILE for one in findings}
     texts |= {code: RuleText(rule.title, rule.why) for code, rule in RULES.items()}
     print_findings(Report("verify", shown, findings, texts, {}), form)
+    if unread:
+        return [report(error) for error in unread][-1]
     return 1 if findings and not exit_zero else 0
 
 

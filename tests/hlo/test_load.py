@@ -5,14 +5,18 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import hlo_tools
-from hlo_tools import HloError, HloFileError, Module, schema
+from hlo_tools import HloError, HloFileError, Module, converting, schema
 from hlo_tools.detect import detect
+from hlo_tools.skeleton import encode_field, encode_varint
 from tests.hlo.hlo_examples import example
 
 
@@ -45,6 +49,86 @@ def test_kind_is_told_from_content_and_saved_byte_identically(kind: str, tmp_pat
     assert module.module_bytes() == kinds()["module"]
 
 
+def delimited(arguments: bytes = b"abcd", stated: int = 4) -> bytes:
+    """An unoptimized snapshot as XLA dumps it: length, message, arguments."""
+    message = schema.HloUnoptimizedSnapshot(hlo_module=example(), version=1)
+    message.partitions.add().arguments_descriptors.add(argument_size_bytes=stated)
+    data = message.SerializeToString()
+    return encode_varint(len(data)) + data + arguments
+
+
+@pytest.mark.parametrize("leave", [None, 0])
+def test_unoptimized_snapshot_behind_its_length(leave: int | None) -> None:
+    data = delimited()
+    assert detect(data).kind == "delimited"
+    module = hlo_tools.load(data, leave_constants=leave)
+    assert module.has_kept_constants == (leave == 0)
+    assert module.to_bytes() == data
+    module.touch()
+    assert len(module.to_bytes()) == len(data)
+    module.entry.root.proto.metadata.op_name = "another"
+    module.touch()
+    again = hlo_tools.load(module.to_bytes())
+    assert again.entry.root.metadata.op_name == "another"
+    assert again.to_bytes().endswith(b"abcd")
+    stream = io.BytesIO()
+    module.save(stream)
+    assert stream.getvalue() == module.to_bytes()
+    assert (
+        hlo_tools.load_outline(data).opcodes()
+        == hlo_tools.load_outline(kinds()["module"]).opcodes()
+    )
+
+
+def test_unoptimized_snapshot_without_its_arguments() -> None:
+    with pytest.raises(HloFileError, match="the arguments need 9 bytes, 4 are left") as caught:
+        hlo_tools.load(delimited(stated=9))
+    assert caught.value.code == "HLO-TRUNCATED"
+
+
+DUMPING = """
+import jax, numpy as np
+jax.jit(lambda x, n: (x + 1, n))(np.ones((2, 3), "f4"), np.arange(5, dtype="i1"))
+"""
+
+
+@pytest.mark.jax
+@pytest.mark.parametrize("form", ["--xla_dump_hlo_as_text", "--xla_dump_hlo_as_proto"])
+def test_what_jax_dumps(form: str, tmp_path: Path) -> None:
+    from hlo_tools.cli.inputs import module_files
+
+    flags = f"--xla_dump_to={tmp_path} --xla_dump_hlo_unoptimized_snapshots {form}"
+    subprocess.run(
+        [sys.executable, "-c", DUMPING], check=True, env={**os.environ, "XLA_FLAGS": flags}
+    )
+    [snapshot] = [file for file in module_files(str(tmp_path)) if "unoptimized" in file]
+    module = hlo_tools.load(snapshot)
+    assert [str(p.shape) for p in module.entry.parameters] == ["f32[2,3]{1,0}", "s8[5]{0}"]
+    assert module.envelope.DESCRIPTOR.name == "HloUnoptimizedSnapshot"
+    module.touch()
+    if form.endswith("proto"):
+        assert module.to_bytes() == Path(snapshot).read_bytes()
+
+
+def test_messages_that_are_no_modules_are_told_apart() -> None:
+    """The likes of what XLA dumps beside modules: options, a report that begins with a message."""
+    options = encode_field(3, encode_field(2, b"\n\x02ab") + b"\x20\x01\x28\x01") + b"\x20\x01"
+    report = encode_field(1, b"\x08\x96\x01") + b"\x10\x05"
+    for data in (options, report):
+        with pytest.raises(HloFileError, match="no kind of HLO file") as caught:
+            hlo_tools.load(data)
+        assert caught.value.code == "HLO-NOT-HLO"
+
+
+@pytest.mark.parametrize(
+    "text", ["module @jit_f {\n}", "#loc1 = loc(unknown)\nmodule {}", "ML\xefR\x06"]
+)
+def test_mlir_is_named(text: str) -> None:
+    with pytest.raises(HloFileError, match="this is MLIR") as caught:
+        hlo_tools.load(text.encode("latin-1"))
+    assert "compiler_ir('hlo')" in caught.value.remedy
+
+
 def test_a_module_without_computations_is_a_module() -> None:
     assert hlo_tools.load(schema.HloModuleProto(name="only").SerializeToString()).name == "only"
 
@@ -55,6 +139,52 @@ def test_sources_bytes_stream_str(wide_bytes: bytes, tmp_path: Path) -> None:
     for source in (wide_bytes, bytearray(wide_bytes), memoryview(wide_bytes),
                    io.BytesIO(wide_bytes), path, str(path)):  # fmt: skip
         assert hlo_tools.load(source).to_bytes() == wide_bytes
+
+
+def test_sources_that_cannot_be_read(tmp_path: Path) -> None:
+    text = "HloModule m\nENTRY e { ROOT c = f32[] constant(1) }"
+    (path := tmp_path / "m.hlo").write_text(text)
+    assert hlo_tools.load(io.StringIO(text)).name == "m"
+    with open(path) as stream:
+        assert hlo_tools.load(stream).name == "m"
+    for source in (None, 3):
+        with pytest.raises(TypeError, match="from a path, bytes or a stream, not from"):
+            hlo_tools.load(source)  # type: ignore[arg-type]
+    with (
+        open(tmp_path / "new", "wb") as stream,
+        pytest.raises(HloFileError, match="open the file for reading") as caught,
+    ):
+        hlo_tools.load(stream)
+    assert caught.value.code == "HLO-READ"
+    closed = io.BytesIO(b"")
+    closed.close()
+    with pytest.raises(HloFileError, match="closed file"):
+        hlo_tools.load(closed)
+    with pytest.raises(HloFileError, match=r"(?s)<text>: .*load\(text.encode\(\)\)"):
+        hlo_tools.load(text)
+
+
+def test_damaged_notations_say_where(tmp_path: Path) -> None:
+    for name, text, place in (
+        ("m.pbtxt", 'name: "x"\ncomputations { name: "y" ', ":2:"),
+        ("m.json", '{"name": "x"\n', ":2:1"),
+        ("s.pbtxt", 'hlo_module { name: "x"\n}\npartitions { bogus: 1 }', ":3:"),
+    ):
+        (path := tmp_path / name).write_text(text)
+        with pytest.raises(HloFileError) as caught:
+            hlo_tools.load(path)
+        assert caught.value.place.startswith(f"{path}{place}"), caught.value.place
+        assert "(char" not in str(caught.value)
+
+
+def test_notations_know_their_folder(wide_bytes: bytes, tmp_path: Path) -> None:
+    (path := tmp_path / "m.json").write_bytes(converting.render(hlo_tools.load(wide_bytes), "json"))
+    assert hlo_tools.load(path).folder == tmp_path
+
+
+def test_a_module_without_anything_is_said_to_be_one() -> None:
+    with pytest.raises(HloFileError, match=r"module \(no name\) has no computation\n"):
+        print(hlo_tools.load(b"{}").entry)
 
 
 def test_gzip_by_its_first_bytes_and_written_by_suffix(wide_bytes: bytes, tmp_path: Path) -> None:
@@ -75,6 +205,12 @@ def test_json_and_pbtxt_of_the_messages(wide_bytes: bytes) -> None:
     proto = example()
     for text in (json_format.MessageToJson(proto), text_format.MessageToString(proto)):
         assert hlo_tools.load(text.encode()).proto == proto
+    for name in ("HloUnoptimizedSnapshot", "HloProto"):
+        outer = schema.message(name)(hlo_module=proto)
+        for text in (json_format.MessageToJson(outer), text_format.MessageToString(outer)):
+            assert hlo_tools.load(("\n" + text).encode()).proto == proto
+    commented = "# proto-message: HloModuleProto\n" + text_format.MessageToString(proto)
+    assert hlo_tools.load(commented.encode()).proto == proto
     wrapped = json_format.MessageToJson(schema.HloProto(hlo_module=proto))
     assert hlo_tools.load(wrapped.encode()).name == "example"
     with pytest.raises(HloFileError, match="no HLO module in JSON") as caught:
