@@ -1,6 +1,6 @@
 """What differs between two modules, matched by structure and not by name or order."""
 
-from hlo_tools.diff.compare import diff_modules
+from hlo_tools.diff.compare import Pairing, diff_modules
 from hlo_tools.diff.keys import IGNORABLE
 from hlo_tools.diff.result import Change, ComputationDiff, InstructionDiff, ModuleDiff
 
@@ -10,5 +10,6 @@ __all__ = [
     "ComputationDiff",
     "InstructionDiff",
     "ModuleDiff",
+    "Pairing",
     "diff_modules",
 ]

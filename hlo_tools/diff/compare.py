@@ -12,10 +12,11 @@ from hlo_tools.diff.describe import describe, one_line, property_changes
 from hlo_tools.diff.keys import Body, body_of, check_ignored
 from hlo_tools.diff.matching import match
 from hlo_tools.diff.result import Change, ComputationDiff, InstructionDiff, ModuleDiff
+from hlo_tools.instruction import Instruction
 from hlo_tools.module import Module
 from hlo_tools.shape_text import print_shape
 
-__all__ = ["diff_modules"]
+__all__ = ["Pairing", "diff_modules"]
 
 Message = Any
 
@@ -41,6 +42,21 @@ def diff_modules(
     """
     check_ignored(ignore)
     return _Comparison(left, right, frozenset(ignore), names).run()
+
+
+class Pairing:
+    """Which instructions of two modules stand for each other, a pair of computations at a time."""
+
+    def __init__(self, left: Module, right: Module) -> None:
+        self._bodies = _Comparison(left, right, frozenset({"metadata"}), False).bodies
+
+    def of(self, left: Computation, right: Computation) -> dict[Instruction, Instruction]:
+        """Instructions of ``right`` by those of ``left``."""
+        mine, theirs = self._bodies[0][left.id], self._bodies[1][right.id]
+        return {
+            left.resolve(mine.rows[a].id): right.resolve(theirs.rows[b].id)
+            for a, b in match(mine, theirs).items()
+        }
 
 
 class _Comparison:

@@ -2,6 +2,7 @@
 
 First come those that agree in everything above and below them, then in everything above or below;
 from each pair the match spreads to operands and users that are alike, then to those of one opcode.
+Names decide between what is alike, and help to find what is much changed.
 What is left stands for each other only where it takes the same values to the same places.
 Every step looks at each instruction a bounded number of times.
 """
@@ -29,10 +30,14 @@ class _Matching:
         self.left, self.right = left, right
         self.pairs: dict[int, int] = {}
         self.taken: set[int] = set()
+        self._names = tuple(
+            {row.name: place for place, row in enumerate(body.rows)} for body in (left, right)
+        )
 
     def run(self) -> dict[int, int]:
         self._by(_parameter)
         self._by(lambda body, n: (body.up[n], body.down[n]))
+        self._by(lambda body, n: (body.up[n], body.rows[n].name), unique=True)
         self._by(lambda body, n: body.up[n], unique=True)
         self._by(lambda body, n: body.down[n], unique=True)
         self._roots()
@@ -41,6 +46,7 @@ class _Matching:
         self._by(lambda body, n: body.down[n])
         self._spread(_same_key)
         self._spread(_same_opcode_and_shape)
+        self._by(_name)
         self._by(_op_name)
         self._spread(_same_opcode)
         self._by(lambda body, n: body.keys[n], unique=True)
@@ -69,8 +75,24 @@ class _Matching:
             others = theirs.get(value)
             if value is None or not others or (unique and (len(places), len(others)) != (1, 1)):
                 continue
-            for a, b in zip(places, others, strict=False):
+            for a, b in self._in_pairs(places, others):
                 self._pair(a, b)
+
+    def _in_pairs(self, places: list[int], others: list[int]) -> Iterable[tuple[int, int]]:
+        """Of alike instructions those that have one name, then the others in order."""
+        if len(places) == len(others) == 1:
+            return [(places[0], others[0])]
+        named = {self.right.rows[place].name: place for place in others}
+        known = {
+            place: named[name] for place in places if (name := self.left.rows[place].name) in named
+        }
+        taken = set(known.values())
+        rest = zip(
+            [place for place in places if place not in known],
+            [place for place in others if place not in taken],
+            strict=False,
+        )
+        return [*known.items(), *rest]
 
     def _roots(self) -> None:
         a, b = self.left.root, self.right.root
@@ -84,10 +106,22 @@ class _Matching:
             found: list[tuple[int, int]] = []
             for a, b in front:
                 for pair in (*self._operands(a, b), *self._users(a, b)):
+                    pair = self._namesakes(*pair)
                     if self._free(*pair) and alike(self.left, pair[0], self.right, pair[1]):
                         self._pair(*pair)
                         found.append(pair)
             front = found
+
+    def _namesakes(self, a: int, b: int) -> tuple[int, int]:
+        """Of several that compute the same on one side, the one with the other side's name."""
+        mine, theirs = self.left.rows[a].name, self.right.rows[b].name
+        if mine != theirs:
+            x, y = self._names[0].get(theirs, a), self._names[1].get(mine, b)
+            if self.left.up[x] == self.left.up[a] and x not in self.pairs:
+                return x, b
+            if self.right.up[y] == self.right.up[b] and y not in self.taken:
+                return a, y
+        return a, b
 
     def _operands(self, a: int, b: int) -> Iterable[tuple[int, int]]:
         """Operands that stand at the same place; in the better order where both are right."""
@@ -147,6 +181,12 @@ def _by_use(body: Body, place: int, taken: Container[int]) -> dict[tuple[str, in
 def _parameter(body: Body, place: int) -> object:
     row = body.rows[place]
     return row.parameter_number if row.opcode == "parameter" else None
+
+
+def _name(body: Body, place: int) -> object:
+    """What kept its name, opcode and dimensions: perhaps in another element type."""
+    row = body.rows[place]
+    return (row.opcode, tuple(row.shape.dimensions), row.name)
 
 
 def _op_name(body: Body, place: int) -> object:

@@ -330,3 +330,35 @@ def test_any_order_of_commuting_operands_is_equal_when_ignored(seed: int) -> Non
     told = rows(diff_modules(module(), made))
     fields = [field for _, field, _, _ in told]
     assert set(fields) <= {"operand order"} and len(fields) <= swapped
+
+
+TWICE = """
+HloModule m
+ENTRY main {
+  x = f32[4] parameter(0)
+  r = f32[4] copy(x)
+  first = f32[4] tanh(r)
+  second = f32[4] tanh(r)
+  a = f32[4] exponential(second)
+  b = f32[4] negate(first)
+  ROOT out = (f32[4], f32[4]) tuple(a, b)
+}
+"""
+
+
+def test_of_two_that_are_one_afterwards_the_namesake_stays() -> None:
+    once = TWICE.replace("  second = f32[4] tanh(r)\n", "").replace("(second)", "(first)")
+    for after in (once, once.replace("  r = f32[4] copy(x)\n", "").replace("(r)", "(x)")):
+        found = diff_modules(module(TWICE), module(after))
+        [entry] = found.computations
+        assert [text.split()[0] for text in entry.removed if "tanh" in text] == ["%second"]
+        assert not entry.added
+
+
+def test_names_find_what_has_another_element_type() -> None:
+    small = TWICE.replace("f32", "bf16").replace("x = bf16[4]", "x = f32[4]")
+    small = small.replace("r = bf16[4] copy(x)", "r = bf16[4] convert(x)")
+    [entry] = diff_modules(module(TWICE), module(small)).computations
+    assert not [text for text in (*entry.removed, *entry.added) if "tanh" in text]
+    pairs = {change.left: change.right for change in entry.changed}
+    assert pairs["first"] == "first" and pairs["second"] == "second"
