@@ -18,6 +18,7 @@ import numpy as np
 from hlo_tools import schema, wire
 from hlo_tools.collection import no_collection
 from hlo_tools.damage import explain
+from hlo_tools.distinct import distinct, distinct_bytes
 from hlo_tools.errors import HloFileError
 from hlo_tools.ids import LOCAL_BITS, LOCAL_MASK
 from hlo_tools.loading import open_content
@@ -56,8 +57,6 @@ _MAPPED_OVER = 1 << 26
 """Files larger than 64 MiB are mapped: what is not looked at does not come into memory."""
 _SPARSE = 8
 """With more unused ids than so many an instruction, ids are searched for."""
-_AT_ONCE = 1 << 12
-"""Instructions whose texts are compared at once."""
 _LITERAL_OVER = 1 << 16
 """Larger literals are left out of parts of a module."""
 
@@ -394,8 +393,8 @@ class Outline:
     def _read_module(self) -> None:
         begin, end = self.range
         top = split(self.words, np.array([begin]), np.array([end]), _OF_MODULE)
-        for one in zip(*_lists(*top.of(_NAME)[3:]), strict=True):
-            self.name = self._decoded(*one)
+        for first, last in zip(*_lists(*top.of(_NAME)[2:]), strict=True):
+            self.name = str(self.data[first:last], "utf-8")
         for at in top.of(_ENTRY_ID).begin.tolist():
             self.entry_id = wire.signed(wire.read_varint(self.data, at, end)[0])
         bodies = top.of(_COMPUTATIONS)
@@ -407,8 +406,8 @@ class Outline:
         last = np.cumsum(counts)
         names = [""] * len(bodies.row)
         found = inner.of(_NAME)
-        for row, *bounds in zip(*_lists(found.row, found.begin, found.end), strict=True):
-            names[row] = self._decoded(*bounds)
+        for row, begin, end in zip(*_lists(found.row, found.begin, found.end), strict=True):
+            names[row] = str(self.data[begin:end], "utf-8")
         columns = _lists(
             self._last_number(inner.of(_ID), len(names)),
             self._last_number(inner.of(_ROOT_ID), len(names)),
@@ -417,7 +416,7 @@ class Outline:
             bodies.begin,
             bodies.end,
         )
-        self.bodies = [Body(*row) for row in zip(names, *columns, strict=True)]
+        self.bodies = list(map(Body._make, zip(names, *columns, strict=True)))
 
     def _last_number(self, fields: Table, count: int) -> Array:
         found = np.zeros(count, np.int64)
@@ -442,9 +441,6 @@ class Outline:
         spans = zip(*_lists(before[gaps], np.append(start, body.end)[gaps]), strict=True)
         return b"".join(bytes(self.data[first:last]) for first, last in spans)
 
-    def _decoded(self, begin: int, end: int) -> str:
-        return str(self.data[begin:end], "utf-8")
-
     def bounds(self, tag: int) -> tuple[Array, Array]:
         """Bounds of a field in every row; of several the last counts, 0 and 0 where there is none."""
         found = self.fields.of(tag)
@@ -464,31 +460,20 @@ class Outline:
 
     def _kinds(self) -> tuple[list[tuple[str, bytes]], Array]:
         """The different pairs of opcode and shape, and which each row has."""
+        opcodes, shapes = (self._bounds[tag] for tag in (OPCODE, SHAPE))
+        gap = shapes[0] - opcodes[1]
+        if ((gap > 1) & (gap < 7) & (opcodes[1] - opcodes[0] < 128)).all():
+            kind_of, first = distinct_bytes(self.words, opcodes[0] - 1, shapes[1])
+        else:
+            each = (distinct_bytes(self.words, *bounds)[0] for bounds in (opcodes, shapes))
+            kind_of, first = distinct(*each)
         data = self.data
-        (opcode, opcode_end), (shape, shape_end) = self._bounds[OPCODE], self._bounds[SHAPE]
-        gap = shape - opcode_end
-        together = (gap > 1) & (gap < 7) & (opcode_end - opcode < 128) & (opcode > 0)
-        numbers: dict[Any, int] = {}
-        found: list[int] = []
-        for at in range(0, self.instruction_count, _AT_ONCE):
-            chosen = slice(at, at + _AT_ONCE)
-            keys: list[Any] = [
-                data[begin:end]
-                for begin, end in zip(*_lists(opcode[chosen] - 1, shape_end[chosen]), strict=True)
-            ]
-            for row in np.flatnonzero(~together[chosen]).tolist():
-                r = at + row
-                keys[row] = data[opcode[r] : opcode_end[r]], data[shape[r] : shape_end[r]]
-            found += [numbers.setdefault(key, len(numbers)) for key in keys]
-        kind_of = np.array(found, np.int64)
-        first = np.zeros(len(numbers), np.int64)
-        first[kind_of[::-1]] = np.arange(len(found) - 1, -1, -1)
         pairs = [
-            (str(data[opcode[r] : opcode_end[r]], "utf-8"), bytes(data[shape[r] : shape_end[r]]))
-            for r in first.tolist()
+            (str(data[opcode:opcode_end], "utf-8"), bytes(data[shape:shape_end]))
+            for opcode, opcode_end, shape, shape_end in zip(
+                *_lists(*(column[first] for column in (*opcodes, *shapes))), strict=True
+            )
         ]
-        if len(set(pairs)) == len(pairs):
-            return pairs, kind_of
         merged = {pair: number for number, pair in enumerate(dict.fromkeys(pairs))}
         return list(merged), np.array([merged[pair] for pair in pairs], np.int64)[kind_of]
 

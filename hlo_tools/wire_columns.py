@@ -7,6 +7,7 @@ all of them.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -17,12 +18,24 @@ from hlo_tools import wire
 __all__ = ["Table", "Words", "split", "varints"]
 
 Array = Any
-_CHUNK = 1 << 15
+_CHUNK = 1 << 14
 """Messages that are read in step: few enough for the arrays to stay in the cache."""
 _FEW = 24
 """From so few messages on that still have fields, each is read by itself."""
-_STOPS = np.uint64(0x8080808080808080)
-_SEVEN = tuple(np.uint64(0x7F << 7 * place) for place in range(8))
+_STOPS, _TWO_STOPS = np.uint64(0x8080808080808080), np.uint64(0x8080)
+_ONE, _SEVEN_BITS = np.uint64(1), np.uint64(7)
+_SEVEN = tuple(np.uint64(0x7F << 7 * place) for place in range(2))
+_HALVES = tuple(
+    (np.uint64(width), np.uint64(low), np.uint64(high))
+    for width, low, high in (
+        (1, 0x007F007F007F007F, 0x7F007F007F007F00),
+        (2, 0x00003FFF00003FFF, 0x3FFF00003FFF0000),
+        (4, 0x000000000FFFFFFF, 0x0FFFFFFF00000000),
+    )
+)
+"""How seven bits of each byte move together: two bytes, then four, then all eight."""
+_PLACES, _LAST_BYTE = np.uint64(0x0102030405060708), np.uint64(56)
+"""Times the bit of a byte, it has that byte's place, from 1, at the top."""
 _LARGEST_TAG, _FAR = np.uint64(0xFFFFFFFF), np.uint64(1 << 60)
 _LEAVE, _TAKE = 1, 2
 _SIZES = np.array([0, 8, 0, 1 << 60, 1 << 60, 4, 1 << 60, 1 << 60], np.int64)
@@ -35,13 +48,11 @@ class Table(NamedTuple):
     Attributes:
         row: the message's number.
         tag: the field's number and wire type (``number << 3 | type``).
-        start: where its tag stands.
         begin, end: bounds of its payload; of a varint, where it stands itself.
     """
 
     row: Array
     tag: Array
-    start: Array
     begin: Array
     end: Array
 
@@ -80,8 +91,15 @@ class Words:
 
 def varints(words: Words, positions: Array) -> tuple[Array, Array]:
     """The varints at ``positions``: their values (uint64) and lengths (0 where one has no end)."""
-    first = words.at(positions)
-    value, length = _short(first)
+    value, length = np.empty(positions.size, np.uint64), np.empty(positions.size, np.int64)
+    for at in range(0, positions.size, _CHUNK):
+        chunk = slice(at, at + _CHUNK)
+        value[chunk], length[chunk] = _varints(words, positions[chunk])
+    return value, length
+
+
+def _varints(words: Words, positions: Array) -> tuple[Array, Array]:
+    value, length = _short(words.at(positions))
     long = np.flatnonzero(length == 0)
     if long.size:
         rest = words.at(positions[long] + 8)
@@ -97,21 +115,11 @@ def varints(words: Words, positions: Array) -> tuple[Array, Array]:
 def _short(word: Array) -> tuple[Array, Array]:
     """Values and lengths of varints of up to eight bytes; length 0 for longer ones."""
     stops = ~word & _STOPS
-    stop = stops & (~stops + np.uint64(1))
-    word = word & ((stop << np.uint64(1)) - np.uint64(1))
-    value = word & _SEVEN[0]
-    length = (stop != 0).astype(np.int64)
-    for place in range(1, 8):
-        longer = stop > np.uint64(0x80 << 8 * (place - 1))
-        if not longer.any():
-            break
-        value |= word >> np.uint64(place) & _SEVEN[place]
-        length += longer
-    missing = np.flatnonzero(length == 0)
-    if missing.size:
-        for place in range(1, 8):
-            value[missing] |= word[missing] >> np.uint64(place) & _SEVEN[place]
-    return value, length
+    stop = stops & (~stops + _ONE)
+    value = word & ((stop << _ONE) - _ONE)
+    for width, low, high in _HALVES:
+        value = value & low | (value & high) >> width
+    return value, ((stop >> _SEVEN_BITS) * _PLACES >> _LAST_BYTE).astype(np.int64)
 
 
 def split(words: Words, begin: Array, end: Array, wanted: Iterable[int]) -> Table:
@@ -142,31 +150,34 @@ def _in_step(words: Words, begin: Array, end: Array, base: int, chosen: Array) -
         if not fine.all():
             _refuse(words.data, begin, end, rows[~fine])
         keep = np.flatnonzero(chosen[np.minimum(tag, len(chosen) - 1)])
-        parts.append(Table(rows[keep] + base, tag[keep], position[keep], start[keep], finish[keep]))
+        own = tag[keep].astype(np.int16)
+        parts.append(Table(rows[keep] + base, own, start[keep], finish[keep]))
         left = np.flatnonzero(finish < stop)
         rows, position, stop = rows[left], finish[left], stop[left]
     for row, at, until in zip(rows.tolist(), position.tolist(), stop.tolist(), strict=True):
-        starts = np.array(_scan(words.data, at, until, chosen.tolist()), np.int64)
+        starts = np.frombuffer(_scan(words.data, at, until, chosen.tolist()), np.int64)
         tag, start, finish, _ = _next_field(words, starts, np.full(starts.size, until))
         own = np.full(starts.size, row + base)
-        parts.append(Table(own, tag.astype(np.int16), starts, start, finish))
+        parts.append(Table(own, tag.astype(np.int16), start, finish))
     return parts
 
 
-def _scan(data: Any, position: int, stop: int, chosen: list[bool]) -> list[int]:
+def _scan(data: Any, position: int, stop: int, chosen: list[bool]) -> array[int]:
     """Where the chosen fields of one message stand."""
-    found: list[int] = []
+    found = array("q")
     short = [0] * 256
     for tag in range(8 | wire.BYTES, 128, 8):
         short[tag] = _TAKE if tag < len(chosen) and chosen[tag] else _LEAVE
-    size = len(data) - 2
+    last = len(data) - 2
     while position < stop:
         action = short[data[position]]
-        if action and position < size:
-            end = position + 2 + data[position + 1]
-            if end - position >= 0x82:
-                following = data[position + 2]
-                end += ((following - 1) << 7) + 1 if following < 0x80 else stop
+        if action and position < last:
+            size = data[position + 1]
+            if size < 0x80:
+                end = position + size + 2
+            else:
+                more = data[position + 2]
+                end = position + size + (more << 7) - 0x7D if more < 0x80 else stop + 1
             if end <= stop:
                 if action == _TAKE:
                     found.append(position)
@@ -183,9 +194,9 @@ def _scan(data: Any, position: int, stop: int, chosen: list[bool]) -> list[int]:
 def _next_field(words: Words, position: Array, stop: Array) -> tuple[Array, Array, Array, Array]:
     """(tag, payload's begin and end, whether all is right) of the field at each position."""
     word = words.at(position)
-    tag, width = _mostly_one_byte(words, word, position)
+    tag, width = _mostly_short(words, word, position)
     start = position + width
-    value, length = _mostly_one_byte(words, word >> (width << 3).astype(np.uint64), start)
+    value, length = _mostly_short(words, word >> (width << 3).astype(np.uint64), start)
     kind = (tag & np.uint64(7)).astype(np.intp)
     size = np.minimum(value, _FAR).astype(np.int64)
     is_bytes = kind == wire.BYTES
@@ -200,11 +211,12 @@ def _next_field(words: Words, position: Array, stop: Array) -> tuple[Array, Arra
     return tag.astype(np.int64), begin, finish, fine
 
 
-def _mostly_one_byte(words: Words, word: Array, position: Array) -> tuple[Array, Array]:
+def _mostly_short(words: Words, word: Array, position: Array) -> tuple[Array, Array]:
     """As :func:`varints`, of which ``word`` has the first bytes; far too long where none ends."""
-    value = word & np.uint64(0x7F)
-    length = np.ones(word.size, np.int64)
-    long = np.flatnonzero(word & np.uint64(0x80))
+    more = word >> _SEVEN_BITS & _ONE
+    value = word & _SEVEN[0] | (word >> _ONE & _SEVEN[1]) * more
+    length = more.astype(np.int64) + 1
+    long = np.flatnonzero(word & _TWO_STOPS == _TWO_STOPS)
     if long.size:
         found, bytes_of = varints(words, position[long])
         bytes_of[bytes_of == 0] = int(_FAR)

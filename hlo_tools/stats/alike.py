@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hlo_tools.distinct import distinct, numbered
 from hlo_tools.outline import COST, Outline
 
 __all__ = ["Alike", "alike"]
@@ -36,10 +37,9 @@ def alike(outline: Outline) -> Alike:
     first, rows = outline.operands
     given = np.full(rows.size, len(shapes))
     given[rows >= 0] = shape_of_kind[outline.kind_of[rows[rows >= 0]]]
-    keys = _by_operands(outline.kind_of, first, given)
-    for tag in COST:
-        keys = _by_field(keys, outline, tag)
-    _, leaders, group_of = np.unique(keys, return_index=True, return_inverse=True)
+    columns = [outline.kind_of, *_of_operands(first, given)]
+    columns += [_of_field(outline, tag) for tag in COST if outline.fields.of(tag).row.size]
+    group_of, leaders = distinct(*columns)
     texts = [*shapes, b""]
     operands = [
         [texts[at] for at in given[first[row] : first[row + 1]].tolist()]
@@ -48,36 +48,31 @@ def alike(outline: Outline) -> Alike:
     return Alike(group_of, leaders.tolist(), operands)
 
 
-def _by_operands(keys: Array, first: Array, given: Array) -> Array:
+def _of_operands(first: Array, given: Array) -> list[Array]:
+    """Columns that tell lists of operands' shapes apart."""
     counts = np.diff(first)
+    columns = [counts]
     for place in range(_IN_STEP):
         chosen = np.flatnonzero((counts > place) & (counts <= _IN_STEP))
-        keys = _refined(keys, chosen, given[first[chosen] + place])
+        columns.append(_column(counts.size, chosen, given[first[chosen] + place]))
     chosen = np.flatnonzero(counts > _IN_STEP)
     lists = [given[first[row] : first[row + 1]].tobytes() for row in chosen.tolist()]
-    return _refined(keys, chosen, _numbered(lists))
+    return [*columns, _column(counts.size, chosen, numbered(lists))]
 
 
-def _by_field(keys: Array, outline: Outline, tag: int) -> Array:
+def _of_field(outline: Outline, tag: int) -> Array:
     fields, data = outline.fields.of(tag), outline.data
-    values: dict[int, bytes] = {}
-    for row, start, end in zip(
-        fields.row.tolist(), fields.start.tolist(), fields.end.tolist(), strict=True
+    values: dict[int, tuple[Any, bytes]] = {}
+    for row, begin, end in zip(
+        fields.row.tolist(), fields.begin.tolist(), fields.end.tolist(), strict=True
     ):
-        values[row] = values.get(row, b"") + data[start:end]
-    return _refined(keys, np.array(list(values), np.int64), _numbered(list(values.values())))
+        values[row] = values.get(row), data[begin:end]
+    rows = np.array(list(values), np.int64)
+    return _column(outline.instruction_count, rows, numbered(values.values()) + 1)
 
 
-def _numbered(values: list[bytes]) -> Array:
-    numbers = {value: at for at, value in enumerate(dict.fromkeys(values))}
-    return np.fromiter(map(numbers.__getitem__, values), np.int64, len(values))
-
-
-def _refined(keys: Array, chosen: Array, values: Array) -> Array:
-    """Keys of the chosen rows that tell their values apart too."""
-    if not chosen.size:
-        return keys
-    pairs = keys[chosen] * (int(values.max()) + 1) + values
-    keys = keys.copy()
-    keys[chosen] = int(keys.max()) + 1 + np.unique(pairs, return_inverse=True)[1].reshape(-1)
-    return keys
+def _column(size: int, rows: Array, values: Array) -> Array:
+    """Some rows' values; 0 in all others."""
+    column = np.zeros(size, np.int64)
+    column[rows] = values
+    return column

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -54,12 +53,9 @@ class _Cost(NamedTuple):
     transcendentals: int = 0
     bytes: int = 0
 
-    def plus(self, other: _Cost, times: int, *, moved: bool = True) -> _Cost:
-        return _Cost(
-            self.flops + other.flops * times,
-            self.transcendentals + other.transcendentals * times,
-            self.bytes + other.bytes * times if moved else self.bytes,
-        )
+
+_Sums = list[int]
+"""As :class:`_Cost`, of a computation; grows with what it calls."""
 
 
 class _Call(NamedTuple):
@@ -84,9 +80,9 @@ class _Count:
         self.unknown_loops = 0
         self.own = [self._own(group) for group in range(len(self.alike.first))]
         self.opcodes = self._opcodes()
-        self.costs = dict(self.base)
+        self.costs = self._alone()
         self.times: dict[int, tuple[int, ...]] = {}
-        self.called: dict[int, Counter[int]] = {}
+        self.called: dict[int, dict[int, int]] = {}
 
     def result(self) -> Statistics:
         outline = self.outline
@@ -95,14 +91,14 @@ class _Count:
         for number in order:
             self._computation(number)
         runs = self._runs(order, entry.id)
-        cost = self.costs[entry.id]
+        flops, transcendentals, moved = self.costs[entry.id]
         constants = self.opcodes.get("constant", OpcodeStatistics("constant"))
         return Statistics(
             name=outline.name,
             instructions=outline.instruction_count,
-            flops=cost.flops,
-            transcendentals=cost.transcendentals,
-            bytes=cost.bytes,
+            flops=flops,
+            transcendentals=transcendentals,
+            bytes=moved,
             constants=constants.count,
             constant_bytes=self._size(self.counts, "constant"),
             parameter_bytes=self._size(self._counts_in(entry), "parameter"),
@@ -110,10 +106,10 @@ class _Count:
             unknown_loops=self.unknown_loops,
             opcodes=tuple(sorted(self.opcodes.values(), key=lambda o: (-o.count, o.opcode))),
             computations=tuple(
-                ComputationStatistics(
-                    body.name, body.last - body.first, runs[number], *self.costs[number]
+                ComputationStatistics(body.name, body.last - body.first, runs[number], *cost)
+                for (number, body), cost in zip(
+                    self.bodies.items(), self.costs.values(), strict=True
                 )
-                for number, body in self.bodies.items()
             ),
             kernels=self._kernels(),
         )
@@ -190,19 +186,17 @@ class _Count:
 
     # Computations
 
-    @cached_property
-    def base(self) -> dict[int, _Cost]:
+    def _alone(self) -> dict[int, _Sums]:
         """What the instructions of each computation cost by themselves, by its id."""
+        bodies = self.outline.bodies
         reach = sum(
             max(map(abs, own)) * number for own, number in zip(self.own, self.counts, strict=True)
         )
         exact: Any = np.int64 if reach <= _LARGEST else object
         table = np.array([*self.own, _Cost()], exact)[np.append(self.alike.of, len(self.own))]
-        sums = np.add.reduceat(table, [body.first for body in self.outline.bodies], axis=0)
-        return {
-            body.id: _Cost._make(row) if body.last > body.first else _Cost()
-            for row, body in zip(sums.tolist(), self.outline.bodies, strict=True)
-        }
+        sums = np.add.reduceat(table, [body.first for body in bodies], axis=0)
+        sums[[body.last == body.first for body in bodies]] = 0
+        return dict(zip([body.id for body in bodies], sums.tolist(), strict=True))
 
     @cached_property
     def calls(self) -> dict[int, list[_Call]]:
@@ -210,16 +204,20 @@ class _Count:
         outline = self.outline
         first, values = outline.numbers(CALLED, CALLED_ONE)
         rows = np.flatnonzero(np.diff(first))
-        columns = (outline.body_of, outline.kind_of, self.alike.of, first, first[1:])
+        columns = (rows, outline.kind_of[rows], self.alike.of[rows], first[rows], first[rows + 1])
         numbers = values.tolist()
+        opcodes = [opcode for opcode, _ in outline.kinds]
+        every = [
+            _Call(row, opcodes[kind], group, numbers[begin:end])
+            for row, kind, group, begin, end in zip(*(c.tolist() for c in columns), strict=True)
+        ]
+        owner = outline.body_of[rows]
+        starts = np.flatnonzero(np.diff(owner, prepend=-1))
         found: dict[int, list[_Call]] = {}
-        for row, at, kind, group, begin, end in zip(
-            rows.tolist(), *(column[rows].tolist() for column in columns), strict=True
-        ):
-            body = outline.bodies[at]
+        for begin, end in zip(starts.tolist(), [*starts.tolist()[1:], len(every)], strict=False):
+            body = outline.bodies[owner[begin]]
             if self.bodies[body.id] is body:
-                call = _Call(row, outline.kinds[kind][0], group, numbers[begin:end])
-                found.setdefault(body.id, []).append(call)
+                found[body.id] = every[begin:end]
         return found
 
     def _order(self) -> list[int]:
@@ -227,11 +225,10 @@ class _Count:
         place = {number: at for at, number in enumerate(self.bodies)}
         in_order = True
         for caller, calls in self.calls.items():
-            for call in calls:
-                for number in call.numbers:
-                    if number not in place:
-                        self.outline.body(number)
-                    in_order = in_order and place[number] < place[caller]
+            for number in {number for call in calls for number in call.numbers}:
+                if number not in place:
+                    self.outline.body(number)
+                in_order = in_order and place[number] < place[caller]
         if in_order:
             return list(self.calls)
 
@@ -243,21 +240,22 @@ class _Count:
         return [number for number in order if number in self.calls]
 
     def _computation(self, number: int) -> None:
-        total = self.base[number]
-        runs = self.called[number] = Counter()
-        applied: dict[str, list[int]] = {}
+        """Add what a computation calls, which is complete, to what it costs."""
+        total = self.costs[number]
+        runs: dict[int, int] = {}
+        applied: dict[str, _Sums] = {}
         for call in self.calls[number]:
             if call.opcode in APPLIED:
-                self._apply(call, applied.setdefault(call.opcode, [0, 0]))
+                self._apply(call, applied.setdefault(call.opcode, [0, 0, 0]))
             elif call.opcode not in _APPLIED_OR_COMPARED:
-                total = self._entered(call, total, runs)
+                self._enter(call, total, runs)
         for opcode, work in applied.items():
-            cost = _Cost(work[0], work[1])
-            _add(self.opcodes[opcode], cost, 1)
-            total = total.plus(cost, 1)
-        self.costs[number] = total
+            _add(self.opcodes[opcode], _Cost(*work), 1)
+            total[0] += work[0]
+            total[1] += work[1]
+        self.called[number] = runs
 
-    def _apply(self, call: _Call, work: list[int]) -> None:
+    def _apply(self, call: _Call, work: _Sums) -> None:
         """Add what the computations cost that are applied to elements: arithmetic only."""
         times = self.times.get(call.group)
         if times is None:
@@ -277,17 +275,20 @@ class _Count:
         except IndexError:
             return ()
 
-    def _entered(self, call: _Call, total: _Cost, runs: Counter[int]) -> _Cost:
+    def _enter(self, call: _Call, total: _Sums, runs: dict[int, int]) -> None:
         """Add what the computations cost that an instruction runs."""
         numbers, times = call.numbers, 1
         if call.opcode == "while":
             times = self._turns(call.row)
         elif call.opcode == "conditional":
-            numbers = [max(numbers, key=lambda n: (self.costs[n].flops, self.costs[n].bytes))]
+            numbers = [max(numbers, key=lambda n: (self.costs[n][0], self.costs[n][2]))]
         for number in numbers:
-            total = total.plus(self.costs[number], times, moved=call.opcode != "fusion")
-            runs[number] += times
-        return total
+            flops, transcendentals, moved = self.costs[number]
+            total[0] += flops * times
+            total[1] += transcendentals * times
+            if call.opcode != "fusion":
+                total[2] += moved * times
+            runs[number] = runs.get(number, 0) + times
 
     def _turns(self, row: int) -> int:
         known = _known_trip_count(OutlinedInstruction(self.outline, row).proto.backend_config)
