@@ -41,7 +41,11 @@ class Call:
     def check(self, fine: bool, message: str) -> None:
         """Raise unless ``fine``: the instruction breaks the rule that ``message`` states."""
         if not fine:
-            raise InferenceError(f"{self.row.opcode} {message}", place=self.row.name)
+            raise self.broken(message)
+
+    def broken(self, message: str) -> InferenceError:
+        """The instruction breaks the rule that ``message`` states."""
+        return InferenceError(f"{self.row.opcode} {message}", place=self.row.name)
 
     def operand(self, at: int) -> Type:
         """Type of an operand that must exist."""

@@ -311,9 +311,10 @@ def _tuple(call: Call) -> Type:
 def _element(call: Call) -> Type:
     operand = call.operand(0)
     index = call.row.tuple_index
-    call.check(isinstance(operand, TupleType), f"takes a tuple, not {operand}")
-    assert isinstance(operand, TupleType)
-    call.check(0 <= index < len(operand.parts), f"takes element {index} of {operand}")
+    if not isinstance(operand, TupleType):
+        raise call.broken(f"takes a tuple, not {operand}")
+    if not 0 <= index < len(operand.parts):
+        raise call.broken(f"takes element {index} of {operand}")
     return operand.parts[index]
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-
 import pytest
 
 from hlo_tools import Module
@@ -13,6 +10,7 @@ from hlo_tools.passes.algebraic_simplification import AlgebraicSimplification
 from hlo_tools.passes.emitting import plain, splat
 from hlo_tools.passes.patterns import Rules, op, rewrite_all
 from hlo_tools.text import parse
+from tests.counting import calls_made
 
 
 def entry_of(body: str) -> Module:
@@ -94,22 +92,6 @@ def test_rules_that_go_round_in_circles_are_stopped() -> None:
 )
 def test_one_value_everywhere(text: str, expected: float | None) -> None:
     assert splat(entry_of(text).entry.root) == expected
-
-
-def calls_made(action: Callable[[], object]) -> int:
-    """How many Python functions an action calls."""
-    count = 0
-
-    def called(frame: object, event: str, argument: object) -> None:
-        nonlocal count
-        count += event == "call"
-
-    sys.setprofile(called)
-    try:
-        action()
-    finally:
-        sys.setprofile(None)
-    return count
 
 
 def test_many_uses_of_one_constant_cost_in_proportion() -> None:

@@ -16,6 +16,7 @@ from hlo_tools.errors import HloVerifyError
 from hlo_tools.module import Module
 from hlo_tools.text import parse
 from hlo_tools.verify import RULES, check, verify
+from tests.counting import calls_made
 from tests.text.samples import SAMPLES
 
 BASE = """
@@ -348,3 +349,16 @@ ENTRY e { x = f32[2,3] parameter(0)
 """
     found = verify(Module(parse(text)))
     assert [one.instruction for one in found] == ["axis", "again", "other", "same", "second", "f"]
+
+
+def test_parts_of_a_large_tuple_cost_in_proportion() -> None:
+    def verified(size: int) -> int:
+        kind = "(" + ", ".join(["f32[]"] * size) + ")"
+        lines = [f"p = {kind} parameter(0)"]
+        lines += [f"v{n} = f32[] get-tuple-element(p), index={n}" for n in range(size)]
+        body = "\n".join([*lines, f"ROOT r = f32[] negate(v{size - 1})"])
+        module = Module(parse(f"HloModule m\nENTRY e {{\n{body}\n}}"))
+        return calls_made(lambda: verify(module))
+
+    verified(2)
+    assert verified(200) < 2.2 * verified(100)
