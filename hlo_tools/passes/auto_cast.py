@@ -15,7 +15,7 @@ from hlo_tools.instruction import Instruction
 from hlo_tools.module import Module
 from hlo_tools.passes.base import Pass
 from hlo_tools.passes.emitting import convert, plain, with_element
-from hlo_tools.passes.patterns import held, sweep
+from hlo_tools.passes.patterns import held, sweep, take_name
 from hlo_tools.restructuring import clone_instruction
 
 __all__ = ["AutoCast"]
@@ -119,6 +119,7 @@ class _Values:
         operands = [self._in_small(o) if _is_f32(o) else o for o in view.operands]
         made = clone_instruction(view, operands, view.computation)
         made.proto.shape.CopyFrom(with_element(view.shape, self._element).proto)
+        take_name(made, view)
         wide = convert(made, "f32")
         self._small[wide] = made
         view.replace_uses(wide)

@@ -24,7 +24,18 @@ from hlo_tools.passes.base import PassError
 from hlo_tools.passes.emitting import is_signed_zero, splat
 from hlo_tools.restructuring import UnusedRemover
 
-__all__ = ["Captures", "Pattern", "Rules", "held", "number", "op", "rewrite_all", "sweep", "value"]
+__all__ = [
+    "Captures",
+    "Pattern",
+    "Rules",
+    "held",
+    "number",
+    "op",
+    "rewrite_all",
+    "sweep",
+    "take_name",
+    "value",
+]
 
 Captures = dict[str, Instruction]
 """Name in a pattern -> instruction."""
@@ -176,9 +187,12 @@ def rewrite_all(rules: Rules, computation: Computation) -> int:
             continue
         before = len(computation._views())
         found = rules.apply(view)
-        todo += computation._views()[before:][::-1]
+        added = computation._views()[before:]
+        todo += added[::-1]
         if found is None:
             continue
+        if found in added:
+            take_name(found, view)
         count += 1
         users = view.users
         view.replace_uses(found)
@@ -189,6 +203,12 @@ def rewrite_all(rules: Rules, computation: Computation) -> int:
             raise _endless(view)
     sweep(computation, replaced)
     return count
+
+
+def take_name(new: Instruction, old: Instruction) -> None:
+    """Give an instruction the name of the one of its opcode that it stands for, as XLA does."""
+    if new.proto.opcode == old.proto.opcode:
+        new.proto.name, old.proto.name = old.proto.name, new.proto.name
 
 
 def held(computation: Computation) -> set[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hlo_tools import Module
-from hlo_tools.passes import PassError
+from hlo_tools.passes import PassError, Pipeline
 from hlo_tools.passes.algebraic_simplification import AlgebraicSimplification
 from hlo_tools.passes.emitting import plain, splat
 from hlo_tools.passes.patterns import Rules, op, rewrite_all
@@ -105,3 +105,19 @@ def test_many_uses_of_one_constant_cost_in_proportion() -> None:
 
     rewritten(2)
     assert rewritten(200) < 2.2 * rewritten(100)
+
+
+def test_what_stands_for_an_instruction_of_its_opcode_has_its_name() -> None:
+    text = """HloModule m
+    ENTRY main {
+      x = f32[3,4] parameter(0)
+      y = f32[3,5] parameter(1)
+      t = f32[4,3] transpose(x), dimensions={1,0}
+      ROOT product = f32[4,5] dot(t, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    }"""
+    module = Module(parse(text))
+    Pipeline.parse("reshape-transpose-cleaning,auto-cast{which=all}").run(module, verify_each=True)
+    product = module.entry.find("product")
+    assert product.opcode == "dot" and str(product.shape) == "bf16[4,5]{1,0}"
+    names = [view.name for view in module.instructions]
+    assert len(names) == len(set(names))
