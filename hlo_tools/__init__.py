@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hlo_tools.aliasing import Alias
     from hlo_tools.computation import Computation
     from hlo_tools.errors import (
         HloError,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from hlo_tools.source import SourceFrame
 
 __all__ = [
+    "Alias",
     "Computation",
     "HloError",
     "HloFileError",
@@ -50,6 +52,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Alias": "aliasing",
     "Computation": "computation",
     "HloError": "errors",
     "HloFileError": "errors",

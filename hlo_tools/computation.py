@@ -135,6 +135,18 @@ class Computation:
 
         return instructions_in_order(self)
 
+    @property
+    def schedule(self) -> tuple[Instruction, ...] | None:
+        """Its instructions in the order in which they run; None in a module without a schedule.
+
+        Raises:
+            HloFileError: the schedule names an instruction that is not there (HLO-REFERENCE).
+        """
+        sequences = self.module.proto.schedule.sequences
+        if self.id not in sequences:
+            return None
+        return tuple(self.resolve(number) for number in sequences[self.id].instruction_ids)
+
     def called_ids(self) -> list[int]:
         """Ids of the computations that its instructions call, each once, in order of the calls."""
         found: dict[int, None] = {}

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from hlo_tools import schema
+from hlo_tools.compressed import SUFFIXES
 from hlo_tools.errors import HloError
 from hlo_tools.ids import LOCAL_MASK, wide
 from hlo_tools.module import Module
 from hlo_tools.replica_groups import replica_groups_of
 from hlo_tools.source import frames_of
 
-__all__ = ["DIALECTS", "FORMATS", "render", "set_ids", "to_dialect"]
+__all__ = ["DIALECTS", "FORMATS", "form_of", "render", "set_ids", "to_dialect", "whole"]
 
 SCHEMES = ("wide", "legacy")
 
@@ -168,23 +170,23 @@ def _hlo(module: Module) -> bytes:
 def _text(module: Module) -> bytes:
     from hlo_tools.text import print_module
 
-    return print_module(_whole(module)).encode()
+    return (print_module(whole(module)).rstrip("\n") + "\n").encode()
 
 
 def _json(module: Module) -> bytes:
     from google.protobuf import json_format
 
     options = {"preserving_proto_field_name": True, "indent": 1}
-    return (json_format.MessageToJson(_whole(module), **options) + "\n").encode()
+    return (json_format.MessageToJson(whole(module), **options) + "\n").encode()
 
 
 def _pbtxt(module: Module) -> bytes:
     from google.protobuf import text_format
 
-    return text_format.MessageToString(_whole(module)).encode()
+    return text_format.MessageToString(whole(module)).encode()
 
 
-def _whole(module: Module) -> Any:
+def whole(module: Module) -> Any:
     """The message with every constant in it, also those that were left in the file."""
     if not module.has_kept_constants:
         return module.proto
@@ -199,6 +201,22 @@ FORMATS: dict[str, Callable[[Module], bytes]] = {
     "pbtxt": _pbtxt,
 }
 """What writes a module in each file format."""
+
+
+def form_of(target: Any) -> str | None:
+    """The format that a file's name asks for; None where it asks for none, or is no name.
+
+    A suffix that says how the file is compressed is passed over.
+    """
+    if not isinstance(target, (str, Path)):
+        return None
+    path = Path(target)
+    if path.suffix in SUFFIXES:
+        path = path.with_suffix("")
+    return _BY_SUFFIX.get(path.suffix.lower())
+
+
+_BY_SUFFIX = {".hlo": "text", ".txt": "text", ".json": "json", ".pbtxt": "pbtxt"}
 
 
 def render(module: Module, form: str) -> bytes:

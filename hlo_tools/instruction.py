@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from hlo_tools.aliasing import Alias, of_call
 from hlo_tools.ids import LOCAL_MASK
 from hlo_tools.literal import Literal, StoredLiteral
 from hlo_tools.shape import Shape
@@ -154,6 +155,11 @@ class Instruction:
     def sharding(self) -> Any | None:
         """Its ``OpSharding``, or None."""
         return self.proto.sharding if self.proto.HasField("sharding") else None
+
+    @property
+    def aliases(self) -> tuple[Alias, ...]:
+        """Which parts of its result are written over which operands."""
+        return of_call(self.proto)
 
     @property
     def custom_call_target(self) -> str:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from hlo_tools import schema
+from hlo_tools.aliasing import Alias, of_module
 from hlo_tools.computation import Computation
 from hlo_tools.counting import counted
 from hlo_tools.errors import HloError, HloFileError
 from hlo_tools.ids import scheme_of
 from hlo_tools.instruction import Instruction
 from hlo_tools.skeleton import Kept, encode_varint, splice
+
+if TYPE_CHECKING:
+    from hlo_tools.text import PrintOptions
 
 __all__ = ["Module"]
 
@@ -110,6 +114,17 @@ class Module:
     def frontend_attributes(self) -> Mapping[str, str]:
         """Attributes that a framework set on the module; a live map of the proto."""
         return self._proto.frontend_attributes.map
+
+    @property
+    def aliases(self) -> tuple[Alias, ...]:
+        """Which parts of the result are written over which parameters."""
+        return of_module(self._proto)
+
+    @property
+    def donors(self) -> tuple[tuple[int, tuple[int, ...]], ...]:
+        """Parameters (number, part) whose buffers any result may be written over."""
+        entries = self._proto.buffer_donor.entries
+        return tuple((one.parameter_number, tuple(one.parameter_shape_index)) for one in entries)
 
     def computation_by_id(self, computation_id: int) -> Computation:
         """The computation with an id.
@@ -291,17 +306,38 @@ class Module:
             return self._spliced()
         return self._proto.SerializeToString(deterministic=True)
 
-    def save(self, target: str | Path | BinaryIO) -> None:
-        """Write :meth:`to_bytes` to a path (beside it first, then renamed) or a binary stream.
+    def to_text(self, options: PrintOptions | None = None) -> str:
+        """The module as HLO text, as XLA prints it.
+
+        Args:
+            options: one of :data:`hlo_tools.text.PRESETS`, or options of your own.
+        """
+        from hlo_tools import text
+        from hlo_tools.converting import whole
+
+        return text.print_module(whole(self), options or text.DEFAULT)
+
+    def save(self, target: str | Path | BinaryIO, form: str | None = None) -> None:
+        """Write the module to a path (beside it first, then renamed) or a binary stream.
 
         A path that ends in ``.gz`` or ``.zst`` is compressed.
 
+        Args:
+            form: ``"proto"``, ``"hlo-proto"``, ``"text"``, ``"json"`` or ``"pbtxt"``; where it is
+                not given, what the path's name says (``.hlo`` and ``.txt``, ``.json``, ``.pbtxt``),
+                else :meth:`to_bytes`.
+
         Raises:
+            HloError: there is no such form (HLO-ARGUMENT).
             HloFileError: the path cannot be written (HLO-WRITE).
         """
+        from hlo_tools import converting
         from hlo_tools.saving import write_bytes, write_stream
 
-        if not self._kept or self._behind is not None:
+        form = form or converting.form_of(target)
+        if form is not None:
+            write_bytes(converting.render(self, form), target)
+        elif not self._kept or self._behind is not None:
             write_bytes(self.to_bytes(), target)
         elif self._original is not None:
             write_bytes(self._original, target)

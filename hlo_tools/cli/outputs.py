@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 from hlo_tools import converting
 from hlo_tools.cli import console
-from hlo_tools.compressed import SUFFIXES
 from hlo_tools.module import Module
 
 __all__ = ["came_as_text", "format_of", "write_module", "write_text"]
 
-_BY_SUFFIX = {".hlo": "text", ".txt": "text", ".json": "json", ".pbtxt": "pbtxt"}
-_NOTATIONS = frozenset(_BY_SUFFIX.values())
+_NOTATIONS = frozenset({"text", "json", "pbtxt"})
 
 
 def came_as_text(module: Module) -> bool:
@@ -29,10 +26,7 @@ def format_of(output: str, *, text: bool = False) -> str | None:
     """
     if output == "-":
         return "text" if text else None
-    path = Path(output)
-    if path.suffix in SUFFIXES:
-        path = path.with_suffix("")
-    return _BY_SUFFIX.get(path.suffix.lower())
+    return converting.form_of(output)
 
 
 def write_module(module: Module, output: str, form: str | None, *, force: bool = False) -> None:
@@ -47,7 +41,7 @@ def write_module(module: Module, output: str, form: str | None, *, force: bool =
         typer.BadParameter: bytes for a terminal.
     """
     if form is None and output != "-":
-        module.save(output)
+        module.save(output)  # the name asks for no format either
         return
     data = module.to_bytes() if form is None else converting.render(module, form)
     if form in _NOTATIONS:

@@ -15,8 +15,10 @@ import pytest
 
 import hlo_tools
 from hlo_tools import HloError, HloFileError, Module, converting, schema
+from hlo_tools.compressed import decompress
 from hlo_tools.detect import detect
 from hlo_tools.skeleton import encode_field, encode_varint
+from hlo_tools.text import SHORT_PARSABLE
 from tests.hlo.hlo_examples import example
 
 
@@ -162,6 +164,32 @@ def test_sources_that_cannot_be_read(tmp_path: Path) -> None:
         hlo_tools.load(closed)
     with pytest.raises(HloFileError, match=r"(?s)<text>: .*load\(text.encode\(\)\)"):
         hlo_tools.load(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("m.hlo", "text"), ("m.txt.gz", "text"), ("m.json", "json"), ("m.pbtxt", "pbtxt"),
+     ("m.pb", "hlo"), ("m", "hlo")],
+)  # fmt: skip
+def test_save_goes_by_the_name(name: str, kind: str, tmp_path: Path) -> None:
+    module = hlo_tools.load(kinds()["hlo"])
+    module.save(tmp_path / name)
+    data, _compression = decompress((tmp_path / name).read_bytes())
+    assert detect(data).kind == kind
+    assert hlo_tools.load(tmp_path / name).entry.root.name == "out"
+
+
+def test_save_in_a_form_and_as_text(wide_bytes: bytes, tmp_path: Path) -> None:
+    module = hlo_tools.load(wide_bytes)
+    module.save(tmp_path / "m.hlo", form="proto")
+    assert (tmp_path / "m.hlo").read_bytes() == wide_bytes
+    stream = io.BytesIO()
+    module.save(stream, form="text")
+    assert stream.getvalue().decode().rstrip("\n") == module.to_text().rstrip("\n")
+    assert "ROOT %out" in module.to_text()
+    assert len(module.to_text(SHORT_PARSABLE)) < len(module.to_text())
+    with pytest.raises(HloError, match="format 'png' is not known"):
+        module.save(tmp_path / "m.png", form="png")
 
 
 def test_damaged_notations_say_where(tmp_path: Path) -> None:

@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 
 import hlo_tools
-from hlo_tools import HloError, HloFileError, Module, array_shape, literal_of, schema, tuple_shape
+from hlo_tools import (
+    Alias,
+    HloError,
+    HloFileError,
+    Module,
+    array_shape,
+    literal_of,
+    schema,
+    tuple_shape,
+)
 from hlo_tools.text import parse
 from tests.hlo.hlo_examples import F32, example, fill
 
@@ -235,6 +244,30 @@ def test_schedule_follows() -> None:
     module.entry.find("product").replace_operand(0, extra)
     ids = list(module.proto.schedule.sequences[2].instruction_ids)
     assert len(ids) == 8 and ids.index(extra.id) < ids.index(module.entry.find("product").id)
+
+
+ALIASED = b"""HloModule m, is_scheduled=true, input_output_alias={ {1}: (0, {}, must-alias), \
+{0}: (1, {0}, may-alias) }, buffer_donor={ (2, {}) }
+ENTRY e {
+  x = f32[2] parameter(0)
+  p = (f32[2], f32[2]) parameter(1)
+  d = f32[2] parameter(2)
+  k = f32[2] custom-call(x, d), custom_call_target="k", output_to_operand_aliasing={{}: (1, {})}
+  ROOT t = (f32[2], f32[2]) tuple(k, k)
+}
+""".replace(b"\\\n", b"")
+
+
+def test_aliases_donors_and_schedules() -> None:
+    module = hlo_tools.load(ALIASED)
+    assert set(module.aliases) == {Alias((1,), 0, (), must=True), Alias((0,), 1, (0,))}
+    assert module.donors == ((2, ()),)
+    assert module.entry.find("k").aliases == (Alias((), 1, (), must=True),)
+    assert module.entry.root.aliases == ()
+    assert module.entry.schedule == module.entry.instructions
+    again = module.entry.add("negate", F32, [module.entry.find("x")])
+    assert again in (module.entry.schedule or ())
+    assert Module(example()).entry.schedule is None
 
 
 def test_signature_follows_the_root(module: Module) -> None:
