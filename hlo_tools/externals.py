@@ -26,6 +26,8 @@ __all__ = ["ATTRIBUTE", "externalize", "inline"]
 
 ATTRIBUTE = "nki_hlo_external_constant"
 """Frontend attribute of a constant whose elements are in a file: its path from the folder."""
+_ALONE = f"{ATTRIBUTE}_alone"
+"""Frontend attribute that says that the instruction had no message of frontend attributes."""
 
 
 def externalize(module: Module, folder: str | Path, *, threshold: int = 1 << 16) -> int:
@@ -80,7 +82,7 @@ def inline(module: Module, folder: str | Path) -> int:
         literal.shape.CopyFrom(view.proto.literal.shape)
         view.proto.literal.CopyFrom(literal)
         del view.proto.frontend_attributes.map[ATTRIBUTE]
-        if not view.proto.frontend_attributes.map:
+        if view.proto.frontend_attributes.map.pop(_ALONE, None):
             view.proto.ClearField("frontend_attributes")
         taken += 1
     if taken:
@@ -94,6 +96,8 @@ def _leave_only_shape(view: Instruction, relative: str) -> None:
     shape.CopyFrom(literal.shape if literal.HasField("shape") else view.proto.shape)
     literal.Clear()
     literal.shape.CopyFrom(shape)
+    if not view.proto.HasField("frontend_attributes"):
+        view.proto.frontend_attributes.map[_ALONE] = "true"
     view.proto.frontend_attributes.map[ATTRIBUTE] = relative
     view.module._kept.pop((view.computation.id, view.local_id), None)
 

@@ -44,7 +44,9 @@ def command(
     ] = None,
     externalize: Annotated[
         int | None,
-        typer.Option("--externalize", help="Move constants over so many bytes to files beside it."),
+        typer.Option(
+            "--externalize", help="Move constants over so many bytes to files beside it.", min=0
+        ),
     ] = None,
     inline: Annotated[bool, typer.Option("--inline", help="Take such constants in again.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Binary data on a terminal too.")] = False,

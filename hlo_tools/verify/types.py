@@ -9,6 +9,7 @@ from hlo_tools import schema
 from hlo_tools.counting import counted
 from hlo_tools.elements import BY_NAME, BY_NUMBER
 from hlo_tools.errors import HloError
+from hlo_tools.externals import ATTRIBUTE as EXTERNAL_CONSTANT
 from hlo_tools.ids import LOCAL_MASK
 from hlo_tools.inference import InferenceError, infer, of
 from hlo_tools.inference.rule import Call
@@ -251,6 +252,13 @@ def _constant(one: Message) -> Iterator[Problem]:
         return
     if of(one.literal.shape) != of(one.shape):
         yield "HLO-V022", f"its value is {of(one.literal.shape)}, it states {of(one.shape)}"
+        return
+    outside = one.frontend_attributes.map.get(EXTERNAL_CONSTANT)
+    if outside and Literal(one.literal).is_elided:
+        yield (
+            "HLO-V021",
+            f"its elements are in {outside}; nki-hlo convert --inline FILE -o WHOLE takes them in",
+        )
         return
     for _, leaf in Literal(one.literal).leaves():
         problem = _literal_problem(leaf)

@@ -41,7 +41,7 @@ def check(module: Module) -> None:
             raise HloVerifyError(
                 finding.message,
                 code=finding.code,
-                place=finding.place or module.path,
+                place=":".join(part for part in (module.path, finding.place) if part),
                 remedy=finding.remedy
                 or "the module was damaged or written wrongly; nki-hlo verify lists all findings",
             )

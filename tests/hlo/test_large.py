@@ -15,6 +15,7 @@ from hlo_tools import HloFileError, Module, array_shape, literal_of, schema
 from hlo_tools.converting import render, set_ids
 from hlo_tools.externals import ATTRIBUTE, externalize, inline
 from hlo_tools.skeleton import encode_varint
+from hlo_tools.verify import verify
 
 ARRAYS = {
     "f32": np.arange(2048, dtype="f4").reshape(32, 64),
@@ -175,3 +176,29 @@ def test_constant_files_outside_of_the_folder_are_refused(tmp_path: Path) -> Non
         module.entry.find("f32").proto.frontend_attributes.map[ATTRIBUTE] = path
         with pytest.raises(HloFileError, match="outside of the module's folder"):
             inline(module, tmp_path)
+
+
+@pytest.mark.parametrize("attributes", ["none", "empty", "one"])
+def test_taken_in_again_the_bytes_are_the_same(attributes: str, tmp_path: Path) -> None:
+    """XLA writes messages of frontend attributes that are empty."""
+    module = constants()
+    for view in module.instructions:
+        if attributes != "none":
+            view.proto.frontend_attributes.SetInParent()
+        if attributes == "one":
+            view.proto.frontend_attributes.map["a"] = "b"
+    module.touch()
+    before = module.to_bytes()
+    externalize(module, tmp_path, threshold=1000)
+    assert module.to_bytes() != before
+    again = hlo_tools.load(module.to_bytes())
+    inline(again, tmp_path)
+    assert again.to_bytes() == before
+
+
+def test_verify_says_where_the_elements_are(tmp_path: Path) -> None:
+    module = constants()
+    externalize(module, tmp_path, threshold=1000)
+    finding = verify(module)[0]
+    assert finding.code == "HLO-V021"
+    assert ".npy; nki-hlo convert --inline FILE -o WHOLE takes them in" in finding.message
