@@ -8,6 +8,7 @@ their bytes with the type's name in the file's own name.
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -63,14 +64,14 @@ def execute_devices(
     jax.config.update("jax_enable_x64", True)
     library: Any = xla_client
     count = len(inputs)
-    devices = library.make_cpu_client(num_devices=count).local_devices()
+    client = _client(count)
+    devices = client.local_devices()
     options = library.CompileOptions()
     options.num_replicas, options.num_partitions = count // partitions, partitions
     options.executable_build_options.use_spmd_partitioning = partitions > 1
     numbers = np.arange(count).reshape(-1, partitions)
     options.device_assignment = library.DeviceAssignment.create(numbers)
     stable = _jax.mlir.hlo_to_stablehlo(data)
-    client = devices[0].client
     loaded = client.compile_and_load(stable, library.DeviceList(tuple(devices)), options)
     mesh = jax.sharding.Mesh(np.array(devices), ("device",))
     place = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
@@ -87,6 +88,13 @@ def execute_devices(
     found = loaded.execute_sharded(arguments).disassemble_into_single_device_arrays()
     kept = [parts for number, parts in enumerate(found) if number not in tokens]
     return [[np.asarray(parts[number]) for parts in kept] for number in range(count)]
+
+
+@functools.cache
+def _client(count: int) -> Any:
+    from jaxlib import xla_client
+
+    return xla_client.make_cpu_client(num_devices=count)
 
 
 def main(folder: Path, tokens: Collection[int]) -> None:
