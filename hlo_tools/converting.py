@@ -170,7 +170,7 @@ def _hlo(module: Module) -> bytes:
 def _text(module: Module) -> bytes:
     from hlo_tools.text import print_module
 
-    return (print_module(whole(module)).rstrip("\n") + "\n").encode()
+    return (print_module(module).rstrip("\n") + "\n").encode()
 
 
 def _json(module: Module) -> bytes:

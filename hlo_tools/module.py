@@ -37,6 +37,7 @@ class Module:
     __slots__ = (
         "_behind",
         "_computations",
+        "_given",
         "_kept",
         "_made",
         "_names",
@@ -58,6 +59,7 @@ class Module:
         self._kept: dict[tuple[int, int], Kept] = {}
         self._made: set[int] = set()
         self._behind: bytes | None = None
+        self._given = False
         self.envelope = envelope
         self.path = path
 
@@ -71,6 +73,7 @@ class Module:
     @property
     def proto(self) -> Any:
         """The HloModuleProto, with every edit in it."""
+        self._given = True
         self._settle()
         return self._proto
 
@@ -113,6 +116,7 @@ class Module:
     @property
     def frontend_attributes(self) -> Mapping[str, str]:
         """Attributes that a framework set on the module; a live map of the proto."""
+        self._given = True
         return self._proto.frontend_attributes.map
 
     @property
@@ -306,6 +310,15 @@ class Module:
             return self._spliced()
         return self._proto.SerializeToString(deterministic=True)
 
+    def untouched(self) -> tuple[Any, bytes] | None:
+        """The HloModuleProto with the bytes that it was read from, while nobody can have changed it.
+
+        None once a message was given out, and for modules that are only a part of their file.
+        """
+        if self._given or self._kept or self.envelope is not None or self._original is None:
+            return None
+        return self._proto, bytes(self._original)
+
     def to_text(self, options: PrintOptions | None = None) -> str:
         """The module as HLO text, as XLA prints it.
 
@@ -313,9 +326,8 @@ class Module:
             options: one of :data:`hlo_tools.text.PRESETS`, or options of your own.
         """
         from hlo_tools import text
-        from hlo_tools.converting import whole
 
-        return text.print_module(whole(self), options or text.DEFAULT)
+        return text.print_module(self, options or text.DEFAULT)
 
     def save(self, target: str | Path | BinaryIO, form: str | None = None) -> None:
         """Write the module to a path (beside it first, then renamed) or a binary stream.
@@ -379,6 +391,7 @@ class Module:
     def _by_id(self) -> dict[int, Computation]:
         known = self._computations
         if known is None:
+            self._given = True
             known = {proto.id: Computation(proto, self) for proto in self._proto.computations}
             if len(known) != len(self._proto.computations):
                 raise HloFileError(

@@ -20,17 +20,42 @@ _DEPTH = 64
 _INDEX_EVERY = 5
 """Every fifth part of a long tuple is numbered in a comment."""
 _DIM_LEVELS = ("D", "C", "S", "H")
+_Part = tuple[str, Callable[[Any], str]]
 
 
 # Printing
 
 
-def print_shape(proto: Any, *, layouts: bool = True) -> str:
-    """The text of a ``ShapeProto``."""
+def print_shape(proto: Any, *, layouts: bool = True, known: dict[bytes, str] | None = None) -> str:
+    """The text of a ``ShapeProto``.
+
+    Args:
+        known: texts of arrays by their bytes, for many shapes that are printed alike; the text is
+            taken from there or put there.
+    """
     if proto.element_type == _TUPLE:
-        return _print_tuple(proto, layouts)
+        return _print_tuple(proto, layouts, known)
     if proto.element_type == _BUFFER and proto.tuple_shapes:
         return f"b({print_shape(proto.tuple_shapes[0], layouts=layouts)})"
+    if known is None:
+        return _print_array(proto, layouts)
+    key = proto.SerializeToString()
+    text = known.get(key)
+    if text is None:
+        text = known[key] = _print_array(proto, layouts)
+    return text
+
+
+def _print_tuple(proto: Any, layouts: bool, known: dict[bytes, str] | None) -> str:
+    text = ""
+    for number, part in enumerate(proto.tuple_shapes):
+        if number:
+            text += f", /*index={number}*/" if number % _INDEX_EVERY == 0 else ", "
+        text += print_shape(part, layouts=layouts, known=known)
+    return f"({text})"
+
+
+def _print_array(proto: Any, layouts: bool) -> str:
     element = BY_NUMBER.get(proto.element_type)
     name = element.name if element else f"type{proto.element_type}"
     text = f"{name}[{_print_dimensions(proto)}]"
@@ -40,18 +65,9 @@ def print_shape(proto: Any, *, layouts: bool = True) -> str:
     return text if layout == "{}" and not proto.dimensions else text + layout
 
 
-def _print_tuple(proto: Any, layouts: bool) -> str:
-    text = ""
-    for number, part in enumerate(proto.tuple_shapes):
-        if number:
-            text += f", /*index={number}*/" if number % _INDEX_EVERY == 0 else ", "
-        text += print_shape(part, layouts=layouts)
-    return f"({text})"
-
-
 def _print_dimensions(proto: Any) -> str:
-    flags = proto.is_dynamic_dimension
-    if not any(flags):
+    flags = list(proto.is_dynamic_dimension)
+    if True not in flags:
         return ",".join(map(str, proto.dimensions))
     marks = [*flags, *[False] * len(proto.dimensions)]
     return ",".join(
@@ -62,14 +78,13 @@ def _print_dimensions(proto: Any) -> str:
 
 def print_layout(layout: Any) -> str:
     """The text of a ``LayoutProto`` with its braces."""
-    details = "".join(part(layout) for part in _LAYOUT_PARTS)
+    given = {field.name for field, _ in layout.ListFields()}
+    details = "".join([part(layout) for name, part in _LAYOUT_PARTS if name in given])
     order = ",".join(map(str, layout.minor_to_major))
     return f"{{{order}:{details}}}" if details else f"{{{order}}}"
 
 
 def _print_dim_levels(layout: Any) -> str:
-    if not layout.dim_level_types:
-        return ""
     marks: list[str] = []
     for number, level in enumerate(layout.dim_level_types):
         mark = _DIM_LEVELS[level] if 0 <= level < len(_DIM_LEVELS) else "?"
@@ -80,8 +95,6 @@ def _print_dim_levels(layout: Any) -> str:
 
 
 def _print_tiles(layout: Any) -> str:
-    if not layout.tiles:
-        return ""
     tiles = (
         ",".join("*" if size == _COMBINE else str(size) for size in tile.dimensions)
         for tile in layout.tiles
@@ -90,8 +103,6 @@ def _print_tiles(layout: Any) -> str:
 
 
 def _print_splits(layout: Any) -> str:
-    if not layout.split_configs:
-        return ""
     splits = (
         f"({split.dimension}:{','.join(map(str, split.split_indices))})"
         for split in layout.split_configs
@@ -99,39 +110,39 @@ def _print_splits(layout: Any) -> str:
     return "SC" + "".join(splits)
 
 
-def _number(mark: str, field: str, silent: tuple[int, ...]) -> Callable[[Any], str]:
+def _number(mark: str, field: str, silent: tuple[int, ...]) -> _Part:
     def part(layout: Any) -> str:
         value = getattr(layout, field)
         return "" if value in silent else f"{mark}({value})"
 
-    return part
+    return field, part
 
 
-def _type(mark: str, field: str) -> Callable[[Any], str]:
+def _type(mark: str, field: str) -> _Part:
     def part(layout: Any) -> str:
         value = getattr(layout, field)
         return f"{mark}({BY_NUMBER[value].name})" if value in BY_NUMBER and value else ""
 
-    return part
+    return field, part
 
 
 def _print_physical(layout: Any) -> str:
-    return f"P({print_shape(layout.physical_shape)})" if layout.HasField("physical_shape") else ""
+    return f"P({print_shape(layout.physical_shape)})"
 
 
-_LAYOUT_PARTS: tuple[Callable[[Any], str], ...] = (
-    _print_dim_levels,
-    _print_tiles,
+_LAYOUT_PARTS: tuple[_Part, ...] = (
+    ("dim_level_types", _print_dim_levels),
+    ("tiles", _print_tiles),
     _number("L", "tail_padding_alignment_in_elements", (0, 1)),
     _type("#", "index_primitive_type"),
     _type("*", "pointer_primitive_type"),
     _number("E", "element_size_in_bits", (0,)),
     _number("S", "memory_space", (0,)),
-    _print_splits,
-    _print_physical,
+    ("split_configs", _print_splits),
+    ("physical_shape", _print_physical),
     _number("M", "dynamic_shape_metadata_prefix_bytes", (0,)),
 )
-"""What follows the colon of a layout, in XLA's order."""
+"""What follows the colon of a layout, in XLA's order, and the field that it is printed for."""
 
 
 # Parsing

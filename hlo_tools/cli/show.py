@@ -69,7 +69,8 @@ def command(
 def _print_text(module: Module) -> int:
     from hlo_tools.text import print_module
 
-    console.line(print_module(module.proto).rstrip("\n"))
+    shown = module.proto if module.has_kept_constants else module
+    console.line(print_module(shown).rstrip("\n"))
     return 0
 
 

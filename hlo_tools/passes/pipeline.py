@@ -157,7 +157,7 @@ def _count(module: Module) -> int:
 def _shown(module: Module, when: str) -> str:
     from hlo_tools.text import print_module
 
-    return f"// {when}\n{print_module(module.proto)}"
+    return f"// {when}\n{print_module(module)}"
 
 
 def _verify(module: Module, when: str) -> None:

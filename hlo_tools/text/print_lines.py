@@ -1,30 +1,53 @@
-"""Instructions of a large module as lines of text, from the columns of its overview.
+"""Instructions of a large module as lines of text, all at once.
 
-Beside its name, operands and metadata, a line depends on few bytes of the instruction, which
-repeat: what they print as is worked out once. The others are left to the printer.
+Fields become columns, columns become pieces, pieces become text. Names and operations' names are
+taken as they are; what else a line shows depends on few bytes, which repeat: the printer is asked
+once. Instructions that are unlike the others are left to the printer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Iterator
+from operator import add
+from typing import Any, Protocol
 
 import numpy as np
 
-from hlo_tools import schema
+from hlo_tools import schema, wire
+from hlo_tools.distinct import distinct, distinct_bytes
 from hlo_tools.ids import LOCAL_MASK
-from hlo_tools.outline import CALLED, CALLED_ONE, ID, NAME, OPCODE, OPERANDS, SHAPE, Outline
+from hlo_tools.outline import (
+    CALLED,
+    CALLED_ONE,
+    ID,
+    NAME,
+    OPCODE,
+    OPERAND,
+    OPERANDS,
+    SHAPE,
+    Outline,
+)
 from hlo_tools.text.options import PrintOptions
+from hlo_tools.text.pieces import Columns, Texts
 from hlo_tools.text.print_sharding import print_metadata
+from hlo_tools.wire_columns import Table, split
 
 __all__ = ["Lines", "Printer"]
 
+Array = Any
 Message = Any
 _METADATA, _WAITS = 7 << 3 | 2, 37 << 3 | 2
+_OP_NAME = 2 << 3 | 2
+_AT_ONCE = 1 << 13
+"""Lines that are put together at once: few enough for the arrays to stay in the cache."""
 _LONGEST = 512
 """Bytes of fields; longer ones (literals) hardly repeat."""
-_NAMED = "\0"
-"""Stands for the called computation's name in what is known of lines."""
+_NAMED, _OP_NAMED = "\0called\0", 'op_name="x"'
+"""Stand for the names of a called computation and of an operation in what is known of lines."""
+_BY_OPERAND = frozenset({"compare"})
+"""Opcodes whose attributes depend on the first operand's shape."""
+_BY_SHAPE = frozenset({"collective-permute", "collective-permute-start"})
+"""Opcodes whose attributes depend on their own shape."""
 
 
 class Printer(Protocol):
@@ -42,18 +65,10 @@ class Printer(Protocol):
     def _attributes(
         self, row: Message, wrapped: Message | None, local: dict[int, Message]
     ) -> Iterator[tuple[str, str]]: ...
-
-
-class _Known(NamedTuple):
-    """Text of lines that have the same bytes: before the operands, between, behind the metadata.
-
-    ``operands`` is what stands for them where they are no other instructions.
-    """
-
-    head: str
-    operands: str
-    before: str
-    behind: str
+    def _ending(self, row: Message) -> str: ...
+    def _instruction(
+        self, row: Message, computation: Message, local: dict[int, Message]
+    ) -> Iterator[str]: ...
 
 
 class Lines:
@@ -61,148 +76,291 @@ class Lines:
 
     Args:
         printer: prints what is not known yet.
+        data: the bytes of the printer's module.
     """
 
-    def __init__(self, printer: Printer) -> None:
+    def __init__(self, printer: Printer, data: Any) -> None:
         self.printer = printer
-        self.outline = outline = Outline(
-            printer.proto.SerializeToString(), also=(_METADATA, _WAITS)
-        )
-        self.known: dict[tuple[Any, ...], _Known] = {}
-        self.metadata: dict[bytes, str] = {b"": ""}
-        data = outline.data
-        bounds = zip(*(column.tolist() for column in outline.bounds(NAME)), strict=True)
-        self.names = [printer._name(str(data[begin:end], "utf-8")) for begin, end in bounds]
-        self.kinds = outline.kind_of.tolist()
-        first, operands = outline.operands
-        self.first, self.operands = first.tolist(), operands.tolist()
-        called_from, called = outline.numbers(CALLED, CALLED_ONE)
-        self.called_from, self.called = called_from.tolist(), called.tolist()
-        self.pad = printer.pad
-        self.roots = self._roots()
+        self.outline = outline = Outline(data, also=(_METADATA, _WAITS))
+        self.opcodes = [opcode for opcode, _ in outline.kinds]
+        self.first, self.operands = outline.operands
+        self.called_from, self.called = outline.numbers(CALLED, CALLED_ONE)
+        self.misplaced = np.zeros(outline.instruction_count, bool)
         self.spans = self._spans()
-        self.alone = self._alone(first, operands, called_from)
-
-    def _roots(self) -> set[int]:
-        """The rows that are their computation's result."""
-        roots = np.array([body.root_id for body in self.outline.bodies], np.int64)
-        found = np.flatnonzero(self.outline.ids == roots[self.outline.body_of])
-        return set(found.tolist())
-
-    def _spans(self) -> list[tuple[int, ...]]:
-        """Of each row, bounds of its metadata, of the fields behind it, and of those at its end."""
-        outline = self.outline
-        meta = outline.bounds(_METADATA)
-        behind, last = outline.rows[0].copy(), outline.rows[1].copy()
-        for tag in (NAME, OPCODE, SHAPE, _METADATA):
-            found = outline.fields.of(tag)
-            behind[found.row] = found.end
-        for tag in (CALLED, OPERANDS, ID):
-            found = outline.fields.of(tag)
-            last[found.row] = found.start
-        rest = last.copy()
-        for tag in (ID, OPERANDS, CALLED):
-            found = outline.fields.of(tag)
-            rest[found.row] = found.end
-        columns = (*meta, behind, last, rest, outline.rows[1])
-        return list(zip(*(column.tolist() for column in columns), strict=True))
-
-    def _alone(self, first: Any, operands: Any, called_from: Any) -> list[bool]:
-        """The rows that the printer prints: more than name, operands and metadata tells them apart."""
-        outline = self.outline
-        opcodes = [opcode for opcode, _ in outline.kinds]
-        kinds = [k for k, o in enumerate(opcodes) if o.startswith("async-") or o == "conditional"]
-        alone = np.isin(outline.kind_of, kinds) | (np.diff(called_from) > 1)
-        alone[outline.fields.of(_WAITS).row] = True
-        alone[np.repeat(np.arange(len(alone)), np.diff(first))[operands < 0]] = True
-        for row, (_, _, behind, last, rest, end) in enumerate(self.spans):
-            if last - behind + end - rest > _LONGEST:
-                alone[row] = True
-        return alone.tolist()
+        self.op_name = self._op_names()
+        self.alone = self._alone()
+        self.texts = Texts()
+        self._local: tuple[int, Any] = -1, None
 
     @property
     def has_async(self) -> bool:
         """Whether an instruction is asynchronous."""
-        return any(opcode.startswith("async-") for opcode, _ in self.outline.kinds)
+        return any(opcode.startswith("async-") for opcode in self.opcodes)
 
-    def of(self, body: int, order: list[int], one_by_one: Any) -> str:
-        """The lines of a computation.
+    def printed(self, orders: dict[int, list[int] | None]) -> Iterator[list[str]]:
+        """The lines of each computation, as texts one after another.
 
         Args:
-            body: which one of the module.
-            order: its instructions, counted in the computation, as they are to be printed.
-            one_by_one: prints the instruction with a number.
+            orders: of each computation, counted in the module, its instructions in the order in
+                which they are printed, counted in the computation; None for as they stand.
         """
-        start = self.outline.bodies[body].first
-        lines: list[str] = []
-        for at in order:
-            if self.alone[start + at]:
-                lines.extend(one_by_one(at))
-            else:
-                lines.append(self._line(start + at, body))
-        return "".join(lines)
-
-    def _line(self, row: int, body: int) -> str:
-        data, names = self.outline.data, self.names
-        begin, end, behind, last, rest, stop = self.spans[row]
-        given = self.operands[self.first[row] : self.first[row + 1]]
-        count = len(given)
-        kind = self.kinds[given[0]] if given else -1
-        key = (self.kinds[row], count, kind, data[behind:last], data[rest:stop])
-        known = self.known.get(key) or self._learn(key, body, row, given)
-        metadata = self.metadata.get(data[begin:end])
-        if metadata is None:
-            metadata = self._print_metadata(data[begin:end])
-        head, inside, before, after = known
-        if count == 1:
-            inside = names[given[0]]
-        elif count:
-            inside = (
-                ", ".join([names[one] for one in given]) if count < 6 else _counted(names, given)
-            )
-        if _NAMED in before:
-            before = before.replace(_NAMED, self._called_name(row))
-        root = "ROOT " if row in self.roots else ""
-        return f"{self.pad}{root}{names[row]} = {head}{inside}){before}{metadata}{after}\n"
-
-    def _called_name(self, row: int) -> str:
-        printer = self.printer
-        number = self.called[self.called_from[row]]
-        return printer._name(printer.computations.get(number, f"<missing {number}>"))[
-            len(printer.mark) :
+        bodies = [(self.outline.bodies[at], order) for at, order in orders.items()]
+        parts = [
+            np.arange(body.first, body.last) if order is None else body.first + np.array(order, int)
+            for body, order in bodies
         ]
+        rows = np.concatenate(parts) if parts else np.zeros(0, np.int64)
+        columns = self._columns(rows)
+        at = begin = end = 0
+        text, bounds = b"", [0]
+        for last in np.cumsum(list(map(len, parts))).tolist():
+            found: list[str] = []
+            while at < last:
+                if at == end:
+                    begin, end = end, min(end + _AT_ONCE, len(rows))
+                    text, bounds = columns.joined(rows[begin:end], self.texts)
+                until = min(last, end)
+                found.append(str(text[bounds[at - begin] : bounds[until - begin]], "utf-8"))
+                at = until
+            yield found
 
-    def _learn(self, key: tuple[Any, ...], body: int, number: int, given: list[int]) -> _Known:
-        printer, start = self.printer, self.outline.bodies[body].first
-        rows = printer.proto.computations[body].instructions
-        row = rows[number - start]
-        local = {rows[one - start].id & LOCAL_MASK: rows[one - start] for one in given[:1]}
-        names, printer.computations = (
-            printer.computations,
-            dict.fromkeys(row.called_computation_ids, _NAMED),
-        )
-        pairs = [p for p in printer._attributes(row, None, local) if p[0] != "metadata"]
-        printer.computations = names
-        shape = f"{printer._shape(row.shape)} " if printer.options.result_shape else ""
-        known = self.known[key] = _Known(
-            f"{shape}{row.opcode}(",
-            "" if given else printer._operands(row, {}),
-            "".join(f", {name}={text}" for name, text in pairs if name != "backend_config"),
-            "".join(f", {name}={text}" for name, text in pairs if name == "backend_config"),
-        )
-        return known
+    # Fields
 
-    def _print_metadata(self, data: bytes) -> str:
-        text = ""
-        if self.printer.options.metadata:
-            text = print_metadata(schema.OpMetadata.FromString(data))
-        found = self.metadata[data] = f", metadata={text}" if text else ""
+    def _spans(self) -> tuple[Array, ...]:
+        """Of each row, where the fields behind its metadata begin and end, and those at its end.
+
+        Between them stand its id, its operands and what it calls.
+        """
+        begin, end = self.outline.rows
+        behind = begin.copy()
+        for tag in (NAME, OPCODE, SHAPE, _METADATA):
+            self._follow(tag, behind)
+        found = self.outline.fields.of(ID)
+        last = end.copy()
+        last[found.row] = _starts(found, ID)
+        rest = last.copy()
+        for tag in (ID, OPERANDS, CALLED):
+            self._follow(tag, rest)
+        self.misplaced |= behind > last
+        return behind, last, rest, end
+
+    def _follow(self, tag: int, at: Array) -> None:
+        """Move each row's position over a field; it is misplaced when it stands elsewhere."""
+        found = self.outline.fields.of(tag)
+        self.misplaced[found.row[at[found.row] != _starts(found, tag)]] = True
+        at[found.row] = found.end
+
+    def _op_names(self) -> Table:
+        """Where the metadata have the name of the operation."""
+        begin, end = self.outline.bounds(_METADATA)
+        found = split(self.outline.words, begin, end, (_OP_NAME,))
+        tags = self.outline.words.at(_starts(found, _OP_NAME)) & np.uint64(0xFF)
+        self.misplaced[found.row[tags != _OP_NAME]] = True
+        self.misplaced[found.row[found.begin == found.end]] = True
+        self.misplaced[np.bincount(found.row, minlength=len(begin)) > 1] = True
         return found
 
+    def _alone(self) -> Array:
+        """The rows that the printer prints: they are unlike the others."""
+        outline, (behind, last, rest, end) = self.outline, self.spans
+        operands = np.diff(self.first)
+        alone = self.misplaced | self._is(lambda o: o.startswith("async-") or o == "conditional")
+        alone |= self._is({"parameter", "constant"}.__contains__) & (operands > 0)
+        alone |= np.diff(self.called_from) > 1
+        alone |= last - behind + end - rest > _LONGEST
+        for tag in (_WAITS, OPERAND, CALLED_ONE):
+            alone[outline.fields.of(tag).row] = True
+        alone[np.repeat(np.arange(len(alone)), operands)[self.operands < 0]] = True
+        return alone
 
-def _counted(names: list[str], given: list[int]) -> str:
-    """Operands with a count before every fifth, as XLA writes long lists."""
-    return ", ".join(
-        f"/*index={at}*/{names[one]}" if at and at % 5 == 0 else names[one]
-        for at, one in enumerate(given)
-    )
+    def _is(self, wanted: Callable[[str], bool]) -> Array:
+        """The rows with such an opcode."""
+        return np.array([wanted(opcode) for opcode in self.opcodes], bool)[self.outline.kind_of]
+
+    # Columns of texts
+
+    def _names(self) -> Array:
+        """Every row's name with its mark."""
+        printer, outline = self.printer, self.outline
+        begin, end = outline.bounds(NAME)
+        if not printer.options.ids:
+            names = (outline.text(NAME, row) for row in range(len(begin)))
+            return self.texts.add(printer._name(name) for name in names)
+        return self.texts.add_ranges(outline.data, begin, end, before=printer.mark)
+
+    def _shape_texts(self) -> list[str]:
+        """Of each kind, its shape and a space."""
+        shape = schema.message("ShapeProto")
+        return [f"{self.printer._shape(shape.FromString(data))} " for _, data in self.outline.kinds]
+
+    def _shapes(self) -> Array:
+        """The shape of each row."""
+        return self.texts.add(self._shape_texts())[self.outline.kind_of]
+
+    def _heads(self) -> Array:
+        """What stands behind the name: shape and opcode."""
+        texts = [f"{opcode}(" for opcode in self.opcodes]
+        if self.printer.options.result_shape:
+            texts = map(add, self._shape_texts(), texts)
+        return self.texts.add(f" = {text}" for text in texts)[self.outline.kind_of]
+
+    def _attributes(self) -> tuple[Array, ...]:
+        """Texts in the parentheses, up to the called name, this, up to the metadata, behind it."""
+        outline, (behind, last, rest, end) = self.outline, self.spans
+        number = {opcode: at for at, opcode in enumerate(dict.fromkeys(self.opcodes))}
+        opcode = np.array([number[o] for o in self.opcodes], np.int64)[outline.kind_of]
+        middle, ending = self._kinds(behind, last)[0], self._kinds(rest, end)[0]
+        columns = (opcode, middle, ending, self._variant(), self.alone.astype(np.int64))
+        kind, rows = distinct(*columns)
+        known = [("", "", "", "") if self.alone[row] else self._learn(row) for row in rows.tolist()]
+        texts = list(zip(*known, strict=True)) or [()] * 4
+        inside, before, after, behind = (self.texts.add(column)[kind] for column in texts)
+        return inside, before, self._called_names(), after, behind
+
+    def _kinds(self, begin: Array, end: Array) -> tuple[Array, list[bytes]]:
+        """Which of the different ranges each row has, and these; number 0 is the empty one."""
+        data, rows = self.outline.data, np.flatnonzero((begin < end) & ~self.alone)
+        kind, first = distinct_bytes(self.outline.words, begin[rows], end[rows])
+        kinds = np.zeros(len(begin), np.int64)
+        kinds[rows] = kind + 1
+        bounds = zip(begin[rows[first]].tolist(), end[rows[first]].tolist(), strict=True)
+        return kinds, [b"", *(data[at:until] for at, until in bounds)]
+
+    def _variant(self) -> Array:
+        """Which shape the attributes depend on beside the opcode, 0 for none."""
+        kind_of = self.outline.kind_of
+        variant = np.where(self._is(_BY_SHAPE.__contains__), kind_of + 1, 0)
+        rows = np.flatnonzero(self._is(_BY_OPERAND.__contains__) & (np.diff(self.first) > 0))
+        variant[rows] = kind_of[self.operands[self.first[rows]]] + 1
+        return variant
+
+    def _learn(self, number: int) -> tuple[str, str, str, str]:
+        printer, row = self.printer, self._row(number)
+        given = self.operands[self.first[number] : self.first[number + 1]].tolist()
+        local = {one.id & LOCAL_MASK: one for one in map(self._row, given[:1])}
+        names = printer.computations
+        printer.computations = dict.fromkeys(row.called_computation_ids, _NAMED)
+        texts = [f", {name}={text}" for name, text in printer._attributes(row, None, local)]
+        printer.computations = names
+        before, after = f"){''.join(texts)}", ""
+        if row.called_computation_ids:
+            before, _, after = before.partition(printer.mark + _NAMED)
+        inside = "" if given else printer._operands(row, {})
+        return inside, before, after, printer._ending(row)
+
+    def _row(self, number: int) -> Message:
+        body = int(self.outline.body_of[number])
+        start = self.outline.bodies[body].first
+        return self.printer.proto.computations[body].instructions[number - start]
+
+    def _called_names(self) -> Array:
+        """The name of the computation that a row calls."""
+        names = np.zeros(len(self.alone), np.int64)
+        if self.printer.options.extra_attributes:
+            rows = np.flatnonzero((np.diff(self.called_from) == 1) & ~self.alone)
+            called = self.called[self.called_from[rows]]
+            numbers, kind = np.unique(called, return_inverse=True)
+            known = self.printer.computations
+            texts = (known.get(one, f"<missing {one}>") for one in numbers.tolist())
+            names[rows] = self.texts.add(map(self.printer._name, texts))[kind]
+        return names
+
+    def _metadata(self) -> tuple[Array, ...]:
+        """Texts of the metadata: up to the operation's name, this, and behind it."""
+        if not self.printer.options.metadata:
+            return ()
+        found = self.op_name
+        begin, end = self.outline.bounds(_METADATA)
+        start, stop, name = begin.copy(), begin.copy(), np.zeros(len(begin), np.int64)
+        start[found.row], stop[found.row] = _starts(found, _OP_NAME), found.end
+        name[found.row] = self.texts.add_ranges(
+            self.outline.data, found.begin, found.end, escaped=True
+        )
+        name[self.alone] = 0
+        (head, heads), (tail, tails) = self._kinds(begin, start), self._kinds(stop, end)
+        kind, rows = distinct(head, tail, np.minimum(name, 1))
+        known = [
+            _metadata_texts(heads[head[row]] + tails[tail[row]], named=bool(name[row]))
+            for row in rows.tolist()
+        ]
+        texts = list(zip(*known, strict=True)) or [()] * 2
+        before, after = (self.texts.add(column)[kind] for column in texts)
+        return before, name, after
+
+    def _prefixes(self, rows: Array) -> Array:
+        """What stands before the name; of rows alone, their whole line."""
+        printer, outline = self.printer, self.outline
+        roots = np.array([body.root_id for body in outline.bodies], np.int64)
+        pad, root = self.texts.add([printer.pad, f"{printer.pad}ROOT "]).tolist()
+        prefix = np.where(outline.ids == roots[outline.body_of], root, pad)
+        alone = rows[self.alone[rows]]
+        prefix[alone] = self.texts.add(map(self._printed_alone, alone.tolist()))
+        return prefix
+
+    def _printed_alone(self, number: int) -> str:
+        at = int(self.outline.body_of[number])
+        body = self.outline.bodies[at]
+        if self._local[0] != at:
+            ids = self.outline.local_ids[body.first : body.last].tolist()
+            self._local = at, _ById(self.printer.proto.computations[at].instructions, ids)
+        row = self._row(number)
+        return "".join(
+            self.printer._instruction(row, self.printer.proto.computations[at], self._local[1])
+        )
+
+    def _columns(self, rows: Array) -> Columns:
+        usual = ~self.alone
+        names, heads = self._names(), self._heads()
+        inside, *attributes, ending = self._attributes()
+        count = np.diff(self.first) * usual
+        shapes = [self._shapes()] if self.printer.options.operand_shapes else []
+        return Columns(
+            front=[self._prefixes(rows), names * usual, heads * usual],
+            inside=inside,
+            count=count,
+            first=self.first[:-1],
+            operands=[column[self.operands] for column in (*shapes, names)],
+            separators=self._separators(int(count.max(initial=0))),
+            behind=[*attributes, *self._metadata(), ending],
+        )
+
+    def _separators(self, count: int) -> Array:
+        """What stands before each of so many operands: every fifth is counted, as XLA does."""
+        texts = (", " if at % 5 else f", /*index={at}*/" for at in range(count))
+        return self.texts.add(texts)
+
+
+def _starts(fields: Table, tag: int) -> Array:
+    """Where fields of a tag start, when tag and length are written as short as can be."""
+    width = 1 if tag < 1 << 7 else 2
+    if tag & 7 == wire.VARINT:
+        return fields.begin - width
+    size = fields.end - fields.begin
+    longer = sum((size >= 1 << 7 * place).astype(np.int64) for place in range(1, 5))
+    return fields.begin - width - 1 - longer
+
+
+def _metadata_texts(data: bytes, *, named: bool) -> tuple[str, str]:
+    """What stands before the operation's name, which is not in ``data``, and behind it."""
+    message = schema.OpMetadata.FromString(data)
+    if not named:
+        text = print_metadata(message)
+        return f", metadata={text}" if text else "", ""
+    message.op_name = "x"
+    before, found, after = f", metadata={print_metadata(message)}".partition(_OP_NAMED)
+    return before + found[:-2], found[-1:] + after
+
+
+class _ById:
+    """Instructions of a computation by their ids in it."""
+
+    def __init__(self, rows: Any, ids: list[int]) -> None:
+        self.rows = rows
+        self.places = dict(zip(ids, range(len(ids)), strict=True))
+
+    def get(self, number: int) -> Message | None:
+        place = self.places.get(number)
+        return None if place is None else self.rows[place]
+
+    def __getitem__(self, number: int) -> Message:
+        return self.rows[self.places[number]]

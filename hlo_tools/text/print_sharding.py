@@ -22,12 +22,12 @@ _METADATA = (
 )  # fmt: skip
 
 
-def print_metadata(metadata: Message, *, skip: frozenset[str] = frozenset()) -> str:
+def print_metadata(metadata: Message) -> str:
     """``{op_name="..." source_line=3}``, or "" when nothing is set."""
     parts: list[str] = []
     for name, quoted in _METADATA:
         value = getattr(metadata, name)
-        if name in skip or not value:
+        if not value:
             continue
         if name == "profile_type":
             names = (enum_name(schema.ProfileType, kind).lower() for kind in value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -22,15 +23,17 @@ _DIGITS = {
 }  # fmt: skip
 """Significant digits tried first, and digits that are always enough (XLA prints small types with
 the latter only)."""
-_ESCAPES = {0x0A: "\\n", 0x0D: "\\r", 0x09: "\\t", 0x22: '\\"', 0x27: "\\'", 0x5C: "\\\\"}
+_ESCAPES = {byte: f"\\{byte:03o}" for byte in range(256) if not 0x20 <= byte < 0x7F} | {
+    0x0A: "\\n", 0x0D: "\\r", 0x09: "\\t", 0x22: '\\"', 0x27: "\\'", 0x5C: "\\\\",
+}  # fmt: skip
+_PLAIN = re.compile(rb"[ !#-&(-\[\]-~]*")
 
 
 def escape(data: bytes) -> str:
     """C escapes: octal for what is not printable ASCII."""
-    return "".join(
-        _ESCAPES.get(byte) or (chr(byte) if 0x20 <= byte < 0x7F else f"\\{byte:03o}")
-        for byte in data
-    )
+    if _PLAIN.fullmatch(data):
+        return str(data, "ascii")
+    return str(data, "latin-1").translate(_ESCAPES)
 
 
 def quote(text: str | bytes) -> str:

@@ -11,6 +11,7 @@ from google.protobuf.message import EncodeError
 from hlo_tools.collection import no_collection
 from hlo_tools.elements import BY_NAME
 from hlo_tools.ids import LOCAL_MASK
+from hlo_tools.module import Module
 from hlo_tools.opcodes import OPCODES
 from hlo_tools.shape_text import print_shape
 from hlo_tools.text.options import DEFAULT, PrintOptions
@@ -29,35 +30,44 @@ _JSON_LIKE = re.compile(r"\A\{.*\}\Z", re.DOTALL)
 _MANY = 500
 """From so many instructions on, lines are made from columns."""
 _PRED = BY_NAME["pred"].number
-_INLINE_FRAMES = frozenset({"stack_frame_id"})
 
 
-def print_module(proto: Message, options: PrintOptions = DEFAULT) -> str:
-    """The text of an ``HloModuleProto``."""
+def print_module(module: Module | Message, options: PrintOptions = DEFAULT) -> str:
+    """The text of a module or of an ``HloModuleProto``.
+
+    A loaded module that nobody has looked into takes less time than its message: it is not
+    written again.
+    """
     with no_collection():
-        return "".join(_Printer(proto, options).module())
+        if not isinstance(module, Module):
+            return "".join(_Printer(module, options).module())
+        from hlo_tools.converting import whole
+
+        proto, data = module.untouched() or (whole(module), None)
+        return "".join(_Printer(proto, options, data).module())
 
 
 class _Printer:
-    def __init__(self, proto: Message, options: PrintOptions) -> None:
+    def __init__(self, proto: Message, options: PrintOptions, data: bytes | None = None) -> None:
         self.proto = proto
         self.options = options
         self.mark = "%" if options.percent else ""
         self.pad = " " * options.indent
         self.computations = {row.id: row.name for row in proto.computations}
         self.shapes: dict[bytes, str] = {}
+        self.plain: dict[bytes, str] = {}
         self.frames = options.frames and proto.HasField("stack_frame_index")
         self.canonical: dict[str, str] = {}
         self.signatures: dict[bytes, str] = {}
-        self.lines = self._lines()
+        self.lines = self._lines(data)
 
-    def _lines(self) -> Lines | None:
+    def _lines(self, data: bytes | None) -> Lines | None:
         """The columns of a large module; in a small one, instructions are looked at one by one."""
         count = sum(len(row.instructions) for row in self.proto.computations)
-        if count < _MANY or self.options.operand_shapes:
+        if count < _MANY:
             return None
         try:
-            return Lines(self)
+            return Lines(self, self.proto.SerializeToString() if data is None else data)
         except EncodeError:  # larger than protobuf writes
             return None
 
@@ -70,10 +80,16 @@ class _Printer:
             if self.frames and proto.stack_frame_index.file_names:
                 yield from _frame_tables(proto.stack_frame_index)
         hidden = self._sugar_bodies()
-        for at, row in enumerate(proto.computations):
-            if row.id not in hidden:
-                yield from self._computation(row, at)
-                yield "\n"
+        shown = [(at, row) for at, row in enumerate(proto.computations) if row.id not in hidden]
+        orders = self._orders()
+        if self.lines is not None:
+            texts = self.lines.printed({at: orders.get(row.id) for at, row in shown})
+        else:
+            texts = (self._instructions(row, orders.get(row.id)) for _, row in shown)
+        for (_, row), lines in zip(shown, texts, strict=True):
+            yield self._opening(row)
+            yield from lines
+            yield self._closing(row)
 
     def _sugar_bodies(self) -> set[int]:
         """Computations that asynchronous sugar leaves unwritten."""
@@ -102,7 +118,10 @@ class _Printer:
         if proto.HasField("host_program_shape"):
             shape = proto.host_program_shape
             parameters = ", ".join(self._numbered(shape.parameters))
-            yield "entry_computation_layout", f"{{({parameters})->{print_shape(shape.result)}}}"
+            yield (
+                "entry_computation_layout",
+                f"{{({parameters})->{print_shape(shape.result, known=self.shapes)}}}",
+            )
         if proto.frontend_attributes.map:
             yield "frontend_attributes", _frontend(proto.frontend_attributes.map)
         tables = (
@@ -121,64 +140,50 @@ class _Printer:
 
     def _numbered(self, shapes: Any) -> Iterator[str]:
         for at, shape in enumerate(shapes):
-            text = print_shape(shape)
+            text = print_shape(shape, known=self.shapes)
             yield f"/*index={at}*/{text}" if at and at % 5 == 0 else text
 
     # -- computations -------------------------------------------------------------------------
 
-    def _computation(self, row: Message, at: int) -> Iterator[str]:
-        options = self.options
+    def _opening(self, row: Message) -> str:
         entry = "ENTRY " if row.id == self.proto.entry_computation_id else ""
-        signature = ""
-        if options.program_shape:
-            shape = row.program_shape
-            parameters = ", ".join(
-                f"{name}: {text}"
-                for name, text in zip(
-                    shape.parameter_names, self._plain(shape.parameters), strict=False
-                )
-            )
-            (result,) = self._plain([shape.result])
-            signature = f" ({parameters}) -> {result}"
-        yield f"{entry}{self._name(row.name)}{signature} {{\n"
-        yield from self._instructions(row, at)
+        signature = self._signature(row.program_shape) if self.options.program_shape else ""
+        return f"{entry}{self._name(row.name)}{signature} {{\n"
+
+    def _closing(self, row: Message) -> str:
         thread = row.execution_thread
-        yield (
-            "}"
-            + (f", execution_thread={quote(thread)}" if thread and thread != "main" else "")
-            + "\n"
+        return (
+            f"}}, execution_thread={quote(thread)}\n\n" if thread not in ("", "main") else "}\n\n"
         )
 
-    def _plain(self, shapes: Any) -> Iterator[str]:
-        """Shapes without layouts; equal ones are looked at once."""
-        for shape in shapes:
-            key = shape.SerializeToString()
-            found = self.signatures.get(key)
-            if found is None:
-                found = self.signatures[key] = print_shape(shape, layouts=False)
-            yield found
+    def _signature(self, shape: Message) -> str:
+        """Parameters and result, without layouts; equal ones are looked at once."""
+        key = shape.SerializeToString()
+        found = self.signatures.get(key)
+        if found is None:
+            texts = (print_shape(one, layouts=False, known=self.plain) for one in shape.parameters)
+            pairs = zip(shape.parameter_names, texts, strict=False)
+            parameters = ", ".join(f"{name}: {text}" for name, text in pairs)
+            result = print_shape(shape.result, layouts=False, known=self.plain)
+            found = self.signatures[key] = f" ({parameters}) -> {result}"
+        return found
 
-    def _instructions(self, row: Message, at: int) -> Iterator[str]:
-        """The lines of a computation: by the schedule where there is one, else as stored."""
-        rows = row.instructions
+    def _orders(self) -> dict[int, list[int]]:
+        """For computations with a schedule, their instructions in its order."""
         sequences = self.proto.schedule.sequences
-        order = list(range(len(rows)))
-        if row.id in sequences:
-            place = {one.id & LOCAL_MASK: number for number, one in enumerate(rows)}
-            ids = sequences[row.id].instruction_ids
-            order = [place[number & LOCAL_MASK] for number in ids if number & LOCAL_MASK in place]
-        local: dict[int, Message] = {}
+        orders: dict[int, list[int]] = {}
+        for row in self.proto.computations if sequences else ():
+            if row.id in sequences:
+                place = {one.id & LOCAL_MASK: at for at, one in enumerate(row.instructions)}
+                ids = (number & LOCAL_MASK for number in sequences[row.id].instruction_ids)
+                orders[row.id] = [place[number] for number in ids if number in place]
+        return orders
 
-        def one_by_one(number: int) -> Iterator[str]:
-            if not local:
-                local.update((one.id & LOCAL_MASK, one) for one in rows)
-            return self._instruction(rows[number], row, local)
-
-        if self.lines is not None:
-            yield self.lines.of(at, order, one_by_one)
-            return
-        for number in order:
-            yield from one_by_one(number)
+    def _instructions(self, row: Message, order: list[int] | None) -> Iterator[str]:
+        rows = list(row.instructions)
+        local = {one.id & LOCAL_MASK: one for one in rows}
+        for one in rows if order is None else [rows[number] for number in order]:
+            yield from self._instruction(one, row, local)
 
     def _name(self, name: str) -> str:
         if self.options.ids:
@@ -196,16 +201,14 @@ class _Printer:
         opcode, wrapped = self._opcode(row)
         yield f"{self.pad}{root}{self._name(row.name)} = {shape}{opcode}({self._operands(row, local)})"
         yield from (f", {name}={text}" for name, text in self._attributes(row, wrapped, local))
-        yield "\n"
+        metadata = print_metadata(row.metadata) if options.metadata else ""
+        if metadata:
+            yield f", metadata={metadata}"
+        yield self._ending(row)
 
     def _shape(self, shape: Message) -> str:
-        if shape.tuple_shapes:
-            return print_shape(shape, layouts=self.options.layouts)
-        key = shape.SerializeToString()
-        found = self.shapes.get(key)
-        if found is None:
-            found = self.shapes[key] = print_shape(shape, layouts=self.options.layouts)
-        return found
+        layouts = self.options.layouts
+        return print_shape(shape, layouts=layouts, known=self.shapes if layouts else self.plain)
 
     def _opcode(self, row: Message) -> tuple[str, Message | None]:
         """The opcode, and the instruction that an asynchronous one stands for."""
@@ -265,6 +268,7 @@ class _Printer:
     def _attributes(
         self, row: Message, wrapped: Message | None, local: dict[int, Message]
     ) -> Iterator[tuple[str, str]]:
+        """(name, text) of what stands between the operands and the metadata."""
         options = self.options
         if options.extra_attributes:
             first = local.get(row.operand_ids[0] & LOCAL_MASK) if row.operand_ids else None
@@ -293,12 +297,12 @@ class _Printer:
         origin = _origin(row.original_value) if row.original_value else ""
         if origin:
             yield "origin", origin
-        if options.metadata:
-            text = self._metadata(row)
-            if text:
-                yield "metadata", text
-        if options.backend_config and row.backend_config:
-            yield "backend_config", _backend_config(row.backend_config)
+
+    def _ending(self, row: Message) -> str:
+        """What stands behind the metadata."""
+        if self.options.backend_config and row.backend_config:
+            return f", backend_config={_backend_config(row.backend_config)}\n"
+        return "\n"
 
     def _called(
         self, row: Message, wrapped: Message | None, local: dict[int, Message]
@@ -314,9 +318,6 @@ class _Printer:
         first = local.get(row.operand_ids[0] & LOCAL_MASK) if row.operand_ids else None
         by_predicate = first is not None and first.shape.element_type == _PRED
         yield from print_called(row, names, by_predicate=by_predicate)
-
-    def _metadata(self, row: Message) -> str:
-        return print_metadata(row.metadata)
 
 
 def _single_operation(body: Message) -> Message | None:

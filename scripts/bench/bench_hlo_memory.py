@@ -39,7 +39,7 @@ ACTIONS = {
     "stats": "statistics(path)",
     "verify": "verify(hlo_tools.load(path))",
     "dce and cse": "Pipeline.parse('dce,cse').run(hlo_tools.load(path))",
-    "print": "print_module(hlo_tools.load(path).proto)",
+    "print": "print_module(hlo_tools.load(path))",
 }
 CONSTANTS = 12
 LITERAL, FLOATS = 8, 8

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
-from hlo_tools.text import parse, printer
-from hlo_tools.text.options import PRESETS
+from hlo_tools import Module, load, schema, wire
+from hlo_tools.skeleton import encode_field
+from hlo_tools.text import parse, pieces, print_lines, printer
+from hlo_tools.text.options import DEFAULT, PRESETS
 from hlo_tools.text.printer import print_module
 from tests.text.test_repeated import BODIES, HEAD
 
@@ -47,6 +53,136 @@ def test_the_same_as_one_by_one(
     expected = print_module(proto, PRESETS[preset])
     monkeypatch.setattr(printer, "_MANY", 0)
     assert print_module(proto, PRESETS[preset]) == expected
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"ids": False, "operand_shapes": True, "indent": 0},
+        {"percent": False, "result_shape": False, "operand_shapes": True},
+        {"extra_attributes": False, "layouts": False, "metadata": False},
+    ],
+)
+@pytest.mark.parametrize("body", [*BODIES, *MORE])
+def test_options(changes: dict[str, Any], body: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = replace(DEFAULT, **changes)
+    proto = parse(HEAD + (BODIES | MORE)[body] + "}\n")
+    expected = print_module(proto, options)
+    monkeypatch.setattr(printer, "_MANY", 0)
+    assert print_module(proto, options) == expected
+
+
+def test_lines_are_put_together_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    proto = parse(HEAD + MORE["many operands"] + "}\n")
+    expected = print_module(proto)
+    monkeypatch.setattr(printer, "_MANY", 0)
+    monkeypatch.setattr(print_lines, "_AT_ONCE", 3)
+    monkeypatch.setattr(pieces, "_AT_ONCE", 2)
+    assert print_module(proto) == expected
+
+
+def _reversed(fields: list[bytes]) -> list[bytes]:
+    return fields[::-1]
+
+
+def _doubled(fields: list[bytes]) -> list[bytes]:
+    doubled = {number << 3 | 2 for number in (1, 2, 3, 7)}
+    return [field for field in fields for _ in range(2 if field[0] in doubled else 1)]
+
+
+def _unpacked(fields: list[bytes]) -> list[bytes]:
+    head = b"\xa2\x02"
+    one_by_one = [b"\xa0\x02" + bytes([n]) for f in fields if f[:2] == head for n in f[3:]]
+    return [field for field in fields if field[:2] != head] + one_by_one
+
+
+def _unnamed(fields: list[bytes]) -> list[bytes]:
+    return [field for field in fields if field[0] not in (1 << 3 | 2, 3 << 3 | 2)]
+
+
+def _unknown(fields: list[bytes]) -> list[bytes]:
+    return [b"\xf8\x7f\x05", *fields, b"\xf8\x7f\x06"]
+
+
+@pytest.mark.parametrize("change", [_reversed, _doubled, _unpacked, _unnamed, _unknown])
+def test_fields_that_stand_elsewhere(
+    change: Callable[[list[bytes]], list[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proto = parse(HEAD + BODIES["metadata"] + "}\n")
+    for computation in proto.computations:
+        for number, row in enumerate(computation.instructions, 1):
+            row.id = number
+    data = _rewritten(proto.SerializeToString(), (3, 2), change)
+    module = load(data)
+    assert module.untouched() is not None
+    assert module.to_bytes() == data
+    expected = print_module(load(data).proto)
+    monkeypatch.setattr(printer, "_MANY", 0)
+    assert print_module(module) == expected
+
+
+def _rewritten(
+    data: bytes, path: tuple[int, ...], change: Callable[[list[bytes]], list[bytes]]
+) -> bytes:
+    """A message whose parts on the path have other fields."""
+    fields = list(wire.fields(data))
+    if not path:
+        return b"".join(change([data[field.offset : field.end] for field in fields]))
+    return b"".join(
+        encode_field(field.number, _rewritten(data[field.begin : field.end], path[1:], change))
+        if field.number == path[0]
+        else data[field.offset : field.end]
+        for field in fields
+    )
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {},
+        {"op_name": ""},
+        {"op_name": "x" * 70, "op_type": 't"', "source_line": -3, "deduplicated_name": "\n"},
+        {"op_name": "a['b']\\ é\x7f", "profile_type": [1, 7]},
+        {"op_type": 'op_name="x"', "op_name": 'op_name="x"'},
+        {"op_type": "only"},
+    ],
+)
+def test_metadata(metadata: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    proto = parse(HEAD + BODIES["attributes"] + "}\n")
+    row = proto.computations[-1].instructions[4]
+    row.metadata.CopyFrom(schema.OpMetadata(**metadata))
+    row.name, proto.computations[-1].instructions[0].name = "é", "ü"
+    expected = print_module(proto)
+    monkeypatch.setattr(printer, "_MANY", 0)
+    assert print_module(proto) == expected
+
+
+def _by_proto(module: Module) -> None:
+    module.proto.computations[-1].instructions[0].name = "other"
+
+
+def _by_view(module: Module) -> None:
+    module.entry.parameters[0].proto.name = "other"
+
+
+def _by_method(module: Module) -> None:
+    module.computations[-1].add("negate", module.entry.parameters[0].shape, [], name="other")
+
+
+def _by_attributes(module: Module) -> None:
+    attributes: Any = module.frontend_attributes
+    attributes["other"] = "1"
+
+
+@pytest.mark.parametrize("change", [_by_proto, _by_view, _by_method, _by_attributes])
+def test_changes_that_nobody_told_of_are_printed(
+    change: Callable[[Module], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(printer, "_MANY", 0)
+    module = load(parse(HEAD + BODIES["attributes"] + "}\n").SerializeToString())
+    assert "other" not in print_module(module)
+    change(module)
+    assert "other" in print_module(module)
 
 
 def test_operands_and_computations_that_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
