@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
-from hlo_tools.cli import completion, console
+from hlo_tools.cli import console
 from hlo_tools.cli.inputs import open_module
-from hlo_tools.cli.module_inputs import FILLS, gather
-from hlo_tools.evaluate.bisect import against_jaxlib, between
+from hlo_tools.cli.module_inputs import Fill, Inputs, Seed, Tolerance, check_fill, gather
+from hlo_tools.evaluate.bisect import Difference, against_jaxlib, between
+from hlo_tools.verify import check
 
 __all__ = ["command"]
 
@@ -20,43 +21,51 @@ def command(
     other: Annotated[
         str | None, typer.Argument(help="A second module; without it, jaxlib is the other side.")
     ] = None,
-    inputs: Annotated[
-        list[str] | None,
-        typer.Option("--input", "-i", help="FILE.npy in parameter order, or NAME=FILE.npy."),
-    ] = None,
-    fill: Annotated[
-        str,
-        typer.Option(
-            help="What other inputs are: zeros or random.", autocompletion=completion.words(*FILLS)
-        ),
-    ] = "random",
-    tolerance: Annotated[
-        float, typer.Option(help="Largest difference, relative to the largest value.")
-    ] = 1e-4,
+    inputs: Inputs = None,
+    fill: Fill = "random",
+    seed: Seed = 0,
+    tolerance: Tolerance = 1e-4,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
 ) -> int:
     """Find the first instruction where two modules, or our evaluation and jaxlib's, differ.
 
-    Instructions of two modules are matched by name. Exit code 1 when one is found.
+    Instructions of two modules are matched as nki-hlo diff does. Calls, branches and loops that
+    differ are looked into. Exit code 1 when the results differ.
 
     Example: nki-hlo bisect before.hlo after.hlo
     """
-    if fill not in FILLS:
-        raise typer.BadParameter(f"{fill!r} is none of {', '.join(FILLS)}")
+    check_fill(fill)
     module = open_module(file)
-    arrays = gather(module, inputs or [], fill)
+    check(module)
+    second = open_module(other) if other is not None else None
+    arrays = gather(module, inputs or [], fill, seed=seed)
     root = module.folder
-    if other is None:
+    if second is None:
         found = against_jaxlib(module, arrays, tolerance=tolerance, root=root)
     else:
-        found = between(module, open_module(other), arrays, tolerance=tolerance, root=root)
+        check(second)
+        found = between(
+            module, second, arrays, tolerance=tolerance, root=root, other_root=second.folder
+        )
     if as_json:
         console.write_json("bisect", difference=asdict(found) if found else None)
     elif found is None:
         console.line("no difference")
     else:
-        source = f"  {found.source}" if found.source else ""
-        console.line(
-            f"%{found.instruction} ({found.opcode}) differs by {found.difference:.1e}{source}"
-        )
+        console.line(_told(found))
     return 1 if found else 0
+
+
+def _told(found: Difference) -> str:
+    source = f"  {found.source}" if found.source else ""
+    if found.is_result:
+        return (
+            f"the results differ by {found.difference:.1e}, and no instruction before them that "
+            f"both sides have: %{found.instruction}{source}"
+        )
+    other = f", there %{found.other}," if found.other not in ("", found.instruction) else ""
+    turn = f" in turn {found.turn} of its loop" if found.turn is not None else ""
+    return (
+        f"%{found.instruction} ({found.opcode}) in %{found.computation}{other} differs by "
+        f"{found.difference:.1e}{turn}{source}"
+    )

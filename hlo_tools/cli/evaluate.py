@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from hlo_tools.cli import console
+from hlo_tools.cli import completion, console
 from hlo_tools.cli.inputs import open_module
-from hlo_tools.cli.module_inputs import FILLS, gather
+from hlo_tools.cli.module_inputs import Fill, Inputs, Seed, Tolerance, check_fill, gather
 from hlo_tools.evaluate import Evaluator, Limits
 from hlo_tools.evaluate.bisect import largest_difference
 from hlo_tools.evaluate.kernel_calls import kernel_calls
@@ -24,21 +24,18 @@ WAYS = ("numpy", "jaxlib")
 
 def command(
     file: Annotated[str, typer.Argument(help="A module, or - for standard input.")],
-    inputs: Annotated[
-        list[str] | None,
-        typer.Option("--input", "-i", help="FILE.npy in parameter order, or NAME=FILE.npy."),
-    ] = None,
-    fill: Annotated[
-        str | None, typer.Option(help="What inputs without a file are: zeros or random.")
-    ] = None,
+    inputs: Inputs = None,
+    fill: Fill = None,
+    seed: Seed = 0,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder for output0.npy, ...")
     ] = None,
-    way: Annotated[str, typer.Option("--with", help="numpy or jaxlib.")] = "numpy",
+    way: Annotated[
+        str,
+        typer.Option("--with", help="numpy or jaxlib.", autocompletion=completion.words(*WAYS)),
+    ] = "numpy",
     compare: Annotated[bool, typer.Option("--compare", help="Both, and the difference.")] = False,
-    tolerance: Annotated[
-        float, typer.Option(help="Largest difference, relative to the largest value.")
-    ] = 1e-4,
+    tolerance: Tolerance = 1e-4,
     work: Annotated[
         float,
         typer.Option(help="Elementary operations that NumPy may take; 1e9 are about a second."),
@@ -54,14 +51,15 @@ def command(
 
     Example: nki-hlo evaluate model.hlo_module.pb --fill random --compare
     """
-    if fill is not None and fill not in FILLS:
-        raise typer.BadParameter(f"{fill!r} is none of {', '.join(FILLS)}")
+    check_fill(fill)
     if way not in WAYS:
         raise typer.BadParameter(f"{way!r} is none of {', '.join(WAYS)}")
     module = open_module(file)
     check(module)
     limits = Limits(work=work, memory=int(memory))
-    arrays = gather(module, inputs or [], fill, limits)
+    arrays = gather(module, inputs or [], fill, limits, seed=seed)
+    if output is not None:
+        output.mkdir(parents=True, exist_ok=True)
     if way == "jaxlib" and not compare:
         results: list[Any] = list(run_with_jaxlib(module, arrays))
     else:
@@ -77,11 +75,16 @@ def command(
     )
     _show(results, gaps, as_json)
     if output is not None:
-        output.mkdir(parents=True, exist_ok=True)
         for number, value in enumerate(results):
-            plain = value if value.dtype.kind in "biufc" else value.astype(np.float32)
-            np.save(output / f"output{number}.npy", plain)
+            np.save(output / f"output{number}.npy", _plain(value))
     return 1 if any(gap > tolerance for gap in gaps) else 0
+
+
+def _plain(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A value in a type that .npy files know, and that -i takes again."""
+    if value.dtype.kind in "biufc":
+        return value
+    return value.astype(np.int8 if "int" in value.dtype.name else np.float32)
 
 
 def _show(results: list[Any], gaps: list[float], as_json: bool) -> None:

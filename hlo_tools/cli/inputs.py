@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from hlo_tools.module import Module
     from hlo_tools.outline import Outline
 
-__all__ = ["load_input", "look_at_each", "module_files", "open_module", "open_outline"]
+__all__ = ["SUFFIXES", "load_input", "look_at_each", "module_files", "open_module", "open_outline"]
 
 Found = TypeVar("Found")
 
-_SUFFIXES = (".pb", ".hlo", ".pb.gz", ".pb.zst", ".hlo.gz", ".hlo.zst", ".hlo.txt")
+SUFFIXES = (".pb", ".hlo", ".pb.gz", ".pb.zst", ".hlo.gz", ".hlo.zst", ".hlo.txt")
 _TEXT = re.compile(rb"(?:\s|//[^\n]*\n)*(?:HloModule\s|hlo_module\s*\{)")
 _HEAD = 1 << 12
 """Bytes in which a text shows that it is HLO."""
@@ -127,7 +127,7 @@ def module_files(name: str) -> list[str]:
             "the folder holds no module",
             code="HLO-NO-MODULE",
             place=name,
-            remedy=f"modules are files that end in {', '.join(_SUFFIXES)}, "
+            remedy=f"modules are files that end in {', '.join(SUFFIXES)}, "
             "or in .txt and begin as HLO text does",
         )
     return found
@@ -141,7 +141,7 @@ def _is_module(path: Path) -> bool:
     if path.name.startswith(".") or not path.is_file():
         return False
     try:
-        if path.name.endswith(_SUFFIXES):
+        if path.name.endswith(SUFFIXES):
             return not _is_something_else(path)
         if path.suffix == ".txt":
             with open(path, "rb") as stream:

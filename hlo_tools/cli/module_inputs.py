@@ -2,58 +2,122 @@
 
 from __future__ import annotations
 
-from typing import Any
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 
+from hlo_tools.cli import completion
+from hlo_tools.counting import counted
 from hlo_tools.errors import HloFileError
+from hlo_tools.evaluate import Value
 from hlo_tools.evaluate.arguments import filled
 from hlo_tools.evaluate.limits import Limits, check_inputs
+from hlo_tools.instruction import Instruction
 from hlo_tools.module import Module
 from hlo_tools.shape import Shape
 
-__all__ = ["FILLS", "gather"]
+__all__ = ["FILLS", "Fill", "Inputs", "Seed", "Tolerance", "check_fill", "gather"]
 
 FILLS = ("zeros", "random")
 
 
+def _from_zero(value: float) -> float:
+    if not value >= 0:
+        raise typer.BadParameter(f"{value} is no number from 0 on")
+    return value
+
+
+Inputs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input",
+        "-i",
+        help="FILE.npy in parameter order, NAME=FILE.npy, or FILE.npz with arrays by name.",
+    ),
+]
+Fill = Annotated[
+    str | None,
+    typer.Option(
+        help="What inputs without a file are: zeros, or random (normal floats, integers 0 and 1).",
+        autocompletion=completion.words(*FILLS),
+    ),
+]
+Seed = Annotated[int, typer.Option(min=0, help="Of random inputs.")]
+Tolerance = Annotated[
+    float,
+    typer.Option(help="Largest difference, relative to the largest value.", callback=_from_zero),
+]
+
+
+def check_fill(fill: str | None) -> None:
+    """Raises typer.BadParameter for a way to fill that there is not."""
+    if fill is not None and fill not in FILLS:
+        raise typer.BadParameter(f"{fill!r} is none of {', '.join(FILLS)}")
+
+
 def gather(
-    module: Module, given: list[str], fill: str | None, limits: Limits | None = None
+    module: Module,
+    given: list[str],
+    fill: str | None,
+    limits: Limits | None = None,
+    *,
+    seed: int = 0,
 ) -> list[Any]:
-    """One array for each parameter of the entry.
+    """One value for each parameter of the entry; tokens need no file.
 
     Args:
-        given: ``FILE.npy`` in parameter order, or ``NAME=FILE.npy`` / ``NUMBER=FILE.npy``.
+        given: ``FILE.npy`` in parameter order, ``NAME=FILE.npy`` / ``NUMBER=FILE.npy``, or
+            ``FILE.npz``, whose arrays are called as the parameters are. A tuple is
+            ``NAME=FILE.npz``, its arrays in order.
         fill: what the others are: ``zeros``, ``random`` or None for an error.
         limits: of the evaluation that they are for.
+        seed: of random values.
 
     Raises:
         typer.BadParameter: an input that the module has not, or one is missing.
-        HloFileError: a file cannot be read.
+        HloFileError: a file cannot be read (HLO-NPY), or holds something else (HLO-INPUTS).
         LimitError: inputs to fill are too large.
     """
     parameters = module.entry.parameters
-    found: dict[int, Any] = {}
-    for place, text in enumerate(given):
-        name, equals, path = text.partition("=")
-        number = _number(module, name) if equals else place
-        if not 0 <= number < len(parameters):
-            raise typer.BadParameter(f"the module has no parameter {name if equals else place}")
-        found[number] = _read(path if equals else text, parameters[number].shape)
+    found = _from_files(module, given)
     if fill is not None:
         check_inputs(module, limits)
-    random = np.random.default_rng(0) if fill == "random" else None
+    random = np.random.default_rng(seed) if fill == "random" else None
     for number, parameter in enumerate(parameters):
         if number in found:
             continue
-        if fill is None:
+        if fill is None and any(shape.is_array for _, shape in parameter.shape.leaves()):
             raise typer.BadParameter(
                 f"no value for parameter {number} (%{parameter.name}: {parameter.shape}); "
                 "give -i FILE.npy or --fill zeros|random"
             )
         found[number] = filled(parameter.shape, random)
     return [found[number] for number in range(len(parameters))]
+
+
+def _from_files(module: Module, given: list[str]) -> dict[int, Value]:
+    parameters = module.entry.parameters
+    found: dict[int, Value] = {}
+    for place, text in enumerate(given):
+        name, equals, path = text.partition("=")
+        content = _read(path if equals else text)
+        if isinstance(content, np.ndarray) or equals:
+            number = _number(module, name) if equals else place
+            if not 0 <= number < len(parameters):
+                raise typer.BadParameter(
+                    f"the module takes {counted(len(parameters), 'input')}, {text} would be "
+                    f"parameter {number}"
+                )
+            found[number] = _fitting(content, parameters[number], text)
+        else:
+            for key, array in content.items():
+                number = _number(module, key)
+                found[number] = _fitting(array, parameters[number], f"{text}, {key}")
+    return found
 
 
 def _number(module: Module, name: str) -> int:
@@ -63,21 +127,76 @@ def _number(module: Module, name: str) -> int:
         known = (parameter.name, parameter.frontend_attributes.get("neff_input_names", ""))
         if name.removeprefix("%") in known:
             return parameter.proto.parameter_number
-    names = ", ".join(parameter.name for parameter in module.entry.parameters)
+    names = ", ".join(parameter.name for parameter in module.entry.parameters) or "none"
     raise typer.BadParameter(f"the module has no parameter {name!r}; it has {names}")
 
 
-def _read(path: str, shape: Shape) -> Any:
+def _read(path: str) -> np.ndarray[Any, Any] | dict[str, np.ndarray[Any, Any]]:
+    """The array in a file, or the arrays in an archive by name."""
     try:
-        value = np.load(path, allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise HloFileError(f"no usable .npy file: {error}", code="HLO-NPY", place=path) from error
-    wanted = shape.dtype
-    if (
-        wanted is not None
-        and value.dtype != wanted
-        and value.dtype.kind in "Vu"
-        and value.dtype.itemsize == wanted.itemsize
-    ):
-        return value.view(wanted)
-    return value
+        regular = Path(path).is_file()
+        content = np.load(
+            path if regular else io.BytesIO(Path(path).read_bytes()), allow_pickle=False
+        )
+        return content if isinstance(content, np.ndarray) else dict(content)
+    except (OSError, ValueError, EOFError) as error:
+        raise HloFileError(
+            f"no usable .npy file: {error}",
+            code="HLO-NPY",
+            place=path,
+            remedy="write it with numpy.save or numpy.savez",
+        ) from error
+
+
+def _fitting(
+    content: np.ndarray[Any, Any] | Mapping[str, np.ndarray[Any, Any]],
+    parameter: Instruction,
+    place: str,
+) -> Value:
+    """A file's content as the value of a parameter."""
+    shape = parameter.shape
+    leaves = [leaf for _, leaf in shape.leaves() if leaf.is_array]
+    arrays = [content] if isinstance(content, np.ndarray) else list(content.values())
+    if len(arrays) != len(leaves) or isinstance(content, np.ndarray) == shape.is_tuple:
+        held = "an array" if isinstance(content, np.ndarray) else counted(len(arrays), "array")
+        raise HloFileError(
+            f"parameter {parameter.proto.parameter_number} (%{parameter.name}) is {shape}, the file holds {held}",
+            code="HLO-INPUTS",
+            place=place,
+            remedy="give a tuple as NAME=FILE.npz with its arrays in order, an array as .npy",
+        )
+    pairs = zip(arrays, leaves, strict=True)
+    parts = iter([_in_type(array, leaf, parameter, place) for array, leaf in pairs])
+    return _arranged(shape, parts)
+
+
+def _arranged(shape: Shape, parts: Any) -> Value:
+    if shape.is_tuple:
+        return tuple(_arranged(part, parts) for part in shape.tuple_shapes)
+    return next(parts) if shape.is_array else None
+
+
+def _in_type(
+    array: np.ndarray[Any, Any], shape: Shape, parameter: Instruction, place: str
+) -> np.ndarray[Any, Any]:
+    """An array in the type of a parameter; files have only NumPy's own types.
+
+    Others come as their bits (in unsigned integers, or as ``numpy.save`` writes them), or as the
+    float32 or int8 that results in these types are written in.
+    """
+    wanted: Any = shape.dtype
+    if array.shape == tuple(shape.dimensions):
+        if array.dtype == wanted:
+            return array
+        foreign = wanted.kind not in "biufc"
+        if foreign and array.dtype.itemsize == wanted.itemsize and array.dtype.kind in "Vu":
+            return array.view(wanted)
+        if foreign and array.dtype.kind in "biuf":
+            return array.astype(wanted)
+    raise HloFileError(
+        f"parameter {parameter.proto.parameter_number} (%{parameter.name}) is {shape}, the file "
+        f"holds {array.dtype}{list(array.shape)}",
+        code="HLO-INPUTS",
+        place=place,
+        remedy=f"save an array of that shape with .astype({wanted.name!r})",
+    )

@@ -44,6 +44,8 @@ class _LazyGroup(TyperGroup):
         if entry is None:
             _refuse(args[0] if args else "")
             return super().resolve_command(ctx, args)
+        if entry.name == "run" and _runs_module(args[1:]):
+            entry = commands.find("evaluate") or entry
         return entry.name, load_command(entry), args[1:]
 
     def invoke(self, ctx: Any) -> Any:
@@ -54,6 +56,14 @@ class _LazyGroup(TyperGroup):
         except BrokenPipeError:  # click would end with 1; a reader that has enough is no error
             _silence_stdout()
             return FINE
+
+
+def _runs_module(words: list[str]) -> bool:
+    """Whether ``run`` gets a module, or arrays for one, where a script would stand."""
+    from hlo_tools.cli.inputs import SUFFIXES
+
+    first = next((word for word in words if not word.startswith("-")), "")
+    return first.endswith((*SUFFIXES, ".npy", ".npz"))
 
 
 def _refuse(word: str) -> None:

@@ -34,7 +34,8 @@ def command(
 ) -> int:
     """Run a script on the simulated device; nothing is written.
 
-    The exit code is the script's own.
+    The exit code is the script's own. A module (.pb, .hlo) in the place of the script is evaluated,
+    as nki-hlo evaluate does, with its options.
 
     Example: nki-hlo run train.py --platform trn2 --executor neff -- --steps 10
     """

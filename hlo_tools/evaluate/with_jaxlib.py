@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 import sys
 import tempfile
@@ -40,11 +41,9 @@ def run_with_jaxlib(module: Module, inputs: Sequence[Any]) -> list[np.ndarray[An
     with tempfile.TemporaryDirectory(prefix="nki-hlo-") as name:
         folder = Path(name)
         data, arrays = without_tuples(module, inputs)
-        (folder / "module.pb").write_bytes(data)
+        (folder / "module.pb").write_bytes(_without_result_tokens(data, module))
         write_arrays(folder, "in", arrays)
-        parts = [shape for _, shape in module.entry.root.shape.leaves()]
-        tokens = [str(number) for number, shape in enumerate(parts) if not shape.is_array]
-        command = [sys.executable, "-m", "hlo_tools.evaluate.jaxlib_child", name, *tokens]
+        command = [sys.executable, "-m", "hlo_tools.evaluate.jaxlib_child", name]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS)
         except subprocess.TimeoutExpired as error:
@@ -59,19 +58,66 @@ def run_with_jaxlib(module: Module, inputs: Sequence[Any]) -> list[np.ndarray[An
 
 
 def without_tuples(module: Module, inputs: Sequence[Any]) -> tuple[bytes, list[Any]]:
-    """The module and its inputs with arrays for parameters: jaxlib takes no tuples."""
-    if not any(parameter.shape.is_tuple for parameter in module.entry.parameters):
+    """The module and its inputs with arrays for parameters: jaxlib takes no tuples and tokens."""
+    if all(parameter.shape.is_array for parameter in module.entry.parameters):
         return module.module_bytes(), arrays_of(inputs)
     from hlo_tools.loading import load
     from hlo_tools.passes.tuple_flattening import TupleFlattening
 
     flat = load(module.module_bytes())
     TupleFlattening(results=False).run(flat)
+    _make_tokens(flat)
     return flat.module_bytes(), arrays_of(inputs)
 
 
+def _without_result_tokens(data: bytes, module: Module) -> bytes:
+    """The module with a flat tuple of arrays for its result, if there are tokens in it."""
+    if all(shape.is_array for _, shape in module.entry.root.shape.leaves()):
+        return data
+    from hlo_tools.loading import load
+    from hlo_tools.passes.emitting import get_part, make_tuple
+
+    changed = load(data)
+    entry = changed.entry
+    parts = [entry.root]
+    while any(part.shape.is_tuple for part in parts):
+        parts = [
+            piece
+            for part in parts
+            for piece in (
+                [get_part(part, number) for number in range(len(part.shape.tuple_shapes))]
+                if part.shape.is_tuple
+                else [part]
+            )
+        ]
+    changed.proto.ClearField("input_output_alias")
+    entry.set_root(make_tuple(entry.root, [part for part in parts if part.shape.is_array]))
+    return changed.module_bytes()
+
+
+def _make_tokens(module: Module) -> None:
+    """Tokens that the entry takes are made in it instead; the other parameters move up."""
+    entry = module.entry
+    arrays = [one for one in entry.parameters if one.shape.is_array]
+    tokens = [one for one in entry.parameters if not one.shape.is_array]
+    if not tokens:
+        return
+    places = {one.proto.parameter_number: number for number, one in enumerate(arrays)}
+    for token in tokens:
+        token.proto.opcode = "after-all"
+        token.proto.ClearField("parameter_number")
+    for number, one in enumerate(arrays):
+        one.proto.parameter_number = number
+    proto = module.proto
+    for alias in (*proto.input_output_alias.entries, *proto.buffer_donor.entries):
+        alias.parameter_number = places[alias.parameter_number]
+    entry.set_root(entry.root)  # what the entry takes is told anew
+
+
 def _reason(done: subprocess.CompletedProcess[str]) -> str:
-    if done.returncode < 0:
-        return f"it died of signal {-done.returncode}"
     lines = [line for line in done.stderr.splitlines() if line.strip()]
+    if done.returncode < 0:
+        fatal = [line for line in lines if re.match(r"F\d{4} ", line)]
+        told = f": {fatal[0].partition('] ')[2][:300]}" if fatal else ""
+        return f"it died of signal {-done.returncode}{told}"
     return lines[-1][:300] if lines else f"exit code {done.returncode}"

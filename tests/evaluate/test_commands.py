@@ -151,3 +151,88 @@ def test_a_damaged_module_is_refused_before_it_is_evaluated(
     assert main(["evaluate", str(tmp_path / "damaged.pb"), "--fill", "zeros"]) == 3
     err = capsys.readouterr().err
     assert "error[HLO-V" in err and "HLO-INTERNAL" not in err and "  help: " in err
+
+
+def test_run_of_a_module_evaluates_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(tmp_path / "x.npy", np.array([1, 2, 3], np.float32))
+    file, array = array_module(tmp_path, "add"), str(tmp_path / "x.npy")
+    for words in ([file, "-i", array], ["-i", array, file]):
+        assert main(["run", *words, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["command"] == "evaluate"
+
+
+MANY = """HloModule m
+ENTRY e {
+  t = token[] parameter(0)
+  x = f32[3] parameter(1)
+  p = (f32[2], (s32[], bf16[3])) parameter(2)
+  q = (s32[], bf16[3]) get-tuple-element(p), index=1
+  h = bf16[3] get-tuple-element(q), index=1
+  s = s4[2] parameter(3)
+  ROOT r = (f32[3], bf16[3], s4[2], token[]) tuple(x, h, s, t)
+}
+"""
+
+
+def test_arrays_of_all_kinds_go_in_and_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import ml_dtypes
+
+    monkeypatch.chdir(tmp_path)
+    Path("m.hlo").write_text(MANY)
+    x = np.array([1, 2, 3], np.float32)
+    np.savez("xs.npz", x=x, s=np.array([-8, 7], np.int8))
+    np.savez("p.npz", np.zeros(2, np.float32), np.int32(3), x.astype(ml_dtypes.bfloat16))
+    assert main(["evaluate", "m.hlo", "-i", "xs.npz", "-i", "p=p.npz", "-o", "out"]) == 0
+    read = [np.load(f"out/output{number}.npy") for number in range(3)]
+    assert [array.dtype.name for array in read] == ["float32", "float32", "int8"]
+    assert read[1].tolist() == [1, 2, 3] and read[2].tolist() == [-8, 7]
+    np.savez("q.npz", np.zeros(2, np.float32), np.int32(3), read[1])
+    capsys.readouterr()
+    words = ["evaluate", "m.hlo", "-i", "x=out/output0.npy", "-i", "p=q.npz"]
+    assert main([*words, "-i", "s=out/output2.npy"]) == 0
+
+
+@pytest.mark.parametrize(
+    "inputs, told",
+    [
+        (["x=wide.npy"], "is f32[3]{0}, the file holds float64[3]"),
+        (["x=bits.npy"], "is f32[3]{0}, the file holds uint32[3]"),
+        (["p=wide.npy"], "the file holds an array"),
+        (["p=wide.npz"], "the file holds 1 array"),
+        (["m.hlo"], "no usable .npy file"),
+    ],
+)
+def test_what_a_file_holds_instead_is_told(
+    inputs: list[str],
+    told: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("m.hlo").write_text(MANY)
+    np.save("wide.npy", np.zeros(3))
+    np.save("bits.npy", np.zeros(3, np.uint32))
+    np.savez("wide.npz", np.zeros(3))
+    assert main(["evaluate", "m.hlo", "--fill", "zeros", "-i", *inputs]) == 3
+    err = capsys.readouterr().err
+    assert told in err and "help:" in err
+
+
+@pytest.mark.parametrize("tolerance", ["nan", "-1"])
+def test_a_tolerance_is_a_number(
+    tolerance: str, module: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command in ("evaluate", "bisect"):
+        words = [command, str(module), "--fill", "zeros", "--tolerance", tolerance]
+        assert main(words) == 2
+        assert "from 0 on" in capsys.readouterr().err
+
+
+@pytest.mark.jax
+def test_jaxlib_gets_no_tokens(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "m.hlo").write_text(MANY)
+    assert main(["evaluate", str(tmp_path / "m.hlo"), "--fill", "random", "--compare"]) == 0
+    assert capsys.readouterr().out.count("difference to jaxlib 0.0e+00") == 3
