@@ -58,9 +58,11 @@ OUT = "{out}"
 
 COMMANDS: dict[str, list[str]] = {
     "show": ["show", "{file}"],
+    "summary": ["show", "-s", "{file}"],
     "verify": ["verify", "{file}"],
     "lint": ["lint", "--target", "trn2", "{file}"],
     "stats": ["stats", "{file}"],
+    "stats of two": ["stats", "{seed}", "{file}"],
     "diff": ["diff", "{file}", "{seed}"],
     "opt": ["opt", "-p", PASSES, "{file}", "-o", OUT],
     "evaluate": ["evaluate", "{file}", "--fill", "random", "--work", "2e8", "--memory", "5e7"],
@@ -92,12 +94,14 @@ def look_at_everything(data: bytes) -> None:
     module = hlo_tools.load(data)
     for computation in module.computations:
         computation.post_order()
-        repr((computation.root, computation.parameters, computation.callers))
+        repr((computation.root, computation.parameters, computation.callers, computation.schedule))
         for view in computation:
             repr((view, view.users, view.stack, view.called_computations, view.backend_config))
+            repr((view.aliases, view.control_predecessors, view.sharding))
             if view.literal is not None and view.literal.shape.is_array:
                 view.literal.numpy()
-    repr((module.entry, module.find_custom_calls(), module.to_bytes()))
+    repr((module.entry, module.aliases, module.donors))
+    repr((module.find_custom_calls(), module.to_bytes()))
 
 
 def overview(data: bytes) -> None:
