@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from hlo_tools import schema, wire
+from hlo_tools.counting import counted
 from hlo_tools.errors import HloFileError
 from hlo_tools.shape import Shape, array_shape
 from hlo_tools.skeleton import Kept, encode_varint
@@ -76,7 +77,9 @@ class Literal:
                 code="HLO-ELIDED",
                 remedy="write the module with all constants, e.g. as a proto instead of as text",
             )
-        return _wrong(f"{shape} has {shape.element_count} elements, the file holds {stored}")
+        return _wrong(
+            f"{shape} has {counted(shape.element_count, 'element')}, the file holds {stored}"
+        )
 
     def leaves(self) -> Iterator[tuple[tuple[int, ...], Literal]]:
         """(shape index, literal) of every part that is no tuple."""

@@ -207,9 +207,11 @@ class Outline:
         """
         found = self.by_id.get(number)
         if found is None:
+            missing = f" with the id {number}" if self.by_id else ""
             raise HloFileError(
-                f"module {self.name} has no computation with the id {number}",
+                f"module {self.name or '(no name)'} has no computation{missing}",
                 code="HLO-REFERENCE",
+                place=self.path,
                 remedy="the module is damaged; nki-hlo verify tells all that is wrong",
             )
         return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from hlo_tools.computation import Computation
+from hlo_tools.counting import counted
 from hlo_tools.effects import effectful_computations, is_pure
 from hlo_tools.errors import HloError
 from hlo_tools.ids import LOCAL_MASK
@@ -109,7 +110,8 @@ def inline_call(call: Instruction) -> Instruction:
     parameters = target.parameters
     if len(parameters) != len(call.operands):
         raise _refused(
-            call, f"%{target.name} has {len(parameters)} parameters, the call {len(call.operands)}"
+            call,
+            f"%{target.name} has {counted(len(parameters), 'parameter')}, the call {len(call.operands)}",
         )
     known = dict(zip(parameters, call.operands, strict=True))
     copies = _copy_all(target.post_order(), call.computation, known)

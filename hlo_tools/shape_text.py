@@ -282,7 +282,7 @@ def _parse_layout(reader: _Reader, proto: Any) -> None:
             reader.expect(",")
         layout.minor_to_major.append(reader.number())
     if sorted(layout.minor_to_major) != list(range(len(proto.dimensions))):
-        raise reader.error(f"each of the {len(proto.dimensions)} dimensions once in the layout")
+        raise reader.error("a layout with each dimension once")
     if reader.take(":"):
         while reader.word != "}":
             _parse_layout_part(reader, layout)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hlo_tools.counting import counted
 from hlo_tools.inference.reducers import check_chooser, check_mapped, check_reducer
 from hlo_tools.inference.rule import Call, rule
 from hlo_tools.inference.types import Array, TupleType, Type, number
@@ -69,7 +70,9 @@ def _convolution(call: Call) -> Type:
         lhs.rank == rhs.rank == spatial + 2,
         f"takes operands of {spatial + 2} dimensions, not {lhs} and {rhs}",
     )
-    call.check(len(window) in (0, spatial), f"has {len(window)} window dimensions for {spatial}")
+    call.check(
+        len(window) in (0, spatial), f"has {counted(len(window), 'window dimension')} for {spatial}"
+    )
     _each_dimension_once(call, numbers, spatial)
     groups = row.feature_group_count or 1
     batches = row.batch_group_count or 1
@@ -152,7 +155,8 @@ def _reduce_window(call: Call) -> Type:
     check_reducer(call, inputs, inits)
     window = call.row.window.dimensions
     call.check(
-        len(window) == inputs[0].rank, f"has {len(window)} window dimensions for {inputs[0]}"
+        len(window) == inputs[0].rank,
+        f"has {counted(len(window), 'window dimension')} for {inputs[0]}",
     )
     for row in window:
         call.check(row.size > 0 and row.stride > 0, "needs windows and strides of at least one")
@@ -168,7 +172,9 @@ def _reduce_window(call: Call) -> Type:
 def _select_and_scatter(call: Call) -> Type:
     operand, source = call.array(0), call.array(1)
     window = call.row.window.dimensions
-    call.check(len(window) == operand.rank, f"has {len(window)} window dimensions for {operand}")
+    call.check(
+        len(window) == operand.rank, f"has {counted(len(window), 'window dimension')} for {operand}"
+    )
     expected = tuple(
         _windowed(size, row.size, row) for size, row in zip(operand.dimensions, window, strict=True)
     )
@@ -206,7 +212,8 @@ def _sort(call: Call) -> Type:
 def _fft(call: Call) -> Type:
     operand, lengths = call.array(0), list(call.row.fft_length)
     call.check(
-        1 <= len(lengths) <= min(3, operand.rank), f"has {len(lengths)} FFT lengths for {operand}"
+        1 <= len(lengths) <= min(3, operand.rank),
+        f"has {counted(len(lengths), 'FFT length')} for {operand}",
     )
     inner = list(operand.dimensions[-len(lengths) :])
     outer = operand.dimensions[: -len(lengths)]

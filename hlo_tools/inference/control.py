@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hlo_tools.counting import counted
 from hlo_tools.inference.rule import Call, rule
 from hlo_tools.inference.types import Array, TupleType, Type, number
 
@@ -22,7 +23,7 @@ def _check_arguments(
 ) -> None:
     call.check(
         len(parameters) == len(given),
-        f"gives {len(given)} arguments to {what}, which takes {len(parameters)}",
+        f"gives {counted(len(given), 'argument')} to {what}, which takes {len(parameters)}",
     )
     for at, (wanted, found) in enumerate(zip(parameters, given, strict=True)):
         call.check(
@@ -50,7 +51,7 @@ def _conditional(call: Call) -> Type:
     count = len(call.called)
     call.check(
         count > 0 and len(call.operands) == count + 1,
-        f"has {count} branches and {len(call.operands)} operands",
+        f"has {counted(count, 'branch', 'branches')} and {counted(len(call.operands), 'operand')}",
     )
     result = call.program(0)[1]
     for at in range(count):

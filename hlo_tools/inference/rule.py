@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from hlo_tools.counting import counted
 from hlo_tools.elements import BY_NUMBER
 from hlo_tools.inference.types import (
     Array,
@@ -50,7 +51,8 @@ class Call:
     def operand(self, at: int) -> Type:
         """Type of an operand that must exist."""
         self.check(
-            at < len(self.operands), f"takes at least {at + 1} operands, not {len(self.operands)}"
+            at < len(self.operands),
+            f"takes at least {counted(at + 1, 'operand')}, not {len(self.operands)}",
         )
         return self.operands[at]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hlo_tools.counting import counted
 from hlo_tools.inference.reducers import check_reducer
 from hlo_tools.inference.rule import Call, rule
 from hlo_tools.inference.types import Array, TupleType, Type, number
@@ -19,7 +20,7 @@ def _broadcast(call: Call) -> Type:
     operand = call.array(0)
     result = call.result_array()
     axes = call.axes(call.row.dimensions, result.rank, "dimensions")
-    call.check(len(axes) == operand.rank, f"names {len(axes)} dimensions for {operand}")
+    call.check(len(axes) == operand.rank, f"names {counted(len(axes), 'dimension')} for {operand}")
     for source, axis in enumerate(axes):
         call.check(
             operand.dimensions[source] == result.dimensions[axis],
@@ -93,7 +94,9 @@ def _count(kind: Array) -> int:
 def _transpose(call: Call) -> Type:
     operand = call.array(0)
     order = call.axes(call.row.dimensions, operand.rank, "dimensions")
-    call.check(len(order) == operand.rank, f"orders {len(order)} dimensions of {operand}")
+    call.check(
+        len(order) == operand.rank, f"orders {counted(len(order), 'dimension')} of {operand}"
+    )
     return Array(
         operand.element,
         tuple(operand.dimensions[axis] for axis in order),
@@ -112,7 +115,7 @@ def _reverse(call: Call) -> Type:
 def _slice(call: Call) -> Type:
     operand = call.array(0)
     rows = call.row.slice_dimensions
-    call.check(len(rows) == operand.rank, f"has {len(rows)} ranges for {operand}")
+    call.check(len(rows) == operand.rank, f"has {counted(len(rows), 'range')} for {operand}")
     extents: list[int] = []
     for size, row in zip(operand.dimensions, rows, strict=True):
         call.check(
@@ -126,9 +129,15 @@ def _slice(call: Call) -> Type:
 def _check_starts(call: Call, first: int, rank: int) -> None:
     starts = call.arrays(first)
     if len(starts) == 1 and starts[0].rank == 1:
-        call.check(starts[0].dimensions[0] == rank, f"takes {rank} start indices, not {starts[0]}")
+        call.check(
+            starts[0].dimensions[0] == rank,
+            f"takes {counted(rank, 'start index', 'start indices')}, not {starts[0]}",
+        )
         return
-    call.check(len(starts) == rank, f"takes {rank} start indices, not {len(starts)}")
+    call.check(
+        len(starts) == rank,
+        f"takes {counted(rank, 'start index', 'start indices')}, not {len(starts)}",
+    )
     for start in starts:
         call.check(
             start.rank == 0 and start.kind in ("int", "uint"),
@@ -141,7 +150,7 @@ def _dynamic_slice(call: Call) -> Type:
     operand = call.array(0)
     _check_starts(call, 1, operand.rank)
     sizes = tuple(call.row.dynamic_slice_sizes)
-    call.check(len(sizes) == operand.rank, f"has {len(sizes)} sizes for {operand}")
+    call.check(len(sizes) == operand.rank, f"has {counted(len(sizes), 'size')} for {operand}")
     for size, extent in zip(sizes, operand.dimensions, strict=True):
         call.check(0 <= size <= extent, f"takes {size} of an extent of {extent}")
     return Array(operand.element, sizes)
@@ -189,7 +198,7 @@ def _pad(call: Call) -> Type:
     operand, value = call.array(0), call.array(1)
     call.check(value.rank == 0 and value.element == operand.element, f"pads {operand} with {value}")
     rows = call.row.padding_config.dimensions
-    call.check(len(rows) == operand.rank, f"has {len(rows)} paddings for {operand}")
+    call.check(len(rows) == operand.rank, f"has {counted(len(rows), 'padding')} for {operand}")
     extents: list[int] = []
     for size, row in zip(operand.dimensions, rows, strict=True):
         call.check(row.interior_padding >= 0, "has a negative interior padding")
@@ -209,7 +218,7 @@ def _gather(call: Call) -> Type:
     operand, indices = call.array(0), call.array(1)
     numbers = call.row.gather_dimension_numbers
     sizes = tuple(call.row.gather_slice_sizes)
-    call.check(len(sizes) == operand.rank, f"has {len(sizes)} slice sizes for {operand}")
+    call.check(len(sizes) == operand.rank, f"has {counted(len(sizes), 'slice size')} for {operand}")
     for size, extent in zip(sizes, operand.dimensions, strict=True):
         call.check(0 <= size <= extent, f"takes {size} of an extent of {extent}")
     call.check(indices.kind in ("int", "uint"), f"takes integer indices, not {indices}")
@@ -279,7 +288,9 @@ def _check_update(call: Call, into: Array, update: Array, batch: list[int]) -> N
     numbers = call.row.scatter_dimension_numbers
     call.check(update.element == into.element, f"puts {update} into {into}")
     rank = len(batch) + len(numbers.update_window_dims)
-    call.check(update.rank == rank, f"takes an update of {rank} dimensions, not {update}")
+    call.check(
+        update.rank == rank, f"takes an update of {counted(rank, 'dimension')}, not {update}"
+    )
     window = call.axes(numbers.update_window_dims, rank, "update_window_dims")
     call.axes(numbers.scatter_dims_to_operand_dims, into.rank, "scatter_dims_to_operand_dims")
     inserted = (*numbers.inserted_window_dims, *numbers.input_batching_dims)

@@ -7,6 +7,7 @@ from typing import Any
 
 from hlo_tools.backend_config import BackendConfig, encode
 from hlo_tools.computation import Computation
+from hlo_tools.counting import counted
 from hlo_tools.errors import HloFileError, HloVerifyError
 from hlo_tools.instruction import Instruction
 from hlo_tools.literal import literal_of
@@ -78,7 +79,7 @@ def check_fits(
     ):  # fmt: skip
         if len(tensors) != len(shapes):
             raise misfit(
-                what, f"has {len(tensors)} {what}s, {len(shapes)} are needed", kernel, place
+                what, f"has {counted(len(tensors), what)}, not {len(shapes)}", kernel, place
             )
         for tensor, shape in zip(tensors, shapes, strict=True):
             if shape.dtype != tensor.dtype.dtype or shape.dimensions != tuple(tensor.shape):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from hlo_tools.backend_config import BackendConfig
 from hlo_tools.computation import Computation
+from hlo_tools.counting import counted
 from hlo_tools.errors import HloError
 from hlo_tools.instruction import Instruction
 from hlo_tools.kernel_calls.match import Match, find_matches, is_alive, pattern_roots
@@ -146,7 +147,9 @@ def _check_names(pattern: Pattern, kernel: KernelIR) -> None:
             remedy="begin with op(...)",
         )
     if len(kernel.outputs) != 1:
-        raise misfit("result", f"has {len(kernel.outputs)} results, the pattern one", kernel, "")
+        raise misfit(
+            "result", f"has {counted(len(kernel.outputs), 'result')}, the pattern one", kernel, ""
+        )
 
 
 def _finder_of(pattern: Pattern, kernel: KernelIR) -> Finder:

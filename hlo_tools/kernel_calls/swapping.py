@@ -83,12 +83,19 @@ def _calls(module: Module, name: str) -> list[Instruction]:
         or (not name.startswith("%") and decode(call.backend_config).func_name == name)
     ]
     if not found:
-        known = sorted({decode(call.backend_config).func_name for call in calls})
+        by_call = name.startswith("%")
+        known = sorted(
+            {f"%{one.name}" if by_call else decode(one.backend_config).func_name for one in calls}
+        )
         raise HloError(
-            f"the module calls no kernel {name}",
+            f"the module has no kernel call {name}"
+            if by_call
+            else f"the module calls no kernel {name}",
             code="HLO-NO-KERNEL",
             place=module.path,
-            remedy=f"it calls {', '.join(known)}" if known else "it calls no kernels",
+            remedy=f"it {'has' if by_call else 'calls'} {', '.join(known)}"
+            if known
+            else "it calls no kernels; nki-hlo kernels shows a module's calls",
         )
     return found
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from hlo_tools.counting import counted
 from hlo_tools.elements import BY_NAME
 from hlo_tools.instruction import Instruction
 from hlo_tools.lint.rule import Check, Graph, Hit, LintRule
@@ -66,7 +67,9 @@ def _unreadable(call: _Call) -> str:
 
 
 def _operands(call: _Call) -> str:
-    return "" if call.operand is not None else f"it has {len(call.view.operands)} operands"
+    return (
+        "" if call.operand is not None else f"it has {counted(len(call.view.operands), 'operand')}"
+    )
 
 
 def _dimension(call: _Call) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from hlo_tools.counting import counted
 from hlo_tools.instruction import Instruction
 from hlo_tools.lint.rule import Check, Graph, Hit, LintRule
 from hlo_tools.shape import Shape
@@ -106,7 +107,7 @@ def _each_side(problem: Callable[[_Side], str]) -> Check:
 
 def _operands(call: _Call) -> str:
     count = len(call.view.operands)
-    return "" if count == _OPERANDS else f"it has {count} operands"
+    return "" if count == _OPERANDS else f"it has {counted(count, 'operand')}"
 
 
 def _left_type(call: _Call) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from hlo_tools.counting import counted
 from hlo_tools.instruction import Instruction
 from hlo_tools.lint.rule import Check, Graph, Hit, LintRule
 
@@ -42,7 +43,7 @@ def _window(opcode: str, message: str, *conditions: Callable[[Any], bool]) -> Ch
 def _operand_count(graph: Graph) -> Iterator[Hit]:
     for view in graph.of("reduce-window"):
         if len(view.operands) != _ONE_INPUT:
-            yield Hit(f"it has {len(view.operands)} operands", view)
+            yield Hit(f"it has {counted(len(view.operands), 'operand')}", view)
 
 
 def _gather(graph: Graph) -> Iterator[Hit]:

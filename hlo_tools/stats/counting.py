@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hlo_tools.collection import no_collection
-from hlo_tools.errors import HloError
+from hlo_tools.errors import HloError, HloFileError, HloUnsupportedError
+from hlo_tools.inference.types import UNBOUNDED
 from hlo_tools.instruction import Instruction
 from hlo_tools.module import KERNEL_TARGET
 from hlo_tools.ordering import needs_first
@@ -181,7 +182,7 @@ class _Count:
     def _extent(self, data: bytes) -> Extent:
         found = self.extents.get(data)  # an operand that is missing has no bytes: an empty shape
         if found is None:
-            found = self.extents[data] = _extent_of(shape_of(data))
+            found = self.extents[data] = _extent_of(shape_of(data), self.outline.path)
         return found
 
     # Computations
@@ -336,13 +337,31 @@ def _add(kind: OpcodeStatistics, cost: _Cost, times: int) -> None:
     kind.bytes += cost.bytes * times
 
 
-def _extent_of(shape: Shape) -> Extent:
+def _extent_of(shape: Shape, path: str) -> Extent:
     leaves = [leaf for _, leaf in shape.leaves()] if shape.is_tuple else [shape]
+    if any(size < 0 for leaf in leaves for size in leaf.dimensions):
+        raise _without_size(shape, path)
     return Extent(
         sum(leaf.element_count for leaf in leaves),
         sum(leaf.byte_size for leaf in leaves),
         leaves[0].dimensions if leaves else (),
         len(shape.tuple_shapes) if shape.is_tuple else 1,
+    )
+
+
+def _without_size(shape: Shape, path: str) -> HloError:
+    if UNBOUNDED in [size for _, leaf in shape.leaves() for size in leaf.dimensions]:
+        return HloUnsupportedError(
+            f"{shape} has a dimension without a bound, so nothing that takes it can be counted",
+            code="HLO-UNBOUNDED",
+            place=path,
+            remedy="compile the program for a size",
+        )
+    return HloFileError(
+        f"{shape} has a negative extent",
+        code="HLO-DAMAGED",
+        place=path,
+        remedy="nki-hlo verify tells which instructions state it",
     )
 
 

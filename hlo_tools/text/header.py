@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from hlo_tools.counting import counted
 from hlo_tools.text.cursor import Cursor
 from hlo_tools.text.recovery import read_debug_attributes, read_recovery_table
 from hlo_tools.text.shapes import ShapeReader
@@ -69,7 +70,7 @@ class HeaderReader:
         parameters, result = self.entry_layout
         if len(parameters) != len(program_shape.parameters):
             raise self.cursor.error(
-                f"entry_computation_layout has {len(parameters)} parameters, "
+                f"entry_computation_layout has {counted(len(parameters), 'parameter')}, "
                 f"the entry {len(program_shape.parameters)}"
             )
         del program_shape.parameters[:]

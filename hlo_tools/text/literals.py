@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from hlo_tools.counting import counted
 from hlo_tools.elements import BY_NAME
 from hlo_tools.literal import store
 from hlo_tools.schema import LiteralProto
@@ -84,7 +85,8 @@ def _read_tuple(cursor: Cursor, body: str, shape: Message, literal: Message, pos
     parts = _split(body[1:-1])
     if len(parts) != len(shape.tuple_shapes):
         raise cursor.error(
-            f"the tuple has {len(shape.tuple_shapes)} elements, the literal {len(parts)}", pos=pos
+            f"the tuple has {counted(len(shape.tuple_shapes), 'element')}, the literal {len(parts)}",
+            pos=pos,
         )
     for part, element in zip(parts, shape.tuple_shapes, strict=True):
         literal.tuple_literals.append(_read(cursor, part, element, pos))
@@ -116,12 +118,16 @@ def _read_dense(
     for size in dimensions:
         count *= size
     if count > _MAX_ELEMENTS:
-        raise cursor.error(f"a literal of {count} elements is too large for text", pos=pos)
+        raise cursor.error(
+            f"a literal of {counted(count, 'element')} is too large for text", pos=pos
+        )
     tokens = [found.group() for found in _TOKEN.finditer(body)]
     if len(tokens) == 1 and "{" not in body and count != 1 and count:
         tokens += ["0"] * (count - 1)
     elif len(tokens) != count:
-        raise cursor.error(f"the shape has {count} elements, the literal {len(tokens)}", pos=pos)
+        raise cursor.error(
+            f"the shape has {counted(count, 'element')}, the literal {len(tokens)}", pos=pos
+        )
     if "{" in body or not count:
         _check_braces(cursor, body, dimensions, pos)
     try:

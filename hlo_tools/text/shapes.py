@@ -150,7 +150,7 @@ class ShapeReader:
         cursor.expect("}", "to end the layout")
         if sorted(layout.minor_to_major) != list(range(len(shape.dimensions))):
             raise cursor.error(
-                f"the layout must order the {len(shape.dimensions)} dimensions, each once",
+                "the layout must order the shape's dimensions, each once",
                 pos=start,
             )
 

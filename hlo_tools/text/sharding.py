@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hlo_tools import schema
+from hlo_tools.counting import counted
 from hlo_tools.text.canonical_sharding import canonical_iota, canonical_sharding
 from hlo_tools.text.cursor import Cursor
 from hlo_tools.text.metadata import read_metadata_list
@@ -126,7 +127,7 @@ class ShardingReader:
             count *= size
         if count != len(devices):
             raise cursor.error(
-                f"{dimensions} is {count} devices, {len(devices)} are listed", pos=start
+                f"{dimensions} is {counted(count, 'device')}, {len(devices)} are listed", pos=start
             )
         if count == 1:
             raise cursor.error("a sharding of one device is written maximal device=0", pos=start)
@@ -271,7 +272,9 @@ def read_iota(cursor: Cursor) -> tuple[list[int], list[int]]:
     cursor.expect("T", "and the transpose, as in [2,2]T(1,0)")
     transpose = cursor.integers("(", ")")
     if sorted(transpose) != list(range(len(reshape))):
-        raise cursor.error(f"{transpose} does not permute {len(reshape)} dimensions", pos=start)
+        raise cursor.error(
+            f"{transpose} does not permute {counted(len(reshape), 'dimension')}", pos=start
+        )
     return reshape, transpose
 
 

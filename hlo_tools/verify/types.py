@@ -287,7 +287,7 @@ def _shape_problems(shape: Message) -> Iterator[Problem]:
         if sorted(order) != list(range(len(shape.dimensions))):
             yield (
                 "HLO-V020",
-                f"the layout {order} does not order {len(shape.dimensions)} dimensions",
+                f"the layout {order} does not order {counted(len(shape.dimensions), 'dimension')}",
             )
 
 
@@ -295,7 +295,7 @@ def _literal_problem(leaf: Literal) -> str:
     if not leaf.shape.is_array:
         return ""
     if leaf.is_elided:
-        return f"the {leaf.shape.element_count} elements of {leaf.shape} were left out"
+        return f"the {counted(leaf.shape.element_count, 'element')} of {leaf.shape} were left out"
     try:
         leaf.numpy()
     except HloError as error:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from math import prod
 from typing import Any
 
+from hlo_tools.counting import counted
 from hlo_tools.elements import BY_NUMBER
 from hlo_tools.ids import LOCAL_MASK
 from hlo_tools.inference import of
@@ -65,7 +66,7 @@ def _run_by_order(proto: Message, calls: Calls) -> set[int]:
 def _sequence(row: Message, order: list[int]) -> Iterator[Finding]:
     local = {one.id & LOCAL_MASK: one for one in row.instructions}
     if sorted(order) != sorted(local):
-        yield Finding("HLO-V016", f"the schedule lists {len(order)} instructions, the computation has "
+        yield Finding("HLO-V016", f"the schedule lists {counted(len(order), 'instruction')}, the computation has "
                       f"{len(local)}, or not each once", computation=row.name)  # fmt: skip
         return
     position = {number: at for at, number in enumerate(order)}

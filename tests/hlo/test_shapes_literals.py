@@ -69,7 +69,7 @@ def test_jaxlib_prints_the_same(text: str) -> None:
         ("f33[2]", 1, "an element type"),
         ("f32(2)", 4, "'['"),
         ("f32[2", 6, "','"),
-        ("f32[2]{1}", 9, "each of the 1 dimensions once"),
+        ("f32[2]{1}", 9, "a layout with each dimension once"),
         ("f32[2]{0:Q(1)}", 10, "one of D T"),
         ("f32[2] x", 8, "the end of the shape"),
         ("f32[99999999999999999999]", 5, "at most 64 bits"),

@@ -92,6 +92,8 @@ def test_swap(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["swap", "called.hlo", "scaled_add", "difference.klir", "-o", "no.hlo"]) == 1
     assert main(["swap", "called.hlo", "none", "difference.klir", "-o", "no.hlo"]) == 3
     assert "HLO-NO-KERNEL" in capsys.readouterr().err
+    assert main(["swap", "called.hlo", "%none", "difference.klir", "-o", "no.hlo"]) == 3
+    assert "no kernel call %none\n  help: it has %scaled_add" in capsys.readouterr().err
 
 
 def test_expand(capsys: pytest.CaptureFixture[str]) -> None:

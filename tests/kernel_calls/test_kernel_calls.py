@@ -283,6 +283,9 @@ def test_kernel_that_does_not_fit_the_pattern(tmp_path: Path) -> None:
     with pytest.raises(HloVerifyError, match=r"bf16.*not f32") as caught:
         replace_matches(plain(), PATTERN, wrong)
     assert caught.value.code == "HLO-KERNEL-OPERAND"
+    one = "HloModule p\nENTRY p { a = f32[4,8] parameter(0)\n ROOT r = f32[4,8] tanh(a) }"
+    with pytest.raises(HloVerifyError, match=r"has 2 operands, not 1"):
+        replace_matches(hlo_tools.load(one.encode()), one, wrong)
 
 
 # -- describe ---------------------------------------------------------------------------------

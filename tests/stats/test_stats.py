@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hlo_tools import HloFileError, Module, load
+from hlo_tools import HloError, HloFileError, Module, load
 from hlo_tools.cli import main
 from hlo_tools.passes.while_trip_counts import trip_count
 from hlo_tools.stats import Statistics, statistics
@@ -167,11 +167,28 @@ def test_operands_that_are_missing_are_no_error() -> None:
 
 
 def test_sizes_that_no_machine_has_are_counted() -> None:
-    """A size of a damaged file may be negative and beyond 64 bits."""
+    """A size of a damaged file may be beyond 64 bits."""
+    assert statistics(sized(1 << 62, 1 << 20)).bytes > 1 << 80
+
+
+def sized(*dimensions: int) -> bytes:
     module = Module(parse(module_text("add")))
     for row in module.entry.proto.instructions:
-        row.shape.dimensions[:] = [-(1 << 62), 1 << 20]
-    assert statistics(module.proto.SerializeToString()).bytes < -(1 << 80)
+        row.shape.dimensions[:] = dimensions
+    return module.proto.SerializeToString()
+
+
+@pytest.mark.parametrize(
+    ("size", "code", "message"),
+    [(-5, "HLO-DAMAGED", "a negative extent"), (-(1 << 63), "HLO-UNBOUNDED", "without a bound")],
+)
+def test_sizes_that_nothing_has_are_refused(
+    size: int, code: str, message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "m.pb").write_bytes(sized(size, 4))
+    with pytest.raises(HloError, match=message) as caught:
+        statistics(tmp_path / "m.pb")
+    assert caught.value.code == code and caught.value.place.endswith("m.pb")
 
 
 # The command
