@@ -154,10 +154,13 @@ def _in_step(words: Words, begin: Array, end: Array, base: int, chosen: Array) -
         parts.append(Table(rows[keep] + base, own, start[keep], finish[keep]))
         left = np.flatnonzero(finish < stop)
         rows, position, stop = rows[left], finish[left], stop[left]
-    for row, at, until in zip(rows.tolist(), position.tolist(), stop.tolist(), strict=True):
-        starts = np.frombuffer(_scan(words.data, at, until, chosen.tolist()), np.int64)
-        tag, start, finish, _ = _next_field(words, starts, np.full(starts.size, until))
-        own = np.full(starts.size, row + base)
+    if rows.size:
+        ends = zip(position.tolist(), stop.tolist(), strict=True)
+        found = [_scan(words.data, at, until, chosen.tolist()) for at, until in ends]
+        counts = [len(one) for one in found]
+        starts = np.concatenate([np.frombuffer(one, np.int64) for one in found])
+        tag, start, finish, _ = _next_field(words, starts, np.repeat(stop, counts))
+        own = np.repeat(rows + base, counts)
         parts.append(Table(own, tag.astype(np.int16), start, finish))
     return parts
 
