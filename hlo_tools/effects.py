@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -11,6 +11,7 @@ from hlo_tools.opcodes import OPCODES
 
 __all__ = [
     "always_stays",
+    "callers_among",
     "can_call",
     "effectful_among",
     "effectful_computations",
@@ -49,6 +50,14 @@ def can_call(opcode: str) -> bool:
     return known is None or not _CALLING.isdisjoint(known.required | known.optional)
 
 
+_NO_CALLERS = frozenset(opcode for opcode in OPCODES if not can_call(opcode))
+
+
+def callers_among(opcodes: Iterable[str]) -> set[str]:
+    """Those of some opcodes that can call computations."""
+    return set(opcodes) - _NO_CALLERS
+
+
 def has_effect(row: Message, opcode: str = "") -> bool:
     """Whether an instruction stays although nobody uses its result; parameters do.
 
@@ -76,10 +85,16 @@ def effectful_among(
     for number, body in rows.items():
         if number == entry:
             continue
+        seen = set(opcodes[number])
+        if any(each != "parameter" and always_stays(each) for each in seen):
+            found.add(number)
+        calling = callers_among(seen)
+        if not calling:
+            continue
         for opcode, row in zip(opcodes[number], body, strict=True):
-            if opcode != "parameter" and has_effect(row, opcode):
-                found.add(number)
-            if can_call(opcode):
+            if opcode in calling:
+                if has_effect(row, opcode):
+                    found.add(number)
                 for called in row.called_computation_ids:
                     callers.setdefault(called, []).append(number)
     stack = list(found)

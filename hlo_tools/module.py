@@ -44,6 +44,7 @@ class Module:
         "_next_legacy_id",
         "_original",
         "_proto",
+        "_rows",
         "envelope",
         "path",
     )
@@ -60,6 +61,7 @@ class Module:
         self._made: set[int] = set()
         self._behind: bytes | None = None
         self._given = False
+        self._rows: dict[int, Any] | None = None
         self.envelope = envelope
         self.path = path
 
@@ -262,6 +264,8 @@ class Module:
     def mark_changed(self) -> None:
         """Saving writes anew from now on; views stay as they are."""
         self._original = None
+        if self._rows:
+            self._rows = {}
 
     def unique_name(self, wanted: str) -> str:
         """``wanted``, or ``wanted.N`` when an instruction or computation has that name."""

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, ClassVar
 
 from hlo_tools.computation import Computation
-from hlo_tools.effects import always_stays, can_call, is_pure
+from hlo_tools.effects import always_stays, callers_among, can_call, is_pure
 from hlo_tools.ids import LOCAL_MASK
 from hlo_tools.module import Module
 from hlo_tools.opcodes import COMMUTATIVE
@@ -21,6 +21,7 @@ from hlo_tools.passes.merging import (
     Rows,
     called_first,
     effectful_rows,
+    keep,
     read_all,
     replace_instructions,
 )
@@ -40,6 +41,9 @@ _IDENTITY = (
     "original_value", "statistics_viz",
 )  # fmt: skip
 
+_SMALL = 256
+"""Bytes of a literal up to which constants are compared in full at once."""
+
 
 @dataclass(frozen=True, slots=True)
 class CommonSubexpressions(Pass):
@@ -57,7 +61,7 @@ class CommonSubexpressions(Pass):
     computations: bool = True
 
     def run(self, module: Module) -> bool:
-        everything = read_all(module)
+        everything = dict(read_all(module))
         effectful = effectful_rows(module, everything)
         numbers = _Numbers()
         changed = False
@@ -65,10 +69,12 @@ class CommonSubexpressions(Pass):
             rows = everything[computation.id]
             if self.computations:
                 changed |= _share_calls(computation, rows, numbers.same)
-            merged = _Merger(computation, effectful, numbers.same).run(rows)
+            left = _Merger(computation, effectful, numbers.same).run(rows)
+            changed |= left is not rows
+            everything[computation.id] = left
             if self.computations and not computation.is_entry:
-                numbers.add(computation, Rows.of(computation) if merged else rows)
-            changed |= merged
+                numbers.add(computation, left)
+        keep(module, everything)
         return changed
 
 
@@ -79,25 +85,51 @@ class _Numbers:
     same: dict[int, int] = field(default_factory=dict)
     _seen: dict[Hashable, int] = field(default_factory=dict)
 
-    def add(self, computation: Computation, order: Rows) -> None:
-        place = {number: at for at, number in enumerate(order.ids)}
-        rows: list[Hashable] = []
-        for number, row, operands in zip(order.ids, order.messages, order.operands, strict=True):
-            called = tuple(self.same.get(n, n) for n in row.called_computation_ids)
-            used = tuple(place[n] for n in operands)
-            waits = tuple(place[n] for n in order.waits.get(number, ()))
-            rows.append((used, called, waits, _rest(row), _kept(computation, row)))
-        proto = computation.proto
-        root = place[order.root(computation)]
-        key = (tuple(rows), root, computation.is_fusion, proto.execution_thread)
+    def add(self, computation: Computation, rows: Rows) -> None:
+        place = {number: at for at, number in enumerate(rows.ids)}
+        used = [tuple([place[each] for each in operands]) for operands in rows.operands]
+        waits = [
+            (place[number], *[place[each] for each in waits])
+            for number, waits in rows.waits.items()
+        ]
+        root = place[rows.root(computation)]
+        key = (tuple(used), tuple(waits), root, self._called(rows), _body(computation, rows))
         first = self._seen.setdefault(key, computation.id)
         if first != computation.id:
             self.same[computation.id] = first
+
+    def _called(self, rows: Rows) -> Hashable:
+        callers = callers_among(rows.opcodes)
+        if not callers:
+            return ()
+        same = self.same
+        return tuple(
+            tuple([same.get(number, number) for number in row.called_computation_ids])
+            for opcode, row in zip(rows.opcodes, rows.messages, strict=True)
+            if opcode in callers
+        )
+
+
+def _body(computation: Computation, rows: Rows) -> Hashable:
+    """Everything of a computation but names and what refers to instructions or computations."""
+    proto = computation.proto
+    copy = type(proto)(
+        is_fusion_computation=proto.is_fusion_computation, execution_thread=proto.execution_thread
+    )
+    copy.instructions.extend(rows.messages)
+    for row in copy.instructions:
+        _clear(row)
+    whole = copy.SerializeToString(deterministic=True)
+    if not computation.module.has_kept_constants:
+        return whole
+    return whole, tuple([_kept(computation, row) for row in rows.messages])
 
 
 def _share_calls(computation: Computation, rows: Rows, same: dict[int, int]) -> bool:
     changed = False
     if not same:
+        return False
+    if _SHARED_BY.isdisjoint(rows.opcodes):
         return False
     for opcode, row in zip(rows.opcodes, rows.messages, strict=True):
         if opcode in _SHARED_BY:
@@ -114,9 +146,14 @@ def _rest(row: Message) -> bytes:
     """Everything of an instruction but who it is and what it refers to."""
     copy = type(row)()
     copy.CopyFrom(row)
-    for name in _IDENTITY:
-        copy.ClearField(name)
+    _clear(copy)
     return copy.SerializeToString(deterministic=True)
+
+
+def _clear(row: Message) -> None:
+    clear = row.ClearField
+    for name in _IDENTITY:
+        clear(name)
 
 
 def _kept(computation: Computation, row: Message) -> bytes:
@@ -140,30 +177,34 @@ class _Merger:
         self._full: dict[Hashable, dict[bytes, Message]] = {}
         self._merged: dict[int, int] = {}
 
-    def run(self, rows: Rows) -> bool:
+    def run(self, rows: Rows) -> Rows:
+        """What is left; the same rows where nothing was merged."""
         held = {*rows.waits}.union(*rows.waits.values())
         merged, first_of = self._merged, self._first
+        apart = merged.keys().isdisjoint
         for number, opcode, operands, row in zip(
             rows.ids, rows.opcodes, rows.operands, rows.messages, strict=True
         ):
-            if always_stays(opcode) or number in held:
+            kind = _kind(opcode)
+            if kind == "alone" or number in held:
                 continue
-            if merged and not merged.keys().isdisjoint(operands):
+            if merged and not apart(operands):
                 operands = tuple([merged.get(each, each) for each in operands])
             cheap: Hashable = (opcode, operands)
-            if not _is_plain(opcode):
-                if can_call(opcode) and not is_pure(row, self._effectful):
+            if kind != "plain":
+                if kind == "caller" and not is_pure(row, self._effectful):
                     continue
-                cheap = self._cheap(opcode, operands, row)
+                cheap = self._cheap(kind, opcode, operands, row)
             first = first_of.setdefault(cheap, row)
             if first is not row:
                 self._merge(number, row, first, cheap)
-        if merged:
-            replace_instructions(self._computation, rows, merged)
-        return bool(merged)
+        return replace_instructions(self._computation, rows, merged) if merged else rows
 
     def _merge(self, number: int, row: Message, first: Message, cheap: Hashable) -> None:
         """Compare in full what has the same opcode and operands."""
+        if isinstance(cheap, bytes):
+            self._merged[number] = first.id
+            return
         known = self._full.get(cheap)
         if known is None:
             known = self._full[cheap] = {self._everything(first): first}
@@ -174,23 +215,30 @@ class _Merger:
     def _everything(self, row: Message) -> bytes:
         return _rest(row) + _kept(self._computation, row)
 
-    def _cheap(self, opcode: str, operands: tuple[int, ...], row: Message) -> Hashable:
+    def _cheap(self, kind: str, opcode: str, operands: tuple[int, ...], row: Message) -> Hashable:
         """What tells most instructions apart; operands are those that stay."""
-        if opcode == "constant":
-            return (opcode, row.shape.SerializeToString(), _glance(row.literal))
-        if opcode in _COMMUTATIVE:
+        if kind == "constant":
+            return self._glance(row)
+        if kind == "commutative":
             return (opcode, tuple(sorted(operands)))
         called = row.called_computation_ids
-        return (opcode, operands, tuple(self._same.get(n, n) for n in called))
+        return (opcode, operands, tuple([self._same.get(n, n) for n in called]))
+
+    def _glance(self, row: Message) -> Hashable:
+        """A small constant as it is; of a large one its shape and size."""
+        size = row.literal.ByteSize()
+        if size < _SMALL and not self._computation.module.has_kept_constants:
+            return _rest(row)
+        return (row.shape.SerializeToString(), size)
 
 
 @cache
-def _is_plain(opcode: str) -> bool:
-    """Whether opcode and operands tell most instructions of an opcode apart."""
-    return opcode != "constant" and opcode not in _COMMUTATIVE and not can_call(opcode)
-
-
-def _glance(literal: Message) -> bytes:
-    """A small literal as it is; a large one by its size."""
-    size = literal.ByteSize()
-    return literal.SerializeToString(deterministic=True) if size < 256 else str(size).encode()
+def _kind(opcode: str) -> str:
+    """What tells instructions of an opcode apart: mostly opcode and operands (``"plain"``)."""
+    if always_stays(opcode):
+        return "alone"
+    if can_call(opcode):
+        return "caller"
+    if opcode in _COMMUTATIVE:
+        return "commutative"
+    return "constant" if opcode == "constant" else "plain"

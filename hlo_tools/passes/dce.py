@@ -10,7 +10,7 @@ from hlo_tools.computation import Computation
 from hlo_tools.effects import always_stays, can_call, is_pure
 from hlo_tools.module import Module
 from hlo_tools.passes.base import Pass
-from hlo_tools.passes.merging import Rows, drop_instructions, effectful_rows, read_all
+from hlo_tools.passes.merging import Rows, drop_instructions, effectful_rows, keep, read_all
 
 __all__ = ["DeadCode", "dead_instructions", "unreachable_computations"]
 
@@ -31,21 +31,23 @@ class DeadCode(Pass):
     computations: bool = True
 
     def run(self, module: Module) -> bool:
-        rows = read_all(module)
+        rows = dict(read_all(module))
         changed = self._drop_unreachable(module, rows)
         removed = False
         for computation, dead in dead_instructions(module, rows):
-            drop_instructions(computation, dead)
-            rows[computation.id] = Rows.of(computation)
+            rows[computation.id] = drop_instructions(computation, rows[computation.id], dead)
             removed = True
         if removed:
             self._drop_unreachable(module, rows)
+        keep(module, rows)
         return changed or removed
 
-    def _drop_unreachable(self, module: Module, rows: Mapping[int, Rows]) -> bool:
+    def _drop_unreachable(self, module: Module, rows: dict[int, Rows]) -> bool:
         gone = unreachable_computations(module, rows) if self.computations else []
         if gone:
             module._drop(gone)
+        for computation in gone:
+            del rows[computation.id]
         return bool(gone)
 
 
@@ -90,14 +92,15 @@ def _dead(computation: Computation, rows: Rows, effectful: frozenset[int]) -> li
     """Users come after what they use, so one walk from the end finds all that is needed."""
     live = {rows.root(computation)}
     dead: list[int] = []
-    for at in range(len(rows.ids) - 1, -1, -1):
-        number = rows.ids[at]
-        if number not in live and not _stays(rows.opcodes[at], rows.messages[at], effectful):
+    waits, need = rows.waits, live.update
+    places = list(zip(rows.ids, rows.opcodes, rows.operands, rows.messages, strict=True))
+    for number, opcode, operands, row in reversed(places):
+        if number in live or _stays(opcode, row, effectful):
+            need(operands)
+            if number in waits:
+                need(waits[number])
+        else:
             dead.append(number)
-            continue
-        live.update(rows.operands[at])
-        if number in rows.waits:
-            live.update(rows.waits[number])
     return dead[::-1]
 
 

@@ -6,13 +6,14 @@ the messages once, into plain lists: reading a field of a message costs more tha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
+from contextlib import contextmanager
 from dataclasses import dataclass
-from operator import lt
+from itertools import compress
 from typing import Any
 
 from hlo_tools.computation import Computation
-from hlo_tools.effects import can_call, effectful_among
+from hlo_tools.effects import callers_among, effectful_among
 from hlo_tools.ids import LOCAL_MASK
 from hlo_tools.module import Module
 from hlo_tools.ordering import needs_first
@@ -22,7 +23,9 @@ __all__ = [
     "called_first",
     "drop_instructions",
     "effectful_rows",
+    "keep",
     "read_all",
+    "reading_once",
     "replace_instructions",
 ]
 
@@ -34,7 +37,7 @@ class Rows:
     """The instructions of a computation, operands and control predecessors first.
 
     Attributes:
-        messages: the instructions.
+        messages: the instructions, as the computation's message lists them.
         ids, opcodes, operands: their fields, operands as whole ids.
         waits: control predecessors, of the instructions that have some.
     """
@@ -55,10 +58,23 @@ class Rows:
     def called(self) -> list[int]:
         """Ids of the computations that they call, each once, in order of the calls."""
         found: dict[int, None] = {}
-        for opcode, row in zip(self.opcodes, self.messages, strict=True):
-            if can_call(opcode):
-                found.update(dict.fromkeys(row.called_computation_ids))
+        callers = callers_among(self.opcodes)
+        if callers:
+            for opcode, row in zip(self.opcodes, self.messages, strict=True):
+                if opcode in callers:
+                    found.update(dict.fromkeys(row.called_computation_ids))
         return list(found)
+
+    def without(self, gone: Set[int]) -> Rows:
+        """What is left when some, by id, are taken out that nothing left refers to."""
+        stays = [number not in gone for number in self.ids]
+        return Rows(
+            list(compress(self.messages, stays)),
+            list(compress(self.ids, stays)),
+            list(compress(self.opcodes, stays)),
+            list(compress(self.operands, stays)),
+            {number: ids for number, ids in self.waits.items() if number not in gone},
+        )
 
     @classmethod
     def of(cls, computation: Computation) -> Rows:
@@ -88,24 +104,41 @@ class Rows:
         )
 
     def _is_in_order(self) -> bool:
-        ids = self.ids
-        if not self.waits and all(map(lt, ids, ids[1:])):
-            given = set().union(*self.operands)
-            pairs = zip(ids, self.operands, strict=True)
-            return given.issubset(ids) and all(max(own) < number for number, own in pairs if own)
         seen: set[int] = set()
-        for number, operands in zip(ids, self.operands, strict=True):
-            if not seen.issuperset(operands):
+        add, has = seen.add, seen.issuperset
+        waits = self.waits
+        for number, operands in zip(self.ids, self.operands, strict=True):
+            if operands and not has(operands):
                 return False
-            if number in self.waits and not seen.issuperset(self.waits[number]):
+            if waits and not has(waits.get(number, ())):
                 return False
-            seen.add(number)
+            add(number)
         return True
 
 
+@contextmanager
+def reading_once(module: Module) -> Iterator[None]:
+    """What one pass has read, or left, the next does not read again while nothing changes."""
+    module._rows = {}
+    try:
+        yield
+    finally:
+        module._rows = None
+
+
 def read_all(module: Module) -> dict[int, Rows]:
-    """The instructions of every computation, by its id."""
-    return {computation.id: Rows.of(computation) for computation in module.computations}
+    """The instructions of every computation, by its id; see :func:`reading_once`."""
+    known = module._rows
+    if not known:
+        known = {computation.id: Rows.of(computation) for computation in module.computations}
+        keep(module, known)
+    return known
+
+
+def keep(module: Module, rows: dict[int, Rows]) -> None:
+    """Leave the instructions of a module, as they are now, for :func:`read_all`."""
+    if module._rows is not None:
+        module._rows = rows
 
 
 def effectful_rows(module: Module, rows: Mapping[int, Rows]) -> frozenset[int]:
@@ -124,13 +157,20 @@ def called_first(module: Module, rows: Mapping[int, Rows]) -> list[Computation]:
     return needs_first(module.computations, called, f"module {module.name}")
 
 
-def drop_instructions(computation: Computation, gone: Iterable[int]) -> None:
-    """Remove instructions, by whole id, that nothing left needs or waits for."""
+def drop_instructions(computation: Computation, rows: Rows, gone: Iterable[int]) -> Rows:
+    """Remove instructions, by whole id, that nothing left needs or waits for.
+
+    Args:
+        rows: the computation's.
+
+    Returns:
+        What is left.
+    """
     doomed = set(gone)
-    proto, module = computation.proto, computation.module
-    rows = proto.instructions
-    rows.sort(key=lambda row: row.id in doomed)
-    del rows[len(rows) - len(doomed) :]
+    module = computation.module
+    messages = computation.proto.instructions
+    messages.sort(key=lambda row: row.id in doomed)
+    del messages[len(messages) - len(doomed) :]
     if module.has_kept_constants:
         for number in doomed:
             module._kept.pop((computation.id, number & LOCAL_MASK), None)
@@ -140,19 +180,25 @@ def drop_instructions(computation: Computation, gone: Iterable[int]) -> None:
         sequence[:] = [number for number in sequence if number not in doomed]
     computation._forget()
     module.mark_changed()
+    return rows.without(doomed)
 
 
-def replace_instructions(computation: Computation, rows: Rows, merged: Mapping[int, int]) -> None:
+def replace_instructions(computation: Computation, rows: Rows, merged: Mapping[int, int]) -> Rows:
     """Let an earlier instruction stand for each of several others, which are removed.
 
     Args:
         rows: the computation's.
         merged: id of what goes to the id of what stays. Neither has control edges; what stays is
             not among those that go.
+
+    Returns:
+        What is left.
     """
-    for row, operands in zip(rows.messages, rows.operands, strict=True):
-        if not merged.keys().isdisjoint(operands):
-            row.operand_ids[:] = [merged.get(number, number) for number in operands]
+    apart = merged.keys().isdisjoint
+    for at, operands in enumerate(rows.operands):
+        if not apart(operands):
+            rows.operands[at] = operands = tuple([merged.get(each, each) for each in operands])
+            rows.messages[at].operand_ids[:] = operands
     root = rows.root(computation)
     computation.proto.root_id = merged.get(root, root)
-    drop_instructions(computation, merged)
+    return drop_instructions(computation, rows, merged)

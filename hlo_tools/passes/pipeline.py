@@ -13,6 +13,7 @@ from hlo_tools.module import Module
 from hlo_tools.passes.arguments import print_pass
 from hlo_tools.passes.base import Pass, PassError
 from hlo_tools.passes.invariants import broken
+from hlo_tools.passes.merging import reading_once
 from hlo_tools.passes.pipeline_text import parse_passes
 
 __all__ = ["Pipeline", "Report", "Step"]
@@ -97,15 +98,28 @@ class Pipeline:
             HloVerifyError: ``verify_each`` found something wrong; the place names the pass.
             PassError: a pass cannot do what it was asked for, or cannot read the module.
         """
+        with reading_once(module):
+            return self._run(module, verify_each, time_passes, print_between, check)
+
+    def _run(
+        self,
+        module: Module,
+        verify_each: bool,
+        time_passes: bool,
+        print_between: Callable[[str], object] | None,
+        check: Callable[[Module], object] | None,
+    ) -> Report:
         if verify_each:
             _verify(module, "before the first pass")
         if print_between is not None:
             print_between(_shown(module, "before the first pass"))
         steps: list[Step] = []
+        count = _count(module)
         for one in self.passes:
             if verify_each:
                 _require(module, one)
-            step = _run_pass(one, module, time_passes)
+            step = _run_pass(one, module, count, time_passes)
+            count = step.after
             steps.append(step)
             if verify_each:
                 _ensure(module, one)
@@ -120,9 +134,9 @@ class Pipeline:
         return ",".join(print_pass(one) for one in self.passes)
 
 
-def _run_pass(one: Pass, module: Module, timed: bool) -> Step:
-    before = _count(module)
+def _run_pass(one: Pass, module: Module, before: int, timed: bool) -> Step:
     started = time.perf_counter() if timed else 0.0
+    read = module._rows
     with _placed(f"pass {one.name}"), no_collection():
         try:
             modified = one.run(module)
@@ -133,6 +147,8 @@ def _run_pass(one: Pass, module: Module, timed: bool) -> Step:
                 remedy="nki-hlo verify names the instruction; if it finds nothing wrong, the fault "
                 "is the pass's: report it with the module",
             ) from error
+        if modified and module._rows is read:  # it said nothing of what it read or left
+            module._rows = {}
         module.proto  # noqa: B018 - edits are brought into the message as part of the pass
     seconds = time.perf_counter() - started if timed else 0.0
     return Step(print_pass(one), modified, before, _count(module), seconds)

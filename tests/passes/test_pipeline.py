@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,6 +17,7 @@ from hlo_tools.passes.dce import DeadCode
 from hlo_tools.passes.outlining import Outlining
 from hlo_tools.passes.pipeline_text import parse_passes
 from hlo_tools.text import parse
+from tests.passes.random_modules import random_module
 
 TEXT = """
 HloModule small
@@ -212,3 +214,36 @@ def test_an_instruction_that_contradicts_itself_is_an_error_of_the_module(name: 
     with pytest.raises(PassError, match="cannot read") as caught:
         Pipeline.parse(name).run(Module(module.proto))
     assert caught.value.code == "HLO-PASS-MODULE" and caught.value.place == f"pass {name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Quiet(Pass):
+    """Double the negation, in the messages alone, and tell nobody but by the result."""
+
+    name: ClassVar[str] = "quiet"
+
+    def run(self, module: Module) -> bool:
+        rows = module.proto.computations[0].instructions
+        (total,) = (row for row in rows if row.opcode == "add")
+        (sine, *_) = (row for row in rows if row.opcode == "sine")
+        total.operand_ids[:] = [sine.id, sine.id]
+        return True
+
+
+def test_a_pass_sees_what_the_one_before_it_did(module: Module) -> None:
+    module.entry.find("b").proto.metadata.op_name = "b"
+    report = Pipeline((DeadCode(), Quiet(), DeadCode())).run(module)
+    assert [(step.before, step.after) for step in report.steps] == [(5, 4), (4, 4), (4, 3)]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_passes_of_one_pipeline_do_as_they_do_alone(seed: int) -> None:
+    text = (
+        "dce,cse,algebraic-simplification,cse,dce,constant-folding,reshape-transpose-cleaning,"
+        "cse,call-inlining,cse,dce,renumber,cse,strip-metadata,dce,schedule,cse,dce,tuple-flattening,dce"
+    )
+    together, alone = (random_module(random.Random(seed), size=40) for _ in range(2))
+    Pipeline.parse(text).run(together)
+    for one in Pipeline.parse(text).passes:
+        Pipeline((one,)).run(alone)
+    assert together.to_bytes() == alone.to_bytes()
