@@ -214,7 +214,7 @@ def _read_text(content: bytes | memoryview, kind: str, place: str) -> Module:
     from hlo_tools.text import parse
 
     try:
-        text = bytes(content).decode("utf-8")
+        text = _without_log_headers(bytes(content).decode("utf-8"))
         return Module(parse(text, name=place or "<text>"), path=place)
     except UnicodeDecodeError as error:
         raise HloFileError(
@@ -222,6 +222,17 @@ def _read_text(content: bytes | memoryview, kind: str, place: str) -> Module:
             code="HLO-DAMAGED",
             remedy="get the file again from its source",
         ) from None
+
+
+def _without_log_headers(text: str) -> str:
+    """A text that was copied from a log, with blanks in the place of what begins its lines."""
+    if _LOG_HEADER.match(text) is None:
+        return text
+    return _LOG_HEADER.sub(lambda found: " " * len(found[0]), text)
+
+
+_LOG_HEADER = re.compile(r"^[IWEF]\d{4} [\d:.]+ +\d+ [^\]\n]+\] ?", re.MULTILINE)
+"""What glog and absl write before each line: ``I0101 12:00:00.000000 12 file.cc:34] ``."""
 
 
 def _read_pbtxt(content: bytes | memoryview, kind: str, place: str) -> Module:

@@ -53,9 +53,13 @@ class Cursor:
         return line, pos - (self.text.rfind("\n", 0, pos) + 1) + 1
 
     def error(
-        self, message: str, *, pos: int | None = None, code: str = "HLO-TEXT"
+        self, message: str, *, pos: int | None = None, code: str = "HLO-TEXT", hint: str = ""
     ) -> HloTextError:
-        """An error at a position: the place, the message, the line, a caret below it."""
+        """An error at a position: the place, the message, the line, a caret below it.
+
+        Args:
+            hint: what stands before the remedy, as ``did you mean add? ``.
+        """
         pos = self.pos if pos is None else pos
         line, column = self.line_and_column(pos)
         start = self.text.rfind("\n", 0, pos) + 1
@@ -67,7 +71,7 @@ class Cursor:
             shown, caret = shown[cut : cut + _SHOWN_LINE], caret - cut
         text = f"{message}\n    {shown}\n    {' ' * caret}^"
         place = f"{self.name}:{line}:{column}"
-        return HloTextError(text, code=code, place=place, remedy=self._remedy())
+        return HloTextError(text, code=code, place=place, remedy=hint + self._remedy())
 
     def _remedy(self) -> str:
         if "HloModule" in self.text or "ENTRY" in self.text:

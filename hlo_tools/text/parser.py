@@ -13,6 +13,7 @@ from hlo_tools import schema
 from hlo_tools.collection import no_collection
 from hlo_tools.ids import LOCAL_MASK
 from hlo_tools.opcodes import OPCODES, Opcode
+from hlo_tools.suggesting import meant
 from hlo_tools.text.attributes import READERS, Pending
 from hlo_tools.text.cursor import Cursor, with_comments
 from hlo_tools.text.finish import CALLED_ORDER, finish
@@ -293,7 +294,8 @@ class _Parser:
         opcode_pos = cursor.pos
         found = cursor.match(_OPCODE)
         if found is None:
-            raise cursor.error(f"expected an opcode and '(', found {cursor.found()}")
+            wanted = "a shape or an opcode" if shape is None else "an opcode"
+            raise cursor.error(f"expected {wanted} and '(', found {cursor.found()}")
         word, wrapped = self._opcode(found.group(1), found.start(1))
         row = schema.HloInstructionProto(opcode=word.name)
         if shape is None and not word.infers_shape:
@@ -345,7 +347,8 @@ class _Parser:
             inner = word.removesuffix(f"-{suffix}")
             if inner != word and inner in OPCODES:
                 return OPCODES[f"async-{suffix}"], inner
-        raise self.cursor.error(f"there is no opcode '{word}'", pos=pos, code="HLO-TEXT-OPCODE")
+        message, hint = f"there is no opcode '{word}'", meant(word, OPCODES)
+        raise self.cursor.error(message, pos=pos, code="HLO-TEXT-OPCODE", hint=hint)
 
     def _operands(
         self, computation: _Computation, row: Message, word: Opcode, name: str
@@ -381,6 +384,7 @@ class _Parser:
                     raise cursor.error(
                         f"no instruction '{part}' stands before in this computation",
                         pos=cursor.text.index(part, start), code="HLO-TEXT-OPERAND",
+                        hint=meant(part, names),
                     )  # fmt: skip
                 operands.append(position)
             cursor.pos = simple.end()
@@ -419,7 +423,7 @@ class _Parser:
         if position is None:
             raise self.cursor.error(
                 f"no instruction '{name}' stands before in this computation",
-                pos=pos, code="HLO-TEXT-OPERAND",
+                pos=pos, code="HLO-TEXT-OPERAND", hint=meant(name, computation.names),
             )  # fmt: skip
         return position
 
@@ -438,6 +442,7 @@ class _Parser:
                     f"{word.name} has no attribute '{name}'",
                     pos=found.start(1),
                     code="HLO-TEXT-ATTRIBUTE",
+                    hint=meant(name, allowed),
                 )
             if name in pending.seen:
                 raise cursor.error(f"'{name}' stands twice", pos=found.start(1))

@@ -205,6 +205,17 @@ def test_damaged_notations_say_where(tmp_path: Path) -> None:
         assert "(char" not in str(caught.value)
 
 
+def test_text_from_a_log_and_where_it_is_wrong() -> None:
+    """XLA's loader strips the headers of logs too (``StripLogHeaders``)."""
+    lines = ["HloModule m", "ENTRY e {", "  ROOT c = f32[] constant(1)", "}"]
+    header = "I0101 12:00:00.000000    12 hlo_pass.cc:34] "
+    assert hlo_tools.load("\n".join(header + line for line in lines).encode()).name == "m"
+    lines[2] = "  ROOT c = f32[] constnt(1)"
+    with pytest.raises(HloError) as caught:
+        hlo_tools.load("\n".join(header + line for line in lines).encode())
+    assert caught.value.place == f"<text>:3:{len(header) + 18}"
+
+
 def test_notations_know_their_folder(wide_bytes: bytes, tmp_path: Path) -> None:
     (path := tmp_path / "m.json").write_bytes(converting.render(hlo_tools.load(wide_bytes), "json"))
     assert hlo_tools.load(path).folder == tmp_path

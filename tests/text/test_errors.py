@@ -22,7 +22,7 @@ WRONG = {
         "ROOT r = f32[3,2] transpose(p), dimensions={1,0}, dimensions={1,0}\n}", "4:53", "twice",
     ),
     "missing attribute": ("ROOT r = f32[3,2] transpose(p)\n}", "4:21", "needs dimensions="),
-    "bad shape": ("ROOT r = f33[2,3] add(p, p)\n}", "4:12", "expected an opcode"),
+    "bad shape": ("ROOT r = f33[2,3] add(p, p)\n}", "4:12", "expected a shape or an opcode"),
     "bad layout": ("ROOT r = f32[2,3]{0,0} copy(p)\n}", "4:20", "each once"),
     "name twice": ("p = f32[2,3] copy(p)\n}", "4:3", "stands twice"),
     "two roots": (

@@ -106,3 +106,15 @@ def test_comments_may_stand_anywhere() -> None:
 def test_errors_behind_comments_keep_their_place() -> None:
     with pytest.raises(HloTextError, match=":12:54: "):
         parse(COMMENTED.replace("dimensions={1,0}", "dimensions=[1,0]"))
+
+
+@pytest.mark.parametrize(
+    ("line", "near"),
+    [("ROOT y = f32[2] addd(value, value)", "add"), ("ROOT y = f32[2] add(value, valeu)", "value"),
+     ("ROOT y = f32[2] add(value, f32[2] vlaue)", "value"),
+     ("ROOT y = f32[2] transpose(value), dimension={0}", "dimensions")],
+)  # fmt: skip
+def test_misspelt_words_get_a_suggestion(line: str, near: str) -> None:
+    with pytest.raises(HloTextError) as caught:
+        parse(f"HloModule m\nENTRY e {{\n value = f32[2] parameter(0)\n {line}\n}}\n")
+    assert caught.value.remedy.startswith(f"did you mean {near}")
