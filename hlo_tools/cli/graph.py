@@ -63,7 +63,11 @@ def command(
 
     Example: nki-hlo graph model.pb -o model.html
     """
-    form = format or _BY_SUFFIX.get(Path(output).suffix.lower(), "html" if output != "-" else "dot")
+    form = format or ("dot" if output == "-" else _BY_SUFFIX.get(Path(output).suffix.lower(), ""))
+    if not form:
+        raise typer.BadParameter(
+            f"{output} does not tell the format; end it in {', '.join(_BY_SUFFIX)}, or give --format"
+        )
     if form not in _FORMATS:
         raise typer.BadParameter(f"{form!r} is none of {', '.join(_FORMATS)}")
     if layout not in _LAYOUTS:

@@ -18,6 +18,8 @@ from hlo_tools.text.print_values import print_literal
 
 __all__ = ["Computation", "Graph", "Node", "graph_of"]
 
+_SHORT_VALUE = 14
+"""Characters of a constant's value that stand beside its shape."""
 _LONGEST = 160
 """Characters of an attribute that is shown."""
 
@@ -47,6 +49,12 @@ class Node:
     is_root: bool
     attributes: tuple[tuple[str, str], ...]
     kernel: tuple[tuple[str, str], ...]
+
+    @property
+    def shown_shape(self) -> str:
+        """The shape, and the value of a constant that is one short number."""
+        value = dict(self.attributes).get("value", "") if self.opcode == "constant" else ""
+        return f"{self.shape} = {value}" if 0 < len(value) <= _SHORT_VALUE else self.shape
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,7 @@ def _node(node: Node, width: float, place: tuple[float, float]) -> str:
         f'width="{width:g}" height="{_HIGH:g}" rx="5" fill="{color}"/>'
         f'<text class="t" x="{x:g}" y="{y - 9:g}">{escape(_title(node))}</text>'
         f'<text x="{x:g}" y="{y + 4:g}">{escape(_cut(f"%{node.name}"))}</text>'
-        f'<text x="{x:g}" y="{y + 17:g}">{escape(_cut(node.shape))}</text></g>'
+        f'<text x="{x:g}" y="{y + 17:g}">{escape(_cut(node.shown_shape))}</text></g>'
     )
 
 
@@ -105,5 +105,5 @@ def _cut(text: str) -> str:
 
 
 def _width(node: Node) -> float:
-    longest = max(len(_title(node)), len(_cut(node.name)) + 1, len(_cut(node.shape)))
+    longest = max(len(_title(node)), len(_cut(node.name)) + 1, len(_cut(node.shown_shape)))
     return round(max(longest * _LETTER + 16, 60.0), 1)

@@ -219,7 +219,14 @@ function drawItem(item, small) {
   pen.fillText(fitted(node ? text(node[TITLE]) : text(scopes[scope][1]), WIDE - 12, 13), item.x, item.y - 9);
   pen.font = "11px ui-monospace, monospace";
   pen.fillText(fitted(node ? "%" + text(node[NAME]) : "scope · " + scopeSize[scope] + " instructions", WIDE - 12, 11), item.x, item.y + 6);
-  if (node) pen.fillText(fitted(text(node[SHAPE]), WIDE - 12, 11), item.x, item.y + 20);
+  if (node) pen.fillText(fitted(shownShape(node), WIDE - 12, 11), item.x, item.y + 20);
+}
+// The shape, and the value of a constant that is one short number.
+function shownShape(node) {
+  const shape = text(node[SHAPE]), details = node[DETAILS];
+  if (text(node[TITLE]) !== "constant") return shape;
+  for (let i = 0; i < details.length; i += 2) if (text(details[i]) === "value" && text(details[i + 1]).length <= 14) return `${shape} = ${text(details[i + 1])}`;
+  return shape;
 }
 function fitted(label, width, size) {
   const most = Math.floor(width / (size * .6));
@@ -228,15 +235,16 @@ function fitted(label, width, size) {
 
 // Moving about
 
-// The entry: all of it, or from its top in letters that can be read.
-function fit(least) {
-  const box = boxes[0];
-  if (!box) return;
+// All of what is asked for, or from its top in letters that can be read.
+function fit(least, wanted) {
+  if (!wanted.length) return;
+  const left = Math.min(...wanted.map(b => b.x)), top = Math.min(...wanted.map(b => b.y));
+  const box = { width: Math.max(...wanted.map(b => b.x + b.width)) - left, height: Math.max(...wanted.map(b => b.y + b.height)) - top };
   const w = canvas.clientWidth, h = canvas.clientHeight;
   const whole = Math.min(w / (box.width + 60), h / (box.height + 60), 1.2);
   view.scale = Math.max(whole, least, .01);
-  view.x = (w - box.width * view.scale) / 2;
-  view.y = whole >= view.scale ? (h - box.height * view.scale) / 2 : 20;
+  view.x = (whole >= view.scale ? (w - box.width * view.scale) / 2 : 20) - left * view.scale;
+  view.y = (whole >= view.scale ? (h - box.height * view.scale) / 2 : 20) - top * view.scale;
   redraw();
 }
 function center(item) {
@@ -312,7 +320,7 @@ function showDetails() {
   if (selected < 0) { showScope(panel, -1 - selected); return; }
   const node = nodes[selected];
   element("h2", "Instruction", panel);
-  facts(panel, [["name", "%" + text(node[NAME])], ["opcode", text(node[TITLE])], ["shape", text(node[SHAPE])],
+  facts(panel, [["name", "%" + text(node[NAME])], ["opcode", colors[node[KIND]][0] === "kernel" ? "custom-call" : text(node[TITLE])], ["shape", text(node[SHAPE])],
     ["computation", "%" + computations[computationOf[selected]][0]], ["source", text(node[SOURCE])]]);
   if (node[DETAILS].length) {
     element("h2", "Details", panel);
@@ -414,9 +422,9 @@ get("search").addEventListener("keydown", event => {
   goTo(hits[hit]);
   get("hits").textContent = `${hit + 1} of ${hits.length}`;
 });
-get("open").addEventListener("click", () => { closedScopes.clear(); closedComputations.clear(); changed(); fit(.5); });
-get("close").addEventListener("click", () => { scopes.forEach((scope, s) => { if (scope[0] < 0) closedScopes.add(s); }); computations.forEach((c, i) => { if (!c[1]) closedComputations.add(i); }); changed(); fit(.5); });
-get("fit").addEventListener("click", () => fit(0));
+get("open").addEventListener("click", () => { closedScopes.clear(); closedComputations.clear(); changed(); fit(.1, boxes); });
+get("close").addEventListener("click", () => { scopes.forEach((scope, s) => { if (scope[0] < 0) closedScopes.add(s); }); computations.forEach((c, i) => { if (!c[1]) closedComputations.add(i); }); changed(); fit(.5, boxes.slice(0, 1)); });
+get("fit").addEventListener("click", () => fit(0, boxes));
 
 // Start
 
@@ -425,7 +433,7 @@ changed();
 showDetails();
 document.title = data.module;
 get("title").textContent = data.module;
-fit(.5);
+fit(.5, boxes.slice(0, 1));
 requestAnimationFrame(() => requestAnimationFrame(() => {
   const took = Math.round(performance.now() - began);
   document.documentElement.dataset.milliseconds = String(took);

@@ -285,7 +285,10 @@ def test_prints_dot(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith('digraph "layer" {')
 
 
-@pytest.mark.parametrize("words", [["--format", "png"], ["-f", "svg", "--layout", "round"]])
+@pytest.mark.parametrize(
+    "words",
+    [["--format", "png"], ["-f", "svg", "--layout", "round"], ["-o", "g.png"], ["-o", "g"]],
+)
 def test_usage_errors(file: str, words: list[str]) -> None:
     assert main(["graph", file, *words]) == 2
 
