@@ -243,7 +243,7 @@ function fit(least, wanted) {
   const w = canvas.clientWidth, h = canvas.clientHeight;
   const whole = Math.min(w / (box.width + 60), h / (box.height + 60), 1.2);
   view.scale = Math.max(whole, least, .01);
-  view.x = (whole >= view.scale ? (w - box.width * view.scale) / 2 : 20) - left * view.scale;
+  view.x = (whole >= view.scale || wanted.length === 1 ? (w - box.width * view.scale) / 2 : 20) - left * view.scale;
   view.y = (whole >= view.scale ? (h - box.height * view.scale) / 2 : 20) - top * view.scale;
   redraw();
 }
