@@ -99,7 +99,9 @@ def write_binary(data: bytes, target: str | Path, *, force: bool = False) -> Non
     if sys.stdout.isatty() and not force:
         import typer
 
-        raise typer.BadParameter("binary data is not written to a terminal; use -o FILE or --force")
+        raise typer.BadParameter(
+            "binary data is not written to a terminal; use -o FILE (text for .hlo) or --force"
+        )
     sys.stdout.buffer.write(data)
 
 

@@ -39,6 +39,15 @@ def command(
     file: Annotated[str, typer.Argument(help="A module, or - for standard input.")],
     passes: Passes,
     output: Output = "-",
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to",
+            help="Format, whatever the output is called; - is what came in.",
+            autocompletion=completion.words(*converting.FORMATS),
+            metavar="FORMAT",
+        ),
+    ] = None,
     verify_each: Annotated[
         bool, typer.Option("--verify-each", help="Verify before the first and after every pass.")
     ] = False,
@@ -70,9 +79,11 @@ def command(
     """
     if as_json and output == "-":
         raise typer.BadParameter("--json writes to stdout; give the module a place with -o")
+    if to is not None and to not in converting.FORMATS:
+        raise typer.BadParameter(f"{to!r} is none of {', '.join(converting.FORMATS)}")
     pipeline = Pipeline.parse(passes)
     modules = _modules(file)
-    form = _form(output, modules)
+    form = _form(output, modules, to)
     reports: list[Report] = []
     for module in modules:
         named = kernel_names(module)
@@ -136,10 +147,10 @@ def _parsed(text: str, place: str) -> Module:
     return Module(parse(text, name=place), path=place)
 
 
-def _form(output: str, modules: list[Module]) -> str | None:
+def _form(output: str, modules: list[Module], to: str | None) -> str | None:
     """The format that the output's name asks for; standard output gets what came in."""
     several = len(modules) > 1
-    form = format_of(output, text=several or came_as_text(modules[0]))
+    form = to or format_of(output, text=several or came_as_text(modules[0]))
     if several and form != "text" and "{}" not in output:
         raise typer.BadParameter(
             f"{len(modules)} modules do not go into one {output}; write text (.hlo), or put {{}} "

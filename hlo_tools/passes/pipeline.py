@@ -147,6 +147,15 @@ def _run_pass(one: Pass, module: Module, before: int, timed: bool) -> Step:
                 remedy="nki-hlo verify names the instruction; if it finds nothing wrong, the fault "
                 "is the pass's: report it with the module",
             ) from error
+        except Exception as error:
+            package = type(one).__module__.partition(".")[0]
+            if isinstance(error, HloError) or package == __package__.partition(".")[0]:
+                raise
+            raise PassError(
+                f"it fails: {type(error).__name__}: {error}",
+                code="HLO-PASS-FAILED",
+                remedy=f"this is a fault of {package}; --debug shows where",
+            ) from error
         if modified and module._rows is read:  # it said nothing of what it read or left
             module._rows = {}
         module.proto  # noqa: B018 - edits are brought into the message as part of the pass

@@ -183,3 +183,11 @@ def test_passes_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     [cast] = [each for each in document["passes"] if each["name"] == "auto-cast"]
     assert cast["arguments"][0] == {"name": "which", "takes": "matmult|all", "default": "matmult"}
     assert {"requires", "ensures", "origin", "value", "does"} <= set(cast)
+
+
+def test_the_format_may_be_told(folder: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert opt("-p", "cse", folder / "one.pb", "--to", "text") == 0
+    assert capsysbinary.readouterr().out.startswith(b"HloModule first")
+    assert opt("-p", "cse", folder / "one.hlo", "--to", "proto") == 0
+    assert capsysbinary.readouterr().out.startswith(b"\x0a\x05first")
+    assert opt("-p", "cse", folder / "one.hlo", "--to", "txt") == 2

@@ -247,3 +247,19 @@ def test_passes_of_one_pipeline_do_as_they_do_alone(seed: int) -> None:
     for one in Pipeline.parse(text).passes:
         Pipeline((one,)).run(alone)
     assert together.to_bytes() == alone.to_bytes()
+
+
+def test_a_failing_pass_of_others_is_their_fault(module: Module) -> None:
+    @dataclass(frozen=True, slots=True)
+    class Failing(Pass):
+        """Fail."""
+
+        name: ClassVar[str] = "failing"
+
+        def run(self, module: Module) -> bool:
+            raise RuntimeError("on purpose")
+
+    with pytest.raises(PassError, match="it fails: RuntimeError: on purpose") as caught:
+        Pipeline((Failing(),)).run(module)
+    assert caught.value.code == "HLO-PASS-FAILED"
+    assert caught.value.place == "pass failing" and "fault of tests" in caught.value.remedy
