@@ -211,6 +211,8 @@ def add_computation(module: Module, name: str) -> Computation:
     proto = module._proto.computations.add(name=unique_name(module, name), id=number)
     known[number] = computation = Computation(proto, module)
     module._made.add(number)
+    if module._places is not None:
+        module._places[number] = len(module._places)
     if len(known) == 1:
         module._proto.entry_computation_id = number
         module._proto.entry_computation_name = proto.name
@@ -239,20 +241,39 @@ def unique_name(module: Module, wanted: str) -> str:
 
 
 def settle_module(module: Module) -> None:
-    """Bring every changed computation, and their order, up to date."""
-    changed = [c for c in module._by_id().values() if c._changed]
-    if not changed and not module._made:
-        return
-    for computation in changed:
-        settle(computation)
-    if module._made:
-        _settle_made(module)
-    rank = {c.id: number for number, c in enumerate(computations_in_order(module))}
+    """Bring every changed computation, and their order, up to date; others are not looked at."""
+    changed = [c for c in module._unsettled if module._by_id().get(c.id) is c]
+    if changed or module._made:
+        for computation in changed:
+            if computation._changed:
+                settle(computation)
+        if module._made:
+            _settle_made(module, changed)
+        if not _is_in_order(module, changed):
+            _order_computations(module)
+    module._unsettled.clear()
+
+
+def _is_in_order(module: Module, changed: list[Computation]) -> bool:
+    """Whether all computations stand behind those that they call, where only some changed."""
+    places = module._places
+    if places is None or len(places) != len(module._by_id()):
+        return False
+    return all(
+        places.get(number, len(places)) < places[computation.id]
+        for computation in changed
+        for number in computation.called_ids()
+    )
+
+
+def _order_computations(module: Module) -> None:
+    places = {c.id: place for place, c in enumerate(computations_in_order(module))}
     computations = module._proto.computations
-    if any(rank[proto.id] != place for place, proto in enumerate(computations)):
-        computations.sort(key=lambda proto: rank[proto.id])
+    if any(places[proto.id] != place for place, proto in enumerate(computations)):
+        computations.sort(key=lambda proto: places[proto.id])
         known = module._by_id()
         module._computations = {proto.id: known[proto.id] for proto in computations}
+    module._places = places
 
 
 def settle(computation: Computation) -> None:
@@ -280,12 +301,13 @@ def _settle_schedule(computation: Computation, order: list[Instruction]) -> None
     sequence.instruction_ids.extend(view.proto.id for view in order)
 
 
-def _settle_made(module: Module) -> None:
+def _settle_made(module: Module, changed: list[Computation]) -> None:
     """Mark new computations that fusions call; in a scheduled module, schedule the others."""
     made, module._made = module._made, set()
     fused = {
         number
-        for view in module.instructions
+        for computation in changed
+        for view in computation.instructions
         if view.proto.opcode == "fusion"
         for number in view.proto.called_computation_ids
     }
@@ -324,7 +346,9 @@ def _sign(program: Any, computation: Computation) -> None:
 
 
 def _edited(computation: Computation) -> None:
-    computation._changed = True
+    if not computation._changed:
+        computation._changed = True
+        computation.module._unsettled.append(computation)
     computation._tuple = None
     computation.module.mark_changed()
 

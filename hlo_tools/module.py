@@ -37,15 +37,17 @@ class Module:
     __slots__ = (
         "_behind",
         "_computations",
+        "_envelope",
         "_given",
         "_kept",
         "_made",
         "_names",
         "_next_legacy_id",
         "_original",
+        "_places",
         "_proto",
         "_rows",
-        "envelope",
+        "_unsettled",
         "path",
     )
 
@@ -62,7 +64,9 @@ class Module:
         self._behind: bytes | None = None
         self._given = False
         self._rows: dict[int, Any] | None = None
-        self.envelope = envelope
+        self._unsettled: list[Computation] = []
+        self._places: dict[int, int] | None = None
+        self._envelope = envelope
         self.path = path
 
     @classmethod
@@ -78,6 +82,12 @@ class Module:
         self._given = True
         self._settle()
         return self._proto
+
+    @property
+    def envelope(self) -> Any:
+        """The message that the module is a part of (HloProto, ...), with every edit; else None."""
+        self._settle()
+        return self._envelope
 
     @property
     def name(self) -> str:
@@ -249,7 +259,7 @@ class Module:
         """Say that a message was changed directly: views look again, saving writes anew."""
         self._settle()
         self.mark_changed()
-        self._names = self._next_legacy_id = None
+        self._names = self._next_legacy_id = self._places = None
         known = self._computations
         if known is None:
             return
@@ -293,8 +303,8 @@ class Module:
         if self._original is not None:
             return bytes(self._original)
         if self._kept:
-            return self._behind_length(self._spliced(self.envelope))
-        message = self._proto if self.envelope is None else self.envelope
+            return self._behind_length(self._spliced(self._envelope))
+        message = self._proto if self._envelope is None else self._envelope
         try:
             return self._behind_length(message.SerializeToString(deterministic=True))
         except Exception as error:
@@ -308,7 +318,7 @@ class Module:
     def module_bytes(self) -> bytes:
         """The HloModuleProto alone, whatever file it came from."""
         self._settle()
-        if self._original is not None and self.envelope is None:
+        if self._original is not None and self._envelope is None:
             return bytes(self._original)
         if self._kept:
             return self._spliced()
@@ -319,7 +329,7 @@ class Module:
 
         None once a message was given out, and for modules that are only a part of their file.
         """
-        if self._given or self._kept or self.envelope is not None or self._original is None:
+        if self._given or self._kept or self._envelope is not None or self._original is None:
             return None
         return self._proto, bytes(self._original)
 
@@ -358,7 +368,7 @@ class Module:
         elif self._original is not None:
             write_bytes(self._original, target)
         else:
-            proto, kept, envelope = self.proto, self._kept, self.envelope
+            proto, kept, envelope = self.proto, self._kept, self._envelope
             write_stream(lambda stream: splice(proto, kept, stream, envelope), target)
 
     def __repr__(self) -> str:
@@ -378,6 +388,7 @@ class Module:
             del proto.schedule.sequences[number]
         self._made -= ids
         self._computations = {c.id: c for c in kept}
+        self._places = None
         self.mark_changed()
 
     def _behind_length(self, message: bytes) -> bytes:

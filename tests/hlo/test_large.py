@@ -91,7 +91,7 @@ def test_what_is_around_a_module_stays(kind: str, move: bool, tmp_path: Path) ->
     assert type(module).FromString(left.module_bytes()) == whole.proto
     left.save(tmp_path / "saved.pb")
     again = hlo_tools.load(tmp_path / "saved.pb")
-    assert again.envelope == whole.envelope  # brought up to date by to_bytes
+    assert again.envelope == whole.envelope
     assert inline(again, tmp_path) == (0 if not move else inline(whole, tmp_path))
     assert again.envelope == whole.envelope
 
