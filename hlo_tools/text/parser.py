@@ -99,6 +99,7 @@ class _Parser:
             raise cursor.error("the module has no computation")
         while not cursor.at_end():
             self._computation()
+        self.proto.computations.sort(key=lambda message: message.id)
         self._module_fields(header, named)
         self._uniquify()
         return self.proto
@@ -193,7 +194,7 @@ class _Parser:
         cursor = self.cursor
         cursor.deeper()
         outer = self.current
-        message = schema.HloComputationProto(name=name)
+        message = self.proto.computations.add(name=name)
         computation = self.current = _Computation(message, len(self.finished) << 32)
         cursor.expect("{", "to start the instructions")
         root = -1
@@ -248,8 +249,6 @@ class _Parser:
                 row.control_predecessor_ids[:] = [
                     other | base for other in row.control_predecessor_ids
                 ]
-        self.proto.computations.append(message)
-        computation.message = self.proto.computations[-1]
 
     # -- instructions -------------------------------------------------------------------------
 
@@ -527,7 +526,7 @@ class _Parser:
         if len(shapes) < 2:
             raise self.cursor.error("async-start gives ((operands), result, ...)")
         thread = row.async_execution_thread
-        message = schema.HloComputationProto(
+        message = self.proto.computations.add(
             name=_unique("async_wrapped", self.computations),
             execution_thread="" if thread == "main" else thread,
         )

@@ -11,9 +11,10 @@ import re
 from re import Match
 from typing import Any, NamedTuple, Protocol
 
-from hlo_tools import schema
+from hlo_tools import schema, wire
 from hlo_tools.errors import HloTextError
 from hlo_tools.opcodes import OPCODES
+from hlo_tools.skeleton import encode_varint
 from hlo_tools.text.cursor import Cursor
 from hlo_tools.text.metadata import INTEGERS, STRINGS, read_metadata
 
@@ -26,7 +27,8 @@ _LINE = re.compile(
     rf"\s*(ROOT )?%?({_NAME}) = "
     r"([a-z]\w*\[[\d,]*\](?:\{[\d,]*\})?|\([^()\n]*\)) ([a-z][a-z0-9\-]*)\(([^()\n]*)\)([^\n]*)\n(?!\s*,)"
 )
-_METADATA = re.compile(r', metadata=(\{(?:[^{}"]|"(?:[^"\\]|\\.)*")*\})')
+_BEFORE_METADATA = ", metadata="
+_METADATA = re.compile(_BEFORE_METADATA + r'(\{(?:[^{}"]++|"(?:[^"\\]++|\\.)*+")*+\})')
 _PLAIN = re.compile(r'\{(?:[a-z_]+=(?:"[^"\\]*"|[0-9]{1,9})(?: |(?=\})))*\}')
 _PAIR = re.compile(r'([a-z_]+)=(?:"([^"\\]*)"|([0-9]{1,9}))')
 _CALLED = re.compile(rf"\b(?:to_apply|calls)=%?({_NAME})")
@@ -93,7 +95,7 @@ class Repeated:
 
     def split(self, found: Match[str], computation: Computation) -> Line:
         """The parts of a matched line; comparisons differ by the type of their operands too."""
-        line = _split(found)
+        line = self._split(found)
         if line.key[1] != "compare" or not line.operands:
             return line
         first = computation.names.get(line.operands[0])
@@ -185,47 +187,79 @@ class Repeated:
         copy.metadata.SetInParent()
         self._known[line.key] = _Known(copy.SerializeToString(), copy.shape)
 
+    def _split(self, found: Match[str]) -> Line:
+        shape, opcode, inner, rest = found.group(3, 4, 5, 6)
+        metadata = called = ""
+        at = rest.find(_BEFORE_METADATA)
+        if at >= 0:
+            text = rest[at + len(_BEFORE_METADATA) :]
+            if self._read_plain(text) is not None:
+                metadata, rest = text, rest[:at] + "\n"
+            elif own := _METADATA.search(rest, at):
+                metadata, rest = own.group(1), rest[: own.start()] + "\n" + rest[own.end() :]
+        if "to_apply=" in rest or "calls=" in rest:
+            named = _CALLED.search(rest)
+            if named is not None:
+                called = named.group(1)
+                rest = rest[: named.start(1)] + "\n" + rest[named.end(1) :]
+        if opcode == "parameter" or opcode == "constant":
+            text = inner if opcode == "constant" else ""
+            return Line((shape, opcode, text, rest), [inner], called, metadata)
+        if "/*" in inner:
+            inner = _COMMENT.sub("", inner)
+        operands = inner.replace("%", "").split(", ") if inner else []
+        return Line((shape, opcode, len(operands), rest), operands, called, metadata)
+
     def _read_metadata(self, text: str) -> bytes | None:
         """The bytes of an instruction that has this metadata alone; None where it is wrong."""
-        if text not in self._metadata:
+        if text not in self._metadata and self._read_plain(text) is None:
             try:
-                metadata = _plain_metadata(text) or read_metadata(Cursor(text))
+                metadata = read_metadata(Cursor(text))
                 found = schema.HloInstructionProto(metadata=metadata).SerializeToString()
             except (HloTextError, ValueError):
                 found = None
             self._metadata[text] = found
         return self._metadata[text]
 
-
-def _split(found: Match[str]) -> Line:
-    shape, opcode, inner, rest = found.group(3, 4, 5, 6)
-    metadata = called = ""
-    if "metadata=" in rest:
-        own = _METADATA.search(rest)
-        if own is not None:
-            metadata = own.group(1)
-            rest = rest[: own.start()] + "\n" + rest[own.end() :]
-    if "to_apply=" in rest or "calls=" in rest:
-        named = _CALLED.search(rest)
-        if named is not None:
-            called = named.group(1)
-            rest = rest[: named.start(1)] + "\n" + rest[named.end(1) :]
-    if opcode == "parameter" or opcode == "constant":
-        text = inner if opcode == "constant" else ""
-        return Line((shape, opcode, text, rest), [inner], called, metadata)
-    if "/*" in inner:
-        inner = _COMMENT.sub("", inner)
-    operands = inner.replace("%", "").split(", ") if inner else []
-    return Line((shape, opcode, len(operands), rest), operands, called, metadata)
+    def _read_plain(self, text: str) -> bytes | None:
+        """The same, of metadata that were read before or have plain words and numbers only."""
+        found = self._metadata.get(text)
+        if found is None:
+            found = _plain_metadata(text)
+            if found is not None:
+                self._metadata[text] = found
+        return found
 
 
-def _plain_metadata(text: str) -> Message | None:
-    """Metadata of plain words and numbers; None for any other."""
+def _plain_metadata(text: str) -> bytes | None:
+    """The bytes of an instruction with metadata of plain words and numbers; None for any other."""
     if _PLAIN.fullmatch(text) is None:
         return None
-    metadata = schema.OpMetadata()
+    parts: list[bytes] = []
     for name, word, digits in _PAIR.findall(text):
-        if name not in (INTEGERS if digits else STRINGS):
+        if digits and name in INTEGERS:
+            parts += _TAGS[name], _varint(int(digits))
+        elif not digits and name in STRINGS:
+            data = word.encode()
+            parts += _TAGS[name], _varint(len(data)), data
+        else:
             return None
-        setattr(metadata, name, int(digits) if digits else word)
-    return metadata
+    data = b"".join(parts)
+    return b"".join((_METADATA_TAG, _varint(len(data)), data))
+
+
+def _varint(number: int) -> bytes:
+    return bytes((number,)) if number < 1 << 7 else encode_varint(number)
+
+
+def _tag(field: Any) -> bytes:
+    kind = wire.BYTES if field.name in STRINGS else wire.VARINT
+    return encode_varint(field.number << 3 | kind)
+
+
+_TAGS = {
+    field.name: _tag(field)
+    for field in schema.OpMetadata.DESCRIPTOR.fields
+    if field.name in STRINGS | INTEGERS
+}
+_METADATA_TAG = bytes((7 << 3 | wire.BYTES,))

@@ -64,6 +64,15 @@ BODIES = {
   e = f32[4]{0} add(x, y), metadata={op_name="e" preserve_layout=true}
   f = f32[4]{0} add(x, y), metadata={op_name="f", source_line=5}
 """,
+    "metadata that is none": """
+  a = f32[4]{0} add(x, y), metadata={op_name="first" op_name="last" source_line=2147483647}
+  b = f32[4]{0} add(x, y), frontend_attributes={k="v, metadata={}"}
+  c = f32[4]{0} add(x, y), frontend_attributes={k="v, metadata={}"}
+  d = f32[4]{0} add(x, y), frontend_attributes={k="v, metadata={}"}, metadata={op_name="d"}
+  e = f32[4]{0} add(x, y), frontend_attributes={k="v, metadata={}"}, metadata={op_name="e"}
+  f = f32[4]{0} add(x, y), metadata={op_name="f"}, frontend_attributes={k=", metadata={}"}
+  g = f32[4]{0} add(x, y), metadata={op_name="f"}, frontend_attributes={k=", metadata={}"}
+""",
     "edges": """
   a = f32[4]{0} add(x, y), control-predecessors={zero}
   b = f32[4]{0} add(x, y), control-predecessors={a}
