@@ -76,12 +76,13 @@ def describe(call: Instruction, root: Path | None = None) -> Description:
 
     Args:
         call: the custom call.
-        root: folder that a relative path of the kernel file starts from.
+        root: folder that a relative path of the kernel file starts from; that of the module's file
+            where it is not given.
 
     Raises:
         HloError: its configuration does not decode, or its file is missing or damaged.
     """
-    found = resolve(call.backend_config, root)
+    found = resolve(call.backend_config, root or call.module.folder)
     config, kernel = found.config, found.kernel
     shape = call.shape
     results = shape.tuple_shapes if shape.is_tuple else (shape,)

@@ -61,7 +61,8 @@ def embed(module: Module, root: Path | None = None) -> int:
     """Put the kernel files that a module names into it; how many calls changed.
 
     Args:
-        root: folder that relative paths start from.
+        root: folder that relative paths start from; that of the module's file where it is not
+            given.
 
     Raises:
         HloError: a configuration does not decode, or a file is missing.
@@ -72,7 +73,7 @@ def embed(module: Module, root: Path | None = None) -> int:
         config = decode(call.backend_config)
         if is_embedded(config):
             continue
-        path = locate(config, root)
+        path = locate(config, root or module.folder)
         if path not in packed:
             packed[path] = _pack(KernelFile(path, config.func_name).parts)
         extra = {**config.extra_binary, EMBEDDED: packed[path]}
@@ -81,7 +82,7 @@ def embed(module: Module, root: Path | None = None) -> int:
     return changed
 
 
-def take_out(module: Module, folder: Path, beside: Path | None = None) -> list[Path]:
+def take_out(module: Module, folder: str | Path, beside: str | Path | None = None) -> list[Path]:
     """Write embedded kernels to ``folder`` and let the calls name the files; the files.
 
     Args:
@@ -98,7 +99,7 @@ def take_out(module: Module, folder: Path, beside: Path | None = None) -> list[P
         files = _files(config)
         digest = digest_of(files)
         if digest not in written:
-            home = folder / digest[:16]
+            home = Path(folder) / digest[:16]
             for name, content in files.items():
                 (home / name).parent.mkdir(parents=True, exist_ok=True)
                 write_bytes(content, home / name)
@@ -109,7 +110,7 @@ def take_out(module: Module, folder: Path, beside: Path | None = None) -> list[P
     return list(written.values())
 
 
-def _named(path: Path, beside: Path | None) -> str:
+def _named(path: Path, beside: str | Path | None) -> str:
     absolute = Path(os.path.abspath(path))
     home = Path(os.path.abspath(beside)) if beside is not None else None
     if home is not None and absolute.is_relative_to(home):

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from hlo_tools.counting import counted
 from hlo_tools.errors import HloVerifyError
 from hlo_tools.evaluate import Evaluator
 from hlo_tools.evaluate.arguments import arrays_of, random_inputs
@@ -40,7 +41,8 @@ class Prover:
         module: the module; it may be changed afterwards.
         runs: sets of inputs, from the seeds 0, 1, ...
         tolerance: largest difference allowed, relative to the largest value of a result.
-        root: folder that kernel files' relative paths start from.
+        root: folder that kernel files' relative paths start from; that of a module's file where it
+            is not given.
 
     Raises:
         EvaluationError: an operation has no result that depends on the module alone.
@@ -50,9 +52,9 @@ class Prover:
         self, module: Module, *, runs: int = 3, tolerance: float = 1e-3, root: Path | None = None
     ) -> None:
         self._tolerance = tolerance
-        self._root = root
+        self._root, self._folder = root, module.folder
         self._inputs = [random_inputs(module, seed) for seed in range(runs)]
-        self._results = [_run(module, inputs, root) for inputs in self._inputs]
+        self._results = [_run(module, inputs, root or module.folder) for inputs in self._inputs]
 
     def compare(self, module: Module, root: Path | None = None) -> Proof:
         """Give a module the same inputs. Tuples may be arranged, and elements typed, otherwise.
@@ -62,7 +64,8 @@ class Prover:
         """
         worst = 0.0
         for seed, (inputs, wanted) in enumerate(zip(self._inputs, self._results, strict=True)):
-            given = _run(module, _arranged(inputs, module), root or self._root)
+            folder = root or self._root or module.folder or self._folder
+            given = _run(module, _arranged(inputs, module), folder)
             worst = max(worst, largest_difference(tuple(given), tuple(wanted)))
             if not worst <= self._tolerance:
                 raise HloVerifyError(
@@ -81,7 +84,7 @@ def _arranged(inputs: Sequence[Any], module: Module) -> list[Any]:
     taken = sum(part.is_array for shape in shapes for _, part in shape.leaves())
     if taken != len(left):
         raise HloVerifyError(
-            f"the module takes {taken} arrays, and took {len(left)} before",
+            f"the module takes {counted(taken, 'array')}, and took {len(left)} before",
             code="HLO-DIFFERENT",
             remedy="compare modules with the same parameters",
         )
@@ -112,7 +115,8 @@ def prove_equal(
         runs: sets of inputs, from the seeds 0, 1, ...
         tolerance: largest difference allowed, relative to the largest value of a result.
         before_root, root: folders that kernel files' relative paths start from; ``root`` is that
-            of ``after``, and of ``before`` too when that has none.
+            of ``after``, and of ``before`` too when that has none; those of the modules' files
+            where they are not given.
 
     Raises:
         HloVerifyError: the results differ (HLO-DIFFERENT).

@@ -36,7 +36,8 @@ def swap(
 
     Args:
         file: the new kernel's ``.klir``.
-        root: folder that relative paths of the module's kernel files start from.
+        root: folder that relative paths of the module's kernel files start from; that of its file
+            where it is not given.
         binary: how the module names the file; by default its absolute path.
 
     Returns:
@@ -102,7 +103,7 @@ def _calls(module: Module, name: str) -> list[Instruction]:
 
 def _inputs(call: Instruction, root: Path | None) -> list[Instruction]:
     """The operands of a call in the order of the kernel's inputs, its constants left out."""
-    found = resolve(call.backend_config, root)
+    found = resolve(call.backend_config, root or call.module.folder)
     given = dict(zip(found.config.input_names, call.operands, strict=False))
     try:
         return [given[tensor.name] for tensor in found.kernel.inputs]

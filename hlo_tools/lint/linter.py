@@ -68,7 +68,8 @@ def lint(
         module: the module.
         target: what it is compiled for; by default as everywhere (:func:`current_target`).
         rules: those to look at; all by default.
-        root: folder that relative paths of kernel files start from.
+        root: folder that relative paths of kernel files start from; that of the module's file
+            where it is not given.
 
     Raises:
         NkiValidationError: there is no such target.
@@ -79,7 +80,7 @@ def lint(
     wanted = list(registered_rules().values() if rules is None else rules)
     if any(one.code in _UNREADABLE for one in problems):
         return list(_as_found(problems, module)) if _named(wanted) else []
-    graph = Graph(module, chosen, root, tuple(problems))
+    graph = Graph(module, chosen, root or module.folder, tuple(problems))
     findings: list[Finding] = []
     for rule in wanted:
         if rule.code == _VERIFIED:

@@ -11,6 +11,8 @@ import hlo_tools
 from hlo_tools import kernels
 from hlo_tools.backend_config import decode
 from hlo_tools.cli import main
+from hlo_tools.kernel_calls import describe, embed, prove_equal, swap, take_out
+from hlo_tools.lint import lint, selected
 from tests.kernel_calls.test_kernel_calls import PATTERN
 
 pytestmark = pytest.mark.usefixtures("folder")
@@ -45,6 +47,18 @@ def test_pattern_that_is_nowhere(capsys: pytest.CaptureFixture[str]) -> None:
     words = "replace plain.hlo -p other.hlo -k scaled_add.klir -o no.hlo"
     assert main(words.split()) == 3
     assert "HLO-NO-MATCH" in capsys.readouterr().err
+
+
+def test_python_finds_kernels_beside_the_module() -> None:
+    replaced()
+    module, before = hlo_tools.load("called.hlo"), hlo_tools.load("called.hlo")
+    assert describe(module.find_custom_calls()[0]).kernel == "scaled_add"
+    assert lint(module, target="trn2", rules=selected(["HLO-L", "NCC_EVRF059"])) == []
+    assert len(swap(module, "scaled_add", "scaled_add_again.klir")) == 2
+    assert prove_equal(before, module).difference < 1e-6
+    assert embed(before) == 2
+    assert len(take_out(before, "taken")) == 1
+    assert prove_equal(before, module).difference < 1e-6
 
 
 def test_kernels_tells_the_work(capsys: pytest.CaptureFixture[str]) -> None:
