@@ -58,14 +58,24 @@ def _ragged_dot(call: Call) -> Value:
     left_batch, left = list(numbers.lhs_batch_dimensions), list(numbers.lhs_contracting_dimensions)
     if axis in left_batch:
         return _contract(call, lhs, rhs, numbers)
-    if sizes.ndim != 1:
-        raise call.fail("has groups of its own for every batch, which is not covered")
-    ends = np.cumsum(sizes.astype(np.int64))
+    if sizes.ndim not in (1, 1 + len(left_batch)):
+        raise call.fail("has groups of its own for rows, which is not covered")
+    sizes = sizes.astype(np.int64)
+    ends = np.cumsum(sizes, -1)
     places = np.arange(lhs.shape[axis]).reshape([-1 if at == axis else 1 for at in range(lhs.ndim)])
+
+    def by_batch(numbers: Array) -> Array:
+        """A number for each batch, or one for all, to compare with places."""
+        shape = [lhs.shape[at] if at in left_batch else 1 for at in range(lhs.ndim)]
+        return numbers.transpose(np.argsort(left_batch)).reshape(shape) if numbers.ndim else numbers
+
     masked = [
-        np.where((places >= end - size) & (places < end), lhs, 0).astype(lhs.dtype)
-        for size, end in zip(sizes.astype(np.int64), ends, strict=True)
-    ]
+        np.where(
+            (places >= by_batch(ends[..., at] - sizes[..., at]))
+            & (places < by_batch(ends[..., at])), lhs, 0,
+        ).astype(lhs.dtype)
+        for at in range(sizes.shape[-1])
+    ]  # fmt: skip
     if axis in left:
         return np.stack([_contract(call, one, rhs, numbers) for one in masked])
     group = ragged.rhs_group_dimensions[0]

@@ -253,3 +253,39 @@ t = token[] after-all()
 o = token[] outfeed(p, t), outfeed_shape=f32[]
 ROOT r = (f32[], token[]) tuple(p, o)"""
     assert evaluate(body(text), [np.float32(3)]) == [3]
+
+
+@pytest.mark.parametrize("contracted", [False, True])
+def test_ragged_dots_with_groups_of_every_batch(contracted: bool) -> None:
+    """Against one product for each batch and group."""
+    random = np.random.default_rng(0)
+    x = random.standard_normal((3, 6, 4)).astype(np.float32)
+    sizes = np.array([[2, 3], [0, 6], [1, 1]], np.int32)
+    if contracted:
+        y = random.standard_normal((3, 4, 5)).astype(np.float32)
+        sizes = np.minimum(sizes, 2)
+        shapes = "f32[3,4,5] parameter(1)", "f32[2,3,6,5]"
+        numbers = "rhs_batch_dims={0}, rhs_contracting_dims={1}, lhs_ragged_dims={2}"
+        expected = np.zeros((2, 3, 6, 5), np.float32)
+    else:
+        y = random.standard_normal((2, 3, 4, 5)).astype(np.float32)
+        shapes = "f32[2,3,4,5] parameter(1)", "f32[3,6,5]"
+        numbers = (
+            "rhs_batch_dims={1}, rhs_contracting_dims={2}, lhs_ragged_dims={1}, rhs_group_dims={0}"
+        )
+        expected = np.zeros((3, 6, 5), np.float32)
+    for batch in range(3):
+        start = 0
+        for group, size in enumerate(sizes[batch]):
+            part = slice(start, start + size)
+            if contracted:
+                expected[group, batch] = x[batch][:, part] @ y[batch][part]
+            else:
+                expected[batch, part] = x[batch, part] @ y[group, batch]
+            start += size
+    found = one(
+        f"p = f32[3,6,4] parameter(0)\nq = {shapes[0]}\ns = s32[3,2] parameter(2)\n"
+        f"ROOT r = {shapes[1]} ragged-dot(p, q, s), lhs_batch_dims={{0}}, lhs_contracting_dims={{2}}, {numbers}",
+        x, y, sizes,
+    )  # fmt: skip
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
