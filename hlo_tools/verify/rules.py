@@ -29,7 +29,7 @@ _ROWS = (
      "Calls name computations by id; two with one id cannot be told apart."),
     ("HLO-V003", "ids of instructions are unique in their computation",
      "Operands name instructions by id (the low 32 bits in newer files)."),
-    ("HLO-V004", "names are unique",
+    ("HLO-V004", "names are there and unique",
      "Text names instructions and computations; two of one name make text that reads differently."),
     ("HLO-V005", "operands exist",
      "An operand id names no instruction of the computation; a tool removed one that was used."),
@@ -77,6 +77,8 @@ _ROWS = (
     ("HLO-V028", "a computation is used one way",
      "A fused or asynchronous computation belongs to one caller."),
     ("HLO-V029", "extents are not negative", "Nothing has less than no elements."),
+    ("HLO-V030", "shared payloads exist",
+     "An instruction takes its metadata or configuration from the module's list of payloads."),
 )  # fmt: skip
 
 RULES: dict[str, Rule] = {code: Rule(code, title, why) for code, title, why in _ROWS}

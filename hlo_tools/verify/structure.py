@@ -44,12 +44,17 @@ def _module(proto: Message, ids: set[int]) -> Iterator[Finding]:
         if count > 1:
             yield Finding("HLO-V004", f"{count} computations are called '{name}'", computation=name)
     names = [one.name for row in proto.computations for one in row.instructions]
-    if len(set(names)) == len(names):
+    if len(set(names)) == len(names) and "" not in names:
         return
     counts = Counter(names)
     for row in proto.computations:
         for one in row.instructions:
-            if counts[one.name] > 1:
+            if not one.name:
+                yield Finding(
+                    "HLO-V004", f"the instruction {one.id} ({one.opcode}) has no name",
+                    computation=row.name,
+                )  # fmt: skip
+            elif counts[one.name] > 1:
                 yield Finding(
                     "HLO-V004", f"{counts[one.name]} instructions are called '{one.name}'",
                     computation=row.name, instruction=one.name,

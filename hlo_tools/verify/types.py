@@ -38,6 +38,16 @@ _CALLED = {
 """Opcode -> fewest and most called computations; none for the others."""
 
 
+_WORDS = {
+    "fusion": (("fusion_kind", frozenset({"kLoop", "kInput", "kOutput", "kCustom"})),),
+    "compare": (
+        ("comparison_direction", frozenset({"EQ", "NE", "GE", "GT", "LE", "LT"})),
+        ("comparison_type", frozenset({"", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"})),
+    ),
+}
+"""Opcode -> fields that hold one of some words."""
+
+
 def check_types(proto: Message, calls: Calls) -> Iterator[Finding]:
     """Findings about every instruction of a module whose references hold."""
     checker = _Checker(proto, calls)
@@ -175,9 +185,17 @@ class _Checker:
         if len(called) < fewest or (most is not None and len(called) > most):
             return [("HLO-V023", f"{name} calls {counted(len(called), 'computation')}")]
         found: list[Problem] = []
-        frame = one.metadata.stack_frame_id
+        metadata = one.metadata
+        frame = metadata.stack_frame_id
         if frame > self.frames:
             found.append(("HLO-V026", f"frame {frame} of {self.frames}"))
+        if one.HasField("backend_config_payload"):
+            found += self._payload(one.backend_config_payload)
+        if metadata.HasField("metadata_payload"):
+            found += self._payload(metadata.metadata_payload)
+        for field, words in _WORDS.get(name, ()):
+            if getattr(one, field) not in words:
+                found.append(("HLO-V019", f"{name} has the {field} '{getattr(one, field)}'"))
         if name == "constant":
             return [*found, *_constant(one)]
         if one.output_operand_aliasing:
@@ -217,6 +235,11 @@ class _Checker:
         except InferenceError as error:
             return error.code if error.code == "HLO-V018" else "HLO-V019", error.message
         return None
+
+    def _payload(self, payload: Message) -> Iterator[Problem]:
+        count = len(self.proto.payloads)
+        if payload.WhichOneof("payload_source") == "id" and not 0 <= payload.id < count:
+            yield "HLO-V030", f"it takes the shared payload {payload.id} of {count}"
 
     def _aliases(self, one: Message, numbers: dict[int, int]) -> Iterator[Problem]:
         for alias in one.output_operand_aliasing:

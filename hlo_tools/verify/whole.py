@@ -82,7 +82,14 @@ def _aliases(proto: Message) -> Iterator[Finding]:
     shape = proto.host_program_shape
     parameters = [of(one) for one in shape.parameters]
     result = of(shape.result)
+    written: set[tuple[int, ...]] = set()
     for entry in proto.input_output_alias.entries:
+        index = tuple(entry.output_shape_index)
+        if index in written:
+            yield Finding(
+                "HLO-V017", f"the output {{{', '.join(map(str, index))}}} has two aliases"
+            )
+        written.add(index)
         output = part_at(result, entry.output_shape_index)
         source = _parameter(parameters, entry.parameter_number, entry.parameter_shape_index)
         if output is None or source is None:

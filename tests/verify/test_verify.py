@@ -207,6 +207,10 @@ def negative_extent(proto: Any) -> None:
         shape.dimensions[1] = -3
 
 
+def payload(proto: Any) -> None:
+    row(proto, "k").backend_config_payload.id = 2
+
+
 BREAKS: dict[str, Callable[[Any], None]] = {
     "HLO-V001": no_entry, "HLO-V002": computation_id_twice, "HLO-V003": instruction_id_twice,
     "HLO-V004": name_twice, "HLO-V005": missing_operand, "HLO-V006": missing_computation,
@@ -217,6 +221,7 @@ BREAKS: dict[str, Callable[[Any], None]] = {
     "HLO-V020": layout, "HLO-V021": elided, "HLO-V022": literal_shape, "HLO-V023": called_count,
     "HLO-V024": element_type, "HLO-V025": no_shape, "HLO-V026": frame, "HLO-V027": call_alias,
     "HLO-V028": shared_fusion, "HLO-V029": negative_extent,
+    "HLO-V030": payload,
 }  # fmt: skip
 
 
@@ -249,6 +254,30 @@ def test_a_rule_is_broken_alone(code: str) -> None:
     codes = {one.code for one in verify(broken(code))}
     assert code in codes
     assert codes - {code} <= ALSO.get(code, set())
+
+
+def comparison(proto: Any) -> None:
+    one = row(proto, "y")
+    one.opcode, one.comparison_direction = "compare", "XX"
+    one.shape.element_type = row(proto, "f").shape.element_type
+
+
+@pytest.mark.parametrize(
+    ("harm", "code", "message"),
+    [
+        (lambda p: setattr(row(p, "f"), "fusion_kind", "kFoo"), "HLO-V019", "fusion_kind 'kFoo'"),
+        (comparison, "HLO-V019", "comparison_direction 'XX'"),
+        (lambda p: setattr(row(p, "y"), "name", ""), "HLO-V004", "(subtract) has no name"),
+        (
+            lambda p: p.input_output_alias.entries.add().CopyFrom(p.input_output_alias.entries[0]),
+            "HLO-V017", "the output {} has two aliases",
+        ),
+    ],
+)  # fmt: skip
+def test_what_jaxlib_refuses_to_read(harm: Any, code: str, message: str) -> None:
+    proto = parse(BASE)
+    harm(proto)
+    assert any(one.code == code and message in one.message for one in verify(Module(proto)))
 
 
 def test_findings_say_where() -> None:
