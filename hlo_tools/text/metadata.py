@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
-from hlo_tools import schema
-from hlo_tools.text.cursor import Cursor
+from hlo_tools import schema, wire
+from hlo_tools.skeleton import encode_varint
+from hlo_tools.text.cursor import Cursor, unescape
 
-__all__ = ["INTEGERS", "STRINGS", "read_metadata", "read_metadata_list"]
+__all__ = ["plain_metadata", "read_metadata", "read_metadata_list"]
 
 Message = Any
 
-STRINGS = frozenset({"op_type", "op_name", "source_file", "deduplicated_name", "scheduling_name"})
-INTEGERS = frozenset(
+_STRINGS = frozenset({"op_type", "op_name", "source_file", "deduplicated_name", "scheduling_name"})
+_INTEGERS = frozenset(
     {
         "source_line", "source_end_line", "source_column", "source_end_column", "stack_frame_id",
         "size_of_generated_code_in_bytes", "size_of_memory_working_set_in_bytes",
     }
 )  # fmt: skip
+_TAGS = {
+    field.name: encode_varint(field.number << 3 | kind)
+    for names, kind in ((_STRINGS, wire.BYTES), (_INTEGERS, wire.VARINT))
+    for field in schema.OpMetadata.DESCRIPTOR.fields
+    if field.name in names
+}
+_WORD = r'"((?:[^"\\\ud800-\udfff]++|\\[^\ud800-\udfff])*+)"'
+_PAIR = re.compile(rf"([a-z_]+)=(?:{_WORD}|([0-9]{{1,9}}))")
+_PLAIN = re.compile(rf"\{{(?:{_PAIR.pattern}(?: |(?=\}})))*\}}")
 _PROFILE_TYPES = dict(schema.ProfileType.items())
 _IGNORED: dict[str, Callable[[Cursor], object]] = {
     "preserve_layout": Cursor.boolean,
@@ -31,14 +42,24 @@ _IGNORED: dict[str, Callable[[Cursor], object]] = {
 
 def read_metadata(cursor: Cursor) -> Message:
     """One ``{op_name="..." source_line=3 ...}``."""
+    cursor.skip()
+    plain = _PLAIN.match(cursor.text, cursor.pos)
+    data = plain_metadata(plain.group()) if plain is not None else None
+    if plain is not None and data is not None:
+        cursor.pos = plain.end()
+        return schema.OpMetadata.FromString(data)
     metadata = schema.OpMetadata()
+    seen: set[str] = set()
     cursor.expect("{", "to start the metadata")
     while not cursor.accept("}"):
         start = cursor.pos
         name = cursor.attribute_name()
-        if name in STRINGS:
+        if name in seen:
+            raise cursor.error(f"the metadata have {name}= twice", pos=start)
+        seen.add(name)
+        if name in _STRINGS:
             setattr(metadata, name, cursor.text_string())
-        elif name in INTEGERS:
+        elif name in _INTEGERS:
             setattr(metadata, name, cursor.integer())
         elif name == "profile_type":
             metadata.profile_type.extend(
@@ -50,6 +71,39 @@ def read_metadata(cursor: Cursor) -> Message:
             raise cursor.error(f"metadata has no property '{name}'", pos=start)
         cursor.accept(",")
     return metadata
+
+
+def plain_metadata(text: str) -> bytes | None:
+    """The bytes of metadata that hold words and short numbers only; None for any other."""
+    if _PLAIN.fullmatch(text) is None:
+        return None
+    parts: list[bytes] = []
+    pairs = _PAIR.findall(text)
+    if len({name for name, _, _ in pairs}) < len(pairs):
+        return None
+    for name, word, digits in pairs:
+        if digits and name in _INTEGERS:
+            parts += _TAGS[name], _varint(int(digits))
+        elif not digits and name in _STRINGS:
+            data = unescape(word)
+            if "\\" in word and not _is_utf8(data):
+                return None
+            parts += _TAGS[name], _varint(len(data)), data
+        else:
+            return None
+    return b"".join(parts)
+
+
+def _varint(number: int) -> bytes:
+    return bytes((number,)) if number < 1 << 7 else encode_varint(number)
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def read_metadata_list(cursor: Cursor) -> list[Message]:

@@ -11,12 +11,12 @@ import re
 from re import Match
 from typing import Any, NamedTuple, Protocol
 
-from hlo_tools import schema, wire
+from hlo_tools import schema
 from hlo_tools.errors import HloTextError
 from hlo_tools.opcodes import OPCODES
-from hlo_tools.skeleton import encode_varint
+from hlo_tools.skeleton import encode_field
 from hlo_tools.text.cursor import Cursor
-from hlo_tools.text.metadata import INTEGERS, STRINGS, read_metadata
+from hlo_tools.text.metadata import plain_metadata, read_metadata
 
 __all__ = ["Computation", "Line", "Repeated"]
 
@@ -29,8 +29,6 @@ _LINE = re.compile(
 )
 _BEFORE_METADATA = ", metadata="
 _METADATA = re.compile(_BEFORE_METADATA + r'(\{(?:[^{}"]++|"(?:[^"\\]++|\\.)*+")*+\})')
-_PLAIN = re.compile(r'\{(?:[a-z_]+=(?:"[^"\\]*"|[0-9]{1,9})(?: |(?=\})))*\}')
-_PAIR = re.compile(r'([a-z_]+)=(?:"([^"\\]*)"|([0-9]{1,9}))')
 _CALLED = re.compile(rf"\b(?:to_apply|calls)=%?({_NAME})")
 _COMMENT = re.compile(r"/\*index=\d+\*/")
 _OWN = ("name", "id", "operand_ids", "called_computation_ids", "parameter_number", "metadata")
@@ -41,6 +39,7 @@ _BY_OPERANDS = frozenset(
 )  # fmt: skip
 """Opcodes whose fields depend on the shapes of their operands."""
 _LONGEST_LITERAL = 64
+_METADATA_FIELD = 7
 
 
 class Line(NamedTuple):
@@ -225,41 +224,7 @@ class Repeated:
         """The same, of metadata that were read before or have plain words and numbers only."""
         found = self._metadata.get(text)
         if found is None:
-            found = _plain_metadata(text)
-            if found is not None:
-                self._metadata[text] = found
+            data = plain_metadata(text)
+            if data is not None:
+                found = self._metadata[text] = encode_field(_METADATA_FIELD, data)
         return found
-
-
-def _plain_metadata(text: str) -> bytes | None:
-    """The bytes of an instruction with metadata of plain words and numbers; None for any other."""
-    if _PLAIN.fullmatch(text) is None:
-        return None
-    parts: list[bytes] = []
-    for name, word, digits in _PAIR.findall(text):
-        if digits and name in INTEGERS:
-            parts += _TAGS[name], _varint(int(digits))
-        elif not digits and name in STRINGS:
-            data = word.encode()
-            parts += _TAGS[name], _varint(len(data)), data
-        else:
-            return None
-    data = b"".join(parts)
-    return b"".join((_METADATA_TAG, _varint(len(data)), data))
-
-
-def _varint(number: int) -> bytes:
-    return bytes((number,)) if number < 1 << 7 else encode_varint(number)
-
-
-def _tag(field: Any) -> bytes:
-    kind = wire.BYTES if field.name in STRINGS else wire.VARINT
-    return encode_varint(field.number << 3 | kind)
-
-
-_TAGS = {
-    field.name: _tag(field)
-    for field in schema.OpMetadata.DESCRIPTOR.fields
-    if field.name in STRINGS | INTEGERS
-}
-_METADATA_TAG = bytes((7 << 3 | wire.BYTES,))

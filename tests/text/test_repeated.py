@@ -60,12 +60,12 @@ BODIES = {
   a = f32[4]{0} add(x, y), metadata={op_type="t" op_name="a=\'b\' c" source_file="f.py" source_line=7}
   b = f32[4]{0} add(x, y), metadata={op_name="é" source_file="" source_line=0 stack_frame_id=3}
   c = f32[4]{0} add(x, y), metadata={}
-  d = f32[4]{0} add(x, y), metadata={op_name="a, metadata={" source_line=2 source_line=3}
+  d = f32[4]{0} add(x, y), metadata={op_name="a, metadata={" source_line=3}
   e = f32[4]{0} add(x, y), metadata={op_name="e" preserve_layout=true}
   f = f32[4]{0} add(x, y), metadata={op_name="f", source_line=5}
 """,
     "metadata that is none": """
-  a = f32[4]{0} add(x, y), metadata={op_name="first" op_name="last" source_line=2147483647}
+  a = f32[4]{0} add(x, y), metadata={op_name="last" source_line=2147483647}
   b = f32[4]{0} add(x, y), frontend_attributes={k="v, metadata={}"}
   c = f32[4]{0} add(x, y), frontend_attributes={k="v, metadata={}"}
   d = f32[4]{0} add(x, y), frontend_attributes={k="v, metadata={}"}, metadata={op_name="d"}

@@ -56,6 +56,36 @@ def test_prints_as_jaxlib_does(name: str) -> None:
     assert sorted(lines[1:]) == sorted(theirs[1:])
 
 
+@pytest.mark.jax
+def test_metadata_as_jaxlib_reads_it() -> None:
+    metadata = (
+        r"""{op_name="w[\'a\'][\"b\"]\\ \303\251 \t" source_file="é.py" source_line=7}""",
+        r"""{op_type="t" op_name="\x41\101" source_line=2147483647 stack_frame_id=0}""",
+        r"""{op_name='single "quotes"' source_end_line=-3}""",
+        "{}",
+    )
+    lines = "".join(
+        f"  a{number} = f32[] parameter({number}), metadata={text}\n"
+        for number, text in enumerate(metadata)
+    )
+    text = f"HloModule m\nENTRY e {{\n{lines}  ROOT r = f32[] add(a0, a1)\n}}\n"
+    proto = parse(text)
+    assert not differences(jaxlib_bytes(text), proto.SerializeToString())
+    assert not differences(jaxlib_bytes(print_module(proto)), proto.SerializeToString())
+    assert [row.metadata.op_name for row in proto.computations[0].instructions[:2]] == [
+        "w['a'][\"b\"]\\ é \t", "AA",
+    ]  # fmt: skip
+
+
+def test_metadata_that_say_a_property_twice() -> None:
+    text = "HloModule m\nENTRY e {\n  ROOT a = f32[] parameter(0), metadata={%s}\n}\n"
+    with pytest.raises(HloTextError, match="twice") as error:
+        parse(text % 'op_name="a" source_line=1 op_name="b"')
+    assert error.value.place == "<text>:3:68"
+    with pytest.raises(HloTextError, match="twice"):
+        parse(text % "source_line=-1, source_line=-2")
+
+
 @pytest.mark.parametrize("preset", PRESETS)
 def test_presets_print(preset: str) -> None:
     assert print_module(parse(SAMPLES["reduce"]), PRESETS[preset])
