@@ -118,8 +118,11 @@ def _remapped(view: Instruction) -> Iterator[int]:
 def _reduce(view: Instruction) -> Iterator[Hit]:
     called = view.called_computations
     reducer = called[0].root.opcode if called else "nothing"
-    if reducer not in _REDUCERS | {"and", "or"}:
-        yield Hit(f"it reduces by {reducer}", view)
+    listed = _REDUCERS | {"and", "or"}
+    if reducer == "tuple":
+        yield Hit("it reduces several arrays at once; listed are reductions of one", view)
+    elif reducer not in listed:
+        yield Hit(f"its reducer ends in {reducer}; listed are {', '.join(sorted(listed))}", view)
     initial = view.operands[len(view.operands) // 2 :]
     if not all(_is_constant(one) for one in initial):
         yield Hit("its initial value is no constant", view)
