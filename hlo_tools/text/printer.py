@@ -10,6 +10,7 @@ from google.protobuf.message import EncodeError
 
 from hlo_tools.collection import no_collection
 from hlo_tools.elements import BY_NAME
+from hlo_tools.errors import HloFileError
 from hlo_tools.ids import LOCAL_MASK
 from hlo_tools.module import Module
 from hlo_tools.opcodes import OPCODES
@@ -27,7 +28,7 @@ __all__ = ["print_module"]
 Message = Any
 
 _JSON_LIKE = re.compile(r"\A\{.*\}\Z", re.DOTALL)
-_MANY = 500
+_MANY = 400
 """From so many instructions on, lines are made from columns."""
 _PRED = BY_NAME["pred"].number
 
@@ -68,7 +69,7 @@ class _Printer:
             return None
         try:
             return Lines(self, self.proto.SerializeToString() if data is None else data)
-        except EncodeError:  # larger than protobuf writes
+        except (EncodeError, HloFileError):  # too large to be written; groups, which outlines lack
             return None
 
     # -- module -------------------------------------------------------------------------------

@@ -104,7 +104,11 @@ def _unknown(fields: list[bytes]) -> list[bytes]:
     return [b"\xf8\x7f\x05", *fields, b"\xf8\x7f\x06"]
 
 
-@pytest.mark.parametrize("change", [_reversed, _doubled, _unpacked, _unnamed, _unknown])
+def _grouped(fields: list[bytes]) -> list[bytes]:
+    return [*fields, b"\xfb\x3f\x08\x01\xfc\x3f"]
+
+
+@pytest.mark.parametrize("change", [_reversed, _doubled, _unpacked, _unnamed, _unknown, _grouped])
 def test_fields_that_stand_elsewhere(
     change: Callable[[list[bytes]], list[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
