@@ -143,8 +143,7 @@ RULES = (
         "NCC_EVRF001", "operations are ones that the compiler has",
         "The published list of operators is the base; an operation that is not on it may still "
         f"be lowered, and is a note only. {_BOTH}",
-        "write the operation with others (triangular-solve: multiply by an inverse), or as an "
-        "NKI kernel",
+        "write the operation with those of the list, or as an NKI kernel",
         _unsupported,
     ),
     LintRule(

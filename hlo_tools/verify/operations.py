@@ -141,10 +141,17 @@ def _pairs(call: Call) -> list[tuple[Array, Array]]:
     return found
 
 
+def _axis(call: Call, operand: Array) -> int:
+    """The one dimension that is divided or joined."""
+    axes = call.axes(call.row.dimensions, operand.rank, "dimensions")
+    call.check(len(axes) == 1, f"has dimensions {list(axes)}; it needs one")
+    return axes[0]
+
+
 def _ratio(call: Call, small: Array, large: Array) -> int:
     """How often one array's extent along the dimension is in the other's; the others are equal."""
-    (axis,) = call.axes(call.row.dimensions, small.rank, "dimensions") or (-1,)
-    call.check(axis >= 0, "needs one dimension")
+    axis = _axis(call, small)
+    call.check(small.rank == large.rank, f"changes {small} and {large} in rank")
     before, after = (
         (*one.dimensions[:axis], *one.dimensions[axis + 1 :]) for one in (small, large)
     )
@@ -165,7 +172,8 @@ def _all_to_all(call: Call) -> None:
         _alike(call, len(operands), groups, "exchanges")
         _states(call, TupleType(tuple(operands)))
         return
-    (axis,) = call.axes(call.row.dimensions, operands[0].rank, "dimensions")
+    call.check(bool(operands), "needs an operand")
+    axis = _axis(call, operands[0])
     extent = operands[0].dimensions[axis]
     for group in groups:
         call.check(

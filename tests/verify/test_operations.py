@@ -125,6 +125,10 @@ FAULTS = [
         "f32[4,8] reduce-scatter(x), dimensions={0}, replica_groups={{0,1}}, to_apply=sum",
         "makes 1 part among groups of 2 devices",
     ),
+    ("f32[4,8,1] all-gather(x), dimensions={0}, replica_groups={{0}}", "changes f32[4,8] and"),
+    ("f32[4,8] all-gather(x), dimensions={0,1}, replica_groups={{0}}", "it needs one"),
+    ("f32[4,8] all-to-all(x), dimensions={0,1}, replica_groups={{0}}", "it needs one"),
+    ("f32[4,8] all-to-all(), dimensions={0}, replica_groups={{0}}", "needs an operand"),
     (
         "f32[4,8] all-to-all(x), dimensions={0}, replica_groups={{0,1,2}}",
         "divides an extent of 4 among 3 devices",
