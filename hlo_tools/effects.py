@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from hlo_tools.instruction import Instruction
 from hlo_tools.module import Module
 from hlo_tools.opcodes import OPCODES
 
@@ -16,6 +17,7 @@ __all__ = [
     "effectful_among",
     "effectful_computations",
     "has_effect",
+    "has_effect_within",
     "is_pure",
 ]
 
@@ -104,6 +106,34 @@ def effectful_among(
                 found.add(caller)
                 stack.append(caller)
     return frozenset(found)
+
+
+def has_effect_within(view: Instruction, known: dict[int, bool]) -> bool:
+    """Whether an instruction, or what it calls, has an effect; only that is looked at.
+
+    Args:
+        known: computations by id of which it is known already; answers are added.
+    """
+    if has_effect(view.proto):
+        return True
+    computations = view.module._by_id()
+    for first in view.proto.called_computation_ids:
+        reached, stack = {first}, [first]
+        while stack:
+            number = stack.pop()
+            body = computations.get(number)
+            if body is None or known.get(number) is False:
+                continue
+            rows = [each.proto for each in body.instructions]
+            if known.get(number) or any(r.opcode != "parameter" and has_effect(r) for r in rows):
+                known[first] = True
+                return True
+            for called in body.called_ids():
+                if called not in reached:
+                    reached.add(called)
+                    stack.append(called)
+        known.update(dict.fromkeys(reached, False))
+    return False
 
 
 def is_pure(row: Message, effectful: frozenset[int]) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from hlo_tools.computation import Computation
 from hlo_tools.counting import counted
-from hlo_tools.effects import effectful_computations, is_pure
+from hlo_tools.effects import effectful_computations, has_effect_within, is_pure
 from hlo_tools.errors import HloError
 from hlo_tools.ids import LOCAL_MASK
 from hlo_tools.instruction import Instruction
@@ -247,17 +247,17 @@ def remove_dead(computation: Computation) -> int:
 class UnusedRemover:
     """Removes instructions that lost their users, and what only they used, as a rewriting goes on.
 
-    Costs as much as it removes, once it is made; what the module's other instructions do is looked
-    at only then.
+    Costs as much as it removes and what that calls, once it is made. Made, it has brought the
+    computation into order: new instructions stand where those stood that go.
     """
 
     def __init__(self, computation: Computation) -> None:
         self._computation = computation
-        self._effectful = effectful_computations(computation.module)
+        self._acting: dict[int, bool] = {}
         self._waited = {
             number & LOCAL_MASK
-            for view in computation.instructions
-            for number in view.proto.control_predecessor_ids
+            for row in computation.proto.instructions
+            for number in row.control_predecessor_ids
         }
 
     def drop(self, views: Iterable[Instruction]) -> None:
@@ -278,7 +278,7 @@ class UnusedRemover:
             or view.is_used
             or view is here.root
             or number in self._waited
-            or not is_pure(view.proto, self._effectful)
+            or has_effect_within(view, self._acting)
         )
 
 
