@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hlo_tools.evaluate.applying import UFUNCS, combine, fold, simple_reducer
-from hlo_tools.evaluate.elementwise import BINARY
+from hlo_tools.evaluate.applying import combine, fold, reduced, simple_reducer
 from hlo_tools.evaluate.values import Array, Call, Value, operation, product_type, wide
 
 __all__: list[str] = []
@@ -119,10 +118,7 @@ def _reduce(call: Call) -> Value:
     simple = simple_reducer(call) if count == 1 else ""
     if simple and inputs[0].dtype != np.bool_:
         work = wide(inputs[0])
-        total = UFUNCS[simple].reduce(work, axis=axes) if axes else work
-        return np.asarray(BINARY[simple](total.astype(work.dtype), wide(inits[0]))).astype(
-            call.dtype
-        )
+        return reduced(simple, work, wide(inits[0]), axes).astype(call.dtype)
     return fold(call, inputs, inits, axes)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from hlo_tools.evaluate.values import Array, Call, Value
 
-__all__ = ["combine", "fold", "scatter_into", "simple_reducer"]
+__all__ = ["combine", "fold", "reduced", "scatter_into", "simple_reducer"]
 
 UFUNCS: dict[str, np.ufunc] = {
     "add": np.add, "multiply": np.multiply, "maximum": np.maximum, "minimum": np.minimum,
@@ -16,6 +16,14 @@ UFUNCS: dict[str, np.ufunc] = {
 }  # fmt: skip
 _ONE_BY_ONE = 4096
 """Up to so many elements are reduced in order; more of them in pairs, as XLA may."""
+
+
+def reduced(name: str, values: Array, init: Array, axes: tuple[int, ...]) -> Array:
+    """Elements along axes taken together from ``init`` on, which NumPy would begin with 0."""
+    if not axes:
+        return np.asarray(UFUNCS[name](values, init))
+    found = UFUNCS[name].reduce(values, axis=axes, initial=init[()])
+    return np.asarray(found).astype(values.dtype)
 
 
 def simple_reducer(call: Call, computation: int = 0) -> str:

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hlo_tools.evaluate.applying import UFUNCS, combine, fold, scatter_into, simple_reducer
-from hlo_tools.evaluate.elementwise import BINARY
+from hlo_tools.evaluate.applying import combine, fold, reduced, scatter_into, simple_reducer
 from hlo_tools.evaluate.values import Array, Call, Value, operation, product_type, wide
 
 __all__: list[str] = []
@@ -74,8 +73,7 @@ def _reduce_window(call: Call) -> Value:
     simple = simple_reducer(call) if count == 1 else ""
     if simple and inputs[0].dtype != np.bool_:
         view = _windows(wide(inputs[0]), wide(inits[0]), rows)
-        total = UFUNCS[simple].reduce(view, axis=axes) if axes else view
-        return np.asarray(BINARY[simple](total, wide(inits[0]))).astype(call.dtype)
+        return reduced(simple, view, wide(inits[0]), axes).astype(call.dtype)
     views = [_windows(one, init, rows) for one, init in zip(inputs, inits, strict=True)]
     return fold(call, views, inits, axes)
 

@@ -289,3 +289,26 @@ def test_ragged_dots_with_groups_of_every_batch(contracted: bool) -> None:
         x, y, sizes,
     )  # fmt: skip
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_sums_begin_with_their_first_value_and_nothing_is_reduced_to_it() -> None:
+    text = """HloModule m
+    add { a = f32[] parameter(0)
+     b = f32[] parameter(1)
+     ROOT r = f32[] add(a, b) }
+    max { a = f32[] parameter(0)
+     b = f32[] parameter(1)
+     ROOT r = f32[] maximum(a, b) }
+    ENTRY main { x = f32[2,2] parameter(0)
+     c = f32[] constant(-0)
+     l = f32[] constant(-inf)
+     s = f32[2] reduce(x, c), dimensions={0}, to_apply=add
+     w = f32[2,2] reduce-window(x, c), window={size=1x2 pad=0_0x1_0}, to_apply=add
+     n = f32[0,2] slice(x), slice={[0:0], [0:2]}
+     m = f32[2] reduce(n, l), dimensions={0}, to_apply=max
+     ROOT t = (f32[2], f32[2,2], f32[2]) tuple(s, w, m) }"""
+    x = np.array([[-0.0, 1], [-0.0, 2]], np.float32)
+    sums, windows, most = evaluate(Module(parse(text)), [x])
+    assert np.signbit(sums).tolist() == [True, False]
+    assert np.signbit(windows[:, 0]).all() and windows[:, 1].tolist() == [1, 2]
+    assert most.tolist() == [-np.inf, -np.inf]
