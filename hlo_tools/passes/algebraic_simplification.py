@@ -12,6 +12,7 @@ from hlo_tools.module import Module
 from hlo_tools.passes.base import Pass
 from hlo_tools.passes.emitting import constant, is_signed_zero, plain, splat
 from hlo_tools.passes.patterns import Pattern, Rules, number, op, rewrite_all, value
+from hlo_tools.passes.reductions import FAST_REDUCTIONS, REDUCTIONS, is_highest, is_lowest
 from hlo_tools.passes.slicing import SLICING
 
 __all__ = ["EXACT", "FAST", "AlgebraicSimplification"]
@@ -22,7 +23,7 @@ class AlgebraicSimplification(Pass):
     """Replace operations by simpler ones that give the same bits.
 
     ``fast`` adds rules that hold for real numbers but not for all floats: x + 0 (which turns -0
-    into 0), x * 0 and x - x (infinities and NaN), log(exp(x)), x / x, x ** 2.
+    into 0), x * 0 and x - x (infinities and NaN), log(exp(x)), x / x, x ** 2, sums of sums.
 
     Attributes:
         fast: use these too.
@@ -51,6 +52,7 @@ def _all_ones(view: Instruction) -> bool:
 
 
 _ZERO, _ONE, _MINUS_ONE = (number(n, "c") for n in (0, 1, -1))
+_LOWEST, _HIGHEST = Pattern(where=is_lowest), Pattern(where=is_highest)
 _ONES = Pattern(capture="c", where=_all_ones)
 _TRUE = Pattern(
     where=lambda view: _kind(view) == "pred" and splat(view) is not None and splat(view)
@@ -144,6 +146,18 @@ def _chosen_branch(it: Instruction) -> Instruction | None:
     return plain(it, "call", it.shape, [operand], called_computation_ids=[branches[at]])
 
 
+def _asked(truth: bool) -> Any:
+    """A truth value compared with one that is known: itself, or its opposite."""
+
+    def rewrite(it: Instruction, p: Instruction) -> Instruction | None:
+        way = it.proto.comparison_direction
+        if way not in ("EQ", "NE"):
+            return None
+        return p if (way == "EQ") == truth else plain(it, "not", it.shape, [p])
+
+    return rewrite
+
+
 def _swapped(it: Instruction, p: Instruction, x: Instruction, y: Instruction) -> Instruction:
     return plain(it, "select", it.shape, [p, y, x])
 
@@ -179,6 +193,10 @@ EXACT = (
         (op("not", op("not", "x")), _first),
         # Choices
         (op("maximum minimum", "x", "x"), _first),
+        (op("maximum", "x", _LOWEST, commutes=True), _first),
+        (op("minimum", "x", _HIGHEST, commutes=True), _first),
+        (op("compare", "p", _TRUE, commutes=True), _asked(True)),
+        (op("compare", "p", _FALSE, commutes=True), _asked(False)),
         (op("compare", "x", "x", where=lambda view: _is_integer(view.operands[0])), _compared),
         (op("select", "p", "x", "x"), _first),
         (op("select", _TRUE, "x", "y"), _first),
@@ -198,6 +216,7 @@ EXACT = (
         (op("tuple"), _tuple_again),
     )
     + SLICING
+    + REDUCTIONS
 )  # fmt: skip
 """Rules that hold to the last bit."""
 
@@ -220,4 +239,4 @@ FAST = Rules(
 )  # fmt: skip
 """Rules that hold for real numbers."""
 
-_EXACT_AND_FAST = EXACT + FAST
+_EXACT_AND_FAST = EXACT + FAST + FAST_REDUCTIONS

@@ -149,7 +149,7 @@ def _run_pass(one: Pass, module: Module, before: int, timed: bool) -> Step:
             ) from error
         except Exception as error:
             package = type(one).__module__.partition(".")[0]
-            if isinstance(error, HloError) or package == __package__.partition(".")[0]:
+            if isinstance(error, HloError) or package == __name__.partition(".")[0]:
                 raise
             raise PassError(
                 f"it fails: {type(error).__name__}: {error}",

@@ -20,7 +20,8 @@ class ReshapeTransposeCleaning(Pass):
     """Merge and drop reshapes, transposes and broadcasts; fold transposes into dots.
 
     Attributes:
-        dots: fold transposes of operands into the dimension numbers of dots.
+        dots: fold transposes of operands into the dimension numbers of dots, and those of results
+            into the order of operands.
     """
 
     name: ClassVar[str] = "reshape-transpose-cleaning"
@@ -132,6 +133,42 @@ def _transposed_into_dot(it: Instruction) -> Instruction | None:
     return _dot(it, operands, numbers) if folded else None
 
 
+def _transposed_dot(it: Instruction, dot: Instruction) -> Instruction | None:
+    """The transpose of a dot is the dot of the operands in the other order."""
+    old = dot.proto.dot_dimension_numbers
+    batch = len(old.lhs_batch_dimensions)
+    left, right = (
+        operand.shape.rank - batch - len(contracted)
+        for operand, contracted in zip(
+            dot.operands,
+            (old.lhs_contracting_dimensions, old.rhs_contracting_dimensions),
+            strict=True,
+        )
+    )
+    swapped = [*range(batch), *range(batch + left, batch + left + right)]
+    order = [*swapped, *range(batch, batch + left)]
+    if list(dimensions_of(it)) != order or len(dot.users) != 1:
+        return None
+    if any(dot.proto.HasField(field) for field in ("sparsity_config", "sharding")):
+        return None
+    numbers = type(old)()
+    for side, other in (("lhs", "rhs"), ("rhs", "lhs")):
+        for kind in ("batch", "contracting"):
+            dimensions = getattr(old, f"{other}_{kind}_dimensions")
+            getattr(numbers, f"{side}_{kind}_dimensions").extend(dimensions)
+    made = plain(it, "dot", it.shape, dot.operands[::-1], dot_dimension_numbers=numbers)
+    copy_configuration(dot.proto, made.proto)
+    precision = made.proto.precision_config.operand_precision
+    precision[:] = precision[::-1]
+    return made
+
+
+def _broadcast_iota(it: Instruction, numbers: Instruction) -> Instruction | None:
+    """Numbers along a dimension, repeated along others."""
+    axis = dimensions_of(it)[dimensions_of(numbers)[0]]
+    return plain(it, "iota", it.shape, [], dimensions=[axis])
+
+
 def _dot(it: Instruction, operands: list[Instruction], numbers: Any) -> Instruction:
     made = plain(it, "dot", it.shape, operands, dot_dimension_numbers=numbers)
     copy_configuration(it.proto, made.proto)
@@ -148,6 +185,10 @@ CLEANING = Rules(
     (op("transpose", "x"), _transpose_of_ones),
     (op("broadcast", "x"), _broadcast_nothing),
     (op("broadcast", op("broadcast", "x", capture="inner")), _broadcast_twice),
+    (op("broadcast", op("iota", capture="numbers")), _broadcast_iota),
 )
 
-_DOTS = Rules((op("dot"), _transposed_into_dot))
+_DOTS = Rules(
+    (op("dot"), _transposed_into_dot),
+    (op("transpose", op("dot", capture="dot")), _transposed_dot),
+)

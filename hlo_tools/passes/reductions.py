@@ -1,0 +1,143 @@
+"""Rules for reductions: of reductions, and over dimensions of size 1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hlo_tools.instruction import Instruction
+from hlo_tools.passes.emitting import dimensions_of, is_signed_zero, plain, splat
+from hlo_tools.passes.patterns import Rules, op
+
+__all__ = ["FAST_REDUCTIONS", "REDUCTIONS", "is_highest", "is_lowest"]
+
+
+def is_lowest(view: Instruction) -> bool:
+    """Whether it is, everywhere, the number below which its type has none."""
+    return _is_bound(view, lowest=True)
+
+
+def is_highest(view: Instruction) -> bool:
+    """Whether it is, everywhere, the number above which its type has none."""
+    return _is_bound(view, lowest=False)
+
+
+def _is_bound(view: Instruction, *, lowest: bool) -> bool:
+    found = splat(view)
+    if found is None:
+        return False
+    kind = view.shape.element.kind
+    if kind == "pred":
+        return bool(found) != lowest
+    if kind == "float":
+        return bool(found == (-np.inf if lowest else np.inf))
+    if kind not in ("int", "uint"):
+        return False
+    import ml_dtypes
+
+    limits = ml_dtypes.iinfo(found.dtype)
+    return int(found) == (limits.min if lowest else limits.max)
+
+
+_NEUTRAL: dict[str, Callable[[Instruction], bool]] = {
+    "maximum": is_lowest,
+    "minimum": is_highest,
+    "add": lambda view: is_signed_zero(view) or (_is_whole(view) and splat(view) == 0),
+    "multiply": lambda view: splat(view) == 1,
+    "and": lambda view: _is_whole(view) and bool(splat(view) == ~np.zeros_like(splat(view))),
+    "or": lambda view: _is_whole(view) and splat(view) == 0,
+}
+"""What leaves every operand as it is, to the last bit."""
+
+
+def _is_whole(view: Instruction) -> bool:
+    return splat(view) is not None and view.shape.element.kind in ("int", "uint", "pred")
+
+
+def _operation(it: Instruction) -> str:
+    """The opcode that a reduction of one operand applies, or ""."""
+    if len(it.operands) != 2 or len(it.called_computations) != 1:
+        return ""
+    root = it.called_computations[0].root
+    plainly = len(root.operands) == 2 and {o.opcode for o in root.operands} == {"parameter"}
+    return root.opcode if plainly and root.operands[0] is not root.operands[1] else ""
+
+
+def _is_exact(it: Instruction) -> bool:
+    """Whether the operation may be done in any order, and as often, with the same bits."""
+    opcode = _operation(it)
+    orderly = opcode in ("maximum", "minimum", "and", "or") or it.shape.element.kind != "float"
+    return orderly and opcode in _NEUTRAL and bool(_NEUTRAL[opcode](it.operands[1]))
+
+
+def _single(it: Instruction) -> Instruction | None:
+    """A reduction of single elements is a reshape where the first value changes nothing."""
+    source = it.operands[0]
+    opcode = _operation(it)
+    sizes = source.shape.dimensions
+    if opcode not in _NEUTRAL or any(sizes[axis] != 1 for axis in dimensions_of(it)):
+        return None
+    if not _NEUTRAL[opcode](it.operands[1]):
+        return None
+    return _reshaped(it, source)
+
+
+def _single_sum(it: Instruction) -> Instruction | None:
+    """The same of a sum from 0, which would turn -0 into 0."""
+    source = it.operands[0]
+    sizes = source.shape.dimensions
+    if _operation(it) != "add" or any(sizes[axis] != 1 for axis in dimensions_of(it)):
+        return None
+    return _reshaped(it, source) if splat(it.operands[1]) == 0 else None
+
+
+def _reshaped(it: Instruction, source: Instruction) -> Instruction | None:
+    if source.shape.proto == it.shape.proto:
+        return source
+    if not (source.shape.is_row_major and it.shape.is_row_major):
+        return None
+    return None if any(source.shape.dynamic) else plain(it, "reshape", it.shape, [source])
+
+
+def _twice(it: Instruction, inner: Instruction) -> Instruction | None:
+    return _merged(it, inner) if _is_exact(it) and _is_exact(inner) else None
+
+
+def _sum_twice(it: Instruction, inner: Instruction) -> Instruction | None:
+    sums = _operation(it) == "add" and splat(inner.operands[1]) == 0
+    return _merged(it, inner) if sums else None
+
+
+def _merged(it: Instruction, inner: Instruction) -> Instruction | None:
+    """One reduction over the dimensions of both."""
+    if _operation(it) != _operation(inner) or len(inner.users) != 1:
+        return None
+    first = set(dimensions_of(inner))
+    source = inner.operands[0]
+    left = [axis for axis in range(source.shape.rank) if axis not in first]
+    both = sorted([*first, *(left[axis] for axis in dimensions_of(it))])
+    called: list[Any] = [it.called_computations[0].id]
+    return plain(
+        it,
+        "reduce",
+        it.shape,
+        [source, it.operands[1]],
+        dimensions=both,
+        called_computation_ids=called,
+    )
+
+
+_TWICE = op("reduce", op("reduce", capture="inner"), "init")
+
+
+def _of_both(rewrite: Callable[..., Instruction | None]) -> Callable[..., Instruction | None]:
+    return lambda it, inner, init: rewrite(it, inner)
+
+
+REDUCTIONS = Rules((op("reduce"), _single), (_TWICE, _of_both(_twice)))
+"""Rules that hold to the last bit."""
+
+FAST_REDUCTIONS = Rules((op("reduce"), _single_sum), (_TWICE, _of_both(_sum_twice)))
+"""Rules that hold for real numbers."""
