@@ -26,6 +26,7 @@ __all__ = [
     "remove",
     "remove_all",
     "replace_uses",
+    "set_called",
     "set_control_predecessors",
     "set_operand",
     "set_root",
@@ -133,6 +134,22 @@ def set_control_predecessors(instruction: Instruction, others: Iterable[Instruct
     for other in needed:
         _check_here(other, instruction.computation)
     instruction.proto.control_predecessor_ids[:] = [other.proto.id for other in needed]
+    _edited(instruction.computation)
+
+
+def set_called(instruction: Instruction, computations: Iterable[Computation]) -> None:
+    """See :meth:`Instruction.set_called_computations`."""
+    called = list(computations)
+    known = instruction.module._by_id()
+    for one in called:
+        number = getattr(one, "id", None)
+        if number is None or known.get(number) is not one:
+            raise HloError(
+                f"{one!r} is no computation of module {instruction.module.name}",
+                code="HLO-EDIT",
+                remedy="module.computation(NAME) finds one, module.add_computation makes one",
+            )
+    instruction.proto.called_computation_ids[:] = [one.id for one in called]
     _edited(instruction.computation)
 
 

@@ -193,6 +193,16 @@ class Instruction:
 
         editing.set_control_predecessors(self, others)
 
+    def set_called_computations(self, computations: Iterable[Computation]) -> None:
+        """Call other computations from now on, in the order of the opcode's definition.
+
+        Raises:
+            HloError: one is not of this module (HLO-EDIT).
+        """
+        from hlo_tools import editing
+
+        editing.set_called(self, computations)
+
     def remove(self) -> None:
         """Remove it from its computation; what waited for it waits for what it waited for.
 

@@ -95,6 +95,13 @@ def test_inlining_removes_the_call(module: Module) -> None:
         (lambda m: outline(chosen(m, "x")), "it is a parameter"),
         (lambda m: outline(chosen(m, "product", "out")), "it needs %total, which stays outside"),
         (lambda m: inline_call(m.entry.find("total")), "it is no call"),
+        (
+            lambda m: m.entry.find("out").set_called_computations(
+                [Module.new("n").add_computation("c")]
+            ),
+            "is no computation of module",
+        ),
+        (lambda m: m.entry.find("out").set_called_computations(["f"]), "'f' is no computation"),
     ],
 )
 def test_what_cannot_be_done(module: Module, edit: Any, message: str) -> None:
@@ -300,8 +307,8 @@ def new_fusion(module: Module) -> None:
 
 def clone_function(module: Module) -> None:
     copy = clone_computation(module.computation("f"))
-    module.entry.find("two").proto.called_computation_ids[:] = [copy.id]
-    module.touch()
+    assert module.proto.computations[-1].name == copy.name, "nothing calls it yet"
+    module.entry.find("two").set_called_computations([copy])
 
 
 SCHEDULED_EDITS: dict[str, Callable[[Module], object]] = {
