@@ -279,12 +279,13 @@ class _Count:
     def _enter(self, call: _Call, total: _Sums, runs: dict[int, int]) -> None:
         """Add what the computations cost that an instruction runs."""
         numbers, times = call.numbers, 1
+        costs = [self.costs[number] for number in numbers]
         if call.opcode == "while":
             times = self._turns(call.row)
-        elif call.opcode == "conditional":
+        elif call.opcode == "conditional":  # as XLA counts: the most that a branch has of each
             numbers = [max(numbers, key=lambda n: (self.costs[n][0], self.costs[n][2]))]
-        for number in numbers:
-            flops, transcendentals, moved = self.costs[number]
+            costs = [tuple(map(max, *costs))] if len(costs) > 1 else costs
+        for number, (flops, transcendentals, moved) in zip(numbers, costs, strict=True):
             total[0] += flops * times
             total[1] += transcendentals * times
             if call.opcode != "fusion":

@@ -28,6 +28,8 @@ _BODIES = """
 %body { %a = f32[4] parameter(0)
  ROOT %r = f32[4] multiply(%a, %a) }
 
+%wavy { %a = f32[4] parameter(0)
+ ROOT %r = f32[4] sine(%a) }
 %longer { %a = f32[4] parameter(0)
  %b = f32[4] multiply(%a, %a)
  ROOT %r = f32[4] add(%a, %b) }
@@ -153,6 +155,11 @@ CASES: dict[str, tuple[str, ...]] = {
     "conditional": (
         _FOUR, "%p = pred[] parameter(1)",
         "ROOT %r = f32[4] conditional(%p, %x, %x), true_computation=%body, "
+        "false_computation=%longer",
+    ),
+    "conditional between arithmetic and functions": (
+        _FOUR, "%p = pred[] parameter(1)",
+        "ROOT %r = f32[4] conditional(%p, %x, %x), true_computation=%wavy, "
         "false_computation=%longer",
     ),
     "fusion": (_FOUR, "ROOT %r = f32[4] fusion(%x), kind=kLoop, calls=%longer"),
