@@ -59,6 +59,8 @@ def _tell(entry: Registered) -> None:
     for title, words in (("requires", kind.requires), ("ensures", kind.ensures)):
         for word in words:
             console.line(f"  {title} {word}: {INVARIANTS[word].meaning}")
+    for group in kind.needs:
+        console.line(f"  needs {' or '.join(group)}")
     for one in arguments_of(kind).values():
         console.line(f"  {one.name}={one.kind} (default {_shown(one.default)})")
 

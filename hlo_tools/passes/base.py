@@ -31,6 +31,7 @@ class Pass(ABC):
         name: the word in a pipeline's text.
         requires: names of :data:`hlo_tools.passes.invariants.INVARIANTS` that have to hold before.
         ensures: those that hold afterwards, with the arguments' default values.
+        needs: arguments without which it does not run: one at least of each group.
     """
 
     __slots__ = ()
@@ -38,6 +39,7 @@ class Pass(ABC):
     name: ClassVar[str]
     requires: ClassVar[tuple[str, ...]] = ()
     ensures: ClassVar[tuple[str, ...]] = ()
+    needs: ClassVar[tuple[tuple[str, ...], ...]] = ()
 
     @abstractmethod
     def run(self, module: Module) -> bool:
@@ -48,16 +50,16 @@ class Pass(ABC):
         """
 
 
-def needed(one: Pass, **arguments: str) -> None:
-    """Refuse to run without some arguments.
+def needed(one: Pass) -> None:
+    """Refuse to run without the arguments that a pass needs.
 
     Raises:
-        PassError: one is empty (HLO-PASS-ARGUMENT).
+        PassError: all of a group are empty (HLO-PASS-ARGUMENT).
     """
-    for name, value in arguments.items():
-        if not value:
+    for group in one.needs:
+        if not any(getattr(one, name) for name in group):
             raise PassError(
-                f"{one.name} needs {name}",
+                f"{one.name} needs {' or '.join(group)}",
                 code="HLO-PASS-ARGUMENT",
-                remedy=f"give {one.name}{{{' '.join(f'{each}=...' for each in arguments)}}}",
+                remedy=f"give {one.name}{{{' '.join(f'{each[0]}=...' for each in one.needs)}}}",
             )

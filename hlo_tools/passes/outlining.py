@@ -27,6 +27,7 @@ class Outlining(Pass):
     """
 
     name: ClassVar[str] = "outlining"
+    needs: ClassVar[tuple[tuple[str, ...], ...]] = (("instructions", "scope"),)
 
     instructions: tuple[str, ...] = ()
     scope: str = ""

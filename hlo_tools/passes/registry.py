@@ -68,6 +68,11 @@ class Registered(Offer):
             raise self._broken(f"calls itself {getattr(found, 'name', None)!r}")
         return found
 
+    @property
+    def needs_arguments(self) -> bool:
+        """Whether it runs only with arguments; see :attr:`Pass.needs`."""
+        return bool(self.load().needs)
+
     def _broken(self, reason: str) -> PassError:
         return PassError(
             f"the pass {self.name} ({self.value} of {self.origin}) {reason}",

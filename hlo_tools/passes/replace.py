@@ -22,6 +22,7 @@ class Replace(Pass):
     """
 
     name: ClassVar[str] = "replace"
+    needs: ClassVar[tuple[tuple[str, ...], ...]] = (("pattern",), ("kernel",))
 
     pattern: str = ""
     kernel: str = ""
@@ -30,7 +31,7 @@ class Replace(Pass):
     def run(self, module: Module) -> bool:
         from hlo_tools.kernel_calls import replace_matches
 
-        needed(self, pattern=self.pattern, kernel=self.kernel)
+        needed(self)
         calls = replace_matches(module, self.pattern, self.kernel)
         if self.required and not calls:
             raise PassError(

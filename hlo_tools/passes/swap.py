@@ -22,6 +22,7 @@ class Swap(Pass):
     """
 
     name: ClassVar[str] = "swap"
+    needs: ClassVar[tuple[tuple[str, ...], ...]] = (("calls",), ("kernel",))
 
     calls: str = ""
     kernel: str = ""
@@ -29,5 +30,5 @@ class Swap(Pass):
     def run(self, module: Module) -> bool:
         from hlo_tools.kernel_calls import swap
 
-        needed(self, calls=self.calls, kernel=self.kernel)
+        needed(self)
         return bool(swap(module, self.calls, self.kernel, root=module.folder or Path.cwd()))

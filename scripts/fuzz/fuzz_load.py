@@ -52,8 +52,7 @@ BATCH = 400
 """Cases that one child looks at."""
 NOT_SHOWN = 4
 """The exit code of a fault of ours."""
-NEED_ARGUMENTS = {"outlining", "replace", "swap"}
-PASSES = ",".join(name for name in registered_passes() if name not in NEED_ARGUMENTS)
+PASSES = ",".join(name for name, one in registered_passes().items() if not one.needs_arguments)
 OUT = "{out}"
 
 COMMANDS: dict[str, list[str]] = {

@@ -11,6 +11,7 @@ import pytest
 
 from hlo_tools import Module, offers
 from hlo_tools.passes import Pass, PassError, Pipeline, find_pass, registered_passes, registry
+from hlo_tools.text import parse
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,3 +80,16 @@ def test_broken_passes_are_named(
     with pytest.raises(PassError, match=message) as caught:
         find_pass(name)
     assert caught.value.code == "HLO-PASS-BROKEN"
+
+
+def test_passes_without_arguments_are_those_that_run_without() -> None:
+    module = Module(parse("HloModule m\n\nENTRY e {\n  ROOT x = f32[2] parameter(0)\n}\n"))
+    refused: set[str] = set()
+    for name in registered_passes():
+        try:
+            Pipeline.parse(name).run(module)
+        except PassError as error:
+            assert error.code == "HLO-PASS-ARGUMENT"
+            refused.add(name)
+    assert refused == {name for name, one in registered_passes().items() if one.needs_arguments}
+    assert refused == {"outlining", "replace", "swap"}
