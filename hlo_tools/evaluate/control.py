@@ -120,7 +120,12 @@ def _custom_call(call: Call) -> Value:
         return largest(call.operands[0], call.row.shape.tuple_shapes[0].dimensions[-1])
     runner = call.evaluator.custom_calls.get(target)
     if runner is None:
-        raise call.fail(f"calls {target!r}, which has no meaning here", "HLO-CUSTOM-CALL")
+        raise call.fail(
+            f"calls {target!r}, which has no meaning here",
+            "HLO-CUSTOM-CALL",
+            "jaxlib may know it (nki-hlo evaluate --with jaxlib); nki-hlo slice cuts a part out "
+            "that does not call it",
+        )
     values = runner(call.row, call.operands)
     return tuple(values) if call.row.shape.tuple_shapes else values[0]
 

@@ -8,6 +8,7 @@ their bytes with the type's name in the file's own name.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 from collections.abc import Collection, Sequence
@@ -92,8 +93,10 @@ def execute_devices(
 
 @functools.cache
 def _client(count: int) -> Any:
-    from jaxlib import xla_client
+    from jaxlib import lapack, xla_client  # pyright: ignore[reportAttributeAccessIssue]
 
+    with contextlib.suppress(AttributeError):  # custom calls of decompositions die without it
+        lapack._lapack.initialize()
     return xla_client.make_cpu_client(num_devices=count)
 
 

@@ -75,9 +75,11 @@ class Call:
         """The result of a called computation."""
         return self.evaluator.computation(self.row.called_computation_ids[at], arguments)
 
-    def fail(self, message: str, code: str = "HLO-EVALUATE") -> EvaluationError:
+    def fail(self, message: str, code: str = "HLO-EVALUATE", remedy: str = "") -> EvaluationError:
         """An error about this instruction."""
-        return EvaluationError(f"{self.row.opcode} {message}", code=code, place=f"%{self.row.name}")
+        return EvaluationError(
+            f"{self.row.opcode} {message}", code=code, place=f"%{self.row.name}", remedy=remedy
+        )
 
 
 def operation(names: str) -> Callable[[Operation], Operation]:

@@ -236,3 +236,18 @@ def test_jaxlib_gets_no_tokens(tmp_path: Path, capsys: pytest.CaptureFixture[str
     (tmp_path / "m.hlo").write_text(MANY)
     assert main(["evaluate", str(tmp_path / "m.hlo"), "--fill", "random", "--compare"]) == 0
     assert capsys.readouterr().out.count("difference to jaxlib 0.0e+00") == 3
+
+
+@pytest.mark.jax
+def test_decompositions_run_with_jaxlib(tmp_path: Path) -> None:
+    import jax
+
+    lowered = jax.jit(jax.numpy.linalg.cholesky).lower(np.eye(3, dtype=np.float32))
+    proto = lowered.compiler_ir("hlo").as_serialized_hlo_module_proto()
+    (tmp_path / "m.pb").write_bytes(proto)
+    matrix = np.array([[4, 2, 0], [2, 5, 1], [0, 1, 3]], np.float32)
+    np.save(tmp_path / "x.npy", matrix)
+    words = ["evaluate", str(tmp_path / "m.pb"), "-i", str(tmp_path / "x.npy")]
+    assert main([*words, "--with", "jaxlib", "-o", str(tmp_path / "out")]) == 0
+    found = np.load(tmp_path / "out" / "output0.npy")
+    np.testing.assert_allclose(found, np.linalg.cholesky(matrix), rtol=1e-5)
