@@ -27,6 +27,13 @@ class SourceRange:
     first: int = 0
     last: int = 0
 
+    def __str__(self) -> str:
+        if not self.last:
+            return self.file
+        if self.first == self.last:
+            return f"{self.file}, line {self.first}"
+        return f"{self.file}, lines {self.first} to {self.last}"
+
     def holds(self, file: str, line: int) -> bool:
         """Whether a place lies in the range."""
         if file != self.file and not file.endswith("/" + self.file):
@@ -110,8 +117,7 @@ def select_source(
     by_computation = {one: chosen for one in places if (chosen := _made_by(one, place))}
     if not by_computation:
         raise HloError(
-            f"no instruction was made by {place.file}"
-            + (f", lines {place.first} to {place.last}" if place.last else ""),
+            f"no instruction was made by {place}",
             code="HLO-NO-INSTRUCTION",
             place=module.path,
             remedy="nki-hlo show FILE lists source lines; the module may have been stripped",
