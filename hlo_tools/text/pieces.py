@@ -33,7 +33,8 @@ class Texts:
         """The numbers of texts that are given."""
         own = [text.encode() for text in texts]
         self._parts.append(b"".join(own))
-        return self._numbered(np.fromiter(map(len, own), np.int64, len(own)))
+        sizes = np.fromiter(map(len, own), np.int64, len(own))
+        return np.where(sizes > 0, self._numbered(sizes), 0)
 
     def add_ranges(
         self, data: Any, begin: Array, end: Array, *, before: str = "", escaped: bool = False

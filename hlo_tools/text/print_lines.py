@@ -30,7 +30,7 @@ from hlo_tools.outline import (
 from hlo_tools.text.options import PrintOptions
 from hlo_tools.text.pieces import Columns, Texts
 from hlo_tools.text.print_sharding import print_metadata
-from hlo_tools.wire_columns import Table, split
+from hlo_tools.wire_columns import Table, split, varints
 
 __all__ = ["Lines", "Printer"]
 
@@ -86,6 +86,7 @@ class Lines:
         self.first, self.operands = outline.operands
         self.called_from, self.called = outline.numbers(CALLED, CALLED_ONE)
         self.misplaced = np.zeros(outline.instruction_count, bool)
+        self.metadata = outline.bounds(_METADATA)
         self.spans = self._spans()
         self.op_name = self._op_names()
         self.alone = self._alone()
@@ -134,26 +135,36 @@ class Lines:
         begin, end = self.outline.rows
         behind = begin.copy()
         for tag in (NAME, OPCODE, SHAPE, _METADATA):
-            self._follow(tag, behind)
-        found = self.outline.fields.of(ID)
-        last = end.copy()
-        last[found.row] = _starts(found, ID)
+            self._follow(self.outline.fields.of(tag), tag, behind)
+        ids, last = self.outline.fields.of(ID), end.copy()
+        last[ids.row] = _starts(ids, ID)
         rest = last.copy()
-        for tag in (ID, OPERANDS, CALLED):
-            self._follow(tag, rest)
+        self._follow(ids, ID, rest)
+        for tag in (OPERANDS, CALLED):
+            self._follow(self.outline.fields.of(tag), tag, rest)
         self.misplaced |= behind > last
         return behind, last, rest, end
 
-    def _follow(self, tag: int, at: Array) -> None:
+    def _follow(self, found: Table, tag: int, at: Array) -> None:
         """Move each row's position over a field; it is misplaced when it stands elsewhere."""
-        found = self.outline.fields.of(tag)
         self.misplaced[found.row[at[found.row] != _starts(found, tag)]] = True
         at[found.row] = found.end
 
     def _op_names(self) -> Table:
         """Where the metadata have the name of the operation."""
-        begin, end = self.outline.bounds(_METADATA)
-        found = split(self.outline.words, begin, end, (_OP_NAME,))
+        begin, end = self.metadata
+        words, rows = self.outline.words, np.flatnonzero(begin < end)
+        first = words.at(begin[rows]) & np.uint64(0xFF) == _OP_NAME
+        usual, other = rows[first], rows[~first]
+        size, width = varints(words, begin[usual] + 1)
+        start = begin[usual] + 1 + width
+        rest = split(words, begin[other], end[other], (_OP_NAME,))
+        found = Table(
+            np.concatenate((usual, other[rest.row])),
+            np.full(len(usual) + len(rest.row), _OP_NAME),
+            np.concatenate((start, rest.begin)),
+            np.concatenate((start + size.astype(np.int64), rest.end)),
+        )
         tags = self.outline.words.at(_starts(found, _OP_NAME)) & np.uint64(0xFF)
         self.misplaced[found.row[tags != _OP_NAME]] = True
         self.misplaced[found.row[found.begin == found.end]] = True
@@ -270,7 +281,7 @@ class Lines:
         if not self.printer.options.metadata:
             return ()
         found = self.op_name
-        begin, end = self.outline.bounds(_METADATA)
+        begin, end = self.metadata
         start, stop, name = begin.copy(), begin.copy(), np.zeros(len(begin), np.int64)
         start[found.row], stop[found.row] = _starts(found, _OP_NAME), found.end
         name[found.row] = self.texts.add_ranges(
@@ -283,9 +294,9 @@ class Lines:
             _metadata_texts(heads[head[row]] + tails[tail[row]], named=bool(name[row]))
             for row in rows.tolist()
         ]
-        texts = list(zip(*known, strict=True)) or [()] * 2
-        before, after = (self.texts.add(column)[kind] for column in texts)
-        return before, name, after
+        texts = list(zip(*known, strict=True)) or [()] * 3
+        before, after = (self.texts.add(column)[kind] for column in texts[:2])
+        return before, name * np.array(texts[2], bool)[kind], after
 
     def _prefixes(self, rows: Array) -> Array:
         """What stands before the name; of rows alone, their whole line."""
@@ -321,7 +332,7 @@ class Lines:
             first=self.first[:-1],
             operands=[column[self.operands] for column in (*shapes, names)],
             separators=self._separators(int(count.max(initial=0))),
-            behind=[*attributes, *self._metadata(), ending],
+            behind=[c for c in (*attributes, *self._metadata(), ending) if c.any()],
         )
 
     def _separators(self, count: int) -> Array:
@@ -340,15 +351,18 @@ def _starts(fields: Table, tag: int) -> Array:
     return fields.begin - width - 1 - longer
 
 
-def _metadata_texts(data: bytes, *, named: bool) -> tuple[str, str]:
-    """What stands before the operation's name, which is not in ``data``, and behind it."""
+def _metadata_texts(data: bytes, *, named: bool) -> tuple[str, str, bool]:
+    """What stands before the operation's name, which was cut out of ``data``, and behind it.
+
+    False where there is no name, or ``data`` has a later one, which counts.
+    """
     message = schema.OpMetadata.FromString(data)
-    if not named:
+    if not named or message.op_name:
         text = print_metadata(message)
-        return f", metadata={text}" if text else "", ""
+        return f", metadata={text}" if text else "", "", False
     message.op_name = "x"
     before, found, after = f", metadata={print_metadata(message)}".partition(_OP_NAMED)
-    return before + found[:-2], found[-1:] + after
+    return before + found[:-2], found[-1:] + after, True
 
 
 class _ById:

@@ -108,7 +108,15 @@ def _grouped(fields: list[bytes]) -> list[bytes]:
     return [*fields, b"\xfb\x3f\x08\x01\xfc\x3f"]
 
 
-@pytest.mark.parametrize("change", [_reversed, _doubled, _unpacked, _unnamed, _unknown, _grouped])
+def _renamed(fields: list[bytes]) -> list[bytes]:
+    metadata = 7 << 3 | 2
+    more = b"\x12\x05later"
+    return [f if f[0] != metadata else encode_field(7, f[2:] + more) for f in fields]
+
+
+@pytest.mark.parametrize(
+    "change", [_renamed, _reversed, _doubled, _unpacked, _unnamed, _unknown, _grouped]
+)
 def test_fields_that_stand_elsewhere(
     change: Callable[[list[bytes]], list[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
