@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -73,9 +74,22 @@ def _write(found: ModuleDiff, form: str, output: str) -> None:
     text = _rendered(found, form)
     if output == "-":
         if text:
-            console.line(text.rstrip("\n"))
+            shown = text.rstrip("\n")
+            console.line(_colored(shown) if form == "text" else shown)
     else:
         console.write_binary(text.encode(), output)
+
+
+_COLORS = {"-": "31", "+": "32", "!": "33", "@": "36"}
+
+
+def _colored(text: str) -> str:
+    """Lines in the colours of their first letters, on a terminal."""
+    lines: list[str] = []
+    for line in text.split("\n"):
+        on, off = console.marks(_COLORS[line[0]], sys.stdout) if line[:1] in _COLORS else ("", "")
+        lines.append(f"{on}{line}{off}")
+    return "\n".join(lines)
 
 
 def _rendered(found: ModuleDiff, form: str) -> str:

@@ -362,3 +362,14 @@ def test_names_find_what_has_another_element_type() -> None:
     assert not [text for text in (*entry.removed, *entry.added) if "tanh" in text]
     pairs = {change.left: change.right for change in entry.changed}
     assert pairs["first"] == "first" and pairs["second"] == "second"
+
+
+def test_colours_only_where_they_are_wanted(
+    files: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--color", "always", "diff", *files]) == 1
+    shown = capsys.readouterr().out
+    assert main(["diff", *files]) == 1
+    plain = capsys.readouterr().out
+    assert "\x1b[" in shown and "\x1b[" not in plain
+    assert re.sub(r"\x1b\[\d*m", "", shown) == plain
