@@ -112,7 +112,7 @@ def measure(data: bytes, folder: Path, runs: int) -> list[Row]:
         ("stats of a file", lambda: lambda: statistics_of(path), load, 0.3),
         ("parse text", lambda: lambda: parse(text), lambda: _hlo.hlo_module_from_text(text), 2.5),
         ("print text", lambda: lambda: print_module(fresh), theirs.to_string, 3.0),
-        ("print a changed module", lambda: lambda: print_module(ours), theirs.to_string, 4.0),
+        ("print a changed module", lambda: lambda: print_module(ours), theirs.to_string, 5.0),
         ("verify", lambda: lambda: verify(ours), None, 1.5),
         ("dce and cse", lambda: passes(data), None, 1.0),
     ]
