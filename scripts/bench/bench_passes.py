@@ -1,8 +1,10 @@
 """dce and cse on modules of growing size: seconds, and microseconds an instruction.
 
-Usage: python scripts/bench/bench_passes.py [--json] [SIZE...]
-The bound is 1 s for both on 100,000 instructions; the time an instruction takes has to stay the
-same from 1,000 to 1,000,000. Seconds are the processor's, the best of three runs.
+Usage: python scripts/bench/bench_passes.py [--json] [--every] [SIZE...]
+The bound is 1 s for both, in one pipeline, on 100,000 instructions; the time an instruction takes
+has to stay the same from 1,000 to 1,000,000. Seconds are the processor's, the best of three runs.
+With ``--every``, each pass that needs no arguments runs once on a training step unrolled to the
+size (``training_steps.py``; needs JAX).
 """
 
 from __future__ import annotations
@@ -14,9 +16,10 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from hlo_tools import Module, array_shape, literal_of, load
-from hlo_tools.passes import Pipeline
+from hlo_tools.passes import Pipeline, registered_passes
 
 SIZES = (1_000, 10_000, 100_000)
 F32 = array_shape("f32", (8, 8))
@@ -47,31 +50,50 @@ def made(size: int) -> bytes:
 
 
 def measure(size: int) -> dict[str, float]:
-    """Seconds of loading and of each pass."""
+    """Seconds of loading, of each pass alone, and of both in one pipeline."""
     data = made(size)
-    best = {"load": float("inf"), "dce": float("inf"), "cse": float("inf")}
-    for _ in range(3 if size < 500_000 else 1):
+    best: dict[str, float] = dict.fromkeys(("load", "dce", "cse", "dce,cse"), float("inf"))
+    before = left = 0
+    for names in (("dce", "cse"), ("dce,cse",)) * (3 if size < 500_000 else 1):
         started = time.process_time()
         module = load(data)
         best["load"] = min(best["load"], time.process_time() - started)
-        before = sum(len(computation.instructions) for computation in module.proto.computations)
-        for name in ("dce", "cse"):
+        before = sum(len(row.instructions) for row in module.proto.computations)
+        for name in names:
             started = time.process_time()
             Pipeline.parse(name).run(module)
             best[name] = min(best[name], time.process_time() - started)
-    left = sum(len(computation.instructions) for computation in module.proto.computations)
+        left = sum(len(row.instructions) for row in module.proto.computations)
+        del module
     return {
         "instructions": before,
         "left": left,
         **{f"{name}_s": seconds for name, seconds in best.items()},
-        "us_per_instruction": (best["dce"] + best["cse"]) / before * 1e6,
+        "us_per_instruction": best["dce,cse"] / before * 1e6,
         "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }
 
 
+def every(size: int) -> dict[str, float]:
+    """Seconds of each pass on a module of its own."""
+    from training_steps import one_step, training_steps
+
+    data = training_steps(one_step(), size)
+    found: dict[str, float] = {}
+    for name, entry in registered_passes().items():
+        if entry.needs_arguments:
+            continue
+        module = load(data)
+        started = time.process_time()
+        found["instructions"] = Pipeline.parse(name).run(module).steps[0].before
+        found[f"{name}_s"] = time.process_time() - started
+    return found
+
+
 def main() -> None:
-    words = [word for word in sys.argv[1:] if word != "--json"]
-    rows = [measure(int(word)) for word in words] or [measure(size) for size in SIZES]
+    words = [word for word in sys.argv[1:] if not word.startswith("--")]
+    run = every if "--every" in sys.argv else measure
+    rows = [run(size) for size in map(int, words or SIZES)]
     if "--json" in sys.argv:
         print(json.dumps(rows, indent=2))
         return
