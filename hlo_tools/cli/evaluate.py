@@ -38,10 +38,16 @@ def command(
     tolerance: Tolerance = 1e-4,
     work: Annotated[
         float,
-        typer.Option(help="Elementary operations that NumPy may take; 1e9 are about a second."),
+        typer.Option(
+            help="Elementary operations that NumPy may take; 1e9 are about a second.",
+            show_default="1e12",
+        ),
     ] = Limits().work,
     memory: Annotated[
-        float, typer.Option(help="Bytes that one value, and all filled inputs, may have.")
+        float,
+        typer.Option(
+            help="Bytes that one value, and all filled inputs, may have.", show_default="8 GiB"
+        ),
     ] = Limits().memory,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
 ) -> int:
