@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from hlo_tools.cli.failures import report
+from hlo_tools.cli.progress import step
 from hlo_tools.errors import HloError, HloFileError
 
 if TYPE_CHECKING:
@@ -61,7 +62,8 @@ def look_at_each(
     read: list[str] = []
     found: list[Found] = []
     unread: list[HloError] = []
-    for path in paths:
+    for number, path in enumerate(paths):
+        step(path, number, len(paths))
         try:
             module = open_module(path)
         except HloError as error:

@@ -13,6 +13,7 @@ from hlo_tools import converting
 from hlo_tools.cli import completion, console
 from hlo_tools.cli.inputs import load_input, open_module
 from hlo_tools.cli.outputs import came_as_text, format_of, write_module, write_text
+from hlo_tools.cli.progress import step
 from hlo_tools.cli.rewriting import kernel_names, name_new_kernels
 from hlo_tools.kernel_calls import Prover
 from hlo_tools.module import Module
@@ -93,6 +94,7 @@ def command(
             time_passes=time_passes or as_json,
             print_between=_to_stderr if print_between else None,
             check=_comparison(module, tolerance) if proving else None,
+            tell=lambda text, number: step(text, number, len(pipeline.passes)),
         )
         reports.append(report)
         name_new_kernels(module, named, output)
@@ -196,9 +198,9 @@ def _summary(report: Report) -> str:
 
 def _tell_times(reports: list[Report]) -> None:
     for report in reports:
-        for step in report.steps:
-            did = f"{step.before} -> {step.after} instructions" if step.modified else "nothing"
-            console.note(f"{step.seconds * 1000:10.2f} ms  {step.text}: {did}")
+        for one in report.steps:
+            did = f"{one.before} -> {one.after} instructions" if one.modified else "nothing"
+            console.note(f"{one.seconds * 1000:10.2f} ms  {one.text}: {did}")
 
 
 def _as_json(module: Module, report: Report) -> dict[str, object]:

@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from hlo_tools.cli import commands, console, failures
+from hlo_tools.cli.progress import with_progress
 
 __all__ = ["group", "run"]
 
@@ -84,6 +85,8 @@ def load_command(entry: commands.Command) -> Any:
         app.command(entry.name, context_settings=getattr(module, "SETTINGS", None))(module.command)
     loaded = typer.main.get_command(app)
     loaded.name = entry.name
+    if loaded.callback is not None and entry.panel != commands.SCRIPTS:
+        loaded.callback = with_progress(entry.name, loaded.callback)
     loaded.help = _with_examples(loaded.help or "")
     return loaded
 

@@ -82,6 +82,7 @@ class Pipeline:
         time_passes: bool = False,
         print_between: Callable[[str], object] | None = None,
         check: Callable[[Module], object] | None = None,
+        tell: Callable[[str, int], object] | None = None,
     ) -> Report:
         """Run every pass on ``module``, which is changed in place.
 
@@ -93,13 +94,14 @@ class Pipeline:
                 pass that changed it; a comment line says which.
             check: called with the module after every pass that changed it; an error that it raises
                 is placed at the pass.
+            tell: called before every pass with its text and how many came before.
 
         Raises:
             HloVerifyError: ``verify_each`` found something wrong; the place names the pass.
             PassError: a pass cannot do what it was asked for, or cannot read the module.
         """
         with reading_once(module):
-            return self._run(module, verify_each, time_passes, print_between, check)
+            return self._run(module, verify_each, time_passes, print_between, check, tell)
 
     def _run(
         self,
@@ -108,6 +110,7 @@ class Pipeline:
         time_passes: bool,
         print_between: Callable[[str], object] | None,
         check: Callable[[Module], object] | None,
+        tell: Callable[[str, int], object] | None,
     ) -> Report:
         if verify_each:
             _verify(module, "before the first pass")
@@ -115,7 +118,9 @@ class Pipeline:
             print_between(_shown(module, "before the first pass"))
         steps: list[Step] = []
         count = _count(module)
-        for one in self.passes:
+        for number, one in enumerate(self.passes):
+            if tell is not None:
+                tell(print_pass(one), number)
             if verify_each:
                 _require(module, one)
             step = _run_pass(one, module, count, time_passes)

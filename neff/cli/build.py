@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import sys
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from hlo_tools.cli import console
+from hlo_tools.cli.progress import shown, step
 from neff.errors import NeffCompileError, NeffError
 from neff.options import Flags, parse_flags
 
@@ -39,17 +37,17 @@ def build(module: Path, flags: list[str], output: str, *, as_json: bool) -> int:
     target = Path(output or parsed.output or DEFAULT_OUTPUT)
     for flag in parsed.ignored:
         console.note(f"{flag} has no effect here", verbose=True)
-    with _progress(as_json=as_json) as say:
-        say(f"reading {file}")
+    with shown("build"):
+        _say(f"reading {file}")
         from hlo_tools.cli.inputs import open_module
         from hlo_tools.extract.bundle import check_unchanged
 
         loaded = open_module(str(file))
         if file.name == MODULE_FILE:
             check_unchanged(folder.absolute())
-        say("compiling")
+        _say("compiling")
         program = _compile(loaded, parsed, folder)
-        say(f"writing {target}")
+        _say(f"writing {target}")
         from neff.container import open_package, write
 
         write(program, target, compressed=not parsed.fast_loading)
@@ -164,13 +162,7 @@ def _damaged_flags(path: Path, reason: str) -> NeffError:
     )
 
 
-@contextlib.contextmanager
-def _progress(*, as_json: bool) -> Iterator[Any]:
-    """Tell what is going on, on a terminal only."""
-    if as_json or console.settings().quiet or not sys.stderr.isatty():
-        yield lambda text: console.note(text, verbose=True)
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status("") as status:
-        yield lambda text: status.update(text)
+def _say(text: str) -> None:
+    """What is done now: beside the bar, and as a line when asked for more."""
+    step(text)
+    console.note(text, verbose=True)
