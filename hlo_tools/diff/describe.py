@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hlo_tools.diff.keys import Body
+from hlo_tools.diff.keys import Body, is_void
 from hlo_tools.diff.result import Change
 from hlo_tools.errors import HloError
 from hlo_tools.literal import Literal
@@ -102,9 +102,10 @@ def property_changes(mine: Message, theirs: Message, names: Iterable[str]) -> It
 
 
 def _field(message: Message, name: str) -> Any:
-    """The field's value; None for a message that is not there (an empty one is something)."""
+    """The field's value; None for a message that is not there, or says nothing."""
     value = getattr(message, name)
-    return None if hasattr(value, "DESCRIPTOR") and not message.HasField(name) else value
+    absent = hasattr(value, "DESCRIPTOR") and not message.HasField(name)
+    return None if absent or is_void(name, value) else value
 
 
 def _text(value: Any) -> str:

@@ -12,7 +12,7 @@ from hlo_tools.errors import HloError
 from hlo_tools.ids import LOCAL_MASK
 from hlo_tools.opcodes import COMMUTATIVE
 
-__all__ = ["IGNORABLE", "Body", "body_of", "check_ignored", "content"]
+__all__ = ["IGNORABLE", "Body", "body_of", "check_ignored", "content", "is_void"]
 
 Message = Any
 
@@ -28,6 +28,8 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "backend_config": ("backend_config", "backend_config_payload"),
     "shape": ("shape",),
 }
+_MEANT = frozenset({"sharding", "domain_entry_sharding", "domain_exit_sharding"})
+"""Fields whose empty message means something: replicated."""
 IGNORABLE = (*_FIELDS, "layout", "operand-order")
 """What a comparison may leave out."""
 
@@ -127,6 +129,9 @@ def content(row: Message, computation: Computation, ignored: Collection[str]) ->
     for name in ignored:
         for cleared in _FIELDS.get(name, ()):
             copy.ClearField(cleared)
+    for one, value in copy.ListFields():
+        if is_void(one.name, value):
+            copy.ClearField(one.name)
     if "layout" in ignored:
         _drop_layouts(copy.shape)
         _drop_layouts(copy.literal.shape) if copy.HasField("literal") else None
@@ -135,6 +140,11 @@ def content(row: Message, computation: Computation, ignored: Collection[str]) ->
     if row.opcode == "constant" and "literal" not in ignored:
         kept = computation.module.kept_constant(computation.id, row.id & LOCAL_MASK)
     return data if kept is None else data + bytes(kept.buffer[kept.begin : kept.end])
+
+
+def is_void(name: str, value: Any) -> bool:
+    """Whether a field holds a message that says no more than none; some readers write such."""
+    return name not in _MEANT and hasattr(value, "ByteSize") and not value.ByteSize()
 
 
 def _drop_layouts(shape: Message) -> None:

@@ -373,3 +373,16 @@ def test_colours_only_where_they_are_wanted(
     plain = capsys.readouterr().out
     assert "\x1b[" in shown and "\x1b[" not in plain
     assert re.sub(r"\x1b\[\d*m", "", shown) == plain
+
+
+def test_empty_messages_are_none_but_a_sharding_is_one() -> None:
+    """XLA's readers of text fill in messages that its writers leave out."""
+    text = "HloModule m\nENTRY e { x = f32[4] parameter(0)\n ROOT n = f32[4] negate(x) }"
+    left, right = Module(parse(text)), Module(parse(text))
+    row = right.entry.root.proto
+    for name in ("sparsity_config", "window", "precision_config"):
+        getattr(row, name).SetInParent()
+    assert diff_modules(left, right).is_equal
+    row.sharding.SetInParent()
+    [found] = diff_modules(left, right).computations[0].changed
+    assert [change.field for change in found.changes] == ["sharding"]
