@@ -59,10 +59,22 @@ def execute_devices(
     With partitions, instructions need manual shardings; XLA partitions what lacks them.
     """
     import jax
+
+    wide = jax.config.values["jax_enable_x64"]
+    jax.config.update("jax_enable_x64", True)
+    try:
+        return _execute(data, inputs, partitions, tokens)
+    finally:
+        jax.config.update("jax_enable_x64", wide)
+
+
+def _execute(
+    data: bytes, inputs: Sequence[list[Any]], partitions: int, tokens: Collection[int]
+) -> list[list[np.ndarray[Any, Any]]]:
+    import jax
     import jax.core
     from jaxlib import _jax, xla_client  # pyright: ignore[reportAttributeAccessIssue]
 
-    jax.config.update("jax_enable_x64", True)
     library: Any = xla_client
     count = len(inputs)
     client = _client(count)

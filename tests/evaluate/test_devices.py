@@ -47,7 +47,10 @@ REPLICAS = {
 @pytest.mark.parametrize("name", REPLICAS)
 def test_replicas_equal_jaxlib(name: str) -> None:
     module, given = program(REPLICAS[name]), inputs(4)
+    import jax
+
     compare(evaluate_devices(module, given), execute_devices(module.to_bytes(), given, 1))
+    assert not jax.config.jax_enable_x64, "what runs in this process later would have other types"
 
 
 PARTITIONS = {
