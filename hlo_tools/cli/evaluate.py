@@ -20,6 +20,20 @@ from hlo_tools.verify import check
 __all__ = ["command"]
 
 WAYS = ("numpy", "jaxlib")
+_DEFAULT = Limits()
+Work = Annotated[
+    float,
+    typer.Option(
+        help="Elementary operations that NumPy may take; 1e9 are about a second.",
+        show_default="1e12",
+    ),
+]
+Memory = Annotated[
+    float,
+    typer.Option(
+        help="Bytes that one value, and all filled inputs, may have.", show_default="8 GiB"
+    ),
+]
 
 
 def command(
@@ -36,19 +50,8 @@ def command(
     ] = "numpy",
     compare: Annotated[bool, typer.Option("--compare", help="Both, and the difference.")] = False,
     tolerance: Tolerance = 1e-4,
-    work: Annotated[
-        float,
-        typer.Option(
-            help="Elementary operations that NumPy may take; 1e9 are about a second.",
-            show_default="1e12",
-        ),
-    ] = Limits().work,
-    memory: Annotated[
-        float,
-        typer.Option(
-            help="Bytes that one value, and all filled inputs, may have.", show_default="8 GiB"
-        ),
-    ] = Limits().memory,
+    work: Work = _DEFAULT.work,
+    memory: Memory = _DEFAULT.memory,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
 ) -> int:
     """Compute what a module computes, with NumPy (kernels from their files) or with jaxlib.

@@ -34,21 +34,25 @@ Passes = Annotated[
 Output = Annotated[
     str, typer.Option("--output", "-o", help="Where to: .hlo or .txt, .pb, .json, .pbtxt; or -.")
 ]
+To = Annotated[
+    str | None,
+    typer.Option(
+        "--to",
+        help="Format, whatever the output is called; - is what came in.",
+        autocompletion=completion.words(*converting.FORMATS),
+        metavar="FORMAT",
+    ),
+]
+Tolerance = Annotated[
+    float, typer.Option(help="Largest difference for --prove, relative to the largest value.")
+]
 
 
 def command(
     file: Annotated[str, typer.Argument(help="A module, or - for standard input.")],
     passes: Passes,
     output: Output = "-",
-    to: Annotated[
-        str | None,
-        typer.Option(
-            "--to",
-            help="Format, whatever the output is called; - is what came in.",
-            autocompletion=completion.words(*converting.FORMATS),
-            metavar="FORMAT",
-        ),
-    ] = None,
+    to: To = None,
     verify_each: Annotated[
         bool, typer.Option("--verify-each", help="Verify before the first and after every pass.")
     ] = False,
@@ -62,9 +66,7 @@ def command(
         bool,
         typer.Option("--prove", help="Compare results on random inputs after every pass."),
     ] = False,
-    tolerance: Annotated[
-        float, typer.Option(help="Largest difference for --prove, relative to the largest value.")
-    ] = 1e-3,
+    tolerance: Tolerance = 1e-3,
     as_json: Annotated[
         bool, typer.Option("--json", help="What each pass did as one JSON document; needs -o.")
     ] = False,
