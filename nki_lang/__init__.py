@@ -6,9 +6,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nki_lang.arguments import TensorSpec
     from nki_lang.errors import NkiError, NkiExecutionError, NkiFileError, NkiValidationError
     from nki_lang.kernel import Kernel, jit, register_framework, simulate, trace
+    from nki_lang.tracing.arguments import TensorSpec
 
 __all__ = [
     "Kernel",
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "TensorSpec": "nki_lang.arguments",
+    "TensorSpec": "nki_lang.tracing.arguments",
     "NkiError": "nki_lang.errors",
     "NkiExecutionError": "nki_lang.errors",
     "NkiFileError": "nki_lang.errors",

@@ -8,16 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from nki_lang.builder import current
-from nki_lang.errors import NkiValidationError
+from nki_lang.errors import NkiValidationError, missing_attribute
+from nki_lang.frontend.builder import current
+from nki_lang.frontend.objects import NKIObject
+from nki_lang.frontend.registers import VirtualRegister
+from nki_lang.frontend.tensor import NkiTensor
 from nki_lang.ir import Engine
 from nki_lang.isa.issue import issue
 from nki_lang.isa.table import TABLE
-from nki_lang.objects import NKIObject
-from nki_lang.registers import VirtualRegister
 from nki_lang.source import caller_location
-from nki_lang.suggest import missing_attribute
-from nki_lang.tensor import NkiTensor
 
 __all__ = [
     "ReplicaGroup",

@@ -6,9 +6,13 @@ stable: tools compare codes, people read messages.
 
 from __future__ import annotations
 
-from typing import Any
+import difflib
+import sys
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn
 
-from nki_lang.source import SourceLocation
+from nki_lang.source import SourceLocation, caller_location, in_package
 
 __all__ = [
     "NkiAttributeError",
@@ -17,6 +21,11 @@ __all__ = [
     "NkiFileError",
     "NkiTypeError",
     "NkiValidationError",
+    "fail",
+    "missing_attribute",
+    "warn_at",
+    "warn_at_caller",
+    "warn_deprecated",
 ]
 
 
@@ -87,3 +96,66 @@ class NkiFileError(NkiError):
     """A kernel file (KLIR or its companion) is damaged or not what it claims to be."""
 
     default_code = "NKI-FILE"
+
+
+def fail(
+    message: str,
+    code: str,
+    remedy: str = "",
+    source: str = "",
+    error: type[NkiValidationError] = NkiValidationError,
+) -> NoReturn:
+    """Raise ``error`` that names the nearest line outside this package."""
+    raise error(message, code=code, location=caller_location(2), remedy=remedy, source=source)
+
+
+def warn_at_caller(message: str) -> None:
+    """Warn at the nearest line outside this package."""
+    warn_at(caller_location(2), message)
+
+
+def warn_at(place: SourceLocation | None, message: str) -> None:
+    """Warn at a line of the user's."""
+    file, line = place[:2] if place is not None else ("<unknown>", 0)
+    warnings.warn_explicit(message, UserWarning, file, line)
+
+
+def warn_deprecated(message: str) -> None:
+    """Say at the nearest line outside this package that a later version has another name.
+
+    A DeprecationWarning: Python shows it, once a line, where the script itself or a test uses the
+    name, and not for kernels of a library.
+    """
+    frame = sys._getframe(1)
+    while frame.f_back is not None and in_package(frame.f_code):
+        frame = frame.f_back
+    namespace = frame.f_globals
+    warnings.warn_explicit(
+        message, DeprecationWarning, frame.f_code.co_filename, frame.f_lineno,
+        module=namespace.get("__name__"), registry=namespace.setdefault("__warningregistry__", {}),
+    )  # fmt: skip
+
+
+def missing_attribute(
+    module: str, names: Iterable[str], removed: dict[str, str] | None = None
+) -> Callable[[str], Any]:
+    """A module-level ``__getattr__`` that suggests close names.
+
+    Args:
+        module: name of the module as people import it.
+        names: its public names.
+        removed: names of earlier versions with what to write instead.
+    """
+    known = sorted(names)
+    old = removed or {}
+
+    def __getattr__(name: str) -> NoReturn:
+        message = f"{module} has no {name!r}"
+        if name in old:
+            raise AttributeError(f"{message}: {old[name]}", name=name)
+        close = difflib.get_close_matches(name, known, 3, 0.6)
+        if close and not name.startswith("__"):
+            message += f"; did you mean {' or '.join(close)}?"
+        raise AttributeError(message, name=name)
+
+    return __getattr__

@@ -11,16 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from nki_lang.arguments import classes_of, fingerprint, is_tensor, replace_tensors
-from nki_lang.builder import active
-from nki_lang.errors import NkiTypeError
-from nki_lang.fail import fail, warn_at_caller
-from nki_lang.fingerprint import fingerprint as digest
-from nki_lang.fingerprint import surroundings
+from nki_lang.errors import NkiTypeError, fail, warn_at_caller
+from nki_lang.frontend.builder import active
 from nki_lang.ir import KernelIR
-from nki_lang.results import rebuild
 from nki_lang.targets import Target, current_target, target_of
-from nki_lang.tracing import Schedule, check_grid, trace_kernel
+from nki_lang.tracing.arguments import classes_of, fingerprint, is_tensor, replace_tensors
+from nki_lang.tracing.fingerprint import fingerprint as digest
+from nki_lang.tracing.fingerprint import surroundings
+from nki_lang.tracing.results import rebuild
+from nki_lang.tracing.tracer import Schedule, check_grid, trace_kernel
 
 __all__ = [
     "Kernel",
@@ -70,7 +69,7 @@ def trace(
     target: str | Target | None = None,
     grid: Any = (),
 ) -> KernelIR:
-    """Trace a kernel or a plain function; see :func:`nki_lang.tracing.trace_kernel`."""
+    """Trace a kernel or a plain function; see :func:`nki_lang.tracing.tracer.trace_kernel`."""
     if isinstance(func, Kernel):
         return func.trace(args, kwargs or {}, target=target, grid=grid)
     return trace_kernel(func, args, kwargs, target=target, grid=grid)
@@ -220,7 +219,7 @@ class Kernel:
 
     def cost(self, *args: Any, **kwargs: Any) -> Any:
         """The cost of each instruction for these arguments."""
-        from nki_lang.cost import kernel_cost
+        from nki_lang.ir.cost import kernel_cost
 
         return kernel_cost(self.trace(args, kwargs))
 

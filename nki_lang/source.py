@@ -5,19 +5,23 @@ from __future__ import annotations
 import inspect
 import os.path
 import sys
+from collections.abc import Iterable
 from types import CodeType
 from typing import Any, NamedTuple
 
 __all__ = [
+    "PACKAGE_FOLDER",
     "SourceLocation",
     "caller_location",
     "definition_of",
     "in_package",
     "raised_location",
     "raised_outside",
+    "shortest_names",
 ]
 
-_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+PACKAGE_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
+"""Where this package's own code lies: frames of files below it are not the user's."""
 
 
 class SourceLocation(NamedTuple):
@@ -41,7 +45,7 @@ class SourceLocation(NamedTuple):
 
 def in_package(code: CodeType) -> bool:
     """Whether code belongs to this package."""
-    return code.co_filename.startswith(_PACKAGE)
+    return code.co_filename.startswith(PACKAGE_FOLDER)
 
 
 def definition_of(func: Any) -> SourceLocation | None:
@@ -60,7 +64,7 @@ def caller_location(depth: int = 2) -> SourceLocation | None:
     frame = sys._getframe(depth)
     while frame is not None:
         code = frame.f_code
-        if not code.co_filename.startswith(_PACKAGE):
+        if not code.co_filename.startswith(PACKAGE_FOLDER):
             return SourceLocation(code.co_filename, frame.f_lineno, code.co_name)
         frame = frame.f_back
     return None
@@ -72,7 +76,7 @@ def raised_location(error: BaseException) -> SourceLocation | None:
     trace = error.__traceback__
     while trace is not None:
         code = trace.tb_frame.f_code
-        if not code.co_filename.startswith(_PACKAGE):
+        if not code.co_filename.startswith(PACKAGE_FOLDER):
             found = SourceLocation(code.co_filename, trace.tb_lineno, code.co_name)
         trace = trace.tb_next
     return found
@@ -83,4 +87,30 @@ def raised_outside(error: BaseException) -> bool:
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    return trace is None or not trace.tb_frame.f_code.co_filename.startswith(_PACKAGE)
+    return trace is None or not trace.tb_frame.f_code.co_filename.startswith(PACKAGE_FOLDER)
+
+
+def _tail(parts: tuple[str, ...], count: int) -> str:
+    return "/".join(parts[-count:])
+
+
+def shortest_names(files: Iterable[str]) -> dict[str, str]:
+    """File -> the shortest end of its path that no other has; relative names stay as they are."""
+    found = dict.fromkeys(files)
+    names = {file: file for file in found if not os.path.isabs(file)}
+    parts = {
+        file: tuple(part for part in file.replace(os.sep, "/").split("/") if part)
+        for file in sorted(found)
+        if file not in names
+    }
+    taken = set(names)
+    for file, own in parts.items():
+        count = 1
+        others = [other for name, other in parts.items() if name != file]
+        while count < len(own) and (
+            _tail(own, count) in taken
+            or any(_tail(own, count) == _tail(other, count) for other in others)
+        ):
+            count += 1
+        names[file] = _tail(own, count)
+    return names

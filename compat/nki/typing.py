@@ -1,6 +1,6 @@
 """``nki.typing``: names for annotations of kernel parameters."""
 
-from nki_lang.tensor import NkiTensor
+from nki_lang.frontend.tensor import NkiTensor
 
 tensor = mutable_tensor = NkiTensor
 

@@ -8,9 +8,9 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from nki_lang.arguments import bind_call
-from nki_lang.fingerprint import describe
-from nki_lang.objects import NKIObject
+from nki_lang.frontend.objects import NKIObject
+from nki_lang.tracing.arguments import bind_call
+from nki_lang.tracing.fingerprint import describe
 
 __all__ = ["Arguments", "bind_arguments"]
 

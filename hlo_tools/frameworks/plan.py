@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from nki_lang.arguments import TensorSpec
-from nki_lang.results import rebuild
+from nki_lang.tracing.arguments import TensorSpec
+from nki_lang.tracing.results import rebuild
 
 __all__ = ["BoundCall", "CallPlan", "TensorSpec"]
 
@@ -35,7 +35,7 @@ class CallPlan:
         returns_tuple: the function returned a tuple (also one of a single tensor).
         has_collectives: the kernel talks to other ranks.
         structure: how the returned results are nested, where that is more than one tuple
-            (:mod:`nki_lang.results`).
+            (:mod:`nki_lang.tracing.results`).
     """
 
     backend_config: str

@@ -12,9 +12,9 @@ from hlo_tools.frameworks.kernel_files import store
 from hlo_tools.frameworks.plan import CallPlan, TensorSpec
 from hlo_tools.frameworks.written import overwritten_inputs
 from nki_lang.ir import KernelIR
-from nki_lang.programs import trace_programs
 from nki_lang.targets import Target
-from nki_lang.tracing import Schedule, trace_kernel
+from nki_lang.tracing.grid_programs import trace_programs
+from nki_lang.tracing.tracer import Schedule, trace_kernel
 
 __all__ = ["specialize"]
 

@@ -14,8 +14,7 @@ import torch
 
 from hlo_tools.frameworks import torch_device
 from hlo_tools.frameworks.torch_kernel import keeping
-from nki_lang.errors import NkiTypeError
-from nki_lang.fail import fail
+from nki_lang.errors import NkiTypeError, fail
 
 __all__ = ["nki_op"]
 

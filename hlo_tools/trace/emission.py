@@ -13,7 +13,7 @@ from hlo_tools.elements import element_of
 from hlo_tools.literal import literal_of
 from hlo_tools.shape import array_shape, tuple_shape
 from hlo_tools.trace.graph import Graph, Node
-from nki_lang.file_names import shortest_names
+from nki_lang.source import shortest_names
 
 __all__ = ["INPUT_NAMES", "OUTPUT_NAMES", "to_proto"]
 

@@ -12,8 +12,8 @@ from neff.errors import NeffRuntimeError
 from neff.program import Program
 from nki_lang.execute.liveness import accesses_of
 from nki_lang.ir import Access, Block, Instruction, Tensor, walk
-from nki_lang.meaning import MEANINGS, TRAITS
 from nki_lang.memory import MemoryRegion
+from nki_lang.semantics import MEANINGS, TRAITS
 from nki_lang.targets import Target, target_of
 
 __all__ = ["check_accesses"]

@@ -19,8 +19,8 @@ from nki_lang.execute.exchange import Meeting, run_together
 from nki_lang.execute.liveness import Slots
 from nki_lang.execute.tracking import Tracker
 from nki_lang.ir import Tensor, walk
-from nki_lang.meaning import EngineState
 from nki_lang.memory import MemoryRegion
+from nki_lang.semantics import EngineState
 from nki_lang.targets import target_of
 
 __all__ = ["Machine"]

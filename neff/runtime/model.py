@@ -19,9 +19,9 @@ from neff.runtime.machine import Machine
 from neff.runtime.order import order_of
 from neff.runtime.placement import UNWRITTEN, first_clash
 from neff.runtime.tensors import TensorMetadata, array_for, metadata_of
+from nki_lang.errors import warn_at
 from nki_lang.execute.gaps import Gap, gaps_of
 from nki_lang.execute.liveness import written_by
-from nki_lang.fail import warn_at
 from nki_lang.ir import Tensor, walk
 from nki_lang.memory import MemoryRegion
 from nki_lang.source import SourceLocation

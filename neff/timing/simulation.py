@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from neff.program import EngineLoop, EngineStep, Step
-from nki_lang.cost import DMA_START_NS, cost
 from nki_lang.ir import Access, Engine, Instruction
+from nki_lang.ir.cost import DMA_START_NS, cost
 from nki_lang.targets import Target
 
 __all__ = ["CoreTime", "EngineTime", "simulate"]

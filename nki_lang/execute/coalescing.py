@@ -14,7 +14,7 @@ from typing import Any
 
 from nki_lang.execute.regions import beside, may_overlap
 from nki_lang.ir.types import Access, Block, Instruction, Statement
-from nki_lang.meaning import TRAITS
+from nki_lang.semantics import TRAITS
 
 __all__ = ["coalesce"]
 

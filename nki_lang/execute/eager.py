@@ -14,9 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from nki_lang.arguments import bind_call, replace_tensors
-from nki_lang.builder import TraceBuilder, building
-from nki_lang.errors import NkiError, NkiExecutionError
+from nki_lang.errors import NkiError, NkiExecutionError, warn_at
 from nki_lang.execute.checks import CHEAP, Check, Finding, Report, checks_of, watch
 from nki_lang.execute.exchange import Meeting, run_together
 from nki_lang.execute.hosts import kind_of, to_kind, to_numpy
@@ -24,15 +22,16 @@ from nki_lang.execute.memory import Memory, twin
 from nki_lang.execute.prepare import failure, prepare
 from nki_lang.execute.ranks import meeting_of
 from nki_lang.execute.tracking import Tracker
-from nki_lang.fail import warn_at
+from nki_lang.frontend.builder import TraceBuilder, building
 from nki_lang.ir.types import Access, Constant, Instruction, Register, Tensor
-from nki_lang.meaning.numbers import convert
-from nki_lang.meaning.state import EngineState
-from nki_lang.no_tensor import run_body
-from nki_lang.results import Structure, rebuild
+from nki_lang.semantics.numbers import convert
+from nki_lang.semantics.state import EngineState
 from nki_lang.source import definition_of
 from nki_lang.targets import Target, current_target
-from nki_lang.tracing import Schedule, bind_inputs, check_cores, collect_outputs
+from nki_lang.tracing.arguments import bind_call, replace_tensors
+from nki_lang.tracing.body import run_body
+from nki_lang.tracing.results import Structure, rebuild
+from nki_lang.tracing.tracer import Schedule, bind_inputs, check_cores, collect_outputs
 
 __all__ = ["EagerBuilder", "Simulation", "simulate", "simulate_ranks"]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from nki_lang.errors import NkiError, NkiExecutionError
+from nki_lang.errors import NkiError, NkiExecutionError, warn_at
 from nki_lang.execute.coalescing import coalesce
 from nki_lang.execute.exchange import Meeting, run_together
 from nki_lang.execute.forwarding import forward
@@ -22,7 +22,6 @@ from nki_lang.execute.loops import loop_step
 from nki_lang.execute.memory import Memory
 from nki_lang.execute.prepare import Step, failure, prepare
 from nki_lang.execute.tracking import Tracker
-from nki_lang.fail import warn_at
 from nki_lang.ir.accumulation import resolve_accumulation
 from nki_lang.ir.types import (
     Block,
@@ -31,8 +30,8 @@ from nki_lang.ir.types import (
     NoReorder,
     Tensor,
 )
-from nki_lang.meaning.state import EngineState
 from nki_lang.memory import MemoryRegion
+from nki_lang.semantics.state import EngineState
 from nki_lang.targets import target_of
 
 __all__ = ["Executable", "load"]

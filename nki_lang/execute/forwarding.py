@@ -27,8 +27,8 @@ from nki_lang.ir.types import (
     Tensor,
     walk,
 )
-from nki_lang.meaning import TRAITS
 from nki_lang.memory import MemoryRegion
+from nki_lang.semantics import TRAITS
 
 __all__ = ["forward"]
 

@@ -20,8 +20,8 @@ from nki_lang.errors import NkiExecutionError
 from nki_lang.execute.storage import FRESH, Layout, Storage, outside, whole
 from nki_lang.ir.coverage import Coverage
 from nki_lang.ir.types import Access, Register, Tensor
-from nki_lang.meaning.state import EngineState
 from nki_lang.memory import MemoryRegion
+from nki_lang.semantics.state import EngineState
 from nki_lang.targets import TARGETS, Target
 
 __all__ = ["Memory", "Rows", "precise_floats", "twin"]

@@ -16,9 +16,9 @@ import numpy as np
 from nki_lang.errors import NkiError, NkiExecutionError
 from nki_lang.execute.memory import Memory
 from nki_lang.ir.types import Access, Instruction, Register
-from nki_lang.meaning import MEANINGS, TRAITS
-from nki_lang.meaning.movement import transposed_axes
-from nki_lang.meaning.numbers import convert, round_tfloat32
+from nki_lang.semantics import MEANINGS, TRAITS
+from nki_lang.semantics.movement import transposed_axes
+from nki_lang.semantics.numbers import convert, round_tfloat32
 
 __all__ = ["failure", "injected", "prepare"]
 
@@ -90,7 +90,7 @@ def _fixed(value: Any, raw: bool) -> bool:
 
 
 def injected(instruction: Instruction, memory: Memory) -> dict[str, Any]:
-    """What the instruction's meaning takes beside its operands, see :mod:`nki_lang.meaning.table`."""
+    """What the instruction's meaning takes beside its operands, see :mod:`nki_lang.semantics.table`."""
     wanted = TRAITS[instruction.op].injected
     extra: dict[str, Any] = {}
     if "state" in wanted:

@@ -10,7 +10,7 @@ import numpy as np
 from nki_lang.execute.exchange import Cores, Meeting, Ranks, run_together
 from nki_lang.execute.executor import Executable
 from nki_lang.ir.types import KernelIR
-from nki_lang.meaning import EngineState
+from nki_lang.semantics import EngineState
 
 __all__ = ["meeting_of", "run_ranks"]
 

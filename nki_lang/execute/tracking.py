@@ -22,8 +22,8 @@ from nki_lang.execute.prepare import injected
 from nki_lang.execute.storage import Storage, whole
 from nki_lang.ir.coverage import Coverage
 from nki_lang.ir.types import Access, Instruction, Register, Tensor
-from nki_lang.meaning import MEANINGS, TRAITS
 from nki_lang.memory import MemoryRegion
+from nki_lang.semantics import MEANINGS, TRAITS
 from nki_lang.source import SourceLocation
 
 __all__ = ["Origin", "Tracker", "keeps_old"]

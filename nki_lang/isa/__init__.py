@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from nki_lang.builder import active
-from nki_lang.errors import NkiValidationError
+from nki_lang.errors import NkiValidationError, missing_attribute
+from nki_lang.frontend.builder import active
+from nki_lang.frontend.registers import VirtualRegister
 from nki_lang.isa.activations import *  # noqa: F403
 from nki_lang.isa.activations import __all__ as _activations
 from nki_lang.isa.cores import *  # noqa: F403
@@ -28,8 +29,6 @@ from nki_lang.isa.reductions import *  # noqa: F403
 from nki_lang.isa.reductions import __all__ as _reductions
 from nki_lang.isa.registers import *  # noqa: F403
 from nki_lang.isa.registers import __all__ as _registers
-from nki_lang.registers import VirtualRegister
-from nki_lang.suggest import missing_attribute
 from nki_lang.targets import current_target
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from nki_lang.builder import TraceBuilder
-from nki_lang.fail import fail
+from nki_lang.errors import fail
+from nki_lang.frontend.builder import TraceBuilder
+from nki_lang.frontend.operators import Operator
+from nki_lang.frontend.registers import VirtualRegister
+from nki_lang.frontend.tensor import NkiTensor
 from nki_lang.ir import Engine
 from nki_lang.isa.enums import (
     dge_mode,
@@ -17,10 +20,7 @@ from nki_lang.isa.enums import (
 from nki_lang.isa.indirection import check_indirection
 from nki_lang.isa.spec import Constraint, InstructionSpec, OperandSpec
 from nki_lang.memory import MemoryRegion
-from nki_lang.operators import Operator
-from nki_lang.registers import VirtualRegister
 from nki_lang.targets import TARGETS
-from nki_lang.tensor import NkiTensor
 
 __all__ = ["Call", "validate"]
 

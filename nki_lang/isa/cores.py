@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki_lang.builder import current
+from nki_lang.frontend.builder import current
+from nki_lang.frontend.tensor import NkiTensor
 from nki_lang.ir import Engine
 from nki_lang.isa.enums import dma_engine, engine
 from nki_lang.isa.issue import NkiInstruction, issue
 from nki_lang.isa.table import TABLE
-from nki_lang.tensor import NkiTensor
 
 __all__ = ["barrier", "core_barrier", "sendrecv"]
 

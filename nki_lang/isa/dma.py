@@ -8,12 +8,12 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
+from nki_lang.frontend.tensor import NkiTensor
 from nki_lang.ir import Engine
 from nki_lang.isa.enums import dge_mode, engine, oob_mode
 from nki_lang.isa.issue import NkiInstruction, issue
 from nki_lang.isa.older import member, without_priority
 from nki_lang.isa.table import TABLE
-from nki_lang.tensor import NkiTensor
 
 __all__ = ["dma_compute", "dma_copy", "dma_transpose"]
 _DGE, _OOB = dge_mode, oob_mode

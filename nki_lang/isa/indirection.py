@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from nki_lang.frontend.tensor import NkiTensor
 from nki_lang.ir import Engine
 from nki_lang.memory import MemoryRegion
-from nki_lang.tensor import NkiTensor
 
 __all__ = ["INDIRECT_OPERANDS", "check_indirection", "is_indirect"]
 

@@ -12,17 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from nki_lang.builder import TraceBuilder, current
 from nki_lang.dtypes import DType
-from nki_lang.fail import fail
+from nki_lang.errors import fail
+from nki_lang.frontend.builder import TraceBuilder, current
+from nki_lang.frontend.objects import NKIObject
+from nki_lang.frontend.operators import Operator
+from nki_lang.frontend.registers import VirtualRegister
+from nki_lang.frontend.tensor import NkiTensor
 from nki_lang.ir import Engine, Instruction
 from nki_lang.isa.checks import validate
 from nki_lang.isa.spec import InstructionSpec
 from nki_lang.memory import HBM
-from nki_lang.objects import NKIObject
-from nki_lang.operators import Operator
-from nki_lang.registers import VirtualRegister
-from nki_lang.tensor import NkiTensor
 
 __all__ = ["NkiInstruction", "issue"]
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from nki_lang.frontend.tensor import NkiTensor
 from nki_lang.ir import Engine
 from nki_lang.isa.enums import engine
 from nki_lang.isa.issue import NkiInstruction, issue
 from nki_lang.isa.older import takes_dtype
 from nki_lang.isa.table import TABLE
-from nki_lang.tensor import NkiTensor
 
 __all__ = ["memset", "nc_stream_shuffle", "tensor_copy", "tensor_copy_predicated"]
 

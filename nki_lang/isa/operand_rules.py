@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from nki_lang.frontend.registers import VirtualRegister
+from nki_lang.frontend.tensor import NkiTensor
 from nki_lang.ir import Engine
 from nki_lang.isa.enums import nc_version, reduce_cmd
 from nki_lang.isa.rules import BITVEC, UNARY, custom, free_elements
 from nki_lang.isa.spec import Constraint
-from nki_lang.registers import VirtualRegister
-from nki_lang.tensor import NkiTensor
 
 __all__ = ["commands", "floats", "integers", "not_packed", "ranks", "same_partitions", "scalars"]
 

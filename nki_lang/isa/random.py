@@ -5,11 +5,11 @@ The rules of each instruction are in its row of :mod:`nki_lang.isa.table`.
 
 from __future__ import annotations
 
+from nki_lang.frontend.tensor import NkiTensor
 from nki_lang.ir import Engine
 from nki_lang.isa.enums import engine
 from nki_lang.isa.issue import NkiInstruction, issue
 from nki_lang.isa.table import TABLE
-from nki_lang.tensor import NkiTensor
 
 __all__ = ["dropout", "rand2", "rand_get_state", "rand_set_state", "rng", "set_rng_seed"]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki_lang.builder import current
-from nki_lang.fail import fail
+from nki_lang.errors import fail
+from nki_lang.frontend.builder import current
+from nki_lang.frontend.registers import VirtualRegister, as_operand
+from nki_lang.frontend.tensor import NkiTensor
 from nki_lang.isa.issue import issue
 from nki_lang.isa.table import TABLE
-from nki_lang.registers import VirtualRegister, as_operand
-from nki_lang.tensor import NkiTensor
 
 __all__ = ["register_alloc", "register_load", "register_move", "register_store"]
 

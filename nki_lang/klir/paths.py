@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki_lang.file_names import shortest_names
 from nki_lang.ir.types import KernelIR
+from nki_lang.source import shortest_names
 
 __all__ = ["shown_names"]
 

@@ -5,9 +5,18 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
-from nki_lang.control import dynamic_range, fori_loop, no_reorder, static_range, while_loop
 from nki_lang.dtypes import BY_NAME as _DTYPES
 from nki_lang.dtypes import DType
+from nki_lang.errors import missing_attribute
+from nki_lang.frontend.control_flow import (
+    dynamic_range,
+    fori_loop,
+    no_reorder,
+    static_range,
+    while_loop,
+)
+from nki_lang.frontend.objects import NKIObject
+from nki_lang.frontend.tensor import NkiTensor, ds
 from nki_lang.language.creation import (
     empty_like,
     full,
@@ -48,9 +57,6 @@ from nki_lang.language.program import (
 )
 from nki_lang.language.tile_size import _TileSize, tile_size
 from nki_lang.memory import MemoryRegion
-from nki_lang.objects import NKIObject
-from nki_lang.suggest import missing_attribute
-from nki_lang.tensor import NkiTensor, ds
 
 bool_ = _DTYPES["bool"]
 int8, int16, int32 = _DTYPES["int8"], _DTYPES["int16"], _DTYPES["int32"]

@@ -6,6 +6,7 @@ from math import pi
 from math import prod as product
 from typing import Any
 
+from nki_lang.frontend.tensor import NkiTensor
 from nki_lang.isa.activations import activation
 from nki_lang.isa.dma import dma_copy
 from nki_lang.isa.elementwise import reciprocal as reciprocal_instruction
@@ -19,7 +20,6 @@ from nki_lang.language import math as op
 from nki_lang.language.creation import ndarray
 from nki_lang.language.lowering import fresh, reduced_shape, require_tile
 from nki_lang.memory import MemoryRegion
-from nki_lang.tensor import NkiTensor
 
 __all__ = [
     "arctan", "broadcast_to", "ceil", "cos", "dropout", "expand_dims", "floor",

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from nki_lang.builder import current
 from nki_lang.dtypes import DType, dtype_of
-from nki_lang.fail import fail
+from nki_lang.errors import fail
+from nki_lang.frontend.builder import current
+from nki_lang.frontend.tensor import NkiTensor
 from nki_lang.ir import Engine, Tensor
 from nki_lang.memory import MemoryRegion
-from nki_lang.tensor import NkiTensor
 
 __all__ = [
     "empty_like",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki_lang.tensor import NkiTensor
+from nki_lang.frontend.tensor import NkiTensor
 
 __all__ = [
     "broadcast_to", "dropout", "expand_dims", "gather_flattened", "matmul", "rms_norm",

@@ -5,16 +5,16 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from nki_lang.builder import current
-from nki_lang.fail import fail
+from nki_lang.errors import fail
+from nki_lang.frontend.builder import current
+from nki_lang.frontend.operators import Operator
+from nki_lang.frontend.tensor import NkiTensor
 from nki_lang.isa.activations import activation
 from nki_lang.isa.elementwise import tensor_scalar, tensor_tensor
 from nki_lang.isa.movement import tensor_copy
 from nki_lang.isa.reductions import tensor_reduce
 from nki_lang.language.creation import ndarray
 from nki_lang.memory import MemoryRegion
-from nki_lang.operators import Operator
-from nki_lang.tensor import NkiTensor
 
 __all__ = ["activate", "binary", "fresh", "reduce", "reduced_shape", "require_tile"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki_lang.operators import BY_NAME, Operator, operator
+from nki_lang.frontend.operators import BY_NAME, Operator, operator
 
 __all__ = [
     "abs", "abs_max", "abs_min", "add", "all", "arctan", "average", "bitwise_and", "bitwise_or",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from nki_lang.builder import current
-from nki_lang.fail import fail
+from nki_lang.errors import fail
+from nki_lang.frontend.builder import current
 from nki_lang.ir import Engine
 from nki_lang.memory import HBM, ON_CHIP, MemoryRegion
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-from nki_lang.builder import active
-from nki_lang.fail import warn_deprecated
-from nki_lang.objects import NKIObject
+from nki_lang.errors import warn_deprecated
+from nki_lang.frontend.builder import active
+from nki_lang.frontend.objects import NKIObject
 from nki_lang.targets import Target, current_target
 
 __all__ = ["_TileSize", "tile_size"]

@@ -29,7 +29,7 @@ def _by_jax(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """As a custom call in a compiled JAX function, of which the arrays are the parameters."""
     import jax
 
-    from nki_lang.arguments import replace_tensors
+    from nki_lang.tracing.arguments import replace_tensors
 
     arrays: list[Any] = []
 

@@ -10,8 +10,8 @@ import nki_lang.isa as nisa
 import nki_lang.language as nl
 from hlo_tools.backend_config import BackendConfig, encode
 from nki_lang import klir
-from nki_lang.arguments import TensorSpec
 from nki_lang.ir import KernelIR
+from nki_lang.tracing.arguments import TensorSpec
 
 
 def add(a_input: Any, b_input: Any) -> Any:

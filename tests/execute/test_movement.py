@@ -9,7 +9,7 @@ from nki_lang.errors import NkiExecutionError
 from nki_lang.execute import Memory, prepare
 from nki_lang.ir import Access, Engine, Instruction
 from nki_lang.isa.table import TABLE
-from nki_lang.meaning import MEANINGS, TRAITS
+from nki_lang.semantics import MEANINGS, TRAITS
 from nki_lang.source import SourceLocation
 from tests.execute.handmade import HERE, full, perform, tensor
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from nki_lang.ir import Engine
-from nki_lang.meaning import ACTIVATIONS, ALU_OPS
-from nki_lang.meaning.functions import erf
-from nki_lang.meaning.numbers import convert, round_tfloat32
+from nki_lang.semantics import ACTIVATIONS, ALU_OPS
+from nki_lang.semantics.functions import erf
+from nki_lang.semantics.numbers import convert, round_tfloat32
 from tests.execute.handmade import perform
 
 RNG = np.random.default_rng(0)

@@ -12,7 +12,7 @@ import pytest
 
 from nki_lang import language as nl
 from nki_lang.dtypes import BY_NAME
-from nki_lang.fingerprint import Unidentifiable, describe, fingerprint
+from nki_lang.tracing.fingerprint import Unidentifiable, describe, fingerprint
 
 
 def make(source: str, **names: object) -> types.FunctionType:

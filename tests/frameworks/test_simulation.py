@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from hlo_tools.frameworks.numpy_kernel import NumpyKernel
-from nki_lang.builder import current
 from nki_lang.errors import NkiValidationError
+from nki_lang.frontend.builder import current
 from tests.frameworks import sample_kernels
 
 ONES = np.ones((128, 512), np.float32)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from nki_lang.cost import ROWS, UNKNOWN, cost, kernel_cost
 from nki_lang.dtypes import BY_NAME
 from nki_lang.ir import Access, Engine, Instruction, Tensor
+from nki_lang.ir.cost import ROWS, UNKNOWN, cost, kernel_cost
 from nki_lang.ir.text import full_pattern
 from nki_lang.isa.table import TABLE
 from nki_lang.memory import MemoryRegion

@@ -9,8 +9,8 @@ import pytest
 from neff.errors import NeffRuntimeError
 from neff.program import Step
 from neff.timing import estimate
-from nki_lang.cost import DMA_BYTES_PER_NS, DMA_START_NS
 from nki_lang.ir import Engine, Instruction, Register
+from nki_lang.ir.cost import DMA_BYTES_PER_NS, DMA_START_NS
 from tests.neff.programs import addition, counted
 
 CLOCK = 1.12

@@ -11,7 +11,7 @@ import nki_lang.language as nl
 from nki_lang.errors import NkiValidationError
 from nki_lang.execute import simulate
 from nki_lang.ir import ForLoop, NoReorder, WhileLoop
-from nki_lang.tracing import trace_kernel
+from nki_lang.tracing.tracer import trace_kernel
 from tests.nki_lang.specimen import refused, spec, trace, tracing
 
 

@@ -9,7 +9,7 @@ import nki_lang.language as nl
 from nki_lang.errors import NkiValidationError
 from nki_lang.isa.table import TABLE
 from nki_lang.kernel import jit
-from nki_lang.tracing import trace_kernel
+from nki_lang.tracing.tracer import trace_kernel
 from tests.nki_lang.specimen import refused, spec, trace, tracing
 
 

@@ -6,8 +6,7 @@ import pytest
 
 import nki_lang.isa as nisa
 import nki_lang.language as nl
-from nki_lang.casts import static_cast
-from nki_lang.dtypes import dtype_of
+from nki_lang.dtypes import dtype_of, static_cast
 from nki_lang.kernel import jit, simulate
 
 LANES = {

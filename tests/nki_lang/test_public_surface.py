@@ -12,8 +12,8 @@ import nki_lang
 import nki_lang.collectives as collectives
 import nki_lang.isa as isa
 import nki_lang.language as language
+from nki_lang.frontend.operators import Operator
 from nki_lang.isa.table import TABLE
-from nki_lang.operators import Operator
 from tests.nki_lang import documented
 
 MODULES = {

@@ -5,7 +5,7 @@ import inspect
 import nki_lang.collectives as ncc
 import nki_lang.isa as nisa
 import nki_lang.language as nl
-from nki_lang.operators import Operator
+from nki_lang.frontend.operators import Operator
 from tests.oracles import language, meeting
 from tests.oracles.test_instructions import CASES
 from tests.oracles.test_language import CALLS

@@ -1,5 +1,5 @@
 """The tensor of the kernel language."""
 
-from nki_lang.tensor import NkiTensor
+from nki_lang.frontend.tensor import NkiTensor
 
 __all__ = ["NkiTensor"]

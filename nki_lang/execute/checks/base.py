@@ -10,7 +10,7 @@ import numpy as np
 from nki_lang.execute.checks.report import Finding
 from nki_lang.execute.memory import Memory
 from nki_lang.ir.types import Access, Instruction
-from nki_lang.meaning import TRAITS
+from nki_lang.semantics import TRAITS
 from nki_lang.targets import Target
 
 __all__ = ["Check", "reads_of", "writes_of"]

@@ -12,13 +12,13 @@ import io
 from collections.abc import Callable
 from typing import Any
 
-from nki_lang.builder import TraceBuilder, active
-from nki_lang.capacity import Spans, check_capacity
 from nki_lang.errors import NkiError
 from nki_lang.execute.checks.base import Check, reads_of, writes_of
 from nki_lang.execute.checks.report import Finding
+from nki_lang.frontend.builder import TraceBuilder, active
 from nki_lang.ir.types import Instruction
 from nki_lang.targets import Target
+from nki_lang.tracing.capacity import Spans, check_capacity
 
 __all__ = ["CapacityCheck"]
 
@@ -44,7 +44,7 @@ class CapacityCheck(Check):
         grid: tuple[int, ...],
     ) -> list[Finding] | None:
         """Trace the call. Other faults are left to the run that follows, which tells more."""
-        from nki_lang.tracing import trace_kernel
+        from nki_lang.tracing.tracer import trace_kernel
 
         try:
             with contextlib.redirect_stdout(io.StringIO()):  # what it prints comes with the run

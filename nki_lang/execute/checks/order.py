@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from nki_lang.builder import active
 from nki_lang.execute.checks.base import reads_of, writes_of
+from nki_lang.frontend.builder import active
 from nki_lang.ir.types import Access, Instruction, NoReorder, Register, Tensor
-from nki_lang.meaning import TRAITS
+from nki_lang.semantics import TRAITS
 
 __all__ = ["Clock", "Order", "join"]
 

@@ -14,8 +14,8 @@ from nki_lang.execute.checks.report import Finding
 from nki_lang.execute.memory import Memory
 from nki_lang.execute.prepare import prepare
 from nki_lang.ir.types import Access, Instruction
-from nki_lang.meaning import EngineState
 from nki_lang.memory import MemoryRegion
+from nki_lang.semantics import EngineState
 from nki_lang.source import SourceLocation
 
 __all__ = ["PrecisionCheck"]

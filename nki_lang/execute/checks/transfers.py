@@ -20,8 +20,8 @@ from nki_lang.execute.checks.report import Finding
 from nki_lang.execute.memory import Memory
 from nki_lang.execute.regions import may_overlap
 from nki_lang.ir.types import Access, Instruction
-from nki_lang.meaning import TRAITS
-from nki_lang.meaning.numbers import convert
+from nki_lang.semantics import TRAITS
+from nki_lang.semantics.numbers import convert
 
 __all__ = ["Inside", "is_suspect"]
 

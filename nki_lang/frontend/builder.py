@@ -1,0 +1,393 @@
+"""What is being built now: the kernel under trace, or (in a subclass) the eager interpreter.
+
+Every public function of the language reaches the current builder through :func:`current`, and
+adds to it through a handful of methods: :meth:`TraceBuilder.emit`, :meth:`~TraceBuilder.new_tensor`,
+:meth:`~TraceBuilder.new_register`, :meth:`~TraceBuilder.enter_loop` and
+:meth:`~TraceBuilder.exit_loop`. An eager interpreter subclasses :class:`TraceBuilder`, sets
+``eager = True``, executes in :meth:`~TraceBuilder.execute` and answers
+:meth:`~TraceBuilder.register_value`.
+"""
+
+from __future__ import annotations
+
+import dis
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nki_lang.dtypes import DType
+from nki_lang.errors import NkiValidationError
+from nki_lang.ir import (
+    Block,
+    Constant,
+    Engine,
+    ForLoop,
+    Instruction,
+    NoReorder,
+    Register,
+    Tensor,
+    WhileLoop,
+)
+from nki_lang.memory import MemoryRegion
+from nki_lang.source import PACKAGE_FOLDER, SourceLocation, caller_location
+from nki_lang.targets import Target
+
+if TYPE_CHECKING:
+    from nki_lang.frontend.tensor import NkiTensor
+
+__all__ = ["TraceBuilder", "active", "building", "current", "user_frame"]
+
+_CURRENT: ContextVar[TraceBuilder | None] = ContextVar("nki_lang_builder", default=None)
+
+
+def active() -> TraceBuilder | None:
+    """The builder of the kernel being traced or interpreted in this context, or None."""
+    return _CURRENT.get()
+
+
+def current() -> TraceBuilder:
+    """The current builder.
+
+    Raises:
+        NkiValidationError: code ``NKI-OUTSIDE``; no kernel is being traced.
+    """
+    builder = _CURRENT.get()
+    if builder is None:
+        raise NkiValidationError(
+            "this function of the kernel language was called outside a kernel",
+            code="NKI-OUTSIDE",
+            location=caller_location(2),
+            remedy="call it from a function decorated with @nki.jit",
+        )
+    return builder
+
+
+@contextmanager
+def building(builder: TraceBuilder) -> Iterator[TraceBuilder]:
+    """Make ``builder`` the current one for the duration of the block."""
+    token = _CURRENT.set(builder)
+    try:
+        yield builder
+    finally:
+        _CURRENT.reset(token)
+
+
+def user_frame(depth: int = 2) -> FrameType | None:
+    """The nearest Python frame outside this package."""
+    frame: FrameType | None = sys._getframe(depth)
+    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE_FOLDER):
+        frame = frame.f_back
+    return frame
+
+
+_ASSIGNED: dict[CodeType, dict[int, str]] = {}
+
+
+def assigned_name(frame: FrameType | None) -> str:
+    """The variable that the call now running in ``frame`` is assigned to, or ""."""
+    if frame is None:
+        return ""
+    code = frame.f_code
+    names = _ASSIGNED.get(code)
+    if names is None:
+        names = _ASSIGNED[code] = _assignments(code)
+    return names.get(frame.f_lasti, "")
+
+
+def _assignments(code: CodeType) -> dict[int, str]:
+    names: dict[int, str] = {}
+    call = -1
+    for instruction in dis.get_instructions(code):
+        if instruction.opname.startswith("CALL"):
+            call = instruction.offset
+        elif instruction.opname.startswith("STORE_") and call >= 0:
+            if instruction.opname in ("STORE_FAST", "STORE_NAME", "STORE_DEREF", "STORE_GLOBAL"):
+                # f_lasti is the call, or (3.11) the last cache slot behind it
+                names[call] = names[instruction.offset - 2] = str(instruction.argval)
+            call = -1
+        elif instruction.opname != "CACHE":
+            call = -1
+    return names
+
+
+class TraceBuilder:
+    """Collects the statements of one core of one kernel.
+
+    Attributes:
+        target: the family that is traced for.
+        generation: its NeuronCore generation (2, 3, 4).
+        core: index of this core (``program_id(0)``).
+        lnc: cores that run the kernel together.
+        grid: launch grid as given.
+        program: indices of the program traced now, when the programs of a grid run one after the
+            other on one core; None when each core is one program.
+        eager: instructions are executed as they are emitted, and values can be read.
+        body: the statements collected.
+        block: the block that statements go to now.
+        loop_keys: which ``while`` header opened a region, by the region's id.
+        tensors: every tensor by name.
+        tensor_locations: the line that allocated each tensor.
+        constants: constants by the name of their tensor.
+        written: names of HBM tensors that were written.
+        checked: memory of passed checks, see ``nki_lang.isa.issue``.
+        shared: shared HBM tensors in the order of allocation; the cores share this list, as
+            they share ``constants``.
+        shared_count: how many of them this core has allocated.
+        has_collectives: it talks to other ranks.
+    """
+
+    eager = False
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        core: int = 0,
+        lnc: int = 1,
+        grid: tuple[int, ...] = (),
+        shared: list[Tensor] | None = None,
+        constants: dict[str, Constant] | None = None,
+    ) -> None:
+        self.target = target
+        self.generation = target.generation
+        self.core = core
+        self.lnc = lnc
+        self.grid = grid
+        self.program: tuple[int, ...] | None = None
+        self.body: Block = []
+        self.block: Block = self.body
+        self.open: list[tuple[ForLoop | WhileLoop | NoReorder, Block]] = []
+        self.loop_keys: dict[int, tuple[int, Any]] = {}
+        self.tensors: dict[str, Tensor] = {}
+        self.tensor_locations: dict[str, SourceLocation | None] = {}
+        self.constants = {} if constants is None else constants
+        self.has_collectives = False
+        self.written: set[str] = set()
+        self.named: dict[str, Instruction] = {}
+        self.checked: set[Any] = set()
+        self.shared = [] if shared is None else shared
+        self._reserved = {tensor.name for tensor in self.shared}
+        self.shared_count = 0
+        self._count = 0
+        self._registers = 0
+        self._locations: dict[tuple[int, int], tuple[SourceLocation, CodeType]] = {}
+
+    # -- instructions ---------------------------------------------------------------------
+
+    def emit(
+        self, op: str, operands: dict[str, Any], engine: Engine = Engine.unknown, name: str = ""
+    ) -> Instruction:
+        """Append one instruction, located at the user's line, and execute it when eager.
+
+        ``operands`` are in the form that the instruction contract fixes; they were checked.
+        """
+        instruction = Instruction(op, operands, engine, name, self.location())
+        self.block.append(instruction)
+        if name:
+            self._register_name(instruction)
+        self.execute(instruction)
+        return instruction
+
+    def execute(self, instruction: Instruction) -> None:
+        """Hook of the eager interpreter; a trace only records."""
+
+    def name_of(self, instruction: Instruction) -> str:
+        """The instruction's name; one is made for it if it has none (``depends_on`` needs it)."""
+        if not instruction.name:
+            instruction.name = f"{instruction.op}.{len(self.named)}"
+            while instruction.name in self.named:
+                instruction.name += "_"
+            self.named[instruction.name] = instruction
+        return instruction.name
+
+    def _register_name(self, instruction: Instruction) -> None:
+        name, copy = instruction.name, 1
+        while name in self.named:
+            name = f"{instruction.name}.{copy}"
+            copy += 1
+        instruction.name = name
+        self.named[name] = instruction
+
+    def location(self) -> SourceLocation | None:
+        """The user's line that is running now."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_code.co_filename.startswith(PACKAGE_FOLDER):
+            frame = frame.f_back
+        if frame is None:
+            return None
+        code = frame.f_code
+        key = (id(code), frame.f_lasti)
+        found = self._locations.get(key)
+        if found is None:  # the code object is kept so that its id stays its own
+            place = SourceLocation(code.co_filename, frame.f_lineno, code.co_name)
+            found = self._locations[key] = (place, code)
+        return found[0]
+
+    # -- memory ---------------------------------------------------------------------------
+
+    def new_tensor(
+        self,
+        shape: tuple[int, ...],
+        dtype: DType,
+        buffer: MemoryRegion,
+        name: str = "",
+        address: tuple[int, int] | None = None,
+    ) -> Tensor:
+        """A fresh region of memory with a name of its own.
+
+        Without ``name`` it is called ``<variable>.<n>`` after the variable that the user assigns
+        it to. Shared HBM tensors are the same in all cores: the n-th allocation of one core is
+        the n-th of the others.
+        """
+        frame = user_frame(2)
+        if buffer is MemoryRegion.shared_hbm and self.shared_count < len(self.shared):
+            return self._adopt_shared(shape, dtype)
+        unique = self._unique(name, assigned_name(frame) or buffer.value)
+        tensor = Tensor(unique, dtype, shape, buffer, address, address is not None)
+        if buffer is MemoryRegion.shared_hbm:
+            self.shared.append(tensor)
+            self.shared_count += 1
+        self.tensors[unique] = tensor
+        if frame is not None:
+            self.tensor_locations[unique] = SourceLocation(
+                frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
+            )
+        self.allocate(tensor)
+        return tensor
+
+    def allocate(self, tensor: Tensor) -> None:
+        """Hook of the eager interpreter: the tensor's memory comes to life, uninitialised."""
+
+    def add_input(self, tensor: Tensor) -> None:
+        """Enter a kernel argument."""
+        self.tensors[tensor.name] = tensor
+        self._reserved.add(tensor.name)
+
+    def new_constant(self, value: np.ndarray[Any, Any], dtype: DType, base: str = "tmp") -> Tensor:
+        """The tensor of a constant that travels with the kernel; equal constants are one."""
+        for known in self.constants.values():
+            same = known.value.dtype == value.dtype and known.value.shape == value.shape
+            if same and known.tensor.dtype == dtype and known.value.tobytes() == value.tobytes():
+                self.tensors[known.tensor.name] = known.tensor
+                return known.tensor
+        name = self._unique("", base)
+        self._reserved.add(name)
+        tensor = Tensor(name, dtype, tuple(value.shape), MemoryRegion.shared_hbm)
+        self.tensors[name] = tensor
+        self.constants[name] = Constant(tensor, value)
+        self.allocate_constant(self.constants[name])
+        return tensor
+
+    def allocate_constant(self, constant: Constant) -> None:
+        """Hook of the eager interpreter: the constant's memory comes to life with its value."""
+
+    def shared_tensor(self) -> NkiTensor:
+        """The shared HBM tensor allocated last, or the first argument."""
+        from nki_lang.frontend.tensor import NkiTensor
+
+        found = self.shared[self.shared_count - 1] if self.shared_count else None
+        if found is None:
+            found = next(iter(self.tensors.values()), None)
+        if found is None or found.buffer is not MemoryRegion.shared_hbm:
+            raise NkiValidationError(
+                "the kernel has no shared HBM tensor to synchronise on",
+                code="NKI-CORES",
+                location=caller_location(2),
+                remedy="pass one: nisa.core_barrier(data, (0, 1))",
+                source="nisa.core_barrier",
+            )
+        return NkiTensor(found.shape, found.dtype, found, found.buffer)
+
+    def _unique(self, name: str, base: str) -> str:
+        if name and not self.core and name not in self.tensors and name not in self._reserved:
+            return name
+        base = name or base
+        while True:
+            self._count += 1
+            unique = f"{base}.{self._count}"
+            if unique not in self.tensors and unique not in self._reserved:
+                return unique + (f"c{self.core}" if self.core else "")
+
+    def _adopt_shared(self, shape: tuple[int, ...], dtype: DType) -> Tensor:
+        tensor = self.shared[self.shared_count]
+        self.shared_count += 1
+        if tensor.shape != shape or tensor.dtype != dtype:
+            raise NkiValidationError(
+                f"core {self.core} allocates shared HBM as {shape} {dtype} where core 0 allocates"
+                f" {tensor.name!r} as {tensor.shape} {tensor.dtype}",
+                code="NKI-CORES-DIVERGE",
+                location=caller_location(3),
+                remedy="allocate shared HBM tensors in the same order and shape on every core",
+                source="nki/get-started/about/lnc.rst: all cores have the same control flow",
+            )
+        self.tensors[tensor.name] = tensor
+        return tensor
+
+    # -- registers and loops --------------------------------------------------------------
+
+    def new_register(self, base: str = "reg") -> Register:
+        """A fresh register."""
+        self._registers += 1
+        return Register(f"{base}.{self._registers}")
+
+    def register_value(self, register: Register) -> int:
+        """The value of a register; only an eager interpreter knows one."""
+        raise NkiValidationError(
+            f"the value of register {register.name} is not known while the kernel is traced",
+            code="NKI-REGISTER-VALUE",
+            location=caller_location(2),
+            remedy="use nl.fori_loop or nl.while_loop for what depends on it",
+        )
+
+    def enter_loop(self, loop: ForLoop | WhileLoop | NoReorder) -> None:
+        """Append a region; what is emitted from now on goes into its body."""
+        self.block.append(loop)
+        self.open.append((loop, self.block))
+        self.block = loop.body
+
+    def exit_loop(self, loop: ForLoop | WhileLoop | NoReorder) -> None:
+        """Close a region that was entered.
+
+        Raises:
+            NkiValidationError: code ``NKI-LOOP-LEFT``; a loop inside it was left by ``break``,
+                ``return`` or an exception, which no loop on the device can do.
+        """
+        self.require_closed(loop)
+        _, self.block = self.open.pop()
+
+    def require_closed(self, loop: ForLoop | WhileLoop | NoReorder | None = None) -> None:
+        """Complain when another region than ``loop`` is the innermost open one."""
+        if not self.open or self.open[-1][0] is loop:
+            return
+        left = self.open[-1][0]
+        raise NkiValidationError(
+            "a loop that runs on the device was left by break, return or an exception",
+            code="NKI-LOOP-LEFT",
+            location=left.location,
+            remedy="let the loop run to its end; make its bound a register or use nl.while_loop",
+            source="nki/deep-dives/nki-dynamic-loops.rst; KLR Trace/NKI.lean 419-421",
+        )
+
+    def enclosing_blocks(self, instruction: Instruction) -> list[Block]:
+        """The block that holds an instruction and those around it, innermost first."""
+        open_blocks = [self.block, *(block for _, block in reversed(self.open))]
+        for place, block in enumerate(open_blocks):
+            if any(statement is instruction for statement in reversed(block)):
+                return open_blocks[place:]
+        return _path_to(self.body, instruction) or []
+
+
+def _path_to(block: Block, instruction: Instruction) -> list[Block] | None:
+    for statement in block:
+        if statement is instruction:
+            return [block]
+        if type(statement) is not Instruction:
+            found = _path_to(statement.body, instruction)  # type: ignore[union-attr]
+            if found is not None:
+                return [*found, block]
+    return None

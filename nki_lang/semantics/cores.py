@@ -1,0 +1,60 @@
+"""Instructions that talk to other cores, and to people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nki_lang.errors import NkiExecutionError
+from nki_lang.semantics.state import EngineState
+from nki_lang.semantics.table import meaning
+from nki_lang.source import SourceLocation
+
+__all__: list[str] = []
+
+Array = np.ndarray[Any, Any]
+
+
+@meaning("")
+def core_barrier(
+    data: Any, cores: tuple[int, ...], state: EngineState, location: SourceLocation | None
+) -> None:
+    """Wait until all ``cores`` are here."""
+    if state.exchange is not None:
+        state.exchange.barrier(state.core, tuple(cores), location)
+
+
+@meaning()
+def sendrecv(
+    src: Array,
+    dst: Array,
+    send_to_rank: int,
+    recv_from_rank: int,
+    pipe_id: int,
+    state: EngineState,
+    location: SourceLocation | None,
+    dma_engine: Any = None,
+) -> None:
+    """Send ``src`` to one core and receive ``dst`` from another."""
+    if state.exchange is None:
+        dst[...] = src
+        return
+    received = state.exchange.swap(
+        state.core, src.copy(), int(send_to_rank), int(recv_from_rank), int(pipe_id), location
+    )
+    if received.shape != src.shape or received.dtype != src.dtype:
+        raise NkiExecutionError(
+            f"core {state.core} exchanges {src.dtype}{list(src.shape)} with core {recv_from_rank},"
+            f" which sends {received.dtype}{list(received.shape)}",
+            code="NKI-SENDRECV",
+            location=location,
+            remedy="both cores pass tiles of the same shape and dtype",
+        )
+    dst[...] = received.reshape(dst.shape)
+
+
+@meaning("")
+def device_print(print_prefix: str, tensor: Array) -> None:
+    """Print a tensor to standard output."""
+    print(f"{print_prefix} {tensor}")

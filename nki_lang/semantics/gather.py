@@ -1,0 +1,79 @@
+"""Gathers within the on-chip memory, and arithmetic in the DMA engines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nki_lang.semantics.numbers import single, store
+from nki_lang.semantics.operators import operator_of
+from nki_lang.semantics.table import meaning
+
+__all__: list[str] = []
+
+Array = np.ndarray[Any, Any]
+
+_GROUP = 16
+"""Partitions that one core of the GpSimd Engine is connected to (isa stub, local_gather)."""
+
+
+@meaning(updates=("dst",))
+def local_gather(
+    dst: Array,
+    src_buffer: Array,
+    index: Array,
+    num_elem_per_idx: int = 1,
+    num_valid_indices: int | None = None,
+) -> None:
+    """Each group of 16 partitions gathers by the indices that lie in those partitions.
+
+    The indices of a group are read along the partitions first; each is the first of
+    ``num_elem_per_idx`` elements along the flattened free axes.
+    """
+    source = src_buffer.reshape(src_buffer.shape[0], -1)
+    lists = index.reshape(index.shape[0], -1)
+    target = dst.reshape(dst.shape[0], -1)
+    for start in range(0, len(source), _GROUP):
+        lanes = slice(start, start + _GROUP)
+        wanted = lists[lanes].T.reshape(-1)[:num_valid_indices].astype(np.int64)
+        columns = (wanted[:, None] + np.arange(num_elem_per_idx)).reshape(-1)
+        _require_inside(columns, source.shape[1], "src_buffer")
+        target[lanes, : len(columns)] = source[lanes][:, columns]
+    dst[...] = target.reshape(dst.shape)
+
+
+@meaning(parallel=True)
+def nc_n_gather(dst: Array, data: Array, indices: Array) -> None:
+    """Each partition gathers from its own flattened free axes."""
+    source = data.reshape(data.shape[0], -1)
+    wanted = indices.reshape(indices.shape[0], -1).astype(np.int64)
+    _require_inside(wanted, source.shape[1], "data")
+    store(dst, np.take_along_axis(source, wanted, axis=1))
+
+
+def _require_inside(wanted: Array, extent: int, what: str) -> None:
+    outside = (wanted < 0) | (wanted >= extent)
+    if outside.any():
+        worst = int(wanted[outside].reshape(-1)[0])
+        raise IndexError(f"index {worst} is outside of {what}, which has {extent} elements")
+
+
+@meaning()
+def dma_compute(
+    dst: Array,
+    srcs: tuple[Array, ...],
+    reduce_op: str,
+    scales: tuple[float, ...] | None = None,
+    unique_indices: bool = True,
+    oob_mode: str = "error",
+) -> None:
+    """``dst = srcs[0] * scales[0] <op> srcs[1] * scales[1] ...`` in float32."""
+    operator = operator_of(reduce_op)
+    factors = scales or (1.0,) * len(srcs)
+    total: Array | None = None
+    for source, factor in zip(srcs, factors, strict=True):
+        value = single(source).reshape(dst.shape) * np.float32(factor)
+        total = value if total is None else operator.function(total, value)
+    assert total is not None
+    store(dst, total)

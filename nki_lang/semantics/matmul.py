@@ -1,0 +1,77 @@
+"""The Tensor Engine: products accumulated in float32 (isa stub, nc_matmul)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nki_lang.semantics.numbers import single, store
+from nki_lang.semantics.table import meaning
+
+__all__ = ["product"]
+
+Array = np.ndarray[Any, Any]
+_F32 = np.dtype(np.float32)
+
+
+@meaning(updates=("dst",))
+def nc_matmul(
+    dst: Array,
+    stationary: Array,
+    moving: Array,
+    is_stationary_onezero: bool = False,
+    is_moving_onezero: bool = False,
+    is_transpose: bool = False,
+    accumulate: bool | None = None,
+    tile_position: Any = (),
+    tile_size: Any = (),
+    perf_mode: Any = "none",
+) -> None:
+    """``dst = stationary.T @ moving``, or ``dst += ...`` when ``accumulate``.
+
+    ``accumulate=None`` overwrites here; whoever knows what was written before resolves it
+    (:mod:`nki_lang.ir.accumulation`).
+    """
+    if is_transpose and not accumulate:
+        # Transpose mode moves bits: NaN and Inf survive (NeuronCore-v3 and later).
+        store(
+            dst,
+            stationary.reshape(stationary.shape[0], -1).T.reshape(dst.shape)
+            if _is_identity(moving)
+            else product(stationary, moving),
+        )
+        return
+    if not accumulate and dst.dtype == _F32 and dst.ndim == 2 and perf_mode == "none":
+        left, right = _flat(stationary), _flat(moving)
+        if right.shape[1] == dst.shape[1]:
+            np.matmul(left.T, right, out=dst)
+            return
+    value = product(stationary, moving, double_row=perf_mode == "double_row").reshape(dst.shape)
+    if accumulate and dst.dtype == _F32:
+        np.add(dst, value, out=dst)
+        return
+    store(dst, single(dst) + value if accumulate else value)
+
+
+def _flat(tile: Array) -> Array:
+    value = single(tile)
+    return value if value.ndim == 2 else value.reshape(value.shape[0], -1)
+
+
+def product(stationary: Array, moving: Array, *, double_row: bool = False) -> Array:
+    """``stationary.T @ moving`` in float32, free axes flattened.
+
+    With ``double_row`` the first free axis (of extent 2) is part of the contraction.
+    """
+    if double_row and stationary.ndim >= 3 and stationary.shape[1] == 2:
+        rows = stationary.shape[0] * 2
+        return single(stationary).reshape(rows, -1).T @ single(moving).reshape(rows, -1)
+    return _flat(stationary).T @ _flat(moving)
+
+
+def _is_identity(moving: Array) -> bool:
+    flat = moving.reshape(moving.shape[0], -1)
+    return flat.shape[0] == flat.shape[1] and np.array_equal(
+        single(flat), np.eye(flat.shape[0], dtype=np.float32)
+    )

@@ -1,0 +1,118 @@
+"""The kernel's body, run so that a plain value used as a tensor is told by its argument's name.
+
+Lists, texts, numbers and None are arguments like any other, so only the body knows that it wanted
+a tensor: it fails at a line of the user's, with an error of Python's that names no argument.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+import numpy as np
+
+from nki_lang.errors import NkiAttributeError, NkiError, NkiTypeError, NkiValidationError
+from nki_lang.frontend.tensor import NkiTensor
+from nki_lang.source import raised_location, raised_outside
+
+__all__ = ["run_body"]
+
+_PLAIN = (list, tuple, dict, str, bytes, int, float, complex, type(None), np.generic)
+
+_INDEXED = re.compile(r"'(\w+)' object is not subscriptable|(\w+) indices must be integers")
+"""What Python says of ``None[0:4]`` and of ``[1, 2][0:4, 0:4]``."""
+
+
+def run_body(func: Callable[..., Any], bound: inspect.BoundArguments) -> Any:
+    """What the kernel returns for these arguments.
+
+    Raises:
+        NkiAttributeError, NkiTypeError: code ``NKI-ARGUMENT``; the body used a list, a text, a
+            number or None among the arguments as a tensor; ``NKI-OPERAND``: it gave a function
+            such a value that is no argument.
+    """
+    try:
+        return func(*bound.args, **bound.kwargs)
+    except NkiError:
+        raise
+    except AttributeError as error:
+        if isinstance(error.obj, _PLAIN) and hasattr(NkiTensor, error.name or ""):
+            same = _given(bound, [n for n, value in _values(bound) if value is error.obj])
+            if same:
+                _tell(error, error.obj, same, func, NkiAttributeError)
+            if not raised_outside(error):
+                raise NkiAttributeError(
+                    f"{error.obj!r:.80} ({type(error.obj).__name__}) where a tensor is needed",
+                    code="NKI-OPERAND",
+                    location=raised_location(error),
+                    remedy=_remedy(error.obj),
+                ) from error
+        raise
+    except TypeError as error:
+        for kind in filter(None, _kinds(error)):
+            same = [
+                (name, value)
+                for name, value in _values(bound)
+                if isinstance(value, _PLAIN) and type(value).__name__ == kind
+            ]
+            if same:
+                names = _given(bound, [name for name, _ in same])
+                _tell(error, same[0][1], names, func, NkiTypeError)
+        raise
+
+
+def _kinds(error: TypeError) -> list[str]:
+    """Names of the types that the message says were indexed as a tensor is."""
+    found = _INDEXED.match(str(error))
+    return ["str" if kind == "string" else kind or "" for kind in found.groups()] if found else []
+
+
+def _values(bound: inspect.BoundArguments) -> Iterator[tuple[str, Any]]:
+    """The arguments by name, those gathered by ``*args`` and ``**kwargs`` one by one."""
+    for name, value in bound.arguments.items():
+        kind = bound.signature.parameters[name].kind
+        if kind is inspect.Parameter.VAR_POSITIONAL:
+            yield from ((f"{name}[{place}]", item) for place, item in enumerate(value))
+        elif kind is inspect.Parameter.VAR_KEYWORD:
+            yield from value.items()
+        else:
+            yield name, value
+
+
+def _given(bound: inspect.BoundArguments, names: list[str]) -> list[str]:
+    """Those of the arguments that are not their parameters' defaults, if there are any."""
+    rows = bound.signature.parameters
+    own = [n for n in names if n not in rows or rows[n].default is not bound.arguments[n]]
+    return own or names
+
+
+def _tell(
+    error: Exception,
+    value: Any,
+    names: list[str],
+    func: Callable[..., Any],
+    kind: type[NkiValidationError],
+) -> NoReturn:
+    one = len(names) == 1
+    kind_name = type(value).__name__
+    article = ("an " if kind_name[0] in "aeiou" else "a ") if one else "of type "
+    plain = "None" if value is None else article + kind_name
+    listed = ", ".join(repr(name) for name in names)
+    raise kind(
+        f"{error}; {'argument' if one else 'arguments'} {listed} of"
+        f" {getattr(func, '__name__', 'the kernel')} {'is' if one else 'are'} {plain}, not"
+        f" {'a tensor' if one else 'tensors'}",
+        code="NKI-ARGUMENT",
+        location=raised_location(error),
+        remedy=_remedy(value),
+    ) from error
+
+
+def _remedy(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return "pass an array where the kernel takes a tensor: np.array(values, np.float32)"
+    if value is None:
+        return "pass an array where the kernel takes a tensor, or test for None before using it"
+    return "pass an array, or a tensor of your framework, where the kernel takes a tensor"
