@@ -11,8 +11,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hlo_tools.aliasing import Alias
-    from hlo_tools.computation import Computation
     from hlo_tools.errors import (
         HloError,
         HloFileError,
@@ -20,14 +18,16 @@ if TYPE_CHECKING:
         HloUnsupportedError,
         HloVerifyError,
     )
-    from hlo_tools.instruction import Instruction
-    from hlo_tools.literal import Literal, literal_of
-    from hlo_tools.loading import load
-    from hlo_tools.module import Module
+    from hlo_tools.ir.computation import Computation
+    from hlo_tools.ir.instruction import Instruction
+    from hlo_tools.ir.loading import load
+    from hlo_tools.ir.module import Module
     from hlo_tools.outline import load_outline
-    from hlo_tools.shape import Shape, array_shape, token_shape, tuple_shape
-    from hlo_tools.shape_text import parse_shape
-    from hlo_tools.source import SourceFrame
+    from hlo_tools.types.aliases import Alias
+    from hlo_tools.types.literal import Literal, literal_of
+    from hlo_tools.types.shape import Shape, array_shape, token_shape, tuple_shape
+    from hlo_tools.types.shape_text import parse_shape
+    from hlo_tools.types.source_frames import SourceFrame
 
 __all__ = [
     "Alias",
@@ -52,25 +52,25 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Alias": "aliasing",
-    "Computation": "computation",
+    "Alias": "types.aliases",
+    "Computation": "ir.computation",
     "HloError": "errors",
     "HloFileError": "errors",
     "HloTextError": "errors",
     "HloUnsupportedError": "errors",
     "HloVerifyError": "errors",
-    "Instruction": "instruction",
-    "Literal": "literal",
-    "Module": "module",
-    "Shape": "shape",
-    "SourceFrame": "source",
-    "array_shape": "shape",
-    "literal_of": "literal",
-    "load": "loading",
+    "Instruction": "ir.instruction",
+    "Literal": "types.literal",
+    "Module": "ir.module",
+    "Shape": "types.shape",
+    "SourceFrame": "types.source_frames",
+    "array_shape": "types.shape",
+    "literal_of": "types.literal",
+    "load": "ir.loading",
     "load_outline": "outline",
-    "parse_shape": "shape_text",
-    "token_shape": "shape",
-    "tuple_shape": "shape",
+    "parse_shape": "types.shape_text",
+    "token_shape": "types.shape",
+    "tuple_shape": "types.shape",
 }
 
 

@@ -1,7 +1,7 @@
 """What a module holds, at a fraction of the cost of loading it: names, opcodes, shapes, calls.
 
 Nothing is decoded but what an overview needs, all instructions at once and as columns of arrays
-(:mod:`hlo_tools.wire_columns`); constants are not even read, so a file of many GiB costs as much
+(:mod:`hlo_tools.wire.columns`); constants are not even read, so a file of many GiB costs as much
 as its instructions. Equal shapes are looked at once.
 """
 
@@ -15,17 +15,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hlo_tools import schema, wire
-from hlo_tools.collection import no_collection
-from hlo_tools.damage import explain
-from hlo_tools.distinct import distinct, distinct_bytes
+from hlo_tools import schema
+from hlo_tools._gc import no_collection
 from hlo_tools.errors import HloFileError
-from hlo_tools.ids import LOCAL_BITS, LOCAL_MASK
-from hlo_tools.loading import open_content
-from hlo_tools.module import Module
-from hlo_tools.shape import Shape
-from hlo_tools.skeleton import cut_instruction, encode_field, module_range
-from hlo_tools.wire_columns import Table, Words, split, varints
+from hlo_tools.ir.loading import open_content
+from hlo_tools.ir.module import Module
+from hlo_tools.types.ids import LOCAL_BITS, LOCAL_MASK
+from hlo_tools.types.shape import Shape
+from hlo_tools.wire import fields as wire
+from hlo_tools.wire.columns import Table, Words, split, varints
+from hlo_tools.wire.damage import explain
+from hlo_tools.wire.distinct import distinct, distinct_bytes
+from hlo_tools.wire.large_constants import cut_instruction, encode_field, module_range
 
 __all__ = [
     "Body",
@@ -241,7 +242,7 @@ class Outline:
 
     @property
     def id_scheme(self) -> str:
-        """``"wide"`` or ``"legacy"``; see :func:`hlo_tools.ids.scheme_of`."""
+        """``"wide"`` or ``"legacy"``; see :func:`hlo_tools.types.ids.scheme_of`."""
         roots = any(body.root_id > LOCAL_MASK for body in self.bodies)
         ids = self.ids
         if roots or (ids > LOCAL_MASK).any() or np.unique(ids).size != ids.size:
@@ -558,7 +559,7 @@ def load_outline(source: str | Path | bytes) -> Outline:
 def _load_outline(source: str | Path | bytes) -> Outline:
     content, kind, place = open_content(source, mapped_over=_MAPPED_OVER)
     if kind is None:
-        from hlo_tools.loading import load
+        from hlo_tools.ir.loading import load
 
         content, kind = load(source).module_bytes(), "module"
     return Outline(content, *module_range(content, kind), path=place)

@@ -87,7 +87,7 @@ def instructions(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def opcodes(ctx: typer.Context, incomplete: str) -> list[str]:
     """Opcodes that occur in the module; all there are without one."""
-    from hlo_tools.opcodes import OPCODES
+    from hlo_tools.types.opcodes import OPCODES
 
     found = sorted(set(_rows(ctx, lambda row: row.opcode)))
     return _beginning(found or OPCODES, incomplete)
@@ -102,8 +102,8 @@ def computations(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def kernels(ctx: typer.Context, incomplete: str) -> list[str]:
     """Kernels that the module calls."""
-    from hlo_tools.backend_config import decode
-    from hlo_tools.loading import load
+    from hlo_tools.ir.loading import load
+    from hlo_tools.kernels.backend_config import decode
 
     with suppress(Exception):
         calls = load(_file(ctx)).find_custom_calls()

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hlo_tools._messages import did_you_mean
 from hlo_tools.errors import HloError
-from hlo_tools.suggesting import meant
 from nki_lang.errors import NkiError
 from nki_lang.targets import target_of
 
@@ -135,7 +135,7 @@ def _known(table: Any, path: Path) -> dict[str, Any]:
         raise _wrong(path.name, f"{_TABLE} is no table")
     for name in table:
         if name not in names:
-            near = meant(name, names)
+            near = did_you_mean(name, names)
             raise _wrong(
                 path.name, f"there is no setting {name!r}; {near}there are {', '.join(names)}"
             )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
 
-from hlo_tools.counting import counted
+from hlo_tools._messages import counted
 
 __all__ = [
     "COLORS",
@@ -92,7 +92,7 @@ def write_binary(data: bytes, target: str | Path, *, force: bool = False) -> Non
         HloFileError: the file cannot be written.
     """
     if str(target) != "-":
-        from hlo_tools.saving import write_bytes
+        from hlo_tools.files.writing import write_bytes
 
         write_bytes(data, target)
         return

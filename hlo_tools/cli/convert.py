@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
-from hlo_tools import converting, externals
 from hlo_tools.cli import completion, console
 from hlo_tools.cli.inputs import open_module
 from hlo_tools.cli.outputs import format_of, write_module
+from hlo_tools.ir import external_constants as externals
+from hlo_tools.ir import formats as converting
 
 __all__ = ["command"]
 

@@ -14,7 +14,7 @@ from hlo_tools.cli.progress import step
 from hlo_tools.errors import HloError, HloFileError
 
 if TYPE_CHECKING:
-    from hlo_tools.module import Module
+    from hlo_tools.ir.module import Module
     from hlo_tools.outline import Outline
 
 __all__ = ["SUFFIXES", "load_input", "look_at_each", "module_files", "open_module", "open_outline"]
@@ -33,7 +33,7 @@ def open_module(name: str) -> Module:
     Raises:
         HloError: it cannot be read; HLO-NO-MODULE, HLO-MODULES: a folder with none or several.
     """
-    from hlo_tools.loading import load
+    from hlo_tools.ir.loading import load
 
     if name == "-":
         return load_input(sys.stdin.buffer.read())
@@ -46,7 +46,7 @@ def load_input(data: bytes) -> Module:
     Raises:
         HloError: it cannot be read.
     """
-    from hlo_tools.loading import load
+    from hlo_tools.ir.loading import load
 
     return load(_StandardInput(data))
 
@@ -154,7 +154,7 @@ def _is_module(path: Path) -> bool:
 
 
 def _is_something_else(path: Path) -> bool:
-    from hlo_tools.loading import open_content
+    from hlo_tools.ir.loading import open_content
 
     try:
         open_content(path, mapped_over=0)

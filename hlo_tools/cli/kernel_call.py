@@ -10,7 +10,7 @@ import numpy as np
 import typer
 
 from hlo_tools.errors import HloError
-from hlo_tools.python_file import import_file
+from hlo_tools.extract.python_file import import_file
 from nki_lang.dtypes import dtype_of
 from nki_lang.kernel import Kernel
 

@@ -7,14 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-from hlo_tools.backend_config import BackendConfig, decode
 from hlo_tools.cli import console
 from hlo_tools.cli.inputs import module_files, open_outline
 from hlo_tools.errors import HloError
-from hlo_tools.instruction import Instruction
+from hlo_tools.ir.instruction import Instruction
+from hlo_tools.ir.module import KERNEL_TARGET, Module
 from hlo_tools.kernel_calls.description import work_of
-from hlo_tools.kernels import EMBEDDED, locate, resolve
-from hlo_tools.module import KERNEL_TARGET, Module
+from hlo_tools.kernels.backend_config import BackendConfig, decode
+from hlo_tools.kernels.calls import EMBEDDED, locate, resolve
 from hlo_tools.outline import Outline
 
 __all__ = ["command"]

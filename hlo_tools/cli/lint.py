@@ -14,11 +14,11 @@ from hlo_tools.cli.configuration import read_configuration
 from hlo_tools.cli.failures import report
 from hlo_tools.cli.findings import FORMATS, Report, RuleText, print_findings
 from hlo_tools.cli.inputs import look_at_each, module_files
+from hlo_tools.extract.python_file import load_named, names_python
+from hlo_tools.ir.module import Module
 from hlo_tools.lint import LintRule, lint, registered_rules, selected
 from hlo_tools.lint.baseline import gone, read_baseline, unknown_to, write_baseline
 from hlo_tools.lint.registry import joined, rules_of
-from hlo_tools.module import Module
-from hlo_tools.python_file import load_named, names_python
 from hlo_tools.verify import Finding, Severity
 from nki_lang.targets import TARGETS, current_target, target_of
 

@@ -10,15 +10,15 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from hlo_tools._messages import counted
 from hlo_tools.cli import completion
-from hlo_tools.counting import counted
 from hlo_tools.errors import HloFileError
 from hlo_tools.evaluate import Value
 from hlo_tools.evaluate.arguments import filled
 from hlo_tools.evaluate.limits import Limits, check_inputs
-from hlo_tools.instruction import Instruction
-from hlo_tools.module import Module
-from hlo_tools.shape import Shape
+from hlo_tools.ir.instruction import Instruction
+from hlo_tools.ir.module import Module
+from hlo_tools.types.shape import Shape
 
 __all__ = ["FILLS", "Fill", "Inputs", "Seed", "Tolerance", "check_fill", "gather"]
 

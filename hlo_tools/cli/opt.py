@@ -9,14 +9,14 @@ from typing import Annotated
 
 import typer
 
-from hlo_tools import converting
 from hlo_tools.cli import completion, console
 from hlo_tools.cli.inputs import load_input, open_module
 from hlo_tools.cli.outputs import came_as_text, format_of, write_module, write_text
 from hlo_tools.cli.progress import step
 from hlo_tools.cli.rewriting import kernel_names, name_new_kernels
+from hlo_tools.ir import formats as converting
+from hlo_tools.ir.module import Module
 from hlo_tools.kernel_calls import Prover
-from hlo_tools.module import Module
 from hlo_tools.passes import Pipeline, Report, join_modules, split_modules
 
 __all__ = ["command"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from hlo_tools import converting
 from hlo_tools.cli import console
-from hlo_tools.module import Module
+from hlo_tools.ir import formats as converting
+from hlo_tools.ir.module import Module
 
 __all__ = ["came_as_text", "format_of", "write_module", "write_text"]
 
@@ -33,7 +33,7 @@ def write_module(module: Module, output: str, form: str | None, *, force: bool =
     """Write a module to a file, or to standard output for ``-``.
 
     Args:
-        form: one of :data:`hlo_tools.converting.FORMATS`, or None for the message that came in.
+        form: one of :data:`hlo_tools.ir.formats.FORMATS`, or None for the message that came in.
         force: bytes to a terminal too.
 
     Raises:

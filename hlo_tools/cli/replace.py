@@ -42,7 +42,7 @@ def command(
     """Call a kernel wherever a pattern is found, and prove that the results stay.
 
     FILE.py:NAME is a NumPy function, one that jax.jit made, or a pattern of
-    hlo_tools.passes.patterns.
+    hlo_tools.rewrite.patterns.
 
     Example: nki-hlo replace model.pb -p softmax.hlo -k softmax.klir -o with_kernel.pb
     Example: nki-hlo replace model.pb -p patterns.py:softmax -k softmax.klir -o with_kernel.pb

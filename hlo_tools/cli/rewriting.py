@@ -8,14 +8,14 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from hlo_tools.backend_config import BackendConfig, decode
 from hlo_tools.cli import console
 from hlo_tools.errors import HloError
-from hlo_tools.instruction import Instruction
+from hlo_tools.ir.instruction import Instruction
+from hlo_tools.ir.loading import load
+from hlo_tools.ir.module import Module
 from hlo_tools.kernel_calls import prove_equal
 from hlo_tools.kernel_calls.embedding import set_config
-from hlo_tools.loading import load
-from hlo_tools.module import Module
+from hlo_tools.kernels.backend_config import BackendConfig, decode
 
 __all__ = ["copy_of", "kernel_names", "name_kernel", "name_new_kernels", "prove"]
 

@@ -9,7 +9,7 @@ import typer
 
 from hlo_tools.cli import completion, console
 from hlo_tools.lint import registered_rules
-from hlo_tools.offers import OWN
+from hlo_tools.plugins import OWN
 from hlo_tools.verify import RULES as VERIFIER
 
 __all__ = ["command"]

@@ -6,14 +6,14 @@ from typing import Annotated, Any
 
 import typer
 
+from hlo_tools._messages import did_you_mean
 from hlo_tools.cli import completion, console
 from hlo_tools.cli.inputs import open_module, open_outline
-from hlo_tools.computation import Computation
-from hlo_tools.instruction import Instruction
-from hlo_tools.module import KERNEL_TARGET, Module
-from hlo_tools.opcodes import OPCODES
+from hlo_tools.ir.computation import Computation
+from hlo_tools.ir.instruction import Instruction
+from hlo_tools.ir.module import KERNEL_TARGET, Module
 from hlo_tools.outline import Outline, shape_of
-from hlo_tools.suggesting import meant
+from hlo_tools.types.opcodes import OPCODES
 
 __all__ = ["command"]
 
@@ -114,7 +114,7 @@ def _print_summary(facts: dict[str, Any]) -> None:
 def _check_opcodes(wanted: set[str]) -> None:
     for name in sorted(wanted - set(OPCODES)):
         raise typer.BadParameter(
-            f"there is no opcode {name!r}; {meant(name, OPCODES)}".rstrip("; ")
+            f"there is no opcode {name!r}; {did_you_mean(name, OPCODES)}".rstrip("; ")
         )
 
 

@@ -8,14 +8,14 @@ from typing import Annotated
 
 import typer
 
-from hlo_tools.backend_config import decode
 from hlo_tools.cli import completion
 from hlo_tools.cli.failures import report
 from hlo_tools.cli.findings import FORMATS, Report, RuleText, print_findings
 from hlo_tools.cli.inputs import look_at_each, module_files
 from hlo_tools.errors import HloError
-from hlo_tools.kernels import resolve
-from hlo_tools.module import Module
+from hlo_tools.ir.module import Module
+from hlo_tools.kernels.backend_config import decode
+from hlo_tools.kernels.calls import resolve
 from hlo_tools.verify import RULES, Finding, verify
 
 __all__ = ["command"]

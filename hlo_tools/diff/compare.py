@@ -7,14 +7,14 @@ from collections.abc import Collection, Iterator
 from operator import eq
 from typing import Any
 
-from hlo_tools.computation import Computation
 from hlo_tools.diff.describe import describe, one_line, property_changes
 from hlo_tools.diff.keys import Body, body_of, check_ignored
 from hlo_tools.diff.matching import match
 from hlo_tools.diff.result import Change, ComputationDiff, InstructionDiff, ModuleDiff
-from hlo_tools.instruction import Instruction
-from hlo_tools.module import Module
-from hlo_tools.shape_text import print_shape
+from hlo_tools.ir.computation import Computation
+from hlo_tools.ir.instruction import Instruction
+from hlo_tools.ir.module import Module
+from hlo_tools.types.shape_text import print_shape
 
 __all__ = ["Pairing", "diff_modules"]
 

@@ -10,10 +10,10 @@ import numpy as np
 from hlo_tools.diff.keys import Body, is_void
 from hlo_tools.diff.result import Change
 from hlo_tools.errors import HloError
-from hlo_tools.literal import Literal
-from hlo_tools.shape_text import print_shape
 from hlo_tools.text.print_attributes import print_attributes
 from hlo_tools.text.print_values import print_literal
+from hlo_tools.types.literal import Literal
+from hlo_tools.types.shape_text import print_shape
 
 __all__ = ["describe", "one_line", "property_changes"]
 

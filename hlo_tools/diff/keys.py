@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
-from hlo_tools.computation import Computation
 from hlo_tools.errors import HloError
-from hlo_tools.ids import LOCAL_MASK
-from hlo_tools.opcodes import COMMUTATIVE
+from hlo_tools.ir.computation import Computation
+from hlo_tools.types.ids import LOCAL_MASK
+from hlo_tools.types.opcodes import COMMUTATIVE
 
 __all__ = ["IGNORABLE", "Body", "body_of", "check_ignored", "content", "is_void"]
 

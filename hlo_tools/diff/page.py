@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from hlo_tools.counting import counted
+from hlo_tools._messages import counted
 from hlo_tools.diff.result import Change, ComputationDiff, InstructionDiff, ModuleDiff
 
 __all__ = ["render_page"]

@@ -8,8 +8,8 @@ import numpy as np
 
 from hlo_tools.evaluate.limits import Limits, check_inputs
 from hlo_tools.evaluate.values import Array, Value
-from hlo_tools.module import Module
-from hlo_tools.shape import Shape
+from hlo_tools.ir.module import Module
+from hlo_tools.types.shape import Shape
 
 __all__ = ["arrays_of", "filled", "random_inputs"]
 

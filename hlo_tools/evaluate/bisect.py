@@ -14,17 +14,17 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from hlo_tools.computation import Computation
 from hlo_tools.diff import Pairing
 from hlo_tools.evaluate.arguments import arrays_of
 from hlo_tools.evaluate.evaluator import Evaluator
 from hlo_tools.evaluate.kernel_calls import kernel_calls
 from hlo_tools.evaluate.values import EvaluationError, Value
 from hlo_tools.evaluate.with_jaxlib import run_with_jaxlib
-from hlo_tools.instruction import Instruction
-from hlo_tools.module import Module
-from hlo_tools.shape import Shape
+from hlo_tools.ir.computation import Computation
+from hlo_tools.ir.instruction import Instruction
+from hlo_tools.ir.module import Module
 from hlo_tools.slicing import extract_slice
+from hlo_tools.types.shape import Shape
 
 __all__ = ["Difference", "against_jaxlib", "between", "largest_difference"]
 

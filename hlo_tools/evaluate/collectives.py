@@ -8,7 +8,7 @@ import numpy as np
 
 from hlo_tools.evaluate.applying import combine
 from hlo_tools.evaluate.values import Array, Call, EvaluationError, Value, operation
-from hlo_tools.replica_groups import replica_groups_of
+from hlo_tools.types.replica_groups import replica_groups_of
 
 __all__: list[str] = []
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hlo_tools.counting import counted
+from hlo_tools._messages import counted
 from hlo_tools.evaluate import (
     algebraic,
     collectives,
@@ -24,8 +24,8 @@ from hlo_tools.evaluate.devices import ALONE, Device, on_devices
 from hlo_tools.evaluate.elementwise import BINARY, UNARY
 from hlo_tools.evaluate.limits import EACH, Budget, Limits, elements, operations
 from hlo_tools.evaluate.values import OPERATIONS, Array, Call, EvaluationError, Value
-from hlo_tools.ids import LOCAL_MASK
-from hlo_tools.module import Module
+from hlo_tools.ir.module import Module
+from hlo_tools.types.ids import LOCAL_MASK
 
 __all__ = ["Evaluator", "evaluate", "evaluate_devices"]
 

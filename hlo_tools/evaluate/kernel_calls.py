@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hlo_tools.evaluate.values import Array
-from hlo_tools.module import KERNEL_TARGET
+from hlo_tools.ir.module import KERNEL_TARGET
 
 __all__ = ["kernel_calls"]
 
@@ -20,7 +20,7 @@ def kernel_calls(root: Path | None) -> dict[str, Callable[[Any, list[Array]], li
     """
 
     def run(row: Any, operands: list[Array]) -> list[Array]:
-        from hlo_tools.kernels import resolve
+        from hlo_tools.kernels.calls import resolve
 
         return resolve(row.backend_config, root).run(operands)
 

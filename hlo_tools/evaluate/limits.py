@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from hlo_tools.elements import BY_NUMBER
 from hlo_tools.errors import HloUnsupportedError
-from hlo_tools.module import Module
+from hlo_tools.ir.module import Module
+from hlo_tools.types.element_types import BY_NUMBER
 
 __all__ = ["Budget", "LimitError", "Limits"]
 

@@ -17,7 +17,7 @@ def _bits(call: Call) -> Value:
         raise call.fail("uses an algorithm whose bits XLA leaves to the device", "HLO-RANDOM")
     state = call.operands[0]
     shape = call.row.shape.tuple_shapes[1]
-    from hlo_tools.elements import BY_NUMBER
+    from hlo_tools.types.element_types import BY_NUMBER
 
     element = BY_NUMBER[shape.element_type]
     count = int(np.prod(list(shape.dimensions), dtype=np.int64))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from hlo_tools.evaluate.values import Array, Call, Value, operation
-from hlo_tools.literal import Literal
+from hlo_tools.types.literal import Literal
 
 __all__: list[str] = []
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hlo_tools.elements import BY_NUMBER, ElementType
 from hlo_tools.errors import HloUnsupportedError
+from hlo_tools.types.element_types import BY_NUMBER, ElementType
 
 if TYPE_CHECKING:
     from hlo_tools.evaluate.evaluator import Evaluator

@@ -16,7 +16,7 @@ import numpy as np
 from hlo_tools.evaluate.arguments import arrays_of
 from hlo_tools.evaluate.jaxlib_child import read_arrays, write_arrays
 from hlo_tools.evaluate.values import EvaluationError
-from hlo_tools.module import Module
+from hlo_tools.ir.module import Module
 
 __all__ = ["is_available", "run_with_jaxlib", "without_tuples"]
 
@@ -61,7 +61,7 @@ def without_tuples(module: Module, inputs: Sequence[Any]) -> tuple[bytes, list[A
     """The module and its inputs with arrays for parameters: jaxlib takes no tuples and tokens."""
     if all(parameter.shape.is_array for parameter in module.entry.parameters):
         return module.module_bytes(), arrays_of(inputs)
-    from hlo_tools.loading import load
+    from hlo_tools.ir.loading import load
     from hlo_tools.passes.tuple_flattening import TupleFlattening
 
     flat = load(module.module_bytes())
@@ -74,8 +74,8 @@ def _without_result_tokens(data: bytes, module: Module) -> bytes:
     """The module with a flat tuple of arrays for its result, if there are tokens in it."""
     if all(shape.is_array for _, shape in module.entry.root.shape.leaves()):
         return data
-    from hlo_tools.loading import load
-    from hlo_tools.passes.emitting import get_part, make_tuple
+    from hlo_tools.ir.loading import load
+    from hlo_tools.rewrite.emitting import get_part, make_tuple
 
     changed = load(data)
     entry = changed.entry

@@ -17,9 +17,9 @@ from typing import Final
 from hlo_tools import schema
 from hlo_tools.errors import HloError, HloFileError
 from hlo_tools.extract.flags import flags_hash, flags_text
-from hlo_tools.extract.kernels import KernelFile, kernel_files, rename_kernels
 from hlo_tools.extract.key import cache_key
-from hlo_tools.module import Module
+from hlo_tools.ir.module import Module
+from hlo_tools.kernels.files import KernelFile, kernel_files, rename_kernels
 from nki_lang.atomic import staging_name, sweep
 
 __all__ = [

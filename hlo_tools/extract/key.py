@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from hlo_tools import schema
 from hlo_tools.errors import HloFileError
-from hlo_tools.extract.kernels import kernel_files, rename_kernels
-from hlo_tools.ids import LOCAL_MASK
-from hlo_tools.module import Module
+from hlo_tools.ir.module import Module
+from hlo_tools.kernels.files import kernel_files, rename_kernels
+from hlo_tools.types.ids import LOCAL_MASK
 
 __all__ = ["KeyParts", "cache_key", "explain_key"]
 

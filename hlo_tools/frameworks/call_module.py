@@ -7,9 +7,9 @@ from typing import Any, Final
 import numpy as np
 
 from hlo_tools import schema
-from hlo_tools.elements import element_of
 from hlo_tools.frameworks.plan import CallPlan, TensorSpec
-from hlo_tools.module import KERNEL_TARGET
+from hlo_tools.ir.module import KERNEL_TARGET
+from hlo_tools.types.element_types import element_of
 
 __all__ = ["OP_TYPE", "build_call_module"]
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from hlo_tools import kernels
 from hlo_tools.frameworks.framework_kernel import FrameworkKernel
 from hlo_tools.frameworks.plan import BoundCall
+from hlo_tools.kernels import calls as kernels
 from nki_lang.dtypes import DType, dtype_of
 
 __all__ = ["NumpyKernel", "run_bound"]

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from hlo_tools import kernels
 from hlo_tools.frameworks.arguments import Arguments
 from hlo_tools.frameworks.plan import CallPlan
+from hlo_tools.kernels import calls as kernels
 from nki_lang.kernel import Kernel, simulate, simulator_is_on
 from nki_lang.targets import Target
 from nki_lang.tracing.arguments import replace_tensors

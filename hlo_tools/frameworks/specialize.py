@@ -6,11 +6,11 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from hlo_tools.backend_config import BackendConfig, encode
 from hlo_tools.frameworks.arguments import Arguments
-from hlo_tools.frameworks.kernel_files import store
 from hlo_tools.frameworks.plan import CallPlan, TensorSpec
 from hlo_tools.frameworks.written import overwritten_inputs
+from hlo_tools.kernels.backend_config import BackendConfig, encode
+from hlo_tools.kernels.cache import store
 from nki_lang.ir import KernelIR
 from nki_lang.targets import Target
 from nki_lang.tracing.grid_programs import trace_programs

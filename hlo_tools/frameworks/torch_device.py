@@ -24,7 +24,7 @@ from torch.overrides import _get_current_function_mode_stack
 from torch.utils import _pytree as pytree
 from torch.utils._device import DeviceContext
 
-from hlo_tools.cores import core_count
+from hlo_tools.frameworks.visible_cores import core_count
 
 __all__ = ["NAME", "NeuronTensor", "device_count", "install", "is_neuron_tensor"]
 
@@ -36,7 +36,7 @@ _current = threading.local()
 
 
 def device_count() -> int:
-    """How many "neuron" devices there are; see :mod:`hlo_tools.cores`."""
+    """How many "neuron" devices there are; see :mod:`hlo_tools.frameworks.visible_cores`."""
     return core_count()
 
 

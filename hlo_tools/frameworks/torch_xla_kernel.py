@@ -24,7 +24,7 @@ from hlo_tools.frameworks.call_module import build_call_module
 from hlo_tools.frameworks.framework_kernel import FrameworkKernel
 from hlo_tools.frameworks.plan import CallPlan
 from hlo_tools.frameworks.torch_kernel import neuron_dtype, without_gradient
-from hlo_tools.module import KERNEL_TARGET
+from hlo_tools.ir.module import KERNEL_TARGET
 from nki_lang.dtypes import DType
 
 __all__ = ["IR_NAME", "PyTorchXLAKernel"]

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from hlo_tools.frameworks.framework_kernel import FrameworkKernel
-from hlo_tools.module import KERNEL_TARGET
+from hlo_tools.ir.module import KERNEL_TARGET
 from hlo_tools.trace import TracedArray, custom_call
 from nki_lang.dtypes import DType, dtype_of
 

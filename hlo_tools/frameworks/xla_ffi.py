@@ -25,11 +25,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from hlo_tools import kernel_ranks, kernels
 from hlo_tools.errors import HloError, HloVerifyError
 from hlo_tools.frameworks import xla_ffi_abi as abi
 from hlo_tools.frameworks.finalization import guarded
-from hlo_tools.module import KERNEL_TARGET
+from hlo_tools.ir.module import KERNEL_TARGET
+from hlo_tools.kernels import calls as kernels
+from hlo_tools.kernels import ranks as kernel_ranks
 from nki_lang.errors import NkiError, NkiFileError, NkiValidationError
 
 __all__ = [

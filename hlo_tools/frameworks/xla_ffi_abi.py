@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from hlo_tools.elements import BY_NUMBER, INVALID
+from hlo_tools.types.element_types import BY_NUMBER, INVALID
 
 __all__ = [
     "EXECUTE",

@@ -6,15 +6,15 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from hlo_tools.backend_config import decode
 from hlo_tools.errors import HloError
-from hlo_tools.ids import LOCAL_MASK
-from hlo_tools.instruction import Instruction
-from hlo_tools.module import KERNEL_TARGET, Module
-from hlo_tools.shape_text import print_shape
+from hlo_tools.ir.instruction import Instruction
+from hlo_tools.ir.module import KERNEL_TARGET, Module
+from hlo_tools.kernels.backend_config import decode
 from hlo_tools.text.print_attributes import print_attributes
 from hlo_tools.text.print_sharding import print_sharding
 from hlo_tools.text.print_values import print_literal
+from hlo_tools.types.ids import LOCAL_MASK
+from hlo_tools.types.shape_text import print_shape
 
 __all__ = ["Computation", "Graph", "Node", "graph_of"]
 

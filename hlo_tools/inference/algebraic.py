@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hlo_tools.counting import counted
+from hlo_tools._messages import counted
 from hlo_tools.inference.reducers import check_chooser, check_mapped, check_reducer
 from hlo_tools.inference.rule import Call, rule
 from hlo_tools.inference.types import Array, TupleType, Type, number

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hlo_tools.elements import BY_NAME, BY_NUMBER
 from hlo_tools.schema import ShapeProto
+from hlo_tools.types.element_types import BY_NAME, BY_NUMBER
 
 __all__ = ["laid_out_shape"]
 

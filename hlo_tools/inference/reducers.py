@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hlo_tools.counting import counted
+from hlo_tools._messages import counted
 from hlo_tools.inference.rule import Call
 from hlo_tools.inference.types import Array, TupleType, Type, number
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hlo_tools.counting import counted
-from hlo_tools.elements import BY_NUMBER
+from hlo_tools._messages import counted
 from hlo_tools.inference.types import (
     Array,
     InferenceError,
@@ -15,6 +14,7 @@ from hlo_tools.inference.types import (
     called_types,
     of,
 )
+from hlo_tools.types.element_types import BY_NUMBER
 
 __all__ = ["RULES", "Call", "rule"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hlo_tools.counting import counted
+from hlo_tools._messages import counted
 from hlo_tools.inference.reducers import check_reducer
 from hlo_tools.inference.rule import Call, rule
 from hlo_tools.inference.types import Array, TupleType, Type, number

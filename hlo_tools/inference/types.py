@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from hlo_tools.elements import BY_NAME, BY_NUMBER
 from hlo_tools.errors import HloVerifyError
 from hlo_tools.schema import ShapeProto
+from hlo_tools.types.element_types import BY_NAME, BY_NUMBER
 
 __all__ = [
     "Array",

@@ -8,8 +8,8 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from hlo_tools.instruction import Instruction
-from hlo_tools.kernels import resolve
+from hlo_tools.ir.instruction import Instruction
+from hlo_tools.kernels.calls import resolve
 from nki_lang.ir import Access, KernelIR
 from nki_lang.ir.types import Block, ForLoop, WhileLoop
 from nki_lang.ir.types import Instruction as KernelInstruction

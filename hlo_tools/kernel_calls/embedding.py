@@ -27,13 +27,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hlo_tools.backend_config import BackendConfig, decode, encode
 from hlo_tools.errors import HloFileError
-from hlo_tools.extract.kernels import KernelFile
-from hlo_tools.instruction import Instruction
-from hlo_tools.kernels import EMBEDDED, locate
-from hlo_tools.module import Module
-from hlo_tools.saving import write_bytes
+from hlo_tools.files.writing import write_bytes
+from hlo_tools.ir.instruction import Instruction
+from hlo_tools.ir.module import Module
+from hlo_tools.kernels.backend_config import BackendConfig, decode, encode
+from hlo_tools.kernels.calls import EMBEDDED, locate
+from hlo_tools.kernels.files import KernelFile
 
 __all__ = ["digest_of", "embed", "is_embedded", "set_config", "take_out", "unpack"]
 
@@ -132,7 +132,7 @@ def unpack(config: BackendConfig) -> Path:
         HloFileError: what is embedded is damaged (HLO-EMBEDDED), or the cache cannot be written
             (HLO-CACHE-WRITE).
     """
-    from hlo_tools.frameworks.kernel_files import cache_folder
+    from hlo_tools.kernels.cache import cache_folder
 
     files = _files(config)
     final = cache_folder() / "embedded" / digest_of(files)[:32]

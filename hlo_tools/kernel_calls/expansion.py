@@ -9,20 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hlo_tools.backend_config import decode
-from hlo_tools.computation import Computation
 from hlo_tools.errors import HloVerifyError
-from hlo_tools.instruction import Instruction
+from hlo_tools.ir.computation import Computation
+from hlo_tools.ir.instruction import Instruction
+from hlo_tools.ir.module import Module
 from hlo_tools.kernel_calls.graft import graft
 from hlo_tools.kernel_calls.references import Reference, as_module
-from hlo_tools.module import Module
-from hlo_tools.restructuring import (
+from hlo_tools.kernels.backend_config import decode
+from hlo_tools.rewrite.restructuring import (
     UnusedRemover,
     hand_on_control_edges,
     inline_call,
     remove_unreachable,
 )
-from hlo_tools.shape import Shape, tuple_shape
+from hlo_tools.types.shape import Shape, tuple_shape
 
 __all__ = ["expand", "reference_for", "register_reference"]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hlo_tools.computation import Computation
-from hlo_tools.instruction import Instruction
-from hlo_tools.module import Module
+from hlo_tools.ir.computation import Computation
+from hlo_tools.ir.instruction import Instruction
+from hlo_tools.ir.module import Module
 
 __all__ = ["graft"]
 

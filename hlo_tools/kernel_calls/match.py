@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from hlo_tools.computation import Computation
 from hlo_tools.errors import HloError
-from hlo_tools.instruction import Instruction
-from hlo_tools.module import Module
-from hlo_tools.opcodes import COMMUTATIVE
-from hlo_tools.ordering import behind
+from hlo_tools.ir.computation import Computation
+from hlo_tools.ir.instruction import Instruction
+from hlo_tools.ir.module import Module
+from hlo_tools.ir.ordering import behind
+from hlo_tools.types.opcodes import COMMUTATIVE
 
 __all__ = ["Match", "find_matches", "is_alive", "pattern_roots"]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from hlo_tools.backend_config import BackendConfig, encode
-from hlo_tools.computation import Computation
-from hlo_tools.counting import counted
+from hlo_tools._messages import counted
 from hlo_tools.errors import HloFileError, HloVerifyError
-from hlo_tools.instruction import Instruction
-from hlo_tools.literal import literal_of
-from hlo_tools.module import KERNEL_TARGET
-from hlo_tools.shape import Shape, array_shape, tuple_shape
+from hlo_tools.ir.computation import Computation
+from hlo_tools.ir.instruction import Instruction
+from hlo_tools.ir.module import KERNEL_TARGET
+from hlo_tools.kernels.backend_config import BackendConfig, encode
+from hlo_tools.types.literal import literal_of
+from hlo_tools.types.shape import Shape, array_shape, tuple_shape
 from nki_lang import klir
 from nki_lang.errors import NkiError
 from nki_lang.ir import KernelIR, Tensor

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from hlo_tools.counting import counted
+from hlo_tools._messages import counted
 from hlo_tools.errors import HloVerifyError
 from hlo_tools.evaluate import Evaluator
 from hlo_tools.evaluate.arguments import arrays_of, random_inputs
 from hlo_tools.evaluate.bisect import largest_difference
 from hlo_tools.evaluate.kernel_calls import kernel_calls
-from hlo_tools.module import Module
-from hlo_tools.shape import Shape
+from hlo_tools.ir.module import Module
+from hlo_tools.types.shape import Shape
 
 __all__ = ["Proof", "Prover", "prove_equal"]
 

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from hlo_tools.errors import HloError
-from hlo_tools.loading import load
-from hlo_tools.module import Module
-from hlo_tools.passes.patterns import Pattern
-from hlo_tools.python_file import load_named, names_python
-from hlo_tools.shape import Shape
+from hlo_tools.extract.python_file import load_named, names_python
+from hlo_tools.ir.loading import load
+from hlo_tools.ir.module import Module
+from hlo_tools.rewrite.patterns import Pattern
+from hlo_tools.types.shape import Shape
 
 __all__ = ["Given", "Reference", "as_module", "as_pattern", "read_named"]
 
@@ -27,7 +27,7 @@ Reference = Module | str | Path | Callable[..., Any]
 """A module, HLO text (it has ``HloModule`` in it), a path, ``FILE.py:NAME``, or a function."""
 
 Given = Reference | Pattern
-"""What a pattern may be: also one that is built with :func:`hlo_tools.passes.patterns.op`."""
+"""What a pattern may be: also one that is built with :func:`hlo_tools.rewrite.patterns.op`."""
 
 
 def as_module(reference: Reference, shapes: Sequence[Shape]) -> Module:
@@ -115,5 +115,5 @@ def _unusable(found: Any, reference: Any) -> HloError:
         code="HLO-REFERENCE-KIND",
         place=reference if isinstance(reference, str) else "",
         remedy="give HLO, a NumPy function, a function that jax.jit made, or a pattern of "
-        "hlo_tools.passes.patterns",
+        "hlo_tools.rewrite.patterns",
     )

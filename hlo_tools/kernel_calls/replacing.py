@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from hlo_tools.backend_config import BackendConfig
-from hlo_tools.computation import Computation
-from hlo_tools.counting import counted
+from hlo_tools._messages import counted
 from hlo_tools.errors import HloError
-from hlo_tools.instruction import Instruction
+from hlo_tools.ir.computation import Computation
+from hlo_tools.ir.instruction import Instruction
+from hlo_tools.ir.module import Module
 from hlo_tools.kernel_calls.match import Match, find_matches, is_alive, pattern_roots
 from hlo_tools.kernel_calls.operands import (
     add_constants,
@@ -21,11 +21,11 @@ from hlo_tools.kernel_calls.operands import (
     shape_of,
 )
 from hlo_tools.kernel_calls.references import Given, as_pattern
-from hlo_tools.module import Module
+from hlo_tools.kernels.backend_config import BackendConfig
 from hlo_tools.passes.call_inlining import CallInlining
-from hlo_tools.passes.patterns import Pattern
-from hlo_tools.restructuring import UnusedRemover, remove_unreachable
-from hlo_tools.shape import tuple_shape
+from hlo_tools.rewrite.patterns import Pattern
+from hlo_tools.rewrite.restructuring import UnusedRemover, remove_unreachable
+from hlo_tools.types.shape import tuple_shape
 from nki_lang.ir import KernelIR
 
 __all__ = ["replace_matches"]
@@ -43,7 +43,7 @@ def replace_matches(
 
     The kernel's inputs are the pattern's parameters, its outputs the pattern's results (the parts
     of a tuple), in order. A function is turned into a pattern for the shapes of the kernel's
-    inputs. In a pattern of :mod:`hlo_tools.passes.patterns`, names are those of the kernel's
+    inputs. In a pattern of :mod:`hlo_tools.rewrite.patterns`, names are those of the kernel's
     inputs, and places where the shapes are others than the kernel's are left alone. Instructions
     of the pattern that others use too stay.
 

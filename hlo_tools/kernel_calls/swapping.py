@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hlo_tools.backend_config import decode
 from hlo_tools.errors import HloError
-from hlo_tools.instruction import Instruction
+from hlo_tools.ir.instruction import Instruction
+from hlo_tools.ir.module import Module
 from hlo_tools.kernel_calls.operands import (
     add_constants,
     call_fields,
@@ -14,9 +14,9 @@ from hlo_tools.kernel_calls.operands import (
     config_of,
     read_kernel,
 )
-from hlo_tools.kernels import resolve
-from hlo_tools.module import Module
-from hlo_tools.restructuring import UnusedRemover, hand_on_control_edges
+from hlo_tools.kernels.backend_config import decode
+from hlo_tools.kernels.calls import resolve
+from hlo_tools.rewrite.restructuring import UnusedRemover, hand_on_control_edges
 
 __all__ = ["swap"]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hlo_tools.errors import HloFileError
-from hlo_tools.saving import write_bytes
+from hlo_tools.files.writing import write_bytes
 from hlo_tools.verify import Finding
 
 __all__ = ["gone", "read_baseline", "unknown_to", "write_baseline"]

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from hlo_tools.elements import BY_NAME
 from hlo_tools.lint.rule import Check, Graph, Hit, LintRule
+from hlo_tools.types.element_types import BY_NAME
 
 __all__ = ["RULES", "element_types"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from hlo_tools.elements import BY_NUMBER, INVALID, ElementType
-from hlo_tools.instruction import Instruction
+from hlo_tools.ir.instruction import Instruction
 from hlo_tools.lint.rule import Check, Graph, Hit, LintRule
+from hlo_tools.types.element_types import BY_NUMBER, INVALID, ElementType
 
 __all__ = ["RULES"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from hlo_tools.backend_config import BackendConfig, decode, decode_backend_config
 from hlo_tools.errors import HloError
-from hlo_tools.instruction import Instruction
-from hlo_tools.kernels import KernelCall, locate, resolve
+from hlo_tools.ir.instruction import Instruction
+from hlo_tools.ir.module import KERNEL_TARGET
+from hlo_tools.kernels.backend_config import BackendConfig, decode, decode_backend_config
+from hlo_tools.kernels.calls import KernelCall, locate, resolve
 from hlo_tools.lint.rule import Check, Graph, Hit, LintRule
-from hlo_tools.module import KERNEL_TARGET
-from hlo_tools.shape import Shape
+from hlo_tools.types.shape import Shape
 
 __all__ = ["RULES"]
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from hlo_tools._messages import did_you_mean
 from hlo_tools.errors import HloError
+from hlo_tools.ir.module import Module
 from hlo_tools.lint.registry import registered_rules
 from hlo_tools.lint.rule import Check, Graph, Hit, LintRule
-from hlo_tools.module import Module
-from hlo_tools.offers import OWN
-from hlo_tools.suggesting import meant
+from hlo_tools.plugins import OWN
 from hlo_tools.verify import Finding, Severity, verify
 from nki_lang.targets import Target, current_target, target_of
 
@@ -44,7 +44,7 @@ def selected(
             raise HloError(
                 f"no rule begins with {prefix!r}",
                 code="HLO-RULE",
-                remedy=f"{meant(prefix.upper(), known)}nki-hlo rule lists the codes",
+                remedy=f"{did_you_mean(prefix.upper(), known)}nki-hlo rule lists the codes",
             )
     wanted = tuple(prefix.upper() for prefix in select) or ("",)
     unwanted = tuple(prefix.upper() for prefix in ignore)

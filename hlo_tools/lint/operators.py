@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hlo_tools.instruction import Instruction
+from hlo_tools.ir.instruction import Instruction
+from hlo_tools.ir.module import KERNEL_TARGET
+from hlo_tools.ir.ordering import behind
 from hlo_tools.lint import quantization, scaled_matmul
 from hlo_tools.lint.rule import Graph, Hit, LintRule
-from hlo_tools.module import KERNEL_TARGET
-from hlo_tools.ordering import behind
 from hlo_tools.verify import Severity
 
 __all__ = ["CUSTOM_CALLS", "LISTED", "RULES"]

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from hlo_tools.counting import counted
-from hlo_tools.elements import BY_NAME
-from hlo_tools.instruction import Instruction
+from hlo_tools._messages import counted
+from hlo_tools.ir.instruction import Instruction
 from hlo_tools.lint.rule import Check, Graph, Hit, LintRule
-from hlo_tools.shape import Shape
+from hlo_tools.types.element_types import BY_NAME
+from hlo_tools.types.shape import Shape
 
 __all__ = ["RULES", "TARGET"]
 

@@ -20,7 +20,7 @@ from typing import Any
 from hlo_tools.errors import HloError
 from hlo_tools.lint.rule import LintRule
 from hlo_tools.lint.table import RULES
-from hlo_tools.offers import Offer, offers
+from hlo_tools.plugins import Plugin, plugins
 from hlo_tools.verify import RULES as VERIFIER
 
 __all__ = ["GROUP", "joined", "registered_rules", "rules_of"]
@@ -37,9 +37,9 @@ def registered_rules() -> dict[str, LintRule]:
         HloError: one cannot be used (HLO-RULE-BROKEN), or two have one code (HLO-RULE-CLASH).
     """
     found = dict(RULES)
-    for offer in offers(GROUP):
-        found = joined(found, rules_of(_imported(offer), f"{offer.value} of {offer.origin}"),
-                       offer.origin)  # fmt: skip
+    for plugin in plugins(GROUP):
+        found = joined(found, rules_of(_imported(plugin), f"{plugin.value} of {plugin.origin}"),
+                       plugin.origin)  # fmt: skip
     return found
 
 
@@ -85,11 +85,11 @@ def _members(value: Any, place: str) -> Iterator[Any]:
     yield from value.values() if isinstance(value, dict) else value
 
 
-def _imported(offer: Offer) -> Any:
+def _imported(plugin: Plugin) -> Any:
     try:
-        return offer.get()
+        return plugin.get()
     except Exception as error:  # another package's import may fail in any way
-        place = f"{offer.value} of {offer.origin}"
+        place = f"{plugin.value} of {plugin.origin}"
         raise _broken(place, f"cannot be imported: {error}") from error
 
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hlo_tools.instruction import Instruction
-from hlo_tools.module import Module
-from hlo_tools.offers import OWN
-from hlo_tools.passes.patterns import Captures, Pattern
+from hlo_tools.ir.instruction import Instruction
+from hlo_tools.ir.module import Module
+from hlo_tools.plugins import OWN
+from hlo_tools.rewrite.patterns import Captures, Pattern
 from hlo_tools.verify import Finding, Severity
 from nki_lang.targets import Target
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from hlo_tools.counting import counted
-from hlo_tools.instruction import Instruction
+from hlo_tools._messages import counted
+from hlo_tools.ir.instruction import Instruction
 from hlo_tools.lint.rule import Check, Graph, Hit, LintRule
 
 __all__ = ["RULES"]

@@ -7,13 +7,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hlo_tools.instruction import Instruction
-from hlo_tools.module import Module
+from hlo_tools.ir.instruction import Instruction
+from hlo_tools.ir.module import Module
 from hlo_tools.passes.base import Pass
-from hlo_tools.passes.emitting import constant, is_signed_zero, plain, splat
-from hlo_tools.passes.patterns import Pattern, Rules, number, op, rewrite_all, value
 from hlo_tools.passes.reductions import FAST_REDUCTIONS, REDUCTIONS, is_highest, is_lowest
 from hlo_tools.passes.slicing import SLICING
+from hlo_tools.rewrite.emitting import constant, is_signed_zero, plain, splat
+from hlo_tools.rewrite.patterns import Pattern, Rules, number, op, rewrite_all, value
 
 __all__ = ["EXACT", "FAST", "AlgebraicSimplification"]
 

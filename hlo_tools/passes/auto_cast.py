@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from hlo_tools.computation import Computation
-from hlo_tools.instruction import Instruction
-from hlo_tools.module import Module
+from hlo_tools.ir.computation import Computation
+from hlo_tools.ir.instruction import Instruction
+from hlo_tools.ir.module import Module
 from hlo_tools.passes.base import Pass
-from hlo_tools.passes.emitting import convert, plain, with_element
-from hlo_tools.passes.patterns import held, sweep, take_name
-from hlo_tools.restructuring import clone_instruction
+from hlo_tools.rewrite.emitting import convert, plain, with_element
+from hlo_tools.rewrite.patterns import held, sweep, take_name
+from hlo_tools.rewrite.restructuring import clone_instruction
 
 __all__ = ["AutoCast"]
 

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 from hlo_tools.errors import HloError
-from hlo_tools.module import Module
+from hlo_tools.ir.module import Module
 
 __all__ = ["Pass", "PassError", "needed"]
 

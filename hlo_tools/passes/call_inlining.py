@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hlo_tools.computation import Computation
-from hlo_tools.instruction import Instruction
-from hlo_tools.module import Module
+from hlo_tools.ir.computation import Computation
+from hlo_tools.ir.instruction import Instruction
+from hlo_tools.ir.module import Module
 from hlo_tools.passes.base import Pass
 from hlo_tools.passes.dce import unreachable_computations
-from hlo_tools.restructuring import inline_call
+from hlo_tools.rewrite.restructuring import inline_call
 
 __all__ = ["CallInlining", "is_inlinable"]
 

@@ -11,11 +11,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar
 
-from hlo_tools.computation import Computation
-from hlo_tools.effects import always_stays, callers_among, can_call, is_pure
-from hlo_tools.ids import LOCAL_MASK
-from hlo_tools.module import Module
-from hlo_tools.opcodes import COMMUTATIVE
+from hlo_tools.ir.computation import Computation
+from hlo_tools.ir.module import Module
 from hlo_tools.passes.base import Pass
 from hlo_tools.passes.merging import (
     Rows,
@@ -25,6 +22,9 @@ from hlo_tools.passes.merging import (
     read_all,
     replace_instructions,
 )
+from hlo_tools.rewrite.effects import always_stays, callers_among, can_call, is_pure
+from hlo_tools.types.ids import LOCAL_MASK
+from hlo_tools.types.opcodes import COMMUTATIVE
 
 __all__ = ["CommonSubexpressions"]
 

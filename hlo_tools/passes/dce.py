@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from hlo_tools.computation import Computation
-from hlo_tools.effects import always_stays, can_call, is_pure
-from hlo_tools.module import Module
+from hlo_tools.ir.computation import Computation
+from hlo_tools.ir.module import Module
 from hlo_tools.passes.base import Pass
 from hlo_tools.passes.merging import Rows, drop_instructions, effectful_rows, keep, read_all
+from hlo_tools.rewrite.effects import always_stays, can_call, is_pure
 
 __all__ = ["DeadCode", "dead_instructions", "unreachable_computations"]
 

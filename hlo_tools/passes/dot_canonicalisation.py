@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from hlo_tools import schema
-from hlo_tools.instruction import Instruction
-from hlo_tools.module import Module
+from hlo_tools.ir.instruction import Instruction
+from hlo_tools.ir.module import Module
 from hlo_tools.passes.base import Pass
-from hlo_tools.passes.emitting import plain, reshape, transpose
-from hlo_tools.passes.patterns import sweep
-from hlo_tools.shape import array_shape
+from hlo_tools.rewrite.emitting import plain, reshape, transpose
+from hlo_tools.rewrite.patterns import sweep
+from hlo_tools.types.shape import array_shape
 
 __all__ = ["DotCanonicalisation", "is_canonical"]
 

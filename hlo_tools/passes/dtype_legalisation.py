@@ -7,16 +7,16 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from hlo_tools.computation import Computation
-from hlo_tools.elements import BY_NAME, BY_NUMBER
-from hlo_tools.instruction import Instruction
-from hlo_tools.literal import Literal as Constant
-from hlo_tools.literal import literal_of
-from hlo_tools.module import Module
+from hlo_tools.ir.computation import Computation
+from hlo_tools.ir.instruction import Instruction
+from hlo_tools.ir.module import Module
 from hlo_tools.passes.base import Pass, PassError
-from hlo_tools.passes.emitting import get_part, make_tuple, plain
-from hlo_tools.passes.patterns import held, sweep
-from hlo_tools.shape import Shape
+from hlo_tools.rewrite.emitting import get_part, make_tuple, plain
+from hlo_tools.rewrite.patterns import held, sweep
+from hlo_tools.types.element_types import BY_NAME, BY_NUMBER
+from hlo_tools.types.literal import Literal as Constant
+from hlo_tools.types.literal import literal_of
+from hlo_tools.types.shape import Shape
 
 __all__ = ["REPLACED", "DtypeLegalisation", "is_pinned_type"]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from hlo_tools.module import Module
+from hlo_tools.ir.module import Module
 from hlo_tools.passes.base import Pass
 
 __all__ = ["Embed"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from hlo_tools.module import Module
+from hlo_tools.ir.module import Module
 from hlo_tools.passes.base import PassError
 from hlo_tools.passes.pipeline import Pipeline
 
@@ -25,7 +25,7 @@ def transform_bytes(pipeline: str | Pipeline, data: bytes) -> bytes | None:
         HloError: the bytes are no module, or a pass fails.
         PassError: parameters or results have other types afterwards (HLO-PASS-SIGNATURE).
     """
-    from hlo_tools.loading import load
+    from hlo_tools.ir.loading import load
 
     module = load(data)
     chosen = Pipeline.parse(pipeline) if isinstance(pipeline, str) else pipeline

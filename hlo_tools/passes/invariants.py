@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from hlo_tools.module import Module
+from hlo_tools.ir.module import Module
 
 __all__ = ["INVARIANTS", "Invariant", "broken"]
 
@@ -95,8 +95,8 @@ def _foreign_types(module: Module) -> str:
 
 
 def _kernel_files(module: Module) -> str:
-    from hlo_tools.backend_config import decode
     from hlo_tools.kernel_calls.embedding import is_embedded
+    from hlo_tools.kernels.backend_config import decode
 
     return _first(
         view.name

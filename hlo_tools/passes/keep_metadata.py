@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hlo_tools import schema
-from hlo_tools.module import Module
+from hlo_tools.ir.module import Module
 from hlo_tools.passes.base import Pass
 from hlo_tools.passes.strip_metadata import clear_metadata, metadata_fields
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import Any
 
-from hlo_tools.computation import Computation
-from hlo_tools.effects import callers_among, effectful_among
-from hlo_tools.ids import LOCAL_MASK
-from hlo_tools.module import Module
-from hlo_tools.ordering import needs_first
+from hlo_tools.ir.computation import Computation
+from hlo_tools.ir.module import Module
+from hlo_tools.ir.ordering import needs_first
+from hlo_tools.rewrite.effects import callers_among, effectful_among
+from hlo_tools.types.ids import LOCAL_MASK
 
 __all__ = [
     "Rows",
@@ -142,7 +142,7 @@ def keep(module: Module, rows: dict[int, Rows]) -> None:
 
 
 def effectful_rows(module: Module, rows: Mapping[int, Rows]) -> frozenset[int]:
-    """See :func:`hlo_tools.effects.effectful_computations`."""
+    """See :func:`hlo_tools.rewrite.effects.effectful_computations`."""
     messages = {number: body.messages for number, body in rows.items()}
     opcodes = {number: body.opcodes for number, body in rows.items()}
     return effectful_among(messages, opcodes, module.entry.id)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hlo_tools.instruction import Instruction
-from hlo_tools.module import Module
+from hlo_tools.ir.instruction import Instruction
+from hlo_tools.ir.module import Module
 from hlo_tools.passes.base import Pass, PassError
-from hlo_tools.restructuring import outline
+from hlo_tools.rewrite.restructuring import outline
 
 __all__ = ["Outlining"]
 

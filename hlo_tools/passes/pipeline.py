@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from hlo_tools.collection import no_collection
+from hlo_tools._gc import no_collection
 from hlo_tools.errors import HloError, HloVerifyError
-from hlo_tools.module import Module
+from hlo_tools.ir.module import Module
 from hlo_tools.passes.arguments import print_pass
 from hlo_tools.passes.base import Pass, PassError
 from hlo_tools.passes.invariants import broken

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from hlo_tools.instruction import Instruction
-from hlo_tools.passes.emitting import dimensions_of, is_signed_zero, plain, splat
-from hlo_tools.passes.patterns import Rules, op
+from hlo_tools.ir.instruction import Instruction
+from hlo_tools.rewrite.emitting import dimensions_of, is_signed_zero, plain, splat
+from hlo_tools.rewrite.patterns import Rules, op
 
 __all__ = ["FAST_REDUCTIONS", "REDUCTIONS", "is_highest", "is_lowest"]
 

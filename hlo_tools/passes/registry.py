@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from hlo_tools.offers import OWN, Offer, offers
+from hlo_tools._messages import did_you_mean
 from hlo_tools.passes.base import Pass, PassError
-from hlo_tools.suggesting import meant
+from hlo_tools.plugins import OWN, Plugin, plugins
 
 __all__ = ["GROUP", "Registered", "find_pass", "registered_passes"]
 
@@ -47,7 +47,7 @@ _BUILT_IN = {
 """Our own passes: name to ``module:class`` in this package."""
 
 
-class Registered(Offer):
+class Registered(Plugin):
     """A pass that can be named in a pipeline; ``value`` is ``module:class``."""
 
     __slots__ = ()
@@ -92,8 +92,8 @@ def registered_passes() -> dict[str, Registered]:
         name: Registered(name, OWN, f"hlo_tools.passes.{value}")
         for name, value in _BUILT_IN.items()
     }
-    for offer in offers(GROUP):
-        entry = Registered(offer.name, offer.origin, offer.value)
+    for plugin in plugins(GROUP):
+        entry = Registered(plugin.name, plugin.origin, plugin.value)
         known = found.get(entry.name)
         if known is not None:
             raise PassError(
@@ -118,5 +118,5 @@ def find_pass(name: str) -> type[Pass]:
     raise PassError(
         f"there is no pass {name!r}",
         code="HLO-NO-PASS",
-        remedy=f"{meant(name, registered_passes())}nki-hlo passes lists them all",
+        remedy=f"{did_you_mean(name, registered_passes())}nki-hlo passes lists them all",
     )

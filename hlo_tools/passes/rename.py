@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from hlo_tools.module import Module
+from hlo_tools.ir.module import Module
 from hlo_tools.passes.base import Pass, PassError
 
 __all__ = ["Rename"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hlo_tools.module import Module
+from hlo_tools.ir.module import Module
 from hlo_tools.passes.base import Pass, PassError, needed
 
 __all__ = ["Replace"]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from hlo_tools.instruction import Instruction
-from hlo_tools.module import Module
+from hlo_tools.ir.instruction import Instruction
+from hlo_tools.ir.module import Module
 from hlo_tools.passes.base import Pass
 from hlo_tools.passes.dot_canonicalisation import copy_configuration
-from hlo_tools.passes.emitting import broadcast, dimensions_of, plain
-from hlo_tools.passes.patterns import Rules, op, rewrite_all
+from hlo_tools.rewrite.emitting import broadcast, dimensions_of, plain
+from hlo_tools.rewrite.patterns import Rules, op, rewrite_all
 
 __all__ = ["CLEANING", "ReshapeTransposeCleaning"]
 

@@ -6,9 +6,9 @@ import heapq
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from hlo_tools.computation import Computation
-from hlo_tools.instruction import Instruction
-from hlo_tools.module import Module
+from hlo_tools.ir.computation import Computation
+from hlo_tools.ir.instruction import Instruction
+from hlo_tools.ir.module import Module
 from hlo_tools.passes.base import Pass
 
 __all__ = ["Schedule", "peak_bytes"]

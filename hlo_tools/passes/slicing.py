@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from hlo_tools import schema
-from hlo_tools.instruction import Instruction
-from hlo_tools.passes.emitting import broadcast, plain, splat
-from hlo_tools.passes.patterns import Rules, op
+from hlo_tools.ir.instruction import Instruction
+from hlo_tools.rewrite.emitting import broadcast, plain, splat
+from hlo_tools.rewrite.patterns import Rules, op
 
 __all__ = ["SLICING"]
 

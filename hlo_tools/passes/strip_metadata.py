@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from hlo_tools import schema
-from hlo_tools.module import Module
+from hlo_tools.ir.module import Module
 from hlo_tools.passes.base import Pass, PassError
 
 __all__ = ["StripMetadata", "clear_metadata", "metadata_fields"]

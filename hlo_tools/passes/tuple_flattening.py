@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from hlo_tools.computation import Computation
 from hlo_tools.errors import HloError
-from hlo_tools.instruction import Instruction
-from hlo_tools.module import Module
+from hlo_tools.ir.computation import Computation
+from hlo_tools.ir.instruction import Instruction
+from hlo_tools.ir.module import Module
 from hlo_tools.passes.base import Pass, PassError
-from hlo_tools.passes.emitting import get_part, make_tuple
-from hlo_tools.passes.patterns import sweep
+from hlo_tools.rewrite.emitting import get_part, make_tuple
+from hlo_tools.rewrite.patterns import sweep
 
 __all__ = ["TupleFlattening"]
 

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hlo_tools.instruction import Instruction
-from hlo_tools.module import Module
-from hlo_tools.ordering import behind
+from hlo_tools.ir.instruction import Instruction
+from hlo_tools.ir.module import Module
+from hlo_tools.ir.ordering import behind
 from hlo_tools.passes.base import Pass
-from hlo_tools.passes.emitting import plain, splat
+from hlo_tools.rewrite.emitting import plain, splat
 
 __all__ = ["WhileTripCounts", "trip_count"]
 

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from hlo_tools import schema
-from hlo_tools.computation import Computation
 from hlo_tools.errors import HloError
-from hlo_tools.ids import LOCAL_MASK, wide
-from hlo_tools.instruction import Instruction
-from hlo_tools.module import Module
-from hlo_tools.ordering import behind
-from hlo_tools.shape import Shape, tuple_shape
+from hlo_tools.ir.computation import Computation
+from hlo_tools.ir.instruction import Instruction
+from hlo_tools.ir.module import Module
+from hlo_tools.ir.ordering import behind
+from hlo_tools.types.ids import LOCAL_MASK, wide
+from hlo_tools.types.shape import Shape, tuple_shape
 
 __all__ = ["Slice", "extract_slice"]
 

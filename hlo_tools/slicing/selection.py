@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from hlo_tools.computation import Computation
+from hlo_tools._messages import did_you_mean
 from hlo_tools.errors import HloError
-from hlo_tools.instruction import Instruction
-from hlo_tools.module import Module
-from hlo_tools.suggesting import meant
+from hlo_tools.ir.computation import Computation
+from hlo_tools.ir.instruction import Instruction
+from hlo_tools.ir.module import Module
 
 __all__ = ["SourceRange", "find_targets", "grow", "parse_source", "select_source"]
 
@@ -89,7 +89,7 @@ def _find(module: Module, name: str) -> Instruction:
             f"module {module.name} has no instruction %{what}",
             code="HLO-NO-INSTRUCTION",
             place=module.path,
-            remedy=f"{meant(what, (view.name for view in module.instructions), '%')}"
+            remedy=f"{did_you_mean(what, (view.name for view in module.instructions), '%')}"
             "nki-hlo show FILE lists the names",
         )
     places = ", ".join(f"{view.computation.name}/{what}" for view in candidates[:5])

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hlo_tools.distinct import distinct, numbered
 from hlo_tools.outline import COST, Outline
+from hlo_tools.wire.distinct import distinct, numbered
 
 __all__ = ["Alike", "alike"]
 

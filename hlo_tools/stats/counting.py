@@ -10,14 +10,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hlo_tools.collection import no_collection
+from hlo_tools._gc import no_collection
 from hlo_tools.errors import HloError, HloFileError, HloUnsupportedError
 from hlo_tools.inference.types import UNBOUNDED
-from hlo_tools.instruction import Instruction
-from hlo_tools.module import KERNEL_TARGET
-from hlo_tools.ordering import needs_first
+from hlo_tools.ir.instruction import Instruction
+from hlo_tools.ir.module import KERNEL_TARGET
+from hlo_tools.ir.ordering import needs_first
 from hlo_tools.outline import CALLED, CALLED_ONE, Body, Outline, OutlinedInstruction, shape_of
-from hlo_tools.shape import Shape
 from hlo_tools.stats.alike import alike
 from hlo_tools.stats.flops import (
     APPLIED,
@@ -34,6 +33,7 @@ from hlo_tools.stats.statistics import (
     Statistics,
 )
 from hlo_tools.stats.traffic import traffic
+from hlo_tools.types.shape import Shape
 
 __all__ = ["count"]
 
@@ -378,9 +378,9 @@ def _known_trip_count(config: bytes) -> int | None:
 
 def _kernel_of(call: Instruction, root: Path | None) -> tuple[str, tuple[int, ...], int | None]:
     """(name, grid, MACs) of a kernel; the name is "?" where the configuration does not decode."""
-    from hlo_tools.backend_config import decode_backend_config
     from hlo_tools.kernel_calls.description import work_of
-    from hlo_tools.kernels import resolve
+    from hlo_tools.kernels.backend_config import decode_backend_config
+    from hlo_tools.kernels.calls import resolve
 
     try:
         record = decode_backend_config(call.backend_config)

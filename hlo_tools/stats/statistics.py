@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from hlo_tools.module import Module
+from hlo_tools.ir.module import Module
 from hlo_tools.outline import Outline, load_outline
 
 __all__ = [

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hlo_tools.elements import BY_NAME
 from hlo_tools.schema import ShapeProto
 from hlo_tools.text.attributes import Pending
 from hlo_tools.text.canonical_sharding import for_shape
 from hlo_tools.text.print_attributes import default_comparison_type
+from hlo_tools.types.element_types import BY_NAME
 
 __all__ = ["CALLED_ORDER", "finish"]
 

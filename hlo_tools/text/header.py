@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from hlo_tools.counting import counted
+from hlo_tools._messages import counted
 from hlo_tools.text.cursor import Cursor
 from hlo_tools.text.recovery import read_debug_attributes, read_recovery_table
 from hlo_tools.text.shapes import ShapeReader

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from hlo_tools.counting import counted
-from hlo_tools.elements import BY_NAME
-from hlo_tools.literal import store
+from hlo_tools._messages import counted
 from hlo_tools.schema import LiteralProto
 from hlo_tools.text.cursor import Cursor
 from hlo_tools.text.shapes import TYPE_NAMES
+from hlo_tools.types.element_types import BY_NAME
+from hlo_tools.types.literal import store
 
 __all__ = ["read_literal"]
 

@@ -6,9 +6,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from hlo_tools import schema, wire
-from hlo_tools.skeleton import encode_varint
+from hlo_tools import schema
 from hlo_tools.text.cursor import Cursor, unescape
+from hlo_tools.wire import fields as wire
+from hlo_tools.wire.large_constants import encode_varint
 
 __all__ = ["plain_metadata", "read_metadata", "read_metadata_list"]
 

@@ -10,10 +10,8 @@ import re
 from typing import Any
 
 from hlo_tools import schema
-from hlo_tools.collection import no_collection
-from hlo_tools.ids import LOCAL_MASK
-from hlo_tools.opcodes import OPCODES, Opcode
-from hlo_tools.suggesting import meant
+from hlo_tools._gc import no_collection
+from hlo_tools._messages import did_you_mean
 from hlo_tools.text.attributes import READERS, Pending
 from hlo_tools.text.cursor import Cursor, with_comments
 from hlo_tools.text.finish import CALLED_ORDER, finish
@@ -22,6 +20,8 @@ from hlo_tools.text.literals import read_literal
 from hlo_tools.text.names import UniqueNames
 from hlo_tools.text.repeated import Repeated
 from hlo_tools.text.shapes import ShapeReader
+from hlo_tools.types.ids import LOCAL_MASK
+from hlo_tools.types.opcodes import OPCODES, Opcode
 
 __all__ = ["parse"]
 
@@ -346,7 +346,7 @@ class _Parser:
             inner = word.removesuffix(f"-{suffix}")
             if inner != word and inner in OPCODES:
                 return OPCODES[f"async-{suffix}"], inner
-        message, hint = f"there is no opcode '{word}'", meant(word, OPCODES)
+        message, hint = f"there is no opcode '{word}'", did_you_mean(word, OPCODES)
         raise self.cursor.error(message, pos=pos, code="HLO-TEXT-OPCODE", hint=hint)
 
     def _operands(
@@ -383,7 +383,7 @@ class _Parser:
                     raise cursor.error(
                         f"no instruction '{part}' stands before in this computation",
                         pos=cursor.text.index(part, start), code="HLO-TEXT-OPERAND",
-                        hint=meant(part, names),
+                        hint=did_you_mean(part, names),
                     )  # fmt: skip
                 operands.append(position)
             cursor.pos = simple.end()
@@ -422,7 +422,7 @@ class _Parser:
         if position is None:
             raise self.cursor.error(
                 f"no instruction '{name}' stands before in this computation",
-                pos=pos, code="HLO-TEXT-OPERAND", hint=meant(name, computation.names),
+                pos=pos, code="HLO-TEXT-OPERAND", hint=did_you_mean(name, computation.names),
             )  # fmt: skip
         return position
 
@@ -441,7 +441,7 @@ class _Parser:
                     f"{word.name} has no attribute '{name}'",
                     pos=found.start(1),
                     code="HLO-TEXT-ATTRIBUTE",
-                    hint=meant(name, allowed),
+                    hint=did_you_mean(name, allowed),
                 )
             if name in pending.seen:
                 raise cursor.error(f"'{name}' stands twice", pos=found.start(1))

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from hlo_tools import schema
-from hlo_tools.elements import BY_NUMBER
-from hlo_tools.shape_text import print_shape
 from hlo_tools.text.print_sharding import print_replica_groups, print_sharding
 from hlo_tools.text.print_values import bracket, enum_name, print_literal, quote
+from hlo_tools.types.element_types import BY_NUMBER
+from hlo_tools.types.shape_text import print_shape
 
 __all__ = ["default_comparison_type", "print_attributes", "print_called", "print_sugar"]
 

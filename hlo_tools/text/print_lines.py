@@ -13,9 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from hlo_tools import schema, wire
-from hlo_tools.distinct import distinct, distinct_bytes
-from hlo_tools.ids import LOCAL_MASK
+from hlo_tools import schema
 from hlo_tools.outline import (
     CALLED,
     CALLED_ONE,
@@ -30,7 +28,10 @@ from hlo_tools.outline import (
 from hlo_tools.text.options import PrintOptions
 from hlo_tools.text.pieces import Columns, Texts
 from hlo_tools.text.print_sharding import print_metadata
-from hlo_tools.wire_columns import Table, split, varints
+from hlo_tools.types.ids import LOCAL_MASK
+from hlo_tools.wire import fields as wire
+from hlo_tools.wire.columns import Table, split, varints
+from hlo_tools.wire.distinct import distinct, distinct_bytes
 
 __all__ = ["Lines", "Printer"]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from hlo_tools.elements import BY_NUMBER
-from hlo_tools.literal import Literal
+from hlo_tools.types.element_types import BY_NUMBER
+from hlo_tools.types.literal import Literal
 
 __all__ = ["bracket", "enum_name", "escape", "number_text", "print_literal", "quote"]
 

@@ -8,13 +8,9 @@ from typing import Any
 
 from google.protobuf.message import EncodeError
 
-from hlo_tools.collection import no_collection
-from hlo_tools.elements import BY_NAME
+from hlo_tools._gc import no_collection
 from hlo_tools.errors import HloFileError
-from hlo_tools.ids import LOCAL_MASK
-from hlo_tools.module import Module
-from hlo_tools.opcodes import OPCODES
-from hlo_tools.shape_text import print_shape
+from hlo_tools.ir.module import Module
 from hlo_tools.text.options import DEFAULT, PrintOptions
 from hlo_tools.text.origin import original_value, print_array
 from hlo_tools.text.print_attributes import print_attributes, print_called, print_sugar
@@ -22,6 +18,10 @@ from hlo_tools.text.print_lines import Lines
 from hlo_tools.text.print_sharding import print_metadata, print_sharding
 from hlo_tools.text.print_values import print_literal, quote
 from hlo_tools.text.recovery import print_debug_attributes, print_recovery_table
+from hlo_tools.types.element_types import BY_NAME
+from hlo_tools.types.ids import LOCAL_MASK
+from hlo_tools.types.opcodes import OPCODES
+from hlo_tools.types.shape_text import print_shape
 
 __all__ = ["print_module"]
 
@@ -42,7 +42,7 @@ def print_module(module: Module | Message, options: PrintOptions = DEFAULT) -> s
     with no_collection():
         if not isinstance(module, Module):
             return "".join(_Printer(module, options).module())
-        from hlo_tools.converting import whole
+        from hlo_tools.ir.formats import whole
 
         proto, data = module.untouched() or (whole(module), None)
         return "".join(_Printer(proto, options, data).module())

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple, Protocol
 
 from hlo_tools import schema
 from hlo_tools.errors import HloTextError
-from hlo_tools.opcodes import OPCODES
-from hlo_tools.skeleton import encode_field
 from hlo_tools.text.cursor import Cursor
 from hlo_tools.text.metadata import plain_metadata, read_metadata
+from hlo_tools.types.opcodes import OPCODES
+from hlo_tools.wire.large_constants import encode_field
 
 __all__ = ["Computation", "Line", "Repeated"]
 

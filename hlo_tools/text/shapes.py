@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from hlo_tools.elements import BY_NAME
 from hlo_tools.schema import LayoutProto, ShapeProto
 from hlo_tools.text.cursor import Cursor
+from hlo_tools.types.element_types import BY_NAME
 
 BUFFER = 34
 """PrimitiveType of a buffer; it has no name in text (a buffer is written ``b(shape)``)."""

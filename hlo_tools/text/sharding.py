@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hlo_tools import schema
-from hlo_tools.counting import counted
+from hlo_tools._messages import counted
 from hlo_tools.text.canonical_sharding import canonical_iota, canonical_sharding
 from hlo_tools.text.cursor import Cursor
 from hlo_tools.text.metadata import read_metadata_list

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from hlo_tools import schema
-from hlo_tools.elements import element_of
-from hlo_tools.literal import literal_of
-from hlo_tools.shape import array_shape, tuple_shape
 from hlo_tools.trace.graph import Graph, Node
+from hlo_tools.types.element_types import element_of
+from hlo_tools.types.literal import literal_of
+from hlo_tools.types.shape import array_shape, tuple_shape
 from nki_lang.source import shortest_names
 
 __all__ = ["INPUT_NAMES", "OUTPUT_NAMES", "to_proto"]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hlo_tools.module import Module
+from hlo_tools.ir.module import Module
 from hlo_tools.trace.array import TracedArray, as_node
 from hlo_tools.trace.emission import to_proto
 from hlo_tools.trace.errors import refuse

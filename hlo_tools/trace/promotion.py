@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from hlo_tools.elements import element_of
 from hlo_tools.errors import HloUnsupportedError
+from hlo_tools.types.element_types import element_of
 
 __all__ = ["narrow", "narrow_array", "narrow_input", "promote", "ufunc_dtypes"]
 

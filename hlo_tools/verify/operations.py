@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from hlo_tools.counting import counted
-from hlo_tools.elements import BY_NUMBER
+from hlo_tools._messages import counted
 from hlo_tools.inference.reducers import check_chooser, check_reducer
 from hlo_tools.inference.rule import Call
 from hlo_tools.inference.types import Array, InferenceError, TupleType, Type, number, of, part_at
-from hlo_tools.replica_groups import replica_groups_of
+from hlo_tools.types.element_types import BY_NUMBER
+from hlo_tools.types.replica_groups import replica_groups_of
 
 __all__ = ["check_operation"]
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from hlo_tools.ids import LOCAL_MASK
+from hlo_tools.types.ids import LOCAL_MASK
 from hlo_tools.verify.findings import Finding
 
 __all__ = ["Calls", "calls_of", "check_structure"]

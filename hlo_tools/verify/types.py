@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from hlo_tools import schema
-from hlo_tools.counting import counted
-from hlo_tools.elements import BY_NAME, BY_NUMBER
+from hlo_tools._messages import counted
 from hlo_tools.errors import HloError
-from hlo_tools.externals import ATTRIBUTE as EXTERNAL_CONSTANT
-from hlo_tools.ids import LOCAL_MASK
 from hlo_tools.inference import InferenceError, infer, of
 from hlo_tools.inference.rule import Call
 from hlo_tools.inference.types import UNBOUNDED, TupleType, Type, part_at
-from hlo_tools.literal import Literal
-from hlo_tools.opcodes import OPCODES, Opcode
+from hlo_tools.ir.external_constants import ATTRIBUTE as EXTERNAL_CONSTANT
+from hlo_tools.types.element_types import BY_NAME, BY_NUMBER
+from hlo_tools.types.ids import LOCAL_MASK
+from hlo_tools.types.literal import Literal
+from hlo_tools.types.opcodes import OPCODES, Opcode
 from hlo_tools.verify.findings import Finding
 from hlo_tools.verify.operations import check_operation
 from hlo_tools.verify.structure import Calls

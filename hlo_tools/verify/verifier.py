@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hlo_tools.collection import no_collection
+from hlo_tools._gc import no_collection
 from hlo_tools.errors import HloError, HloVerifyError
-from hlo_tools.module import Module
+from hlo_tools.ir.module import Module
 from hlo_tools.verify.findings import Finding, Severity
 from hlo_tools.verify.structure import calls_of, check_structure
 from hlo_tools.verify.types import check_types

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from math import prod
 from typing import Any
 
-from hlo_tools.counting import counted
-from hlo_tools.elements import BY_NUMBER
-from hlo_tools.ids import LOCAL_MASK
+from hlo_tools._messages import counted
 from hlo_tools.inference import of
 from hlo_tools.inference.types import TupleType, Type, part_at
+from hlo_tools.types.element_types import BY_NUMBER
+from hlo_tools.types.ids import LOCAL_MASK
 from hlo_tools.verify.findings import Finding
 from hlo_tools.verify.structure import Calls
 

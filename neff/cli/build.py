@@ -73,7 +73,7 @@ def build(module: Path, flags: list[str], output: str, *, as_json: bool) -> int:
 
 def _note_other_targets(module: Any, folder: Path, family: str) -> None:
     """Say which kernels keep to the limits of another family than that of the NEFF."""
-    from hlo_tools.kernels import resolve
+    from hlo_tools.kernels.calls import resolve
 
     calls = [resolve(call.proto.backend_config, folder) for call in module.find_custom_calls()]
     for name, traced in sorted({(call.config.func_name, call.kernel.target) for call in calls}):

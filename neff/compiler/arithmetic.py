@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hlo_tools.elements import BY_NAME
+from hlo_tools.types.element_types import BY_NAME
 from neff.compiler.graph import Node
 
 __all__ = ["REWRITES"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hlo_tools.elements import BY_NAME
+from hlo_tools.types.element_types import BY_NAME
 from neff.compiler.fuse import ELEMENTWISE, VIEWS
 from neff.compiler.graph import Graph, Node
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from hlo_tools.module import Module
+from hlo_tools.ir.module import Module
 from hlo_tools.verify import check
 from neff.compiler.assembly import Parts, assemble, kernel_parts
 from neff.compiler.autocast import cast_everything

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hlo_tools.elements import BY_NAME, ElementType
+from hlo_tools.types.element_types import BY_NAME, ElementType
 from neff.errors import NeffCompileError
 
 __all__ = ["Graph", "Node", "derived", "sliced", "uncovered"]

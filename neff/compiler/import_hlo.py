@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from hlo_tools.elements import BY_NUMBER, INVALID
-from hlo_tools.module import KERNEL_TARGET, Module
-from hlo_tools.source import frames_of
+from hlo_tools.ir.module import KERNEL_TARGET, Module
+from hlo_tools.types.element_types import BY_NUMBER, INVALID
+from hlo_tools.types.source_frames import frames_of
 from neff.compiler.arithmetic import REWRITES
 from neff.compiler.expand import EXPANSIONS
 from neff.compiler.folding import fold

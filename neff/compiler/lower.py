@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hlo_tools.kernels import resolve
+from hlo_tools.kernels.calls import resolve
 from neff.compiler.assembly import Parts
 from neff.compiler.fuse import VIEWS, Unit, fuse, same_elements
 from neff.compiler.graph import Graph, Node, uncovered

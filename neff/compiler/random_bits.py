@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hlo_tools.elements import BY_NAME, ElementType
+from hlo_tools.types.element_types import BY_NAME, ElementType
 from neff.compiler.graph import Node, uncovered
 
 __all__ = ["random_bits"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hlo_tools.elements import BY_NAME
+from hlo_tools.types.element_types import BY_NAME
 from neff.compiler.graph import Node, derived, uncovered
 
 __all__ = ["chosen", "select_and_scatter"]

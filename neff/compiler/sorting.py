@@ -12,7 +12,7 @@ from math import prod
 
 import numpy as np
 
-from hlo_tools.elements import BY_NAME, ElementType
+from hlo_tools.types.element_types import BY_NAME, ElementType
 from neff.compiler.graph import Node, derived, sliced
 
 __all__ = ["ordered", "sorted_rows", "top"]

@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from hlo_tools.loading import load as load_module
+from hlo_tools.ir.loading import load as load_module
 from neff.compiler import compile as compile_module
 from neff.container import write
 from neff.device.buffers import Buffer

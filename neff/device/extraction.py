@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from hlo_tools.backend_config import decode
 from hlo_tools.extract.bundle import write_bundle
 from hlo_tools.extract.flags import cache_folder, flags_from_environment
 from hlo_tools.extract.journal import CapturedModule, note
+from hlo_tools.kernels.backend_config import decode
 from neff.device.capture import Captured
 from neff.device.programs import opcode_counts
 from neff.device.rewrite import kernel_configs

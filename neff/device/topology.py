@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from hlo_tools.cores import core_count
+from hlo_tools.frameworks.visible_cores import core_count
 from neff.device.abi import knows
 from neff.device.errors import Status, StatusError
 from neff.device.slots import slot
@@ -32,7 +32,7 @@ MEMORY_KIND: Final = "device"
 
 
 def device_count(environment: Mapping[str, str] = os.environ) -> int:
-    """How many devices there are: as many as cores, see :mod:`hlo_tools.cores`.
+    """How many devices there are: as many as cores, see :mod:`hlo_tools.frameworks.visible_cores`.
 
     Raises:
         StatusError: INVALID_ARGUMENT; a variable is not what it should be.

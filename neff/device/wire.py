@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from hlo_tools import wire
+from hlo_tools.wire import fields as wire
 
 __all__ = ["Field", "bytes_field", "fields", "integers", "rewritten", "varint", "varint_field"]
 

@@ -33,7 +33,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from training_steps import chain, one_step, training_steps
 
 import hlo_tools
-from hlo_tools.module import KERNEL_TARGET
+from hlo_tools.ir.module import KERNEL_TARGET
 from hlo_tools.outline import load_outline
 from hlo_tools.passes import Pipeline
 from hlo_tools.stats import statistics as statistics_of

@@ -88,7 +88,7 @@ def write(sizes: list[int], gib: float, folder: Path) -> None:
 def write_large(data: bytes, path: Path, gib: float) -> None:
     """A module with constants that are holes in the file."""
     from hlo_tools import array_shape, load, schema
-    from hlo_tools.skeleton import encode_varint
+    from hlo_tools.wire.large_constants import encode_varint
 
     def head(number: int, size: int) -> bytes:
         return encode_varint(number << 3 | 2) + encode_varint(size)

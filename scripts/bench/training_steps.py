@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from hlo_tools import Module, array_shape, load
-from hlo_tools.ids import LOCAL_MASK, wide
 from hlo_tools.schema import HloModuleProto
+from hlo_tools.types.ids import LOCAL_MASK, wide
 
 __all__ = ["chain", "one_step", "training_steps"]
 

@@ -20,7 +20,6 @@ import numpy as np
 import hlo_tools
 from hlo_tools import HloError, Module, schema
 from hlo_tools.diff import diff_modules
-from hlo_tools.elements import BY_NUMBER
 from hlo_tools.evaluate import Evaluator, LimitError, Limits, evaluate_devices
 from hlo_tools.evaluate.arguments import arrays_of, random_inputs
 from hlo_tools.evaluate.bisect import largest_difference
@@ -28,10 +27,11 @@ from hlo_tools.evaluate.limits import byte_size
 from hlo_tools.evaluate.with_jaxlib import without_tuples
 from hlo_tools.graph import graph_of, render_dot, render_explorer, render_page
 from hlo_tools.lint import lint
-from hlo_tools.literal import Literal
 from hlo_tools.passes import Pipeline, registered_passes
 from hlo_tools.stats import statistics
 from hlo_tools.text import PRESETS, parse, print_module
+from hlo_tools.types.element_types import BY_NUMBER
+from hlo_tools.types.literal import Literal
 from hlo_tools.verify import Severity, verify
 from scripts.corpus.jaxlib_server import Server
 from scripts.corpus.several_devices import devices_of, inputs_on, manually_sharded
@@ -74,7 +74,7 @@ class Case:
             text = self.content.decode()
         except UnicodeDecodeError:
             return None
-        return text if hlo_tools.detect.detect(self.content).kind == "text" else None
+        return text if hlo_tools.files.detection.detect(self.content).kind == "text" else None
 
     @cached_property
     def theirs(self) -> tuple[bool, Any]:

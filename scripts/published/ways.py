@@ -86,7 +86,7 @@ def _ranks_by_executor(kernel: Any, calls: Calls) -> list[Any]:
 def _ranks_by_neff(kernel: Any, calls: Calls) -> list[Any]:
     """One NEFF for all ranks, written, read back and executed by each."""
     from hlo_tools.frameworks.numpy_kernel import NumpyKernel
-    from hlo_tools.loading import load as load_module
+    from hlo_tools.ir.loading import load as load_module
     from neff.compiler import compile as compile_module
     from neff.container import write
     from neff.device.numpy_calls import call_program

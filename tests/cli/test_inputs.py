@@ -10,7 +10,7 @@ import pytest
 import hlo_tools
 from hlo_tools.cli import main
 from hlo_tools.cli.inputs import module_files
-from hlo_tools.skeleton import encode_field
+from hlo_tools.wire.large_constants import encode_field
 
 TEXT = b"HloModule m\nENTRY e { ROOT c = f32[] constant(1) }\n"
 

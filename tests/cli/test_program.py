@@ -15,9 +15,9 @@ import pytest
 
 import hlo_tools
 from hlo_tools import Module, array_shape
-from hlo_tools.backend_config import BackendConfig, encode
 from hlo_tools.cli import commands, main
 from hlo_tools.errors import HloFileError
+from hlo_tools.kernels.backend_config import BackendConfig, encode
 
 F32 = array_shape("f32", (4, 8))
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import hlo_tools
-from hlo_tools.module import Module
+from hlo_tools.ir.module import Module
 from neff import runtime
 from neff.compiler import compile
 from neff.compiler.verify import verify

@@ -8,7 +8,7 @@ from typing import Any
 import nki_lang
 import nki_lang.isa as nisa
 import nki_lang.language as nl
-from hlo_tools.backend_config import BackendConfig, encode
+from hlo_tools.kernels.backend_config import BackendConfig, encode
 from nki_lang import klir
 from nki_lang.ir import KernelIR
 from nki_lang.tracing.arguments import TensorSpec

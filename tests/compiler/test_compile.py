@@ -14,7 +14,7 @@ import pytest
 import hlo_tools
 import neff
 from hlo_tools.errors import HloFileError
-from hlo_tools.module import Module
+from hlo_tools.ir.module import Module
 from neff.compiler import compile, compile_kernel
 from neff.errors import NeffCompileError
 from neff.options import CompileOptions

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from hlo_tools.errors import HloFileError, HloUnsupportedError
 from hlo_tools.frameworks.jax_versions import check_version
-from hlo_tools.module import KERNEL_TARGET
+from hlo_tools.ir.module import KERNEL_TARGET
 from neff.device import activation, capture, entry, rewrite, wire
 from neff.device.errors import Status, StatusError, status_of
 from neff.device.handles import HandleTable

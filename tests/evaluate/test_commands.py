@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hlo_tools.cli import main
-from hlo_tools.loading import load
+from hlo_tools.ir.loading import load
 
 TEXT = """
 HloModule m

@@ -9,7 +9,7 @@ import pytest
 
 from hlo_tools.errors import HloError
 from hlo_tools.evaluate import EvaluationError, Evaluator, evaluate
-from hlo_tools.module import Module
+from hlo_tools.ir.module import Module
 from hlo_tools.text import parse
 from tests.text.samples import SAMPLES
 

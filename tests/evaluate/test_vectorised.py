@@ -10,7 +10,7 @@ import pytest
 from hlo_tools.errors import HloError
 from hlo_tools.evaluate import Evaluator, Limits, evaluate
 from hlo_tools.evaluate.arguments import random_inputs
-from hlo_tools.module import Module
+from hlo_tools.ir.module import Module
 from tests.evaluate.test_evaluate import module_of, run_jaxlib
 
 HEAD = """HloModule m

@@ -20,7 +20,7 @@ from hlo_tools.extract import (
     flags_hash,
     write_bundle,
 )
-from hlo_tools.loading import load
+from hlo_tools.ir.loading import load
 from tests.extract.modules import add_module, kernel_module
 
 FLAGS = ["--target=trn1"]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hlo_tools.extract import complete_entries
-from hlo_tools.loading import load
+from hlo_tools.ir.loading import load
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -12,7 +12,7 @@ import pytest
 
 from hlo_tools.errors import HloError, HloFileError
 from hlo_tools.extract import complete_entries, is_complete, run_script
-from hlo_tools.loading import load
+from hlo_tools.ir.loading import load
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from hlo_tools import kernels
 from hlo_tools.frameworks import clear_cache
+from hlo_tools.kernels import calls as kernels
 
 collect_ignore_glob = [] if importlib.util.find_spec("torch") else ["test_torch*.py"]
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import hlo_tools
-from hlo_tools.backend_config import decode
 from hlo_tools.frameworks.call_module import OP_TYPE, build_call_module
 from hlo_tools.frameworks.numpy_kernel import NumpyKernel
+from hlo_tools.kernels.backend_config import decode
 from tests.frameworks import sample_kernels
 
 TILE = np.ones((128, 512), np.float32)

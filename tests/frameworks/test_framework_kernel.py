@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hlo_tools import kernels
 from hlo_tools.errors import HloFileError
 from hlo_tools.frameworks import FrameworkKernel
+from hlo_tools.kernels import calls as kernels
 from nki_lang.dtypes import BY_NAME
 from nki_lang.errors import NkiValidationError
 from tests.frameworks import sample_kernels

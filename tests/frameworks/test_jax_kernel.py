@@ -12,9 +12,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from hlo_tools import kernels
-from hlo_tools.backend_config import decode
 from hlo_tools.frameworks import xla_ffi
+from hlo_tools.kernels import calls as kernels
+from hlo_tools.kernels.backend_config import decode
 from tests.frameworks import sample_kernels
 
 pytestmark = pytest.mark.jax

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hlo_tools import kernel_ranks
 from hlo_tools.errors import HloVerifyError
-from hlo_tools.kernel_ranks import Place, meet
+from hlo_tools.kernels import ranks as kernel_ranks
+from hlo_tools.kernels.ranks import Place, meet
 
 DEVICES = """
     import jax, numpy as np

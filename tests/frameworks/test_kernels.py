@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hlo_tools import kernels
-from hlo_tools.backend_config import decode, encode
 from hlo_tools.errors import HloError, HloFileError, HloVerifyError
-from hlo_tools.frameworks.kernel_files import _digest, _sweep, cache_folder
 from hlo_tools.frameworks.numpy_kernel import NumpyKernel
 from hlo_tools.frameworks.plan import CallPlan
+from hlo_tools.kernels import calls as kernels
+from hlo_tools.kernels.backend_config import decode, encode
+from hlo_tools.kernels.cache import _digest, _sweep, cache_folder
 from nki_lang import klir
 from tests.frameworks import sample_kernels
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from hlo_tools import kernels
-from hlo_tools.backend_config import decode
 from hlo_tools.frameworks.torch_kernel import DTYPES, TorchKernel, tensor_of, view_of
+from hlo_tools.kernels import calls as kernels
+from hlo_tools.kernels.backend_config import decode
 from nki_lang.dtypes import BY_NAME
 from nki_lang.errors import NkiValidationError
 from tests.frameworks import sample_kernels

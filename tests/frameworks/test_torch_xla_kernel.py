@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hlo_tools.backend_config import decode
+from hlo_tools.kernels.backend_config import decode
 
 pytestmark = [pytest.mark.torch_xla, pytest.mark.filterwarnings("default")]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hlo_tools import Module
-from hlo_tools.shape import Shape
+from hlo_tools.types.shape import Shape
 from tests.hlo.hlo_examples import F32, example
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hlo_tools import HloError
-from hlo_tools.backend_config import BackendConfig, decode, decode_backend_config, encode
+from hlo_tools.kernels.backend_config import BackendConfig, decode, decode_backend_config, encode
 
 PRINTED = (
     "eyJrZXJuZWxfdmVyc2lvbiI6IDEsICJrbGlyX2JpbmFyeSI6IHsiYmluYXJ5IjogIi90bXAvbmtpX3RlbnNvcl9hZG"

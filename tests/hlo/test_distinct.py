@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hlo_tools import distinct as subject
-from hlo_tools.distinct import distinct, distinct_bytes
-from hlo_tools.skeleton import encode_varint
-from hlo_tools.wire_columns import Words, varints
+from hlo_tools.wire import distinct as subject
+from hlo_tools.wire.columns import Words, varints
+from hlo_tools.wire.distinct import distinct, distinct_bytes
+from hlo_tools.wire.large_constants import encode_varint
 
 
 def expected(rows):

@@ -1,7 +1,7 @@
 """Effects of what is called, near and far."""
 
 from hlo_tools import Module
-from hlo_tools.effects import effectful_computations, has_effect_within
+from hlo_tools.rewrite.effects import effectful_computations, has_effect_within
 from hlo_tools.text import parse
 
 TEXT = """

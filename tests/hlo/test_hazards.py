@@ -10,8 +10,8 @@ import pytest
 
 import hlo_tools
 from hlo_tools import HloError, Literal, Module, parse_shape, schema
-from hlo_tools.converting import set_ids, to_dialect
-from hlo_tools.skeleton import encode_varint
+from hlo_tools.ir.formats import set_ids, to_dialect
+from hlo_tools.wire.large_constants import encode_varint
 from tests.hlo.hlo_examples import example
 
 

@@ -12,10 +12,10 @@ import pytest
 
 import hlo_tools
 from hlo_tools import HloFileError, Module, array_shape, literal_of, schema
-from hlo_tools.converting import render, set_ids
-from hlo_tools.externals import ATTRIBUTE, externalize, inline
-from hlo_tools.skeleton import encode_varint
+from hlo_tools.ir.external_constants import ATTRIBUTE, externalize, inline
+from hlo_tools.ir.formats import render, set_ids
 from hlo_tools.verify import verify
+from hlo_tools.wire.large_constants import encode_varint
 
 ARRAYS = {
     "f32": np.arange(2048, dtype="f4").reshape(32, 64),

@@ -14,11 +14,12 @@ from pathlib import Path
 import pytest
 
 import hlo_tools
-from hlo_tools import HloError, HloFileError, Module, converting, schema
-from hlo_tools.compressed import decompress
-from hlo_tools.detect import detect
-from hlo_tools.skeleton import encode_field, encode_varint
+from hlo_tools import HloError, HloFileError, Module, schema
+from hlo_tools.files.compression import decompress
+from hlo_tools.files.detection import detect
+from hlo_tools.ir import formats as converting
 from hlo_tools.text import SHORT_PARSABLE
+from hlo_tools.wire.large_constants import encode_field, encode_varint
 from tests.hlo.hlo_examples import example
 
 

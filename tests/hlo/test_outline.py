@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 import hlo_tools
 from hlo_tools import HloError, Module, outline, schema
-from hlo_tools.converting import FORMATS, render
-from hlo_tools.ids import LOCAL_MASK
+from hlo_tools.ir.formats import FORMATS, render
 from hlo_tools.outline import CALLED, CALLED_ONE, load_outline, shape_of
-from hlo_tools.shape import Shape
-from hlo_tools.skeleton import encode_varint
+from hlo_tools.types.ids import LOCAL_MASK
+from hlo_tools.types.shape import Shape
+from hlo_tools.wire.large_constants import encode_varint
 from tests.hlo.hlo_examples import F32, example
 
 

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import hlo_tools
-from hlo_tools import HloError, Module, editing
-from hlo_tools.restructuring import (
+from hlo_tools import HloError, Module
+from hlo_tools.ir import editing
+from hlo_tools.rewrite.restructuring import (
     UnusedRemover,
     clone_computation,
     inline_call,

@@ -8,7 +8,7 @@ import pytest
 
 import hlo_tools
 from hlo_tools import Module, array_shape, schema
-from hlo_tools.computation import Computation
+from hlo_tools.ir.computation import Computation
 from hlo_tools.verify import verify
 
 F32 = array_shape("f32", (2,))

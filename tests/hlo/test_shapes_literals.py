@@ -18,7 +18,7 @@ from hlo_tools import (
     token_shape,
     tuple_shape,
 )
-from hlo_tools.elements import BY_NAME, element_of
+from hlo_tools.types.element_types import BY_NAME, element_of
 
 TEXTS = [
     "f32[]",

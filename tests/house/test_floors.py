@@ -22,8 +22,7 @@ NEEDS_NKI_LANG = (
     "trace",
     "lint",
     "kernel_calls",
-    "kernel_ranks",
-    "saving",
+    "files",
 )
 """The parts of hlo_tools that may look down into the kernel language."""
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import hlo_tools
-from hlo_tools import kernels
-from hlo_tools.backend_config import decode
 from hlo_tools.cli import main
 from hlo_tools.kernel_calls import describe, embed, prove_equal, swap, take_out
+from hlo_tools.kernels import calls as kernels
+from hlo_tools.kernels.backend_config import decode
 from hlo_tools.lint import lint, selected
 from tests.kernel_calls.test_kernel_calls import PATTERN
 

@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 
 import hlo_tools
-from hlo_tools import kernels
-from hlo_tools.backend_config import decode, encode
 from hlo_tools.errors import HloError, HloFileError, HloVerifyError
 from hlo_tools.evaluate.arguments import random_inputs
+from hlo_tools.ir.module import Module
 from hlo_tools.kernel_calls import (
     describe,
     embed,
@@ -27,7 +26,8 @@ from hlo_tools.kernel_calls import (
     swap,
     take_out,
 )
-from hlo_tools.module import Module
+from hlo_tools.kernels import calls as kernels
+from hlo_tools.kernels.backend_config import decode, encode
 from hlo_tools.verify import check
 from nki_lang import klir, trace
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 import hlo_tools
-from hlo_tools.backend_config import decode
 from hlo_tools.cli import main
 from hlo_tools.errors import HloVerifyError
 from hlo_tools.kernel_calls import Prover
+from hlo_tools.kernels.backend_config import decode
 from hlo_tools.passes import PassError, Pipeline
 from tests.kernel_calls.test_kernel_calls import PLAIN, plain
 

@@ -10,7 +10,7 @@ import pytest
 import hlo_tools
 from hlo_tools.errors import HloError, HloVerifyError
 from hlo_tools.kernel_calls import expand, prove_equal, replace_matches
-from hlo_tools.passes.patterns import number, op, value
+from hlo_tools.rewrite.patterns import number, op, value
 from hlo_tools.verify import check
 from tests.kernel_calls.test_kernel_calls import (
     BOTH,
@@ -89,7 +89,7 @@ def _calling_module(function) -> bytes:
     x = np.zeros((128, 64), np.float32)
     program = jax.jit(lambda a, b: function(jnp.sin(a), b)).lower(x, x).compiler_ir("hlo")
     module = hlo_tools.load(program.as_serialized_hlo_module_proto())
-    from hlo_tools.restructuring import inline_call, remove_unreachable
+    from hlo_tools.rewrite.restructuring import inline_call, remove_unreachable
 
     inline_call(module.entry.root)
     remove_unreachable(module)
@@ -125,7 +125,7 @@ def test_what_is_no_pattern_is_refused(pattern, code: str, message: str, kernel:
 
 
 def test_a_pattern_without_opcode_fits_everything(tmp_path: Path) -> None:
-    from hlo_tools.passes.patterns import Pattern
+    from hlo_tools.rewrite.patterns import Pattern
 
     kernel = write_kernel(tmp_path, scaled_add)
     everything = Pattern(operands=(value("a"), value("b")))

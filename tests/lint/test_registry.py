@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 import hlo_tools
-from hlo_tools import offers
+from hlo_tools import plugins
 from hlo_tools.cli import main
 from hlo_tools.errors import HloError
 from hlo_tools.lint import RULES, Graph, Hit, LintRule, lint, registered_rules, registry, selected
-from hlo_tools.passes.patterns import op
+from hlo_tools.rewrite.patterns import op
 from tests.lint.broken import module
 
 BY_CONSTANT = op("divide", "x", op("broadcast", op("constant", capture="c")))
@@ -53,7 +53,7 @@ def others(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[EntryPoint]]:
     """Entry points that an installed package would have."""
     points: list[EntryPoint] = []
     monkeypatch.setattr(
-        offers, "entry_points", lambda group: [p for p in points if p.group == group]
+        plugins, "entry_points", lambda group: [p for p in points if p.group == group]
     )
     registered_rules.cache_clear()
     yield points
@@ -118,7 +118,7 @@ def test_a_code_twice_is_an_error(others: list[EntryPoint], attribute: str) -> N
 
 OWN = """
 from hlo_tools.lint import Hit, LintRule
-from hlo_tools.passes.patterns import op
+from hlo_tools.rewrite.patterns import op
 
 def check(graph):
     for view, found in graph.matching(op("divide", "x", "y")):

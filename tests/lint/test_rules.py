@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import hlo_tools
-from hlo_tools.backend_config import decode, encode
 from hlo_tools.errors import HloError
+from hlo_tools.ir.module import Module
 from hlo_tools.kernel_calls import replace_matches
+from hlo_tools.kernels.backend_config import decode, encode
 from hlo_tools.lint import RULES, lint, selected
-from hlo_tools.module import Module
 from hlo_tools.verify import Severity
 from nki_lang import klir, trace
 from nki_lang.errors import NkiError

@@ -7,7 +7,7 @@ import nki_lang.collectives as ncc
 import nki_lang.isa as nisa
 import nki_lang.language as nl
 from hlo_tools.frameworks.numpy_kernel import NumpyKernel
-from hlo_tools.loading import load as load_module
+from hlo_tools.ir.loading import load as load_module
 from neff.compiler import compile as compile_module
 from neff.container import write
 from neff.device.numpy_calls import call_program

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from hlo_tools import Module, array_shape, literal_of, schema, tuple_shape
-from hlo_tools.computation import Computation
-from hlo_tools.instruction import Instruction
-from hlo_tools.shape import Shape
+from hlo_tools.ir.computation import Computation
+from hlo_tools.ir.instruction import Instruction
+from hlo_tools.types.shape import Shape
 
 __all__ = ["inputs_for", "random_module"]
 

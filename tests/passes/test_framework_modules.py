@@ -16,8 +16,8 @@ import hlo_tools
 from hlo_tools.evaluate import evaluate
 from hlo_tools.evaluate.arguments import random_inputs
 from hlo_tools.evaluate.with_jaxlib import run_with_jaxlib
+from hlo_tools.ir.module import Module
 from hlo_tools.kernel_calls import Prover
-from hlo_tools.module import Module
 from hlo_tools.passes import Pipeline
 from tests.passes.test_results import EXACT, REORDERED
 

@@ -7,8 +7,8 @@ import pytest
 from hlo_tools import Module
 from hlo_tools.passes import PassError, Pipeline
 from hlo_tools.passes.algebraic_simplification import AlgebraicSimplification
-from hlo_tools.passes.emitting import plain, splat
-from hlo_tools.passes.patterns import Rules, op, rewrite_all
+from hlo_tools.rewrite.emitting import plain, splat
+from hlo_tools.rewrite.patterns import Rules, op, rewrite_all
 from hlo_tools.text import parse
 from tests.counting import calls_made
 

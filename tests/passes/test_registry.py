@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import pytest
 
-from hlo_tools import Module, offers
+from hlo_tools import Module, plugins
 from hlo_tools.passes import Pass, PassError, Pipeline, find_pass, registered_passes, registry
 from hlo_tools.text import parse
 
@@ -33,7 +33,7 @@ def others(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[EntryPoint]]:
     """Entry points that an installed package would have."""
     points: list[EntryPoint] = []
     monkeypatch.setattr(
-        offers, "entry_points", lambda group: [p for p in points if p.group == group]
+        plugins, "entry_points", lambda group: [p for p in points if p.group == group]
     )
     registered_passes.cache_clear()
     yield points

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hlo_tools import schema
-from hlo_tools.source import frames_of
+from hlo_tools.types.source_frames import frames_of
 
 __all__ = ["by_name", "differences"]
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from hlo_tools import Module, load, schema, wire
-from hlo_tools.skeleton import encode_field
+from hlo_tools import Module, load, schema
 from hlo_tools.text import parse, pieces, print_lines, printer
 from hlo_tools.text.options import DEFAULT, PRESETS
 from hlo_tools.text.printer import print_module
+from hlo_tools.wire import fields as wire
+from hlo_tools.wire.large_constants import encode_field
 from tests.text.test_repeated import BODIES, HEAD
 
 MORE = {

@@ -10,8 +10,8 @@ import nki.language as nl
 import numpy as np
 import pytest
 
-from hlo_tools import kernels
 from hlo_tools.cli import main
+from hlo_tools.kernels import calls as kernels
 from hlo_tools.trace import trace
 
 A = np.arange(128 * 64, dtype="f4").reshape(128, 64)

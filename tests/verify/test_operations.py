@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from hlo_tools.module import Module
+from hlo_tools.ir.module import Module
 from hlo_tools.text import parse
 from hlo_tools.verify import verify
 

@@ -13,7 +13,7 @@ import pytest
 
 from hlo_tools import schema
 from hlo_tools.errors import HloVerifyError
-from hlo_tools.module import Module
+from hlo_tools.ir.module import Module
 from hlo_tools.text import parse
 from hlo_tools.verify import RULES, check, verify
 from tests.counting import calls_made

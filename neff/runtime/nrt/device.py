@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hlo_tools.cores import core_count
+from hlo_tools.frameworks.visible_cores import core_count
 from neff.errors import NeffError
 from neff.program import Variable
 from neff.runtime.model import LoadedModel, load
@@ -119,7 +119,7 @@ class Device:
 
     @staticmethod
     def get_visible_neuron_core_count() -> int:
-        """Number of simulated cores; see :mod:`hlo_tools.cores`."""
+        """Number of simulated cores; see :mod:`hlo_tools.frameworks.visible_cores`."""
         return core_count()
 
     def close(self) -> int:

@@ -1,0 +1,75 @@
+"""Objects of Python files that a command line names: ``FILE.py:NAME``."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from hlo_tools._messages import did_you_mean
+from hlo_tools.errors import HloError, HloFileError
+from hlo_tools.extract.launcher import roots
+
+__all__ = ["import_file", "load_named", "names_python"]
+
+
+def names_python(text: str) -> bool:
+    """Whether a text is ``FILE.py:NAME``."""
+    file, colon, name = text.rpartition(":")
+    return bool(colon) and file.endswith(".py") and name.isidentifier()
+
+
+def import_file(path: str) -> ModuleType:
+    """Import a file, as a module and not as a script; its folder comes first on the path.
+
+    Raises:
+        HloFileError: there is no such file (HLO-NO-FILE).
+        HloError: the import fails (HLO-IMPORT); errors of these tools come through as they are.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise HloFileError(
+            "there is no such file", code="HLO-NO-FILE", place=path,
+            remedy="give the path of a Python file",
+        )  # fmt: skip
+    folder = str(file.resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    sys.path.extend(root for root in roots() if root not in sys.path)
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    if spec is None or spec.loader is None:
+        raise HloFileError("this is no Python file", code="HLO-NO-FILE", place=path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault(file.stem, module)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        if hasattr(error, "code") and hasattr(error, "remedy"):
+            raise
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        raise HloError(
+            f"{type(error).__name__}: {error}", code="HLO-IMPORT",
+            place=f"{last.filename}:{last.lineno}", remedy="make the file importable",
+        ) from error  # fmt: skip
+    return module
+
+
+def load_named(text: str) -> Any:
+    """The object that ``FILE.py:NAME`` names.
+
+    Raises:
+        HloError: as :func:`import_file`, or the file has no such name (HLO-NO-NAME).
+    """
+    path, _, name = text.rpartition(":")
+    module = import_file(path)
+    try:
+        return getattr(module, name)
+    except AttributeError as error:
+        own = [known for known in vars(module) if not known.startswith("_")]
+        raise HloError(
+            f"the file defines no {name!r}", code="HLO-NO-NAME", place=path,
+            remedy=f"{did_you_mean(name, own)}name one of its functions or values",
+        ) from error  # fmt: skip

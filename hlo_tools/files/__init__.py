@@ -1,0 +1,1 @@
+"""Files: told apart, unpacked, written whole."""

@@ -1,0 +1,211 @@
+"""Which kind of file some bytes are: told from the content, never from the name."""
+
+from __future__ import annotations
+
+import re
+import struct
+from dataclasses import dataclass
+from itertools import islice
+
+from hlo_tools.errors import HloFileError
+from hlo_tools.wire import fields as wire
+
+__all__ = ["Detected", "detect", "message_behind_length"]
+
+_CONTROL = bytes(set(range(32)) - set(b"\t\n\r\f\v\x1b")) + b"\x7f"
+_SAMPLE = 1 << 16
+_KERNEL_FILE = b"\xd9\xd9\xf7"
+"""CBOR's tag of self-description, with which a .klir begins; no message begins so."""
+_NEFF = tuple(struct.pack("<QQ", version, 1024) for version in (1, 2))
+"""How a NEFF begins: version of the container, size of its header."""
+_MLIR = (b"ML\xefR", b"module @", b"module attributes", b"module {", b"#loc", b"builtin.module")
+"""How MLIR begins, as bytecode and as text."""
+_ENOUGH = 16
+"""Fields of a computation that are looked at to know it."""
+_MODULE_TYPES = {
+    **dict.fromkeys((1, 2, 3, 4, 7, 8, 10, 12, 13, 14, 15, 17, 18, 19, 20, 21, 22, 24), wire.BYTES),
+    **dict.fromkeys((5, 6, 11, 16, 23), wire.VARINT),
+}
+_PBTXT = re.compile(rb"(?:\s|#[^\n]*\n)*([a-z][a-z0-9_]*)\s*(:|[{<]\s*(?:[}>]|[a-z0-9_]+\s*[:{<]))")
+"""A field's name with its value, or with a message that begins with a field."""
+_COMPUTATION_TYPES = {
+    **dict.fromkeys((1, 2, 4, 8), wire.BYTES),
+    **dict.fromkeys((5, 6, 7), wire.VARINT),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Detected:
+    """A kind of content and what told it.
+
+    ``kind`` is ``"module"``, ``"hlo"``, ``"snapshot"``, ``"unoptimized"`` (messages),
+    ``"delimited"`` (an unoptimized snapshot behind its length, with its arguments behind it),
+    ``"text"``, ``"pbtxt"`` or ``"json"``.
+    """
+
+    kind: str
+    reason: str
+
+
+def detect(data: bytes | memoryview) -> Detected:
+    """Tell what ``data`` (not compressed) is.
+
+    Raises:
+        HloFileError: empty (HLO-EMPTY), or neither text nor a message (HLO-DAMAGED,
+            HLO-TRUNCATED, HLO-NOT-HLO).
+    """
+    if len(data) == 0:
+        raise HloFileError("the file is empty", code="HLO-EMPTY", remedy="write it again")
+    if bytes(data[: len(_KERNEL_FILE)]) == _KERNEL_FILE:
+        raise HloFileError(
+            "this is a kernel file (KLIR), no module",
+            code="HLO-NOT-HLO",
+            remedy="give the module that calls it: 'nki-hlo kernels' shows a module's kernels",
+        )
+    if bytes(data[:16]) in _NEFF:
+        raise HloFileError(
+            "this is a NEFF, no module",
+            code="HLO-NOT-HLO",
+            remedy="'nki-neff info' shows what is in it",
+        )
+    if bytes(data[:32]).lstrip().startswith(_MLIR):
+        raise HloFileError(
+            "this is MLIR (StableHLO), no HLO",
+            code="HLO-NOT-HLO",
+            remedy="jax.jit(f).lower(...).compiler_ir('hlo') gives HLO; nki-hlo extract SCRIPT "
+            "writes the modules of a script",
+        )
+    if _is_text(data):
+        return _detect_text(bytes(data[:_SAMPLE]))
+    return _detect_message(data)
+
+
+def _is_text(data: bytes | memoryview) -> bool:
+    """Text has none of the control characters that tags and lengths of messages are made of."""
+    sample = bytes(data[:_SAMPLE])
+    if sample.translate(None, _CONTROL) != sample:
+        return False
+    try:
+        sample.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return len(sample) == _SAMPLE and error.start > _SAMPLE - 4
+    return True
+
+
+def _detect_text(sample: bytes) -> Detected:
+    head = sample.lstrip().lstrip(b"\xef\xbb\xbf")
+    if head.startswith(b"{"):
+        return Detected("json", "text that begins with {")
+    found = _PBTXT.match(head)
+    if found:
+        return Detected("pbtxt", f"text that begins with the field {found[1].decode()}")
+    return Detected("text", "text without control characters")
+
+
+def _detect_message(data: bytes | memoryview) -> Detected:
+    size = len(data)
+    if message_behind_length(data) is not None:
+        return Detected("delimited", "a length, and so many bytes whose field 1 is a module")
+    first = _first_payload(data, 0, size)
+    if first is not None:
+        inner = _first_payload(data, *first)
+        if inner is not None and _looks_like_module(data, *inner):
+            return Detected("snapshot", "field 1 is an HloProto, whose field 1 is a module")
+        if _looks_like_module(data, *first):
+            return _hlo_or_unoptimized(data)
+    if _matches(data, 0, size, _MODULE_TYPES) and _holds_computations(data):
+        return Detected("module", "its fields are those of HloModuleProto")
+    list(wire.fields(data))
+    raise HloFileError(
+        "no kind of HLO file: the top-level fields fit none of HloModuleProto, HloProto, "
+        "HloSnapshot",
+        code="HLO-NOT-HLO",
+        remedy="give a .pb written by JAX, PyTorch/XLA, nkipy or an XLA dump, or HLO text",
+    )
+
+
+def message_behind_length(data: bytes | memoryview) -> tuple[int, int] | None:
+    """Bounds of an unoptimized snapshot that stands behind its length, as XLA dumps it.
+
+    Large arguments stand behind the message, not in it (``large_hlo_snapshot_serialization`` in
+    XLA, since 2025-02).
+    """
+    try:
+        size, begin = wire.read_varint(data, 0, min(len(data), 10))
+    except HloFileError:
+        return None
+    end = begin + size
+    first = _first_payload(data, begin, end) if end <= len(data) else None
+    return (begin, end) if first is not None and _looks_like_module(data, *first) else None
+
+
+def _holds_computations(data: bytes | memoryview) -> bool:
+    """Whether field 3 can be a computation; without one, whether field 1 can be a name."""
+    name = b""
+    for field in wire.fields(data):
+        if field.number == 3:
+            return _can_be_computation(data, field.begin, field.end)
+        if field.number == 1:
+            name = bytes(data[field.begin : field.end])
+    return name.translate(None, _CONTROL) == name
+
+
+def _can_be_computation(data: bytes | memoryview, begin: int, end: int) -> bool:
+    """It begins with a name, or its fields have their types, or it is damaged."""
+    try:
+        for field in islice(wire.fields(data, begin, end), _ENOUGH):
+            if field.number == 1 and field.wire_type == wire.BYTES:
+                return True
+            if _COMPUTATION_TYPES.get(field.number, field.wire_type) != field.wire_type:
+                return False
+    except HloFileError:
+        return True
+    return begin < end
+
+
+def _hlo_or_unoptimized(data: bytes | memoryview) -> Detected:
+    for field in wire.fields(data):
+        if field.number == 2 and field.wire_type == wire.BYTES:
+            return Detected("unoptimized", "field 1 is a module and field 2 holds inputs")
+    return Detected("hlo", "field 1 is a module")
+
+
+def _first_payload(data: bytes | memoryview, begin: int, end: int) -> tuple[int, int] | None:
+    """Bounds of field 1 when it comes first and is bytes."""
+    try:
+        for field in wire.fields(data, begin, end):
+            if field.number == 1 and field.wire_type == wire.BYTES:
+                return field.begin, field.end
+            return None
+    except HloFileError:
+        return None
+    return None
+
+
+def _matches(
+    data: bytes | memoryview, begin: int, end: int, types: dict[int, int], limit: int | None = None
+) -> bool:
+    """Whether every known field has its wire type, and there is at least one known field.
+
+    ``limit``: of how many fields this is looked at.
+    """
+    known = 0
+    try:
+        for field in islice(wire.fields(data, begin, end), limit):
+            expected = types.get(field.number)
+            if expected is not None and expected != field.wire_type:
+                return False
+            known += expected is not None
+    except HloFileError:
+        return False
+    return known > 0
+
+
+def _looks_like_module(data: bytes | memoryview, begin: int, end: int) -> bool:
+    """A module has its fields' types, and a computation that has its fields' types."""
+    if not _matches(data, begin, end, _MODULE_TYPES):
+        return False
+    for field in wire.fields(data, begin, end):
+        if field.number == 3:
+            return _matches(data, field.begin, field.end, _COMPUTATION_TYPES, _ENOUGH)
+    return False

@@ -1,0 +1,1 @@
+"""The module and its parts as views over messages: read, edited, loaded, saved."""

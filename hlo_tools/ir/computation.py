@@ -1,0 +1,264 @@
+"""Computation: a view of one HloComputationProto."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from hlo_tools._messages import counted
+from hlo_tools.errors import HloError, HloFileError
+from hlo_tools.ir.instruction import Instruction
+from hlo_tools.types.ids import LOCAL_MASK
+from hlo_tools.types.shape import Shape
+
+if TYPE_CHECKING:
+    from hlo_tools.ir.module import Module
+
+__all__ = ["Computation"]
+
+
+class Computation:
+    """A list of instructions, operands first, with one root. Views are made when asked for."""
+
+    __slots__ = (
+        "_by_id", "_changed", "_gone", "_instructions", "_next_id", "_proto", "_tuple", "module",
+    )  # fmt: skip
+
+    def __init__(self, proto: Any, module: Module) -> None:
+        self._proto = proto
+        self.module = module
+        self._instructions: list[Instruction] | None = None
+        self._tuple: tuple[Instruction, ...] | None = None
+        self._by_id: dict[int, Instruction] | None = None
+        self._next_id = 0
+        self._changed = False
+        self._gone: dict[int, Instruction] = {}
+
+    @property
+    def proto(self) -> Any:
+        """The message, with every edit in it."""
+        if self._changed:
+            from hlo_tools.ir import editing
+
+            editing.settle(self)
+        return self._proto
+
+    @property
+    def name(self) -> str:
+        return self._proto.name
+
+    @property
+    def id(self) -> int:
+        return self._proto.id
+
+    @property
+    def is_entry(self) -> bool:
+        return self.module.entry is self
+
+    @property
+    def is_fusion(self) -> bool:
+        """True for the body of a fusion instruction (as XLA marks it since 2022-03)."""
+        return self._proto.is_fusion_computation
+
+    @property
+    def instructions(self) -> tuple[Instruction, ...]:
+        """All instructions in the computation's order."""
+        if self._tuple is None:
+            self._tuple = tuple(self._views())
+        return self._tuple
+
+    @property
+    def parameters(self) -> tuple[Instruction, ...]:
+        """Its parameters by number."""
+        found = [i for i in self._views() if i.proto.opcode == "parameter"]
+        return tuple(sorted(found, key=lambda i: i.proto.parameter_number))
+
+    @property
+    def root(self) -> Instruction:
+        """The instruction whose result is the computation's.
+
+        Raises:
+            HloFileError: the root id names no instruction (HLO-REFERENCE).
+        """
+        root = self._index().get(self._proto.root_id & LOCAL_MASK)
+        if root is None:
+            raise _dangling(f"the root id {self._proto.root_id} of computation %{self.name}")
+        return root
+
+    @property
+    def result_shape(self) -> Shape:
+        return self.root.shape
+
+    @property
+    def callers(self) -> tuple[Instruction, ...]:
+        """The instructions of the module that call it."""
+        return self.module.callers_of(self)
+
+    def find(self, name: str) -> Instruction:
+        """The instruction called ``name`` (a leading % is left out).
+
+        Raises:
+            HloError: there is none (HLO-NO-INSTRUCTION).
+        """
+        wanted = name.removeprefix("%")
+        for instruction in self._views():
+            if instruction.proto.name == wanted:
+                return instruction
+        from hlo_tools._messages import did_you_mean
+
+        near = did_you_mean(wanted, (view.proto.name for view in self._views()), "%")
+        raise HloError(
+            f"computation %{self.name} has no instruction %{wanted}",
+            code="HLO-NO-INSTRUCTION",
+            remedy=f"{near}nki-hlo show FILE lists the names",
+        )
+
+    def resolve(self, instruction_id: int, where: Instruction | None = None) -> Instruction:
+        """The instruction with an id of either scheme.
+
+        Raises:
+            HloFileError: there is none (HLO-REFERENCE); ``where`` is named in the error.
+        """
+        found = self._index().get(instruction_id & LOCAL_MASK)
+        if found is None:
+            user = f"%{where.name} in %{self.name}" if where else f"%{self.name}"
+            raise _dangling(f"id {instruction_id}, which {user} refers to,")
+        return found
+
+    def post_order(self) -> list[Instruction]:
+        """Instructions, operands and control predecessors first, ties in the present order.
+
+        Raises:
+            HloFileError: instructions depend on each other in a circle (HLO-CYCLE).
+        """
+        from hlo_tools.ir.ordering import instructions_in_order
+
+        return instructions_in_order(self)
+
+    @property
+    def schedule(self) -> tuple[Instruction, ...] | None:
+        """Its instructions in the order in which they run; None in a module without a schedule.
+
+        Raises:
+            HloFileError: the schedule names an instruction that is not there (HLO-REFERENCE).
+        """
+        sequences = self.module.proto.schedule.sequences
+        if self.id not in sequences:
+            return None
+        return tuple(self.resolve(number) for number in sequences[self.id].instruction_ids)
+
+    def called_ids(self) -> list[int]:
+        """Ids of the computations that its instructions call, each once, in order of the calls."""
+        found: dict[int, None] = {}
+        for view in self._views():
+            ids = view.proto.called_computation_ids
+            if ids:
+                found.update(dict.fromkeys(ids))
+        return list(found)
+
+    def index_users(self) -> None:
+        """Fill in who uses whom, for every instruction of the computation."""
+        views = self._views()
+        for instruction in views:
+            instruction._users = {}
+        for instruction in views:
+            for operand in instruction.operands:
+                users: Any = operand._users
+                if instruction in users:
+                    users[instruction] += 1
+                else:
+                    users[instruction] = 1
+
+    # Editing
+
+    def add(
+        self,
+        opcode: str,
+        shape: Shape,
+        operands: tuple[Instruction, ...] | list[Instruction] = (),
+        *,
+        name: str | None = None,
+        like: Instruction | None = None,
+        **fields: Any,
+    ) -> Instruction:
+        """Add an instruction; it goes where its operands and users want it when the file is saved.
+
+        Args:
+            name: its name, made unique in the module; the opcode when not given.
+            like: an instruction whose metadata, frontend attributes and sharding it takes over.
+            fields: further fields of HloInstructionProto by name.
+        """
+        from hlo_tools.ir import editing
+
+        return editing.add(self, opcode, shape, tuple(operands), name=name, like=like, **fields)
+
+    def set_root(self, instruction: Instruction) -> None:
+        """Make ``instruction`` the result."""
+        from hlo_tools.ir import editing
+
+        editing.set_root(self, instruction)
+
+    def remove_all(self, instructions: set[Instruction]) -> None:
+        """Remove many at once; they may use each other, and nothing else may use them.
+
+        Raises:
+            HloError: one is still used, or is the root or a parameter (HLO-EDIT).
+        """
+        from hlo_tools.ir import editing
+
+        editing.remove_all(self, instructions)
+
+    def __iter__(self) -> Iterator[Instruction]:
+        return iter(self.instructions)
+
+    def __len__(self) -> int:
+        return len(self._by_id) if self._by_id is not None else len(self._views())
+
+    def __repr__(self) -> str:
+        return f"<Computation %{self.name}: {counted(len(self), 'instruction')}>"
+
+    # Inside the package
+
+    def _views(self) -> list[Instruction]:
+        views = self._instructions
+        if views is None:
+            views = self._instructions = [Instruction(p, self) for p in self._proto.instructions]
+        elif self._gone:
+            from hlo_tools.ir import editing
+
+            views = editing.sweep(self, views)
+        return views
+
+    def _index(self) -> dict[int, Instruction]:
+        index = self._by_id
+        if index is None:
+            index = {view.proto.id & LOCAL_MASK: view for view in self._views()}
+            if len(index) != len(self._views()):
+                raise HloFileError(
+                    f"two instructions of computation %{self.name} have the same id",
+                    code="HLO-DUPLICATE-ID",
+                    remedy="the module is damaged, or was edited inconsistently",
+                )
+            self._by_id = index
+        return index
+
+    def _forget(self) -> None:
+        """Drop what was worked out from the proto; views of instructions still there stay."""
+        if self._instructions is not None:
+            known = {id(view.proto): view for view in self._views()}
+            self._instructions = [
+                known.get(id(proto)) or Instruction(proto, self)
+                for proto in self._proto.instructions
+            ]
+            for view in self._instructions:
+                view._operands = view._users = None
+        self._by_id = self._tuple = None
+        self._next_id = 0
+
+
+def _dangling(what: str) -> HloFileError:
+    return HloFileError(
+        f"{what} names no instruction",
+        code="HLO-REFERENCE",
+        remedy="the module is damaged, or was edited inconsistently",
+    )

@@ -1,0 +1,432 @@
+"""Editing: instructions added, removed, rewired, with ids, users, schedules and order kept right.
+
+Edits change the messages at once, except for what would cost time in proportion to the module
+each time: taking instructions out of their list (:func:`sweep`, when someone looks at the list),
+and bringing lists into an order in which operands come first (:func:`settle`, when someone asks
+for the message or saves).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from hlo_tools._messages import counted
+from hlo_tools.errors import HloError
+from hlo_tools.ir.computation import Computation
+from hlo_tools.ir.instruction import Instruction
+from hlo_tools.ir.module import Module
+from hlo_tools.ir.ordering import computations_in_order, instructions_in_order
+from hlo_tools.types.ids import LOCAL_MASK, wide
+from hlo_tools.types.shape import Shape
+
+__all__ = [
+    "add",
+    "add_computation",
+    "remove",
+    "remove_all",
+    "replace_uses",
+    "set_called",
+    "set_control_predecessors",
+    "set_operand",
+    "set_root",
+    "settle",
+    "settle_module",
+    "sweep",
+    "unique_name",
+]
+
+
+def add(
+    computation: Computation,
+    opcode: str,
+    shape: Shape,
+    operands: tuple[Instruction, ...],
+    *,
+    name: str | None,
+    like: Instruction | None,
+    **fields: Any,
+) -> Instruction:
+    """See :meth:`Computation.add`."""
+    for operand in operands:
+        _check_here(operand, computation)
+    if not isinstance(shape, Shape):
+        raise HloError(
+            f"{shape!r} is no shape",
+            code="HLO-EDIT",
+            remedy="give a Shape, as array_shape('f32', (2, 3)) or parse_shape('f32[2,3]') makes",
+        )
+    index = computation._index()
+    views = computation._instructions
+    assert views is not None
+    proto = _new_message(computation, opcode, name or opcode, fields)
+    proto.shape.CopyFrom(shape.proto)
+    proto.operand_ids.extend(operand.proto.id for operand in operands)
+    if like is not None:
+        _inherit(proto, like.proto)
+    view = Instruction(proto, computation)
+    view._operands = operands
+    if views and views[0]._users is not None:
+        view._users = {}
+        for operand in operands:
+            _count(operand, view, 1)
+    views.append(view)
+    index[proto.id & LOCAL_MASK] = view
+    if len(index) == 1:
+        computation._proto.root_id = proto.id
+    _edited(computation)
+    return view
+
+
+def _new_message(computation: Computation, opcode: str, name: str, fields: dict[str, Any]) -> Any:
+    """The message of an instruction that is added."""
+    try:
+        return computation._proto.instructions.add(
+            name=unique_name(computation.module, name),
+            opcode=opcode,
+            id=_next_id(computation),
+            **fields,
+        )
+    except (TypeError, ValueError) as error:
+        raise HloError(
+            f"%{name} cannot be added: {error}",
+            code="HLO-EDIT",
+            remedy="fields are those of HloInstructionProto: tuple_index, dimensions, ...",
+        ) from None
+
+
+def set_operand(instruction: Instruction, index: int, operand: Instruction) -> None:
+    """See :meth:`Instruction.replace_operand`."""
+    _check_here(operand, instruction.computation)
+    operands = list(instruction.operands)
+    if not -len(operands) <= index < len(operands):
+        raise HloError(
+            f"%{instruction.name} has {counted(len(operands), 'operand')}, none at place {index}",
+            code="HLO-EDIT",
+            remedy="places are counted from 0",
+        )
+    _count(operands[index], instruction, -1)
+    operands[index] = operand
+    instruction._operands = tuple(operands)
+    instruction.proto.operand_ids[index] = operand.proto.id
+    _count(operand, instruction, 1)
+    _edited(instruction.computation)
+
+
+def replace_uses(instruction: Instruction, other: Instruction) -> None:
+    """See :meth:`Instruction.replace_uses`."""
+    _check_here(other, instruction.computation)
+    if other is instruction:
+        return
+    for user in instruction.users:
+        if user is other:
+            continue
+        for index, operand in enumerate(user.operands):
+            if operand is instruction:
+                set_operand(user, index, other)
+    if instruction.is_root:
+        set_root(instruction.computation, other)
+
+
+def set_control_predecessors(instruction: Instruction, others: Iterable[Instruction]) -> None:
+    """See :meth:`Instruction.set_control_predecessors`."""
+    needed = list(dict.fromkeys(others))
+    for other in needed:
+        _check_here(other, instruction.computation)
+    instruction.proto.control_predecessor_ids[:] = [other.proto.id for other in needed]
+    _edited(instruction.computation)
+
+
+def set_called(instruction: Instruction, computations: Iterable[Computation]) -> None:
+    """See :meth:`Instruction.set_called_computations`."""
+    called = list(computations)
+    known = instruction.module._by_id()
+    for one in called:
+        number = getattr(one, "id", None)
+        if number is None or known.get(number) is not one:
+            raise HloError(
+                f"{one!r} is no computation of module {instruction.module.name}",
+                code="HLO-EDIT",
+                remedy="module.computation(NAME) finds one, module.add_computation makes one",
+            )
+    instruction.proto.called_computation_ids[:] = [one.id for one in called]
+    _edited(instruction.computation)
+
+
+def set_root(computation: Computation, instruction: Instruction) -> None:
+    """See :meth:`Computation.set_root`."""
+    _check_here(instruction, computation)
+    computation._proto.root_id = instruction.proto.id
+    _edited(computation)
+
+
+def remove(instruction: Instruction) -> None:
+    """See :meth:`Instruction.remove`."""
+    remove_all(instruction.computation, {instruction})
+
+
+def remove_all(computation: Computation, doomed: set[Instruction]) -> None:
+    """See :meth:`Computation.remove_all`."""
+    root = computation.root
+    for instruction in doomed:
+        _check_removable(instruction, computation, doomed, root)
+    index, gone = computation._index(), computation._gone
+    kept = computation.module._kept
+    for instruction in doomed:
+        for operand in instruction.operands:
+            _count(operand, instruction, -1)
+        number = instruction.local_id
+        gone[number] = index.pop(number)
+        if kept:
+            kept.pop((computation.id, number), None)
+    _edited(computation)
+
+
+def sweep(computation: Computation, views: list[Instruction]) -> list[Instruction]:
+    """Take what was removed out of a computation's list; control edges lead past it."""
+    gone = computation._gone
+    left = [view for view in views if gone.get(view.local_id) is not view]
+    for view in left:
+        if view.proto.control_predecessor_ids:
+            _lead_past(view, gone)
+    computation._instructions = left
+    computation._gone = {}
+    return left
+
+
+def _check_removable(
+    instruction: Instruction, computation: Computation, doomed: set[Instruction], root: Instruction
+) -> None:
+    _check_here(instruction, computation)
+    for user in instruction.users:
+        if user not in doomed:
+            raise _refused(instruction, f"%{user.name} still uses it")
+    if instruction is root:
+        raise _refused(instruction, "it is the root")
+    if instruction.opcode == "parameter":
+        raise _refused(instruction, "it is a parameter, and callers pass it by number")
+
+
+def _lead_past(view: Instruction, gone: dict[int, Instruction]) -> None:
+    """What waited for a removed instruction waits for what that one waited for."""
+    kept: dict[int, None] = {}
+    stack = list(reversed(view.proto.control_predecessor_ids))
+    while stack:
+        number = stack.pop()
+        lost = gone.get(number & LOCAL_MASK)
+        if lost is None:
+            kept[number] = None
+        else:
+            stack += reversed(lost.proto.control_predecessor_ids)
+    view.proto.control_predecessor_ids[:] = kept
+
+
+def add_computation(module: Module, name: str) -> Computation:
+    """See :meth:`Module.add_computation`."""
+    known = module._by_id()
+    number = max(known, default=0) + 1
+    proto = module._proto.computations.add(name=unique_name(module, name), id=number)
+    known[number] = computation = Computation(proto, module)
+    module._made.add(number)
+    if module._places is not None:
+        module._places[number] = len(module._places)
+    if len(known) == 1:
+        module._proto.entry_computation_id = number
+        module._proto.entry_computation_name = proto.name
+    module.mark_changed()
+    return computation
+
+
+def unique_name(module: Module, wanted: str) -> str:
+    """See :meth:`Module.unique_name`. The name counts as taken from then on."""
+    names = module._names
+    if names is None:
+        names = module._names = dict.fromkeys((i.proto.name for i in module.instructions), 0)
+        names.update(dict.fromkeys((c.name for c in module.computations), 0))
+    if wanted not in names:
+        names[wanted] = 0
+        return wanted
+    while True:
+        names[wanted] += 1
+        name = f"{wanted}.{names[wanted]}"
+        if name not in names:
+            names[name] = 0
+            return name
+
+
+# Bringing messages up to date
+
+
+def settle_module(module: Module) -> None:
+    """Bring every changed computation, and their order, up to date; others are not looked at."""
+    changed = [c for c in module._unsettled if module._by_id().get(c.id) is c]
+    if changed or module._made:
+        for computation in changed:
+            if computation._changed:
+                settle(computation)
+        if module._made:
+            _settle_made(module, changed)
+        if not _is_in_order(module, changed):
+            _order_computations(module)
+    module._unsettled.clear()
+
+
+def _is_in_order(module: Module, changed: list[Computation]) -> bool:
+    """Whether all computations stand behind those that they call, where only some changed."""
+    places = module._places
+    if places is None or len(places) != len(module._by_id()):
+        return False
+    return all(
+        places.get(number, len(places)) < places[computation.id]
+        for computation in changed
+        for number in computation.called_ids()
+    )
+
+
+def _order_computations(module: Module) -> None:
+    places = {c.id: place for place, c in enumerate(computations_in_order(module))}
+    computations = module._proto.computations
+    if any(places[proto.id] != place for place, proto in enumerate(computations)):
+        computations.sort(key=lambda proto: places[proto.id])
+        known = module._by_id()
+        module._computations = {proto.id: known[proto.id] for proto in computations}
+    module._places = places
+
+
+def settle(computation: Computation) -> None:
+    """Take removed instructions out of the message and order the rest."""
+    computation._changed = False
+    order = instructions_in_order(computation)
+    computation._instructions = order
+    computation._tuple = None
+    rank = {view.proto.id: number for number, view in enumerate(order)}
+    last = len(order)
+    protos = computation._proto.instructions
+    protos.sort(key=lambda proto: rank.get(proto.id, last))
+    del protos[last:]
+    _settle_schedule(computation, order)
+    _settle_program_shape(computation)
+
+
+def _settle_schedule(computation: Computation, order: list[Instruction]) -> None:
+    """A scheduled computation runs in the order of its list after an edit."""
+    sequences = computation.module._proto.schedule.sequences
+    if computation.id not in sequences:
+        return
+    sequence = sequences[computation.id]
+    del sequence.instruction_ids[:]
+    sequence.instruction_ids.extend(view.proto.id for view in order)
+
+
+def _settle_made(module: Module, changed: list[Computation]) -> None:
+    """Mark new computations that fusions call; in a scheduled module, schedule the others."""
+    made, module._made = module._made, set()
+    fused = {
+        number
+        for computation in changed
+        for view in computation.instructions
+        if view.proto.opcode == "fusion"
+        for number in view.proto.called_computation_ids
+    }
+    sequences = module._proto.schedule.sequences
+    for number in made:
+        computation = module._by_id()[number]
+        if number in fused:
+            computation._proto.is_fusion_computation = True
+        elif sequences and not computation.is_fusion:
+            ids = [view.proto.id for view in computation.instructions]
+            sequences[number].instruction_ids.extend(ids)
+
+
+def _settle_program_shape(computation: Computation) -> None:
+    """Signatures follow the parameters and the root; layouts of what kept its shape stay."""
+    proto = computation._proto
+    _sign(proto.program_shape, computation)
+    if computation.is_entry:
+        _sign(computation.module._proto.host_program_shape, computation)
+
+
+def _sign(program: Any, computation: Computation) -> None:
+    if not Shape(program.result).same_array(computation.root.shape):
+        program.result.CopyFrom(computation.root.proto.shape)
+    parameters = computation.parameters
+    same = len(parameters) == len(program.parameters) and all(
+        Shape(old).same_array(new.shape)
+        for old, new in zip(program.parameters, parameters, strict=True)
+    )
+    if same:
+        return
+    del program.parameters[:]
+    del program.parameter_names[:]
+    program.parameters.extend(parameter.proto.shape for parameter in parameters)
+    program.parameter_names.extend(parameter.name for parameter in parameters)
+
+
+def _edited(computation: Computation) -> None:
+    if not computation._changed:
+        computation._changed = True
+        computation.module._unsettled.append(computation)
+    computation._tuple = None
+    computation.module.mark_changed()
+
+
+def _count(operand: Instruction, user: Instruction, change: int) -> None:
+    """One use more or less, where uses are known."""
+    users = operand._users
+    if users is None:
+        return
+    count = users.get(user, 0) + change
+    if count > 0:
+        users[user] = count
+    else:
+        users.pop(user, None)
+
+
+def _next_id(computation: Computation) -> int:
+    """A free id in the module's scheme: dense in the computation, or in the module (legacy)."""
+    module = computation.module
+    if module._next_legacy_id is None:
+        legacy = module.id_scheme == "legacy" and len(module._proto.computations) > 0
+        highest = max((i.proto.id for i in module.instructions), default=-1)
+        module._next_legacy_id = highest + 1 if legacy and highest >= 0 else 0
+    if module._next_legacy_id:
+        module._next_legacy_id += 1
+        return module._next_legacy_id - 1
+    if computation._next_id == 0:
+        taken = (*computation._index(), *computation._gone)
+        computation._next_id = max(taken, default=-1) + 1
+    computation._next_id += 1
+    return wide(computation.id, computation._next_id - 1)
+
+
+def _inherit(proto: Any, like: Any) -> None:
+    for field in ("metadata", "frontend_attributes", "sharding"):
+        if like.HasField(field):
+            getattr(proto, field).CopyFrom(getattr(like, field))
+
+
+def _check_here(instruction: Instruction, computation: Computation) -> None:
+    """An operand, a root or something to remove must stand in the computation."""
+    home = getattr(instruction, "computation", None)
+    if home is computation:
+        if computation._index().get(instruction.proto.id & LOCAL_MASK) is instruction:
+            return
+        reason, remedy = "was removed", "use what took its place"
+    elif home is None:
+        raise HloError(
+            f"{instruction!r} is no instruction",
+            code="HLO-EDIT",
+            remedy=f"give an instruction of %{computation.name}; its find(NAME) finds one",
+        )
+    else:
+        reason = f"belongs to %{home.name}, not to %{computation.name}"
+        remedy = "instructions of one computation use only each other; pass values as parameters"
+    raise HloError(f"%{instruction.name} {reason}", code="HLO-EDIT", remedy=remedy)
+
+
+def _refused(instruction: Instruction, reason: str) -> HloError:
+    return HloError(
+        f"%{instruction.name} cannot be removed: {reason}",
+        code="HLO-EDIT",
+        remedy="replace its uses first",
+    )

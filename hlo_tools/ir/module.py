@@ -1,0 +1,425 @@
+"""Module: a loaded HLO module, its computations, and how it is written again."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from hlo_tools import schema
+from hlo_tools._messages import counted
+from hlo_tools.errors import HloError, HloFileError
+from hlo_tools.ir.computation import Computation
+from hlo_tools.ir.instruction import Instruction
+from hlo_tools.types.aliases import Alias, of_module
+from hlo_tools.types.ids import scheme_of
+from hlo_tools.wire.large_constants import Kept, encode_varint, splice
+
+if TYPE_CHECKING:
+    from hlo_tools.text import PrintOptions
+
+__all__ = ["Module"]
+
+KERNEL_TARGET = "AwsNeuronCustomNativeKernel"
+
+
+class Module:
+    """A program in HLO: a view over a HloModuleProto, whatever file it came from.
+
+    Args:
+        proto: the HloModuleProto; the module works on it, not on a copy.
+        original: the bytes that ``envelope`` was read from, written again while nothing changes.
+        envelope: the message of the file, when the module is only a part of it (HloProto, ...).
+        path: where it came from, for messages.
+    """
+
+    __slots__ = (
+        "_behind",
+        "_computations",
+        "_envelope",
+        "_given",
+        "_kept",
+        "_made",
+        "_names",
+        "_next_legacy_id",
+        "_original",
+        "_places",
+        "_proto",
+        "_rows",
+        "_unsettled",
+        "path",
+    )
+
+    def __init__(
+        self, proto: Any, *, original: Any = None, envelope: Any = None, path: str = ""
+    ) -> None:
+        self._proto = proto
+        self._original = original
+        self._computations: dict[int, Computation] | None = None
+        self._names: dict[str, int] | None = None
+        self._next_legacy_id: int | None = None
+        self._kept: dict[tuple[int, int], Kept] = {}
+        self._made: set[int] = set()
+        self._behind: bytes | None = None
+        self._given = False
+        self._rows: dict[int, Any] | None = None
+        self._unsettled: list[Computation] = []
+        self._places: dict[int, int] | None = None
+        self._envelope = envelope
+        self.path = path
+
+    @classmethod
+    def new(cls, name: str) -> Module:
+        """An empty module."""
+        return cls(schema.message("HloModuleProto")(name=name))
+
+    # Reading
+
+    @property
+    def proto(self) -> Any:
+        """The HloModuleProto, with every edit in it."""
+        self._given = True
+        self._settle()
+        return self._proto
+
+    @property
+    def envelope(self) -> Any:
+        """The message that the module is a part of (HloProto, ...), with every edit; else None."""
+        self._settle()
+        return self._envelope
+
+    @property
+    def name(self) -> str:
+        return self._proto.name
+
+    @property
+    def folder(self) -> Path | None:
+        """Folder of its file, which relative names of kernel files start from; None without one."""
+        if not self.path or self.path.startswith("<"):
+            return None
+        return Path(self.path).parent
+
+    @property
+    def computations(self) -> tuple[Computation, ...]:
+        """All computations in the file's order: called ones first, the entry usually last."""
+        return tuple(self._by_id().values())
+
+    @property
+    def entry(self) -> Computation:
+        """The computation where the program begins.
+
+        Raises:
+            HloFileError: the entry id names no computation (HLO-REFERENCE).
+        """
+        return self.computation_by_id(self._proto.entry_computation_id)
+
+    @property
+    def instructions(self) -> Iterator[Instruction]:
+        """Every instruction of every computation."""
+        for computation in self.computations:
+            yield from computation.instructions
+
+    @property
+    def id_scheme(self) -> str:
+        """``"wide"`` or ``"legacy"``; see :mod:`hlo_tools.types.ids`."""
+        return scheme_of(self._proto)
+
+    @property
+    def frontend_attributes(self) -> Mapping[str, str]:
+        """Attributes that a framework set on the module; a live map of the proto."""
+        self._given = True
+        return self._proto.frontend_attributes.map
+
+    @property
+    def aliases(self) -> tuple[Alias, ...]:
+        """Which parts of the result are written over which parameters."""
+        return of_module(self._proto)
+
+    @property
+    def donors(self) -> tuple[tuple[int, tuple[int, ...]], ...]:
+        """Parameters (number, part) whose buffers any result may be written over."""
+        entries = self._proto.buffer_donor.entries
+        return tuple((one.parameter_number, tuple(one.parameter_shape_index)) for one in entries)
+
+    def computation_by_id(self, computation_id: int) -> Computation:
+        """The computation with an id.
+
+        Raises:
+            HloFileError: there is none (HLO-REFERENCE).
+        """
+        found = self._by_id().get(computation_id)
+        if found is None:
+            missing = f" with the id {computation_id}" if self._by_id() else ""
+            raise HloFileError(
+                f"module {self.name or '(no name)'} has no computation{missing}",
+                code="HLO-REFERENCE",
+                place=self.path,
+                remedy="the module is damaged, or was edited inconsistently",
+            )
+        return found
+
+    def computation(self, name: str) -> Computation:
+        """The computation called ``name`` (a leading % is left out).
+
+        Raises:
+            HloError: there is none (HLO-NO-COMPUTATION).
+        """
+        wanted = name.removeprefix("%")
+        for computation in self.computations:
+            if computation.name == wanted:
+                return computation
+        from hlo_tools._messages import did_you_mean
+
+        names = [computation.name for computation in self.computations]
+        listed = ", ".join("%" + name for name in names[:10])
+        more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+        raise HloError(
+            f"module {self.name} has no computation %{wanted}",
+            code="HLO-NO-COMPUTATION",
+            place=self.path,
+            remedy=f"{did_you_mean(wanted, names, '%')}it has {listed}{more}",
+        )
+
+    def find_custom_calls(self, target: str = KERNEL_TARGET) -> list[Instruction]:
+        """Every custom call of ``target``, computations in order of the file."""
+        return [
+            view
+            for view in self.instructions
+            if view.proto.custom_call_target == target and view.proto.opcode == "custom-call"
+        ]
+
+    def callers_of(self, computation: Computation) -> tuple[Instruction, ...]:
+        """The instructions that call ``computation``."""
+        number = computation.id
+        return tuple(i for i in self.instructions if number in i.proto.called_computation_ids)
+
+    def computations_in_order(self) -> list[Computation]:
+        """Computations, called ones first.
+
+        Raises:
+            HloFileError: computations call each other in a circle (HLO-CYCLE).
+        """
+        from hlo_tools.ir.ordering import computations_in_order
+
+        return computations_in_order(self)
+
+    def kept_constant(self, computation_id: int, local_id: int) -> Kept | None:
+        """Where a constant stands that was left in the file."""
+        return self._kept.get((computation_id, local_id)) if self._kept else None
+
+    @property
+    def has_kept_constants(self) -> bool:
+        """True when large constants were left in the file."""
+        return bool(self._kept)
+
+    def resolve_payload(self, payload: Any) -> bytes:
+        """The bytes of a ``Payload``: its own, or an entry of the module's shared ones.
+
+        Raises:
+            HloFileError: the entry does not exist (HLO-REFERENCE).
+        """
+        if payload.WhichOneof("payload_source") != "id":
+            return payload.value
+        if not 0 <= payload.id < len(self._proto.payloads):
+            raise HloFileError(
+                f"shared payload {payload.id} does not exist; there are "
+                f"{len(self._proto.payloads)}",
+                code="HLO-REFERENCE",
+                place=self.path,
+                remedy="the module is damaged, or its payloads were dropped",
+            )
+        return self._proto.payloads[payload.id]
+
+    def resolve_metadata(self, metadata: Any) -> Any:
+        """The ``OpMetadata`` itself where ``metadata`` only points at a shared one."""
+        if not metadata.HasField("metadata_payload"):
+            return metadata
+        data = self.resolve_payload(metadata.metadata_payload)
+        resolved = schema.message("OpMetadata")()
+        try:
+            resolved.ParseFromString(data)
+        except Exception as error:
+            raise HloFileError(
+                "a shared payload that should be an OpMetadata is none",
+                code="HLO-DAMAGED",
+                place=self.path,
+                remedy="get the file again from its source",
+            ) from error
+        return resolved
+
+    # Changing
+
+    @property
+    def is_changed(self) -> bool:
+        """True when saving writes other bytes than were loaded."""
+        return self._original is None
+
+    def touch(self) -> None:
+        """Say that a message was changed directly: views look again, saving writes anew."""
+        self._settle()
+        self.mark_changed()
+        self._names = self._next_legacy_id = self._places = None
+        known = self._computations
+        if known is None:
+            return
+        by_proto = {id(c._proto): c for c in known.values()}
+        self._computations = {
+            proto.id: by_proto.get(id(proto)) or Computation(proto, self)
+            for proto in self._proto.computations
+        }
+        for computation in self._computations.values():
+            computation._forget()
+
+    def mark_changed(self) -> None:
+        """Saving writes anew from now on; views stay as they are."""
+        self._original = None
+        if self._rows:
+            self._rows = {}
+
+    def unique_name(self, wanted: str) -> str:
+        """``wanted``, or ``wanted.N`` when an instruction or computation has that name."""
+        from hlo_tools.ir.editing import unique_name
+
+        return unique_name(self, wanted)
+
+    def add_computation(self, name: str) -> Computation:
+        """Add an empty computation; the first one becomes the entry."""
+        from hlo_tools.ir.editing import add_computation
+
+        return add_computation(self, name)
+
+    # Writing
+
+    def to_bytes(self) -> bytes:
+        """The file again: the very bytes that were loaded while nothing changed.
+
+        After a change: the same message written deterministically, unknown fields kept.
+
+        Raises:
+            HloFileError: the module has become larger than protobuf writes (HLO-TOO-LARGE).
+        """
+        self._settle()
+        if self._original is not None:
+            return bytes(self._original)
+        if self._kept:
+            return self._behind_length(self._spliced(self._envelope))
+        message = self._proto if self._envelope is None else self._envelope
+        try:
+            return self._behind_length(message.SerializeToString(deterministic=True))
+        except Exception as error:
+            raise HloFileError(
+                f"protobuf does not write the module: {error}",
+                code="HLO-TOO-LARGE",
+                place=self.path,
+                remedy="move large constants out of the module",
+            ) from error
+
+    def module_bytes(self) -> bytes:
+        """The HloModuleProto alone, whatever file it came from."""
+        self._settle()
+        if self._original is not None and self._envelope is None:
+            return bytes(self._original)
+        if self._kept:
+            return self._spliced()
+        return self._proto.SerializeToString(deterministic=True)
+
+    def untouched(self) -> tuple[Any, bytes] | None:
+        """The HloModuleProto with the bytes that it was read from, while nobody can have changed it.
+
+        None once a message was given out, and for modules that are only a part of their file.
+        """
+        if self._given or self._kept or self._envelope is not None or self._original is None:
+            return None
+        return self._proto, bytes(self._original)
+
+    def to_text(self, options: PrintOptions | None = None) -> str:
+        """The module as HLO text, as XLA prints it.
+
+        Args:
+            options: one of :data:`hlo_tools.text.PRESETS`, or options of your own.
+        """
+        from hlo_tools import text
+
+        return text.print_module(self, options or text.DEFAULT)
+
+    def save(self, target: str | Path | BinaryIO, form: str | None = None) -> None:
+        """Write the module to a path (beside it first, then renamed) or a binary stream.
+
+        A path that ends in ``.gz`` or ``.zst`` is compressed.
+
+        Args:
+            form: ``"proto"``, ``"hlo-proto"``, ``"text"``, ``"json"`` or ``"pbtxt"``; where it is
+                not given, what the path's name says (``.hlo`` and ``.txt``, ``.json``, ``.pbtxt``),
+                else :meth:`to_bytes`.
+
+        Raises:
+            HloError: there is no such form (HLO-ARGUMENT).
+            HloFileError: the path cannot be written (HLO-WRITE).
+        """
+        from hlo_tools.files.writing import write_bytes, write_stream
+        from hlo_tools.ir import formats as converting
+
+        form = form or converting.form_of(target)
+        if form is not None:
+            write_bytes(converting.render(self, form), target)
+        elif not self._kept or self._behind is not None:
+            write_bytes(self.to_bytes(), target)
+        elif self._original is not None:
+            write_bytes(self._original, target)
+        else:
+            proto, kept, envelope = self.proto, self._kept, self._envelope
+            write_stream(lambda stream: splice(proto, kept, stream, envelope), target)
+
+    def __repr__(self) -> str:
+        return f"<Module {self.name}: {counted(len(self._proto.computations), 'computation')}>"
+
+    # Inside the package
+
+    def _drop(self, gone: list[Computation]) -> None:
+        """Take computations, and their schedules, out of the module."""
+        proto = self.proto
+        ids = {computation.id for computation in gone}
+        kept = [c for c in self._by_id().values() if c.id not in ids]
+        rank = {c.id: place for place, c in enumerate(kept)}
+        proto.computations.sort(key=lambda computation: rank.get(computation.id, len(kept)))
+        del proto.computations[len(kept) :]
+        for number in ids & set(proto.schedule.sequences):
+            del proto.schedule.sequences[number]
+        self._made -= ids
+        self._computations = {c.id: c for c in kept}
+        self._places = None
+        self.mark_changed()
+
+    def _behind_length(self, message: bytes) -> bytes:
+        """The message as its file has it: by itself, or behind its length and before arguments."""
+        if self._behind is None:
+            return message
+        return encode_varint(len(message)) + message + self._behind
+
+    def _spliced(self, envelope: Any = None) -> bytes:
+        """The module with the constants that were left in the file."""
+        stream = io.BytesIO()
+        splice(self._proto, self._kept, stream, envelope)
+        return stream.getvalue()
+
+    def _by_id(self) -> dict[int, Computation]:
+        known = self._computations
+        if known is None:
+            self._given = True
+            known = {proto.id: Computation(proto, self) for proto in self._proto.computations}
+            if len(known) != len(self._proto.computations):
+                raise HloFileError(
+                    f"two computations of module {self.name} have the same id",
+                    code="HLO-DUPLICATE-ID",
+                    place=self.path,
+                    remedy="the module is damaged, or was edited inconsistently",
+                )
+            self._computations = known
+        return known
+
+    def _settle(self) -> None:
+        if self._original is None and self._computations is not None:
+            from hlo_tools.ir.editing import settle_module
+
+            settle_module(self)

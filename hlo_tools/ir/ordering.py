@@ -1,0 +1,93 @@
+"""Orders in which everything that something needs comes before it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import TYPE_CHECKING, TypeVar
+
+from hlo_tools.errors import HloFileError
+
+if TYPE_CHECKING:
+    from hlo_tools.ir.computation import Computation
+    from hlo_tools.ir.instruction import Instruction
+    from hlo_tools.ir.module import Module
+
+__all__ = ["behind", "computations_in_order", "instructions_in_order", "needs_first"]
+
+Node = TypeVar("Node", bound=Hashable)
+
+
+def behind(view: Instruction, *opcodes: str) -> Instruction:
+    """The first instruction that is none of ``opcodes``, from a first operand to the next.
+
+    In a damaged module, one of them that has no operand, or leads back to itself.
+    """
+    passed: set[Instruction] = set()
+    while view.proto.opcode in opcodes and view.operands and view not in passed:
+        passed.add(view)
+        view = view.operands[0]
+    return view
+
+
+def instructions_in_order(computation: Computation) -> list[Instruction]:
+    """Operands and control predecessors first; otherwise the present order."""
+
+    def needs(instruction: Instruction) -> tuple[Instruction, ...]:
+        if not instruction.proto.control_predecessor_ids:
+            return instruction.operands
+        return instruction.operands + instruction.control_predecessors
+
+    return needs_first(computation.instructions, needs, f"computation %{computation.name}")
+
+
+def computations_in_order(module: Module) -> list[Computation]:
+    """Called computations first; otherwise the present order."""
+
+    def needs(computation: Computation) -> list[Computation]:
+        called: dict[Computation, None] = {}
+        for number in computation.called_ids():
+            called[module.computation_by_id(number)] = None
+        return list(called)
+
+    return needs_first(module.computations, needs, f"module {module.name}")
+
+
+def needs_first(
+    nodes: Iterable[Node], needs: Callable[[Node], Iterable[Node]], where: str
+) -> list[Node]:
+    """A stable depth-first order without recursion.
+
+    Raises:
+        HloFileError: nodes need each other in a circle (HLO-CYCLE); two of them are named.
+    """
+    done: dict[Node, bool] = {}
+    order: list[Node] = []
+    for start in nodes:
+        if start in done:
+            continue
+        done[start] = False
+        stack = [(start, iter(needs(start)))]
+        while stack:
+            node, rest = stack[-1]
+            for needed in rest:
+                state = done.get(needed)
+                if state is None:
+                    done[needed] = False
+                    stack.append((needed, iter(needs(needed))))
+                    break
+                if state is False:
+                    raise _circle(node, needed, where)
+            else:
+                stack.pop()
+                done[node] = True
+                order.append(node)
+    return order
+
+
+def _circle(node: object, needed: object, where: str) -> HloFileError:
+    first, second = (getattr(item, "name", item) for item in (node, needed))
+    return HloFileError(
+        f"in {where}, %{first} and %{second} depend on each other in a circle",
+        code="HLO-CYCLE",
+        remedy="the module is damaged, or was edited inconsistently",
+    )

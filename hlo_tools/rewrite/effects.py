@@ -1,0 +1,143 @@
+"""What an instruction does beside giving its result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from hlo_tools.ir.instruction import Instruction
+from hlo_tools.ir.module import Module
+from hlo_tools.types.opcodes import OPCODES
+
+__all__ = [
+    "always_stays",
+    "callers_among",
+    "can_call",
+    "effectful_among",
+    "effectful_computations",
+    "has_effect",
+    "has_effect_within",
+    "is_pure",
+]
+
+Message = Any
+
+_PARTICIPANTS = frozenset(
+    {"infeed", "outfeed", "send", "send-done", "recv", "recv-done", "after-all", "rng",
+     "rng-get-and-update-state", "all-reduce", "all-gather", "all-to-all", "ragged-all-to-all",
+     "collective-permute", "reduce-scatter", "collective-broadcast", "domain", "opt-barrier"}
+)  # fmt: skip
+"""Opcodes that take part in something beyond their computation, or have a state."""
+
+_ASYNC_ENDS = ("-start", "-update", "-done")
+
+_CALLING = frozenset(
+    {"to_apply", "calls", "condition", "body", "select", "scatter", "branch_computations",
+     "called_computations"}
+)  # fmt: skip
+"""Attributes that name computations."""
+
+
+@cache
+def always_stays(opcode: str) -> bool:
+    """Whether instructions of an opcode stay although nobody uses their results."""
+    return opcode in _PARTICIPANTS or opcode == "parameter" or opcode.endswith(_ASYNC_ENDS)
+
+
+@cache
+def can_call(opcode: str) -> bool:
+    """Whether instructions of an opcode can call computations; true for unknown opcodes."""
+    known = OPCODES.get(opcode)
+    return known is None or not _CALLING.isdisjoint(known.required | known.optional)
+
+
+_NO_CALLERS = frozenset(opcode for opcode in OPCODES if not can_call(opcode))
+
+
+def callers_among(opcodes: Iterable[str]) -> set[str]:
+    """Those of some opcodes that can call computations."""
+    return set(opcodes) - _NO_CALLERS
+
+
+def has_effect(row: Message, opcode: str = "") -> bool:
+    """Whether an instruction stays although nobody uses its result; parameters do.
+
+    Args:
+        opcode: that of the instruction, where it is at hand.
+    """
+    opcode = opcode or row.opcode
+    return always_stays(opcode) or (opcode == "custom-call" and row.custom_call_has_side_effect)
+
+
+def effectful_computations(module: Module) -> frozenset[int]:
+    """Ids of computations, the entry aside, in which or in whose callees something has an effect."""
+    proto = module.proto
+    rows = {body.id: list(body.instructions) for body in proto.computations}
+    opcodes = {number: [row.opcode for row in body] for number, body in rows.items()}
+    return effectful_among(rows, opcodes, proto.entry_computation_id)
+
+
+def effectful_among(
+    rows: Mapping[int, Sequence[Message]], opcodes: Mapping[int, Sequence[str]], entry: int
+) -> frozenset[int]:
+    """As :func:`effectful_computations`, of instructions and opcodes by computation."""
+    found: set[int] = set()
+    callers: dict[int, list[int]] = {}
+    for number, body in rows.items():
+        if number == entry:
+            continue
+        seen = set(opcodes[number])
+        if any(each != "parameter" and always_stays(each) for each in seen):
+            found.add(number)
+        calling = callers_among(seen)
+        if not calling:
+            continue
+        for opcode, row in zip(opcodes[number], body, strict=True):
+            if opcode in calling:
+                if has_effect(row, opcode):
+                    found.add(number)
+                for called in row.called_computation_ids:
+                    callers.setdefault(called, []).append(number)
+    stack = list(found)
+    while stack:
+        for caller in callers.get(stack.pop(), ()):
+            if caller not in found:
+                found.add(caller)
+                stack.append(caller)
+    return frozenset(found)
+
+
+def has_effect_within(view: Instruction, known: dict[int, bool]) -> bool:
+    """Whether an instruction, or what it calls, has an effect; only that is looked at.
+
+    Args:
+        known: computations by id of which it is known already; answers are added.
+    """
+    if has_effect(view.proto):
+        return True
+    computations = view.module._by_id()
+    for first in view.proto.called_computation_ids:
+        reached, stack = {first}, [first]
+        while stack:
+            number = stack.pop()
+            body = computations.get(number)
+            if body is None or known.get(number) is False:
+                continue
+            rows = [each.proto for each in body.instructions]
+            if known.get(number) or any(r.opcode != "parameter" and has_effect(r) for r in rows):
+                known[first] = True
+                return True
+            for called in body.called_ids():
+                if called not in reached:
+                    reached.add(called)
+                    stack.append(called)
+        known.update(dict.fromkeys(reached, False))
+    return False
+
+
+def is_pure(row: Message, effectful: frozenset[int]) -> bool:
+    """Whether its result is all it gives, so that it may be left out or made once for two."""
+    if has_effect(row):
+        return False
+    return not effectful or effectful.isdisjoint(row.called_computation_ids)

@@ -1,0 +1,142 @@
+"""Instructions that passes add, and what they know of values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hlo_tools.ir.instruction import Instruction
+from hlo_tools.ir.ordering import behind
+from hlo_tools.types.element_types import BY_NAME
+from hlo_tools.types.literal import literal_of
+from hlo_tools.types.shape import Shape, array_shape, tuple_shape
+
+__all__ = [
+    "broadcast",
+    "constant",
+    "convert",
+    "dimensions_of",
+    "get_part",
+    "is_signed_zero",
+    "make_tuple",
+    "plain",
+    "reshape",
+    "splat",
+    "transpose",
+    "with_element",
+]
+
+_SMALL = 1 << 12
+"""Elements of a constant that is looked through at most."""
+
+
+def plain(
+    view: Instruction,
+    opcode: str,
+    shape: Shape,
+    operands: Sequence[Instruction],
+    **fields: Any,
+) -> Instruction:
+    """A new instruction beside ``view``, with its metadata and without its sharding."""
+    made = view.computation.add(opcode, shape, list(operands), like=view, **fields)
+    made.proto.ClearField("sharding")
+    return made
+
+
+def with_element(shape: Shape, element: str) -> Shape:
+    """The shape, layout and all, with elements of another type."""
+    proto = type(shape.proto)()
+    proto.CopyFrom(shape.proto)
+    proto.element_type = BY_NAME[element].number
+    if proto.HasField("layout"):
+        proto.layout.ClearField("element_size_in_bits")
+    return Shape(proto)
+
+
+def constant(view: Instruction, value: Any, shape: Shape) -> Instruction:
+    """A constant of ``shape`` beside ``view``; one value everywhere becomes a broadcast scalar."""
+    array = np.asarray(value, dtype=shape.dtype)
+    element = shape.element.name
+    if array.ndim == 0 and shape.rank:
+        scalar = constant(view, array, array_shape(element))
+        return plain(view, "broadcast", shape, [scalar])
+    layout = shape.layout if shape.has_layout else None
+    literal = literal_of(
+        np.broadcast_to(array, shape.dimensions), layout=layout, element=element
+    ).proto
+    return plain(view, "constant", shape, [], literal=literal)
+
+
+def convert(view: Instruction, element: str) -> Instruction:
+    """``view`` with elements of another type."""
+    return plain(view, "convert", with_element(view.shape, element), [view])
+
+
+def reshape(view: Instruction, dimensions: Sequence[int], like: Instruction) -> Instruction:
+    """``view`` with other dimensions, row-major; itself when it has them."""
+    if view.shape.dimensions == tuple(dimensions):
+        return view
+    return plain(like, "reshape", array_shape(view.shape.element, dimensions), [view])
+
+
+def transpose(view: Instruction, order: Sequence[int], like: Instruction) -> Instruction:
+    """``view`` with its dimensions in another order, row-major; itself for the same order."""
+    if list(order) == list(range(len(order))):
+        return view
+    sizes = view.shape.dimensions
+    shape = array_shape(view.shape.element, [sizes[axis] for axis in order])
+    return plain(like, "transpose", shape, [view], dimensions=list(order))
+
+
+def broadcast(
+    view: Instruction, shape: Shape, dimensions: Sequence[int], like: Instruction
+) -> Instruction:
+    """``view`` broadcast to ``shape``, its dimensions at ``dimensions``."""
+    return plain(like, "broadcast", shape, [view], dimensions=list(dimensions))
+
+
+def make_tuple(like: Instruction, parts: Sequence[Instruction]) -> Instruction:
+    """A tuple of instructions."""
+    return plain(like, "tuple", tuple_shape([part.shape for part in parts]), parts)
+
+
+def get_part(view: Instruction, number: int) -> Instruction:
+    """A part of a tuple: the operand itself where the tuple is made right there."""
+    if view.opcode == "tuple":
+        return view.operands[number]
+    shape = view.shape.tuple_shapes[number]
+    return plain(view, "get-tuple-element", shape, [view], tuple_index=number)
+
+
+def dimensions_of(view: Instruction) -> tuple[int, ...]:
+    """The attribute ``dimensions``."""
+    return tuple(view.proto.dimensions)
+
+
+def splat(view: Instruction) -> Any:
+    """The one value that a constant, or a broadcast constant, has everywhere; else None."""
+    view = behind(view, "broadcast", "reshape", "copy")
+    if view.proto.opcode != "constant":
+        return None
+    literal = view.literal
+    shape = view.shape
+    if literal is None or not shape.is_array or not 0 < shape.element_count <= _SMALL:
+        return None
+    if literal.is_elided:
+        return None
+    values = literal.numpy().reshape(-1)
+    first = values[0]
+    if values.size == 1:
+        return first
+    same = values.view(np.uint8).reshape(values.size, -1)
+    return first if (same == same[0]).all() else None
+
+
+def is_signed_zero(view: Instruction) -> bool:
+    """Whether it is -0.0 everywhere: what added to any float gives that float."""
+    found = splat(view)
+    if found is None or view.shape.element.kind != "float":
+        return False
+    return bool(found == 0) and bool(np.signbit(found))

@@ -1,0 +1,239 @@
+"""Rewriting by patterns: tables of (pattern, rewrite), joined with ``+``.
+
+A pattern names opcodes and, where it matters, the patterns of the operands. A text instead of a
+pattern captures whatever stands there; the same text twice means the same instruction. The rewrite
+is called with the captures by name, and the whole match as ``it``; it returns the instruction that
+stands for ``it`` from now on, or None when it does not apply after all::
+
+    RULES = Rules(
+        (op("negate", op("negate", "x")), lambda it, x: x),
+        (op("select", "p", "x", "x"), lambda it, p, x: x),
+    )
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from hlo_tools.ir.computation import Computation
+from hlo_tools.ir.instruction import Instruction
+from hlo_tools.passes.base import PassError
+from hlo_tools.rewrite.emitting import is_signed_zero, splat
+from hlo_tools.rewrite.restructuring import UnusedRemover
+from hlo_tools.types.ids import LOCAL_MASK
+
+__all__ = [
+    "Captures",
+    "Pattern",
+    "Rules",
+    "held",
+    "number",
+    "op",
+    "rewrite_all",
+    "sweep",
+    "take_name",
+    "value",
+]
+
+Captures = dict[str, Instruction]
+"""Name in a pattern -> instruction."""
+Condition = Callable[[Instruction], Any]
+Rewrite = Callable[..., Instruction | None]
+
+_MOST_REWRITES = 50
+"""Rewrites for each instruction that a computation has at first, before rules count as endless."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """What an instruction has to look like.
+
+    Attributes:
+        opcodes: allowed ones; any when empty.
+        operands: patterns of the operands, or None when they do not matter.
+        capture: the name under which the rewrite gets the instruction, or "".
+        where: what else has to be true of it.
+        commutes: two operands may stand in either order.
+    """
+
+    opcodes: frozenset[str] = frozenset()
+    operands: tuple[Pattern, ...] | None = None
+    capture: str = ""
+    where: Condition | None = None
+    commutes: bool = False
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names that it, or a pattern in it, captures."""
+        inner = [pattern.names for pattern in self.operands or ()]
+        return frozenset({self.capture} - {""}).union(*inner)
+
+    def match(self, view: Instruction, captures: Captures) -> Captures | None:
+        """``captures`` with those of this pattern, or None when ``view`` does not fit."""
+        if self.opcodes and view.proto.opcode not in self.opcodes:
+            return None
+        if self.where is not None and not self.where(view):
+            return None
+        if self.capture and captures.setdefault(self.capture, view) is not view:
+            return None
+        if self.operands is None:
+            return captures
+        found = self._match_operands(view.operands, dict(captures))
+        if found is None and self.commutes:
+            found = self._match_operands(view.operands[::-1], dict(captures))
+        return found
+
+    def _match_operands(
+        self, views: tuple[Instruction, ...], captures: Captures
+    ) -> Captures | None:
+        patterns = self.operands or ()
+        if len(views) != len(patterns):
+            return None
+        known: Captures | None = captures
+        for pattern, view in zip(patterns, views, strict=True):
+            if known is not None:
+                known = pattern.match(view, known)
+        return known
+
+
+def op(
+    names: str,
+    *operands: Pattern | str,
+    capture: str = "",
+    where: Condition | None = None,
+    commutes: bool = False,
+) -> Pattern:
+    """An instruction with one of some opcodes; without ``operands`` these do not matter."""
+    inner = tuple(value(each) if isinstance(each, str) else each for each in operands)
+    return Pattern(frozenset(names.split()), inner or None, capture, where, commutes)
+
+
+def value(capture: str = "", where: Condition | None = None) -> Pattern:
+    """Any instruction."""
+    return Pattern(capture=capture, where=where)
+
+
+def number(wanted: float, capture: str = "") -> Pattern:
+    """A constant that is one number everywhere, broadcast or not; -0.0 is no 0."""
+
+    def where(view: Instruction) -> bool:
+        found = splat(view)
+        if found is None or view.shape.element.kind == "complex":
+            return False
+        return bool(found == wanted) and not (wanted == 0 and is_signed_zero(view))
+
+    return Pattern(frozenset({"constant", "broadcast", "reshape"}), capture=capture, where=where)
+
+
+class Rules:
+    """A table of (pattern, rewrite); the first that applies is taken."""
+
+    def __init__(self, *rows: tuple[Pattern, Rewrite]) -> None:
+        self._rows = rows
+        self._by_opcode: dict[str, list[tuple[Pattern, Rewrite]]] = {}
+        for pattern, rewrite in rows:
+            for opcode in pattern.opcodes:
+                self._by_opcode.setdefault(opcode, []).append((pattern, rewrite))
+
+    def __add__(self, other: Rules) -> Rules:
+        return Rules(*self._rows, *other._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def apply(self, view: Instruction) -> Instruction | None:
+        """What stands for ``view`` by the first rule that applies, or None."""
+        for pattern, rewrite in self._by_opcode.get(view.proto.opcode, ()):
+            captures = pattern.match(view, {})
+            if captures is None:
+                continue
+            found = rewrite(it=view, **captures)
+            if found is not None and _stands_for(found, view):
+                return found
+        return None
+
+
+def _stands_for(new: Instruction, old: Instruction) -> bool:
+    """Whether uses of ``old`` may take ``new``: shape and layout are the same."""
+    if new is old:
+        return False
+    mine, theirs = new.shape, old.shape
+    if mine.proto == theirs.proto:
+        return True
+    if mine.is_tuple or not mine.same_array(theirs):
+        return False
+    return mine.layout == theirs.layout and not any(mine.dynamic + theirs.dynamic)
+
+
+def rewrite_all(rules: Rules, computation: Computation) -> int:
+    """Apply rules until none applies; what they leave unused is removed. How often one applied.
+
+    Instructions with control edges or a sharding of their own stay as they are.
+
+    Raises:
+        PassError: the rules go round in circles (HLO-PASS-ENDLESS).
+    """
+    fixed = held(computation)
+    todo = computation.post_order()[::-1]
+    fuel = len(todo) * _MOST_REWRITES + 1000
+    count = 0
+    replaced: list[Instruction] = []
+    gone: set[Instruction] = set()
+    while todo:
+        view = todo.pop()
+        if view in gone or view.local_id in fixed or not (view.is_used or view.is_root):
+            continue
+        before = len(computation._views())
+        found = rules.apply(view)
+        added = computation._views()[before:]
+        todo += added[::-1]
+        if found is None:
+            continue
+        if found in added:
+            take_name(found, view)
+        count += 1
+        users = view.users
+        view.replace_uses(found)
+        gone.add(view)
+        replaced.append(view)
+        todo += users
+        if count > fuel:
+            raise _endless(view)
+    sweep(computation, replaced)
+    return count
+
+
+def take_name(new: Instruction, old: Instruction) -> None:
+    """Give an instruction the name of the one of its opcode that it stands for, as XLA does."""
+    if new.proto.opcode == old.proto.opcode:
+        new.proto.name, old.proto.name = old.proto.name, new.proto.name
+
+
+def held(computation: Computation) -> set[int]:
+    """Local ids of instructions that stay as they are: control edges, shardings of their own."""
+    found: set[int] = set()
+    for view in computation._views():
+        waits = view.proto.control_predecessor_ids
+        if waits:
+            found.add(view.local_id)
+            found.update(number & LOCAL_MASK for number in waits)
+        elif view.proto.HasField("sharding"):
+            found.add(view.local_id)
+    return found
+
+
+def sweep(computation: Computation, replaced: list[Instruction]) -> None:
+    """Remove what was replaced, and what only that used."""
+    if replaced:
+        unused = [view for view in computation._views() if not view.is_used]
+        UnusedRemover(computation).drop([*replaced, *unused])
+
+
+def _endless(view: Instruction) -> PassError:
+    return PassError(
+        f"the rules rewrite %{view.name} again and again",
+        code="HLO-PASS-ENDLESS",
+        remedy="this is a fault of the pass; report it with the module",
+    )

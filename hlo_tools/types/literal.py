@@ -1,0 +1,254 @@
+"""Literal: a constant of a module as a NumPy array, made when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from hlo_tools import schema
+from hlo_tools._messages import counted
+from hlo_tools.errors import HloFileError
+from hlo_tools.types.shape import Shape, array_shape
+from hlo_tools.wire import fields as wire
+from hlo_tools.wire.large_constants import Kept, encode_varint
+
+__all__ = ["Literal", "StoredLiteral", "literal_of"]
+
+_RAW_FIELDS = {"f32s": "<f4", "f64s": "<f8", "c64s": "<c8", "c128s": "<c16"}
+"""Packed fields whose wire bytes are the elements themselves."""
+_VARINT_FIELDS = ("preds", "s32s", "s64s", "u32s", "u64s")
+
+
+class Literal:
+    """A view of a LiteralProto. Elements stand in the proto in the order of the layout.
+
+    Source of the element forms: XLA's ``xla_data.proto`` and files that jaxlib 0.10.2 wrote.
+    """
+
+    __slots__ = ("proto",)
+
+    def __init__(self, proto: Any) -> None:
+        self.proto = proto
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(self.proto.shape)
+
+    @property
+    def is_tuple(self) -> bool:
+        return self.shape.is_tuple
+
+    @property
+    def parts(self) -> tuple[Literal, ...]:
+        """Literals of a tuple's parts."""
+        return tuple(Literal(part) for part in self.proto.tuple_literals)
+
+    @property
+    def is_elided(self) -> bool:
+        """True when the elements are not there: text prints large constants as ``{...}``."""
+        shape = self.shape
+        return shape.is_array and shape.element_count > 0 and _stored(self.proto, shape) == 0
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """The elements as an array of the shape's dimensions, layout undone.
+
+        Raises:
+            HloFileError: a tuple or token (HLO-LITERAL), elements elided (HLO-ELIDED), or their
+                number is not the shape's (HLO-LITERAL).
+        """
+        shape = self.shape
+        if not shape.is_array:
+            raise _wrong(f"a literal of shape {shape} is no array; take its parts")
+        count, stored = shape.element_count, _stored(self.proto, shape)
+        if stored != count:
+            raise self._wrong_count(shape, stored)
+        if count == 0:
+            return np.zeros(shape.dimensions, shape.dtype)
+        flat = _read(self.proto, shape)
+        if len(flat) != count:
+            raise self._wrong_count(shape, len(flat))
+        return _undo_layout(flat, shape)
+
+    def _wrong_count(self, shape: Shape, stored: int) -> HloFileError:
+        if stored == 0:
+            return HloFileError(
+                f"the elements of a constant {shape} are not in the file (elided)",
+                code="HLO-ELIDED",
+                remedy="write the module with all constants, e.g. as a proto instead of as text",
+            )
+        return _wrong(
+            f"{shape} has {counted(shape.element_count, 'element')}, the file holds {stored}"
+        )
+
+    def leaves(self) -> Iterator[tuple[tuple[int, ...], Literal]]:
+        """(shape index, literal) of every part that is no tuple."""
+        if not self.is_tuple:
+            yield (), self
+            return
+        for number, part in enumerate(self.parts):
+            for index, leaf in part.leaves():
+                yield (number, *index), leaf
+
+    def __repr__(self) -> str:
+        return f"Literal({str(self.shape)!r})"
+
+
+class StoredLiteral(Literal):
+    """A constant that stays in its file: elements are read from there, without a copy if possible.
+
+    Its ``proto`` is parsed when asked for, and holds all elements.
+    """
+
+    __slots__ = ("_kept", "_proto", "_shape")
+
+    def __init__(self, kept: Kept, shape: Shape) -> None:
+        self._kept = kept
+        self._shape = shape
+        self._proto: Any = None
+
+    @property
+    def proto(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+        if self._proto is None:
+            kept = self._kept
+            proto = schema.message("LiteralProto")()
+            proto.ParseFromString(bytes(kept.buffer[kept.begin : kept.end]))
+            self._proto = proto
+        return self._proto
+
+    @property
+    def shape(self) -> Shape:
+        return self._shape
+
+    @property
+    def is_elided(self) -> bool:
+        return False
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """As :meth:`Literal.numpy`; a read-only view of the file where elements lie plain in it."""
+        raw = self._raw()
+        element = self._shape.element
+        if raw is None or element.dtype is None:
+            return super().numpy()
+        form = _RAW_FIELDS.get(element.field, element.dtype.newbyteorder("<"))
+        flat = np.frombuffer(raw, form).astype(element.dtype, copy=False)
+        if len(flat) != self._shape.element_count:
+            raise self._wrong_count(self._shape, len(flat))
+        return _undo_layout(flat, self._shape)
+
+    def _raw(self) -> memoryview | None:
+        """The elements' bytes, when they stand in one run of plain bytes."""
+        name = self._shape.element.field
+        if name in _VARINT_FIELDS or not name:
+            return None
+        number = schema.message("LiteralProto").DESCRIPTOR.fields_by_name[name].number
+        kept = self._kept
+        runs = [f for f in wire.fields(kept.buffer, kept.begin, kept.end) if f.number == number]
+        if len(runs) != 1 or runs[0].wire_type != wire.BYTES:
+            return None
+        width = np.dtype(_RAW_FIELDS.get(name, self._shape.dtype)).itemsize
+        if (runs[0].end - runs[0].begin) % width:
+            return None
+        return memoryview(kept.buffer)[runs[0].begin : runs[0].end]
+
+
+def literal_of(
+    value: Any, *, layout: tuple[int, ...] | None = None, element: str | None = None
+) -> Literal:
+    """A new literal with the elements of an array (or anything ``numpy.asarray`` takes).
+
+    Args:
+        layout: minor to major; row-major when not given.
+        element: the element type's name where the dtype does not tell it (``"s1"``).
+
+    Raises:
+        TypeError: HLO has no element type for the dtype.
+    """
+    array = np.asarray(value)
+    proto = schema.message("LiteralProto")()
+    proto.shape.CopyFrom(array_shape(element or array.dtype, array.shape, layout).proto)
+    store(proto, array)
+    return Literal(proto)
+
+
+def store(proto: Any, array: np.ndarray[Any, Any]) -> None:
+    """Put an array, in logical order, into a ``LiteralProto`` whose shape is set already."""
+    shape = Shape(proto.shape)
+    _write(proto, shape.element.field, _apply_layout(array, shape))
+
+
+def _stored(proto: Any, shape: Shape) -> int:
+    """How many elements the proto holds, without reading them."""
+    element = shape.element
+    size = len(getattr(proto, element.field))
+    if element.kind == "complex":
+        return size // 2
+    if element.field in _RAW_FIELDS or element.field in _VARINT_FIELDS:
+        return size
+    return size // element.itemsize
+
+
+def _read(proto: Any, shape: Shape) -> np.ndarray[Any, Any]:
+    """The elements as they stand, one-dimensional."""
+    field, dtype = shape.element.field, shape.element.dtype
+    assert dtype is not None
+    if field in _RAW_FIELDS:
+        return np.frombuffer(_packed(proto, field), _RAW_FIELDS[field]).astype(dtype, copy=False)
+    values = getattr(proto, field)
+    if field in _VARINT_FIELDS:
+        return np.fromiter(values, dtype, len(values))
+    return np.frombuffer(values, dtype.newbyteorder("<")).astype(dtype, copy=False)
+
+
+def _packed(proto: Any, field: str) -> bytes:
+    """The wire bytes of a packed field: much faster than one Python number an element.
+
+    A message whose numbers came in several runs, or one by one, is serialised as one run.
+    """
+    number = proto.DESCRIPTOR.fields_by_name[field].number
+    data = proto.SerializeToString()
+    for found in wire.fields(data):
+        if found.number == number:
+            return data[found.begin : found.end]
+    return b""
+
+
+def _write(proto: Any, field: str, flat: np.ndarray[Any, Any]) -> None:
+    if field in _RAW_FIELDS:
+        raw = flat.astype(_RAW_FIELDS[field], copy=False).tobytes()
+        number = proto.DESCRIPTOR.fields_by_name[field].number
+        proto.MergeFromString(
+            encode_varint(number << 3 | wire.BYTES) + encode_varint(len(raw)) + raw
+        )
+    elif field in _VARINT_FIELDS:
+        getattr(proto, field).extend(flat.tolist())
+    else:
+        setattr(proto, field, flat.astype(flat.dtype.newbyteorder("<"), copy=False).tobytes())
+
+
+def _undo_layout(flat: np.ndarray[Any, Any], shape: Shape) -> np.ndarray[Any, Any]:
+    if shape.is_row_major:
+        return flat.reshape(shape.dimensions)
+    major_to_minor = shape.layout[::-1]
+    _check_layout(shape)
+    stored = flat.reshape([shape.dimensions[axis] for axis in major_to_minor])
+    return stored.transpose(np.argsort(major_to_minor))
+
+
+def _apply_layout(array: np.ndarray[Any, Any], shape: Shape) -> np.ndarray[Any, Any]:
+    if shape.is_row_major:
+        return array.ravel()
+    _check_layout(shape)
+    return array.transpose(shape.layout[::-1]).ravel()
+
+
+def _check_layout(shape: Shape) -> None:
+    if sorted(shape.layout) != list(range(shape.rank)):
+        raise _wrong(f"the layout of {shape} does not name each dimension once")
+
+
+def _wrong(message: str) -> HloFileError:
+    return HloFileError(
+        message, code="HLO-LITERAL", remedy="the module is damaged, or was edited inconsistently"
+    )

@@ -1,0 +1,235 @@
+"""Many messages of one buffer taken apart at once: their fields as columns of NumPy arrays.
+
+:func:`hlo_tools.wire.fields.fields` makes an object for each field; here all messages are read in step,
+first field with first field, so that Python's cost is that of the longest message and not that of
+all of them.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hlo_tools.wire import fields as wire
+
+__all__ = ["Table", "Words", "split", "varints"]
+
+Array = Any
+_CHUNK = 1 << 14
+"""Messages that are read in step: few enough for the arrays to stay in the cache."""
+_FEW = 24
+"""From so few messages on that still have fields, each is read by itself."""
+_STOPS, _TWO_STOPS = np.uint64(0x8080808080808080), np.uint64(0x8080)
+_ONE, _SEVEN_BITS = np.uint64(1), np.uint64(7)
+_SEVEN = tuple(np.uint64(0x7F << 7 * place) for place in range(2))
+_HALVES = tuple(
+    (np.uint64(width), np.uint64(low), np.uint64(high))
+    for width, low, high in (
+        (1, 0x007F007F007F007F, 0x7F007F007F007F00),
+        (2, 0x00003FFF00003FFF, 0x3FFF00003FFF0000),
+        (4, 0x000000000FFFFFFF, 0x0FFFFFFF00000000),
+    )
+)
+"""How seven bits of each byte move together: two bytes, then four, then all eight."""
+_PLACES, _LAST_BYTE = np.uint64(0x0102030405060708), np.uint64(56)
+"""Times the bit of a byte, it has that byte's place, from 1, at the top."""
+_LARGEST_TAG, _FAR = np.uint64(0xFFFFFFFF), np.uint64(1 << 60)
+_LEAVE, _TAKE = 1, 2
+_SIZES = np.array([0, 8, 0, 1 << 60, 1 << 60, 4, 1 << 60, 1 << 60], np.int64)
+"""Bytes of a value by its wire type, where the type tells them; more than any file where none is."""
+
+
+class Table(NamedTuple):
+    """Fields of many messages, those of one message in their order.
+
+    Attributes:
+        row: the message's number.
+        tag: the field's number and wire type (``number << 3 | type``).
+        begin, end: bounds of its payload; of a varint, where it stands itself.
+    """
+
+    row: Array
+    tag: Array
+    begin: Array
+    end: Array
+
+    def of(self, *tags: int) -> Table:
+        """The fields of some tags."""
+        found = self.tag == tags[0]
+        for tag in tags[1:]:
+            found |= self.tag == tag
+        chosen = np.flatnonzero(found)
+        return Table(*(column[chosen] for column in self))
+
+
+class Words:
+    """A buffer whose next eight bytes can be read anywhere.
+
+    Args:
+        data: bytes or a memory map; it is not copied (unless it has less than eight bytes).
+    """
+
+    def __init__(self, data: Any) -> None:
+        self.data = data
+        padded = data if len(data) >= 8 else bytes(data) + bytes(8)
+        self._last = len(padded) - 8
+        self._words = np.ndarray((self._last + 1,), "<u8", padded, strides=(1,))
+
+    def at(self, positions: Array) -> Array:
+        """The eight bytes from each position as a little-endian number; 0 after the end."""
+        if positions.size == 0 or int(positions.max()) <= self._last:
+            return self._words[positions]
+        safe = np.minimum(positions, self._last)
+        beyond = np.minimum(positions - safe, 8).astype(np.uint64) * np.uint64(8)
+        found = self._words[safe] >> np.minimum(beyond, np.uint64(63))
+        found[beyond > 56] = 0
+        return found
+
+
+def varints(words: Words, positions: Array) -> tuple[Array, Array]:
+    """The varints at ``positions``: their values (uint64) and lengths (0 where one has no end)."""
+    value, length = np.empty(positions.size, np.uint64), np.empty(positions.size, np.int64)
+    for at in range(0, positions.size, _CHUNK):
+        chunk = slice(at, at + _CHUNK)
+        value[chunk], length[chunk] = _varints(words, positions[chunk])
+    return value, length
+
+
+def _varints(words: Words, positions: Array) -> tuple[Array, Array]:
+    value, length = _short(words.at(positions))
+    long = np.flatnonzero(length == 0)
+    if long.size:
+        rest = words.at(positions[long] + 8)
+        ninth, tenth = rest & np.uint64(0xFF), rest >> np.uint64(8) & np.uint64(0xFF)
+        value[long] |= (ninth & np.uint64(0x7F)) << np.uint64(56)
+        value[long] |= np.where(
+            ninth >= 0x80, (tenth & np.uint64(1)) << np.uint64(63), np.uint64(0)
+        )
+        length[long] = np.where(ninth < 0x80, 9, np.where(tenth < 0x80, 10, 0))
+    return value, length
+
+
+def _short(word: Array) -> tuple[Array, Array]:
+    """Values and lengths of varints of up to eight bytes; length 0 for longer ones."""
+    stops = ~word & _STOPS
+    stop = stops & (~stops + _ONE)
+    value = word & ((stop << _ONE) - _ONE)
+    for width, low, high in _HALVES:
+        value = value & low | (value & high) >> width
+    return value, ((stop >> _SEVEN_BITS) * _PLACES >> _LAST_BYTE).astype(np.int64)
+
+
+def split(words: Words, begin: Array, end: Array, wanted: Iterable[int]) -> Table:
+    """The fields of the wanted tags (below 1 << 15) of the messages ``data[begin[i]:end[i]]``.
+
+    Raises:
+        HloFileError: one of them is no message; offset and reason are in the text.
+    """
+    tags = list(wanted)
+    chosen = np.zeros((max(tags) | 7) + 2, bool)
+    chosen[tags] = True
+    parts = [
+        part
+        for at in range(0, len(begin), _CHUNK)
+        for part in _in_step(words, begin[at : at + _CHUNK], end[at : at + _CHUNK], at, chosen)
+    ]
+    if not parts:
+        return Table(*(np.zeros(0, np.int64) for _ in Table._fields))
+    return Table(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def _in_step(words: Words, begin: Array, end: Array, base: int, chosen: Array) -> list[Table]:
+    parts: list[Table] = []
+    rows = np.flatnonzero(begin < end)
+    position, stop = begin[rows], end[rows]
+    while rows.size > _FEW:
+        tag, start, finish, fine = _next_field(words, position, stop)
+        if not fine.all():
+            _refuse(words.data, begin, end, rows[~fine])
+        keep = np.flatnonzero(chosen[np.minimum(tag, len(chosen) - 1)])
+        own = tag[keep].astype(np.int16)
+        parts.append(Table(rows[keep] + base, own, start[keep], finish[keep]))
+        left = np.flatnonzero(finish < stop)
+        rows, position, stop = rows[left], finish[left], stop[left]
+    if rows.size:
+        ends = zip(position.tolist(), stop.tolist(), strict=True)
+        found = [_scan(words.data, at, until, chosen.tolist()) for at, until in ends]
+        counts = [len(one) for one in found]
+        starts = np.concatenate([np.frombuffer(one, np.int64) for one in found])
+        tag, start, finish, _ = _next_field(words, starts, np.repeat(stop, counts))
+        own = np.repeat(rows + base, counts)
+        parts.append(Table(own, tag.astype(np.int16), start, finish))
+    return parts
+
+
+def _scan(data: Any, position: int, stop: int, chosen: list[bool]) -> array[int]:
+    """Where the chosen fields of one message stand."""
+    found = array("q")
+    short = [0] * 256
+    for tag in range(8 | wire.BYTES, 128, 8):
+        short[tag] = _TAKE if tag < len(chosen) and chosen[tag] else _LEAVE
+    last = len(data) - 2
+    while position < stop:
+        action = short[data[position]]
+        if action and position < last:
+            size = data[position + 1]
+            if size < 0x80:
+                end = position + size + 2
+            else:
+                more = data[position + 2]
+                end = position + size + (more << 7) - 0x7D if more < 0x80 else stop + 1
+            if end <= stop:
+                if action == _TAKE:
+                    found.append(position)
+                position = end
+                continue
+        one = next(wire.fields(data, position, stop))
+        tag = one.number << 3 | one.wire_type
+        if tag < len(chosen) and chosen[tag]:
+            found.append(position)
+        position = one.end
+    return found
+
+
+def _next_field(words: Words, position: Array, stop: Array) -> tuple[Array, Array, Array, Array]:
+    """(tag, payload's begin and end, whether all is right) of the field at each position."""
+    word = words.at(position)
+    tag, width = _mostly_short(words, word, position)
+    start = position + width
+    value, length = _mostly_short(words, word >> (width << 3).astype(np.uint64), start)
+    kind = (tag & np.uint64(7)).astype(np.intp)
+    size = np.minimum(value, _FAR).astype(np.int64)
+    is_bytes = kind == wire.BYTES
+    if is_bytes.all():
+        begin = start + length
+        finish = begin + size
+    else:
+        begin = np.where(is_bytes, start + length, start)
+        other = np.where(kind == wire.VARINT, length, _SIZES[kind])
+        finish = begin + np.where(is_bytes, size, other)
+    fine = (finish <= stop) & (tag > 7) & (tag <= _LARGEST_TAG)
+    return tag.astype(np.int64), begin, finish, fine
+
+
+def _mostly_short(words: Words, word: Array, position: Array) -> tuple[Array, Array]:
+    """As :func:`varints`, of which ``word`` has the first bytes; far too long where none ends."""
+    more = word >> _SEVEN_BITS & _ONE
+    value = word & _SEVEN[0] | (word >> _ONE & _SEVEN[1]) * more
+    length = more.astype(np.int64) + 1
+    long = np.flatnonzero(word & _TWO_STOPS == _TWO_STOPS)
+    if long.size:
+        found, bytes_of = varints(words, position[long])
+        bytes_of[bytes_of == 0] = int(_FAR)
+        value[long], length[long] = found, bytes_of
+    return value, length
+
+
+def _refuse(data: Any, begin: Array, end: Array, rows: Array) -> None:
+    """Raise the error of the first message that is none."""
+    for row in rows.tolist():
+        for _ in wire.fields(data, int(begin[row]), int(end[row])):
+            pass
+    raise wire.damage(int(begin[rows[0]]), "this is no message")

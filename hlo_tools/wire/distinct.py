@@ -1,0 +1,105 @@
+"""Equal rows of columns found without sorting: few are then looked at for all."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+import numpy as np
+
+from hlo_tools.wire.columns import Words
+
+__all__ = ["distinct", "distinct_bytes", "numbered"]
+
+Array = Any
+_ROUNDS = 24
+"""Rounds of hashing after which what is left is sorted."""
+_FACTOR, _FOLD = np.uint64(0x9E3779B97F4A7C15), np.uint64(29)
+_CHUNK = 1 << 13
+"""Ranges that are read at once: few enough for their bytes to stay in the cache."""
+_LONG = 64
+"""Ranges of more bytes are compared one by one."""
+
+
+def distinct(*columns: Array) -> tuple[Array, Array]:
+    """(of, first): rows with the same values in all columns have the same number in ``of``.
+
+    Numbers are given in the order of the first row with each, which is ``first[number]``.
+
+    Args:
+        columns: of 64-bit integers, all of one length.
+    """
+    count = columns[0].size
+    bits = max(int(count).bit_length() + 1, 8)
+    bucket = (_mixed(columns) >> np.uint64(64 - bits)).astype(np.int64)
+    table = np.zeros(1 << bits, np.int64)
+    left, leader = np.arange(count), np.zeros(count, np.int64)
+    for turn in range(_ROUNDS):
+        table[bucket[::-1]] = left[::-1]
+        leader[left] = first = table[bucket]
+        same = np.ones(left.size, bool)
+        for column in columns:
+            same &= (column[left] if turn else column) == column[first]
+        other = np.flatnonzero(~same)
+        left, bucket = left[other], bucket[other]
+        if not left.size:
+            break
+    else:
+        leader[left] = _sorted(columns, left)
+    alone = leader == np.arange(count)
+    return (np.cumsum(alone) - 1)[leader], np.flatnonzero(alone)
+
+
+def _mixed(columns: tuple[Array, ...]) -> Array:
+    """A number of 64 bits for each row, whose high bits tell most rows apart."""
+    found = columns[0].view(np.uint64) * _FACTOR
+    for column in columns[1:]:
+        found ^= found >> _FOLD
+        found += column.view(np.uint64)
+        found *= _FACTOR
+    found ^= found >> _FOLD
+    found *= _FACTOR
+    return found
+
+
+def _sorted(columns: tuple[Array, ...], rows: Array) -> Array:
+    """The first of the rows, which ascend, that is equal to each."""
+    table = np.stack([column[rows].view(np.int64) for column in columns], 1)
+    _, first, of = np.unique(table, axis=0, return_index=True, return_inverse=True)
+    return rows[first[of.reshape(-1)]]
+
+
+def distinct_bytes(words: Words, begin: Array, end: Array) -> tuple[Array, Array]:
+    """As :func:`distinct`, of the bytes in ranges of a buffer."""
+    size = end - begin
+    deep = -(-min(int(size.max(initial=0)), _LONG) // 8)
+    texts = np.zeros((deep, size.size), np.uint64)
+    for at in range(0, size.size, _CHUNK):
+        _read_texts(words, begin[at : at + _CHUNK], size[at : at + _CHUNK], texts[:, at:])
+    columns = [size, *texts]
+    long = np.flatnonzero(size > _LONG)
+    if long.size:
+        bounds = zip(begin[long].tolist(), end[long].tolist(), strict=True)
+        column = np.zeros(size.size, np.int64)
+        column[long] = numbered([words.data[first:last] for first, last in bounds])
+        columns.append(column)
+    return distinct(*columns)
+
+
+def _read_texts(words: Words, begin: Array, size: Array, texts: Array) -> None:
+    """The bytes of ranges as columns of numbers."""
+    rows = np.arange(size.size)
+    for place, text in enumerate(texts):
+        left = size[rows] - 8 * place
+        word = words.at(begin[rows] + 8 * place)
+        word <<= (np.clip(8 - left, 0, 8) << 3).view(np.uint64)
+        text[rows] = word
+        rows = rows[np.flatnonzero(left > 8)]
+        if not rows.size:
+            break
+
+
+def numbered(values: Iterable[Hashable]) -> Array:
+    """Equal values get equal numbers, from 0 in the order in which they come up."""
+    numbers: dict[Hashable, int] = {}
+    return np.array([numbers.setdefault(value, len(numbers)) for value in values], np.int64)
