@@ -17,7 +17,7 @@ from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import KERNEL_TARGET
 from hlo_tools.ir.ordering import needs_first
 from hlo_tools.outline import CALLED, CALLED_ONE, Body, Outline, OutlinedInstruction, shape_of
-from hlo_tools.stats.alike import alike
+from hlo_tools.stats.cost_groups import group_by_cost
 from hlo_tools.stats.flops import (
     APPLIED,
     ELEMENTWISE,
@@ -76,10 +76,10 @@ class _Count:
         self.trips = trips
         self.root = root
         self.bodies = outline.by_id
-        self.alike = alike(outline)
+        self.groups = group_by_cost(outline)
         self.extents: dict[bytes, Extent] = {}
         self.unknown_loops = 0
-        self.own = [self._own(group) for group in range(len(self.alike.first))]
+        self.own = [self._own(group) for group in range(len(self.groups.first))]
         self.opcodes = self._opcodes()
         self.costs = self._alone()
         self.times: dict[int, tuple[int, ...]] = {}
@@ -115,40 +115,40 @@ class _Count:
             kernels=self._kernels(),
         )
 
-    # Alike instructions
+    # CostGroups instructions
 
     @cached_property
     def counts(self) -> list[int]:
         """How many instructions each group has, in computations that can be called."""
-        rows = self.alike.of
+        rows = self.groups.of
         if len(self.bodies) != len(self.outline.bodies):
             spans = [np.arange(body.first, body.last) for body in self.bodies.values()]
             rows = rows[np.concatenate(spans)]
-        return np.bincount(rows, minlength=len(self.alike.first)).tolist()
+        return np.bincount(rows, minlength=len(self.groups.first)).tolist()
 
     def _counts_in(self, body: Body) -> list[int]:
-        rows = self.alike.of[body.first : body.last]
-        return np.bincount(rows, minlength=len(self.alike.first)).tolist()
+        rows = self.groups.of[body.first : body.last]
+        return np.bincount(rows, minlength=len(self.groups.first)).tolist()
 
     def _kind(self, group: int) -> tuple[str, bytes]:
-        return self.outline.kinds[self.outline.kind_of[self.alike.first[group]]]
+        return self.outline.kinds[self.outline.kind_of[self.groups.first[group]]]
 
     @cached_property
     def group_opcodes(self) -> list[str]:
-        return [self._kind(group)[0] for group in range(len(self.alike.first))]
+        return [self._kind(group)[0] for group in range(len(self.groups.first))]
 
     def _own(self, group: int) -> _Cost:
         """What one instruction of a group costs, without what it calls."""
         opcode, shape = self._kind(group)
         result = self._extent(shape)
-        operands = [self._extent(data) for data in self.alike.operands[group]]
+        operands = [self._extent(data) for data in self.groups.operands[group]]
         moved = traffic(opcode, result, operands)
         if opcode in ELEMENTWISE:
             return _Cost(result.elements, 0, moved)
         if opcode in TRANSCENDENTAL:
             return _Cost(0, result.elements, moved)
         if opcode in FORMULAS:
-            row = OutlinedInstruction(self.outline, self.alike.first[group]).proto
+            row = OutlinedInstruction(self.outline, self.groups.first[group]).proto
             try:
                 return _Cost(FORMULAS[opcode](row, result, operands), 0, moved)
             except (IndexError, ValueError):  # what a valid module would have is missing
@@ -194,7 +194,7 @@ class _Count:
             max(map(abs, own)) * number for own, number in zip(self.own, self.counts, strict=True)
         )
         exact: Any = np.int64 if reach <= _LARGEST else object
-        table = np.array([*self.own, _Cost()], exact)[np.append(self.alike.of, len(self.own))]
+        table = np.array([*self.own, _Cost()], exact)[np.append(self.groups.of, len(self.own))]
         sums = np.add.reduceat(table, [body.first for body in bodies], axis=0)
         sums[[body.last == body.first for body in bodies]] = 0
         return dict(zip([body.id for body in bodies], sums.tolist(), strict=True))
@@ -205,7 +205,7 @@ class _Count:
         outline = self.outline
         first, values = outline.numbers(CALLED, CALLED_ONE)
         rows = np.flatnonzero(np.diff(first))
-        columns = (rows, outline.kind_of[rows], self.alike.of[rows], first[rows], first[rows + 1])
+        columns = (rows, outline.kind_of[rows], self.groups.of[rows], first[rows], first[rows + 1])
         numbers = values.tolist()
         opcodes = [opcode for opcode, _ in outline.kinds]
         every = [
@@ -268,9 +268,9 @@ class _Count:
 
     def _times(self, group: int) -> tuple[int, ...]:
         """How often an instruction of a group applies each of its computations."""
-        row = OutlinedInstruction(self.outline, self.alike.first[group]).proto
+        row = OutlinedInstruction(self.outline, self.groups.first[group]).proto
         result = self._extent(self._kind(group)[1])
-        operands = [self._extent(data) for data in self.alike.operands[group]]
+        operands = [self._extent(data) for data in self.groups.operands[group]]
         try:
             return applications(row, result, operands)
         except IndexError:
@@ -324,7 +324,7 @@ class _Count:
                 known[config] = _kernel_of(view, self.root)
             entry = found.setdefault(known[config], [0, 0])
             entry[0] += 1
-            entry[1] += self.own[int(self.alike.of[row])].bytes
+            entry[1] += self.own[int(self.groups.of[row])].bytes
         ordered = sorted(found.items(), key=lambda item: item[0][:2])
         return tuple(
             KernelStatistics(name, grid, calls, moved, macs)

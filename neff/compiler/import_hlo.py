@@ -14,14 +14,14 @@ import numpy as np
 from hlo_tools.ir.module import KERNEL_TARGET, Module
 from hlo_tools.types.element_types import BY_NUMBER, INVALID
 from hlo_tools.types.source_frames import frames_of
+from neff.compiler.argmax import extreme_of, picked, truth_of
 from neff.compiler.arithmetic import REWRITES
 from neff.compiler.expand import EXPANSIONS
 from neff.compiler.folding import fold
 from neff.compiler.graph import Graph, Node, uncovered
 from neff.compiler.lowering.reduction import REDUCERS
-from neff.compiler.pick import extreme_of, picked, truth_of
 from neff.compiler.random_bits import random_bits
-from neff.compiler.reducing import reduced
+from neff.compiler.reducers import reduced
 from neff.compiler.selection import chosen, select_and_scatter
 from neff.compiler.sorting import ordered, sorted_rows, top
 from neff.compiler.windows import spans_of

@@ -14,7 +14,7 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 
-from neff.compiler.lives import Life, lives_of
+from neff.compiler.live_ranges import LiveRange, live_ranges
 from neff.compiler.packing import QUADRANT, pack, quadrants_of
 from neff.errors import NeffCompileError
 from nki_lang.ir import Block, Tensor
@@ -152,14 +152,14 @@ class ChipMemory:
             NeffCompileError: ``NEFF-SBUF`` or ``NEFF-PSUM``; it does not fit. The message says
                 what was asked for, what there is, and who holds it at that point.
         """
-        lives = lives_of(body)
+        ranges = live_ranges(body)
         placed = {
-            name: replace(life.tensor, name=prefix + name)
-            for name, life in lives.items()
-            if life.tensor.address is not None
+            name: replace(live.tensor, name=prefix + name)
+            for name, live in ranges.items()
+            if live.tensor.address is not None
         }
         for region in self._arenas:
-            own = [life for life in lives.values() if life.tensor.buffer is region]
+            own = [live for live in ranges.values() if live.tensor.buffer is region]
             self._plan_region(region, body, own, prefix, placed)
         return placed
 
@@ -167,19 +167,19 @@ class ChipMemory:
         self,
         region: MemoryRegion,
         body: Block,
-        lives: list[Life],
+        ranges: list[LiveRange],
         prefix: str,
         placed: dict[str, Tensor],
     ) -> None:
         arena = self._arenas[region]
-        kept = [life.tensor for life in lives if life.tensor.address is not None]
+        kept = [live.tensor for live in ranges if live.tensor.address is not None]
         fixed = _ranges(kept)
         if fixed:
             arena.settle()
             for begin, end in fixed:
                 arena.reserve(begin, end)
         moving = sorted(
-            (life for life in lives if life.tensor.address is None), key=lambda life: life.first
+            (live for live in ranges if live.tensor.address is None), key=lambda live: live.first
         )
         addresses = self._place_all(region, moving, True) if arena.page else None
         if addresses is None:
@@ -188,37 +188,37 @@ class ChipMemory:
             addresses = self._packed(region, body, moving, kept)
         for begin, end in fixed:
             arena.release(begin, min(end, self._sizes[region]))
-        for life in moving:
-            name = life.tensor.name
-            placed[name] = replace(life.tensor, name=prefix + name, address=addresses[name])
-            top = addresses[name][1] + _aligned(max(life.tensor.free_bytes, 1))
+        for live in moving:
+            name = live.tensor.name
+            placed[name] = replace(live.tensor, name=prefix + name, address=addresses[name])
+            top = addresses[name][1] + _aligned(max(live.tensor.free_bytes, 1))
             self.peak[region] = max(self.peak[region], top)
 
     def _place_all(
-        self, region: MemoryRegion, moving: list[Life], whole_pages: bool
+        self, region: MemoryRegion, moving: list[LiveRange], whole_pages: bool
     ) -> dict[str, tuple[int, int]] | None:
         """Addresses in the order of first use, each tensor's bytes in all partitions; in PSUM
         each in a bank of its own if ``whole_pages``. None when that does not work out."""
         arena = self._arenas[region]
         held: dict[str, tuple[int, int]] = {}
         addresses: dict[str, tuple[int, int]] = {}
-        ends = sorted(moving, key=lambda life: life.last)
+        ends = sorted(moving, key=lambda live: live.last)
         dying = 0
-        for life in moving:
-            while ends[dying].last < life.first:
+        for live in moving:
+            while ends[dying].last < live.first:
                 arena.give(held.pop(ends[dying].tensor.name))
                 dying += 1
-            taken = arena.take(life.tensor.free_bytes, whole_pages)
+            taken = arena.take(live.tensor.free_bytes, whole_pages)
             if taken is None:
                 break
-            held[life.tensor.name] = taken
-            addresses[life.tensor.name] = 0, taken[0]
+            held[live.tensor.name] = taken
+            addresses[live.tensor.name] = 0, taken[0]
         for taken in held.values():
             arena.give(taken)
         return addresses if len(addresses) == len(moving) else None
 
     def _packed(
-        self, region: MemoryRegion, body: Block, moving: list[Life], kept: list[Tensor]
+        self, region: MemoryRegion, body: Block, moving: list[LiveRange], kept: list[Tensor]
     ) -> dict[str, tuple[int, int]]:
         """Addresses with small tiles side by side in the quadrants.
 
@@ -249,23 +249,23 @@ def _ranges(tensors: list[Tensor]) -> list[tuple[int, int]]:
 
 
 def _does_not_fit(
-    region: MemoryRegion, missing: Life, moving: list[Life], kept: list[Tensor], size: int
+    region: MemoryRegion, missing: LiveRange, moving: list[LiveRange], kept: list[Tensor], size: int
 ) -> NeffCompileError:
     """The error at the first tensor that is too much, or at the one that found no gap."""
-    life, total = _first_excess(moving, kept, size) or (missing, 0)
+    live, total = _first_excess(moving, kept, size) or (missing, 0)
     holders = [
         other
         for other in moving
-        if other is not life and other.first <= life.first <= other.last
+        if other is not live and other.first <= live.first <= other.last
     ]  # fmt: skip
-    total = total or sum(map(_area, [life.tensor, *kept, *(other.tensor for other in holders)]))
+    total = total or sum(map(_area, [live.tensor, *kept, *(other.tensor for other in holders)]))
     holders.sort(key=lambda other: -_area(other.tensor))
     lines = [f"{_share(other.tensor)} {other.where}".rstrip() for other in holders[:8]]
     if len(holders) > 8:
         rest = sum(_area(other.tensor) for other in holders[8:])
         lines.append(f"{_share_of(rest)}: {len(holders) - 8} more tensors")
     lines += [f"{_share(tensor)}, at the address that the kernel gave it" for tensor in kept[:8]]
-    tensor = life.tensor
+    tensor = live.tensor
     free = max(0, _WIDTH * size - (total - _area(tensor))) // _WIDTH
     return NeffCompileError(
         f"tensor {tensor.name} {list(tensor.shape)} {tensor.dtype} needs {tensor.free_bytes} bytes "
@@ -273,7 +273,7 @@ def _does_not_fit(
         f"partitions {free} are free, in pieces that may be smaller. Held at this point:\n    "
         + "\n    ".join(lines or ["nothing"]),
         code=f"NEFF-{region.value.upper()}",
-        place=life.where,
+        place=live.where,
         remedy="use smaller tiles, or tensors that live shorter",
     )
 
@@ -282,17 +282,19 @@ _WIDTH = 4
 """Quadrants of a memory."""
 
 
-def _first_excess(moving: list[Life], kept: list[Tensor], size: int) -> tuple[Life, int] | None:
+def _first_excess(
+    moving: list[LiveRange], kept: list[Tensor], size: int
+) -> tuple[LiveRange, int] | None:
     """The first tensor with which more is held than there is, and how much that is."""
     held = sum(map(_area, kept))
     ends: list[tuple[int, int]] = []
-    for life in moving:
-        while ends and ends[0][0] < life.first:
+    for live in moving:
+        while ends and ends[0][0] < live.first:
             held -= heappop(ends)[1]
-        held += _area(life.tensor)
-        heappush(ends, (life.last, _area(life.tensor)))
+        held += _area(live.tensor)
+        heappush(ends, (live.last, _area(live.tensor)))
         if held > _WIDTH * size:
-            return life, held
+            return live, held
     return None
 
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from neff.compiler.lives import Life
+from neff.compiler.live_ranges import LiveRange
 from neff.in_place import in_place
 from nki_lang.ir import Access, Block, Instruction, Tensor, walk
 from nki_lang.memory import MemoryRegion
@@ -80,18 +80,18 @@ def _starts(tensor: Tensor) -> frozenset[int]:
 
 def pack(
     body: Block,
-    lives: list[Life],
+    ranges: list[LiveRange],
     fixed: Iterable[Tensor],
     *,
     size: int,
     page: int,
     alignment: int,
-) -> tuple[dict[str, tuple[int, int]], Life | None]:
+) -> tuple[dict[str, tuple[int, int]], LiveRange | None]:
     """Addresses for tensors that live between two statements each.
 
     Args:
         body: the statements.
-        lives: the tensors without an address.
+        ranges: the tensors without an address.
         fixed: tensors with one; their bytes are taken all the time.
         size: bytes of a partition.
         page: a tensor of at most this many bytes does not cross an edge of one; 0 for none.
@@ -103,35 +103,37 @@ def pack(
     """
     fixed = list(fixed)
     walls = [_fixed_box(tensor) for tensor in fixed]
-    failed: Life | None = None
-    for some, names, aligned in _attempts(body, lives):
-        tensors = [*(life.tensor for life in lives), *fixed]
+    failed: LiveRange | None = None
+    for some, names, aligned in _attempts(body, ranges):
+        tensors = [*(live.tensor for live in ranges), *fixed]
         columns = _columns(body if aligned else [], tensors, names)
         for order in _ORDERS:
             packer = _Packer(walls, size, page, alignment, columns)
             missing = packer.place(sorted(some, key=order))
             if missing is None:
                 return {
-                    life.tensor.name: packer.placed[names.of(life.tensor.name)] for life in lives
+                    live.tensor.name: packer.placed[names.of(live.tensor.name)] for live in ranges
                 }, None
             failed = failed or missing
     return {}, failed
 
 
-def _attempts(body: Block, lives: list[Life]) -> Iterator[tuple[list[Life], _Groups, bool]]:
+def _attempts(
+    body: Block, ranges: list[LiveRange]
+) -> Iterator[tuple[list[LiveRange], _Groups, bool]]:
     """What to place, which names have one place, and whether operands have to be aligned."""
-    yield lives, _Groups(), True
-    merged, names = _merged(body, lives)
+    yield ranges, _Groups(), True
+    merged, names = _merged(body, ranges)
     yield merged, names, True
-    yield lives, _Groups(), False
+    yield ranges, _Groups(), False
     yield merged, names, False
 
 
-_ORDERS: tuple[Callable[[Life], tuple[int, ...]], ...] = (
-    lambda life: (-quadrants_of(life.tensor) * life.tensor.free_bytes, life.first),
-    lambda life: (-quadrants_of(life.tensor), -life.tensor.free_bytes, life.first),
-    lambda life: (life.first - life.last, -life.tensor.free_bytes, life.first),
-    lambda life: (life.first, -quadrants_of(life.tensor)),
+_ORDERS: tuple[Callable[[LiveRange], tuple[int, ...]], ...] = (
+    lambda live: (-quadrants_of(live.tensor) * live.tensor.free_bytes, live.first),
+    lambda live: (-quadrants_of(live.tensor), -live.tensor.free_bytes, live.first),
+    lambda live: (live.first - live.last, -live.tensor.free_bytes, live.first),
+    lambda live: (live.first, -quadrants_of(live.tensor)),
 )
 """What is placed first: the largest, the widest, what lives longest, what is used first."""
 
@@ -164,9 +166,9 @@ def _lane(access: Access) -> int:
     return access.offset * access.element_type.itemsize // max(access.tensor.free_bytes, 1)
 
 
-def _merged(body: Block, lives: list[Life]) -> tuple[list[Life], _Groups]:
+def _merged(body: Block, ranges: list[LiveRange]) -> tuple[list[LiveRange], _Groups]:
     """The tensors with those made one that can be worked on in place."""
-    known = {life.tensor.name: life for life in lives}
+    known = {live.tensor.name: live for live in ranges}
     names = _Groups()
     number = 0
     for statement in body:
@@ -182,7 +184,7 @@ def _merged(body: Block, lives: list[Life]) -> tuple[list[Life], _Groups]:
 
 
 def _successions(
-    instruction: Instruction, known: dict[str, Life], number: int
+    instruction: Instruction, known: dict[str, LiveRange], number: int
 ) -> list[tuple[str, str]]:
     """(operand, result) when the result may take the place of the operand; one at most."""
     result = instruction.operands.get("dst")
@@ -222,23 +224,23 @@ class _Packer:
         self._starts = dict(columns.starts)
         self.placed: dict[str, tuple[int, int]] = {}
 
-    def place(self, lives: list[Life]) -> Life | None:
+    def place(self, ranges: list[LiveRange]) -> LiveRange | None:
         """The first that finds no place, or None."""
         count = len(self._walls)
-        boxes = np.empty((count + len(lives), len(_Box._fields)), np.int64)
+        boxes = np.empty((count + len(ranges), len(_Box._fields)), np.int64)
         boxes[:count] = np.array(self._walls, np.int64).reshape(-1, len(_Box._fields))
-        for number, life in enumerate(lives, count):
+        for number, live in enumerate(ranges, count):
             beside = boxes[:number]
-            beside = beside[(beside[:, _FIRST] <= life.last) & (life.first <= beside[:, _LAST])]
-            found = self._lowest(life, beside)
+            beside = beside[(beside[:, _FIRST] <= live.last) & (live.first <= beside[:, _LAST])]
+            found = self._lowest(live, beside)
             if found is None:
-                return life
+                return live
             boxes[number] = found
         return None
 
-    def _lowest(self, life: Life, beside: np.ndarray) -> _Box | None:
-        name, count = life.tensor.name, quadrants_of(life.tensor)
-        amount = -(-max(life.tensor.free_bytes, 1) // self._alignment) * self._alignment
+    def _lowest(self, live: LiveRange, beside: np.ndarray) -> _Box | None:
+        name, count = live.tensor.name, quadrants_of(live.tensor)
+        amount = -(-max(live.tensor.free_bytes, 1) // self._alignment) * self._alignment
         group = self._groups.of(name)
         best: tuple[int, int] | None = None
         for low in sorted(self._starts[group]):
@@ -251,7 +253,7 @@ class _Packer:
         begin, low = best
         self._starts[group] = frozenset({low})
         self.placed[name] = low * QUADRANT, begin
-        return _Box(life.first, life.last, low, low + count, begin, begin + amount)
+        return _Box(live.first, live.last, low, low + count, begin, begin + amount)
 
     def _between(self, walls: list[tuple[int, int]], amount: int) -> int:
         """The lowest byte at which ``amount`` bytes lie between the walls (begin, end)."""

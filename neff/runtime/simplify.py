@@ -14,7 +14,7 @@ from typing import Any
 
 from neff.program import Program
 from neff.runtime.placement import first_clash
-from neff.runtime.turning import straightened
+from neff.runtime.transposes_as_copies import transposes_as_copies
 from nki_lang.execute.coalescing import coalesce
 from nki_lang.execute.forwarding import forward
 from nki_lang.execute.liveness import Slots, accesses_of, assign_slots
@@ -49,7 +49,7 @@ def simplify(body: Block, program: Program) -> tuple[Block, Slots]:
     )
     kernel = KernelIR(program.name, program.target, 1, inputs, outputs, (body,))
     short = forward(body, kernel)
-    straight = straightened(short)
+    straight = transposes_as_copies(short)
     if straight is not None:
         short = coalesce(straight)
         short = forward(short, replace(kernel, bodies=(short,)))

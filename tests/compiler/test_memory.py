@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from neff.compiler.lives import lives_of
+from neff.compiler.live_ranges import live_ranges
 from neff.compiler.memory import Arena, ChipMemory
 from neff.errors import NeffCompileError
 from nki_lang.dtypes import BY_NAME
@@ -49,11 +49,11 @@ def test_tensors_that_live_together_do_not_overlap() -> None:
     tensors = [tile(f"t{n}", generator.choice([1, 7, 100, 513, 2000])) for n in range(60)]
     body = [copy(tensors[n], tensors[generator.randrange(max(0, n - 6), n)]) for n in range(1, 60)]
     placed = ChipMemory(TARGETS["trn1"]).plan(body, "k.")
-    lives = list(lives_of(body).values())
-    for number, life in enumerate(lives):
-        for other in lives[:number]:
-            if life.first <= other.last and other.first <= life.last:
-                assert not overlapping(placed[life.tensor.name], placed[other.tensor.name])
+    ranges = list(live_ranges(body).values())
+    for number, live in enumerate(ranges):
+        for other in ranges[:number]:
+            if live.first <= other.last and other.first <= live.last:
+                assert not overlapping(placed[live.tensor.name], placed[other.tensor.name])
     assert {tensor.name for tensor in placed.values()} == {f"k.t{n}" for n in range(60)}
 
 
@@ -112,10 +112,10 @@ def test_fixed_addresses_are_kept_and_nothing_else_is_put_there() -> None:
 def test_a_tensor_of_a_device_loop_lives_through_the_loop() -> None:
     a, b, c = tile("a", 8), tile("b", 8), tile("c", 8)
     loop = ForLoop(Register("i"), 0, 4, 1, [copy(b, a), copy(c, b)])
-    lives = lives_of([copy(a, tile("z", 8)), loop, copy(tile("y", 8), c)])
-    assert (lives["a"].first, lives["a"].last) == (0, 3)
-    assert (lives["b"].first, lives["b"].last) == (1, 3)
-    assert (lives["c"].first, lives["c"].last) == (1, 3)
+    ranges = live_ranges([copy(a, tile("z", 8)), loop, copy(tile("y", 8), c)])
+    assert (ranges["a"].first, ranges["a"].last) == (0, 3)
+    assert (ranges["b"].first, ranges["b"].last) == (1, 3)
+    assert (ranges["c"].first, ranges["c"].last) == (1, 3)
 
 
 def test_the_error_says_who_holds_what() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from neff import runtime
 from neff.compiler import compile_kernel
-from neff.compiler.lives import Life, lives_of
+from neff.compiler.live_ranges import LiveRange, live_ranges
 from neff.compiler.memory import ChipMemory
 from neff.compiler.packing import pack
 from neff.compiler.verify import verify
@@ -46,30 +46,30 @@ def overlapping(one: tuple[range, range], other: tuple[range, range]) -> bool:
 @pytest.mark.parametrize("seed", range(20))
 def test_rectangles_that_live_together_are_apart_and_start_where_they_may(seed: int) -> None:
     draw = random.Random(seed)
-    lives = []
+    ranges = []
     for number in range(60):
         first = draw.randrange(100)
         lanes = draw.choice([1, 20, 32, 33, 64, 65, 96, 128])
         tensor = tile(f"t{number}", lanes, draw.choice([1, 40, 300, 1000]))
-        lives.append(Life(tensor, first, first + draw.randrange(30)))
+        ranges.append(LiveRange(tensor, first, first + draw.randrange(30)))
     fixed = [tile("f", 40, 100, address=(64, 512), fixed=True)]
-    placed, missing = pack([], lives, fixed, size=30000, page=0, alignment=64)
+    placed, missing = pack([], ranges, fixed, size=30000, page=0, alignment=64)
     assert missing is None
-    for number, life in enumerate(lives):
-        address = placed[life.tensor.name]
-        mine = box(life.tensor, address)
+    for number, live in enumerate(ranges):
+        address = placed[live.tensor.name]
+        mine = box(live.tensor, address)
         assert mine[0].stop <= 128 and mine[1].stop <= 30000 and address[1] % 64 == 0
-        lanes = life.tensor.shape[0]
+        lanes = live.tensor.shape[0]
         assert address[0] % (32 if lanes <= 32 else 64 if lanes <= 64 else 128) == 0
         assert not overlapping(mine, box(fixed[0], (64, 512)))
-        for other in lives[:number]:
-            if life.first <= other.last and other.first <= life.last:
+        for other in ranges[:number]:
+            if live.first <= other.last and other.first <= live.last:
                 assert not overlapping(mine, box(other.tensor, placed[other.tensor.name]))
 
 
 def test_a_page_is_not_crossed() -> None:
-    lives = [Life(tile(f"p{n}", 32, 300), 0, 9) for n in range(16)]
-    placed, missing = pack([], lives, [], size=8192, page=2048, alignment=64)
+    ranges = [LiveRange(tile(f"p{n}", 32, 300), 0, 9) for n in range(16)]
+    placed, missing = pack([], ranges, [], size=8192, page=2048, alignment=64)
     assert missing is None
     assert all(byte // 2048 == (byte + 1199) // 2048 for _, byte in placed.values())
 
@@ -150,4 +150,4 @@ def test_results_are_not_put_over_operands_that_are_read_otherwise() -> None:
     body[1] = Instruction("tensor_copy", {"dst": whole(b), "src": whole(a)})
     placed = ChipMemory(TARGETS["trn2"]).plan(body, "")
     assert placed["a"].address == placed["b"].address
-    assert len(lives_of(body)) == 2
+    assert len(live_ranges(body)) == 2

@@ -10,12 +10,12 @@ from dataclasses import replace
 
 from nki_lang.ir import Access, Block, Engine, Instruction, walk
 
-__all__ = ["straightened"]
+__all__ = ["transposes_as_copies"]
 
 _COPIES = frozenset({"dma_copy", "tensor_copy"})
 
 
-def straightened(body: Block) -> Block | None:
+def transposes_as_copies(body: Block) -> Block | None:
     """The body with transpositions of what lies in HBM as copies; None when it has none."""
     if not any(_turns(instruction) for instruction in walk(body)):
         return None

@@ -9,14 +9,14 @@ import numpy as np
 from hlo_tools.outline import COST, Outline
 from hlo_tools.wire.distinct import distinct, numbered
 
-__all__ = ["Alike", "alike"]
+__all__ = ["CostGroups", "group_by_cost"]
 
 Array = Any
 _IN_STEP = 4
 """Operands that are compared as columns; of longer lists all at once."""
 
 
-class Alike(NamedTuple):
+class CostGroups(NamedTuple):
     """Groups of instructions with one opcode, one shape, and operands and attributes that cost alike.
 
     Attributes:
@@ -30,7 +30,7 @@ class Alike(NamedTuple):
     operands: list[list[bytes]]
 
 
-def alike(outline: Outline) -> Alike:
+def group_by_cost(outline: Outline) -> CostGroups:
     """The groups of a module's instructions; computations that they call make no difference."""
     shapes = {shape: at for at, shape in enumerate(dict.fromkeys(s for _, s in outline.kinds))}
     shape_of_kind = np.array([shapes[shape] for _, shape in outline.kinds], np.int64)
@@ -45,7 +45,7 @@ def alike(outline: Outline) -> Alike:
         [texts[at] for at in given[first[row] : first[row + 1]].tolist()]
         for row in leaders.tolist()
     ]
-    return Alike(group_of, leaders.tolist(), operands)
+    return CostGroups(group_of, leaders.tolist(), operands)
 
 
 def _of_operands(first: Array, given: Array) -> list[Array]:

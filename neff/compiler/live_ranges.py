@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from neff.compiler.regions import operands_touched
 from nki_lang.ir import Access, Block, ForLoop, Instruction, Tensor, WhileLoop
 
-__all__ = ["Life", "lives_of"]
+__all__ = ["LiveRange", "live_ranges"]
 
 
 @dataclass(slots=True)
-class Life:
+class LiveRange:
     """A tensor and the statements, numbered in program order, between which it is needed."""
 
     tensor: Tensor
@@ -20,28 +20,30 @@ class Life:
     where: str = ""
 
 
-def lives_of(body: Block) -> dict[str, Life]:
+def live_ranges(body: Block) -> dict[str, LiveRange]:
     """Every on-chip tensor of a body by name, in the order of first use.
 
     A tensor that a loop of the device touches is needed for the whole loop.
     """
-    lives: dict[str, Life] = {}
-    _collect(body, 0, lives, None)
-    return lives
+    ranges: dict[str, LiveRange] = {}
+    _collect(body, 0, ranges, None)
+    return ranges
 
 
-def _collect(body: Block, number: int, lives: dict[str, Life], loop: tuple[int, int] | None) -> int:
+def _collect(
+    body: Block, number: int, ranges: dict[str, LiveRange], loop: tuple[int, int] | None
+) -> int:
     for statement in body:
         if isinstance(statement, Instruction):
             for access, _ in operands_touched(statement):
                 if type(access) is Access and access.tensor.on_chip:
-                    _extend(lives, access.tensor, loop or (number, number), statement)
+                    _extend(ranges, access.tensor, loop or (number, number), statement)
             number += 1
         elif isinstance(statement, ForLoop | WhileLoop) and loop is None:
             end = number + _length(statement.body)
-            number = _collect(statement.body, number, lives, (number, end))
+            number = _collect(statement.body, number, ranges, (number, end))
         else:
-            number = _collect(statement.body, number, lives, loop)
+            number = _collect(statement.body, number, ranges, loop)
     return number
 
 
@@ -51,10 +53,12 @@ def _length(body: Block) -> int:
     )
 
 
-def _extend(lives: dict[str, Life], tensor: Tensor, span: tuple[int, int], at: Instruction) -> None:
-    life = lives.get(tensor.name)
-    if life is None:
-        lives[tensor.name] = Life(tensor, span[0], span[1], str(at.location or ""))
+def _extend(
+    ranges: dict[str, LiveRange], tensor: Tensor, span: tuple[int, int], at: Instruction
+) -> None:
+    live = ranges.get(tensor.name)
+    if live is None:
+        ranges[tensor.name] = LiveRange(tensor, span[0], span[1], str(at.location or ""))
         return
-    life.first = min(life.first, span[0])
-    life.last = max(life.last, span[1])
+    live.first = min(live.first, span[0])
+    live.last = max(live.last, span[1])

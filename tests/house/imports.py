@@ -1,0 +1,102 @@
+"""Which file of a package imports which, and the circles among them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+__all__ = ["ROOT", "circles", "edges", "modules", "room"]
+
+ROOT = Path(__file__).resolve().parents[2]
+Edge = tuple[str, str]
+
+
+def modules(package: str) -> dict[str, Path]:
+    """Dotted name -> file, ``__init__`` files under the name of their folder."""
+    found = {}
+    for path in sorted((ROOT / package).rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def room(module: str) -> str:
+    """``hlo_tools.text.parser`` -> ``text``."""
+    return module.split(".")[1]
+
+
+def edges(package: str, *, typing: bool) -> list[Edge]:
+    """(importer, imported) among the files of a package, imports inside functions included.
+
+    ``__init__`` files hand on names and are no importers; a name that one of them hands on counts
+    as an import of the folder, and of the file that has the name where it is a file.
+
+    Args:
+        package: top-level package.
+        typing: whether imports under ``if TYPE_CHECKING:`` count.
+    """
+    known = modules(package)
+    found = {
+        (name, imported)
+        for name, path in known.items()
+        if path.name != "__init__.py"
+        for imported in _imported(ast.parse(path.read_text()), known, typing)
+        if imported not in (name, package)
+    }
+    return sorted(found)
+
+
+def _imported(tree: ast.AST, known: dict[str, Path], typing: bool) -> Iterator[str]:
+    for node in _statements(tree, typing):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            for alias in node.names:
+                name = f"{node.module}.{alias.name}"
+                if name in known:
+                    yield name
+                elif node.module in known:
+                    yield node.module
+
+
+def _statements(tree: ast.AST, typing: bool) -> Iterator[ast.AST]:
+    for child in ast.iter_child_nodes(tree):
+        if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING" and not typing:
+            for other in child.orelse:
+                yield from _statements(other, typing)
+            continue
+        yield child
+        yield from _statements(child, typing)
+
+
+def circles(arrows: Iterable[Edge]) -> list[tuple[str, ...]]:
+    """The strongly connected components of more than one node, each sorted (Tarjan, 1972)."""
+    after: dict[str, list[str]] = {}
+    for one, other in arrows:
+        after.setdefault(one, []).append(other)
+        after.setdefault(other, [])
+    number: dict[str, int] = {}
+    low: dict[str, int] = {}
+    open_: list[str] = []
+    found: list[tuple[str, ...]] = []
+
+    def visit(node: str) -> None:
+        number[node] = low[node] = len(number)
+        open_.append(node)
+        for other in after[node]:
+            if other not in number:
+                visit(other)
+                low[node] = min(low[node], low[other])
+            elif other in open_:
+                low[node] = min(low[node], number[other])
+        if low[node] == number[node]:
+            start = open_.index(node)
+            if len(open_) - start > 1:
+                found.append(tuple(sorted(open_[start:])))
+            del open_[start:]
+
+    for node in after:
+        if node not in number:
+            visit(node)
+    return sorted(found)
