@@ -1,0 +1,266 @@
+"""Random kernels in every way of running them: each must give what ``simulate`` gives.
+
+Usage: python scripts/fuzz/fuzz_kernels.py [--seed N] [--count N] [--minutes M] [--ways a,b]
+           [--keep FOLDER] [--json FILE]
+
+Each kernel is called three times in each way: with some data and constants, with others, and with
+the first again; results are compared bit for bit (all NaN are one), and the first results are
+looked at once more after the last call. A kernel that the tracer refuses loses statements until it
+is taken. A difference is shrunk, and kept as a Python file in FOLDER. Exit code 1 when a way
+differs, hangs, or raises anything but a coded error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pickle
+import select
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(Path(__file__).resolve().parent)]
+
+import ml_dtypes
+import numpy as np
+from kernels.generate import INTEGERS, kernel
+from kernels.program import Argument, GeneratedKernel
+from kernels.ways import ENVIRONMENTS, WAYS, Call
+
+SILENT = 120.0
+"""Seconds after which a way counts as hanging."""
+SERVER = "import sys; sys.path[:0] = {paths!r}; from kernels.ways import serve; serve()"
+EDGES = (0.0, -0.0, 1.0, -1.0, 0.5, 2.5, np.inf, -np.inf, np.nan, 1e-40, -1e-45, 65504.0, 3e38, -448.0)
+
+
+class Server:
+    """A process that runs kernels in one environment; started when it is first asked."""
+
+    def __init__(self, environment: str) -> None:
+        self._variables = ENVIRONMENTS[environment]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def ask(self, source: str, calls: tuple[Call, Call], way: str) -> dict[str, Any]:
+        """What a way gives; an entry ``error`` when it raises, ``died`` or ``hangs``."""
+        process = self._process or self._start()
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            pickle.dump((source, calls, way), process.stdin)
+            process.stdin.flush()
+            ready, _, _ = select.select([process.stdout], [], [], SILENT)
+            if not ready:
+                self.stop()
+                return {"error": f"hangs for {SILENT:.0f} s", "code": ""}
+            return pickle.load(process.stdout)
+        except (EOFError, BrokenPipeError):
+            self.stop()
+            return {"error": "the process died", "code": ""}
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        paths = [str(ROOT), str(Path(__file__).resolve().parent), str(ROOT / "compat")]
+        environment = {**os.environ, **self._variables, "PYTHONPATH": os.pathsep.join(paths)}
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", SERVER.format(paths=paths)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment,
+        )  # fmt: skip
+        return self._process
+
+    def stop(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
+def values(argument: Argument, chance: np.random.Generator) -> np.ndarray[Any, Any]:
+    """An array of an argument's kind, a tenth of it edge values."""
+    if argument.dtype in INTEGERS:
+        info = np.iinfo(argument.dtype)
+        small = chance.integers(max(info.min, -20), 20, argument.shape)
+        wide = chance.integers(info.min, info.max, argument.shape, dtype=np.int64, endpoint=True)
+        return np.where(chance.random(argument.shape) < 0.8, small, wide).astype(argument.dtype)
+    kind = np.dtype(getattr(ml_dtypes, argument.dtype, argument.dtype))
+    plain = chance.standard_normal(argument.shape) * chance.choice([0.1, 1.0, 4.0])
+    edges = chance.choice(np.array(EDGES), argument.shape)
+    mixed = np.where(chance.random(argument.shape) < chance.choice([0.0, 0.1]), edges, plain)
+    with np.errstate(all="ignore"):
+        return mixed.astype(kind)
+
+
+def calls_of(made: GeneratedKernel) -> tuple[Call, Call]:
+    """The two calls of a kernel."""
+    chance = np.random.default_rng(made.seed)
+    first, second = (
+        Call([values(one, chance) for one in made.arguments],
+             {name: pair[number] for name, pair in made.constants.items()})
+        for number in (0, 1)
+    )  # fmt: skip
+    return first, second
+
+
+def same(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
+    """Equal bits, or NaN in both."""
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    a, b = (np.ascontiguousarray(x).reshape(-1) for x in (one, other))
+    if a.tobytes() == b.tobytes():
+        return True
+    if a.dtype.kind in "iub":
+        return False
+    plain = f"u{a.itemsize}"
+    return bool(np.all((a.view(plain) == b.view(plain)) | (np.isnan(a) & np.isnan(b))))
+
+
+def difference(wanted: dict[str, Any], found: dict[str, Any], way: str) -> str:
+    """What is wrong with a way's answer; nothing when it agrees."""
+    if "error" in found:
+        return "" if found["code"] else f"{way}: {found['error'][:200]}"
+    for name, expected in (("first", wanted["first"]), ("second", wanted["second"]),
+                           ("again", wanted["first"])):  # fmt: skip
+        shown = zip(expected, found[name], strict=False)
+        if not all(same(one, other) for one, other in shown):
+            return f"{way}: {name} call differs"
+    return f"{way}: kept results changed" if found["changed"] else ""
+
+
+class Fuzzer:
+    """Runs kernels and counts what comes out."""
+
+    def __init__(self, ways: list[str]) -> None:
+        self.ways = ways
+        self.servers = {name: Server(name) for name in {WAYS[way].environment for way in ways} | {"host"}}
+        self.counts: Counter[str] = Counter()
+        self.refusals: Counter[str] = Counter()
+
+    def ask(self, made: GeneratedKernel, way: str) -> dict[str, Any]:
+        """A way's answer for a kernel."""
+        return self.servers[WAYS[way].environment].ask(made.source(), calls_of(made), way)
+
+    def traced(self, seed: int) -> tuple[GeneratedKernel, dict[str, Any]] | None:
+        """The kernel of a seed without what the tracer refuses, and what simulate gives."""
+        made = kernel(seed)
+        for _ in range(12):
+            answer = self.ask(made, "simulate")
+            if "error" not in answer:
+                return made, answer
+            self.refusals[answer["code"] or answer["error"][:80]] += 1
+            if not answer["code"]:
+                return made, answer
+            line = refused_line(answer["trace"] + answer["error"])
+            smaller = without_line(made, line)
+            if smaller is None or not smaller.results:
+                return None
+            made = smaller
+        return None
+
+    def wrong(self, made: GeneratedKernel, wanted: dict[str, Any], ways: list[str]) -> list[str]:
+        """What differs, for each way that does."""
+        found = []
+        for way in ways:
+            if "writes" in made.features and not WAYS[way].writes:
+                continue
+            answer = self.ask(made, way)
+            self.counts[way] += 1
+            if "error" in answer and answer["code"]:
+                self.refusals[f"{way}: {answer['code']}"] += 1
+            fault = difference(wanted, answer, way)
+            if fault:
+                found.append(fault)
+        return found
+
+    def shrunk(self, made: GeneratedKernel, way: str) -> GeneratedKernel:
+        """The smallest kernel found that still differs in a way."""
+        for smaller in made.smaller():
+            if not smaller.results:
+                continue
+            wanted = self.ask(smaller, "simulate")
+            if "error" in wanted:
+                continue
+            if difference(wanted, self.ask(smaller, way), way):
+                return self.shrunk(smaller, way)
+        return made
+
+
+def refused_line(text: str) -> int:
+    """The line of the generated file that an error names, 0 when none."""
+    import re
+
+    lines = [int(one) for one in re.findall(r'generated_\d+_\d+\.py(?::|", line )(\d+)', text)]
+    return lines[-1] if lines else 0
+
+
+def without_line(made: GeneratedKernel, line: int) -> GeneratedKernel | None:
+    """The kernel without the statement that stands on a line of its source."""
+    at = made.source().split("def kernel", 1)[0].count("\n") + 2
+    for number, statement in enumerate(made.statements):
+        size = sum(1 for _ in statement.render(""))
+        if at <= line < at + size:
+            return made._keeping(
+                [*made.statements[:number], *made.statements[number + 1 :]], made.results
+            )
+        at += size
+    return None
+
+
+def main() -> int:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--minutes", type=float, default=0.0)
+    parser.add_argument("--ways", default="")
+    parser.add_argument("--keep", type=Path, default=None)
+    parser.add_argument("--json", type=Path, default=None)
+    options = parser.parse_args()
+    ways = [one.strip() for one in options.ways.split(",") if one.strip()] or list(WAYS)
+    unknown = [one for one in ways if one not in WAYS]
+    if unknown:
+        parser.error(f"there is no way {unknown[0]!r}; there are {', '.join(WAYS)}")
+    fuzzer, faults = Fuzzer(ways), []
+    until = time.monotonic() + 60 * options.minutes if options.minutes else None
+    seed = options.seed
+    while (time.monotonic() < until) if until else seed < options.seed + options.count:
+        faults += look(fuzzer, seed, options.keep)
+        seed += 1
+    for server in fuzzer.servers.values():
+        server.stop()
+    report = {"seeds": [options.seed, seed], "runs": dict(fuzzer.counts),
+              "refused": dict(fuzzer.refusals.most_common()), "faults": faults}  # fmt: skip
+    if options.json:
+        options.json.write_text(json.dumps(report, indent=1))
+    print(f"{seed - options.seed} kernels, {sum(fuzzer.counts.values())} runs, {len(faults)} faults")
+    return 1 if faults else 0
+
+
+def look(fuzzer: Fuzzer, seed: int, keep: Path | None) -> list[dict[str, Any]]:
+    """Run one seed in every way; its faults, shrunk."""
+    found = fuzzer.traced(seed)
+    if found is None:
+        fuzzer.counts["refused whole"] += 1
+        return []
+    made, wanted = found
+    if "error" in wanted:
+        print(f"seed {seed}: simulate: {wanted['error'][:200]}", flush=True)
+        return [{"seed": seed, "fault": wanted["error"][:300], "source": made.source()}]
+    faults = []
+    for fault in fuzzer.wrong(made, wanted, [way for way in fuzzer.ways if way != "simulate"]):
+        way = fault.split(":")[0]
+        small = fuzzer.shrunk(made, way)
+        print(f"seed {seed}: {fault}", flush=True)
+        faults.append({"seed": seed, "fault": fault, "source": small.source()})
+        if keep:
+            keep.mkdir(parents=True, exist_ok=True)
+            (keep / f"{seed}-{way.replace(' ', '_')}.py").write_text(f"# {fault}\n{small.source()}")
+    return faults
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,131 @@
+"""A generated kernel as data: statements that can be dropped one by one, and its Python source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+__all__ = ["Argument", "GeneratedKernel", "Statement"]
+
+_HEADER = '''"""Kernel {seed}, made by scripts/fuzz/fuzz_kernels.py."""
+
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+
+@nki.jit(platform_target="{target}")
+def kernel({parameters}):
+'''
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An array that the kernel is called with.
+
+    Attributes:
+        name: parameter of the kernel.
+        shape: its extents.
+        dtype: name of a dtype of the language.
+        limits: integers lie in [low, high), for indices; None for any value of the dtype.
+        written: whether the kernel writes it.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    limits: tuple[int, int] | None = None
+    written: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """Some lines of the kernel.
+
+    Attributes:
+        lines: source, indented relative to the statement.
+        defines: names that later statements may use.
+        uses: names that it needs.
+        body: the statements of a loop, of which ``lines`` is the header.
+    """
+
+    lines: tuple[str, ...]
+    defines: tuple[str, ...] = ()
+    uses: tuple[str, ...] = ()
+    body: tuple[Statement, ...] = ()
+
+    def render(self, indent: str) -> Iterator[str]:
+        """Its source lines."""
+        yield from (indent + line for line in self.lines)
+        for inner in self.body:
+            yield from inner.render(indent + "    ")
+
+    def names(self) -> set[str]:
+        """Every name that it needs, those of its body included."""
+        inner: set[str] = set()
+        for one in self.body:
+            inner |= one.names()
+        return set(self.uses) | (inner - set(self.defines))
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratedKernel:
+    """A kernel and what it is called with.
+
+    Attributes:
+        seed: of the generator.
+        target: family it is written for.
+        arguments: arrays.
+        constants: name -> the two numbers of the two calls.
+        statements: its body.
+        results: names of the tensors that it returns.
+        features: what it has that some ways cannot take, such as ``"writes"``.
+    """
+
+    seed: int
+    target: str
+    arguments: tuple[Argument, ...]
+    statements: tuple[Statement, ...]
+    results: tuple[str, ...]
+    constants: dict[str, tuple[float, float]] = field(default_factory=dict)
+    features: frozenset[str] = frozenset()
+
+    def source(self) -> str:
+        """A Python module with the function ``kernel``."""
+        parameters = ", ".join([*(one.name for one in self.arguments), *self.constants])
+        lines = [line for one in self.statements for line in one.render("    ")]
+        returned = ", ".join(self.results) + ("," if len(self.results) == 1 else "")
+        text = _HEADER.format(seed=self.seed, target=self.target, parameters=parameters)
+        return text + "\n".join([*lines, f"    return ({returned})"]) + "\n"
+
+    def smaller(self) -> Iterator[GeneratedKernel]:
+        """The kernel with less in it: without a result, or without a statement and its users."""
+        for name in self.results if len(self.results) > 1 else ():
+            yield self._keeping(self.statements, [one for one in self.results if one != name])
+        for number in reversed(range(len(self.statements))):
+            yield self._keeping(
+                [*self.statements[:number], *self.statements[number + 1 :]], self.results
+            )
+            statement = self.statements[number]
+            for inner in reversed(range(len(statement.body))):
+                body = statement.body[:inner] + statement.body[inner + 1 :]
+                if body:
+                    changed = replace(statement, body=body)
+                    yield self._keeping(
+                        [*self.statements[:number], changed, *self.statements[number + 1 :]],
+                        self.results,
+                    )
+
+    def _keeping(self, statements: Iterable[Statement], results: Iterable[str]) -> GeneratedKernel:
+        """With what has all that it needs, and nothing that no result depends on."""
+        known = {one.name for one in self.arguments} | set(self.constants)
+        kept: list[Statement] = []
+        for one in statements:
+            if one.names() <= known:
+                kept.append(one)
+                known |= set(one.defines)
+        return replace(
+            self,
+            statements=tuple(kept),
+            results=tuple(name for name in results if name in known),
+        )

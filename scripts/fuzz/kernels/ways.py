@@ -1,0 +1,402 @@
+"""The ways in which a kernel runs: a table, and the process that serves one environment's rows.
+
+A way makes a kernel ready once and runs it several times, since what is kept between calls is
+where results get mixed up.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import os
+import pickle
+import sys
+import threading
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import numpy as np
+
+__all__ = ["ENVIRONMENTS", "WAYS", "Call", "Way", "serve"]
+
+Arrays = list[np.ndarray[Any, Any]]
+
+
+class Call(NamedTuple):
+    """One call.
+
+    Attributes:
+        arrays: the arguments that are arrays.
+        constants: the other arguments by name.
+    """
+
+    arrays: Arrays
+    constants: dict[str, float]
+
+
+Run = Callable[[Call], Arrays]
+
+
+class Way(NamedTuple):
+    """A row of the table.
+
+    Attributes:
+        make: from the kernel to what runs it.
+        environment: name in :data:`ENVIRONMENTS`.
+        writes: whether written arguments come back too, behind the results.
+    """
+
+    make: Callable[[Any], Run]
+    environment: str = "host"
+    writes: bool = False
+
+
+ENVIRONMENTS: dict[str, dict[str, str]] = {
+    "host": {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "JAX_PLATFORMS": "cpu"},
+    "device": {"JAX_PLATFORMS": "neuron", "NKI_HLO_EXECUTOR": "cpu"},
+    "device_neff": {"JAX_PLATFORMS": "neuron", "NKI_HLO_EXECUTOR": "neff"},
+    "torch_xla": {"PJRT_DEVICE": "NEURON", "NKI_HLO_DEVICE": "1"},
+}
+
+
+def _leaves(results: Any) -> Arrays:
+    found = results if isinstance(results, (tuple, list)) else (results,)
+    return [np.asarray(one) for one in found]
+
+
+def _on_arrays(call: Callable[..., Any], given: Call) -> Arrays:
+    """Results, then the arguments as the kernel left them."""
+    results = call(*given.arrays, **given.constants)
+    return [*_leaves(results), *given.arrays]
+
+
+def _simulated(kernel: Any) -> Run:
+    import nki
+
+    interpreted = nki.simulate(kernel, checks=())
+    return lambda given: _on_arrays(interpreted, given)
+
+
+def _direct(kernel: Any) -> Run:
+    return lambda given: _on_arrays(kernel, given)
+
+
+def _threads(kernel: Any) -> Run:
+    """Four threads call at once, two with other data; the first one's results."""
+
+    def run(given: Call) -> Arrays:
+        found: list[Any] = [None] * 4
+        gate = threading.Barrier(4)
+
+        def work(number: int) -> None:
+            arrays = [one.copy() if number % 2 == 0 else one[..., ::-1].copy() for one in given.arrays]
+            gate.wait()
+            try:
+                found[number] = _on_arrays(kernel, Call(arrays, given.constants))
+            except Exception as error:
+                found[number] = error
+
+        workers = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+        for one in workers:
+            one.start()
+        for one in workers:
+            one.join()
+        for one in found:
+            if isinstance(one, Exception):
+                raise one
+        if any(not np.array_equal(a.view(np.uint8), b.view(np.uint8))
+               for a, b in zip(map(_bytes, found[0]), map(_bytes, found[2]), strict=True)):  # fmt: skip
+            raise AssertionError("two threads with the same data differ")
+        return found[0]
+
+    return run
+
+
+def _bytes(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def _of_ir(change: Callable[[Any], Any]) -> Callable[[Any], Run]:
+    """By the fast executor, after the kernel IR went through ``change``."""
+
+    def make(kernel: Any) -> Run:
+        from nki_lang import execute
+        from nki_lang.kernel import deliver
+
+        known: dict[str, Any] = {}
+
+        def run(given: Call) -> Arrays:
+            key = repr(given.constants)
+            if key not in known:
+                known[key] = execute.load(change(kernel.trace(tuple(given.arrays), given.constants)))
+            loaded = known[key]
+            results = deliver(loaded.kernel, given.arrays, loaded.run(given.arrays))
+            return [*_leaves(results), *given.arrays]
+
+        return run
+
+    return make
+
+
+def _through_klir(ir: Any) -> Any:
+    from nki_lang import klir
+
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "kernel.klir"
+        klir.write(ir, path)
+        return klir.read(path)
+
+
+def _through_text(ir: Any) -> Any:
+    from nki_lang.ir.text_parser import parse
+
+    return parse(str(ir))
+
+
+def _neff(*, by_address: bool) -> Callable[[Any], Run]:
+    """As a NEFF that was written and read back."""
+
+    def make(kernel: Any) -> Run:
+        import hlo_tools
+        from hlo_tools.frameworks.numpy_kernel import NumpyKernel
+        from neff import compile as compile_module
+        from neff import runtime, write
+        from neff.device.numpy_calls import call_program
+
+        seen = NumpyKernel("kernel", kernel.func, kernel.grid, platform_target=kernel.target.name)
+        models: dict[str, Any] = {}
+
+        def run(given: Call) -> Arrays:
+            call = seen.bind(*given.arrays, **given.constants)
+            key = call.plan.backend_config
+            if key not in models:
+                program = compile_module(hlo_tools.load(call_program(call.plan)), target=kernel.target.name)
+                with TemporaryDirectory() as folder:
+                    write(program, Path(folder) / "k.neff")
+                    models[key] = runtime.load(Path(folder) / "k.neff", by_address=by_address), program
+            model, program = models[key]
+            arrays = [np.asarray(call.tensors[index], order="C") for index in call.plan.operands]
+            found = model.run(dict(zip(program.inputs, arrays, strict=True)))
+            values = [np.array(found[name]) for name in program.outputs]
+            for result, tensor in call.plan.written:
+                np.copyto(call.tensors[tensor], values[result])
+                values[result] = call.tensors[tensor]
+            return [*_leaves(call.plan.pack(values)), *given.arrays]
+
+        return run
+
+    return make
+
+
+def _jax(wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Callable[[Any], Run]:
+    """In a JAX function that ``wrap`` compiles, one for each set of constants."""
+
+    def make(kernel: Any) -> Run:
+        known: dict[str, Any] = {}
+
+        def run(given: Call) -> Arrays:
+            key = repr(given.constants)
+            if key not in known:
+                known[key] = wrap(lambda *arrays: kernel(*arrays, **given.constants))
+            return _leaves(known[key](*given.arrays))
+
+        return run
+
+    return make
+
+
+def _jit(call: Callable[..., Any]) -> Callable[..., Any]:
+    import jax
+
+    return jax.jit(call)
+
+
+def _donated(call: Callable[..., Any]) -> Callable[..., Any]:
+    import jax
+    import jax.numpy as jnp
+
+    def run(*arrays: Any) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compiled = jax.jit(call, donate_argnums=tuple(range(len(arrays))))
+            return compiled(*(jnp.array(one) for one in arrays))
+
+    return run
+
+
+def _vmapped(call: Callable[..., Any]) -> Callable[..., Any]:
+    """The second of a batch of two, whose first has other data."""
+    import jax
+
+    batched = jax.jit(jax.vmap(call))
+
+    def run(*arrays: Any) -> Any:
+        results = batched(*(np.stack([one[::-1], one]) for one in arrays))
+        return tuple(np.asarray(one)[1] for one in jax.tree.leaves(results))
+
+    return run
+
+
+def _scanned(call: Callable[..., Any]) -> Callable[..., Any]:
+    """The last turn of a scan."""
+    import jax
+
+    def run(*arrays: Any) -> Any:
+        _, stacked = jax.lax.scan(lambda carry, rows: (carry, call(*rows)), 0, arrays)
+        return stacked
+
+    compiled = jax.jit(run)
+
+    def last(*arrays: Any) -> Any:
+        results = compiled(*(np.stack([one[::-1], one]) for one in arrays))
+        return tuple(np.asarray(one)[1] for one in jax.tree.leaves(results))
+
+    return last
+
+
+def _mapped(call: Callable[..., Any]) -> Callable[..., Any]:
+    """On two devices at once; what the second gives."""
+    import jax
+
+    compiled = jax.pmap(call)
+
+    def run(*arrays: Any) -> Any:
+        results = compiled(*(np.stack([one[::-1], one]) for one in arrays))
+        return tuple(np.asarray(one)[1] for one in jax.tree.leaves(results))
+
+    return run
+
+
+def _torch(place: Callable[[Any], Any]) -> Callable[[Any], Run]:
+    """With tensors of PyTorch on some device."""
+
+    def make(kernel: Any) -> Run:
+        import torch
+
+        def to_torch(array: np.ndarray[Any, Any]) -> Any:
+            kinds = {"bfloat16": torch.bfloat16, "float8_e5m2": torch.float8_e5m2}
+            kind = kinds.get(array.dtype.name)
+            if kind is None:
+                return place(torch.from_numpy(array.copy()))
+            plain = torch.from_numpy(array.view(f"u{array.itemsize}").copy())
+            return place(plain.view(kind))
+
+        def to_numpy(tensor: Any) -> np.ndarray[Any, Any]:
+            import ml_dtypes
+
+            tensor = tensor.detach().cpu()
+            name = str(tensor.dtype).removeprefix("torch.")
+            if hasattr(ml_dtypes, name):
+                plain = tensor.view(torch.uint8 if tensor.element_size() == 1 else torch.int16)
+                return plain.numpy().view(getattr(ml_dtypes, name))
+            return tensor.numpy()
+
+        def run(given: Call) -> Arrays:
+            tensors = [to_torch(one) for one in given.arrays]
+            results = kernel(*tensors, **given.constants)
+            found = results if isinstance(results, (tuple, list)) else (results,)
+            return [to_numpy(one) for one in (*found, *tensors)]
+
+        return run
+
+    return make
+
+
+def _neuron(tensor: Any) -> Any:
+    import torch_neuronx  # noqa: F401
+
+    return tensor.to("neuron")
+
+
+def _xla(tensor: Any) -> Any:
+    import torch_xla.core.xla_model as xm
+
+    return tensor.to(xm.xla_device())
+
+
+WAYS: dict[str, Way] = {
+    "simulate": Way(_simulated, writes=True),
+    "direct": Way(_direct, writes=True),
+    "threads": Way(_threads, writes=True),
+    "klir": Way(_of_ir(_through_klir), writes=True),
+    "text": Way(_of_ir(_through_text), writes=True),
+    "neff": Way(_neff(by_address=False), writes=True),
+    "neff by address": Way(_neff(by_address=True), writes=True),
+    "jax jit": Way(_jax(_jit)),
+    "jax donated": Way(_jax(_donated)),
+    "jax vmap": Way(_jax(_vmapped)),
+    "jax scan": Way(_jax(_scanned)),
+    "jax pmap": Way(_jax(_mapped)),
+    "torch": Way(_torch(lambda tensor: tensor), writes=True),
+    "torch neuron": Way(_torch(_neuron), writes=True),
+    "device jit": Way(_jax(_jit), "device"),
+    "device scan": Way(_jax(_scanned), "device"),
+    "device neff jit": Way(_jax(_jit), "device_neff"),
+    "torch_xla": Way(_torch(_xla), "torch_xla", writes=True),
+}
+"""Every way by name; ``simulate`` is what the others are compared with."""
+
+_NAMES = itertools.count()
+
+
+def _loaded(source: str, folder: Path) -> Any:
+    """The kernel of a source text, imported from a file as a user's would be."""
+    name = f"generated_{os.getpid()}_{next(_NAMES)}"
+    path = folder / f"{name}.py"
+    path.write_text(source)
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module.kernel
+
+
+def _copied(call: Call) -> Call:
+    return Call([one.copy() for one in call.arrays], call.constants)
+
+
+def _answer(source: str, calls: tuple[Call, Call], name: str, folder: Path) -> dict[str, Any]:
+    """First call, second call, first again; the first one's results are looked at at the end."""
+    kernel = _loaded(source, folder)
+    run = WAYS[name].make(kernel)
+    first = run(_copied(calls[0]))
+    kept = [one.copy() for one in first]
+    second = [one.copy() for one in run(_copied(calls[1]))]
+    again = [one.copy() for one in run(_copied(calls[0]))]
+    changed = any(
+        not np.array_equal(_bytes(one), _bytes(other)) for one, other in zip(first, kept, strict=True)
+    )
+    return {"first": kept, "second": second, "again": again, "changed": changed}
+
+
+def _requests() -> Iterator[Any]:
+    while True:
+        try:
+            yield pickle.load(sys.stdin.buffer)
+        except EOFError:
+            return
+
+
+def serve() -> None:
+    """Answer (source, calls, way) from standard input, until it ends."""
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints is no answer
+    warnings.simplefilter("ignore")
+    with TemporaryDirectory() as folder:
+        for source, calls, name in _requests():
+            try:
+                with np.errstate(all="ignore"):
+                    answer = _answer(source, calls, name, Path(folder))
+            except Exception as error:
+                code = getattr(error, "code", "")
+                answer = {
+                    "error": f"{type(error).__name__}: {error}", "code": code if isinstance(code, str) else "",
+                    "trace": traceback.format_exc(),
+                }  # fmt: skip
+            pickle.dump(answer, out)
+            out.flush()
