@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -10,6 +12,7 @@ from hlo_tools import schema
 from hlo_tools.frameworks.plan import CallPlan, TensorSpec
 from hlo_tools.ir.module import KERNEL_TARGET
 from hlo_tools.types.element_types import element_of
+from nki_lang.dtypes import DType
 
 __all__ = ["OP_TYPE", "build_call_module"]
 
@@ -17,14 +20,22 @@ OP_TYPE: Final = "xla___op_NkiKernelCallImpl"
 """What Neuron's PyTorch integration writes as op_type and op_name (FrameworkKernel page)."""
 
 
-def build_call_module(plan: CallPlan, name: str = "CallImpl") -> bytes:
+def build_call_module(
+    plan: CallPlan, name: str = "CallImpl", *, carriers: Mapping[DType, DType] | None = None
+) -> bytes:
     """A serialised ``HloModuleProto`` whose entry makes the call and returns a tuple.
 
     Parameters are the plan's operands; its constants are HLO constants. Names end in the
     instruction's number, as XLA's importer expects.
+
+    Args:
+        plan: the call.
+        name: of the computation.
+        carriers: dtypes that the framework keeps in a wider one: parameters and results have
+            that one, and are converted around the call.
     """
     module = schema.message("HloModuleProto")()
-    builder = _Builder(module.computations.add(), name)
+    builder = _Builder(module.computations.add(), name, carriers or {})
     operands = [builder.parameter(spec) for spec in plan.inputs]
     operands += [builder.constant(value) for value in plan.constants]
     builder.call(plan, operands)
@@ -38,9 +49,11 @@ def build_call_module(plan: CallPlan, name: str = "CallImpl") -> bytes:
 class _Builder:
     """Instructions 1, 2, ... of one computation; the computation takes the next number."""
 
-    def __init__(self, computation: Any, name: str) -> None:
+    def __init__(self, computation: Any, name: str, carriers: Mapping[DType, DType]) -> None:
         self._computation = computation
         self._name = name
+        self._carriers = carriers
+        self._parameters = 0
         self._last: Any = None
 
     def _add(self, opcode: str) -> Any:
@@ -52,9 +65,20 @@ class _Builder:
         return instruction
 
     def parameter(self, spec: TensorSpec) -> int:
-        number = len(self._computation.instructions)
         instruction = self._add("parameter")
-        instruction.parameter_number = number
+        instruction.parameter_number = self._parameters
+        self._parameters += 1
+        _set_array(instruction.shape, spec.shape, self._carried(spec).dtype.dtype)
+        if spec.dtype in self._carriers:
+            return self._convert(instruction.id, spec)
+        return instruction.id
+
+    def _carried(self, spec: TensorSpec) -> TensorSpec:
+        return replace(spec, dtype=self._carriers.get(spec.dtype, spec.dtype))
+
+    def _convert(self, operand: int, spec: TensorSpec) -> int:
+        instruction = self._add("convert")
+        instruction.operand_ids.append(operand)
         _set_array(instruction.shape, spec.shape, spec.dtype.dtype)
         return instruction.id
 
@@ -77,14 +101,32 @@ class _Builder:
             alias = instruction.output_operand_aliasing.add()
             alias.operand_index = operand
             alias.output_shape_index.extend([] if single else [result])
-        if not single:
-            _set_tuple(instruction.shape, plan.results)
+        if single:
+            _set_array(instruction.shape, plan.results[0].shape, plan.results[0].dtype.dtype)
+            self._tuple([instruction.id], plan)
             return
-        _set_array(instruction.shape, plan.results[0].shape, plan.results[0].dtype.dtype)
-        called = instruction.id
+        _set_tuple(instruction.shape, plan.results)
+        if any(spec.dtype in self._carriers for spec in plan.results):
+            called = instruction.id
+            self._tuple([self._element(called, n, s) for n, s in enumerate(plan.results)], plan)
+
+    def _element(self, operand: int, index: int, spec: TensorSpec) -> int:
+        instruction = self._add("get-tuple-element")
+        instruction.operand_ids.append(operand)
+        instruction.tuple_index = index
+        _set_array(instruction.shape, spec.shape, spec.dtype.dtype)
+        return instruction.id
+
+    def _tuple(self, results: list[int], plan: CallPlan) -> None:
+        """The root, whose elements have the dtypes that the framework keeps."""
+        carried = tuple(map(self._carried, plan.results))
+        operands = [
+            self._convert(result, wide) if spec.dtype in self._carriers else result
+            for result, spec, wide in zip(results, plan.results, carried, strict=True)
+        ]
         root = self._add("tuple")
-        root.operand_ids.append(called)
-        _set_tuple(root.shape, plan.results)
+        root.operand_ids.extend(operands)
+        _set_tuple(root.shape, carried)
 
     def finish(self, inputs: tuple[TensorSpec, ...]) -> Any:
         """Number and name the computation and state its signature; the last one is the root."""
@@ -94,7 +136,7 @@ class _Builder:
         computation.root_id = self._last.id
         signature = computation.program_shape
         for number, spec in enumerate(inputs):
-            _set_array(signature.parameters.add(), spec.shape, spec.dtype.dtype)
+            _set_array(signature.parameters.add(), spec.shape, self._carried(spec).dtype.dtype)
             signature.parameter_names.append(f"p{number}")
         signature.result.CopyFrom(self._last.shape)
         return computation

@@ -31,6 +31,7 @@ __all__ = [
     "has_no_data",
     "neuron_dtype",
     "tensor_of",
+    "torch_dtypes",
     "view_of",
     "without_gradient",
 ]
@@ -73,6 +74,26 @@ def neuron_dtype(kind: torch.dtype) -> DType:
 
 TORCH_DTYPES: dict[DType, torch.dtype] = {language: kind for kind, language in DTYPES.items()}
 """The torch dtype of each of those."""
+
+
+def torch_dtypes(call: BoundCall, func: Any) -> list[torch.dtype]:
+    """The torch dtype of each result of a call.
+
+    Raises:
+        NkiValidationError: ``NKI-DTYPE``; PyTorch has no such dtype.
+    """
+    for spec in call.plan.results:
+        if spec.dtype not in TORCH_DTYPES:
+            raise NkiValidationError(
+                f"kernel {call.plan.func_name} gives {spec.name} in {spec.dtype}, "
+                "for which PyTorch has no dtype",
+                code="NKI-DTYPE",
+                location=definition_of(func),
+                remedy="write it to HBM in another dtype, or as integers: tile.view(nl.uint8)",
+                source="torch.dtype",
+            )
+    return [TORCH_DTYPES[spec.dtype] for spec in call.plan.results]
+
 
 # NumPy does not know these; their bits travel as integers of the same size.
 _AS_BITS: dict[torch.dtype, tuple[torch.dtype, Any]] = {
@@ -173,6 +194,7 @@ class TorchKernel(FrameworkKernel):
         """Run the kernel."""
         call = self.bind(*args, **kwargs)
         _check_written(call, self.func)
+        torch_dtypes(call, self.func)
         results = _shapes_only(call) if any(map(has_no_data, call.tensors)) else _execute(call)
         if not call.plan.returned:
             return None

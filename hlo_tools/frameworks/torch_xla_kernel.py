@@ -23,9 +23,9 @@ import nki_lang
 from hlo_tools.frameworks.call_module import build_call_module
 from hlo_tools.frameworks.framework_kernel import FrameworkKernel
 from hlo_tools.frameworks.plan import CallPlan
-from hlo_tools.frameworks.torch_kernel import neuron_dtype, without_gradient
+from hlo_tools.frameworks.torch_kernel import neuron_dtype, torch_dtypes, without_gradient
 from hlo_tools.ir.module import KERNEL_TARGET
-from nki_lang.dtypes import DType
+from nki_lang.dtypes import BY_NAME, DType
 
 __all__ = ["IR_NAME", "PyTorchXLAKernel"]
 
@@ -66,7 +66,10 @@ class PyTorchXLAKernel(FrameworkKernel):
         if not operands:
             raise TypeError(f"{self.func_name} needs at least one tensor that it reads")
         _warn_when_not_executable()
+        kinds = torch_dtypes(call, self.func)
         values = _xlac._xla_user_computation(IR_NAME, operands, _computation(plan))
+        # torch_xla names the dtype of the HLO, which is another for what is carried wider.
+        values = [value.to(kind) for value, kind in zip(values, kinds, strict=True)]
         for result, tensor in plan.written:
             call.tensors[tensor].copy_(values[result])
             values[result] = call.tensors[tensor]
@@ -81,9 +84,18 @@ def _computation(plan: CallPlan) -> Any:
     with _lock:
         found = _computations.get(key)
         if found is None:
-            found = _xlac._xla_op_computation_from_module_proto("CallImpl", build_call_module(plan))
+            module = build_call_module(plan, carriers=_carriers())
+            found = _xlac._xla_op_computation_from_module_proto("CallImpl", module)
             _computations[key] = found
         return found
+
+
+@functools.cache
+def _carriers() -> dict[DType, DType]:
+    """What torch_xla keeps in a wider integer: on a Neuron device, integers of 16 bits."""
+    if torch_xla.runtime.device_type() != "NEURON":
+        return {}
+    return {BY_NAME["int16"]: BY_NAME["int32"], BY_NAME["uint16"]: BY_NAME["uint32"]}
 
 
 @functools.cache

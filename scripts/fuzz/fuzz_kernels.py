@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(Path(__file__).resolve().parent)]
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import ml_dtypes
 import numpy as np
@@ -34,10 +34,26 @@ from kernels.generate import INTEGERS, kernel
 from kernels.program import Argument, GeneratedKernel
 from kernels.ways import ENVIRONMENTS, WAYS, Call
 
+ROOT = Path(__file__).resolve().parents[2]
 SILENT = 120.0
 """Seconds after which a way counts as hanging."""
 SERVER = "import sys; sys.path[:0] = {paths!r}; from kernels.ways import serve; serve()"
-EDGES = (0.0, -0.0, 1.0, -1.0, 0.5, 2.5, np.inf, -np.inf, np.nan, 1e-40, -1e-45, 65504.0, 3e38, -448.0)
+EDGES = (
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    2.5,
+    np.inf,
+    -np.inf,
+    np.nan,
+    1e-40,
+    -1e-45,
+    65504.0,
+    3e38,
+    -448.0,
+)
 
 
 class Server:
@@ -136,7 +152,9 @@ class Fuzzer:
 
     def __init__(self, ways: list[str]) -> None:
         self.ways = ways
-        self.servers = {name: Server(name) for name in {WAYS[way].environment for way in ways} | {"host"}}
+        self.servers = {
+            name: Server(name) for name in {WAYS[way].environment for way in ways} | {"host"}
+        }
         self.counts: Counter[str] = Counter()
         self.refusals: Counter[str] = Counter()
 
@@ -236,7 +254,9 @@ def main() -> int:
               "refused": dict(fuzzer.refusals.most_common()), "faults": faults}  # fmt: skip
     if options.json:
         options.json.write_text(json.dumps(report, indent=1))
-    print(f"{seed - options.seed} kernels, {sum(fuzzer.counts.values())} runs, {len(faults)} faults")
+    print(
+        f"{seed - options.seed} kernels, {sum(fuzzer.counts.values())} runs, {len(faults)} faults"
+    )
     return 1 if faults else 0
 
 

@@ -139,3 +139,19 @@ def test_wrong_arguments() -> None:
 def test_dtypes_stand_for_each_other() -> None:
     assert {kind.name for kind in DTYPES.values()} <= BY_NAME.keys()
     assert len(set(DTYPES.values())) == len(DTYPES)
+
+
+@nki.jit(platform_target="trn2")
+def to_float8(x: Any) -> Any:
+    out = nki.language.ndarray(x.shape, nki.language.float8_e4m3, nki.language.shared_hbm)
+    tile = nki.language.ndarray(x.shape, nki.language.float8_e4m3, nki.language.sbuf)
+    nki.isa.dma_copy(tile, x)
+    nki.isa.dma_copy(out, tile)
+    return out
+
+
+def test_a_result_that_pytorch_has_no_dtype_for() -> None:
+    with pytest.raises(NkiValidationError, match="no dtype") as caught:
+        to_float8(torch.ones(2, 3))
+    assert caught.value.code == "NKI-DTYPE"
+    assert caught.value.location is not None and caught.value.location.file == __file__

@@ -158,3 +158,38 @@ DAMAGED = """
 def test_a_missing_kernel_file_is_a_torch_error(run_script: Any) -> None:
     done = run_script(DAMAGED, PJRT_DEVICE="NEURON")
     assert done.stdout == "True\n", done.stderr
+
+
+INTEGERS = """
+    import nki, torch, torch_xla
+    import nki.isa as nisa, nki.language as nl
+
+    @nki.jit
+    def copies(x, y):
+        out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+        more = nl.ndarray(x.shape, nl.float32, nl.shared_hbm)
+        tile = nl.ndarray(x.shape, x.dtype, nl.sbuf)
+        wide = nl.ndarray(x.shape, nl.float32, nl.sbuf)
+        nisa.dma_copy(tile, x)
+        nisa.tensor_copy(wide, tile)
+        nisa.dma_copy(tile, y)
+        nisa.dma_copy(out, tile)
+        nisa.dma_copy(more, wide)
+        return out, more
+
+    for name in ("int8", "uint8", "int16", "uint16", "int32", "uint32"):
+        kind = getattr(torch, name)
+        ends = torch.tensor([[torch.iinfo(kind).min, 1, torch.iinfo(kind).max]], dtype=torch.int64)
+        given = ends.to(kind)
+        same, wide = copies(*[one.to(torch_xla.device()) for one in (given, ends.flip(1).to(kind))])
+        assert same.dtype == kind, (name, same.dtype)
+        assert torch.equal(same.cpu().to(torch.int64), ends.flip(1)), (name, same)
+        assert torch.equal(wide.cpu(), ends.to(torch.float32)), (name, wide)
+    print("done")
+"""
+
+
+def test_integers_of_every_width(run_script: Any) -> None:
+    """torch_xla keeps 16-bit integers in 32 bits on a Neuron device."""
+    done = run_script(INTEGERS, PJRT_DEVICE="NEURON", NKI_HLO_DEVICE="1")
+    assert done.stdout.split() == ["done"], done.stdout + done.stderr

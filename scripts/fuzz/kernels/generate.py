@@ -132,7 +132,9 @@ class Maker:
             start = self.chance.choice([one for one in (0, 32, 64, 96) if one < rows])
             size = self.chance.randrange(1, min(rows - start, 32) + 1)
             shape = (size, *tile.shape[1:])
-            return Tile(f"{tile.text}[{start}:{start + size}]", tile.name, shape, tile.dtype, tile.memory)
+            return Tile(
+                f"{tile.text}[{start}:{start + size}]", tile.name, shape, tile.dtype, tile.memory
+            )
         if kind == "pattern" and tile.text == tile.name and len(tile.shape) == 2:
             width = self.chance.randrange(1, columns + 1)
             offset = self.chance.randrange(columns - width + 1)
@@ -142,7 +144,13 @@ class Maker:
             )  # fmt: skip
         if kind == "fold" and len(tile.shape) == 2 and columns % 2 == 0:
             shape = (rows, 2, columns // 2)
-            return Tile(f"{tile.text}.reshape_dim(1, (2, {columns // 2}))", tile.name, shape, tile.dtype, tile.memory)
+            return Tile(
+                f"{tile.text}.reshape_dim(1, (2, {columns // 2}))",
+                tile.name,
+                shape,
+                tile.dtype,
+                tile.memory,
+            )
         return tile
 
     def partner(self, tile: Tile) -> Tile:
@@ -165,7 +173,12 @@ def tensor_tensor(make: Maker) -> None:
     one = make.pick()
     other = make.partner(one)
     out = make.like(one.shape)
-    make.emit(out, f"nisa.tensor_tensor({out.text}, {one.text}, {other.text}, {_op(make, one)})", one, other)
+    make.emit(
+        out,
+        f"nisa.tensor_tensor({out.text}, {one.text}, {other.text}, {_op(make, one)})",
+        one,
+        other,
+    )
 
 
 def tensor_scalar(make: Maker) -> None:
@@ -188,7 +201,13 @@ def scalar_tensor_tensor(make: Maker) -> None:
     out = make.like(tile.shape)
     number, used = make.number(tile.shape)
     ops = f"{_op(make, tile)}, {number}, {_op(make, tile)}"
-    make.emit(out, f"nisa.scalar_tensor_tensor({out.text}, {tile.text}, {ops}, {other.text})", tile, other, *used)
+    make.emit(
+        out,
+        f"nisa.scalar_tensor_tensor({out.text}, {tile.text}, {ops}, {other.text})",
+        tile,
+        other,
+        *used,
+    )
 
 
 def activation(make: Maker) -> None:
@@ -209,7 +228,9 @@ def activation(make: Maker) -> None:
 def tensor_copy(make: Maker) -> None:
     tile = make.pick()
     out = make.like(tile.shape)
-    engine = make.chance.choice(("", "", ", engine=nisa.engine.scalar", ", engine=nisa.engine.gpsimd"))
+    engine = make.chance.choice(
+        ("", "", ", engine=nisa.engine.scalar", ", engine=nisa.engine.gpsimd")
+    )
     make.emit(out, f"nisa.tensor_copy({out.text}, {tile.text}{engine})", tile)
 
 
@@ -282,7 +303,14 @@ def predicated(make: Maker) -> None:
         f"nisa.tensor_copy({out.text}, {tile.text})", declared(same),
         f"nisa.tensor_copy({same.text}, {other.text})",
     )  # fmt: skip
-    make.emit(out, f"nisa.tensor_copy_predicated({out.text}, {same.text}, {mask.text})", mask, tile, other, extra=extra)
+    make.emit(
+        out,
+        f"nisa.tensor_copy_predicated({out.text}, {same.text}, {mask.text})",
+        mask,
+        tile,
+        other,
+        extra=extra,
+    )
 
 
 def tensor_reduce(make: Maker) -> None:
@@ -291,7 +319,11 @@ def tensor_reduce(make: Maker) -> None:
     out = make.like((*tile.shape[:-1], 1))
     axis = len(tile.shape) - 1
     negate = ", negate=True" if make.chance.random() < 0.2 else ""
-    make.emit(out, f"nisa.tensor_reduce({out.text}, nl.{op}, {tile.text}, axis={axis}, keepdims=True{negate})", tile)
+    make.emit(
+        out,
+        f"nisa.tensor_reduce({out.text}, nl.{op}, {tile.text}, axis={axis}, keepdims=True{negate})",
+        tile,
+    )
 
 
 def partition_reduce(make: Maker) -> None:
@@ -307,7 +339,13 @@ def scan(make: Maker) -> None:
     out = make.like(one.shape)
     number, used = make.number(one.shape)
     ops = make.chance.choice(("nl.multiply, nl.add", "nl.add, nl.maximum", "nl.add, nl.subtract"))
-    make.emit(out, f"nisa.tensor_tensor_scan({out.text}, {one.text}, {other.text}, {number}, {ops})", one, other, *used)
+    make.emit(
+        out,
+        f"nisa.tensor_tensor_scan({out.text}, {one.text}, {other.text}, {number}, {ops})",
+        one,
+        other,
+        *used,
+    )
 
 
 def reduced_beside(make: Maker) -> None:
@@ -342,7 +380,9 @@ def matmul(make: Maker) -> None:
         None, f"for i{make.count} in range({turns}):", f"for i{make.count} in nl.affine_range({turns}):",
         f"for i{make.count} in nl.dynamic_range(nisa.register_alloc({turns})):",
     ))  # fmt: skip
-    first = (f"nisa.memset({out.text}, 0.0)",) if "True" in manner or make.chance.random() < 0.3 else ()
+    first = (
+        (f"nisa.memset({out.text}, 0.0)",) if "True" in manner or make.chance.random() < 0.3 else ()
+    )
     lines = (call,) if loop is None else (loop, "    " + call)
     make.statements.append(Statement(
         (declared(out), *first, *lines), (out.name,), tuple({left.name, right.name})
@@ -429,7 +469,11 @@ def looped(make: Maker) -> None:
                                      *(one for one in make.constants if one in line)}))
         for line in chosen
     )  # fmt: skip
-    make.statements.append(Statement((declared(out), f"nisa.tensor_copy({out.text}, {tile.text})"), (out.name,), (tile.name,)))
+    make.statements.append(
+        Statement(
+            (declared(out), f"nisa.tensor_copy({out.text}, {tile.text})"), (out.name,), (tile.name,)
+        )
+    )
     make.statements.append(Statement((header,), (), (), inner))
     make.tiles.append(out)
 
@@ -450,7 +494,11 @@ def kernel(seed: int) -> GeneratedKernel:
     rows, columns = make.chance.choice(PARTITIONS), make.chance.randrange(1, 24)
     for number in range(make.chance.randrange(1, 4)):
         same = make.chance.random() < 0.6
-        shape = (rows, columns) if same else (make.chance.choice(PARTITIONS), make.chance.randrange(1, 24))
+        shape = (
+            (rows, columns)
+            if same
+            else (make.chance.choice(PARTITIONS), make.chance.randrange(1, 24))
+        )
         argument = Argument(f"x{number}", shape, make.dtype())
         make.arguments.append(argument)
         tile = make.like(shape, argument.dtype, "sbuf")

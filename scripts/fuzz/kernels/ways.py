@@ -26,6 +26,12 @@ __all__ = ["ENVIRONMENTS", "WAYS", "Call", "Way", "serve"]
 Arrays = list[np.ndarray[Any, Any]]
 
 
+class UnavailableError(Exception):
+    """A way cannot take such a call at all."""
+
+    code = "WAY-UNAVAILABLE"
+
+
 class Call(NamedTuple):
     """One call.
 
@@ -93,7 +99,9 @@ def _threads(kernel: Any) -> Run:
         gate = threading.Barrier(4)
 
         def work(number: int) -> None:
-            arrays = [one.copy() if number % 2 == 0 else one[..., ::-1].copy() for one in given.arrays]
+            arrays = [
+                one.copy() if number % 2 == 0 else one[..., ::-1].copy() for one in given.arrays
+            ]
             gate.wait()
             try:
                 found[number] = _on_arrays(kernel, Call(arrays, given.constants))
@@ -132,7 +140,9 @@ def _of_ir(change: Callable[[Any], Any]) -> Callable[[Any], Run]:
         def run(given: Call) -> Arrays:
             key = repr(given.constants)
             if key not in known:
-                known[key] = execute.load(change(kernel.trace(tuple(given.arrays), given.constants)))
+                known[key] = execute.load(
+                    change(kernel.trace(tuple(given.arrays), given.constants))
+                )
             loaded = known[key]
             results = deliver(loaded.kernel, given.arrays, loaded.run(given.arrays))
             return [*_leaves(results), *given.arrays]
@@ -174,10 +184,15 @@ def _neff(*, by_address: bool) -> Callable[[Any], Run]:
             call = seen.bind(*given.arrays, **given.constants)
             key = call.plan.backend_config
             if key not in models:
-                program = compile_module(hlo_tools.load(call_program(call.plan)), target=kernel.target.name)
+                program = compile_module(
+                    hlo_tools.load(call_program(call.plan)), target=kernel.target.name
+                )
                 with TemporaryDirectory() as folder:
                     write(program, Path(folder) / "k.neff")
-                    models[key] = runtime.load(Path(folder) / "k.neff", by_address=by_address), program
+                    models[key] = (
+                        runtime.load(Path(folder) / "k.neff", by_address=by_address),
+                        program,
+                    )
             model, program = models[key]
             arrays = [np.asarray(call.tensors[index], order="C") for index in call.plan.operands]
             found = model.run(dict(zip(program.inputs, arrays, strict=True)))
@@ -280,6 +295,8 @@ def _torch(place: Callable[[Any], Any]) -> Callable[[Any], Run]:
         def to_torch(array: np.ndarray[Any, Any]) -> Any:
             kinds = {"bfloat16": torch.bfloat16, "float8_e5m2": torch.float8_e5m2}
             kind = kinds.get(array.dtype.name)
+            if kind is None and array.dtype.name == "float8_e4m3":
+                raise UnavailableError("PyTorch has no float8_e4m3")
             if kind is None:
                 return place(torch.from_numpy(array.copy()))
             plain = torch.from_numpy(array.view(f"u{array.itemsize}").copy())
@@ -369,7 +386,8 @@ def _answer(source: str, calls: tuple[Call, Call], name: str, folder: Path) -> d
     second = [one.copy() for one in run(_copied(calls[1]))]
     again = [one.copy() for one in run(_copied(calls[0]))]
     changed = any(
-        not np.array_equal(_bytes(one), _bytes(other)) for one, other in zip(first, kept, strict=True)
+        not np.array_equal(_bytes(one), _bytes(other))
+        for one, other in zip(first, kept, strict=True)
     )
     return {"first": kept, "second": second, "again": again, "changed": changed}
 
