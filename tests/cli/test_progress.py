@@ -88,10 +88,12 @@ def test_where_there_is_one(why: str, monkeypatch: pytest.MonkeyPatch) -> None:
         console.configure(color="auto", quiet=False)
 
 
-def test_a_command_on_a_terminal(tmp_path: Path) -> None:
-    """The bar, made to come at once, is gone from the screen when the command ends."""
-    file = tmp_path / "m.hlo"
-    file.write_text("HloModule m\nENTRY e { ROOT x = f32[] parameter(0) }\n")
+def test_a_command_on_a_terminal(tmp_path: Path, python_environment: dict[str, str]) -> None:
+    """The bar, made to come at once, is gone from the screen when the command ends.
+
+    The command names its file without a folder: a long path would fill the line.
+    """
+    (tmp_path / "m.hlo").write_text("HloModule m\nENTRY e { ROOT x = f32[] parameter(0) }\n")
     script = (
         "import sys, hlo_tools.cli.progress as p\n"
         "p.AFTER = 0.0\n"
@@ -101,12 +103,16 @@ def test_a_command_on_a_terminal(tmp_path: Path) -> None:
         "    self.tick(1e9)\n"
         "p.Progress.step = step\n"
         "from hlo_tools.cli import main\n"
-        f"sys.exit(main(['verify', {str(file)!r}]))\n"
+        "sys.exit(main(['verify', 'm.hlo']))\n"
     )
     ours, theirs = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80"}
+    environment = {**python_environment, "TERM": "xterm", "COLUMNS": "80"}
     with subprocess.Popen(
-        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=theirs, env=environment
+        [sys.executable, "-c", script],
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        env=environment,
+        cwd=tmp_path,
     ) as child:
         os.close(theirs)
         output, _ = child.communicate()

@@ -67,7 +67,7 @@ def test_programs_of_jax_train_alike(tmp_path: Path) -> None:
         np.testing.assert_allclose(value, wanted[name], rtol=2e-5, atol=2e-5, err_msg=name)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("traces and runs a network through torch_xla twice: some 20 seconds")
 @pytest.mark.torch_xla
 def test_a_network_of_torch_trains_alike(tmp_path: Path) -> None:
     found, wanted = _both(IN_TORCH, tmp_path, PJRT_DEVICE="NEURON")

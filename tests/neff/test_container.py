@@ -444,14 +444,18 @@ def test_archive_of_others(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("payload", "limits", "code"),
     [
-        (gzip.compress(b"\0" * 200_000), Limits(ratio=10, ratio_free_bytes=1000), "NEFF-RATIO"),
-        (gzip.compress(b"\0" * 200_000), Limits(total_bytes=1000), "NEFF-TOO-LARGE"),
+        (
+            gzip.compress(b"\0" * 200_000, mtime=0),
+            Limits(ratio=10, ratio_free_bytes=1000),
+            "NEFF-RATIO",
+        ),
+        (gzip.compress(b"\0" * 200_000, mtime=0), Limits(total_bytes=1000), "NEFF-TOO-LARGE"),
         (b"\0" * 5000, Limits(total_bytes=1000), "NEFF-TOO-LARGE"),
         (tar_of((entry("a"), b""), (entry("b"), b"")), Limits(members=1), "NEFF-TAR-COUNT"),
-        (gzip.compress(b"abc")[:-4], Limits(), "NEFF-GZIP"),
-        (gzip.compress(b"abc") + b"x", Limits(), "NEFF-GZIP"),
+        (gzip.compress(b"abc", mtime=0)[:-4], Limits(), "NEFF-GZIP"),
+        (gzip.compress(b"abc", mtime=0) + b"x", Limits(), "NEFF-GZIP"),
         (b"\x1f\x8b\x08zzzzzzzzzzz", Limits(), "NEFF-GZIP"),
-        (gzip.compress(b"")[:5], Limits(), "NEFF-GZIP"),
+        (gzip.compress(b"", mtime=0)[:5], Limits(), "NEFF-GZIP"),
     ],
 )
 def test_limits(payload: bytes, limits: Limits, code: str) -> None:

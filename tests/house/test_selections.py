@@ -1,0 +1,69 @@
+"""What the suite's selections promise: quick ones cover every room, others say why they are."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.house.imports import modules, room
+
+ROOT = Path(__file__).resolve().parents[2]
+QUICK = ROOT / "tests" / "quick.txt"
+PACKAGES = ["nki_lang", "hlo_tools", "neff"]
+SELECTING = {"slow": "scripts/test leaves it out", "xdist_group": "not side by side with its like"}
+"""Marks that keep a test from running with all others; each says why."""
+
+
+def quick() -> dict[str, list[str]]:
+    """Test file -> ``package/room`` of every room that it covers."""
+    found: dict[str, list[str]] = {}
+    for line in QUICK.read_text().splitlines():
+        if line.startswith("#"):
+            continue
+        file, *rest = line.split()
+        package = rest[0].rstrip(":") if rest else ""
+        found[file] = [f"{package}/{room}" for room in rest[1:]]
+    return found
+
+
+def marks(tree: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """(name, expression) of each ``pytest.mark.NAME`` or ``pytest.mark.NAME(...)``."""
+    called = {id(node.func): node for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "pytest.mark":
+            yield node.attr, called.get(id(node), node)
+
+
+def says_why(name: str, mark: ast.expr) -> bool:
+    if not isinstance(mark, ast.Call):
+        return False
+    reasons = [word.value for word in mark.keywords if word.arg == "reason"]
+    if name == "slow":
+        reasons += mark.args[:1]
+    return any(isinstance(one, ast.Constant) and len(str(one.value)) > 10 for one in reasons)
+
+
+def test_quick_covers_every_room() -> None:
+    covered = {room for rooms in quick().values() for room in rooms}
+    wanted = {
+        f"{package}/{room(module)}"
+        for package in PACKAGES
+        for module in modules(package)
+        if module != package
+    }
+    assert covered == wanted
+
+
+def test_quick_names_files_that_exist() -> None:
+    assert [file for file in quick() if not (ROOT / file.partition("::")[0]).exists()] == []
+
+
+def test_what_is_left_out_or_grouped_says_why() -> None:
+    silent = [
+        f"{path.relative_to(ROOT)}:{mark.lineno} {name}: {SELECTING[name]}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for name, mark in marks(ast.parse(path.read_text()))
+        if name in SELECTING and not says_why(name, mark)
+    ]
+    assert not silent, "\n".join(silent)
