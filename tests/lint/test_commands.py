@@ -13,9 +13,9 @@ import hlo_tools
 from hlo_tools.cli import main
 from hlo_tools.lint import RULES
 from hlo_tools.verify import RULES as VERIFIER
-from tests.lint.broken import BROKEN, module
+from tests.lint.cases import broken, module
 
-COMPLEX = BROKEN["NCC_EVRF004"][1]
+COMPLEX = broken("NCC_EVRF004")[1]
 LOCATED = module(
     '  x = f32[4] parameter(0)\n  ROOT y = f32[4] power(x, x), metadata={source_file="a,b.py" '
     "source_line=7}"
@@ -73,7 +73,7 @@ def test_sarif(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_verify_has_the_same_formats(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
-    (folder / "wrong.hlo").write_text(BROKEN["NCC_EVRF064"][1])
+    (folder / "wrong.hlo").write_text(broken("NCC_EVRF064")[1])
     assert main(["verify", "wrong.hlo", "--format", "github"]) == 1
     assert capsys.readouterr().out.startswith("::error file=wrong.hlo,title=HLO-V018::")
 

@@ -14,7 +14,7 @@ from hlo_tools.cli import main
 from hlo_tools.errors import HloError
 from hlo_tools.lint import RULES, Graph, Hit, LintRule, lint, registered_rules, registry, selected
 from hlo_tools.rewrite.patterns import op
-from tests.lint.broken import module
+from tests.lint.cases import module
 
 BY_CONSTANT = op("divide", "x", op("broadcast", op("constant", capture="c")))
 TEXT = module(

@@ -2,23 +2,27 @@
 
 A file holds cases between lines ``// -----``; a case is a line ``// -p PIPELINE``, the module
 before, a line ``// becomes``, and the module after. ``pytest --update`` writes the latter anew.
+What a text cannot show (numbers, ids, refusals) is in ``test_NAME_OF_THE_PASS.py``.
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from hlo_tools import Module
+from hlo_tools.kernels.backend_config import decode
 from hlo_tools.passes import SEPARATOR, Pipeline, registered_passes
 from hlo_tools.text import parse, print_module
 
 GOLDEN = Path(__file__).parent / "golden"
 FILES = sorted(GOLDEN.glob("*.hlo"))
 BECOMES = "// becomes"
+CONFIGURATION = re.compile(r'backend_config="([A-Za-z0-9+/=]+)"')
 ON_KERNELS = {"embed", "expand", "replace", "swap"}
-"""Passes that need kernel files; tests/kernel_calls has them."""
+"""Passes that need kernel files: those of the fixture ``folder``."""
 
 
 def rewritten(case: str) -> str:
@@ -28,11 +32,22 @@ def rewritten(case: str) -> str:
     assert head.startswith("// -p "), head
     module = Module(parse(before))
     Pipeline.parse(head.removeprefix("// -p ")).run(module, verify_each=True)
-    return f"{head}\n{before}{BECOMES}\n{print_module(module.proto).strip()}\n"
+    after = CONFIGURATION.sub(described, print_module(module.proto).strip())
+    return f"{head}\n{before}{BECOMES}\n{after}\n"
+
+
+def described(found: re.Match[str]) -> str:
+    """A call's configuration in words, without the folder of the kernel's file."""
+    config = decode(found[1])
+    embedded = config.extra_binary.get("nki_hlo_embedded", {}).get("files", {})
+    inside = f", with {' and '.join(embedded)} inside" if embedded else ""
+    return f"backend_config=<{config.func_name} of {Path(config.binary).name}{inside}>"
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_before_and_after(file: Path, update_golden: bool) -> None:
+def test_before_and_after(file: Path, update_golden: bool, request: pytest.FixtureRequest) -> None:
+    if file.stem in ON_KERNELS:
+        request.getfixturevalue("folder")
     cases = file.read_text().split(SEPARATOR + "\n")
     found = f"\n{SEPARATOR}\n".join(rewritten(case) for case in cases)
     if update_golden:
@@ -41,4 +56,4 @@ def test_before_and_after(file: Path, update_golden: bool) -> None:
 
 
 def test_every_pass_has_a_file() -> None:
-    assert {file.stem for file in FILES} == set(registered_passes()) - ON_KERNELS
+    assert {file.stem for file in FILES} == set(registered_passes())

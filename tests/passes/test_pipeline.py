@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import pytest
 
+import hlo_tools
 from hlo_tools import HloError, HloVerifyError, Module
 from hlo_tools.passes import Pass, PassError, Pipeline
 from hlo_tools.passes.arguments import arguments_of, print_pass
@@ -18,6 +19,7 @@ from hlo_tools.passes.outlining import Outlining
 from hlo_tools.passes.pipeline_text import parse_passes
 from hlo_tools.text import parse
 from tests.passes.random_modules import random_module
+from tests.passes.running import entry_of
 
 TEXT = """
 HloModule small
@@ -263,3 +265,13 @@ def test_a_failing_pass_of_others_is_their_fault(module: Module) -> None:
         Pipeline((Failing(),)).run(module)
     assert caught.value.code == "HLO-PASS-FAILED"
     assert caught.value.place == "pass failing" and "fault of tests" in caught.value.remedy
+
+
+@pytest.mark.parametrize("pipeline", ["dce", "cse", "schedule", "call-inlining"])
+def test_damaged_modules_give_coded_errors(pipeline: str) -> None:
+    module = entry_of("x = f32[] parameter(0)\nROOT n = f32[] negate(x)")
+    proto = module.proto
+    proto.computations[-1].instructions[1].operand_ids[0] = 77
+    with pytest.raises(HloError) as caught:
+        Pipeline.parse(pipeline).run(hlo_tools.load(proto.SerializeToString()))
+    assert caught.value.code == "HLO-REFERENCE"
