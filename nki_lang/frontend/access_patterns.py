@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 from operator import index as to_int
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from nki_lang.dtypes import dtype_of
 from nki_lang.frontend import strides as stride_rules
@@ -17,7 +17,10 @@ from nki_lang.frontend.indexing import (
     _vector,
     dynamic_start,
 )
-from nki_lang.frontend.tensor import Index, NkiTensor
+from nki_lang.frontend.slices import Index
+
+if TYPE_CHECKING:
+    from nki_lang.frontend.tensor import NkiTensor
 
 __all__ = ["pattern_view"]
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import CodeType, FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -36,9 +36,6 @@ from nki_lang.ir import (
 from nki_lang.memory import MemoryRegion
 from nki_lang.source import PACKAGE_FOLDER, SourceLocation, caller_location
 from nki_lang.targets import Target
-
-if TYPE_CHECKING:
-    from nki_lang.frontend.tensor import NkiTensor
 
 __all__ = ["TraceBuilder", "active", "building", "current", "user_frame"]
 
@@ -286,10 +283,8 @@ class TraceBuilder:
     def allocate_constant(self, constant: Constant) -> None:
         """Hook of the eager interpreter: the constant's memory comes to life with its value."""
 
-    def shared_tensor(self) -> NkiTensor:
+    def shared_tensor(self) -> Tensor:
         """The shared HBM tensor allocated last, or the first argument."""
-        from nki_lang.frontend.tensor import NkiTensor
-
         found = self.shared[self.shared_count - 1] if self.shared_count else None
         if found is None:
             found = next(iter(self.tensors.values()), None)
@@ -301,7 +296,7 @@ class TraceBuilder:
                 remedy="pass one: nisa.core_barrier(data, (0, 1))",
                 source="nisa.core_barrier",
             )
-        return NkiTensor(found.shape, found.dtype, found, found.buffer)
+        return found
 
     def _unique(self, name: str, base: str) -> str:
         if name and not self.core and name not in self.tensors and name not in self._reserved:

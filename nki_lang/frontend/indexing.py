@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import index as to_int
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from nki_lang.dtypes import DType
 from nki_lang.frontend import strides as stride_rules
 from nki_lang.frontend.builder import current
 from nki_lang.frontend.registers import VirtualRegister
-from nki_lang.frontend.tensor import DynamicSlice, Index, NkiTensor
+from nki_lang.frontend.slices import DynamicSlice, Index
+from nki_lang.frontend.tile_arithmetic import TileArithmetic
 from nki_lang.ir import Access, Register
 from nki_lang.memory import MemoryRegion
+
+if TYPE_CHECKING:
+    from nki_lang.frontend.tensor import NkiTensor
 
 __all__ = [
     "index_view",
@@ -156,8 +160,12 @@ def _expand(tensor: NkiTensor, keys: tuple[Any, ...], rank: int) -> tuple[Any, .
 
 def dynamic_start(value: Any) -> bool:
     """True when an index is only known while the kernel runs."""
-    kind = type(value)
-    return kind is VirtualRegister or kind is NkiTensor
+    return type(value) is VirtualRegister or is_tile(value)
+
+
+def is_tile(value: object) -> TypeGuard[NkiTensor]:
+    """True for a tensor, told by the base class: the tensors' own module stands above this one."""
+    return isinstance(value, TileArithmetic)
 
 
 def _bounds(tensor: NkiTensor, axis: int, item: slice) -> tuple[int, int, int]:
@@ -346,7 +354,7 @@ def _vector(tensor: NkiTensor, vector: Any) -> Access:
             "use nisa.nc_n_gather or nisa.local_gather on chip",
             _APS,
         )
-    if type(vector) is not NkiTensor or vector.buffer is not MemoryRegion.sbuf:
+    if not is_tile(vector) or vector.buffer is not MemoryRegion.sbuf:
         tensor._refuse(
             "vector_offset is a tile in SBUF",
             "NKI-VECTOR-OFFSET",

@@ -1,7 +1,9 @@
 """Operators: what ``op=`` parameters take, and what ``nl.add(x, y)`` calls.
 
 An operator is one value with two uses: passed to an instruction it stands for an operation of
-the engines (its ``name``); called on tiles it emits the instructions that compute it.
+the engines (its ``name``); called on tiles it emits the instructions that compute it. All are
+declared here, where the instructions find their default operators; what calling one does is
+defined above the instructions, in :mod:`nki_lang.language.math`.
 """
 
 from __future__ import annotations
@@ -10,9 +12,20 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["BY_NAME", "Operator", "operator"]
+__all__ = [
+    "abs", "abs_max", "abs_min", "add", "all", "arctan", "average", "bitwise_and",
+    "bitwise_or", "bitwise_xor", "bypass", "ceil", "copy", "cos", "divide", "equal", "erf",
+    "erf_dx", "exp", "floor", "fmod", "gelu", "gelu_apprx_sigmoid", "gelu_apprx_sigmoid_dx",
+    "gelu_apprx_tanh", "gelu_dx", "greater", "greater_equal", "invert", "left_shift", "less",
+    "less_equal", "log", "logical_and", "logical_not", "logical_or", "logical_xor", "max",
+    "maximum", "mean", "min", "minimum", "mish", "mod", "multiply", "negative", "not_equal",
+    "power", "prelu", "prod", "reciprocal", "relu", "right_shift", "rsqrt", "sigmoid", "sign",
+    "silu", "silu_dx", "sin", "softplus", "sqrt", "square", "subtract", "sum", "tan", "tanh",
+    "trunc",
+]  # fmt: skip
 
 BY_NAME: dict[str, Operator] = {}
+"""Operators by what the language calls them."""
 
 
 class Operator:
@@ -23,14 +36,19 @@ class Operator:
         public: what the language calls it; the same except for aliases such as ``max``.
     """
 
-    def __init__(
-        self, name: str, call: Callable[..., Any] | None = None, public: str = "", doc: str = ""
-    ) -> None:
+    def __init__(self, name: str, public: str = "") -> None:
         self.name = name
         self.public = self.__name__ = public or name
-        self._call = call
-        self.__doc__ = doc or (call.__doc__ if call else None)
-        self.__signature__ = inspect.signature(call) if call else inspect.Signature()
+        self.__signature__ = inspect.Signature()
+        self._call: Callable[..., Any] | None = None
+        BY_NAME[self.public] = self
+
+    def define(self, doc: str, call: Callable[..., Any] | None = None) -> None:
+        """Say what the operator is, and what calling it does (None: it is for ``op=`` only)."""
+        self.__doc__ = doc
+        if call is not None:
+            self._call = call
+            self.__signature__ = inspect.signature(call)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._call is None:
@@ -44,16 +62,78 @@ class Operator:
         return (_by_public_name, (self.public,))
 
 
-def operator(name: str, public: str = "") -> Callable[[Callable[..., Any]], Operator]:
-    """Decorator: make a function of the language an operator called ``name`` in the IR."""
-
-    def wrap(function: Callable[..., Any]) -> Operator:
-        made = Operator(name, function, public or function.__name__)
-        BY_NAME[made.public] = made
-        return made
-
-    return wrap
-
-
 def _by_public_name(name: str) -> Operator:
     return BY_NAME[name]
+
+
+add = Operator("add")
+subtract = Operator("subtract")
+multiply = Operator("multiply")
+divide = Operator("divide")
+maximum = Operator("maximum")
+minimum = Operator("minimum")
+abs_max = Operator("abs_max")
+abs_min = Operator("abs_min")
+power = Operator("power")
+equal = Operator("equal")
+not_equal = Operator("not_equal")
+less = Operator("less")
+less_equal = Operator("less_equal")
+greater = Operator("greater")
+greater_equal = Operator("greater_equal")
+bitwise_and = Operator("bitwise_and")
+bitwise_or = Operator("bitwise_or")
+bitwise_xor = Operator("bitwise_xor")
+left_shift = Operator("left_shift")
+right_shift = Operator("right_shift")
+logical_and = Operator("logical_and")
+logical_or = Operator("logical_or")
+logical_xor = Operator("logical_xor")
+fmod = Operator("fmod")
+mod = Operator("mod")
+
+exp = Operator("exp")
+log = Operator("log")
+sqrt = Operator("sqrt")
+rsqrt = Operator("rsqrt")
+tanh = Operator("tanh")
+sigmoid = Operator("sigmoid")
+relu = Operator("relu")
+gelu = Operator("gelu")
+gelu_apprx_sigmoid = Operator("gelu_apprx_sigmoid")
+gelu_apprx_tanh = Operator("gelu_apprx_tanh")
+gelu_dx = Operator("gelu_dx")
+gelu_apprx_sigmoid_dx = Operator("gelu_apprx_sigmoid_dx")
+silu = Operator("silu")
+silu_dx = Operator("silu_dx")
+softplus = Operator("softplus")
+mish = Operator("mish")
+erf = Operator("erf")
+erf_dx = Operator("erf_dx")
+copy = Operator("copy")
+square = Operator("square")
+abs = Operator("abs")
+sign = Operator("sign")
+
+reciprocal = Operator("reciprocal")
+invert = Operator("invert")
+logical_not = Operator("logical_not")
+negative = Operator("negative")
+sin = Operator("sin")
+cos = Operator("cos")
+tan = Operator("tan")
+arctan = Operator("arctan")
+ceil = Operator("ceil")
+floor = Operator("floor")
+trunc = Operator("trunc")
+
+average = Operator("average")
+prelu = Operator("prelu")
+bypass = Operator("bypass")
+
+sum = Operator("add", "sum")
+max = Operator("maximum", "max")
+min = Operator("minimum", "min")
+prod = Operator("multiply", "prod")
+all = Operator("logical_and", "all")
+mean = Operator("average", "mean")

@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 from nki_lang.errors import NkiTypeError, fail
 from nki_lang.frontend.builder import active, current
 from nki_lang.frontend.objects import NKIObject
+from nki_lang.frontend.while_header import register_truth
 from nki_lang.ir import Register
 
 __all__ = ["VirtualRegister", "as_operand"]
@@ -38,9 +39,7 @@ class VirtualRegister(NKIObject):
         return f"VirtualRegister({self.register.name})"
 
     def __bool__(self) -> bool:
-        from nki_lang.frontend.control_flow import register_truth
-
-        return register_truth(self)
+        return register_truth(self.register)
 
     def __int__(self) -> int:
         return self._value("int()")

@@ -9,51 +9,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 from operator import index as to_int
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from nki_lang.dtypes import DType, dtype_of
 from nki_lang.errors import fail
+from nki_lang.frontend import indexing
 from nki_lang.frontend import strides as stride_rules
+from nki_lang.frontend.access_patterns import pattern_view
 from nki_lang.frontend.builder import active, current
 from nki_lang.frontend.objects import NKIObject
+from nki_lang.frontend.slices import Index
 from nki_lang.frontend.tile_arithmetic import TileArithmetic, missing_method
-from nki_lang.ir import Access, Register, Tensor
+from nki_lang.ir import Access, Tensor
 from nki_lang.memory import ON_CHIP, MemoryRegion
 
-__all__ = ["DynamicSlice", "Index", "NkiTensor", "ds"]
+__all__ = ["NkiTensor"]
 
 _GUIDE = "nki/get-started/nki-language-guide.rst"
 _STUB = "NkiTensor (nki/api/nki/language)"
-
-
-class DynamicSlice(NamedTuple):
-    """``nl.ds(start, size)``: ``size`` elements from ``start``, which may be a register."""
-
-    start: Any
-    size: int
-
-
-def ds(start: Any, size: Any) -> DynamicSlice:
-    """A slice of ``size`` elements that begins at ``start`` (an integer or a register)."""
-    return DynamicSlice(start, size)
-
-
-class Index(NamedTuple):
-    """The dynamic part of a view.
-
-    Attributes:
-        scalar: a register or a one-element access, or None.
-        vector: an access with one index for each element of a dimension, or None.
-        step: elements of the view's dtype that one index counts for.
-        dim: dimension of the view that the vector indexes (0 gather, 1 tensor indirection).
-        storage_dim: dimension of the storage's shape with that step, or -1.
-    """
-
-    scalar: Register | Access | None
-    vector: Access | None
-    step: int
-    dim: int
-    storage_dim: int
 
 
 _make_tuple = tuple.__new__
@@ -314,9 +287,9 @@ class NkiTensor(TileArithmetic, NKIObject):
                     found = views.get(place)
                     if found is not None:
                         return found
-                view = views[place] = _indexing.index_view(self, key)
+                view = views[place] = indexing.index_view(self, key)
                 return view
-        return _indexing.index_view(self, key)
+        return indexing.index_view(self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if isinstance(value, NkiTensor):
@@ -334,19 +307,19 @@ class NkiTensor(TileArithmetic, NKIObject):
 
     def slice(self, dim: int, start: int, end: int, step: int = 1) -> NkiTensor:
         """Elements ``start:end:step`` of one dimension."""
-        return _indexing.slice_view(self, self._axis(dim), start, end, step)
+        return indexing.slice_view(self, self._axis(dim), start, end, step)
 
     def select(self, dim: int, index: Any) -> NkiTensor:
         """One element of a dimension, which goes away; ``index`` may be a register or a tile."""
-        return _indexing.select_view(self, self._axis(dim), index)
+        return indexing.select_view(self, self._axis(dim), index)
 
     def vector_select(self, dim: int, vector_offset: NkiTensor) -> NkiTensor:
         """Rows chosen at run time: row ``i`` of the result is row ``vector_offset[i]``."""
-        return _indexing.vector_select_view(self, dim, vector_offset)
+        return indexing.vector_select_view(self, dim, vector_offset)
 
     def indirect(self, index: NkiTensor, num_elem: int | None = None) -> NkiTensor:
         """Tensor indirection: columns chosen at run time by each group of partitions (trn3)."""
-        return _indexing.indirect_view(self, index, num_elem, current().generation)
+        return indexing.indirect_view(self, index, num_elem, current().generation)
 
     def ap(
         self,
@@ -361,7 +334,7 @@ class NkiTensor(TileArithmetic, NKIObject):
 
         ``offset`` is added to this view's own offset, in elements of ``dtype``.
         """
-        return _patterns.pattern_view(
+        return pattern_view(
             self, pattern, offset, scalar_offset, vector_offset, indirect_dim, dtype
         )
 
@@ -513,15 +486,10 @@ class NkiTensor(TileArithmetic, NKIObject):
         self, src_pattern: Any, dst_pattern: Any, fixed_sizes: dict[str, int] | None = None
     ) -> NkiTensor:
         """Split, reorder and merge dimensions by name."""
-        return _indexing.rearrange_view(self, src_pattern, dst_pattern, fixed_sizes or {})
+        return indexing.rearrange_view(self, src_pattern, dst_pattern, fixed_sizes or {})
 
     def view(self, dtype: Any) -> NkiTensor:
         """The same bytes read as another type; the last dimension is rescaled."""
-        return _indexing.reinterpret_view(self, dtype_of(dtype))
+        return indexing.reinterpret_view(self, dtype_of(dtype))
 
     reinterpret_cast = view
-
-
-# The views by index need the class above; the class calls them by this name.
-from nki_lang.frontend import access_patterns as _patterns  # noqa: E402
-from nki_lang.frontend import indexing as _indexing  # noqa: E402

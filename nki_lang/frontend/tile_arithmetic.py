@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 from nki_lang.errors import NkiAttributeError, NkiTypeError, warn_at_caller
 from nki_lang.frontend.builder import active
+from nki_lang.frontend.operators import BY_NAME
 from nki_lang.source import SourceLocation, caller_location
 
 __all__ = ["TileArithmetic", "missing_method"]
@@ -146,8 +147,6 @@ class TileArithmetic:
         self._refuse_numpy(func.__name__, None, "__call__")
 
     def _refuse_numpy(self, name: str, other: Any, method: str) -> NoReturn:
-        from nki_lang.frontend.operators import BY_NAME
-
         public = _NUMPY.get(name, name)
         if method != "__call__":
             remedy = "nisa.tensor_reduce reduces free dimensions"
@@ -267,8 +266,6 @@ for _name, (_symbol, _function) in _UNARY.items():
 
 def missing_method(tile: Any, name: str) -> NoReturn:
     """``tile.astype`` and the like: an AttributeError that says what to write instead."""
-    from nki_lang.frontend.operators import BY_NAME
-
     if name.startswith("_") or name in type(tile).__slots__:
         raise AttributeError(name)
     remedy = _METHODS.get(name, "")

@@ -1,4 +1,5 @@
-"""The kernel IR as text for people and tests: :func:`to_text` and :func:`parse`.
+"""The kernel IR as text for people and tests: :func:`to_text`, which
+:func:`nki_lang.ir.text_parser.parse` reads.
 
 ::
 
@@ -46,7 +47,7 @@ from nki_lang.ir.types import (
 from nki_lang.memory import MemoryRegion
 from nki_lang.source import SourceLocation
 
-__all__ = ["RESERVED", "full_pattern", "identity", "parse", "statement_to_text", "to_text"]
+__all__ = ["RESERVED", "full_pattern", "identity", "statement_to_text", "to_text"]
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*\Z")
 RESERVED = frozenset({"True", "False", "None", "inf", "nan"})
@@ -268,10 +269,3 @@ def to_text(kernel: KernelIR) -> str:
         lines.append("  }")
     lines.append("}")
     return "\n".join(lines) + "\n"
-
-
-def parse(text: str, name: str = "<kernel>") -> KernelIR:
-    """The kernel that a text describes; see :func:`nki_lang.ir.text_parser.parse`."""
-    from nki_lang.ir import text_parser
-
-    return text_parser.parse(text, name)

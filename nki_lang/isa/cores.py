@@ -53,5 +53,6 @@ def barrier(data: Any = None, engine: Engine = Engine.gpsimd, name: str | None =
     if builder.lnc < 2:
         return None
     if data is None:
-        data = builder.shared_tensor()
+        storage = builder.shared_tensor()
+        data = NkiTensor(storage.shape, storage.dtype, storage, storage.buffer)
     return core_barrier(data, tuple(range(builder.lnc)), engine, name)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from nki_lang.frontend.operators import equal
 from nki_lang.frontend.tensor import NkiTensor
 from nki_lang.ir import Engine
 from nki_lang.isa.issue import NkiInstruction, issue
 from nki_lang.isa.table import TABLE
-from nki_lang.language.math import equal
 
 __all__ = [
     "affine_select",

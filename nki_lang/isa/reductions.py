@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from nki_lang.frontend.operators import maximum
 from nki_lang.frontend.tensor import NkiTensor
 from nki_lang.ir import Engine
 from nki_lang.isa.enums import reduce_cmd
 from nki_lang.isa.issue import NkiInstruction, issue
 from nki_lang.isa.table import TABLE
-from nki_lang.language.math import maximum
 
 __all__ = [
     "bn_aggr",

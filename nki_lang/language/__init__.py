@@ -16,7 +16,10 @@ from nki_lang.frontend.control_flow import (
     while_loop,
 )
 from nki_lang.frontend.objects import NKIObject
-from nki_lang.frontend.tensor import NkiTensor, ds
+from nki_lang.frontend.operators import *  # noqa: F403
+from nki_lang.frontend.operators import __all__ as _OPERATORS
+from nki_lang.frontend.slices import ds
+from nki_lang.frontend.tensor import NkiTensor
 from nki_lang.language.creation import (
     empty_like,
     full,
@@ -43,8 +46,7 @@ from nki_lang.language.functions import (
     transpose,
     where,
 )
-from nki_lang.language.math import *  # noqa: F403
-from nki_lang.language.math import __all__ as _MATH
+from nki_lang.language.math import var
 from nki_lang.language.program import (
     device_print,
     is_hbm,
@@ -105,8 +107,8 @@ __all__ = [
     "ones", "private_hbm", "program_id", "program_ndim", "psum", "rand", "random_seed",
     "rms_norm", "sbuf", "sequential_range", "shared_constant", "shared_hbm",
     "shared_identity_matrix", "softmax", "static_range", "store", "tfloat32", "tile_size",
-    "transpose", "uint8", "uint16", "uint32", "where", "while_loop", "zeros", "zeros_like",
-    *_MATH,
+    "transpose", "uint8", "uint16", "uint32", "var", "where", "while_loop", "zeros", "zeros_like",
+    *_OPERATORS,
 ]  # fmt: skip
 
 __getattr__ = missing_attribute("nki.language", __all__, _REMOVED)

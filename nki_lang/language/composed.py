@@ -6,6 +6,7 @@ from math import pi
 from math import prod as product
 from typing import Any
 
+from nki_lang.frontend import operators as op
 from nki_lang.frontend.tensor import NkiTensor
 from nki_lang.isa.activations import activation
 from nki_lang.isa.dma import dma_copy
@@ -16,7 +17,6 @@ from nki_lang.isa.matmul import nc_matmul, nc_transpose
 from nki_lang.isa.movement import memset, tensor_copy, tensor_copy_predicated
 from nki_lang.isa.random import dropout as dropout_instruction
 from nki_lang.isa.reductions import tensor_reduce
-from nki_lang.language import math as op
 from nki_lang.language.creation import ndarray
 from nki_lang.language.lowering import fresh, reduced_shape, require_tile
 from nki_lang.memory import MemoryRegion

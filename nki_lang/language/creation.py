@@ -9,6 +9,7 @@ import numpy as np
 from nki_lang.dtypes import DType, dtype_of
 from nki_lang.errors import fail
 from nki_lang.frontend.builder import current
+from nki_lang.frontend.operators import multiply, right_shift
 from nki_lang.frontend.tensor import NkiTensor
 from nki_lang.ir import Engine, Tensor
 from nki_lang.memory import MemoryRegion
@@ -249,7 +250,6 @@ def rand(shape: Any, dtype: Any, buffer: Any = _sbuf, name: str = "") -> NkiTens
     from nki_lang.isa.dma import dma_copy
     from nki_lang.isa.elementwise import tensor_scalar
     from nki_lang.isa.random import rng
-    from nki_lang.language.math import multiply, right_shift
 
     tensor = ndarray(shape, dtype, buffer, name)
     bits = ndarray(tensor.shape, "uint32")

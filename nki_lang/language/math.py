@@ -1,172 +1,141 @@
-"""The operators of the language: values for ``op=`` and functions on tiles."""
+"""The operators of the language, defined: what each computes when it is called on tiles."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from nki_lang.frontend.operators import BY_NAME, Operator, operator
+from nki_lang.frontend import operators as op
+from nki_lang.frontend.operators import Operator
 
-__all__ = [
-    "abs", "abs_max", "abs_min", "add", "all", "arctan", "average", "bitwise_and", "bitwise_or",
-    "bitwise_xor", "bypass", "ceil", "copy", "cos", "divide", "equal", "erf", "erf_dx", "exp",
-    "floor", "fmod", "gelu", "gelu_apprx_sigmoid", "gelu_apprx_sigmoid_dx", "gelu_apprx_tanh",
-    "gelu_dx", "greater", "greater_equal", "invert", "left_shift", "less", "less_equal", "log",
-    "logical_and", "logical_not", "logical_or", "logical_xor", "max", "maximum", "mean", "min",
-    "minimum", "mish", "mod", "multiply", "negative", "not_equal", "power", "prelu", "prod",
-    "reciprocal", "relu", "right_shift", "rsqrt", "sigmoid", "sign", "silu", "silu_dx", "sin",
-    "softplus", "sqrt", "square", "subtract", "sum", "tan", "tanh", "trunc", "var",
-]  # fmt: skip
+__all__ = ["var"]
+
+_BINARY = {
+    op.add: "``x + y``, element-wise.",
+    op.subtract: "``x - y``, element-wise.",
+    op.multiply: "``x * y``, element-wise.",
+    op.divide: "``x / y``, element-wise.",
+    op.maximum: "The larger of ``x`` and ``y``, element-wise.",
+    op.minimum: "The smaller of ``x`` and ``y``, element-wise.",
+    op.abs_max: "The one of ``x`` and ``y`` with the larger magnitude; ``y`` on ties.",
+    op.abs_min: "The one of ``x`` and ``y`` with the smaller magnitude.",
+    op.power: "``x ** y``, element-wise.",
+    op.equal: "1 where ``x == y``, else 0.",
+    op.not_equal: "1 where ``x != y``, else 0.",
+    op.less: "1 where ``x < y``, else 0.",
+    op.less_equal: "1 where ``x <= y``, else 0.",
+    op.greater: "1 where ``x > y``, else 0.",
+    op.greater_equal: "1 where ``x >= y``, else 0.",
+    op.bitwise_and: "``x & y`` of integers.",
+    op.bitwise_or: "``x | y`` of integers.",
+    op.bitwise_xor: "``x ^ y`` of integers.",
+    op.left_shift: "``x << y`` of integers.",
+    op.right_shift: "``x >> y`` of integers, filling with zeros.",
+    op.logical_and: "1 where both are not zero, else 0.",
+    op.logical_or: "1 where at least one is not zero, else 0.",
+    op.logical_xor: "1 where exactly one is not zero, else 0.",
+    op.fmod: "Remainder of ``x / y`` with the sign of ``x``.",
+    op.mod: "Remainder of ``x / y`` with the sign of ``y``.",
+}
+
+_ACTIVATIONS = {
+    op.exp: "``e ** x``.",
+    op.log: "Natural logarithm.",
+    op.sqrt: "Square root.",
+    op.rsqrt: "``1 / sqrt(x)``.",
+    op.tanh: "Hyperbolic tangent.",
+    op.sigmoid: "``1 / (1 + exp(-x))``.",
+    op.relu: "``max(x, 0)``.",
+    op.gelu: "Gaussian error linear unit.",
+    op.gelu_apprx_sigmoid: "``x * sigmoid(1.702 x)``.",
+    op.gelu_apprx_tanh: "Gaussian error linear unit by tanh.",
+    op.gelu_dx: "Derivative of gelu.",
+    op.gelu_apprx_sigmoid_dx: "Derivative of gelu_apprx_sigmoid.",
+    op.silu: "``x * sigmoid(x)``.",
+    op.silu_dx: "Derivative of silu.",
+    op.softplus: "``log(1 + exp(x))``.",
+    op.mish: "``x * tanh(softplus(x))``.",
+    op.erf: "Error function.",
+    op.erf_dx: "Derivative of erf.",
+    op.copy: "``x``, in the output dtype.",
+    op.square: "``x * x``.",
+    op.abs: "Magnitude.",
+    op.sign: "-1, 0 or 1 by the sign.",
+}
+
+_COMPOSED = {
+    op.reciprocal: "``1 / x``.",
+    op.invert: "Bitwise NOT of integers.",
+    op.logical_not: "1 where ``x`` is zero, else 0.",
+    op.negative: "``-x``.",
+    op.sin: "Sine, with range reduction.",
+    op.cos: "Cosine, with range reduction.",
+    op.tan: "Tangent.",
+    op.arctan: "Inverse tangent of any number.",
+    op.ceil: "Smallest integer that is not smaller.",
+    op.floor: "Largest integer that is not larger.",
+    op.trunc: "The integer part.",
+}
+"""Those that take several instructions, written in ``composed.py`` under the same names."""
+
+_VALUES = {
+    op.average: "Mean, as a reduction operator.",
+    op.prelu: "Parametric relu; the slope is ``relu_param``.",
+    op.bypass: "The data unchanged.",
+}
+"""Those that are for ``op=`` only."""
+
+_REDUCTIONS = {
+    op.sum: (op.add, "Sum along the last free axes."),
+    op.max: (op.maximum, "Maximum along the last free axes."),
+    op.min: (op.minimum, "Minimum along the last free axes."),
+    op.prod: (op.multiply, "Product along the last free axes."),
+}
 
 
-def _binary(name: str, doc: str) -> Operator:
+def _binary(operator: Operator) -> Callable[..., Any]:
     def call(x: Any, y: Any, dtype: Any = None) -> Any:
         from nki_lang.language.lowering import binary
 
-        return binary(made, x, y, dtype)
+        return binary(operator, x, y, dtype)
 
-    made = Operator(name, call, doc=doc)
-    BY_NAME[name] = made
-    return made
+    return call
 
 
-def _activation(name: str, doc: str) -> Operator:
+def _activation(operator: Operator) -> Callable[..., Any]:
     def call(x: Any, dtype: Any = None) -> Any:
         from nki_lang.language.lowering import activate
 
-        return activate(made, x, dtype)
+        return activate(operator, x, dtype)
 
-    made = Operator(name, call, doc=doc)
-    BY_NAME[name] = made
-    return made
+    return call
 
 
-def _composed(name: str, doc: str) -> Operator:
-    """An operator whose function takes several instructions, written in ``composed.py``."""
-
+def _composed(operator: Operator) -> Callable[..., Any]:
     def call(x: Any, dtype: Any = None) -> Any:
         from nki_lang.language import composed
 
-        return getattr(composed, name)(x, dtype)
+        return getattr(composed, operator.name)(x, dtype)
 
-    made = Operator(name, call, doc=doc)
-    BY_NAME[name] = made
-    return made
+    return call
 
 
-def _value(name: str, doc: str) -> Operator:
-    made = BY_NAME[name] = Operator(name, doc=doc)
-    return made
+def _reduction(operator: Operator) -> Callable[..., Any]:
+    def call(x: Any, axis: Any, dtype: Any = None, keepdims: bool = False) -> Any:
+        from nki_lang.language.lowering import reduce
+
+        return reduce(operator, x, axis, dtype, keepdims)
+
+    return call
 
 
-add = _binary("add", "``x + y``, element-wise.")
-subtract = _binary("subtract", "``x - y``, element-wise.")
-multiply = _binary("multiply", "``x * y``, element-wise.")
-divide = _binary("divide", "``x / y``, element-wise.")
-maximum = _binary("maximum", "The larger of ``x`` and ``y``, element-wise.")
-minimum = _binary("minimum", "The smaller of ``x`` and ``y``, element-wise.")
-abs_max = _binary("abs_max", "The one of ``x`` and ``y`` with the larger magnitude; ``y`` on ties.")
-abs_min = _binary("abs_min", "The one of ``x`` and ``y`` with the smaller magnitude.")
-power = _binary("power", "``x ** y``, element-wise.")
-equal = _binary("equal", "1 where ``x == y``, else 0.")
-not_equal = _binary("not_equal", "1 where ``x != y``, else 0.")
-less = _binary("less", "1 where ``x < y``, else 0.")
-less_equal = _binary("less_equal", "1 where ``x <= y``, else 0.")
-greater = _binary("greater", "1 where ``x > y``, else 0.")
-greater_equal = _binary("greater_equal", "1 where ``x >= y``, else 0.")
-bitwise_and = _binary("bitwise_and", "``x & y`` of integers.")
-bitwise_or = _binary("bitwise_or", "``x | y`` of integers.")
-bitwise_xor = _binary("bitwise_xor", "``x ^ y`` of integers.")
-left_shift = _binary("left_shift", "``x << y`` of integers.")
-right_shift = _binary("right_shift", "``x >> y`` of integers, filling with zeros.")
-logical_and = _binary("logical_and", "1 where both are not zero, else 0.")
-logical_or = _binary("logical_or", "1 where at least one is not zero, else 0.")
-logical_xor = _binary("logical_xor", "1 where exactly one is not zero, else 0.")
-fmod = _binary("fmod", "Remainder of ``x / y`` with the sign of ``x``.")
-mod = _binary("mod", "Remainder of ``x / y`` with the sign of ``y``.")
-
-exp = _activation("exp", "``e ** x``.")
-log = _activation("log", "Natural logarithm.")
-sqrt = _activation("sqrt", "Square root.")
-rsqrt = _activation("rsqrt", "``1 / sqrt(x)``.")
-tanh = _activation("tanh", "Hyperbolic tangent.")
-sigmoid = _activation("sigmoid", "``1 / (1 + exp(-x))``.")
-relu = _activation("relu", "``max(x, 0)``.")
-gelu = _activation("gelu", "Gaussian error linear unit.")
-gelu_apprx_sigmoid = _activation("gelu_apprx_sigmoid", "``x * sigmoid(1.702 x)``.")
-gelu_apprx_tanh = _activation("gelu_apprx_tanh", "Gaussian error linear unit by tanh.")
-gelu_dx = _activation("gelu_dx", "Derivative of gelu.")
-gelu_apprx_sigmoid_dx = _activation("gelu_apprx_sigmoid_dx", "Derivative of gelu_apprx_sigmoid.")
-silu = _activation("silu", "``x * sigmoid(x)``.")
-silu_dx = _activation("silu_dx", "Derivative of silu.")
-softplus = _activation("softplus", "``log(1 + exp(x))``.")
-mish = _activation("mish", "``x * tanh(softplus(x))``.")
-erf = _activation("erf", "Error function.")
-erf_dx = _activation("erf_dx", "Derivative of erf.")
-copy = _activation("copy", "``x``, in the output dtype.")
-square = _activation("square", "``x * x``.")
-abs = _activation("abs", "Magnitude.")
-sign = _activation("sign", "-1, 0 or 1 by the sign.")
-
-reciprocal = _composed("reciprocal", "``1 / x``.")
-invert = _composed("invert", "Bitwise NOT of integers.")
-logical_not = _composed("logical_not", "1 where ``x`` is zero, else 0.")
-negative = _composed("negative", "``-x``.")
-sin = _composed("sin", "Sine, with range reduction.")
-cos = _composed("cos", "Cosine, with range reduction.")
-tan = _composed("tan", "Tangent.")
-arctan = _composed("arctan", "Inverse tangent of any number.")
-ceil = _composed("ceil", "Smallest integer that is not smaller.")
-floor = _composed("floor", "Largest integer that is not larger.")
-trunc = _composed("trunc", "The integer part.")
-
-average = _value("average", "Mean, as a reduction operator.")
-prelu = _value("prelu", "Parametric relu; the slope is ``relu_param``.")
-bypass = _value("bypass", "The data unchanged.")
-
-
-@operator("add")
-def sum(x: Any, axis: Any, dtype: Any = None, keepdims: bool = False) -> Any:
-    """Sum along the last free axes."""
+def _all(x: Any, axis: Any, dtype: Any = None) -> Any:
     from nki_lang.language.lowering import reduce
 
-    return reduce(add, x, axis, dtype, keepdims)
+    return reduce(op.logical_and, x, axis, dtype, False)
 
 
-@operator("maximum")
-def max(x: Any, axis: Any, dtype: Any = None, keepdims: bool = False) -> Any:
-    """Maximum along the last free axes."""
-    from nki_lang.language.lowering import reduce
-
-    return reduce(maximum, x, axis, dtype, keepdims)
-
-
-@operator("minimum")
-def min(x: Any, axis: Any, dtype: Any = None, keepdims: bool = False) -> Any:
-    """Minimum along the last free axes."""
-    from nki_lang.language.lowering import reduce
-
-    return reduce(minimum, x, axis, dtype, keepdims)
-
-
-@operator("multiply")
-def prod(x: Any, axis: Any, dtype: Any = None, keepdims: bool = False) -> Any:
-    """Product along the last free axes."""
-    from nki_lang.language.lowering import reduce
-
-    return reduce(multiply, x, axis, dtype, keepdims)
-
-
-@operator("logical_and")
-def all(x: Any, axis: Any, dtype: Any = None) -> Any:
-    """1 where all elements along the last free axes are not zero."""
-    from nki_lang.language.lowering import reduce
-
-    return reduce(logical_and, x, axis, dtype, False)
-
-
-@operator("average")
-def mean(x: Any, axis: Any, dtype: Any = None, keepdims: bool = False) -> Any:
-    """Arithmetic mean along the last free axes, computed in float32."""
+def _mean(x: Any, axis: Any, dtype: Any = None, keepdims: bool = False) -> Any:
     from nki_lang.language.composed import mean_of
 
     return mean_of(x, axis, dtype, keepdims)
@@ -177,3 +146,17 @@ def var(x: Any, axis: Any, dtype: Any = None, keepdims: bool = False) -> Any:
     from nki_lang.language.composed import variance
 
     return variance(x, axis, dtype)
+
+
+for _operator, _doc in _BINARY.items():
+    _operator.define(_doc, _binary(_operator))
+for _operator, _doc in _ACTIVATIONS.items():
+    _operator.define(_doc, _activation(_operator))
+for _operator, _doc in _COMPOSED.items():
+    _operator.define(_doc, _composed(_operator))
+for _operator, _doc in _VALUES.items():
+    _operator.define(_doc)
+for _operator, (_combine, _doc) in _REDUCTIONS.items():
+    _operator.define(_doc, _reduction(_combine))
+op.all.define("1 where all elements along the last free axes are not zero.", _all)
+op.mean.define("Arithmetic mean along the last free axes, computed in float32.", _mean)

@@ -68,24 +68,6 @@ KNOWN_CIRCLES |= {
         "hlo_tools.trace.ufuncs",
     ),
     ("hlo_tools.types.shape", "hlo_tools.types.shape_text"),
-    (
-        "nki_lang.frontend.access_patterns",
-        "nki_lang.frontend.builder",
-        "nki_lang.frontend.control_flow",
-        "nki_lang.frontend.indexing",
-        "nki_lang.frontend.registers",
-        "nki_lang.frontend.tensor",
-        "nki_lang.frontend.tile_arithmetic",
-    ),
-    ("nki_lang.ir.text", "nki_lang.ir.text_parser", "nki_lang.ir.types"),
-    (
-        "nki_lang.isa.indexing",
-        "nki_lang.isa.reductions",
-        "nki_lang.language.composed",
-        "nki_lang.language.creation",
-        "nki_lang.language.lowering",
-        "nki_lang.language.math",
-    ),
 }
 """Those still to be broken."""
 
@@ -100,8 +82,6 @@ KNOWN_VIOLATIONS = {
     "hlo_tools.stats.statistics imports hlo_tools.passes.while_trip_counts",
     "hlo_tools.text.printer imports hlo_tools.ir.formats",
     "hlo_tools.text.printer imports hlo_tools.ir.module",
-    "nki_lang.isa.indexing imports nki_lang.language.math",
-    "nki_lang.isa.reductions imports nki_lang.language.math",
 }
 """Imports that still run up; each line goes when its import does."""
 

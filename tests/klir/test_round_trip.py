@@ -8,7 +8,8 @@ from hypothesis import HealthCheck, given, settings
 
 from nki_lang import klir
 from nki_lang.errors import NkiFileError
-from nki_lang.ir.text import parse, to_text
+from nki_lang.ir.text import to_text
+from nki_lang.ir.text_parser import parse
 from tests.klir import kernels as made
 
 _SETTINGS = settings(

@@ -9,7 +9,8 @@ import pytest
 
 from nki_lang.errors import NkiFileError
 from nki_lang.ir import Constant
-from nki_lang.ir.text import parse, statement_to_text, to_text
+from nki_lang.ir.text import statement_to_text, to_text
+from nki_lang.ir.text_parser import parse
 from tests.klir import samples
 
 GOLDEN = Path(__file__).parent / "golden"

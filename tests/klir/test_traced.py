@@ -6,7 +6,7 @@ import nki_lang
 import nki_lang.isa as nisa
 import nki_lang.language as nl
 from nki_lang import klir
-from nki_lang.ir.text import parse
+from nki_lang.ir.text_parser import parse
 
 SPEC = nki_lang.TensorSpec((256, 512), nl.float32)
 

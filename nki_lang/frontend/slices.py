@@ -1,0 +1,39 @@
+"""What views are made with: a slice from a register, and the runtime index that a view carries."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from nki_lang.ir import Access, Register
+
+__all__ = ["DynamicSlice", "Index", "ds"]
+
+
+class DynamicSlice(NamedTuple):
+    """``nl.ds(start, size)``: ``size`` elements from ``start``, which may be a register."""
+
+    start: Any
+    size: int
+
+
+def ds(start: Any, size: Any) -> DynamicSlice:
+    """A slice of ``size`` elements that begins at ``start`` (an integer or a register)."""
+    return DynamicSlice(start, size)
+
+
+class Index(NamedTuple):
+    """The dynamic part of a view.
+
+    Attributes:
+        scalar: a register or a one-element access, or None.
+        vector: an access with one index for each element of a dimension, or None.
+        step: elements of the view's dtype that one index counts for.
+        dim: dimension of the view that the vector indexes (0 gather, 1 tensor indirection).
+        storage_dim: dimension of the storage's shape with that step, or -1.
+    """
+
+    scalar: Register | Access | None
+    vector: Access | None
+    step: int
+    dim: int
+    storage_dim: int
