@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nki_lang.errors import NkiFileError
-from nki_lang.ir.types import Engine, ForLoop, Instruction, NoReorder, Register, WhileLoop
+from nki_lang.ir.types import Engine, ForLoop, Instruction, NoReorder, Register, Tensor, WhileLoop
 from nki_lang.klir import companion
 from nki_lang.klir.control import MAX_LOOP_DEPTH
 from nki_lang.klir.registers import inferred
 from nki_lang.klir.table import row_of
 from nki_lang.source import SourceLocation
-
-if TYPE_CHECKING:
-    from nki_lang.klir.decode import Decoder
 
 __all__ = ["Finisher", "TreeReader"]
 
@@ -28,10 +26,15 @@ def _no_companion(op: str) -> NkiFileError:
 
 
 class Finisher:
-    """Walks over a kernel that was read and puts in what KLIR could not say."""
+    """Walks over a kernel that was read and puts in what KLIR could not say.
 
-    def __init__(self, decoder: Decoder, record: dict[str, Any]) -> None:
-        self.decoder = decoder
+    Args:
+        find: the tensor of a name, in the core at hand.
+        record: the companion record.
+    """
+
+    def __init__(self, find: Callable[[str], Tensor], record: dict[str, Any]) -> None:
+        self.find = find
         self.notes = {int(index): note for index, note in record.get("instructions", ())}
         self.functions = [[int(count), str(name)] for count, name in record.get("functions", ())]
         self.engines = {
@@ -90,9 +93,8 @@ class Finisher:
             given.engine = engine
 
     def apply(self, given: Instruction, note: dict[str, Any]) -> None:
-        find = self.decoder.named
         values = {
-            name: companion.operand_from_json(value, find)
+            name: companion.operand_from_json(value, self.find)
             for name, value in note.get("operands", {}).items()
         }
         if "op" in note:
@@ -123,9 +125,8 @@ def _ordered(op: Any, values: dict[str, Any]) -> dict[str, Any]:
 class TreeReader:
     """Puts the instructions of a body into the regions that the companion gives."""
 
-    def __init__(self, statements: list[Instruction], decoder: Decoder) -> None:
+    def __init__(self, statements: list[Instruction]) -> None:
         self.left = iter(statements)
-        self.decoder = decoder
 
     def take(self, count: int) -> list[Any]:
         taken = list(islice(self.left, max(count, 0)))

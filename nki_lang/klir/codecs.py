@@ -5,7 +5,7 @@ step are several times faster than nodes that are written afterwards) and decode
 of :mod:`nki_lang.klir.schema`. Encoding has three outcomes:
 
 * exact: decoding gives the same value;
-* ``encoder.inexact`` is set: the field means the same, but decoding gives another value (0.1 as
+* ``names.inexact`` is set: the field means the same, but decoding gives another value (0.1 as
   a binary32 number); the companion record keeps the operand;
 * :class:`Unsayable`: no value of the field means this operand; the whole instruction goes into
   the companion record.
@@ -14,25 +14,44 @@ of :mod:`nki_lang.klir.schema`. Encoding has three outcomes:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from nki_lang.dtypes import BY_NAME, DType
+from nki_lang.dtypes import DType
+from nki_lang.errors import NkiFileError
 from nki_lang.ir.types import Access, Engine, Register
 from nki_lang.klir import cbor, schema
+from nki_lang.klir.names import Names
+from nki_lang.klir.values import FALSE, NONE, SOME, TRUE, Unsayable, dtype_bytes
 
-if TYPE_CHECKING:
-    from nki_lang.klir.decode import Decoder
-    from nki_lang.klir.encode import Encoder
-
-__all__ = ["BY_TYPE", "Codec", "Unsayable", "dtype_bytes", "dtype_of_name", "dtype_to_name"]
-
-NONE = b"\xd9\xff\x00\x80"
-SOME = b"\xd9\xff\x01\x81"
-TRUE, FALSE = b"\xf5", b"\xf4"
+__all__ = ["BY_TYPE", "Codec", "Decoding"]
 
 
-class Unsayable(Exception):
-    """KLIR has no way to say an operand."""
+class Decoding(Protocol):
+    """What a codec asks of the kernel that is being read.
+
+    Attributes:
+        engine: of the instruction at hand, set by the codec of the engine.
+        refs: identity of a node -> the access it stands for.
+    """
+
+    engine: Engine
+    refs: dict[int, Access]
+
+    def access(self, node: Any) -> Access:
+        """Any form of KLIR's ``Access``."""
+        ...
+
+    def remember(self, node: Any, access: Access) -> Access:
+        """Keep the access of a node."""
+        ...
+
+    def dtype(self, name: str) -> DType:
+        """The data type that KLIR calls ``name``."""
+        ...
+
+    def unsupported(self, what: str) -> NkiFileError:
+        """An error for valid KLIR that our IR has no form for."""
+        ...
 
 
 class Codec(NamedTuple):
@@ -40,10 +59,10 @@ class Codec(NamedTuple):
 
     Attributes:
         type: the KLIR type of the field; a test compares it with the schema.
-        encode: ``(value, encoder) -> bytes``.
+        encode: ``(value, names) -> bytes``.
         decode: ``(node, decoder) -> value``; None for a field that follows from other operands
             and sets none.
-        whole: both functions work on all operands at once: ``encode(operands, encoder)`` and
+        whole: both functions work on all operands at once: ``encode(operands, names)`` and
             ``decode(node, decoder, operands)``, which sets operands itself.
     """
 
@@ -60,7 +79,7 @@ def _names(type_: str, spelled: Mapping[str, str]) -> Codec:
     encoded = {name: schema.head(type_, klir) for name, klir in ours.items()}
     decoded = {klir: name for name, klir in ours.items()}
 
-    def encode(value: Any, encoder: Encoder) -> bytes:
+    def encode(value: Any, names: Names) -> bytes:
         try:
             return encoded[value]
         except (KeyError, TypeError):
@@ -73,10 +92,10 @@ def _optional(codec: Codec) -> Codec:
     inner, back = codec.encode, codec.decode
     assert back is not None
 
-    def encode(value: Any, encoder: Encoder) -> bytes:
-        return NONE if value is None else SOME + inner(value, encoder)
+    def encode(value: Any, names: Names) -> bytes:
+        return NONE if value is None else SOME + inner(value, names)
 
-    def decode(node: Any, decoder: Decoder) -> Any:
+    def decode(node: Any, decoder: Decoding) -> Any:
         return None if node is None else back(node, decoder)
 
     type_ = f"({codec.type})" if " " in codec.type else codec.type
@@ -87,12 +106,12 @@ def _tuple_of(codec: Codec) -> Codec:
     inner, back = codec.encode, codec.decode
     assert back is not None
 
-    def encode(value: Any, encoder: Encoder) -> bytes:
+    def encode(value: Any, names: Names) -> bytes:
         if type(value) is not tuple:
             raise Unsayable
-        return cbor.array_head(len(value)) + b"".join([inner(part, encoder) for part in value])
+        return cbor.array_head(len(value)) + b"".join([inner(part, names) for part in value])
 
-    def decode(node: Any, decoder: Decoder) -> Any:
+    def decode(node: Any, decoder: Decoding) -> Any:
         return tuple([back(part, decoder) for part in node])
 
     type_ = f"({codec.type})" if " " in codec.type else codec.type
@@ -102,7 +121,7 @@ def _tuple_of(codec: Codec) -> Codec:
 # --- scalars -------------------------------------------------------------------------------
 
 
-def _encode_bool(value: Any, encoder: Encoder) -> bytes:
+def _encode_bool(value: Any, names: Names) -> bytes:
     if value is True:
         return TRUE
     if value is False:
@@ -110,12 +129,12 @@ def _encode_bool(value: Any, encoder: Encoder) -> bytes:
     raise Unsayable
 
 
-def _same(node: Any, decoder: Decoder) -> Any:
+def _same(node: Any, decoder: Decoding) -> Any:
     return node
 
 
 def _integers(type_: str, low: int, high: int) -> Codec:
-    def encode(value: Any, encoder: Encoder) -> bytes:
+    def encode(value: Any, names: Names) -> bytes:
         if type(value) is not int or not low <= value < high:
             raise Unsayable
         return cbor.integer(value)
@@ -123,13 +142,13 @@ def _integers(type_: str, low: int, high: int) -> Codec:
     return Codec(type_, encode, _same)
 
 
-def _encode_string(value: Any, encoder: Encoder) -> bytes:
+def _encode_string(value: Any, names: Names) -> bytes:
     if type(value) is not str:
         raise Unsayable
     return cbor.text(value)
 
 
-def _encode_register(value: Any, encoder: Encoder) -> bytes:
+def _encode_register(value: Any, names: Names) -> bytes:
     if type(value) is not Register:
         raise Unsayable
     return cbor.text(value.name)
@@ -139,15 +158,15 @@ _IMMEDIATE_INT = schema.head("Immediate", "int")
 _IMMEDIATE_FLOAT = schema.head("Immediate", "float")
 
 
-def _encode_immediate(value: Any, encoder: Encoder) -> bytes:
+def _encode_immediate(value: Any, names: Names) -> bytes:
     kind = type(value)
     if kind is float:
         encoded = cbor.float32(value)
         if value == value and cbor.read_float32(encoded, 0)[0] != value:
-            encoder.inexact = True
+            names.inexact = True
         return _IMMEDIATE_FLOAT + encoded
     if kind is bool:
-        encoder.inexact = True
+        names.inexact = True
         value = int(value)
     elif kind is not int:
         raise Unsayable
@@ -156,16 +175,16 @@ def _encode_immediate(value: Any, encoder: Encoder) -> bytes:
     return _IMMEDIATE_INT + cbor.integer(value)
 
 
-def _decode_immediate(node: Any, decoder: Decoder) -> Any:
+def _decode_immediate(node: Any, decoder: Decoding) -> Any:
     if node == "pointer" or node.constructor == "register":
         raise decoder.unsupported("a number taken from a numbered register or a pointer")
     return node[0]
 
 
-def _encode_float32(value: Any, encoder: Encoder) -> bytes:
+def _encode_float32(value: Any, names: Names) -> bytes:
     if type(value) is not float:
         raise Unsayable
-    return _encode_immediate(value, encoder)[len(_IMMEDIATE_FLOAT) :]
+    return _encode_immediate(value, names)[len(_IMMEDIATE_FLOAT) :]
 
 
 # --- tensors -------------------------------------------------------------------------------
@@ -175,13 +194,13 @@ _OPERAND_IMM = schema.head("Operand", "imm")
 _OPERAND_TILE = schema.head("Operand", "tile")
 
 
-def _encode_ref(value: Any, encoder: Encoder) -> bytes:
+def _encode_ref(value: Any, names: Names) -> bytes:
     if type(value) is not Access:
         raise Unsayable
-    return _REF + encoder.access(value)
+    return _REF + names.access(value)
 
 
-def _decode_ref(node: Any, decoder: Decoder) -> Any:
+def _decode_ref(node: Any, decoder: Decoding) -> Any:
     known = decoder.refs.get(id(node))
     if known is not None:
         return known
@@ -190,13 +209,13 @@ def _decode_ref(node: Any, decoder: Decoder) -> Any:
     return decoder.remember(node, decoder.access(node[0]))
 
 
-def _encode_operand(value: Any, encoder: Encoder) -> bytes:
+def _encode_operand(value: Any, names: Names) -> bytes:
     if type(value) is Access:
-        return _OPERAND_TILE + _REF + encoder.access(value)
-    return _OPERAND_IMM + _encode_immediate(value, encoder)
+        return _OPERAND_TILE + _REF + names.access(value)
+    return _OPERAND_IMM + _encode_immediate(value, names)
 
 
-def _decode_operand(node: Any, decoder: Decoder) -> Any:
+def _decode_operand(node: Any, decoder: Decoding) -> Any:
     if node.constructor == "tile":
         return _decode_ref(node[0], decoder)
     return _decode_immediate(node[0], decoder)
@@ -204,68 +223,28 @@ def _decode_operand(node: Any, decoder: Decoder) -> Any:
 
 # --- data types ----------------------------------------------------------------------------
 
-_DTYPE_TO_KLIR = {
-    "bool": "uint8",
-    "tfloat32": "float32r",
-    "float8_e4m3": "float8e4",
-    "float8_e5m2": "float8e5",
-    "float8_e8m0fnu": "uint8",
-}
-"""As leanprover/KLR's frontend spells them (KLR/Trace/FromNKI.lean)."""
 
-_INEXACT_DTYPES = frozenset({"bool", "float8_e8m0fnu"})
-_KLIR_DTYPES = frozenset(schema.constructors("Dtype"))
-_DTYPE_FROM_KLIR = {
-    "float32r": "tfloat32",
-    "float8e4": "float8_e4m3",
-    "float8e5": "float8_e5m2",
-}
-_DTYPES = {
-    name: (schema.head("Dtype", _DTYPE_TO_KLIR.get(name, name)), name not in _INEXACT_DTYPES)
-    for name in BY_NAME
-    if _DTYPE_TO_KLIR.get(name, name) in _KLIR_DTYPES
-}
-
-
-def dtype_bytes(dtype: DType) -> tuple[bytes, bool]:
-    """A data type in KLIR, and whether reading it gives the same type."""
-    try:
-        return _DTYPES[dtype.name]
-    except KeyError:
-        raise Unsayable from None
-
-
-def dtype_to_name(dtype: DType) -> str:
-    """KLIR's name of a data type."""
-    return _DTYPE_TO_KLIR.get(dtype.name, dtype.name)
-
-
-def dtype_of_name(name: str) -> DType | None:
-    """The data type that KLIR calls ``name``; None for one that the language does not have."""
-    return BY_NAME.get(_DTYPE_FROM_KLIR.get(name, name))
-
-
-def _encode_dtype(value: Any, encoder: Encoder) -> bytes:
+def _encode_dtype(value: Any, names: Names) -> bytes:
     if type(value) is not DType:
         raise Unsayable
     encoded, exact = dtype_bytes(value)
     if not exact:
-        encoder.inexact = True
+        names.inexact = True
     return encoded
 
 
-def _decode_dtype(node: Any, decoder: Decoder) -> Any:
+def _decode_dtype(node: Any, decoder: Decoding) -> Any:
     return decoder.dtype(node)
 
 
-def _type_of_dst(value: Any, encoder: Encoder) -> bytes:
+def _type_of_dst(value: Any, names: Names) -> bytes:
     if type(value) is not Access:
         raise Unsayable
     return SOME + dtype_bytes(value.tensor.dtype)[0]
 
 
-def _plain_type_of_dst(value: Any, encoder: Encoder) -> bytes:
-    return _type_of_dst(value, encoder)[len(SOME) :]
+def _plain_type_of_dst(value: Any, names: Names) -> bytes:
+    return _type_of_dst(value, names)[len(SOME) :]
 
 
 # --- fields that several operands share -----------------------------------------------------
@@ -283,11 +262,11 @@ _ENGINE_BYTES = {Engine[ours]: schema.head("Engine", klir) for ours, klir in _EN
 _ENGINE_NAMES = {klir: Engine[ours] for ours, klir in _ENGINES.items()}
 
 
-def _encode_engine(operands: Any, encoder: Encoder) -> bytes:
-    return _ENGINE_BYTES[encoder.engine]
+def _encode_engine(operands: Any, names: Names) -> bytes:
+    return _ENGINE_BYTES[names.engine]
 
 
-def _decode_engine(node: Any, decoder: Decoder, operands: dict[str, Any]) -> None:
+def _decode_engine(node: Any, decoder: Decoding, operands: dict[str, Any]) -> None:
     decoder.engine = _ENGINE_NAMES[node]
 
 
@@ -303,14 +282,14 @@ _REVERSE_BYTES = {
 _REVERSE_KEYS = {name: key for key, name in _REVERSE.items()}
 
 
-def _encode_reverse(operands: Any, encoder: Encoder) -> bytes:
+def _encode_reverse(operands: Any, names: Names) -> bytes:
     key = operands["reverse0"], operands["reverse1"]
     if type(key[0]) is not bool or type(key[1]) is not bool:
         raise Unsayable
     return _REVERSE_BYTES[key]
 
 
-def _decode_reverse(node: Any, decoder: Decoder, operands: dict[str, Any]) -> None:
+def _decode_reverse(node: Any, decoder: Decoding, operands: dict[str, Any]) -> None:
     operands["reverse0"], operands["reverse1"] = _REVERSE_KEYS[node]
 
 
@@ -318,7 +297,7 @@ _PATTERN = schema.head("DataPattern")
 _PAIR = schema.head("APPair")
 
 
-def _encode_pattern(operands: Any, encoder: Encoder) -> bytes:
+def _encode_pattern(operands: Any, names: Names) -> bytes:
     numbers = operands["offset"], operands["channel_multiplier"]
     if type(numbers[0]) is not int or type(numbers[1]) is not int:
         raise Unsayable
@@ -335,7 +314,7 @@ def _encode_pattern(operands: Any, encoder: Encoder) -> bytes:
     return b"".join(parts)
 
 
-def _decode_pattern(node: Any, decoder: Decoder, operands: dict[str, Any]) -> None:
+def _decode_pattern(node: Any, decoder: Decoding, operands: dict[str, Any]) -> None:
     if any(pair.offset for pair in node.pattern):
         raise decoder.unsupported("a pattern whose dimensions have offsets")
     operands["offset"] = node.offset
@@ -350,7 +329,7 @@ def _last_axes(count: int, rank: int) -> Any:
     return rank - 1 if count == 1 else tuple(range(rank - count, rank))
 
 
-def _encode_axis(operands: Any, encoder: Encoder) -> bytes:
+def _encode_axis(operands: Any, names: Names) -> bytes:
     """How many of the last free dimensions are reduced (``axis`` of ``tensor_reduce``)."""
     axis, data = operands["axis"], operands["data"]
     if type(data) is not Access:
@@ -363,11 +342,11 @@ def _encode_axis(operands: Any, encoder: Encoder) -> bytes:
     if found != list(range(rank - len(found), rank)) or len(found) != len(axes) or len(found) > 4:
         raise Unsayable
     if axis != _last_axes(len(found), rank):
-        encoder.inexact = True
+        names.inexact = True
     return _DIMENSIONS["XYZW"[: len(found)]]
 
 
-def _decode_axis(node: Any, decoder: Decoder, operands: dict[str, Any]) -> None:
+def _decode_axis(node: Any, decoder: Decoding, operands: dict[str, Any]) -> None:
     rank = len(operands["data"].pattern)
     if len(node) > rank:
         raise decoder.unsupported(f"a reduction over {len(node)} of {rank} dimensions")
@@ -388,7 +367,7 @@ _SWAP = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}
 dimensions, and a source of fewer has dimensions of one in between."""
 
 
-def _encode_axes(operands: Any, encoder: Encoder) -> bytes:
+def _encode_axes(operands: Any, names: Names) -> bytes:
     axes, src = operands["axes"], operands["src"]
     if axes is None:
         return schema.head("TransposeOps", "None")
@@ -399,11 +378,11 @@ def _encode_axes(operands: Any, encoder: Encoder) -> bytes:
     if len(src.pattern) != 4 or axes not in _AXES:
         raise Unsayable
     if _AXES[axes] == "None":
-        encoder.inexact = True
+        names.inexact = True
     return schema.head("TransposeOps", _AXES[axes])
 
 
-def _decode_axes(node: Any, decoder: Decoder, operands: dict[str, Any]) -> None:
+def _decode_axes(node: Any, decoder: Decoding, operands: dict[str, Any]) -> None:
     if node == "None":
         operands["axes"] = None
     elif node == "XZYW":
@@ -417,13 +396,13 @@ def _decode_axes(node: Any, decoder: Decoder, operands: dict[str, Any]) -> None:
 _DGE = ("unknown", "swdge", "hwdge", "none")
 
 
-def _encode_dge(value: Any, encoder: Encoder) -> bytes:
+def _encode_dge(value: Any, names: Names) -> bytes:
     if value not in _DGE:
         raise Unsayable
     return cbor.integer(_DGE.index(value))
 
 
-def _decode_dge(node: Any, decoder: Decoder) -> Any:
+def _decode_dge(node: Any, decoder: Decoding) -> Any:
     if node >= len(_DGE):
         raise decoder.unsupported(f"descriptor generation mode {node}")
     return _DGE[node]
@@ -432,13 +411,13 @@ def _decode_dge(node: Any, decoder: Decoder) -> Any:
 _OOB_BYTES = {name: schema.head("DmaBounds", name) for name in ("skip", "error")}
 
 
-def _encode_oob(value: Any, encoder: Encoder) -> bytes:
+def _encode_oob(value: Any, names: Names) -> bytes:
     if value not in _OOB_BYTES:
         raise Unsayable
     return _OOB_BYTES[value]
 
 
-def _decode_oob(node: Any, decoder: Decoder) -> Any:
+def _decode_oob(node: Any, decoder: Decoding) -> Any:
     if not isinstance(node, str):
         raise decoder.unsupported("bounds taken from a register")
     return node
@@ -449,21 +428,21 @@ _GROUPS_NONE = schema.head("ReplicaGroup", "unspecified")
 _GROUPS_NAMED = schema.head("ReplicaGroup", "named")
 
 
-def _encode_groups(value: Any, encoder: Encoder) -> bytes:
+def _encode_groups(value: Any, names: Names) -> bytes:
     if value is None:
         return _GROUPS_NONE
     if type(value) is str:
         return _GROUPS_NAMED + cbor.text(value)
-    return _GROUPS_LITERAL + INT_LISTS.encode(value, encoder)
+    return _GROUPS_LITERAL + INT_LISTS.encode(value, names)
 
 
-def _decode_groups(node: Any, decoder: Decoder) -> Any:
+def _decode_groups(node: Any, decoder: Decoding) -> Any:
     if node == "unspecified":
         return None
     return node[0] if node.constructor == "named" else _decode_int_lists(node[0], decoder)
 
 
-def _decode_int_lists(node: Any, decoder: Decoder) -> Any:
+def _decode_int_lists(node: Any, decoder: Decoding) -> Any:
     return tuple([tuple(part) for part in node])
 
 
@@ -545,7 +524,7 @@ INTS = _tuple_of(INT)
 def constant(type_: str, node: Any) -> Codec:
     """A field that always holds ``node`` in what we write; other values are kept as they are."""
     encoded = schema.writer(type_)(node)
-    return Codec(type_, lambda value, encoder: encoded, None, whole=True)
+    return Codec(type_, lambda value, names: encoded, None, whole=True)
 
 
 BY_TYPE: dict[str, Codec] = {

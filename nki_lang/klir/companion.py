@@ -17,11 +17,14 @@ from nki_lang.errors import NkiFileError, NkiValidationError
 from nki_lang.ir.types import Access, Engine, Register, Tensor
 from nki_lang.memory import MemoryRegion
 
-__all__ = ["FORMAT", "VERSION", "dumps", "engine_named", "loads", "operand_from_json", "operand_to_json", "tensor_from_json", "tensor_to_json"]  # fmt: skip
+__all__ = ["FORMAT", "PRIVATE_OPCODE", "VERSION", "dumps", "engine_named", "loads", "operand_from_json", "operand_to_json", "tensor_from_json", "tensor_to_json"]  # fmt: skip
 
 FORMAT = "nki-lang kernel companion"
 VERSION = 1
 _MAX_DEPTH = 64
+
+PRIVATE_OPCODE = 0x4E4B4900
+"""``ExtendedInst.opcode`` of an instruction that stands in the companion record ("NKI\\0")."""
 
 
 def dumps(record: dict[str, Any]) -> bytes:

@@ -15,32 +15,27 @@ again by its two equal branches: one in front, one at the end of its last block.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from nki_lang.errors import NkiFileError
 from nki_lang.ir.types import ForLoop, Instruction, NoReorder, Register, WhileLoop
 from nki_lang.klir import cbor, schema
-from nki_lang.klir.codecs import FALSE, TRUE
+from nki_lang.klir.names import Names
+from nki_lang.klir.values import FALSE, SOME, TRUE
 from nki_lang.source import SourceLocation
 
 __all__ = ["MAX_LOOP_DEPTH", "BlockWriter", "Branch", "PlainBlock", "recover"]
 
 MAX_LOOP_DEPTH = 64
+_STATEMENT = schema.head("Stmt", "oper")
 
 
 class BlockWriter:
-    """Collects the blocks of one body.
+    """Collects the blocks of one body; statements are given as bytes."""
 
-    Statements are given as bytes. ``statement`` makes one from the bytes of an operator, a name
-    and a location.
-    """
-
-    def __init__(
-        self, statement: Callable[[bytes, str | None, SourceLocation | None], bytes]
-    ) -> None:
-        self._statement = statement
+    def __init__(self, names: Names) -> None:
+        self._names = names
         self._numbers = 0
         self._labels = 0
         self._blocks: list[bytes] = []
@@ -58,9 +53,10 @@ class BlockWriter:
         """Adds a statement that only controls the flow."""
         self._numbers += 1
         (structure,) = schema.field_types("Operator", operator).values()
-        head = schema.head("Operator", operator) + schema.head(structure)
-        name = f"{operator}.{self._numbers}"
-        self.current.append(self._statement(head + b"".join(fields), name, location))
+        head = _STATEMENT + schema.head("Operator", operator) + schema.head(structure)
+        name = SOME + cbor.text(f"{operator}.{self._numbers}")
+        place = self._names.same_position(location)
+        self.current.append(b"".join((head, *fields, name, place)))
 
     def move(self, register: str, value: int, location: SourceLocation | None) -> None:
         """``register := value``."""

@@ -17,11 +17,11 @@ from nki_lang.ir.types import (
 )
 from nki_lang.klir import companion
 from nki_lang.klir.applied import Finisher, TreeReader
-from nki_lang.klir.codecs import dtype_of_name
+from nki_lang.klir.companion import PRIVATE_OPCODE
 from nki_lang.klir.control import Branch, PlainBlock, recover
-from nki_lang.klir.encode import PRIVATE_OPCODE
 from nki_lang.klir.reach import check_reach, check_size
 from nki_lang.klir.table import Row, row_of_operator
+from nki_lang.klir.values import dtype_of_name
 from nki_lang.memory import MemoryRegion
 from nki_lang.source import SourceLocation
 
@@ -308,11 +308,11 @@ def _private_name(fields: Any) -> str:
         ) from None
 
 
-def _body(blocks: list[PlainBlock], tree: Any, decoder: Decoder) -> list[Any]:
+def _body(blocks: list[PlainBlock], tree: Any) -> list[Any]:
     if tree is None:
         return recover(blocks)
     flat = [instruction for block in blocks for instruction in block.body]
-    reader = TreeReader(flat, decoder)
+    reader = TreeReader(flat)
     statements = reader.block(tree, 0)
     if next(reader.left, None) is not None:
         raise ValueError("fewer instructions than the file has")
@@ -393,8 +393,8 @@ def _decode(node: Any, record: dict[str, Any], constants: dict[str, Any], target
     bodies = []
     for core, (blocks, tree) in enumerate(zip(node.bodies, trees, strict=True), 1):
         decoder.begin_core(core)
-        bodies.append(_body([decoder.block(block) for block in blocks], tree, decoder))
-    finisher = Finisher(decoder, record)
+        bodies.append(_body([decoder.block(block) for block in blocks], tree))
+    finisher = Finisher(decoder.named, record)
     for core, body in enumerate(bodies, 1):
         decoder.begin_core(core)
         _dependences(node.edges, body)

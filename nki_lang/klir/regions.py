@@ -2,30 +2,43 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nki_lang.errors import NkiValidationError
-from nki_lang.ir.types import ForLoop, Instruction, NoReorder, Register, WhileLoop
+from nki_lang.ir.types import Block, ForLoop, Instruction, NoReorder, Register, WhileLoop
 from nki_lang.klir.control import BlockWriter
+from nki_lang.klir.names import Names
+from nki_lang.klir.statements import StatementWriter
 from nki_lang.source import SourceLocation
 
-if TYPE_CHECKING:
-    from nki_lang.klir.encode import Encoder
-
-__all__ = ["BodyWriter", "registers_of", "tree_of"]
+__all__ = ["encode_body"]
 
 
-class BodyWriter:
+def encode_body(
+    statements: Block, names: Names, writer: StatementWriter
+) -> tuple[bytes, list[Any] | None]:
+    """The blocks of one core, and its tree of regions when blocks cannot tell it."""
+    names.begin_core()
+    writer.begin_core()
+    loops = any(type(statement) is not Instruction for statement in statements)
+    body = _BodyWriter(names, writer, _registers_of(statements) if loops else set())
+    body.block(statements, in_order=False)
+    tree = _tree_of(statements, names.files) if body.irregular else None
+    return body.blocks.finish(), tree
+
+
+class _BodyWriter:
     """Writes regions as blocks."""
 
-    def __init__(self, encoder: Encoder, registers: set[str]) -> None:
-        self.encoder = encoder
+    def __init__(self, names: Names, writer: StatementWriter, registers: set[str]) -> None:
+        self.names = names
+        self.writer = writer
         self.registers = registers
-        self.blocks = BlockWriter(encoder.control_statement)
+        self.blocks = BlockWriter(names)
         self.irregular = False
 
     def block(self, statements: list[Any], *, in_order: bool) -> None:
-        encode = self.encoder.statement
+        encode = self.writer.statement
         for statement in statements:
             if type(statement) is Instruction:
                 self.blocks.current.append(encode(statement))
@@ -41,7 +54,7 @@ class BodyWriter:
 
     def in_order(self, region: NoReorder, inside: bool) -> None:
         location = region.location
-        self.encoder.position(location)
+        self.names.position(location)
         blocks = self.blocks
         if not inside:
             blocks.jump_to(blocks.new_label("label"), fixed_order=True)
@@ -50,9 +63,9 @@ class BodyWriter:
             blocks.jump_to(blocks.new_label("label"), location)
 
     def counted(self, loop: ForLoop, in_order: bool) -> None:
-        self.encoder.define(loop.register)
+        self.writer.define(loop.register)
         location, index, blocks = loop.location, loop.register.name, self.blocks
-        self.encoder.position(location)
+        self.names.position(location)
         blocks.jump_to(blocks.new_label("label"), fixed_order=in_order)
         if loop.stop == loop.register:
             self.irregular = True
@@ -92,7 +105,7 @@ class BodyWriter:
 
     def conditional(self, loop: WhileLoop, in_order: bool) -> None:
         location, blocks = loop.location, self.blocks
-        self.encoder.position(location)
+        self.names.position(location)
         body, after = blocks.new_label("body"), blocks.new_label("exit")
         test = ("ne_imm", loop.condition.name, "", body, after, location)
         blocks.branch(*test)
@@ -122,7 +135,7 @@ def _bound(value: int | Register) -> Any:
     return {"register": value.name} if type(value) is Register else value
 
 
-def tree_of(statements: list[Any], names: dict[str, str]) -> list[Any]:
+def _tree_of(statements: list[Any], names: dict[str, str]) -> list[Any]:
     """The regions of a block: numbers are runs of instructions."""
     tree: list[Any] = []
     for statement in statements:
@@ -132,7 +145,7 @@ def tree_of(statements: list[Any], names: dict[str, str]) -> list[Any]:
             else:
                 tree.append(1)
             continue
-        inner, place = tree_of(statement.body, names), _place(statement.location, names)
+        inner, place = _tree_of(statement.body, names), _place(statement.location, names)
         if type(statement) is ForLoop:
             bounds = [_bound(statement.start), _bound(statement.stop), _bound(statement.step)]
             tree.append(["for", statement.register.name, *bounds, place, inner])
@@ -143,7 +156,7 @@ def tree_of(statements: list[Any], names: dict[str, str]) -> list[Any]:
     return tree
 
 
-def registers_of(statements: list[Any]) -> set[str]:
+def _registers_of(statements: list[Any]) -> set[str]:
     """Names of the registers that a body with loops sets."""
     found: set[str] = set()
     for statement in statements:
@@ -155,5 +168,5 @@ def registers_of(statements: list[Any]) -> set[str]:
                 found |= {one.name for one in parts if type(one) is Register}
             elif type(statement) is WhileLoop:
                 found.add(statement.condition.name)
-            found |= registers_of(statement.body)
+            found |= _registers_of(statement.body)
     return found

@@ -6,18 +6,16 @@ from typing import Any
 
 from nki_lang.klir.codecs import (
     ALU,
-    FALSE,
     IMMEDIATE,
     INT,
-    NONE,
     OPT_REF,
     REFS,
-    SOME,
-    TRUE,
     Codec,
-    Unsayable,
+    Decoding,
     constant,
 )
+from nki_lang.klir.names import Names
+from nki_lang.klir.values import FALSE, NONE, SOME, TRUE, Unsayable
 
 __all__ = [
     "bias",
@@ -34,11 +32,11 @@ __all__ = [
 def bias() -> Codec:
     """A bias is a vector; a number other than zero cannot be said."""
 
-    def encode(value: Any, encoder: Any) -> bytes:
+    def encode(value: Any, names: Names) -> bytes:
         if type(value) is float and value == 0.0:
-            encoder.inexact = True
+            names.inexact = True
             return NONE
-        return OPT_REF.encode(value, encoder)
+        return OPT_REF.encode(value, names)
 
     return Codec("Option TensorRef", encode, OPT_REF.decode)
 
@@ -47,12 +45,12 @@ def fill() -> Codec:
     """The value where nothing was selected; left out, it is minus infinity, as in KLR."""
     lowest = float("-inf")
 
-    def encode(value: Any, encoder: Any) -> bytes:
+    def encode(value: Any, names: Names) -> bytes:
         if value == lowest:
-            encoder.inexact = True
-        return IMMEDIATE.encode(lowest if value is None else value, encoder)
+            names.inexact = True
+        return IMMEDIATE.encode(lowest if value is None else value, names)
 
-    def decode(node: Any, decoder: Any) -> Any:
+    def decode(node: Any, decoder: Decoding) -> Any:
         assert IMMEDIATE.decode is not None
         value = IMMEDIATE.decode(node, decoder)
         return None if value == lowest else value
@@ -61,28 +59,28 @@ def fill() -> Codec:
 
 
 def op_or_bypass() -> Codec:
-    def encode(value: Any, encoder: Any) -> bytes:
+    def encode(value: Any, names: Names) -> bytes:
         if value == "bypass":
-            encoder.inexact = True
-        return ALU.encode("bypass" if value is None else value, encoder)
+            names.inexact = True
+        return ALU.encode("bypass" if value is None else value, names)
 
     return Codec(
         "AluOp", encode, lambda node, decoder: None if node == "bypass" else _alu(node, decoder)
     )
 
 
-def _alu(node: Any, decoder: Any) -> str:
+def _alu(node: Any, decoder: Decoding) -> str:
     assert ALU.decode is not None
     return ALU.decode(node, decoder)
 
 
 def gpsimd_dma() -> Codec:
-    names = {"dma": FALSE, "gpsimd_dma": TRUE}
+    encoded = {"dma": FALSE, "gpsimd_dma": TRUE}
 
-    def encode(value: Any, encoder: Any) -> bytes:
-        if value not in names:
+    def encode(value: Any, names: Names) -> bytes:
+        if value not in encoded:
             raise Unsayable
-        return names[value]
+        return encoded[value]
 
     return Codec("Bool", encode, lambda node, decoder: "gpsimd_dma" if node else "dma")
 
@@ -90,12 +88,12 @@ def gpsimd_dma() -> Codec:
 def one_channel(codec: Codec) -> Codec:
     """A tuple over channels: KLIR's operator works on one."""
 
-    def encode(value: Any, encoder: Any) -> bytes:
+    def encode(value: Any, names: Names) -> bytes:
         if type(value) is not tuple or len(value) != 1:
             raise Unsayable
-        return codec.encode(value[0], encoder)
+        return codec.encode(value[0], names)
 
-    def decode(node: Any, decoder: Any) -> Any:
+    def decode(node: Any, decoder: Decoding) -> Any:
         assert codec.decode is not None
         return (codec.decode(node, decoder),)
 
@@ -105,13 +103,13 @@ def one_channel(codec: Codec) -> Codec:
 def two_sources() -> Codec:
     """Both sources of a reducing permute in one list, the first half being the first."""
 
-    def encode(operands: Any, encoder: Any) -> bytes:
+    def encode(operands: Any, names: Names) -> bytes:
         first, second = operands["srcs0_by_channel"], operands["srcs1_by_channel"]
         if len(first) != 1 or len(second) != 1 or len(first[0]) != len(second[0]):
             raise Unsayable
-        return REFS.encode(first[0] + second[0], encoder)
+        return REFS.encode(first[0] + second[0], names)
 
-    def decode(node: Any, decoder: Any, operands: dict[str, Any]) -> None:
+    def decode(node: Any, decoder: Decoding, operands: dict[str, Any]) -> None:
         assert REFS.decode is not None
         refs = REFS.decode(node, decoder)
         half = len(refs) // 2
@@ -124,10 +122,10 @@ def two_sources() -> Codec:
 
 
 def some_int() -> Codec:
-    def encode(value: Any, encoder: Any) -> bytes:
-        return SOME + INT.encode(value, encoder)
+    def encode(value: Any, names: Names) -> bytes:
+        return SOME + INT.encode(value, names)
 
-    def decode(node: Any, decoder: Any) -> Any:
+    def decode(node: Any, decoder: Decoding) -> Any:
         if node is None:
             raise decoder.unsupported("a collective without the number that its function takes")
         return node

@@ -56,11 +56,11 @@ from nki_lang.klir.codecs import (
     REFS,
     REGISTER,
     REVERSE,
-    SOME,
     STRING,
     Codec,
     constant,
 )  # fmt: skip
+from nki_lang.klir.values import SOME
 
 __all__ = ["FOREIGN", "ROWS", "Row", "row_of", "row_of_operator"]
 
@@ -132,10 +132,10 @@ def _row(
 _BIAS = special.bias()
 _SOME_INT = special.some_int()
 _SOME_ALU = Codec(
-    "Option AluOp", lambda value, encoder: SOME + ALU.encode(value, encoder), OPT_ALU.decode
+    "Option AluOp", lambda value, names: SOME + ALU.encode(value, names), OPT_ALU.decode
 )
 _SOME_REF = Codec(
-    "Option TensorRef", lambda value, encoder: SOME + REF.encode(value, encoder), OPT_REF.decode
+    "Option TensorRef", lambda value, names: SOME + REF.encode(value, names), OPT_REF.decode
 )
 _NO_COMPUTE = constant("DgeComputeOp", "none")
 _NOT_UNIQUE = constant("Bool", False)
