@@ -69,10 +69,21 @@ def trace(
     target: str | Target | None = None,
     grid: Any = (),
 ) -> KernelIR:
-    """Trace a kernel or a plain function; see :func:`nki_lang.tracing.tracer.trace_kernel`."""
-    if isinstance(func, Kernel):
-        return func.trace(args, kwargs or {}, target=target, grid=grid)
-    return trace_kernel(func, args, kwargs, target=target, grid=grid)
+    """The kernel IR of a kernel or a plain function for these arguments.
+
+    A kernel's own target, grid and schedule hold where none is given; see
+    :func:`nki_lang.tracing.tracer.trace_kernel`.
+    """
+    if not isinstance(func, Kernel):
+        return trace_kernel(func, args, kwargs, target=target, grid=grid)
+    return trace_kernel(
+        func.func,
+        args,
+        kwargs,
+        target=target or func.target,
+        grid=grid or func.grid,
+        schedule=func.schedule,
+    )
 
 
 def simulator_is_on() -> bool:
@@ -194,44 +205,34 @@ class Kernel:
         grid: Any = (),
     ) -> KernelIR:
         """The kernel IR for these arguments (arrays or anything with shape and dtype)."""
-        return trace_kernel(
-            self.func,
-            args,
-            kwargs,
-            target=target or self.target,
-            grid=grid or self.grid,
-            schedule=self.schedule,
-        )
+        return trace(self, args, kwargs, target=target, grid=grid)
 
     def ir(self, *args: Any, **kwargs: Any) -> KernelIR:
         """The kernel IR for these arguments."""
-        return self.trace(args, kwargs)
+        return trace(self, args, kwargs)
 
     def klir(self, *args: Any, **kwargs: Any) -> bytes:
         """The KLIR binary for these arguments."""
         from nki_lang import klir
 
-        return klir.dumps(self.trace(args, kwargs)).klir
+        return klir.dumps(trace(self, args, kwargs)).klir
 
     def lines(self, *args: Any, **kwargs: Any) -> str:
         """The instructions for these arguments as text."""
-        return str(self.trace(args, kwargs))
+        return str(trace(self, args, kwargs))
 
     def cost(self, *args: Any, **kwargs: Any) -> Any:
         """The cost of each instruction for these arguments."""
         from nki_lang.ir.cost import kernel_cost
 
-        return kernel_cost(self.trace(args, kwargs))
+        return kernel_cost(trace(self, args, kwargs))
 
     # -- running on NumPy arrays ----------------------------------------------------------
 
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-
         executable = self._specialised(args, kwargs)
         arrays = self._arrays(args, kwargs)
-        kernel = executable.kernel
-        results = executable.run(arrays)
-        return deliver(kernel, arrays, results)
+        return deliver(executable.kernel, arrays, executable.run(arrays))
 
     def _arrays(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """The tensors among the arguments, in the order of the kernel's inputs."""
@@ -280,7 +281,7 @@ class Kernel:
         executable = self._cache.get(key)
         if executable is not None:
             return executable
-        executable = execute.load(self.trace(args, kwargs))
+        executable = execute.load(trace(self, args, kwargs))
         call, before = key
         changed = {name for name, _ in before ^ self._surroundings(args, kwargs)}
         if changed:
@@ -290,17 +291,17 @@ class Kernel:
         return executable
 
 
-def deliver(kernel: KernelIR, arrays: list[Any], results: list[Any]) -> Any:
+def deliver(kernel_ir: KernelIR, arrays: list[Any], results: list[Any]) -> Any:
     """Write results that alias arguments into them, and return what the kernel returns."""
     outputs = list(results)
-    for place, source in kernel.aliases.items():
+    for place, source in kernel_ir.aliases.items():
         np.copyto(arrays[source], results[place].reshape(arrays[source].shape))
         outputs[place] = arrays[source]
-    returned = outputs[: kernel.metadata.get("returned", len(outputs))]
-    structure = kernel.metadata.get("structure")
+    returned = outputs[: kernel_ir.metadata.get("returned", len(outputs))]
+    structure = kernel_ir.metadata.get("structure")
     if structure is not None:
         return rebuild(structure, returned)
-    if kernel.returns_tuple:
+    if kernel_ir.returns_tuple:
         return tuple(returned)
     return returned[0] if returned else None
 

@@ -37,15 +37,15 @@ __all__ = ["resolve_accumulation"]
 _PRODUCTS = frozenset({"nc_matmul", "nc_matmul_mx"})
 
 
-def resolve_accumulation(kernel: KernelIR) -> KernelIR:
+def resolve_accumulation(kernel_ir: KernelIR) -> KernelIR:
     """The kernel with ``accumulate`` True or False on every matrix product.
 
     The same object when there is nothing to resolve; else a copy that shares every other
     instruction.
     """
-    if not any(_open(instruction) for instruction in kernel.instructions()):
-        return kernel
-    return replace(kernel, bodies=tuple(_Resolver(body).run() for body in kernel.bodies))
+    if not any(_open(instruction) for instruction in kernel_ir.instructions()):
+        return kernel_ir
+    return replace(kernel_ir, bodies=tuple(_Resolver(body).run() for body in kernel_ir.bodies))
 
 
 def _open(instruction: Instruction) -> bool:

@@ -344,7 +344,9 @@ class Costs(list[tuple[Instruction, Cost]]):
         return "\n".join(rows)
 
 
-def kernel_cost(kernel: KernelIR) -> Costs:
+def kernel_cost(kernel_ir: KernelIR) -> Costs:
     """Every instruction of a kernel with its cost, in program order, loops not repeated."""
-    target = target_of(kernel.target)
-    return Costs((instruction, cost(instruction, target)) for instruction in kernel.instructions())
+    target = target_of(kernel_ir.target)
+    return Costs(
+        (instruction, cost(instruction, target)) for instruction in kernel_ir.instructions()
+    )

@@ -231,34 +231,34 @@ def identity(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
     return np.eye(shape[0], shape[1]).astype(dtype)
 
 
-def _header(kernel: KernelIR) -> str:
-    parts = [f"kernel {_name(kernel.name)} target={_name(kernel.target)}"]
-    if kernel.lnc != len(kernel.bodies):
-        parts.append(f"lnc={kernel.lnc}")
-    if kernel.grid:
-        parts.append(f"grid={_value(kernel.grid)}")
-    if kernel.returns_tuple:
+def _header(kernel_ir: KernelIR) -> str:
+    parts = [f"kernel {_name(kernel_ir.name)} target={_name(kernel_ir.target)}"]
+    if kernel_ir.lnc != len(kernel_ir.bodies):
+        parts.append(f"lnc={kernel_ir.lnc}")
+    if kernel_ir.grid:
+        parts.append(f"grid={_value(kernel_ir.grid)}")
+    if kernel_ir.returns_tuple:
         parts.append("returns_tuple")
-    if kernel.has_collectives:
+    if kernel_ir.has_collectives:
         parts.append("has_collectives")
-    if kernel.metadata:
-        parts.append(f"metadata={_value(kernel.metadata)}")
+    if kernel_ir.metadata:
+        parts.append(f"metadata={_value(kernel_ir.metadata)}")
     return " ".join(parts) + " {"
 
 
-def to_text(kernel: KernelIR) -> str:
+def to_text(kernel_ir: KernelIR) -> str:
     """A kernel as text, ending with a newline.
 
     Raises:
         TypeError: an operand or the metadata holds what no operand can be.
     """
-    lines = [_header(kernel)]
-    lines += [f"  {_tensor('input', tensor)}" for tensor in kernel.inputs]
-    lines += [f"  {_tensor('output', tensor)}" for tensor in kernel.outputs]
-    lines += [f"  {_constant(constant)}" for constant in kernel.constants]
-    known = {tensor.name: tensor for tensor in (*kernel.inputs, *kernel.outputs)}
-    known |= {constant.tensor.name: constant.tensor for constant in kernel.constants}
-    for body in kernel.bodies:
+    lines = [_header(kernel_ir)]
+    lines += [f"  {_tensor('input', tensor)}" for tensor in kernel_ir.inputs]
+    lines += [f"  {_tensor('output', tensor)}" for tensor in kernel_ir.outputs]
+    lines += [f"  {_constant(constant)}" for constant in kernel_ir.constants]
+    known = {tensor.name: tensor for tensor in (*kernel_ir.inputs, *kernel_ir.outputs)}
+    known |= {constant.tensor.name: constant.tensor for constant in kernel_ir.constants}
+    for body in kernel_ir.bodies:
         lines.append("  core {")
         local = dict(known)
         for tensor in _used(body):

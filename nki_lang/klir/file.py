@@ -42,7 +42,7 @@ def _header() -> bytes:
     return version + schema.writer("KLRMetaData")(schema.node("KLRMetaData")(_FORMAT))
 
 
-def dumps(kernel: KernelIR) -> KernelFile:
+def dumps(kernel_ir: KernelIR) -> KernelFile:
     """A kernel as bytes; equal kernels give equal bytes.
 
     Raises:
@@ -51,19 +51,19 @@ def dumps(kernel: KernelIR) -> KernelFile:
     """
     files: dict[str, bytes] = {}
     names: dict[str, str] = {}
-    for constant in kernel.constants:
+    for constant in kernel_ir.constants:
         file, data = constants.to_npy(constant.value)
         names[constant.tensor.name] = file
         files[file] = data
-    encoded, record = encode(kernel, names)
+    encoded, record = encode(kernel_ir, names)
     klir = _header() + schema.head("Contents", "lnc") + encoded
-    klir = foreign.restored(klir, kernel.metadata)
+    klir = foreign.restored(klir, kernel_ir.metadata)
     record |= {
         "klir_sha256": hashlib.sha256(klir).hexdigest(),
-        "target": kernel.target,
-        "grid": list(kernel.grid),
-        "returns_tuple": kernel.returns_tuple,
-        "has_collectives": kernel.has_collectives,
+        "target": kernel_ir.target,
+        "grid": list(kernel_ir.grid),
+        "returns_tuple": kernel_ir.returns_tuple,
+        "has_collectives": kernel_ir.has_collectives,
     }
     return KernelFile(klir, companion.dumps(record), files)
 
@@ -177,7 +177,7 @@ def _companion_path(path: Path) -> Path:
     return path.with_name(path.name + ".json")
 
 
-def write(kernel: KernelIR, path: str | os.PathLike[str]) -> KernelFile:
+def write(kernel_ir: KernelIR, path: str | os.PathLike[str]) -> KernelFile:
     """Writes a kernel: ``path``, ``path`` + ``.json`` and the constants' files.
 
     The constants come first and the kernel file last, so that a kernel file that is there is
@@ -187,7 +187,7 @@ def write(kernel: KernelIR, path: str | os.PathLike[str]) -> KernelFile:
         NkiFileError: code ``NKI-FILE-WRITE``; the folder cannot be written.
     """
     place = Path(path)
-    whole = dumps(kernel)
+    whole = dumps(kernel_ir)
     try:
         for name, data in whole.constants.items():
             file = place.parent / name

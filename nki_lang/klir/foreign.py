@@ -24,13 +24,13 @@ def _hash(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def keep(kernel: KernelIR, data: bytes, canonical: Callable[[], bytes]) -> None:
+def keep(kernel_ir: KernelIR, data: bytes, canonical: Callable[[], bytes]) -> None:
     """Notes in the kernel's metadata how ``data`` differs from what we would write."""
     ours = canonical()
     if ours == data:
         return
     original = base64.b64encode(data).decode()
-    kernel.metadata[KEY] = {"written_as": _hash(ours), "original": original}
+    kernel_ir.metadata[KEY] = {"written_as": _hash(ours), "original": original}
 
 
 def restored(ours: bytes, metadata: dict[str, Any]) -> bytes:

@@ -44,15 +44,15 @@ class Names:
         files: source file -> the name that the kernel file calls it by.
     """
 
-    def __init__(self, kernel: KernelIR) -> None:
+    def __init__(self, kernel_ir: KernelIR) -> None:
         self.inexact = False
         self.engine = Engine.unknown
         self.shared: dict[str, Tensor] = {}
         self.tensor_notes: list[dict[str, dict[str, Any]]] = [{}]
         self.functions: list[list[Any]] = []
         self.places: list[list[int]] = []
-        self.files = shown_names(kernel)
-        self._constants = {constant.tensor.name for constant in kernel.constants}
+        self.files = shown_names(kernel_ir)
+        self._constants = {constant.tensor.name for constant in kernel_ir.constants}
         self._local: dict[str, Tensor] = {}
         # Tensors go by their identity, which is looked up faster than their value; they are
         # kept so that no other object gets the identity of one that is gone.

@@ -22,9 +22,9 @@ def _files(statements: list[Any], found: dict[str, None]) -> None:
             _files(body, found)
 
 
-def shown_names(kernel: KernelIR) -> dict[str, str]:
+def shown_names(kernel_ir: KernelIR) -> dict[str, str]:
     """File -> the name that a kernel file calls it by."""
     found: dict[str, None] = {}
-    for body in kernel.bodies:
+    for body in kernel_ir.bodies:
         _files(body, found)
     return shortest_names(found)
