@@ -49,7 +49,7 @@ IMPORTED: dict[str, str] = {
     "domain": "its operand",
     "fusion": "inlined",
     "get-tuple-element": "the element",
-    "optimization-barrier": "its operand",
+    "opt-barrier": "its operand",
     "parameter": "an input of the program",
     "sort": "a network of comparisons, whatever compares; equal elements keep their order",
     "topk": "a sort, and its first elements",
@@ -181,7 +181,7 @@ class _Importer:
             return self._conditional(one, operands)
         if opcode == "custom-call":
             return self._custom_call(one, operands)
-        if opcode in ("optimization-barrier", "copy", "domain"):
+        if opcode in ("opt-barrier", "copy", "domain"):
             return operands[0]
         if opcode in ("after-all", "add-dependency"):
             return operands[0] if operands else ()

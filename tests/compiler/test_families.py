@@ -272,6 +272,18 @@ def test_random_numbers(target: str) -> None:
     check(lambda key: jax.random.normal(key, (64, 33)), key, tolerance=1e-5)
 
 
+def test_optimisation_barriers() -> None:
+    """``jax.checkpoint`` puts them around what it computes again."""
+    import jax
+    import jax.numpy as jnp
+
+    def loss(x, w):
+        return jnp.sum(jnp.tanh(jnp.tanh(x @ w) @ w))
+
+    check(lambda x, w: jax.lax.optimization_barrier((x * 2, w)), floats(4, 5), floats(5, 5, seed=1))
+    check(jax.grad(jax.checkpoint(loss), 1), floats(4, 5), floats(5, 5, seed=1), tolerance=1e-5)
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_training_step_of_a_perceptron(target: str) -> None:
     import jax
