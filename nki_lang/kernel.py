@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import threading
 import types
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -52,6 +53,9 @@ def register_framework(
     """
     _FRAMEWORKS[name] = (detects, call)
 
+
+_TRACING = threading.RLock()
+"""Held while a call traces a kernel; reentrant, for a kernel's Python code may call another one."""
 
 _ARRAY_RUNNER: list[Callable[[Kernel, tuple[Any, ...], dict[str, Any]], Any]] = []
 
@@ -271,7 +275,15 @@ class Kernel:
         return frozenset((n, value) for n, value in found.items() if n not in self._filled)
 
     def _specialised(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The executable for these arguments, traced unless it is known.
+        """The executable for these arguments, traced unless it is known."""
+        executable = self._cache.get(self._key(args, kwargs))
+        if executable is not None:
+            return executable
+        with _TRACING:
+            return self._traced(args, kwargs)
+
+    def _traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """As :meth:`_specialised`, in one thread at a time: another may have traced it meanwhile.
 
         What the kernel itself changes while it is traced (a list that it fills) is no input.
         """
@@ -281,7 +293,7 @@ class Kernel:
         executable = self._cache.get(key)
         if executable is not None:
             return executable
-        executable = execute.load(trace(self, args, kwargs))
+        executable = execute.Pool(execute.load(trace(self, args, kwargs)))
         call, before = key
         changed = {name for name, _ in before ^ self._surroundings(args, kwargs)}
         if changed:

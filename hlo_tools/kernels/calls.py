@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -47,7 +47,8 @@ class KernelCall:
     config: BackendConfig
     path: Path
     kernel: KernelIR
-    _idle: deque[execute.Executable] = field(default_factory=deque)
+    _pool: list[execute.Pool] = field(default_factory=list)
+    _loading: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, operands: Sequence[Array], results: Sequence[Array] | None = None) -> list[Array]:
         """The kernel's results for the operands of one call (constants among them).
@@ -89,15 +90,12 @@ class KernelCall:
         size = ranks_of(self.kernel) if place is not None and self.kernel.has_collectives else 0
         if place is not None and size > 1:
             return self._with_other_ranks(given, place, size)
-        executable = self._borrow()
-        for state in executable.states:
-            state.rank = place.rank if place is not None else 0
-        values = executable.run(
-            [given[tensor.name] for tensor in executable.kernel.inputs],
+        pool = self._loaded()
+        return pool.run(
+            [given[tensor.name] for tensor in pool.kernel.inputs],
             None if results is None else [_unless_shared(array, operands) for array in results],
+            rank=place.rank if place is not None else 0,
         )
-        self._idle.append(executable)  # not after a failure: its state may be half-way
-        return values
 
     def _with_other_ranks(self, given: dict[str, Array], place: Place, size: int) -> list[Array]:
         kernel = _constants_as_inputs(self.kernel, self.config)
@@ -105,12 +103,13 @@ class KernelCall:
         name = encode(self.config)
         return meet(name, place, size, inputs, lambda ranks: execute.run_ranks(kernel, ranks))
 
-    def _borrow(self) -> execute.Executable:
-        """An executable that no other thread uses now."""
-        try:
-            return self._idle.pop()
-        except IndexError:
-            return execute.load(_constants_as_inputs(self.kernel, self.config))
+    def _loaded(self) -> execute.Pool:
+        """The kernel ready to run, loaded once."""
+        with self._loading:
+            if not self._pool:
+                kernel = _constants_as_inputs(self.kernel, self.config)
+                self._pool.append(execute.Pool(execute.load(kernel)))
+        return self._pool[0]
 
     def _check(self, what: str, names: Sequence[str], arrays: Sequence[Array]) -> None:
         if len(arrays) != len(names):

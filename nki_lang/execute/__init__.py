@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nki_lang.execute.executor import Executable, load
+from nki_lang.execute.executor import Executable, Pool, load
 from nki_lang.execute.memory import Memory
 from nki_lang.execute.prepare import failure, prepare
 from nki_lang.execute.ranks import run_ranks
@@ -11,6 +11,7 @@ from nki_lang.execute.ranks import run_ranks
 __all__ = [
     "Executable",
     "Memory",
+    "Pool",
     "failure",
     "load",
     "prepare",

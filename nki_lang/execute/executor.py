@@ -6,7 +6,9 @@ resolves the few instructions that touch them, and calls the closures one after 
 
 from __future__ import annotations
 
+import copy
 import functools
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,7 +36,7 @@ from nki_lang.memory import MemoryRegion
 from nki_lang.semantics.state import EngineState
 from nki_lang.targets import target_of
 
-__all__ = ["Executable", "load"]
+__all__ = ["Executable", "Pool", "load"]
 
 Array = np.ndarray[Any, Any]
 _TALK = frozenset({"core_barrier", "sendrecv"})
@@ -68,7 +70,11 @@ class Executable:
         self.kernel = resolve_accumulation(kernel)
         self._target = target_of(kernel.target)
         self._constants = {entry.tensor.name: entry.value for entry in kernel.constants}
+        self._bound = frozenset(self._constants).union(
+            tensor.name for tensor in (*kernel.inputs, *kernel.outputs)
+        )
         self.gaps = [] if check else self._find_gaps()
+        self._bodies = self._simplified()
         self._cores = self._load_cores()
         self._talking = len(self._cores) > 1 and any(
             instruction.op in _TALK for instruction in self.kernel.instructions()
@@ -87,9 +93,22 @@ class Executable:
             )
         return gaps
 
+    def another(self) -> Executable:
+        """The same kernel with memory of its own, for another thread."""
+        twin = copy.copy(self)
+        twin._cores = twin._load_cores()
+        return twin
+
+    def _simplified(self) -> tuple[Block, ...]:
+        """The statements of each core with fewer, larger steps."""
+        bodies = self.kernel.bodies
+        if self.check or len(bodies) > 1:
+            return bodies
+        return (coalesce(forward(bodies[0], self.kernel)),)
+
     def _load_cores(self) -> list[_Core]:
         cores: list[_Core] = []
-        for index, body in enumerate(self.kernel.bodies):
+        for index, body in enumerate(self._bodies):
             memory = Memory(
                 self._target,
                 shared=cores[0].memory if cores else None,
@@ -97,9 +116,7 @@ class Executable:
                 track=self.check,
                 state=EngineState(self._target, core=index),
             )
-            if not self.check and len(self.kernel.bodies) == 1:
-                body = coalesce(forward(body, self.kernel))
-            cores.append(_Core(body, memory))
+            cores.append(_Core(body, memory, self._bound))
         return cores
 
     def run(
@@ -131,8 +148,9 @@ class Executable:
         arrays, fresh = self._bindings(inputs, outputs)
         for core in self._cores:
             core.memory.clear()
-        for name, array in arrays.items():
-            self._cores[0].memory.bind(name, array, filled=name not in fresh)
+        for core in self._cores:
+            for name, array in arrays.items():
+                core.memory.bind(name, array, filled=name not in fresh)
         return [core.program(self.check) for core in self._cores]
 
     def finish(self) -> list[Array]:
@@ -225,10 +243,11 @@ def _output(tensor: Tensor, given: Array | None, start: Array | None) -> Array:
 class _Core:
     """The statements of one core, and its memory."""
 
-    def __init__(self, body: Block, memory: Memory) -> None:
+    def __init__(self, body: Block, memory: Memory, bound: frozenset[str]) -> None:
         self.body = body
         self.memory = memory
-        self.slots = assign_slots(body)
+        self.bound = bound
+        self.slots = assign_slots(body, bound)
         self.tracker: Tracker | None = None
         self.steps: _Steps | None = None
 
@@ -239,10 +258,10 @@ class _Core:
         """
         if check:
             self.tracker = Tracker(self.memory)
-            return _Steps(self.body, self.memory, self.tracker).run
+            return _Steps(self.body, self.memory, self.tracker, self.bound).run
         if self.steps is None:
             self.slots.lend(self.memory)
-            self.steps = _Steps(self.body, self.memory, None)
+            self.steps = _Steps(self.body, self.memory, None, self.bound)
         else:
             self.steps.rebind()
         return self.steps.run
@@ -257,11 +276,14 @@ class _Core:
 class _Steps:
     """The closures of one block, with the instruction of each for errors."""
 
-    __slots__ = ("bound", "inner", "memory", "sources", "steps", "tracker")
+    __slots__ = ("bound", "given", "inner", "memory", "sources", "steps", "tracker")
 
-    def __init__(self, block: Block, memory: Memory, tracker: Tracker | None) -> None:
+    def __init__(
+        self, block: Block, memory: Memory, tracker: Tracker | None, given: frozenset[str]
+    ) -> None:
         self.memory = memory
         self.tracker = tracker
+        self.given = given
         self.steps: list[Step] = []
         self.sources: list[Instruction | None] = []
         self.bound: list[int] = []
@@ -273,12 +295,12 @@ class _Steps:
             if isinstance(statement, NoReorder):
                 self._add(statement.body)
             elif isinstance(statement, Instruction):
-                if _sees_bound(statement):
+                if _sees_bound(statement, self.given):
                     self.bound.append(len(self.steps))
                 self.steps.append(self._step(statement))
                 self.sources.append(statement)
             else:
-                body = _Steps(statement.body, self.memory, self.tracker)
+                body = _Steps(statement.body, self.memory, self.tracker, self.given)
                 self.inner.append(body)
                 self.steps.append(loop_step(statement, body.run, self.memory.state.registers))
                 self.sources.append(None)
@@ -317,7 +339,38 @@ class _Steps:
             raise failure(error, source) from error
 
 
-def _sees_bound(instruction: Instruction) -> bool:
+def _sees_bound(instruction: Instruction, given: frozenset[str]) -> bool:
     return any(
-        access.tensor.buffer is MemoryRegion.shared_hbm for access in accesses_of(instruction)
+        access.tensor.buffer is MemoryRegion.shared_hbm or access.tensor.name in given
+        for access in accesses_of(instruction)
     )
+
+
+class Pool:
+    """Executables of one kernel: each run has one that no other thread uses."""
+
+    def __init__(self, first: Executable) -> None:
+        self.kernel = first.kernel
+        self._first = first
+        self._idle = deque([first])
+
+    def run(
+        self,
+        inputs: Sequence[Array],
+        outputs: Sequence[Array | None] | None = None,
+        *,
+        rank: int = 0,
+    ) -> list[Array]:
+        """Execute the kernel, as :meth:`Executable.run`; from any number of threads at a time.
+
+        ``rank`` is this process's part in collectives.
+        """
+        try:
+            executable = self._idle.pop()
+        except IndexError:
+            executable = self._first.another()
+        for state in executable.states:
+            state.rank = rank
+        results = executable.run(inputs, outputs)
+        self._idle.append(executable)  # not after a failure: its state may be half-way
+        return results

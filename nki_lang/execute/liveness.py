@@ -7,7 +7,7 @@ first top-level statement that names it to the last.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,8 +68,13 @@ def _accesses(value: Any) -> Iterator[Access]:
             yield from _accesses(entry)
 
 
-def assign_slots(body: Block) -> Slots:
-    """Place every unplaced tensor of a core that no other core sees."""
+def assign_slots(body: Block, bound: Container[str] = ()) -> Slots:
+    """Place every unplaced tensor of a core that no other core sees.
+
+    Args:
+        body: statements of the core.
+        bound: names of tensors whose memory the caller gives: arguments, constants, results.
+    """
     first: dict[str, int] = {}
     last: dict[str, int] = {}
     tensors: dict[str, Tensor] = {}
@@ -80,7 +85,7 @@ def assign_slots(body: Block) -> Slots:
                 first.setdefault(name, time)
                 last[name] = time
                 tensors[name] = access.tensor
-    private = [tensor for tensor in tensors.values() if _own(tensor)]
+    private = [t for t in tensors.values() if _own(t) and t.name not in bound]
     sizes: list[int] = []
     free: list[int] = []
     busy: list[tuple[int, int]] = []

@@ -129,6 +129,7 @@ class TraceBuilder:
         loop_keys: which ``while`` header opened a region, by the region's id.
         tensors: every tensor by name.
         tensor_locations: the line that allocated each tensor.
+        homes: the innermost loop that each PSUM tensor was allocated in, or None.
         constants: constants by the name of their tensor.
         written: names of HBM tensors that were written.
         checked: memory of passed checks, see ``nki_lang.isa.issue``.
@@ -162,6 +163,7 @@ class TraceBuilder:
         self.loop_keys: dict[int, tuple[int, Any]] = {}
         self.tensors: dict[str, Tensor] = {}
         self.tensor_locations: dict[str, SourceLocation | None] = {}
+        self.homes: dict[str, ForLoop | WhileLoop | None] = {}
         self.constants = {} if constants is None else constants
         self.has_collectives = False
         self.written: set[str] = set()
@@ -249,6 +251,8 @@ class TraceBuilder:
         if buffer is MemoryRegion.shared_hbm:
             self.shared.append(tensor)
             self.shared_count += 1
+        elif buffer is MemoryRegion.psum:
+            self.homes[unique] = self._innermost_loop()
         self.tensors[unique] = tensor
         if frame is not None:
             self.tensor_locations[unique] = SourceLocation(
@@ -256,6 +260,10 @@ class TraceBuilder:
             )
         self.allocate(tensor)
         return tensor
+
+    def _innermost_loop(self) -> ForLoop | WhileLoop | None:
+        loops = (region for region, _ in reversed(self.open) if not isinstance(region, NoReorder))
+        return next(loops, None)
 
     def allocate(self, tensor: Tensor) -> None:
         """Hook of the eager interpreter: the tensor's memory comes to life, uninitialised."""

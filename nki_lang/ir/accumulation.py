@@ -12,6 +12,7 @@ accumulates.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -32,7 +33,7 @@ from nki_lang.ir.types import (
 )
 from nki_lang.memory import MemoryRegion
 
-__all__ = ["resolve_accumulation"]
+__all__ = ["resolve_accumulation", "zero_before_loops"]
 
 _PRODUCTS = frozenset({"nc_matmul", "nc_matmul_mx"})
 
@@ -46,6 +47,67 @@ def resolve_accumulation(kernel_ir: KernelIR) -> KernelIR:
     if not any(_open(instruction) for instruction in kernel_ir.instructions()):
         return kernel_ir
     return replace(kernel_ir, bodies=tuple(_Resolver(body).run() for body in kernel_ir.bodies))
+
+
+def zero_before_loops(body: Block, homes: Mapping[str, object]) -> None:
+    """Zero what device loops accumulate into and nothing outside of them names.
+
+    ``nc_matmul(accumulate=None)`` adds up over the turns of a loop when its destination was made
+    outside of it. The instructions alone do not show where a tensor was made, so the tracer says
+    it with a memset before the loop.
+
+    Args:
+        body: statements of one core, changed in place.
+        homes: name of a PSUM tensor -> the innermost loop it was made in, or None.
+    """
+    if all(isinstance(statement, Instruction) for statement in body):
+        return
+    uses = _uses(body)
+    inside: dict[int, Counter[str]] = {}
+    zeroed: set[Access] = set()
+    for instruction, path in _with_loops(body, ()):
+        if not _open(instruction):
+            continue
+        dst: Access = instruction.operands["dst"]
+        name = dst.tensor.name
+        block, loop = _entered(path, homes.get(name))
+        if loop is None:
+            continue
+        if id(loop) not in inside:
+            inside[id(loop)] = _uses(loop.body)
+        part = _everything(dst.tensor) if dst.is_dynamic else dst
+        # Where it is named outside too, resolve_accumulation sees that.
+        if inside[id(loop)][name] == uses[name] and part not in zeroed:
+            zeroed.add(part)
+            position = next(i for i, statement in enumerate(block) if statement is loop)
+            block.insert(position, _memset(part, instruction))
+
+
+_Path = tuple[tuple[Block, ForLoop | WhileLoop], ...]
+
+
+def _entered(path: _Path, home: object) -> tuple[Block, ForLoop | WhileLoop | None]:
+    """The outermost loop that is entered after a tensor was made in ``home``, and its block."""
+    places = [place for place, (_, loop) in enumerate(path) if loop is home]
+    entered = path[places[0] + 1 :] if places else path
+    return entered[0] if entered else ([], None)
+
+
+def _memset(part: Access, product: Instruction) -> Instruction:
+    return Instruction("memset", {"dst": part, "value": 0}, location=product.location)
+
+
+def _with_loops(block: Block, path: _Path) -> list[tuple[Instruction, _Path]]:
+    """Every instruction with the loops around it and the blocks those stand in, outermost first."""
+    found: list[tuple[Instruction, _Path]] = []
+    for statement in block:
+        if isinstance(statement, Instruction):
+            found.append((statement, path))
+        elif isinstance(statement, NoReorder):
+            found += _with_loops(statement.body, path)
+        else:
+            found += _with_loops(statement.body, (*path, (block, statement)))
+    return found
 
 
 def _open(instruction: Instruction) -> bool:
@@ -159,10 +221,7 @@ class _Resolver:
             parts = _rectangles(dst, ~mask)
         for part in parts:
             written.add(part)
-        return [
-            Instruction("memset", {"dst": part, "value": 0}, location=instruction.location)
-            for part in parts
-        ]
+        return [_memset(part, instruction) for part in parts]
 
 
 def _uses(block: Block) -> Counter[str]:

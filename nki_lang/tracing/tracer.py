@@ -14,6 +14,7 @@ from nki_lang.errors import NkiValidationError
 from nki_lang.frontend.builder import TraceBuilder, building
 from nki_lang.frontend.tensor import NkiTensor
 from nki_lang.ir import Instruction, KernelIR, Tensor, walk
+from nki_lang.ir.accumulation import zero_before_loops
 from nki_lang.memory import HBM, MemoryRegion
 from nki_lang.source import SourceLocation, caller_location
 from nki_lang.targets import Target, current_target, target_of
@@ -299,6 +300,7 @@ def assemble(
     returned = {tensor.name for tensor in outputs}
     in_place = tuple(t for t in inputs if t.name in written and t.name not in returned)
     for builder in builders:
+        zero_before_loops(builder.body, builder.homes)
         _apply_schedule(builder, schedule, func)
     return KernelIR(
         name=getattr(func, "__name__", "kernel"),

@@ -1,0 +1,172 @@
+"""One kernel gives the same values however it is run, and in every run."""
+
+import numpy as np
+import pytest
+
+import nki_lang.isa as nisa
+import nki_lang.language as nl
+from nki_lang.kernel import jit
+from tests.execute.ways import every_way, run
+
+RNG = np.random.default_rng(1)
+
+
+def copied_out(tile, buffer=nl.shared_hbm):
+    out = nl.ndarray(tile.shape, nl.float32, buffer)
+    nisa.dma_copy(out, tile)
+    return out
+
+
+@jit
+def doubled_in_private_memory(x):
+    tile = nl.load(x)
+    nisa.tensor_scalar(tile, tile, nl.multiply, 2.0)
+    return copied_out(tile, nl.hbm)
+
+
+@every_way
+@pytest.mark.filterwarnings("ignore:.*private HBM")
+def test_a_result_in_private_memory_is_new_in_every_call(way):
+    kept = []
+    for _ in range(3):
+        x = RNG.standard_normal((8, 16), np.float32)
+        kept.append((run(way, doubled_in_private_memory, x), x))
+    for result, x in kept:
+        np.testing.assert_array_equal(result, 2 * x)
+
+
+@jit
+def rounded_by_a_view(x):
+    fine = nl.load(x)
+    coarse = nl.ndarray(x.shape, nl.tfloat32, nl.sbuf)
+    out = nl.ndarray(x.shape, nl.float32, nl.sbuf)
+    nisa.tensor_copy(coarse, fine.view(nl.tfloat32))
+    nisa.tensor_scalar(out, coarse, nl.multiply, 1.0)
+    return copied_out(out)
+
+
+@every_way
+def test_a_copy_through_a_tfloat32_view_rounds(way):
+    for number in (1.2345678, -3.1415927):
+        x = np.full((4, 8), number, np.float32)
+        halves = (x.view(np.uint32).astype(np.uint64) + 0x1000) & 0xFFFFE000  # no ties here
+        wanted = halves.astype(np.uint32).view(np.float32)
+        np.testing.assert_array_equal(run(way, rounded_by_a_view, x), wanted)
+
+
+def _turns(count):
+    return nisa.register_alloc(count)
+
+
+@jit
+def accumulated_over_turns(x):
+    tile, total = nl.load(x), nl.ndarray((16, 16), nl.float32, nl.psum)
+    seen = nl.ndarray((16, 16), nl.float32, nl.sbuf)
+
+    def turn(_):
+        nisa.nc_matmul(total, tile, tile)
+        nisa.tensor_copy(seen, total)
+
+    nl.fori_loop(0, _turns(3), turn)
+    return copied_out(seen)
+
+
+@jit
+def accumulated_over_inner_and_outer_turns(x):
+    tile, seen = nl.load(x), nl.zeros((16, 16), nl.float32, nl.sbuf)
+    total = nl.ndarray((16, 16), nl.float32, nl.psum)
+
+    def outer(_):
+        nl.fori_loop(0, _turns(2), lambda _: nisa.nc_matmul(total, tile, tile) and None)
+        nisa.tensor_tensor(seen, seen, total, nl.add)
+
+    nl.fori_loop(0, _turns(3), outer)
+    return copied_out(seen)
+
+
+@jit
+def started_anew_in_each_outer_turn(x):
+    tile, seen = nl.load(x), nl.zeros((16, 16), nl.float32, nl.sbuf)
+
+    def outer(_):
+        total = nl.ndarray((16, 16), nl.float32, nl.psum)
+
+        def inner(_):
+            nisa.nc_matmul(total, tile, tile)
+            nisa.tensor_tensor(seen, seen, total, nl.add)
+
+        nl.fori_loop(0, _turns(2), inner)
+
+    nl.fori_loop(0, _turns(3), outer)
+    return copied_out(seen)
+
+
+@jit
+def fresh_in_each_turn(x):
+    tile, seen = nl.load(x), nl.zeros((16, 16), nl.float32, nl.sbuf)
+
+    def turn(_):
+        total = nl.ndarray((16, 16), nl.float32, nl.psum)
+        nisa.nc_matmul(total, tile, tile)
+        nisa.tensor_tensor(seen, seen, total, nl.add)
+
+    nl.fori_loop(0, _turns(3), turn)
+    return copied_out(seen)
+
+
+@jit
+def halves_at_places_of_a_register(x):
+    tile, total = nl.load(x), nl.ndarray((16, 32), nl.float32, nl.psum)
+    seen = nl.ndarray((16, 32), nl.float32, nl.sbuf)
+
+    def outer(_):
+        def inner(half):
+            place = total.ap([[32, 16], [1, 16]], scalar_offset=half * 16, indirect_dim=1)
+            nisa.nc_matmul(place, tile, tile)
+
+        nl.fori_loop(0, _turns(2), inner)
+        nisa.tensor_copy(seen, total)
+
+    nl.fori_loop(0, _turns(3), outer)
+    return copied_out(seen)
+
+
+@every_way
+@pytest.mark.parametrize(
+    ("kernel", "products"),
+    [
+        (accumulated_over_turns, 3),
+        (accumulated_over_inner_and_outer_turns, 2 + 4 + 6),
+        (started_anew_in_each_outer_turn, 3 * (1 + 2)),
+        (fresh_in_each_turn, 3),
+        (halves_at_places_of_a_register, 3),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_products_accumulate_since_their_tensor_was_made(way, kernel, products):
+    for _ in range(2):
+        x = RNG.integers(-3, 4, (16, 16)).astype(np.float32)
+        wanted = products * (x.T @ x)
+        result = run(way, kernel, x)
+        np.testing.assert_array_equal(result[:, :16], wanted)
+        np.testing.assert_array_equal(result[:, -16:], wanted)
+
+
+@jit
+def tanh_twenty_times(x):
+    tile = nl.load(x)
+    for _ in range(20):
+        nisa.activation(tile, nl.tanh, tile)
+    return copied_out(tile)
+
+
+@every_way
+def test_threads_do_not_share_memory(way):
+    from concurrent.futures import ThreadPoolExecutor
+
+    given = [RNG.standard_normal((128, 512), np.float32) for _ in range(16)]
+    wanted = [run(way, tanh_twenty_times, x) for x in given]
+    with ThreadPoolExecutor(4) as pool:
+        got = list(pool.map(lambda x: run(way, tanh_twenty_times, x), given))
+    for one, other in zip(got, wanted, strict=True):
+        np.testing.assert_array_equal(one, other)

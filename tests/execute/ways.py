@@ -1,0 +1,75 @@
+"""The ways in which one kernel runs, for tests that hold them beside each other."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nki  # noqa: F401  kernels take the frameworks' arrays
+from nki_lang.execute import simulate
+
+__all__ = ["every_way", "run"]
+
+
+def _neff(kernel: Any, args: tuple[Any, ...]) -> Any:
+    from neff.device.executors import VARIABLE
+    from neff.device.numpy_calls import Calls
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(VARIABLE, "neff")
+        return Calls().run(kernel, args, {})
+
+
+def _jax(kernel: Any, args: tuple[Any, ...]) -> Any:
+    import jax
+
+    places = [place for place, value in enumerate(args) if isinstance(value, np.ndarray)]
+
+    def call(*arrays: Any) -> Any:
+        given = list(args)
+        for place, array in zip(places, arrays, strict=True):
+            given[place] = array
+        return kernel(*given)
+
+    return jax.jit(call)(*(args[place] for place in places))
+
+
+def _torch(kernel: Any, args: tuple[Any, ...]) -> Any:
+    import torch
+
+    given = [torch.from_numpy(v.copy()) if isinstance(v, np.ndarray) else v for v in args]
+    return kernel(*given)
+
+
+def _threads(kernel: Any, args: tuple[Any, ...]) -> Any:
+    """Four threads at a time; the first result, when all are the same bits."""
+    copies = [[v.copy() if isinstance(v, np.ndarray) else v for v in args] for _ in range(16)]
+    with ThreadPoolExecutor(4) as pool:
+        results = [np.asarray(value) for value in pool.map(lambda each: kernel(*each), copies)]
+    assert all(value.tobytes() == results[0].tobytes() for value in results)
+    return results[0]
+
+
+_WAYS = {
+    "simulate": lambda kernel, args: simulate(kernel)(*args),
+    "direct": lambda kernel, args: kernel(*args),
+    "threads": _threads,
+    "neff": _neff,
+    "jax": _jax,
+    "torch": _torch,
+}
+
+_MARKS = {"jax": pytest.mark.jax, "torch": pytest.mark.torch_xla}
+
+every_way = pytest.mark.parametrize(
+    "way", [pytest.param(way, marks=_MARKS.get(way, ())) for way in _WAYS]
+)
+
+
+def run(way: str, kernel: Any, *args: Any) -> np.ndarray[Any, Any]:
+    """The one result of a kernel, run in this way on copies of the arrays."""
+    copies = tuple(v.copy() if isinstance(v, np.ndarray) else v for v in args)
+    return np.asarray(_WAYS[way](kernel, copies))
