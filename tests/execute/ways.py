@@ -5,10 +5,10 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import nki  # noqa: F401  kernels take the frameworks' arrays
 import numpy as np
 import pytest
 
-import nki  # noqa: F401  kernels take the frameworks' arrays
 from nki_lang.execute import simulate
 
 __all__ = ["every_way", "run"]
