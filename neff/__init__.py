@@ -9,13 +9,13 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from neff.version import __version__
+
 if TYPE_CHECKING:
     from neff.compiler import compile
     from neff.container import read, write
 
 __all__ = ["__version__", "compile", "read", "write"]
-
-__version__ = "0.1.0"
 
 _HOMES = {"compile": "neff.compiler", "read": "neff.container", "write": "neff.container"}
 """Where each name lives; nothing is imported before it is used."""

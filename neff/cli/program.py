@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-import neff
 from hlo_tools.cli import console, failures
+from neff.version import __version__
 
 __all__ = ["run"]
 
@@ -56,7 +56,7 @@ def _options(
         raise typer.BadParameter(f"{color!r} is none of {', '.join(console.COLORS)}")
     console.configure(debug=debug, color=color, quiet=quiet, verbose=verbose)
     if version:
-        console.line(f"nki-neff {neff.__version__}")
+        console.line(f"nki-neff {__version__}")
         raise typer.Exit
 
 

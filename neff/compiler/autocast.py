@@ -1,23 +1,45 @@
-"""``--auto-cast all``: every float32 operation is done in a smaller type.
+"""``--auto-cast``: which float32 operations are done in a smaller type.
 
-Parameters and results keep float32; between them values are held in the smaller type.
+With ``matmult`` only products read their operands in the smaller type. With ``all`` parameters and
+results keep float32; between them values are held in the smaller type.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from hlo_tools.types.element_types import BY_NAME
-from neff.compiler.fuse import ELEMENTWISE, VIEWS
+from neff.compiler.fuse import ELEMENTWISE
 from neff.compiler.graph import Graph, Node
+from neff.compiler.views import VIEWS
+from neff.options import CompileOptions
 
-__all__ = ["cast_everything"]
+__all__ = ["Casting", "cast_everything"]
 
 _ELEMENTS = {"bf16": "bf16", "fp16": "f16", "fp8_e4m3": "bf16", "tf32": "f32"}
 """Type that values are held in. fp8 is for the operands of products only; the rest of such a
 program is held in bf16. tf32 is a format of products alone."""
 
 _CAST = ELEMENTWISE | VIEWS | {"dot", "reduce", "concatenate", "pad"}
+
+
+@dataclass(frozen=True, slots=True)
+class Casting:
+    """What ``--auto-cast`` and ``--auto-cast-type`` ask for.
+
+    Attributes:
+        everything: type that all float32 operations are done in, "" to leave them.
+        dots: type that float32 operands of a dot are read in, "" to leave them.
+    """
+
+    everything: str = ""
+    dots: str = ""
+
+    @classmethod
+    def of(cls, options: CompileOptions) -> Casting:
+        """The casting that compiler options ask for."""
+        kind = options.auto_cast_type
+        return {"none": cls(), "matmult": cls("", kind), "all": cls(kind, kind)}[options.auto_cast]
 
 
 def cast_everything(graph: Graph, kind: str) -> Graph:

@@ -8,11 +8,11 @@ from typing import Any
 
 from hlo_tools.ir.module import Module
 from hlo_tools.verify import check
-from neff.compiler.assembly import Parts, assemble, kernel_parts
-from neff.compiler.autocast import cast_everything
+from neff.compiler.assembly import assemble, kernel_parts
+from neff.compiler.autocast import Casting, cast_everything
 from neff.compiler.graph import Graph
 from neff.compiler.import_hlo import import_module
-from neff.compiler.lower import Lowerer
+from neff.compiler.lower import lower
 from neff.errors import NeffCompileError
 from neff.options import CompileOptions
 from neff.program import Program
@@ -48,14 +48,13 @@ def compile(
     if root is None and module.path:
         root = Path(module.path).parent
     graph = _imported(module)
-    if options.auto_cast == "all":
-        graph = cast_everything(graph, options.auto_cast_type)
-    parts = Parts(graph.name, family, _cores(family, options))
+    casting = Casting.of(options)
+    if casting.everything:
+        graph = cast_everything(graph, casting.everything)
+    cores = _cores(family, options)
+    root = Path(root) if root is not None else None
+    parts = lower(graph, family, cores=cores, root=root, dot_cast=casting.dots)
     parts.metadata = _metadata(family, options)
-    cast = options.auto_cast_type if options.auto_cast in ("matmult", "all") else ""
-    Lowerer(graph, parts, Path(root) if root is not None else None, cast).run()
-    if not options.lnc:
-        parts.cores = max((call.kernel.lnc for call in parts.calls), default=1)
     return assemble(parts)
 
 
@@ -93,7 +92,8 @@ def _imported(module: Module) -> Graph:
 
 
 def _cores(family: Target, options: CompileOptions) -> int:
-    cores = options.lnc or 1
+    """How many cores were asked for; 0 leaves it to the kernels."""
+    cores = options.lnc
     if cores > family.max_lnc:
         raise NeffCompileError(
             f"{family.name} has logical cores of at most {family.max_lnc} physical core(s), "

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from neff.compiler.expand import EXPANSIONS
-from neff.compiler.fuse import VIEWS
 from neff.compiler.import_hlo import IMPORTED
 from neff.compiler.lowering import LOWERINGS
 from neff.compiler.lowering.operations import OPERATIONS
 from neff.compiler.types import HELD
+from neff.compiler.views import VIEWS
 
 __all__ = ["coverage", "coverage_table", "types_table"]
 

@@ -11,11 +11,9 @@ from dataclasses import dataclass, field
 
 from neff.compiler.graph import Graph, Node
 from neff.compiler.lowering.operations import OPERATIONS
+from neff.compiler.views import VIEWS
 
-__all__ = ["ELEMENTWISE", "VIEWS", "Unit", "fuse"]
-
-VIEWS = frozenset({"broadcast", "reshape", "transpose", "slice", "reverse", "restride"})
-"""Opcodes that only change which elements of a buffer are meant."""
+__all__ = ["ELEMENTWISE", "Unit", "fuse"]
 
 ELEMENTWISE = frozenset(OPERATIONS)
 """Opcodes that are computed element by element."""

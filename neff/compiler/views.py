@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple
 
-__all__ = ["Dim", "View", "merge", "row_major"]
+__all__ = ["VIEWS", "Dim", "View", "merge", "row_major"]
+
+VIEWS = frozenset({"broadcast", "reshape", "transpose", "slice", "reverse", "restride"})
+"""Opcodes that only change which elements of a buffer are meant."""
 
 
 class Dim(NamedTuple):

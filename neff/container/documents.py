@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import neff
 from neff.container.descriptors import describe_transfers
 from neff.program import Program, SubGraph, Variable
+from neff.version import __version__
 from nki_lang.ir import Engine
 from nki_lang.targets import target_of
 
@@ -31,7 +31,7 @@ _TYPES = {"input": "input", "output": "output", "constant": "file", "scratch": "
 def info(program: Program) -> dict[str, Any]:
     """``info.json``: ``tool_version`` and ``num_tpb`` are the fields whose meaning is public."""
     return {
-        "tool_version": f"nki-hlo {neff.__version__}",
+        "tool_version": f"nki-hlo {__version__}",
         "num_tpb": len(program.subgraphs),
         "target": program.target,
     }

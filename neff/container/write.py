@@ -9,7 +9,6 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-import neff
 from neff.container import documents, strict_json
 from neff.container.archive import Limits, Member, write_archive
 from neff.container.atomic import atomic_file
@@ -26,6 +25,7 @@ from neff.container.manifest import MANIFEST, manifest_of, plain_array
 from neff.encoding import SourceTable, encode_engine
 from neff.errors import NeffCompileError
 from neff.program import Program
+from neff.version import __version__
 from nki_lang.ir import Engine
 
 __all__ = ["SOURCES", "header_of", "members_of", "write"]
@@ -102,7 +102,7 @@ def header_of(
         pkg_version=pkg_version,
         data_size=size,
         version=NEFF_VERSION,
-        build_version=f"nki-hlo-{neff.__version__}",
+        build_version=f"nki-hlo-{__version__}",
         num_tpb=cores,
         hash=digest.ljust(HASHES[1][1], b"\0"),
         uuid=bytes(unique),

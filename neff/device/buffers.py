@@ -10,19 +10,16 @@ import ctypes
 import math
 from collections.abc import Sequence
 from ctypes import POINTER, c_int64, cast
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from neff.device import abi
-from neff.device.errors import Status, StatusError
+from neff.device.c_strings import text_at
 from neff.device.events import Event
-from neff.device.slots import slot
-from neff.device.text import text_at
-from neff.device.topology import Device, Memory
-
-if TYPE_CHECKING:
-    from neff.device.plugin import Plugin
+from neff.device.pjrt_slots import slot
+from neff.device.status import Status, StatusError
+from neff.device.topology import Device, DeviceHost, Memory
 
 __all__ = ["Buffer", "aligned_empty"]
 
@@ -168,70 +165,70 @@ def _host_view(
     return np.ndarray(shape, dtype, np.frombuffer(memoryview(raw), np.uint8), -low, strides)
 
 
-def _place(plugin: Plugin, device: int | None, memory: int | None) -> Device:
+def _place(host: DeviceHost, device: int | None, memory: int | None) -> Device:
     if memory:
-        return plugin.topology.device(plugin.handles.get(memory, Memory).index)
+        return host.topology.device(host.handles.get(memory, Memory).index)
     if device:
-        return plugin.handles.get(device, Device)
-    return plugin.topology.devices[0]
+        return host.handles.get(device, Device)
+    return host.topology.devices[0]
 
 
 @slot
-def client_buffer_from_host_buffer(plugin: Plugin, arguments: Any) -> None:
+def client_buffer_from_host_buffer(host: DeviceHost, arguments: Any) -> None:
     dtype = dtype_of(arguments.type)
     shape = integers_at(arguments.dims, arguments.num_dims)
     strides = integers_at(arguments.byte_strides, arguments.num_byte_strides)
-    host = aligned_empty(shape, dtype)
-    if host.size:
-        host[...] = _host_view(arguments.data, shape, dtype, strides)
-    device = _place(plugin, arguments.device, arguments.memory)
-    arguments.buffer = plugin.handles.add(Buffer(device, shape, dtype, host=host))
-    arguments.done = plugin.handles.add(Event())
+    values = aligned_empty(shape, dtype)
+    if values.size:
+        values[...] = _host_view(arguments.data, shape, dtype, strides)
+    device = _place(host, arguments.device, arguments.memory)
+    arguments.buffer = host.handles.add(Buffer(device, shape, dtype, host=values))
+    arguments.done = host.handles.add(Event())
 
 
 @slot
-def client_create_uninitialized_buffer(plugin: Plugin, arguments: Any) -> None:
+def client_create_uninitialized_buffer(host: DeviceHost, arguments: Any) -> None:
     dtype = dtype_of(arguments.type)
     shape = integers_at(arguments.dims, arguments.num_dims)
-    host = aligned_empty(shape, dtype)
-    host.view(np.uint8)[...] = 0
-    device = _place(plugin, arguments.device, arguments.memory)
-    arguments.buffer = plugin.handles.add(Buffer(device, shape, dtype, host=host))
+    values = aligned_empty(shape, dtype)
+    values.view(np.uint8)[...] = 0
+    device = _place(host, arguments.device, arguments.memory)
+    arguments.buffer = host.handles.add(Buffer(device, shape, dtype, host=values))
 
 
 @slot
-def client_create_error_buffer(plugin: Plugin, arguments: Any) -> None:
+def client_create_error_buffer(host: DeviceHost, arguments: Any) -> None:
     error = (arguments.code, text_at(arguments.message, arguments.message_size))
     shape = integers_at(arguments.dims, arguments.num_dims)
-    device = _place(plugin, None, arguments.memory)
+    device = _place(host, None, arguments.memory)
     buffer = Buffer(device, shape, dtype_of(arguments.type), error=error)
-    arguments.buffer = plugin.handles.add(buffer)
+    arguments.buffer = host.handles.add(buffer)
 
 
 @slot
-def buffer_destroy(plugin: Plugin, arguments: Any) -> None:
-    plugin.handles.drop(arguments.buffer)
+def buffer_destroy(host: DeviceHost, arguments: Any) -> None:
+    host.handles.drop(arguments.buffer)
 
 
 @slot
-def buffer_element_type(plugin: Plugin, arguments: Any) -> None:
-    arguments.type = abi.buffer_type_of(plugin.handles.get(arguments.buffer, Buffer).dtype)
+def buffer_element_type(host: DeviceHost, arguments: Any) -> None:
+    arguments.type = abi.buffer_type_of(host.handles.get(arguments.buffer, Buffer).dtype)
 
 
 @slot(name="Buffer_Dimensions Buffer_UnpaddedDimensions")
-def buffer_dimensions(plugin: Plugin, arguments: Any) -> None:
-    buffer = plugin.handles.get(arguments.buffer, Buffer)
+def buffer_dimensions(host: DeviceHost, arguments: Any) -> None:
+    buffer = host.handles.get(arguments.buffer, Buffer)
     arguments.dims, arguments.num_dims = ctypes.addressof(buffer.dims), len(buffer.shape)
 
 
 @slot
-def buffer_dynamic_dimension_indices(plugin: Plugin, arguments: Any) -> None:
+def buffer_dynamic_dimension_indices(host: DeviceHost, arguments: Any) -> None:
     arguments.dims, arguments.num_dims = None, 0
 
 
 @slot
-def buffer_get_memory_layout(plugin: Plugin, arguments: Any) -> None:
-    buffer = plugin.handles.get(arguments.buffer, Buffer)
+def buffer_get_memory_layout(host: DeviceHost, arguments: Any) -> None:
+    buffer = host.handles.get(arguments.buffer, Buffer)
     layout = arguments.layout
     layout.struct_size, layout.type = ctypes.sizeof(abi.MemoryLayout), 0
     layout.tiled.struct_size = ctypes.sizeof(abi.TiledLayout)
@@ -242,40 +239,40 @@ def buffer_get_memory_layout(plugin: Plugin, arguments: Any) -> None:
 
 
 @slot
-def buffer_on_device_size_in_bytes(plugin: Plugin, arguments: Any) -> None:
-    arguments.size = plugin.handles.get(arguments.buffer, Buffer).nbytes
+def buffer_on_device_size_in_bytes(host: DeviceHost, arguments: Any) -> None:
+    arguments.size = host.handles.get(arguments.buffer, Buffer).nbytes
 
 
 @slot
-def buffer_device(plugin: Plugin, arguments: Any) -> None:
-    arguments.device = plugin.handles.get(arguments.buffer, Buffer).device.handle
+def buffer_device(host: DeviceHost, arguments: Any) -> None:
+    arguments.device = host.handles.get(arguments.buffer, Buffer).device.handle
 
 
 @slot
-def buffer_memory(plugin: Plugin, arguments: Any) -> None:
-    arguments.memory = plugin.handles.get(arguments.buffer, Buffer).device.memory.handle
+def buffer_memory(host: DeviceHost, arguments: Any) -> None:
+    arguments.memory = host.handles.get(arguments.buffer, Buffer).device.memory.handle
 
 
 @slot
-def buffer_delete(plugin: Plugin, arguments: Any) -> None:
-    plugin.handles.get(arguments.buffer, Buffer).delete()
+def buffer_delete(host: DeviceHost, arguments: Any) -> None:
+    host.handles.get(arguments.buffer, Buffer).delete()
 
 
 @slot
-def buffer_is_deleted(plugin: Plugin, arguments: Any) -> None:
-    arguments.is_deleted = plugin.handles.get(arguments.buffer, Buffer).deleted
+def buffer_is_deleted(host: DeviceHost, arguments: Any) -> None:
+    arguments.is_deleted = host.handles.get(arguments.buffer, Buffer).deleted
 
 
 @slot
-def buffer_copy_to_device(plugin: Plugin, arguments: Any) -> None:
-    buffer = plugin.handles.get(arguments.buffer, Buffer)
-    arguments.copy = plugin.handles.add(buffer.copy_to(_place(plugin, arguments.device, None)))
+def buffer_copy_to_device(host: DeviceHost, arguments: Any) -> None:
+    buffer = host.handles.get(arguments.buffer, Buffer)
+    arguments.copy = host.handles.add(buffer.copy_to(_place(host, arguments.device, None)))
 
 
 @slot
-def buffer_copy_to_memory(plugin: Plugin, arguments: Any) -> None:
-    buffer = plugin.handles.get(arguments.buffer, Buffer)
-    arguments.copy = plugin.handles.add(buffer.copy_to(_place(plugin, None, arguments.memory)))
+def buffer_copy_to_memory(host: DeviceHost, arguments: Any) -> None:
+    buffer = host.handles.get(arguments.buffer, Buffer)
+    arguments.copy = host.handles.add(buffer.copy_to(_place(host, None, arguments.memory)))
 
 
 def _in_layout(values: Array, layout_address: int | None) -> Array:
@@ -292,8 +289,8 @@ def _in_layout(values: Array, layout_address: int | None) -> Array:
 
 
 @slot
-def buffer_to_host_buffer(plugin: Plugin, arguments: Any) -> None:
-    buffer = plugin.handles.get(arguments.buffer, Buffer)
+def buffer_to_host_buffer(host: DeviceHost, arguments: Any) -> None:
+    buffer = host.handles.get(arguments.buffer, Buffer)
     if not arguments.destination:
         arguments.size = buffer.nbytes
         return
@@ -305,12 +302,12 @@ def buffer_to_host_buffer(plugin: Plugin, arguments: Any) -> None:
     values = _in_layout(buffer.array(), arguments.layout)
     if values.nbytes:
         ctypes.memmove(arguments.destination, values.ctypes.data, values.nbytes)
-    arguments.event = plugin.handles.add(Event())
+    arguments.event = host.handles.add(Event())
 
 
 @slot
-def buffer_copy_raw_to_host(plugin: Plugin, arguments: Any) -> None:
-    buffer = plugin.handles.get(arguments.buffer, Buffer)
+def buffer_copy_raw_to_host(host: DeviceHost, arguments: Any) -> None:
+    buffer = host.handles.get(arguments.buffer, Buffer)
     start, size = arguments.offset, arguments.size
     if start < 0 or size < 0 or start + size > buffer.nbytes:
         raise StatusError(
@@ -320,35 +317,35 @@ def buffer_copy_raw_to_host(plugin: Plugin, arguments: Any) -> None:
     values = np.ascontiguousarray(buffer.array())
     if size:
         ctypes.memmove(arguments.destination, values.ctypes.data + start, size)
-    arguments.event = plugin.handles.add(Event())
+    arguments.event = host.handles.add(Event())
 
 
 @slot
-def buffer_is_on_cpu(plugin: Plugin, arguments: Any) -> None:
+def buffer_is_on_cpu(host: DeviceHost, arguments: Any) -> None:
     arguments.is_on_cpu = False
 
 
 @slot
-def buffer_ready_event(plugin: Plugin, arguments: Any) -> None:
-    buffer = plugin.handles.get(arguments.buffer, Buffer)
-    arguments.event = plugin.handles.add(Event(error=buffer.error))
+def buffer_ready_event(host: DeviceHost, arguments: Any) -> None:
+    buffer = host.handles.get(arguments.buffer, Buffer)
+    arguments.event = host.handles.add(Event(error=buffer.error))
 
 
 @slot(name="Buffer_UnsafePointer Buffer_OpaqueDeviceMemoryDataPointer")
-def buffer_pointer(plugin: Plugin, arguments: Any) -> None:
-    buffer = plugin.handles.get(arguments.buffer, Buffer)
+def buffer_pointer(host: DeviceHost, arguments: Any) -> None:
+    buffer = host.handles.get(arguments.buffer, Buffer)
     values = buffer.array()
     arguments.pointer = values.ctypes.data
 
 
 @slot
-def buffer_increase_external_reference_count(plugin: Plugin, arguments: Any) -> None:
-    plugin.handles.get(arguments.buffer, Buffer).references += 1
+def buffer_increase_external_reference_count(host: DeviceHost, arguments: Any) -> None:
+    host.handles.get(arguments.buffer, Buffer).references += 1
 
 
 @slot
-def buffer_decrease_external_reference_count(plugin: Plugin, arguments: Any) -> None:
-    buffer = plugin.handles.get(arguments.buffer, Buffer)
+def buffer_decrease_external_reference_count(host: DeviceHost, arguments: Any) -> None:
+    buffer = host.handles.get(arguments.buffer, Buffer)
     if buffer.references == 0:
         raise StatusError(
             Status.FAILED_PRECONDITION,

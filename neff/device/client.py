@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import POINTER, c_int, cast
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from neff.device.errors import Status, StatusError
-from neff.device.slots import slot
-from neff.device.text import constant
-from neff.device.topology import PLATFORM
-
-if TYPE_CHECKING:
-    from neff.device.plugin import Plugin
+from neff.device.c_strings import constant
+from neff.device.pjrt_slots import slot
+from neff.device.status import Status, StatusError
+from neff.device.topology import PLATFORM, DeviceHost
 
 __all__ = ["Client", "ExecuteContext"]
 
@@ -26,69 +23,69 @@ class ExecuteContext:
 
 
 @slot
-def plugin_initialize(plugin: Plugin, arguments: Any) -> None:
+def plugin_initialize(host: DeviceHost, arguments: Any) -> None:
     """Nothing is left to do."""
 
 
 @slot
-def plugin_attributes(plugin: Plugin, arguments: Any) -> None:
+def plugin_attributes(host: DeviceHost, arguments: Any) -> None:
     arguments.attributes, arguments.num_attributes = None, 0
 
 
 @slot
-def client_create(plugin: Plugin, arguments: Any) -> None:
-    arguments.client = plugin.handles.add(Client())
-    for callback in plugin.when_connected:
+def client_create(host: DeviceHost, arguments: Any) -> None:
+    arguments.client = host.handles.add(Client())
+    for callback in host.when_connected:
         callback()
 
 
 @slot
-def client_destroy(plugin: Plugin, arguments: Any) -> None:
-    plugin.handles.drop(arguments.client)
+def client_destroy(host: DeviceHost, arguments: Any) -> None:
+    host.handles.drop(arguments.client)
 
 
 @slot
-def client_platform_name(plugin: Plugin, arguments: Any) -> None:
+def client_platform_name(host: DeviceHost, arguments: Any) -> None:
     arguments.text, arguments.text_size = constant(PLATFORM)
 
 
 @slot
-def client_platform_version(plugin: Plugin, arguments: Any) -> None:
-    arguments.text, arguments.text_size = constant(plugin.version)
+def client_platform_version(host: DeviceHost, arguments: Any) -> None:
+    arguments.text, arguments.text_size = constant(host.version)
 
 
 @slot
-def client_process_index(plugin: Plugin, arguments: Any) -> None:
+def client_process_index(host: DeviceHost, arguments: Any) -> None:
     arguments.index = 0
 
 
 @slot
-def client_topology_description(plugin: Plugin, arguments: Any) -> None:
-    arguments.topology = plugin.topology.handle
+def client_topology_description(host: DeviceHost, arguments: Any) -> None:
+    arguments.topology = host.topology.handle
 
 
 @slot(name="Client_Devices Client_AddressableDevices")
-def client_devices(plugin: Plugin, arguments: Any) -> None:
-    arguments.devices = ctypes.addressof(plugin.topology.device_list)
-    arguments.num_devices = len(plugin.topology.devices)
+def client_devices(host: DeviceHost, arguments: Any) -> None:
+    arguments.devices = ctypes.addressof(host.topology.device_list)
+    arguments.num_devices = len(host.topology.devices)
 
 
 @slot(name="Client_LookupDevice Client_LookupAddressableDevice")
-def client_lookup_device(plugin: Plugin, arguments: Any) -> None:
-    arguments.device = plugin.topology.device(arguments.id).handle
+def client_lookup_device(host: DeviceHost, arguments: Any) -> None:
+    arguments.device = host.topology.device(arguments.id).handle
 
 
 @slot
-def client_addressable_memories(plugin: Plugin, arguments: Any) -> None:
-    arguments.memories = ctypes.addressof(plugin.topology.memory_list)
-    arguments.num_memories = len(plugin.topology.devices)
+def client_addressable_memories(host: DeviceHost, arguments: Any) -> None:
+    arguments.memories = ctypes.addressof(host.topology.memory_list)
+    arguments.num_memories = len(host.topology.devices)
 
 
 @slot
-def client_default_device_assignment(plugin: Plugin, arguments: Any) -> None:
+def client_default_device_assignment(host: DeviceHost, arguments: Any) -> None:
     """Replicas and partitions take the devices in their order (replica-major)."""
     wanted = arguments.num_replicas * arguments.num_partitions
-    available = len(plugin.topology.devices)
+    available = len(host.topology.devices)
     if wanted > available:
         raise StatusError(
             Status.INVALID_ARGUMENT,
@@ -101,15 +98,15 @@ def client_default_device_assignment(plugin: Plugin, arguments: Any) -> None:
 
 
 @slot
-def client_update_global_process_info(plugin: Plugin, arguments: Any) -> None:
+def client_update_global_process_info(host: DeviceHost, arguments: Any) -> None:
     """There is one process."""
 
 
 @slot
-def execute_context_create(plugin: Plugin, arguments: Any) -> None:
-    arguments.context = plugin.handles.add(ExecuteContext())
+def execute_context_create(host: DeviceHost, arguments: Any) -> None:
+    arguments.context = host.handles.add(ExecuteContext())
 
 
 @slot
-def execute_context_destroy(plugin: Plugin, arguments: Any) -> None:
-    plugin.handles.drop(arguments.context)
+def execute_context_destroy(host: DeviceHost, arguments: Any) -> None:
+    host.handles.drop(arguments.context)

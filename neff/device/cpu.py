@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from hlo_tools.frameworks.jax_versions import check_version
-from neff.device import jaxlib_api, wire
+from neff.device import jaxlib_api, message_bytes
 from neff.device.buffers import Buffer
 from neff.device.programs import CompileOptions, Program, TensorSpec, signature
 from neff.device.rewrite import to_typed_calls
@@ -121,7 +121,7 @@ class CpuProgram:
         _, _, self.results = signature(module)
         self.shardings = b"".join(
             module[field.start : field.end]
-            for field in wire.fields(module)
+            for field in message_bytes.fields(module)
             if field.number in (_OUTPUT_SHARDING, _PARAMETER_SHARDINGS)
         )
 

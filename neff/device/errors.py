@@ -1,52 +1,20 @@
-"""Errors as PJRT knows them: a status code and a message."""
+"""Exceptions as PJRT's errors: which status code and message each becomes, and their slots."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import traceback
-from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hlo_tools.errors import HloError, HloFileError, HloUnsupportedError, HloVerifyError
-from neff.device.slots import slot
+from neff.device.handles import Host
+from neff.device.pjrt_slots import slot
+from neff.device.status import Status, StatusError
 from neff.errors import NeffCompileError, NeffError, NeffFileError
 from nki_lang.errors import NkiError, NkiFileError, NkiValidationError
 
-if TYPE_CHECKING:
-    from neff.device.plugin import Plugin
-
-__all__ = ["ErrorObject", "Status", "StatusError", "status_of"]
-
-
-class Status(IntEnum):
-    """The codes of ``PJRT_Error_Code``."""
-
-    CANCELLED = 1
-    UNKNOWN = 2
-    INVALID_ARGUMENT = 3
-    DEADLINE_EXCEEDED = 4
-    NOT_FOUND = 5
-    ALREADY_EXISTS = 6
-    PERMISSION_DENIED = 7
-    RESOURCE_EXHAUSTED = 8
-    FAILED_PRECONDITION = 9
-    ABORTED = 10
-    OUT_OF_RANGE = 11
-    UNIMPLEMENTED = 12
-    INTERNAL = 13
-    UNAVAILABLE = 14
-    DATA_LOSS = 15
-    UNAUTHENTICATED = 16
-
-
-class StatusError(Exception):
-    """Raised by a slot; reaches the framework with this code and message."""
-
-    def __init__(self, status: int, message: str) -> None:
-        self.status = int(status)
-        self.message = message
-        super().__init__(message)
+__all__ = ["ErrorObject", "status_of"]
 
 
 # First match wins.
@@ -118,17 +86,17 @@ class ErrorObject:
 
 
 @slot
-def error_destroy(plugin: Plugin, arguments: Any) -> None:
-    plugin.handles.drop(arguments.error)
+def error_destroy(host: Host, arguments: Any) -> None:
+    host.handles.drop(arguments.error)
 
 
 @slot
-def error_message(plugin: Plugin, arguments: Any) -> None:
-    error = plugin.handles.get(arguments.error, ErrorObject)
+def error_message(host: Host, arguments: Any) -> None:
+    error = host.handles.get(arguments.error, ErrorObject)
     arguments.message = ctypes.addressof(error.message)
     arguments.message_size = error.size
 
 
 @slot(name="Error_GetCode")
-def error_code(plugin: Plugin, arguments: Any) -> None:
-    arguments.code = plugin.handles.get(arguments.error, ErrorObject).code
+def error_code(host: Host, arguments: Any) -> None:
+    arguments.code = host.handles.get(arguments.error, ErrorObject).code

@@ -7,15 +7,13 @@ the framework creates (``Event_Create``) complete when it sets them.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from neff.device import abi
-from neff.device.errors import StatusError
-from neff.device.slots import slot
-from neff.device.text import text_at
-
-if TYPE_CHECKING:
-    from neff.device.plugin import Plugin
+from neff.device.c_strings import text_at
+from neff.device.handles import Host
+from neff.device.pjrt_slots import slot
+from neff.device.status import StatusError
 
 __all__ = ["Event"]
 
@@ -63,46 +61,46 @@ class Event:
 
 
 @slot
-def event_destroy(plugin: Plugin, arguments: Any) -> None:
-    plugin.handles.drop(arguments.event)
+def event_destroy(host: Host, arguments: Any) -> None:
+    host.handles.drop(arguments.event)
 
 
 @slot
-def event_is_ready(plugin: Plugin, arguments: Any) -> None:
-    arguments.is_ready = plugin.handles.get(arguments.event, Event).is_ready
+def event_is_ready(host: Host, arguments: Any) -> None:
+    arguments.is_ready = host.handles.get(arguments.event, Event).is_ready
 
 
 @slot
-def event_error(plugin: Plugin, arguments: Any) -> None:
-    plugin.handles.get(arguments.event, Event).raise_error()
+def event_error(host: Host, arguments: Any) -> None:
+    host.handles.get(arguments.event, Event).raise_error()
 
 
 @slot
-def event_await(plugin: Plugin, arguments: Any) -> None:
-    event = plugin.handles.get(arguments.event, Event)
+def event_await(host: Host, arguments: Any) -> None:
+    event = host.handles.get(arguments.event, Event)
     event.wait()
     event.raise_error()
 
 
 @slot
-def event_on_ready(plugin: Plugin, arguments: Any) -> None:
-    event = plugin.handles.get(arguments.event, Event)
+def event_on_ready(host: Host, arguments: Any) -> None:
+    event = host.handles.get(arguments.event, Event)
     callback, user = abi.ErrorCallback(arguments.callback), arguments.user_arg
 
     def call() -> None:
         # The callback takes over the error and destroys it.
-        callback(plugin.error_handle(*event.error) if event.error else None, user)
+        callback(host.error_handle(*event.error) if event.error else None, user)
 
     event.when_ready(call)
 
 
 @slot
-def event_create(plugin: Plugin, arguments: Any) -> None:
-    arguments.event = plugin.handles.add(Event(complete=False))
+def event_create(host: Host, arguments: Any) -> None:
+    arguments.event = host.handles.add(Event(complete=False))
 
 
 @slot
-def event_set(plugin: Plugin, arguments: Any) -> None:
-    event = plugin.handles.get(arguments.event, Event)
+def event_set(host: Host, arguments: Any) -> None:
+    event = host.handles.get(arguments.event, Event)
     message = text_at(arguments.message, arguments.message_size)
     event.complete((arguments.code, message) if arguments.code else None)

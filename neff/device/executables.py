@@ -5,22 +5,20 @@ from __future__ import annotations
 import ctypes
 import math
 from ctypes import c_int, c_int64, c_size_t, c_void_p
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from hlo_tools.errors import HloError
-from neff.device import abi, capture, wire
-from neff.device.errors import Status, StatusError
+from neff.device import abi, capture, message_bytes
+from neff.device.c_strings import constant, data_at, text_at
 from neff.device.executors import LoadedProgram
 from neff.device.passes import transformed
+from neff.device.pjrt_slots import slot
 from neff.device.programs import CompileOptions, Program, TensorSpec, as_hlo
-from neff.device.slots import slot
-from neff.device.text import constant, data_at, text_at
-from neff.device.topology import MEMORY_KIND, Device
+from neff.device.rendezvous import Rendezvous
+from neff.device.status import Status, StatusError
+from neff.device.topology import MEMORY_KIND, Device, DeviceHost
 
-if TYPE_CHECKING:
-    from neff.device.plugin import Plugin
-
-__all__ = ["Executable", "LoadedExecutable"]
+__all__ = ["Executable", "LoadedExecutable", "ProgramHost"]
 
 
 class Executable:
@@ -73,6 +71,31 @@ class Serialized:
         self.buffer = ctypes.create_string_buffer(data, max(1, len(data)))
 
 
+class ProgramHost(DeviceHost, Protocol):
+    """What slots that make and launch programs are given.
+
+    Attributes:
+        extract_only: programs are captured and not run.
+        errors_belong_to_results: a program that fails leaves its error in its results, where
+            whoever uses them finds it; otherwise the launch itself fails.
+        rendezvous: where devices meet that run one program together.
+        drop_function: address of a deleter that forgets the handle that it is given.
+    """
+
+    extract_only: bool
+    errors_belong_to_results: bool
+    rendezvous: Rendezvous
+    drop_function: int
+
+    def is_independent(self, program: Program, options: CompileOptions) -> bool:
+        """Whether every device runs the program by itself, knowing nothing of the others."""
+        ...
+
+    def load(self, program: Program, options: CompileOptions) -> LoadedProgram | None:
+        """The program ready to run, or None when nothing is to be run."""
+        ...
+
+
 def _text(value: str) -> tuple[ctypes.Array[ctypes.c_char], int]:
     encoded = value.encode()
     return ctypes.create_string_buffer(encoded), len(encoded)
@@ -81,78 +104,78 @@ def _text(value: str) -> tuple[ctypes.Array[ctypes.c_char], int]:
 # ------------------------------------------------------------------------------ compiling
 
 
-def _compile(plugin: Plugin, code: bytes, text_format: str, serialized: bytes) -> Executable:
+def _compile(host: ProgramHost, code: bytes, text_format: str, serialized: bytes) -> Executable:
     program = Program(transformed(as_hlo(text_format, code)))
     options = CompileOptions.parse(serialized)
     for device in options.device_ids:
-        plugin.topology.device(device)
+        host.topology.device(device)
     capture.notify(
         capture.Captured(
             program.name,
             program.module,
             options.num_replicas,
             options.num_partitions,
-            plugin.topology.target.name,
+            host.topology.target.name,
         )
     )
-    return Executable(program, options, plugin.load(program, options))
+    return Executable(program, options, host.load(program, options))
 
 
-def _from_program(plugin: Plugin, arguments: Any) -> Executable:
+def _from_program(host: ProgramHost, arguments: Any) -> Executable:
     program = abi.Program.from_address(arguments.program)
     return _compile(
-        plugin,
+        host,
         data_at(program.code, program.code_size),
         text_at(program.format, program.format_size),
         data_at(arguments.options, arguments.options_size),
     )
 
 
-def _loaded(plugin: Plugin, executable: Executable) -> LoadedExecutable:
-    devices = [plugin.topology.device(each) for each in executable.options.device_ids]
+def _loaded(host: ProgramHost, executable: Executable) -> LoadedExecutable:
+    devices = [host.topology.device(each) for each in executable.options.device_ids]
     return LoadedExecutable(executable, devices)
 
 
 @slot
-def client_compile(plugin: Plugin, arguments: Any) -> None:
-    executable = _from_program(plugin, arguments)
-    arguments.executable = plugin.handles.add(_loaded(plugin, executable))
+def client_compile(host: ProgramHost, arguments: Any) -> None:
+    executable = _from_program(host, arguments)
+    arguments.executable = host.handles.add(_loaded(host, executable))
 
 
 @slot(name="Compile")
-def compile_ahead(plugin: Plugin, arguments: Any) -> None:
-    arguments.executable = plugin.handles.add(_from_program(plugin, arguments))
+def compile_ahead(host: ProgramHost, arguments: Any) -> None:
+    arguments.executable = host.handles.add(_from_program(host, arguments))
 
 
 # A serialized executable: the module and the options it was compiled with.
 _SERIAL_MODULE, _SERIAL_OPTIONS = 1, 2
 
 
-def _hand_out(plugin: Plugin, arguments: Any, data: bytes) -> None:
+def _hand_out(host: ProgramHost, arguments: Any, data: bytes) -> None:
     serialized = Serialized(data)
     arguments.bytes, arguments.bytes_size = ctypes.addressof(serialized.buffer), serialized.size
-    arguments.owner, arguments.deleter = plugin.handles.add(serialized), plugin.drop_function
+    arguments.owner, arguments.deleter = host.handles.add(serialized), host.drop_function
 
 
 @slot
-def executable_serialize(plugin: Plugin, arguments: Any) -> None:
-    executable = plugin.handles.get(arguments.executable, Executable)
-    module = wire.bytes_field(_SERIAL_MODULE, executable.program.module)
-    options = wire.bytes_field(_SERIAL_OPTIONS, executable.options.serialized)
-    _hand_out(plugin, arguments, module + options)
+def executable_serialize(host: ProgramHost, arguments: Any) -> None:
+    executable = host.handles.get(arguments.executable, Executable)
+    module = message_bytes.bytes_field(_SERIAL_MODULE, executable.program.module)
+    options = message_bytes.bytes_field(_SERIAL_OPTIONS, executable.options.serialized)
+    _hand_out(host, arguments, module + options)
 
 
 @slot
-def executable_get_compile_options(plugin: Plugin, arguments: Any) -> None:
-    executable = plugin.handles.get(arguments.executable, Executable)
-    _hand_out(plugin, arguments, executable.options.serialized)
+def executable_get_compile_options(host: ProgramHost, arguments: Any) -> None:
+    executable = host.handles.get(arguments.executable, Executable)
+    _hand_out(host, arguments, executable.options.serialized)
 
 
 @slot
-def executable_deserialize_and_load(plugin: Plugin, arguments: Any) -> None:
+def executable_deserialize_and_load(host: ProgramHost, arguments: Any) -> None:
     parts: dict[int, bytes] = {}
     try:
-        for field in wire.fields(data_at(arguments.bytes, arguments.bytes_size)):
+        for field in message_bytes.fields(data_at(arguments.bytes, arguments.bytes_size)):
             if isinstance(field.value, bytes):
                 parts[field.number] = field.value
         module, options = parts[_SERIAL_MODULE], parts[_SERIAL_OPTIONS]
@@ -162,96 +185,96 @@ def executable_deserialize_and_load(plugin: Plugin, arguments: Any) -> None:
         ) from error
     if abi.knows(arguments, "options_size") and arguments.options:
         options = data_at(arguments.options, arguments.options_size)
-    executable = _compile(plugin, module, "hlo", options)
-    arguments.executable = plugin.handles.add(_loaded(plugin, executable))
+    executable = _compile(host, module, "hlo", options)
+    arguments.executable = host.handles.add(_loaded(host, executable))
 
 
 # ----------------------------------------------------------------------------- describing
 
 
 @slot(name="Executable_Destroy LoadedExecutable_Destroy")
-def executable_destroy(plugin: Plugin, arguments: Any) -> None:
-    plugin.handles.drop(arguments.executable)
+def executable_destroy(host: ProgramHost, arguments: Any) -> None:
+    host.handles.drop(arguments.executable)
 
 
 @slot
-def loaded_executable_get_executable(plugin: Plugin, arguments: Any) -> None:
-    loaded = plugin.handles.get(arguments.loaded, LoadedExecutable)
-    arguments.executable = plugin.handles.add(loaded.executable)
+def loaded_executable_get_executable(host: ProgramHost, arguments: Any) -> None:
+    loaded = host.handles.get(arguments.loaded, LoadedExecutable)
+    arguments.executable = host.handles.add(loaded.executable)
 
 
 @slot
-def executable_name(plugin: Plugin, arguments: Any) -> None:
-    buffer, size = plugin.handles.get(arguments.executable, Executable).name
+def executable_name(host: ProgramHost, arguments: Any) -> None:
+    buffer, size = host.handles.get(arguments.executable, Executable).name
     arguments.text, arguments.text_size = ctypes.addressof(buffer), size
 
 
 @slot
-def executable_fingerprint(plugin: Plugin, arguments: Any) -> None:
-    buffer, size = plugin.handles.get(arguments.executable, Executable).fingerprint
+def executable_fingerprint(host: ProgramHost, arguments: Any) -> None:
+    buffer, size = host.handles.get(arguments.executable, Executable).fingerprint
     arguments.text, arguments.text_size = ctypes.addressof(buffer), size
 
 
 @slot
-def loaded_executable_fingerprint(plugin: Plugin, arguments: Any) -> None:
-    loaded = plugin.handles.get(arguments.executable, LoadedExecutable)
+def loaded_executable_fingerprint(host: ProgramHost, arguments: Any) -> None:
+    loaded = host.handles.get(arguments.executable, LoadedExecutable)
     buffer, size = loaded.executable.fingerprint
     arguments.text, arguments.text_size = ctypes.addressof(buffer), size
 
 
 @slot
-def executable_num_replicas(plugin: Plugin, arguments: Any) -> None:
-    executable = plugin.handles.get(arguments.executable, Executable)
+def executable_num_replicas(host: ProgramHost, arguments: Any) -> None:
+    executable = host.handles.get(arguments.executable, Executable)
     arguments.count = executable.options.num_replicas
 
 
 @slot
-def executable_num_partitions(plugin: Plugin, arguments: Any) -> None:
-    executable = plugin.handles.get(arguments.executable, Executable)
+def executable_num_partitions(host: ProgramHost, arguments: Any) -> None:
+    executable = host.handles.get(arguments.executable, Executable)
     arguments.count = executable.options.num_partitions
 
 
 @slot
-def executable_num_outputs(plugin: Plugin, arguments: Any) -> None:
-    arguments.count = len(plugin.handles.get(arguments.executable, Executable).results)
+def executable_num_outputs(host: ProgramHost, arguments: Any) -> None:
+    arguments.count = len(host.handles.get(arguments.executable, Executable).results)
 
 
 @slot
-def executable_size_of_generated_code_in_bytes(plugin: Plugin, arguments: Any) -> None:
-    arguments.size = len(plugin.handles.get(arguments.executable, Executable).program.module)
+def executable_size_of_generated_code_in_bytes(host: ProgramHost, arguments: Any) -> None:
+    arguments.size = len(host.handles.get(arguments.executable, Executable).program.module)
 
 
 @slot
-def executable_get_cost_analysis(plugin: Plugin, arguments: Any) -> None:
+def executable_get_cost_analysis(host: ProgramHost, arguments: Any) -> None:
     arguments.properties, arguments.num_properties = None, 0
 
 
 @slot
-def executable_output_memory_kinds(plugin: Plugin, arguments: Any) -> None:
-    executable = plugin.handles.get(arguments.executable, Executable)
+def executable_output_memory_kinds(host: ProgramHost, arguments: Any) -> None:
+    executable = host.handles.get(arguments.executable, Executable)
     arguments.num_outputs = len(executable.results)
     arguments.kinds = ctypes.addressof(executable.kinds)
     arguments.kind_sizes = ctypes.addressof(executable.kind_sizes)
 
 
 @slot
-def executable_output_element_types(plugin: Plugin, arguments: Any) -> None:
-    executable = plugin.handles.get(arguments.executable, Executable)
+def executable_output_element_types(host: ProgramHost, arguments: Any) -> None:
+    executable = host.handles.get(arguments.executable, Executable)
     arguments.types = ctypes.addressof(executable.types)
     arguments.num_types = len(executable.results)
 
 
 @slot
-def executable_output_dimensions(plugin: Plugin, arguments: Any) -> None:
-    executable = plugin.handles.get(arguments.executable, Executable)
+def executable_output_dimensions(host: ProgramHost, arguments: Any) -> None:
+    executable = host.handles.get(arguments.executable, Executable)
     arguments.num_outputs = len(executable.results)
     arguments.dims = ctypes.addressof(executable.extents)
     arguments.ranks = ctypes.addressof(executable.ranks)
 
 
 @slot
-def executable_get_compiled_memory_stats(plugin: Plugin, arguments: Any) -> None:
-    executable = plugin.handles.get(arguments.executable, Executable)
+def executable_get_compiled_memory_stats(host: ProgramHost, arguments: Any) -> None:
+    executable = host.handles.get(arguments.executable, Executable)
     inputs, outputs = _nbytes(executable.program.parameters), _nbytes(executable.results)
     stats = {"generated_code": len(executable.program.module), "arguments": inputs}
     stats |= {"outputs": outputs, "peak": inputs + outputs, "total": inputs + outputs}
@@ -265,8 +288,8 @@ def _nbytes(specs: list[TensorSpec]) -> int:
 
 
 @slot
-def executable_optimized_program(plugin: Plugin, arguments: Any) -> None:
-    printed = plugin.handles.get(arguments.executable, Executable).printed
+def executable_optimized_program(host: ProgramHost, arguments: Any) -> None:
+    printed = host.handles.get(arguments.executable, Executable).printed
     program = abi.Program.from_address(arguments.program)
     if not program.code:
         program.code_size = len(printed)
@@ -281,32 +304,32 @@ def executable_optimized_program(plugin: Plugin, arguments: Any) -> None:
 
 
 @slot
-def loaded_executable_addressable_devices(plugin: Plugin, arguments: Any) -> None:
-    loaded = plugin.handles.get(arguments.executable, LoadedExecutable)
+def loaded_executable_addressable_devices(host: ProgramHost, arguments: Any) -> None:
+    loaded = host.handles.get(arguments.executable, LoadedExecutable)
     arguments.devices = ctypes.addressof(loaded.device_list)
     arguments.num_devices = len(loaded.devices)
 
 
 @slot
-def loaded_executable_get_device_assignment(plugin: Plugin, arguments: Any) -> None:
-    loaded = plugin.handles.get(arguments.executable, LoadedExecutable)
+def loaded_executable_get_device_assignment(host: ProgramHost, arguments: Any) -> None:
+    loaded = host.handles.get(arguments.executable, LoadedExecutable)
     options = loaded.executable.options
     # DeviceAssignmentProto: replica_count 1, computation_count 2, computation_devices 3.
-    message = wire.varint_field(1, options.num_replicas)
-    message += wire.varint_field(2, options.num_partitions)
+    message = message_bytes.varint_field(1, options.num_replicas)
+    message += message_bytes.varint_field(2, options.num_partitions)
     for partition in range(options.num_partitions):
         ids = options.device_ids[partition :: options.num_partitions]
-        packed = wire.bytes_field(1, b"".join(wire.varint(each) for each in ids))
-        message += wire.bytes_field(3, packed)
-    _hand_out(plugin, arguments, message)
+        packed = message_bytes.bytes_field(1, b"".join(message_bytes.varint(each) for each in ids))
+        message += message_bytes.bytes_field(3, packed)
+    _hand_out(host, arguments, message)
 
 
 @slot
-def loaded_executable_delete(plugin: Plugin, arguments: Any) -> None:
-    plugin.handles.get(arguments.executable, LoadedExecutable).deleted = True
+def loaded_executable_delete(host: ProgramHost, arguments: Any) -> None:
+    host.handles.get(arguments.executable, LoadedExecutable).deleted = True
 
 
 @slot
-def loaded_executable_is_deleted(plugin: Plugin, arguments: Any) -> None:
-    loaded = plugin.handles.get(arguments.executable, LoadedExecutable)
+def loaded_executable_is_deleted(host: ProgramHost, arguments: Any) -> None:
+    loaded = host.handles.get(arguments.executable, LoadedExecutable)
     arguments.is_deleted = loaded.deleted

@@ -9,8 +9,8 @@ from typing import Protocol
 
 from hlo_tools.errors import HloUnsupportedError
 from neff.device.buffers import Buffer
-from neff.device.errors import Status, StatusError
 from neff.device.programs import CompileOptions, Program, TensorSpec
+from neff.device.status import Status, StatusError
 from neff.device.topology import Device, Topology
 from neff.errors import NeffCompileError
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import itertools
 import threading
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from neff.device.errors import Status, StatusError
+from neff.device.status import Status, StatusError
 
-__all__ = ["HandleTable"]
+__all__ = ["HandleTable", "Host"]
 
 T = TypeVar("T")
 
@@ -65,3 +65,18 @@ class HandleTable:
     def count(self, kind: type) -> int:
         """How many live objects of one kind there are."""
         return len(self.all(kind))
+
+
+class Host(Protocol):
+    """What every slot is given: the plugin, as far as handles and errors go.
+
+    Slots that need more of it name a protocol that extends this one, declared where the values
+    are that it names (:class:`neff.device.topology.DeviceHost`,
+    :class:`neff.device.executables.ProgramHost`).
+    """
+
+    handles: HandleTable
+
+    def error_handle(self, code: int, message: str) -> int:
+        """A ``PJRT_Error*`` for the framework, which destroys it."""
+        ...

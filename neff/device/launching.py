@@ -3,69 +3,67 @@
 from __future__ import annotations
 
 from ctypes import POINTER, c_void_p, cast
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from neff.device import abi
 from neff.device.activation import note_zeros
 from neff.device.buffers import Buffer, integers_at
-from neff.device.errors import Status, StatusError, status_of
+from neff.device.errors import status_of
 from neff.device.events import Event
-from neff.device.executables import Executable, LoadedExecutable
+from neff.device.executables import Executable, LoadedExecutable, ProgramHost
 from neff.device.executors import LoadedProgram
-from neff.device.slots import slot
+from neff.device.pjrt_slots import slot
+from neff.device.status import Status, StatusError
 from neff.device.topology import Device
-
-if TYPE_CHECKING:
-    from neff.device.plugin import Plugin
 
 __all__ = ["loaded_executable_execute"]
 
 
 @slot
-def loaded_executable_execute(plugin: Plugin, arguments: Any) -> None:
-    loaded = plugin.handles.get(arguments.executable, LoadedExecutable)
+def loaded_executable_execute(host: ProgramHost, arguments: Any) -> None:
+    loaded = host.handles.get(arguments.executable, LoadedExecutable)
     if loaded.deleted:
         raise StatusError(
             Status.INVALID_ARGUMENT,
             "[NEFF-DEVICE-DELETED] the program was deleted\n  help: compile it again",
         )
-    devices = _devices_of_launch(plugin, loaded, arguments)
-    rows = _argument_rows(plugin, arguments)
+    devices = _devices_of_launch(host, loaded, arguments)
+    rows = _argument_rows(host, arguments)
     keep = _not_donatable(arguments.options)
     failure: tuple[int, str] | None = None
     try:
-        results = _run(plugin, loaded, rows, keep, devices)
+        results = _run(host, loaded, rows, keep, devices)
         for index in loaded.executable.program.donated - keep:
             for row in rows:
                 row[index].delete()
     except Exception as error:
-        if not (plugin.errors_belong_to_results and loaded.executable.results):
+        if not (host.errors_belong_to_results and loaded.executable.results):
             raise
         failure = status_of(error)
         results = [_failed(loaded.executable, device, failure) for device in devices]
     outputs = cast(arguments.output_lists, POINTER(POINTER(c_void_p)))
     for place, row in enumerate(results):
         for number, buffer in enumerate(row):
-            outputs[place][number] = plugin.handles.add(buffer)
+            outputs[place][number] = host.handles.add(buffer)
     if arguments.device_complete_events:
         events = cast(arguments.device_complete_events, POINTER(c_void_p))
         for place in range(arguments.num_devices):
-            events[place] = plugin.handles.add(Event(error=failure))
+            events[place] = host.handles.add(Event(error=failure))
 
 
-def _devices_of_launch(plugin: Plugin, loaded: LoadedExecutable, arguments: Any) -> list[Device]:
+def _devices_of_launch(host: ProgramHost, loaded: LoadedExecutable, arguments: Any) -> list[Device]:
     if not arguments.execute_device:
         return loaded.devices
-    return [plugin.handles.get(arguments.execute_device, Device)]
+    return [host.handles.get(arguments.execute_device, Device)]
 
 
-def _argument_rows(plugin: Plugin, arguments: Any) -> list[list[Buffer]]:
+def _argument_rows(host: ProgramHost, arguments: Any) -> list[list[Buffer]]:
     if not arguments.num_args:
         return [[] for _ in range(arguments.num_devices)]
     lists = cast(arguments.argument_lists, POINTER(POINTER(c_void_p)))
-    get = plugin.handles.get
+    get = host.handles.get
     return [
         [get(handle, Buffer) for handle in lists[place][: arguments.num_args]]
         for place in range(arguments.num_devices)
@@ -84,7 +82,7 @@ def _not_donatable(address: int | None) -> frozenset[int]:
 
 
 def _run(
-    plugin: Plugin,
+    host: ProgramHost,
     loaded: LoadedExecutable,
     rows: list[list[Buffer]],
     keep: frozenset[int],
@@ -96,10 +94,10 @@ def _run(
             buffer.check()
     executable = loaded.executable
     runnable = executable.loaded
-    if runnable is None or plugin.extract_only:
+    if runnable is None or host.extract_only:
         note_zeros()
         return [_zeros(executable, device) for device in devices]
-    if plugin.is_independent(executable.program, executable.options):
+    if host.is_independent(executable.program, executable.options):
         pairs = zip(rows, devices, strict=True)
         return [runnable.run([row], keep, [device])[0] for row, device in pairs]
     if len(devices) == len(loaded.devices):
@@ -110,7 +108,7 @@ def _run(
             f"[NEFF-DEVICE-LAUNCH] a program for {len(loaded.devices)} devices was launched on "
             f"{len(devices)} others",
         )
-    return [_run_with_others(plugin, loaded, runnable, rows[0], keep, devices[0])]
+    return [_run_with_others(host, loaded, runnable, rows[0], keep, devices[0])]
 
 
 def _failed(executable: Executable, device: Device, error: tuple[int, str]) -> list[Buffer]:
@@ -125,7 +123,7 @@ def _zeros(executable: Executable, device: Device) -> list[Buffer]:
 
 
 def _run_with_others(
-    plugin: Plugin,
+    host: ProgramHost,
     loaded: LoadedExecutable,
     runnable: LoadedProgram,
     row: list[Buffer],
@@ -148,4 +146,4 @@ def _run_with_others(
         return runnable.run([row for _, row in parts], keep, loaded.devices)
 
     place, size = loaded.devices.index(own), len(loaded.devices)
-    return plugin.rendezvous.meet(executable.options.device_ids, place, size, (digest, row), work)
+    return host.rendezvous.meet(executable.options.device_ids, place, size, (digest, row), work)

@@ -15,12 +15,14 @@ from neff.device import abi, capture
 from neff.device.activation import capture_is_wanted, extract_only
 from neff.device.buffers import Buffer
 from neff.device.entry import open_entry
-from neff.device.errors import ErrorObject, Status, status_of
+from neff.device.errors import ErrorObject, status_of
+from neff.device.executables import ProgramHost
 from neff.device.executors import LoadedProgram, chosen_executor
 from neff.device.handles import HandleTable
+from neff.device.pjrt_slots import IMPLEMENTED, SlotFunction
 from neff.device.programs import CompileOptions, Program
 from neff.device.rendezvous import Rendezvous
-from neff.device.slots import IMPLEMENTED, SlotFunction
+from neff.device.status import Status
 from neff.device.topology import Device, Topology, device_count
 from nki_lang.targets import current_target
 
@@ -54,7 +56,7 @@ class Plugin:
     def __init__(self) -> None:
         self.handles = HandleTable()
         self.no_operation = _harmless_function()
-        self.topology = Topology.make(self, current_target(), device_count())
+        self.topology = Topology.make(self.handles, current_target(), device_count())
         self.version = VERSION_TEXT
         self.extract_only = extract_only()
         self.errors_belong_to_results = False
@@ -73,7 +75,9 @@ class Plugin:
     def _address(self, name: str) -> int:
         if self.entry is not None and name.endswith(_DESTROY):
             return self.no_operation if name in _LIVES_ON else self.entry.release_function or 0
-        thunk = self._thunks[name] = abi.Slot(_guarded(self, name, IMPLEMENTED.get(name)))
+        thunk = self._thunks[name] = abi.Slot(
+            _guarded(self, name, IMPLEMENTED.get(name), self.forget_released)
+        )
         return cast(thunk, c_void_p).value or 0
 
     def forget_released(self) -> None:
@@ -151,25 +155,27 @@ def _harmless_function() -> int:
 
 
 def _guarded(
-    plugin: Plugin, name: str, function: SlotFunction | None
+    host: ProgramHost,
+    name: str,
+    function: SlotFunction | None,
+    forget_released: Callable[[], None],
 ) -> Callable[[int], int | None]:
     """A slot that never lets an exception into C: it becomes an error handle."""
     if function is None:
         message = f"[NEFF-DEVICE-UNIMPLEMENTED] the simulated device has no {name}"
 
         def missing(_: int) -> int | None:
-            return plugin.error_handle(Status.UNIMPLEMENTED, message)
+            return host.error_handle(Status.UNIMPLEMENTED, message)
 
         return missing
     at = abi.ARGUMENTS[name].from_address
-    forget_released = plugin.forget_released
 
     def call(address: int) -> int | None:
         try:
             forget_released()
-            function(plugin, at(address))
+            function(host, at(address))
         except BaseException as error:
-            return plugin.error_handle(*status_of(error))
+            return host.error_handle(*status_of(error))
         return None
 
     return call

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from neff.device import wire
-from neff.device.errors import Status, StatusError
+from neff.device import message_bytes
 from neff.device.jaxlib_api import xla_computation
 from neff.device.rewrite import kernel_configs
+from neff.device.status import Status, StatusError
 
 __all__ = ["CompileOptions", "Program", "TensorSpec", "as_hlo", "opcode_counts", "signature"]
 
@@ -51,7 +51,7 @@ def as_hlo(text_format: str, code: bytes) -> bytes:
     if text_format == "hlo_with_config":
         return next(
             bytes(field.value)  # type: ignore[arg-type]
-            for field in wire.fields(code)
+            for field in message_bytes.fields(code)
             if field.number == _MODULE
         )
     if text_format != "mlir":
@@ -118,7 +118,7 @@ class Program:
     def donated(self) -> frozenset[int]:
         """Parameters whose memory the program may take over."""
         found: set[int] = set()
-        for field in wire.fields(self.module):
+        for field in message_bytes.fields(self.module):
             if field.number == _INPUT_OUTPUT_ALIAS and isinstance(field.value, bytes):
                 found |= _parameter_numbers(field.value, _ALIAS_PARAMETER)
             elif field.number == _BUFFER_DONOR and isinstance(field.value, bytes):
@@ -134,24 +134,26 @@ class Program:
         """
         shape = next(
             bytes(field.value)  # type: ignore[arg-type]
-            for field in wire.fields(self.module)
+            for field in message_bytes.fields(self.module)
             if field.number == _PROGRAM_SHAPE
         )
-        config = wire.bytes_field(_ENTRY_LAYOUT, shape)
-        config += wire.varint_field(_REPLICAS, options.num_replicas)
-        config += wire.varint_field(_PARTITIONS, options.num_partitions)
-        return wire.bytes_field(_MODULE, self.module + extra) + wire.bytes_field(_CONFIG, config)
+        config = message_bytes.bytes_field(_ENTRY_LAYOUT, shape)
+        config += message_bytes.varint_field(_REPLICAS, options.num_replicas)
+        config += message_bytes.varint_field(_PARTITIONS, options.num_partitions)
+        return message_bytes.bytes_field(_MODULE, self.module + extra) + message_bytes.bytes_field(
+            _CONFIG, config
+        )
 
 
 def opcode_counts(module: bytes) -> Counter[str]:
     """How often each opcode occurs in a serialized module."""
     return Counter(
         opcode.value.decode()
-        for computation in wire.fields(module)
+        for computation in message_bytes.fields(module)
         if computation.number == _COMPUTATIONS and isinstance(computation.value, bytes)
-        for instruction in wire.fields(computation.value)
+        for instruction in message_bytes.fields(computation.value)
         if instruction.number == _INSTRUCTIONS and isinstance(instruction.value, bytes)
-        for opcode in wire.fields(instruction.value)
+        for opcode in message_bytes.fields(instruction.value)
         if opcode.number == _OPCODE and isinstance(opcode.value, bytes)
     )
 
@@ -159,8 +161,8 @@ def opcode_counts(module: bytes) -> Counter[str]:
 def _parameter_numbers(message: bytes, number: int) -> set[int]:
     """Parameter numbers of alias or donor entries (an absent number is zero)."""
     return {
-        next(iter(wire.integers(entry.value, number)), 0)
-        for entry in wire.fields(message)
+        next(iter(message_bytes.integers(entry.value, number)), 0)
+        for entry in message_bytes.fields(message)
         if entry.number == _ENTRIES and isinstance(entry.value, bytes)
     }
 
@@ -191,13 +193,13 @@ class CompileOptions:
         compile_portable_executable 4.
         """
         build, portable = b"", False
-        for field in wire.fields(serialized):
+        for field in message_bytes.fields(serialized):
             if field.number == 3 and isinstance(field.value, bytes):
                 build = field.value
             elif field.number == 4:
                 portable = bool(field.value)
         replicas, partitions, assignment = 1, 1, b""
-        for field in wire.fields(build):
+        for field in message_bytes.fields(build):
             if field.number == 4 and isinstance(field.value, int):
                 replicas = max(1, field.value)
             elif field.number == 5 and isinstance(field.value, int):
@@ -215,8 +217,8 @@ class CompileOptions:
 def _assigned(assignment: bytes) -> tuple[int, ...]:
     """Device ids in replica-major order from a ``DeviceAssignmentProto``."""
     partitions: Sequence[list[int]] = [
-        wire.integers(field.value, 1)
-        for field in wire.fields(assignment)
+        message_bytes.integers(field.value, 1)
+        for field in message_bytes.fields(assignment)
         if field.number == 3 and isinstance(field.value, bytes)
     ]
     return tuple(each for replica in zip(*partitions, strict=True) for each in replica)

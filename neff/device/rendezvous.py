@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from neff.device.errors import Status, StatusError
+from neff.device.status import Status, StatusError
 
 __all__ = ["Rendezvous"]
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from hlo_tools.ir.module import KERNEL_TARGET
-from neff.device import wire
+from neff.device import message_bytes
 
 __all__ = ["kernel_configs", "to_typed_calls"]
 
@@ -47,18 +47,18 @@ def to_typed_calls(module: bytes, typed_config: Callable[[str], str]) -> bytes:
         config = typed_config(_config(instruction))
         kept = [
             instruction[field.start : field.end]
-            for field in wire.fields(instruction)
+            for field in message_bytes.fields(instruction)
             if field.number not in (_BACKEND_CONFIG, _API_VERSION)
         ]
-        kept.append(wire.bytes_field(_BACKEND_CONFIG, config.encode()))
-        kept.append(wire.varint_field(_API_VERSION, _TYPED_FFI))
+        kept.append(message_bytes.bytes_field(_BACKEND_CONFIG, config.encode()))
+        kept.append(message_bytes.varint_field(_API_VERSION, _TYPED_FFI))
         return b"".join(kept)
 
     return _each_kernel_call(module, typed)
 
 
 def _config(instruction: bytes) -> str:
-    for field in wire.fields(instruction):
+    for field in message_bytes.fields(instruction):
         if field.number == _BACKEND_CONFIG and isinstance(field.value, bytes):
             return field.value.decode("utf-8", "replace")
     return ""
@@ -72,7 +72,7 @@ def _each_kernel_call(module: bytes, change: Callable[[bytes], bytes]) -> bytes:
         if _TARGET not in instruction:
             return instruction
         target = version = None
-        for field in wire.fields(instruction):
+        for field in message_bytes.fields(instruction):
             if field.number == _CUSTOM_CALL_TARGET:
                 target = field.value
             elif field.number == _API_VERSION:
@@ -82,6 +82,6 @@ def _each_kernel_call(module: bytes, change: Callable[[bytes], bytes]) -> bytes:
     def in_computation(computation: bytes) -> bytes:
         if _TARGET not in computation:
             return computation
-        return wire.rewritten(computation, _INSTRUCTIONS, in_instruction)
+        return message_bytes.rewritten(computation, _INSTRUCTIONS, in_instruction)
 
-    return wire.rewritten(module, _COMPUTATIONS, in_computation)
+    return message_bytes.rewritten(module, _COMPUTATIONS, in_computation)

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from hlo_tools.frameworks.visible_cores import core_count
 from neff.device.abi import knows
-from neff.device.errors import Status, StatusError
-from neff.device.slots import slot
-from neff.device.text import constant
+from neff.device.c_strings import constant
+from neff.device.handles import HandleTable, Host
+from neff.device.pjrt_slots import slot
+from neff.device.status import Status, StatusError
 from nki_lang.targets import Target
-
-if TYPE_CHECKING:
-    from neff.device.plugin import Plugin
 
 __all__ = [
     "PLATFORM",
     "Device",
     "DeviceDescription",
+    "DeviceHost",
     "Memory",
     "Topology",
     "device_count",
@@ -89,9 +88,9 @@ class Topology:
     description_list: Any = None
 
     @classmethod
-    def make(cls, plugin: Plugin, target: Target, count: int) -> Topology:
-        """``count`` devices of a target, registered with the plugin's handle table."""
-        add = plugin.handles.add
+    def make(cls, handles: HandleTable, target: Target, count: int) -> Topology:
+        """``count`` devices of a target, registered with a handle table."""
+        add = handles.add
         topology = cls(target)
         for index in range(count):
             description = DeviceDescription(index, f"{target.name} (simulated)")
@@ -128,106 +127,126 @@ def _pointers(handles: list[int]) -> ctypes.Array[ctypes.c_void_p]:
     return (ctypes.c_void_p * len(handles))(*handles)
 
 
+class DeviceHost(Host, Protocol):
+    """What slots of clients, devices and buffers are given.
+
+    Attributes:
+        topology: devices and memories.
+        version: text for people.
+        when_connected: called each time a framework makes a client.
+        no_operation: address of a C function that does nothing, for deleters.
+    """
+
+    topology: Topology
+    version: str
+    when_connected: list[Callable[[], None]]
+    no_operation: int
+
+    def bytes_in_use(self, device: Device) -> int:
+        """Bytes of the live buffers of a device."""
+        ...
+
+
 # ------------------------------------------------------------------------------- devices
 
 
 @slot
-def device_description_id(plugin: Plugin, arguments: Any) -> None:
-    arguments.id = plugin.handles.get(arguments.description, DeviceDescription).index
+def device_description_id(host: DeviceHost, arguments: Any) -> None:
+    arguments.id = host.handles.get(arguments.description, DeviceDescription).index
 
 
 @slot
-def device_description_process_index(plugin: Plugin, arguments: Any) -> None:
+def device_description_process_index(host: DeviceHost, arguments: Any) -> None:
     arguments.index = 0
 
 
 @slot
-def device_description_attributes(plugin: Plugin, arguments: Any) -> None:
+def device_description_attributes(host: DeviceHost, arguments: Any) -> None:
     arguments.attributes, arguments.num_attributes = None, 0
 
 
 @slot
-def device_description_kind(plugin: Plugin, arguments: Any) -> None:
-    description = plugin.handles.get(arguments.description, DeviceDescription)
+def device_description_kind(host: DeviceHost, arguments: Any) -> None:
+    description = host.handles.get(arguments.description, DeviceDescription)
     arguments.text, arguments.text_size = constant(description.kind)
 
 
 @slot(name="DeviceDescription_DebugString DeviceDescription_ToString")
-def device_description_name(plugin: Plugin, arguments: Any) -> None:
-    description = plugin.handles.get(arguments.description, DeviceDescription)
+def device_description_name(host: DeviceHost, arguments: Any) -> None:
+    description = host.handles.get(arguments.description, DeviceDescription)
     arguments.text, arguments.text_size = constant(description.name)
 
 
 @slot
-def device_get_description(plugin: Plugin, arguments: Any) -> None:
-    arguments.description = plugin.handles.get(arguments.device, Device).description.handle
+def device_get_description(host: DeviceHost, arguments: Any) -> None:
+    arguments.description = host.handles.get(arguments.device, Device).description.handle
 
 
 @slot
-def device_is_addressable(plugin: Plugin, arguments: Any) -> None:
+def device_is_addressable(host: DeviceHost, arguments: Any) -> None:
     arguments.is_addressable = True
 
 
 @slot
-def device_local_hardware_id(plugin: Plugin, arguments: Any) -> None:
-    arguments.id = plugin.handles.get(arguments.device, Device).index
+def device_local_hardware_id(host: DeviceHost, arguments: Any) -> None:
+    arguments.id = host.handles.get(arguments.device, Device).index
 
 
 @slot
-def device_addressable_memories(plugin: Plugin, arguments: Any) -> None:
-    device = plugin.handles.get(arguments.device, Device)
+def device_addressable_memories(host: DeviceHost, arguments: Any) -> None:
+    device = host.handles.get(arguments.device, Device)
     arguments.memories, arguments.num_memories = ctypes.addressof(device.memory_list), 1
 
 
 @slot
-def device_default_memory(plugin: Plugin, arguments: Any) -> None:
-    arguments.memory = plugin.handles.get(arguments.device, Device).memory.handle
+def device_default_memory(host: DeviceHost, arguments: Any) -> None:
+    arguments.memory = host.handles.get(arguments.device, Device).memory.handle
 
 
 @slot
-def device_memory_stats(plugin: Plugin, arguments: Any) -> None:
-    device = plugin.handles.get(arguments.device, Device)
+def device_memory_stats(host: DeviceHost, arguments: Any) -> None:
+    device = host.handles.get(arguments.device, Device)
     for name, _ in type(arguments)._fields_:
         if name.endswith("_is_set") and knows(arguments, name):
             setattr(arguments, name, False)  # the caller does not clear its structure
-    arguments.bytes_in_use = plugin.bytes_in_use(device)
-    arguments.bytes_limit, arguments.bytes_limit_is_set = plugin.topology.target.hbm_bytes, True
+    arguments.bytes_in_use = host.bytes_in_use(device)
+    arguments.bytes_limit, arguments.bytes_limit_is_set = host.topology.target.hbm_bytes, True
 
 
 @slot
-def device_get_attributes(plugin: Plugin, arguments: Any) -> None:
+def device_get_attributes(host: DeviceHost, arguments: Any) -> None:
     arguments.attributes, arguments.num_attributes = None, 0
     # A deleter is called with its owner: an address that may be read.
-    arguments.owner, arguments.deleter = constant(PLATFORM)[0], plugin.no_operation
+    arguments.owner, arguments.deleter = constant(PLATFORM)[0], host.no_operation
 
 
 # ------------------------------------------------------------------------------ memories
 
 
 @slot
-def memory_id(plugin: Plugin, arguments: Any) -> None:
-    arguments.id = plugin.handles.get(arguments.memory, Memory).index
+def memory_id(host: DeviceHost, arguments: Any) -> None:
+    arguments.id = host.handles.get(arguments.memory, Memory).index
 
 
 @slot
-def memory_kind(plugin: Plugin, arguments: Any) -> None:
+def memory_kind(host: DeviceHost, arguments: Any) -> None:
     arguments.text, arguments.text_size = constant(MEMORY_KIND)
 
 
 @slot
-def memory_kind_id(plugin: Plugin, arguments: Any) -> None:
+def memory_kind_id(host: DeviceHost, arguments: Any) -> None:
     arguments.id = 0
 
 
 @slot(name="Memory_DebugString Memory_ToString")
-def memory_name(plugin: Plugin, arguments: Any) -> None:
-    memory = plugin.handles.get(arguments.memory, Memory)
+def memory_name(host: DeviceHost, arguments: Any) -> None:
+    memory = host.handles.get(arguments.memory, Memory)
     arguments.text, arguments.text_size = constant(f"NeuronMemory(id={memory.index})")
 
 
 @slot
-def memory_addressable_by_devices(plugin: Plugin, arguments: Any) -> None:
-    memory = plugin.handles.get(arguments.memory, Memory)
+def memory_addressable_by_devices(host: DeviceHost, arguments: Any) -> None:
+    memory = host.handles.get(arguments.memory, Memory)
     arguments.devices, arguments.num_devices = ctypes.addressof(memory.device_list), 1
 
 
@@ -235,43 +254,43 @@ def memory_addressable_by_devices(plugin: Plugin, arguments: Any) -> None:
 
 
 @slot
-def topology_description_create(plugin: Plugin, arguments: Any) -> None:
-    arguments.topology = plugin.topology.handle
+def topology_description_create(host: DeviceHost, arguments: Any) -> None:
+    arguments.topology = host.topology.handle
 
 
 @slot
-def topology_description_deserialize(plugin: Plugin, arguments: Any) -> None:
-    arguments.topology = plugin.topology.handle
+def topology_description_deserialize(host: DeviceHost, arguments: Any) -> None:
+    arguments.topology = host.topology.handle
 
 
 @slot
-def topology_description_destroy(plugin: Plugin, arguments: Any) -> None:
+def topology_description_destroy(host: DeviceHost, arguments: Any) -> None:
     """The process has one topology; it lives as long as the process."""
 
 
 @slot
-def topology_description_platform_name(plugin: Plugin, arguments: Any) -> None:
+def topology_description_platform_name(host: DeviceHost, arguments: Any) -> None:
     arguments.text, arguments.text_size = constant(PLATFORM)
 
 
 @slot
-def topology_description_platform_version(plugin: Plugin, arguments: Any) -> None:
-    arguments.text, arguments.text_size = constant(plugin.version)
+def topology_description_platform_version(host: DeviceHost, arguments: Any) -> None:
+    arguments.text, arguments.text_size = constant(host.version)
 
 
 @slot
-def topology_description_get_device_descriptions(plugin: Plugin, arguments: Any) -> None:
-    arguments.descriptions = ctypes.addressof(plugin.topology.description_list)
-    arguments.num_descriptions = len(plugin.topology.devices)
+def topology_description_get_device_descriptions(host: DeviceHost, arguments: Any) -> None:
+    arguments.descriptions = ctypes.addressof(host.topology.description_list)
+    arguments.num_descriptions = len(host.topology.devices)
 
 
 @slot
-def topology_description_attributes(plugin: Plugin, arguments: Any) -> None:
+def topology_description_attributes(host: DeviceHost, arguments: Any) -> None:
     arguments.attributes, arguments.num_attributes = None, 0
 
 
 @slot
-def topology_description_serialize(plugin: Plugin, arguments: Any) -> None:
-    text = f"{PLATFORM} {plugin.topology.target.name} {len(plugin.topology.devices)}"
+def topology_description_serialize(host: DeviceHost, arguments: Any) -> None:
+    text = f"{PLATFORM} {host.topology.target.name} {len(host.topology.devices)}"
     arguments.bytes, arguments.bytes_size = constant(text)
-    arguments.owner, arguments.deleter = constant(PLATFORM)[0], plugin.no_operation
+    arguments.owner, arguments.deleter = constant(PLATFORM)[0], host.no_operation

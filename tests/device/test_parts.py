@@ -18,11 +18,12 @@ from hypothesis import strategies as st
 from hlo_tools.errors import HloFileError, HloUnsupportedError
 from hlo_tools.frameworks.jax_versions import check_version
 from hlo_tools.ir.module import KERNEL_TARGET
-from neff.device import activation, capture, entry, rewrite, wire
-from neff.device.errors import Status, StatusError, status_of
+from neff.device import activation, capture, entry, message_bytes, rewrite
+from neff.device.errors import status_of
 from neff.device.handles import HandleTable
 from neff.device.programs import CompileOptions
 from neff.device.rendezvous import Rendezvous
+from neff.device.status import Status, StatusError
 from neff.device.topology import device_count
 from neff.errors import NeffError
 from nki_lang.errors import NkiValidationError
@@ -104,47 +105,53 @@ def test_an_error_that_nobody_expected_says_where_it_was_raised() -> None:
         )
 
 
-# ---------------------------------------------------------------------------------- wire
+# ------------------------------------------------------------------------- message bytes
 
 
 @given(st.integers(min_value=-(2**63), max_value=2**63 - 1))
 def test_varints(value: int) -> None:
-    (field,) = wire.fields(wire.varint_field(5, value))
+    (field,) = message_bytes.fields(message_bytes.varint_field(5, value))
     assert field.value == value % 2**64
 
 
 @given(st.lists(st.binary(max_size=300), max_size=6))
 def test_rewriting_nothing_changes_nothing(values: list[bytes]) -> None:
-    message = b"".join(wire.bytes_field(number + 1, value) for number, value in enumerate(values))
-    assert wire.rewritten(message, 3, lambda value: value) is message
+    message = b"".join(
+        message_bytes.bytes_field(number + 1, value) for number, value in enumerate(values)
+    )
+    assert message_bytes.rewritten(message, 3, lambda value: value) is message
 
 
 def test_rewriting_one_field() -> None:
-    message = wire.bytes_field(1, b"a") + wire.bytes_field(2, b"b") + wire.varint_field(3, 9)
-    changed = wire.rewritten(message, 2, lambda value: value + b"c" * 200)
-    assert [field.value for field in wire.fields(changed)] == [b"a", b"b" + b"c" * 200, 9]
+    message = (
+        message_bytes.bytes_field(1, b"a")
+        + message_bytes.bytes_field(2, b"b")
+        + message_bytes.varint_field(3, 9)
+    )
+    changed = message_bytes.rewritten(message, 2, lambda value: value + b"c" * 200)
+    assert [field.value for field in message_bytes.fields(changed)] == [b"a", b"b" + b"c" * 200, 9]
 
 
 @pytest.mark.parametrize("data", [b"\x0a\x05ab", b"\x0b", b"\x80"])
 def test_damaged_messages(data: bytes) -> None:
     with pytest.raises(HloFileError, match="damaged at byte"):
-        list(wire.fields(data))
+        list(message_bytes.fields(data))
 
 
 # ------------------------------------------------------------------------------- rewrite
 
 
 def module_with(*instructions: bytes) -> bytes:
-    body = b"".join(wire.bytes_field(2, each) for each in instructions)
-    return wire.bytes_field(1, b"m") + wire.bytes_field(3, body)
+    body = b"".join(message_bytes.bytes_field(2, each) for each in instructions)
+    return message_bytes.bytes_field(1, b"m") + message_bytes.bytes_field(3, body)
 
 
 def kernel_call(config: bytes, version: int = 2, target: bytes = b"") -> bytes:
     return (
-        wire.bytes_field(28, target or KERNEL_TARGET.encode())
-        + wire.bytes_field(43, config)
-        + wire.varint_field(77, version)
-        + wire.varint_field(35, 11)
+        message_bytes.bytes_field(28, target or KERNEL_TARGET.encode())
+        + message_bytes.bytes_field(43, config)
+        + message_bytes.varint_field(77, version)
+        + message_bytes.varint_field(35, 11)
     )
 
 
@@ -152,9 +159,9 @@ def test_kernel_calls_become_typed_and_everything_else_stays() -> None:
     other = kernel_call(b"zzz", target=b"Other")
     module = module_with(kernel_call(b"abc"), other)
     typed = rewrite.to_typed_calls(module, lambda config: f"<{config}>")
-    (computation,) = [f.value for f in wire.fields(typed) if f.number == 3]
-    first, second = [f.value for f in wire.fields(computation) if f.number == 2]
-    values = {f.number: f.value for f in wire.fields(first)}
+    (computation,) = [f.value for f in message_bytes.fields(typed) if f.number == 3]
+    first, second = [f.value for f in message_bytes.fields(computation) if f.number == 2]
+    values = {f.number: f.value for f in message_bytes.fields(first)}
     assert (values[43], values[77], values[35]) == (b"<abc>", 4, 11)
     assert second == other
 
@@ -165,7 +172,7 @@ def test_configurations_of_a_module() -> None:
 
 
 def test_a_module_without_kernels_is_the_same_object() -> None:
-    module = module_with(wire.bytes_field(2, b"add"))
+    module = module_with(message_bytes.bytes_field(2, b"add"))
     assert rewrite.to_typed_calls(module, str) is module
 
 
@@ -174,10 +181,17 @@ def test_a_module_without_kernels_is_the_same_object() -> None:
 
 def test_compile_options_are_read() -> None:
     assignment = b"".join(
-        wire.bytes_field(3, wire.bytes_field(1, bytes(ids))) for ids in ([0, 2], [1, 3])
+        message_bytes.bytes_field(3, message_bytes.bytes_field(1, bytes(ids)))
+        for ids in ([0, 2], [1, 3])
     )
-    build = wire.varint_field(4, 2) + wire.varint_field(5, 2) + wire.bytes_field(9, assignment)
-    options = CompileOptions.parse(wire.bytes_field(3, build) + wire.varint_field(4, 1))
+    build = (
+        message_bytes.varint_field(4, 2)
+        + message_bytes.varint_field(5, 2)
+        + message_bytes.bytes_field(9, assignment)
+    )
+    options = CompileOptions.parse(
+        message_bytes.bytes_field(3, build) + message_bytes.varint_field(4, 1)
+    )
     assert (options.num_replicas, options.num_partitions) == (2, 2)
     assert options.device_ids == (0, 1, 2, 3)  # replica-major
     assert options.portable

@@ -10,7 +10,7 @@ import pytest
 
 from neff.device import abi
 from neff.device.buffers import Buffer
-from neff.device.slots import IMPLEMENTED
+from neff.device.pjrt_slots import IMPLEMENTED
 from tests.device.framework import Framework, SlotFailed
 
 

@@ -1,13 +1,12 @@
 """Lowerings: one function for each opcode that is neither elementwise nor a view.
 
-A lowering takes the :class:`~neff.compiler.lower.Lowerer` and the node, gives the node's value a
+A lowering takes the :class:`~neff.compiler.lowering.lowerer.Lowerer` and the node, gives the node's value a
 home and appends the kernels that compute it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from neff.compiler.graph import Node
 from neff.compiler.lowering.families import (
@@ -24,10 +23,11 @@ from neff.compiler.lowering.indexing import (
     gather,
     scatter,
 )
+from neff.compiler.lowering.lowerer import Lowerer
 
 __all__ = ["LOWERINGS"]
 
-LOWERINGS: dict[str, Callable[[Any, Node], None]] = {
+LOWERINGS: dict[str, Callable[[Lowerer, Node], None]] = {
     "concatenate": concatenate,
     "dot": dot,
     "dynamic-slice": dynamic_slice,

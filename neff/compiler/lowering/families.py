@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from neff.compiler.graph import Node, uncovered
+from neff.compiler.lowering.lowerer import Lowerer
 from neff.compiler.lowering.movement import iota_task
 from neff.compiler.lowering.product import Product, product_task
 from neff.compiler.lowering.reduction import IDENTITIES, REDUCERS, Reduction, reduction_task
 from neff.compiler.types import held_as
 from neff.compiler.views import Dim, View, merge
 from nki_lang.dtypes import BY_NAME, DType
-
-if TYPE_CHECKING:
-    from neff.compiler.lower import Lowerer
 
 __all__ = ["concatenate", "counting", "dot", "iota", "pad", "reduce", "update_slice"]
 

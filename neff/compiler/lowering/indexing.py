@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
 
 from neff.compiler.graph import Node, uncovered
 from neff.compiler.lowering.families import counting
@@ -15,13 +14,11 @@ from neff.compiler.lowering.indexed import (
     slice_task,
     window_dims,
 )
+from neff.compiler.lowering.lowerer import Lowerer
 from neff.compiler.lowering.reduction import REDUCERS
 from neff.compiler.types import held_as
 from neff.compiler.views import View, row_major
 from nki_lang.dtypes import BY_NAME
-
-if TYPE_CHECKING:
-    from neff.compiler.lower import Lowerer
 
 __all__ = ["dynamic_slice", "dynamic_update_slice", "gather", "scatter"]
 

@@ -1,4 +1,9 @@
-"""The register of implemented slots: each module of the device adds its own."""
+"""The slots of PJRT's function table that are implemented: each module of the device adds its own.
+
+A slot is one member of ``PJRT_Api``, a pointer to a function that takes one argument structure.
+The functions here take that structure and the state they work on, and report failure by an
+exception; ``plugin.py`` turns both into the C function that the table holds.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +15,7 @@ from neff.device import abi
 __all__ = ["IMPLEMENTED", "SlotFunction", "slot"]
 
 SlotFunction = Callable[[Any, Any], None]
-"""(plugin, argument structure) -> None; failure is an exception."""
+"""(host, argument structure) -> None; failure is an exception."""
 
 IMPLEMENTED: dict[str, SlotFunction] = {}
 """Slot name -> function. A slot that is missing here answers UNIMPLEMENTED."""

@@ -1,7 +1,8 @@
-"""Protocol-buffer messages edited on the wire: what is not touched stays byte for byte.
+"""Serialized protocol-buffer messages, read and edited as bytes: what is not touched stays as it is.
 
 A module can hold gigabytes of constants; reading a few fields and changing a few instructions
-must not parse and rebuild all of it.
+must not parse and rebuild all of it. (``hlo_tools.wire`` reads; the fields that the device
+writes are made here.)
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Strings and bytes across the C interface."""
+"""Strings and bytes across PJRT's C interface: an address and a length, no closing NUL."""
 
 from __future__ import annotations
 

@@ -1,0 +1,209 @@
+"""What every lowering works on: the variables, where each value is, and the kernels so far.
+
+:func:`neff.compiler.lower.lower` makes one for a graph and hands it, with one node at a time, to
+the functions of this folder.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from neff.compiler.assembly import Parts
+from neff.compiler.graph import Node, uncovered
+from neff.compiler.link import Call
+from neff.compiler.lowering.elementwise import copy_task
+from neff.compiler.lowering.movement import fill_task, move_task
+from neff.compiler.lowering.task import Port, Task
+from neff.compiler.lowering.tiling import TooLarge
+from neff.compiler.lowering.tracing import trace_task
+from neff.compiler.types import held_as, narrow_constant
+from neff.compiler.views import VIEWS, View, row_major
+from neff.errors import NeffCompileError
+from neff.program import Variable
+from nki_lang.dtypes import DType
+from nki_lang.source import SourceLocation
+
+__all__ = ["Lowerer"]
+
+
+@dataclass(slots=True)
+class Lowerer:
+    """The state of one graph's lowering.
+
+    Attributes:
+        parts: what the program is assembled from.
+        dot_cast: type that float32 operands of a dot are cast to (``bf16``), "" for none.
+        located: id of a node -> where its value is.
+        homes: id of a node -> the output variable that its value is to be computed in.
+    """
+
+    parts: Parts
+    dot_cast: str = ""
+    located: dict[int, View] = field(default_factory=dict)
+    homes: dict[int, str] = field(default_factory=dict)
+    _shared: dict[Any, View] = field(default_factory=dict)
+    _count: int = 0
+
+    def variable(self, name: str, kind: str, dtype: DType, shape: tuple[int, ...]) -> Variable:
+        """Declare a variable of the program."""
+        made = Variable(name, kind, dtype, shape)
+        self.parts.variables[name] = made
+        return made
+
+    def scratch(self, shape: tuple[int, ...], dtype: DType) -> View:
+        """A fresh buffer."""
+        name = self.fresh("t")
+        self.variable(name, "scratch", dtype, shape)
+        return View(name, shape, row_major(shape))
+
+    def home(self, node: Node) -> View:
+        """The buffer that a node's value goes to: an output of the module, or scratch."""
+        name = self.homes.get(id(node))
+        if name is None:
+            view = self.scratch(node.shape, held_as(node).tile)
+        else:
+            view = View(name, node.shape, row_major(node.shape))
+        self.located[id(node)] = view
+        return view
+
+    def port(self, view: View) -> Port:
+        """The view as a kernel reads or writes it."""
+        return Port.of(view, self.parts.variables[view.buffer])
+
+    # -- values ----------------------------------------------------------------------------
+
+    def number(self, node: Node) -> np.generic | None:
+        """The one number that all elements of the node have, as the engines hold it."""
+        splat = node.splat
+        if splat is None:
+            return None
+        return narrow_constant(node, np.asarray(splat)).reshape(-1)[0]
+
+    def view(self, node: Node) -> View:
+        """Where the node's value is; a kernel fills a buffer with it if it is nowhere yet."""
+        found = self.located.get(id(node))
+        if found is None:
+            found = self._find(node)
+            self.located[id(node)] = found
+        return found
+
+    def _find(self, node: Node) -> View:
+        number = self.number(node)
+        if number is not None:
+            return self._constant(node, np.asarray(number)).broadcast(node.shape, ())
+        if node.opcode == "constant":
+            return self._constant(node, narrow_constant(node, node.attributes["value"]))
+        if node.opcode not in VIEWS:
+            raise uncovered(node)
+        source = self.view(node.operands[0])
+        fields = node.attributes
+        if node.opcode == "broadcast":
+            return source.broadcast(node.shape, fields["dimensions"])
+        if node.opcode == "transpose":
+            return source.transpose(fields["dimensions"])
+        if node.opcode == "slice":
+            return source.slice(fields["starts"], fields["limits"], fields["strides"])
+        if node.opcode == "restride":
+            return source.restride(node.shape, fields["steps"])
+        if node.opcode == "reverse":
+            return source.reverse(fields["dimensions"])
+        found = source.reshape(node.shape)
+        if found is not None:
+            return found
+        return self.compact(source, node).reshape(node.shape) or source
+
+    def _constant(self, node: Node, value: np.ndarray[Any, Any]) -> View:
+        key = (value.dtype.str, value.shape, value.tobytes())
+        found = self._shared.get(key)
+        if found is None:
+            made = self.variable(self.fresh("c"), "constant", held_as(node).tile, value.shape)
+            made.value = value
+            found = self._shared[key] = View(made.name, value.shape, row_major(value.shape))
+        return found
+
+    def compact(self, source: View, node: Node) -> View:
+        """The same elements without gaps, in a buffer of their own."""
+        target = self.scratch(source.shape, self.port(source).dtype)
+        self.copy(source, target, node)
+        return target
+
+    def copy(self, source: View, target: View, node: Node) -> None:
+        """Copy one view to another; they may hold 64-bit integers in different ways."""
+        read, write = self.port(source), self.port(target)
+        if read.wide == write.wide and read.dtype == write.dtype:
+            self.call(move_task("copy", read, write), node)
+        else:
+            self.call(copy_task("copy", read, write), node)
+
+    def fill(self, target: View, value: np.generic, node: Node) -> None:
+        """Write one number everywhere."""
+        self.call(fill_task("fill", self.port(target), value), node)
+
+    def whole(self, node: Node, dtype: DType) -> str:
+        """A variable that holds exactly the node's value in row-major order, as ``dtype``."""
+        view = self.view(node)
+        variable = self.parts.variables[view.buffer]
+        exact = view.offset == 0 and view.contiguous and prod(variable.shape) == view.size
+        if exact and variable.dtype == dtype:
+            return view.buffer
+        target = self.scratch(node.shape, dtype)
+        self.copy(view, target, node)
+        return target.buffer
+
+    def iota(self, count: int, dtype: DType) -> View | None:
+        """The buffer 0, 1, 2, ... of that length and type if there is one already."""
+        return self._shared.get(("iota", count, dtype.name))
+
+    def keep_iota(self, view: View, dtype: DType) -> None:
+        """Let others use the buffer 0, 1, 2, ..."""
+        self._shared["iota", view.size, dtype.name] = view
+
+    def place(self, node: Node, view: View) -> None:
+        """Say where a node's value is."""
+        self.located[id(node)] = view
+
+    # -- kernels ---------------------------------------------------------------------------
+
+    def call(self, task: Task, node: Node) -> None:
+        """Append a kernel that the compiler wrote.
+
+        Raises:
+            NeffCompileError: ``NEFF-SIZE``; it has more tiles than can be compiled.
+        """
+        sizes = {name: self.parts.variables[name] for name in (*task.reads, *task.writes)}
+        try:
+            kernel = trace_task(task, sizes, self.parts.target)
+        except TooLarge as error:
+            raise NeffCompileError(
+                f"{node.describe()}: {error}",
+                code="NEFF-SIZE",
+                place=node.place,
+                remedy="use smaller tensors, or split the operation in the model",
+            ) from None
+        bindings = {name: name for name in sizes}
+        self.append(Call(kernel, bindings, "", _location(node)))
+
+    def append(self, call: Call) -> None:
+        """Append a kernel with a label that no other has."""
+        call.label = f"k{len(self.parts.calls)}"
+        self.parts.calls.append(call)
+
+    def fresh(self, base: str) -> str:
+        """A name that no variable has."""
+        while True:
+            self._count += 1
+            if f"{base}{self._count}" not in self.parts.variables:
+                return f"{base}{self._count}"
+
+
+def _location(node: Node) -> SourceLocation:
+    """The user's line without the folder, which would make outputs depend on where it stands."""
+    file, _, line = node.place.rpartition(":")
+    if file and line.isdigit():
+        return SourceLocation(os.path.basename(file), int(line), node.name)
+    return SourceLocation(node.place, 0, node.name)
