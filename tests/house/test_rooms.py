@@ -97,14 +97,13 @@ KNOWN_TYPING_CIRCLES: list[set[str]] = [
         "hlo_tools.ir.ordering",
     },
     {
-        "nki_lang.klir.applied",
-        "nki_lang.klir.codecs",
-        "nki_lang.klir.control",
-        "nki_lang.klir.decode",
-        "nki_lang.klir.encode",
-        "nki_lang.klir.regions",
-        "nki_lang.klir.special",
-        "nki_lang.klir.table",
+        "nki_lang.frontend.access_patterns",
+        "nki_lang.frontend.indexing",
+        "nki_lang.frontend.tensor",
+    },
+    {
+        "nki_lang.ir.text",
+        "nki_lang.ir.types",
     },
 ]
 """Circles of files that imports under ``TYPE_CHECKING`` close as well; they can only shrink."""
