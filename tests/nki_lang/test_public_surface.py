@@ -112,7 +112,7 @@ def test_all_lists_exactly_the_documented_names():
         len(table["functions"]) + len(table["constants"]) + len(table["classes"])
         for _, table in MODULES.values()
     )
-    assert total == 216
+    assert f"all {total} public symbols" in (ROOT / "README.md").read_text()
 
 
 def test_every_row_of_the_table_has_the_operands_of_its_function():
