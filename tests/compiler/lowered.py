@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 
 import hlo_tools
-from neff.compiler.assembly import Parts
 from neff.compiler.import_hlo import import_module
-from neff.compiler.lower import Lowerer
+from neff.compiler.lower import lower
 from nki_lang.targets import target_of
 
 __all__ = ["kernels_of"]
@@ -19,7 +18,6 @@ _DEFAULTS = re.compile(r", (priority=None|oob_mode=error|dge_mode=unknown)(?=[,)
 def kernels_of(text: str, target: str) -> str:
     """The kernels' text without the compiler's own lines and the defaults of transfers."""
     graph = import_module(hlo_tools.load(text.encode()))
-    parts = Parts(graph.name, target_of(target), 1)
-    Lowerer(graph, parts).run()
-    found = "\n".join(str(call.kernel).strip() for call in parts.calls) or "no kernel"
+    calls = lower(graph, target_of(target)).calls
+    found = "\n".join(str(call.kernel).strip() for call in calls) or "no kernel"
     return _DEFAULTS.sub("", _PLACE.sub("", found))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import inspect
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from nki_lang.frontend.operators import Operator
 from nki_lang.isa.table import TABLE
 from tests.nki_lang import documented
 
+ROOT = Path(__file__).resolve().parents[2]
 MODULES = {
     "nki": (nki_lang, documented.NKI),
     "nki.language": (language, documented.LANGUAGE),
