@@ -156,11 +156,35 @@ def verify(file: File, as_json: AsJson = False) -> int:
 
 
 @app.command("time")
-def time_neff(file: File, as_json: AsJson = False) -> int:
+def time_neff(
+    file: File,
+    statistic: Annotated[
+        str, typer.Option(help="What to include: body, nc-latency or profile-total.")
+    ] = "body",
+    dma: Annotated[
+        str, typer.Option(help="Descriptors: dynamic or static; static on trn1 by default.")
+    ] = "",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A parameter of the model: dma.issue_ns=550.", metavar="NAME=X"),
+    ] = None,
+    trips: Annotated[
+        int | None,
+        typer.Option(help="Turns of loops whose number only a run knows.", min=0, metavar="N"),
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
     """How long a NEFF of ours would take on its target: an estimate from documented costs."""
     from neff.cli.time import time_file
 
-    return time_file(file, as_json=as_json)
+    return time_file(
+        file,
+        statistic=statistic,
+        dma=dma,
+        settings=settings or [],
+        trips=trips,
+        as_json=as_json,
+    )
 
 
 @app.command()

@@ -1,8 +1,68 @@
-"""How long a program would take on its target, as far as that is documented."""
+"""How long a program takes on its target, and how sure that is.
+
+What flows through here:
+
+1. :mod:`parameter_table` and :mod:`parameters`: every number of the model in one table, with a
+   value for each generation, a range, a kind (documented, measured, assumed) and a source. Users
+   override it. Nothing else holds a number.
+2. :mod:`lowering` (with :mod:`transfers`) turns a compiled program, and :mod:`replay` a decoded
+   instruction stream, into lists of :class:`~neff.timing.machine.Item` for each engine: what they
+   ask of it (:mod:`work`), what they wait for, what they signal.
+3. :mod:`costs` gives each piece of work its issue interval, its latency, and the packets of a
+   transfer, by the parameters of one generation at one end of their ranges.
+4. :mod:`machine` and :mod:`simulation` run the lists over simulated time: engines in order, the
+   tensor engine's clock and weights, queues of transfers, sixteen DMA engines, semaphores; loops
+   of the device as a first turn and one turn for all others.
+5. :mod:`events`: one flat table of what happened, when, on which lane, and what it waited for.
+6. :mod:`estimate`: the total with its range, the share that measured parameters have in it, and
+   each engine's busy time.
+
+It imports ``neff.program`` and the kernel language only, so that the compiler may ask it for costs.
+"""
 
 from __future__ import annotations
 
-from neff.timing.estimate import Estimate, estimate
-from neff.timing.simulation import EngineTime
+from neff.timing.costs import Cost, Pricing
+from neff.timing.estimate import (
+    DMA_MODES,
+    NOT_MODELLED,
+    STATISTICS,
+    CoreTime,
+    Estimate,
+    Span,
+    estimate,
+)
+from neff.timing.events import Event, busy_ns, occupied_ns
+from neff.timing.parameters import (
+    PARAMETERS,
+    Parameter,
+    Parameters,
+    Side,
+    Value,
+    overrides_of,
+)
+from neff.timing.replay import StreamInstruction, read_stream, replay
 
-__all__ = ["EngineTime", "Estimate", "estimate"]
+__all__ = [
+    "DMA_MODES",
+    "NOT_MODELLED",
+    "PARAMETERS",
+    "STATISTICS",
+    "CoreTime",
+    "Cost",
+    "Estimate",
+    "Event",
+    "Parameter",
+    "Parameters",
+    "Pricing",
+    "Side",
+    "Span",
+    "StreamInstruction",
+    "Value",
+    "busy_ns",
+    "estimate",
+    "occupied_ns",
+    "overrides_of",
+    "read_stream",
+    "replay",
+]

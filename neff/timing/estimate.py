@@ -1,26 +1,72 @@
-"""An estimate of a program's time on its target, and what it rests on."""
+"""An estimate of a program's time on its target, with its range and what it rests on."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+from neff.errors import NeffError
 from neff.program import Program
-from neff.runtime.order import order_of
-from neff.timing.simulation import CoreTime, simulate
-from nki_lang.targets import target_of
+from neff.timing.costs import LANES, Pricing
+from neff.timing.events import DESCRIPTORS, QUEUE, Event, busy_ns, occupied_ns
+from neff.timing.lowering import Lowering
+from neff.timing.machine import Machine
+from neff.timing.parameters import Parameters, Side
+from neff.timing.simulation import simulate
 
-__all__ = ["NOT_MODELLED", "Estimate", "estimate"]
+__all__ = ["DMA_MODES", "NOT_MODELLED", "STATISTICS", "CoreTime", "Estimate", "Span", "estimate"]
 
 NOT_MODELLED = (
-    "instruction fetch and dispatch",
-    "the latency of semaphores",
-    "the overlap of an instruction with the end of the one before",
-    "contention for HBM between cores and for SBUF and PSUM ports between engines",
-    "descriptor generation and the cost of triggering a transfer",
-    "the faster modes of later engines that are not documented as formulas",
+    "instruction fetch",
+    "conflicts of engines for banks of SBUF and PSUM",
+    "how full a queue of transfers may be",
+    "HBM's pages and refresh",
+    "what the two cores of a logical core wait for each other, but for barriers",
 )
 """What the figures leave out; most of it makes the device slower."""
+
+STATISTICS = ("body", "nc-latency", "profile-total")
+"""From the first transfer's issue to the last one's arrival; as a benchmark; as a profile."""
+
+DMA_MODES = ("dynamic", "static")
+"""Descriptors made while the program runs, or before."""
+
+
+class Span(NamedTuple):
+    """A time in nanoseconds, with the ends that the parameters' ranges give."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class CoreTime:
+    """What one core did.
+
+    Attributes:
+        total: of the body.
+        busy_ns: by lane, the sum of durations.
+        occupied_ns: by lane, what overlaps counted once.
+        instructions: by engine.
+        opcodes_ns: by name, the sum of durations on engines.
+        transfers, dma_bytes, dma_ns: of the DMA engines together.
+        measured_share: of the time on the critical path, from measured parameters.
+        unknown_loops: loops whose number of turns is only known while the program runs.
+        events: everything that happened, a loop's equal turns once.
+    """
+
+    total: Span
+    busy_ns: dict[str, float]
+    occupied_ns: dict[str, float]
+    instructions: dict[str, int]
+    opcodes_ns: dict[str, float]
+    transfers: int
+    dma_bytes: int
+    dma_ns: float
+    measured_share: float
+    unknown_loops: int
+    events: list[Event]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,73 +75,193 @@ class Estimate:
 
     Attributes:
         target: the family.
+        statistic: what the total includes.
+        dma: ``dynamic`` or ``static``.
+        total: until the last core is done, plus what the statistic adds.
         cores: what each core did.
     """
 
     target: str
+    statistic: str
+    dma: str
+    total: Span
     cores: tuple[CoreTime, ...]
 
     @property
-    def total_ns(self) -> float:
-        """Until the last core is done."""
-        return max((core.total_ns for core in self.cores), default=0.0)
+    def measured_share(self) -> float:
+        """Of the time on the critical path of the slowest core."""
+        slowest = max(self.cores, key=lambda core: core.total.value, default=None)
+        return slowest.measured_share if slowest else 0.0
 
     @property
     def is_complete(self) -> bool:
-        """False when some instruction's cost or some loop's number of turns is unknown."""
-        return not any(core.unknown or core.unknown_loops for core in self.cores)
+        """False when some loop's number of turns is unknown."""
+        return not any(core.unknown_loops for core in self.cores)
+
+    def __str__(self) -> str:
+        unit, scale = ("ms", 1e6) if self.total.value >= 1e7 else ("µs", 1e3)
+        digits = 1 if self.total.value < 100 * scale else 0
+        value, low, high = (f"{one / scale:,.{digits}f}" for one in self.total)
+        share = f"{self.measured_share:.0%} of it from measured costs"
+        return f"{value} {unit} ({low}–{high}), {share}"
 
     def to_json(self) -> dict[str, Any]:
         """The figures as a document."""
         return {
             "target": self.target,
-            "total_us": _us(self.total_ns),
+            "statistic": self.statistic,
+            "dma": self.dma,
+            "total_us": _us(self.total.value),
+            "low_us": _us(self.total.low),
+            "high_us": _us(self.total.high),
+            "measured_share": round(self.measured_share, 4),
             "complete": self.is_complete,
-            "cores": [_core(core, self.target) for core in self.cores],
+            "cores": [_core(core) for core in self.cores],
             "not_modelled": list(NOT_MODELLED),
         }
 
 
-def estimate(program: Program) -> Estimate:
+def estimate(
+    program: Program,
+    *,
+    parameters: Parameters | None = None,
+    statistic: str = "body",
+    dma: str = "",
+    trips: int | None = None,
+) -> Estimate:
     """Estimate the time of a program.
 
+    Args:
+        program: compiled.
+        parameters: default: the table's for the program's target.
+        statistic: one of :data:`STATISTICS`.
+        dma: one of :data:`DMA_MODES`; default: static on trn1, dynamic later.
+        trips: turns of a loop whose number only a run knows; default 1, marked as unknown.
+
     Raises:
+        NeffError: ``NEFF-STATISTIC``; an unknown statistic or mode.
         NeffRuntimeError: its engines wait for each other.
     """
-    target = target_of(program.target)
-    for core, graph in enumerate(program.subgraphs):
-        order_of(graph, f"{program.name}: sg{core:02d}")
-    return Estimate(
-        program.target,
-        tuple(simulate(graph.engines, target, graph.semaphores) for graph in program.subgraphs),
+    parameters = parameters or Parameters(program.target)
+    mode = dma or ("static" if parameters.target == "trn1" else "dynamic")
+    _check(statistic, STATISTICS)
+    _check(mode, DMA_MODES)
+    cores = tuple(
+        _simulated(program, number, parameters, mode == "static", trips)
+        for number in range(len(program.subgraphs))
     )
+    body = Span(*(max((core.total[end] for core in cores), default=0.0) for end in range(3)))
+    launch = _launch(parameters, statistic, len(cores))
+    total = Span(*(one + other for one, other in zip(body, launch, strict=True)))
+    return Estimate(parameters.target, statistic, mode, total, cores)
+
+
+def _check(given: str, allowed: tuple[str, ...]) -> None:
+    if given not in allowed:
+        raise NeffError(
+            f"{given!r} is none of {', '.join(allowed)}",
+            code="NEFF-STATISTIC",
+            remedy=f"use one of {', '.join(allowed)}",
+        )
+
+
+def _launch(parameters: Parameters, statistic: str, cores: int) -> Span:
+    if statistic == "body":
+        return Span(0.0, 0.0, 0.0)
+    name = "launch.profile_ns"
+    if statistic == "nc-latency":
+        name = "launch.two_cores_ns" if cores > 1 else "launch.nc_latency_ns"
+    value = parameters[name]
+    return Span(value.value, value.low, value.high)
+
+
+def _simulated(
+    program: Program, number: int, parameters: Parameters, is_static: bool, trips: int | None
+) -> CoreTime:
+    lowering = Lowering(is_static, trips)
+    steps = lowering.lower(program.subgraphs[number])
+    place = f"{program.name}: sg{number:02d}"
+    machines = []
+    for side in Side:
+        pricing = Pricing(parameters, side, len(program.subgraphs))
+        machine = Machine(lowering.works, pricing, number)
+        simulate(machine, steps, place)
+        machines.append(machine)
+        if side is not Side.nominal:
+            machine.events.clear()
+    value, fastest, slowest = (machine.end for machine in machines)
+    total = Span(value, min(value, fastest), max(value, slowest))
+    return _summary(machines[0], total, lowering.unknown_loops, list(steps))
+
+
+def _summary(machine: Machine, total: Span, unknown: int, engines: list[str]) -> CoreTime:
+    events = machine.events
+    busy = dict.fromkeys(engines, 0.0) | busy_ns(events)
+    instructions, opcodes = dict.fromkeys(engines, 0), dict[str, float]()
+    transfers = nbytes = 0
+    for event in events:
+        if event.lane in instructions:
+            instructions[event.lane] += event.turns
+            spent = (event.end - event.start) * event.turns
+            opcodes[event.opcode] = opcodes.get(event.opcode, 0.0) + spent
+        elif event.lane.startswith(QUEUE):
+            transfers += event.turns
+            nbytes += event.nbytes * event.turns
+    return CoreTime(
+        total,
+        busy,
+        dict.fromkeys(engines, 0.0) | occupied_ns(events),
+        instructions,
+        opcodes,
+        transfers,
+        nbytes,
+        machine.moving_ns,
+        _measured_share(machine),
+        unknown,
+        events,
+    )
+
+
+def _measured_share(machine: Machine) -> float:
+    """Share of the critical path, from the last event back through what each one waited for."""
+    events, index = machine.events, machine.last
+    until, whole, measured = machine.end, 0.0, 0.0
+    while index >= 0:
+        event = events[index]
+        spent = max(0.0, until - event.start) * event.turns
+        whole += spent
+        measured += spent * event.known
+        until, index = min(until, event.start), event.after
+    return measured / whole if whole else 0.0
 
 
 def _us(nanoseconds: float) -> float:
     return round(nanoseconds / 1e3, 3)
 
 
-def _core(core: CoreTime, target: str) -> dict[str, Any]:
-    total = core.total_ns or 1.0
-    lanes = target_of(target).dma_queues
+def _core(core: CoreTime) -> dict[str, Any]:
+    total = core.total.value or 1.0
     engines = {
-        engine.name: {
-            "instructions": spent.instructions,
-            "busy_us": _us(spent.busy_ns),
-            "busy_share": round(spent.busy_ns / total, 4),
+        name: {
+            "instructions": count,
+            "busy_us": _us(core.busy_ns[name]),
+            "busy_share": round(core.occupied_ns[name] / total, 4),
         }
-        for engine, spent in core.engines.items()
+        for name, count in core.instructions.items()
     }
-    most = sorted(core.opcodes.items(), key=lambda item: -item[1])
+    most = sorted(core.opcodes_ns.items(), key=lambda item: -item[1])
     return {
-        "total_us": _us(core.total_ns),
+        "total_us": _us(core.total.value),
+        "low_us": _us(core.total.low),
+        "high_us": _us(core.total.high),
+        "measured_share": round(core.measured_share, 4),
         "engines": engines,
+        "descriptors_us": _us(core.busy_ns.get(DESCRIPTORS, 0.0)),
         "dma": {
-            "transfers": core.dma.instructions,
+            "transfers": core.transfers,
             "bytes": core.dma_bytes,
-            "busy_share": round(core.dma.busy_ns / lanes / total, 4),
+            "busy_share": round(core.dma_ns / LANES / total, 4),
         },
         "opcodes_us": {name: _us(spent) for name, spent in most},
-        "unknown_cost": dict(sorted(core.unknown.items())),
         "loops_of_unknown_length": core.unknown_loops,
     }

@@ -1,209 +1,280 @@
-"""The engines of one core as processes over simulated time.
-
-Each engine works its list off in order. A compute instruction keeps its engine busy for its
-documented cycles. A transfer leaves its engine at once; after the documented start-up it keeps as
-many of the core's DMA engines busy as it has rows (at most all), and signals when it is done. An
-instruction whose cost is not documented takes no time and is counted.
-"""
+"""The engine programs of one core, run over simulated time; see :mod:`neff.timing.machine`."""
 
 from __future__ import annotations
 
 import heapq
-from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections import deque
+from typing import Any
 
-from neff.program import EngineLoop, EngineStep, Step
-from nki_lang.ir import Access, Engine, Instruction
-from nki_lang.ir.cost import DMA_START_NS, cost
-from nki_lang.targets import Target
+from neff.errors import NeffRuntimeError
+from neff.timing.costs import Cost
+from neff.timing.events import DESCRIPTORS
+from neff.timing.machine import Item, Loop, Machine, Queue, Sent, Steps
+from neff.timing.work import Matmul, Transfer, Weights
 
-__all__ = ["CoreTime", "EngineTime", "simulate"]
+__all__ = ["simulate"]
 
-
-@dataclass(slots=True)
-class EngineTime:
-    """What one engine did: instructions done, and nanoseconds in which it was busy."""
-
-    instructions: int = 0
-    busy_ns: float = 0.0
-
-    def add(self, other: EngineTime, times: int = 1) -> None:
-        """Take up what was done ``times`` times."""
-        self.instructions += other.instructions * times
-        self.busy_ns += other.busy_ns * times
+_ORDER = 1e-6
+"""Two transfers of one queue never start at the same time; nanoseconds."""
 
 
-@dataclass(slots=True)
-class CoreTime:
-    """What one core did.
+def simulate(machine: Machine, steps: Steps, place: str = "") -> None:
+    """Run engine programs to their end; the machine holds the events.
 
-    Attributes:
-        total_ns: from the first instruction to the last.
-        engines: by engine.
-        dma: of all DMA engines together: transfers, and busy time summed over the engines.
-        dma_bytes: bytes that the transfers moved.
-        opcodes: nanoseconds by instruction name (transfers: of their own duration).
-        unknown: instructions that took no time because their cost is not documented.
-        unknown_loops: loops whose number of turns is only known while the program runs; one
-            turn of each was counted.
+    Raises:
+        NeffRuntimeError: ``NEFF-DEADLOCK``; the engines wait for each other.
     """
-
-    total_ns: float = 0.0
-    engines: dict[Engine, EngineTime] = field(default_factory=dict)
-    dma: EngineTime = field(default_factory=EngineTime)
-    dma_bytes: int = 0
-    opcodes: dict[str, float] = field(default_factory=dict)
-    unknown: Counter[str] = field(default_factory=Counter)
-    unknown_loops: int = 0
-
-    def add(self, other: CoreTime, times: int = 1) -> None:
-        """Take up a loop's turn ``times`` times."""
-        self.total_ns += other.total_ns * times
-        for engine, did in other.engines.items():
-            self.engines.setdefault(engine, EngineTime()).add(did, times)
-        self.dma.add(other.dma, times)
-        self.dma_bytes += other.dma_bytes * times
-        for name, spent in other.opcodes.items():
-            self.spend(name, spent * times)
-        for name, count in other.unknown.items():
-            self.unknown[name] += count * times
-        self.unknown_loops += other.unknown_loops
-
-    def spend(self, opcode: str, nanoseconds: float) -> None:
-        """Add to the time of an instruction name."""
-        self.opcodes[opcode] = self.opcodes.get(opcode, 0.0) + nanoseconds
+    for engine in steps:
+        machine.ready.setdefault(engine, 0.0)
+        machine.before.setdefault(engine, -1)
+        machine.done.setdefault(engine, 0.0)
+    _Block(machine, steps, place).run()
 
 
-def simulate(programs: dict[Engine, list[EngineStep]], target: Target, semaphores: int) -> CoreTime:
-    """Run the engine programs of one core, or of one turn of a loop, from time zero.
+class _Block:
+    """The engines within one loop body, or in the outermost program."""
 
-    The programs must be free of deadlocks (``neff.runtime.order``).
-    """
-    return _Core(programs, target, semaphores).run()
-
-
-class _Core:
-    def __init__(
-        self, programs: dict[Engine, list[EngineStep]], target: Target, semaphores: int
-    ) -> None:
-        self.programs, self.target, self.semaphores = programs, target, semaphores
-        self.at = dict.fromkeys(programs, 0)
-        self.counts = [0] * semaphores
-        self.sleepers: dict[int, list[Engine]] = {}
-        self.events: list[tuple[float, int, Callable[[], None]]] = []
+    def __init__(self, machine: Machine, steps: Steps, place: str) -> None:
+        self.machine, self.steps, self.place = machine, steps, place
+        self.at = dict.fromkeys(steps, 0)
+        self.reached: dict[int, list[tuple[float, int]]] = {}
+        self.late: dict[int, deque[list[Any]]] = {}
+        self.sleepers: dict[int, list[str]] = {}
+        self.parked: dict[int, list[Queue]] = {}
+        self.runnable = list(steps)[::-1]
+        self.pending: list[tuple[float, int, Sent]] = []
         self.number = 0
-        self.now = 0.0
-        self.dma_free = [0.0] * target.dma_queues
-        self.spent = CoreTime(engines={engine: EngineTime() for engine in programs})
 
-    def run(self) -> CoreTime:
+    def run(self) -> None:
         while True:
-            for engine in self.programs:
-                self.go_on(engine)
-            while self.events:
-                self.now, _, action = heapq.heappop(self.events)
-                action()
-            if all(self.at[engine] >= len(steps) for engine, steps in self.programs.items()):
-                self.spent.total_ns = self.now
-                return self.spent
-            self.loop()
-
-    def later(self, delay: float, action: Callable[[], None]) -> None:
-        """Do something when so many nanoseconds have passed; ties in the order of asking."""
-        self.number += 1
-        heapq.heappush(self.events, (self.now + delay, self.number, action))
-
-    def go_on(self, engine: Engine) -> None:
-        """Begin the engine's next steps until one takes time or has to wait."""
-        steps = self.programs[engine]
-        while self.at[engine] < len(steps):
-            step = steps[self.at[engine]]
-            if type(step) is not Step or self.sleeps(engine, step):
-                return
-            self.at[engine] += 1
-            if self.begin(engine, step):
+            while self.runnable:
+                self.advance(self.runnable.pop())
+            if self.pending:
+                self.serve()
+            elif not self.loop():
                 return
 
-    def sleeps(self, engine: Engine, step: Step) -> bool:
-        for semaphore, value in step.waits:
-            if self.counts[semaphore] < value:
-                self.sleepers.setdefault(semaphore, []).append(engine)
-                return True
-        return False
+    # --- engines ------------------------------------------------------------------------------
 
-    def begin(self, engine: Engine, step: Step) -> bool:
-        """Start a step; True when the engine is busy with it."""
-        instruction = step.instruction
-        price = cost(instruction, self.target)
-        spent = self.spent.engines[engine]
-        spent.instructions += 1
-        if price.nanoseconds is None:
-            self.spent.unknown[instruction.op] += 1
-            self.signal(step)
-            return False
-        if price.engine is Engine.dma:
-            self.transfer(step, price.nanoseconds - DMA_START_NS)
-            return False
-        spent.busy_ns += price.nanoseconds
-        self.spent.spend(instruction.op, price.nanoseconds)
+    def advance(self, engine: str) -> None:
+        """Start the engine's items until one has to wait."""
+        machine, steps, kinds = self.machine, self.steps[engine], self.machine.kinds
+        at, count = self.at[engine], len(self.steps[engine])
+        while at < count:
+            item = steps[at]
+            if type(item) is not Item:
+                break
+            if kinds[item.work] is Transfer:
+                self.issue(engine, item, machine.costs[item.work])
+            elif not self.start(engine, item, kinds[item.work], machine.costs[item.work]):
+                break
+            at += 1
+        self.at[engine] = at
 
-        def done() -> None:
-            self.signal(step)
-            self.go_on(engine)
-
-        self.later(price.nanoseconds, done)
+    def start(self, engine: str, item: Item, kind: type, cost: Cost) -> bool:
+        """Start an instruction; False when it has to wait for something not known yet."""
+        machine = self.machine
+        since = start = machine.ready[engine]
+        after, waits_for = machine.before[engine], -1
+        latency = machine.to_tensor if kind is Weights else machine.semaphore
+        if item.waits:
+            found = self.wait(engine, item.waits)
+            if found is None:
+                return False
+            if found[0] + latency > start:
+                start, after = found[0] + latency, found[1]
+                waits_for = after
+        if item.follows and machine.done[engine] + latency > start:
+            start, after = machine.done[engine] + latency, machine.before[engine]
+        if kind is Matmul:
+            start, end = machine.tensor.multiply(start, cost)
+            machine.ready[engine] = start + machine.tensor.dispatch
+        else:
+            end = machine.tensor.load(start, cost) if kind is Weights else start + cost.latency
+            machine.ready[engine] = start + cost.interval
+        index = machine.record(engine, item, start, end, after, waits_for, since, cost.known)
+        machine.before[engine], machine.done[engine] = index, end
+        for semaphore in item.signals:
+            self.signal(semaphore, end, index)
         return True
 
-    def transfer(self, step: Step, moving: float) -> None:
-        rows = min(len(self.dma_free), _rows(step.instruction))
-        chosen = sorted(range(len(self.dma_free)), key=lambda lane: self.dma_free[lane])[:rows]
-        start = max(self.now + DMA_START_NS, *(self.dma_free[lane] for lane in chosen))
-        for lane in chosen:
-            self.dma_free[lane] = start + moving
-        self.spent.dma.instructions += 1
-        self.spent.dma.busy_ns += moving * rows
-        self.spent.dma_bytes += _bytes(step.instruction)
-        self.spent.spend(step.instruction.op, moving)
-        self.later(start + moving - self.now, lambda: self.signal(step))
+    # --- semaphores ---------------------------------------------------------------------------
 
-    def signal(self, step: Step) -> None:
-        woken: list[Engine] = []
-        for semaphore in step.signals:
-            self.counts[semaphore] += 1
-            woken += self.sleepers.pop(semaphore, ())
-        for engine in woken:
-            self.go_on(engine)
+    def wait(self, engine: str, waits: tuple[tuple[int, int], ...]) -> tuple[float, int] | None:
+        """When the last of the semaphores was reached and by which event; None: not yet known."""
+        latest = (-1.0, -1)
+        for semaphore, value in waits:
+            reached = self.reached.get(semaphore)
+            if reached is None or len(reached) < value:
+                self.sleepers.setdefault(semaphore, []).append(engine)
+                return None
+            if value > 0 and reached[value - 1] > latest:
+                latest = reached[value - 1]
+        return latest
 
-    def loop(self) -> None:
-        """All engines stand in front of a loop: its turns one after the other."""
-        fronts = {engine: steps[self.at[engine]] for engine, steps in self.programs.items()}
-        loops = {engine: loop for engine, loop in fronts.items() if isinstance(loop, EngineLoop)}
-        turns = _turns(next(iter(loops.values())))
+    def signal(self, semaphore: int, time: float, event: int) -> None:
+        late = self.late.get(semaphore)
+        if late:
+            late.append([time, event])
+            return
+        reached = self.reached.setdefault(semaphore, [])
+        if reached and reached[-1][0] > time:
+            reached.append(reached[-1])
+        else:
+            reached.append((time, event))
+        self.wake(semaphore)
+
+    def settle(self, semaphore: int) -> None:
+        """Signals count in the order of the program; take those that are known by now."""
+        late = self.late[semaphore]
+        reached = self.reached.setdefault(semaphore, [])
+        while late and late[0][0] is not None:
+            time, event = late.popleft()
+            reached.append(max((time, event), reached[-1]) if reached else (time, event))
+        self.wake(semaphore)
+
+    def wake(self, semaphore: int) -> None:
+        self.runnable += self.sleepers.pop(semaphore, ())
+        for queue in self.parked.pop(semaphore, ()):
+            self.release(queue)
+
+    # --- transfers ----------------------------------------------------------------------------
+
+    def issue(self, engine: str, item: Item, cost: Cost) -> None:
+        """Put a transfer into its queue; what it waits for may come later."""
+        machine = self.machine
+        work = machine.works[item.work]
+        assert type(work) is Transfer
+        since = max(machine.ready[engine], machine.done[engine])
+        machine.ready[engine] = since + cost.interval
+        is_software = work.descriptors == "software"
+        after = machine.before[engine]
+        if not is_software:
+            after = machine.record(
+                engine, item, since, since + cost.busy, after, -1, since, cost.known
+            )
+            machine.before[engine] = after
+        slots: list[tuple[int, list[Any]]] = []
+        for semaphore in item.signals:
+            slot: list[Any] = [None, -1]
+            self.late.setdefault(semaphore, deque()).append(slot)
+            slots.append((semaphore, slot))
+        queue = machine.queue(engine, work.to_hbm)
+        queue.waiting.append(Sent(item, cost, queue, since, slots, after, -1, not is_software))
+        if len(queue.waiting) == 1:
+            self.release(queue)
+
+    def release(self, queue: Queue) -> None:
+        """Send on the transfers in front of a queue that need not wait any more."""
+        machine = self.machine
+        while queue.waiting:
+            sent = queue.waiting[0]
+            begin = max(sent.issued, queue.last + _ORDER)
+            for semaphore, value in sent.item.waits:
+                reached = self.reached.get(semaphore)
+                if reached is None or len(reached) < value:
+                    self.parked.setdefault(semaphore, []).append(queue)
+                    return
+                if value > 0 and reached[value - 1][0] + machine.semaphore > begin:
+                    begin = reached[value - 1][0] + machine.semaphore
+                    sent.waits_for = sent.after = reached[value - 1][1]
+            queue.waiting.popleft()
+            queue.last = begin
+            self.push(begin + sent.cost.latency * sent.has_descriptors, sent)
+
+    def push(self, time: float, sent: Sent) -> None:
+        self.number += 1
+        heapq.heappush(self.pending, (time, self.number, sent))
+
+    def serve(self) -> None:
+        """The next transfer: its descriptors are made, or its packets are moved."""
+        time, _, sent = heapq.heappop(self.pending)
+        if not sent.has_descriptors:
+            self.describe(time, sent)
+            return
+        machine, item, cost = self.machine, sent.item, sent.cost
+        first, last = machine.move(time, cost)
+        nbytes = machine.works[item.work].nbytes  # type: ignore[union-attr]
+        index = machine.record(
+            sent.queue.name, item, first, last, sent.after, sent.waits_for, sent.issued,
+            cost.known, nbytes,
+        )  # fmt: skip
+        machine.reach(last + machine.completion, index)
+        seen = last + machine.completion - machine.semaphore
+        for semaphore, slot in sent.slots:
+            slot[:] = seen, index
+            self.settle(semaphore)
+
+    def describe(self, time: float, sent: Sent) -> None:
+        """GpSimd writes the descriptors, one transfer after the other."""
+        machine, cost = self.machine, sent.cost
+        begin = max(time, machine.descriptors)
+        machine.descriptors = end = begin + cost.interval
+        made = machine.record(
+            DESCRIPTORS, sent.item, begin, end, sent.after, sent.waits_for, sent.issued, cost.known
+        )
+        sent.after = machine.record(
+            sent.queue.engine, sent.item, end, end + cost.busy, made, -1, end, cost.known
+        )
+        sent.has_descriptors = True
+        self.push(end + cost.latency, sent)
+
+    # --- loops --------------------------------------------------------------------------------
+
+    def loop(self) -> bool:
+        """All engines stand in front of a loop: its first turn, and one for all the others."""
+        fronts = {engine: steps[self.at[engine]] for engine, steps in self.steps.items()
+                  if self.at[engine] < len(steps)}  # fmt: skip
+        stuck = [queue for queue in self.machine.queues.values() if queue.waiting]
+        if stuck:
+            raise self.deadlock({queue.name: queue.waiting[0].item for queue in stuck} | fronts)
+        if not fronts:
+            return False
+        loops = {engine: loop for engine, loop in fronts.items() if type(loop) is Loop}
+        if len(loops) != len(self.steps) or len({loop.ident for loop in loops.values()}) != 1:
+            raise self.deadlock(fronts)
+        turns = next(iter(loops.values())).turns
         bodies = {engine: loop.body for engine, loop in loops.items()}
-        turn = simulate(bodies, self.target, self.semaphores)
-        self.spent.add(turn, 1 if turns is None else turns)
-        self.spent.unknown_loops += turns is None
-        self.now += turn.total_ns * (1 if turns is None else turns)
-        for engine in self.programs:
+        if turns > 0:
+            self.turn(bodies, 1)
+        if turns > 1:
+            spent = self.turn(bodies, turns - 1)
+            self.machine.skip(spent * (turns - 2))
+        self.meet()
+        for engine in self.steps:
             self.at[engine] += 1
+        self.runnable = list(self.steps)[::-1]
+        return True
 
+    def meet(self) -> None:
+        """All engines go on together."""
+        machine = self.machine
+        machine.end += machine.loop_ns
+        for engine in self.steps:
+            machine.ready[engine] = machine.end
+            machine.before[engine] = machine.last
 
-def _turns(loop: EngineLoop) -> int | None:
-    bounds = (loop.start, loop.stop, loop.step)
-    if loop.condition is not None or not all(isinstance(bound, int) for bound in bounds):
-        return None
-    return len(range(*bounds))  # type: ignore[arg-type]
+    def turn(self, bodies: Steps, times: int) -> float:
+        """One turn that stands for so many; nanoseconds from meeting to meeting."""
+        machine = self.machine
+        begin = machine.end
+        self.meet()
+        machine.turns *= times
+        _Block(machine, bodies, self.place).run()
+        machine.turns //= times
+        return machine.end - begin
 
-
-def _rows(instruction: Instruction) -> int:
-    dst = instruction.operands.get("dst")
-    return max(1, dst.pattern[0][1]) if type(dst) is Access and dst.pattern else 1
-
-
-def _bytes(instruction: Instruction) -> int:
-    dst = instruction.operands.get("dst")
-    count = 1
-    for extent in dst.shape if type(dst) is Access else ():
-        count *= extent
-    return count * dst.element_type.itemsize if type(dst) is Access else 0
+    def deadlock(self, fronts: dict[str, Item | Loop]) -> NeffRuntimeError:
+        lines = [
+            f"{engine} at {front.opcode} waits for "
+            + " and ".join(f"semaphore {number} to reach {value}" for number, value in front.waits)
+            if type(front) is Item
+            else f"{engine} stands at a loop"
+            for engine, front in fronts.items()
+        ]
+        return NeffRuntimeError(
+            "the engines wait for each other: " + "; ".join(lines),
+            code="NEFF-DEADLOCK",
+            place=self.place,
+            remedy="this is a fault of what made the program, not of its user; build it again",
+        )

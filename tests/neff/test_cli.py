@@ -231,9 +231,20 @@ def test_every_refusal_of_run_says_what_to_do(neff: Run, file: Path, tmp_path: P
 
 def test_time(neff: Run, file: Path) -> None:
     code, out, _ = neff("time", file)
-    assert code == 0 and out.startswith("trn1: about ") and "DMA" in out
+    assert code == 0 and out.startswith("trn1, body: ") and "DMA" in out
+    assert "% of it from measured costs (estimated)" in out
     document = json.loads(neff("time", file, "--json")[1])
     assert document["complete"] and document["cores"][0]["dma"]["transfers"] == 3
+    assert document["low_us"] < document["total_us"] < document["high_us"]
+    slow = ("time", file, "--json", "--set", "dma.static_start_ns=50000", "--dma", "static")
+    assert json.loads(neff(*slow)[1])["total_us"] > 100
+    for words, named in (
+        (["--set", "dma.issue=5"], "NEFF-PARAMETER"),
+        (["--dma", "fast"], "NEFF-STATISTIC"),
+        (["--statistic", "mean"], "NEFF-STATISTIC"),
+    ):
+        code, printed, err = neff("time", file, *words)
+        assert (code, printed) == (3, "") and named in err and "  help: " in err
 
 
 def test_diff(neff: Run, file: Path, tmp_path: Path) -> None:

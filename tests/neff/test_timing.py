@@ -1,64 +1,236 @@
-"""The timing model: figures that can be worked out by hand, and honesty about the rest."""
+"""The timing model on programs: figures worked out by hand, loops, ranges, what is not known."""
 
 from __future__ import annotations
 
 import dataclasses
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
-from neff.errors import NeffRuntimeError
-from neff.program import Step
-from neff.timing import estimate
-from nki_lang.ir import Engine, Instruction, Register
-from nki_lang.ir.cost import DMA_BYTES_PER_NS, DMA_START_NS
-from tests.neff.programs import addition, counted
+from neff.errors import NeffError, NeffRuntimeError
+from neff.program import EngineLoop, Program, Step
+from neff.timing import PARAMETERS, Event, Parameters, estimate, overrides_of
+from nki_lang.dtypes import BY_NAME
+from nki_lang.ir import Engine, Instruction, Register, Tensor
+from nki_lang.memory import MemoryRegion
+from tests.house.imports import edges, room
+from tests.neff.programs import F32, addition, binary, counted, engines, sbuf, whole
 
-CLOCK = 1.12
-RATE = 16 * DMA_BYTES_PER_NS["trn1"]
-TILE = 128 * 512 * 4
-SUM_NS = 2 * 512 / CLOCK
-"""Two cycles an element for tensor_tensor in float32."""
+
+def on_trn2(program: Program) -> Program:
+    program.target = "trn2"
+    return program
+
+
+def lane(program: Program, engine: str) -> list[Event]:
+    return [event for event in estimate(program).cores[0].events if event.lane == engine]
+
+
+def alone(*instructions: Instruction) -> Program:
+    """A program of one engine without transfers."""
+    program = on_trn2(addition())
+    programs = {instructions[0].engine.name: [Step(one) for one in instructions]}
+    program.subgraphs[0].engines = engines(**programs)
+    return program
+
+
+def psum(name: str, shape: tuple[int, ...], offset: int = 0) -> Tensor:
+    return Tensor(name, F32, shape, MemoryRegion.psum, (0, offset))
 
 
 def test_an_addition_by_hand() -> None:
-    found = estimate(addition())
-    loads = DMA_START_NS + 2 * TILE / RATE
-    store = DMA_START_NS + TILE / RATE
-    assert found.total_ns == pytest.approx(loads + SUM_NS + store, rel=1e-3)
-    core = found.cores[0]
-    assert core.engines[Engine.vector].busy_ns == pytest.approx(SUM_NS, rel=1e-3)
-    assert (core.dma.instructions, core.dma_bytes) == (3, 3 * TILE)
-    assert found.is_complete
+    """Two loads of 128 rows of 2 KiB, 8 packets on each DMA engine; a sum; a store."""
+    packet = 5 + 2048 / 27.3
+    issue = 485 + 0.85 * 128
+    stagger = 207
+    second_load = max(issue + 1310 + stagger, 1310 + stagger + 8 * packet) + 8 * packet
+    add = second_load + 415 + (512 * 1.68 + 145) / 0.96
+    store = add + 36 + 1310 + stagger + 8 * packet + 415
+    assert estimate(on_trn2(addition())).total.value == pytest.approx(store, rel=0.01)
+
+
+def test_an_independent_successor_starts_after_the_interval() -> None:
+    x, y = sbuf("x", (128, 512)), sbuf("y", (128, 512), 2048)
+    z, w = sbuf("z", (128, 512), 4096), sbuf("w", (128, 512), 6144)
+    first = binary("add", whole(z), whole(x), whole(y))
+    independent = binary("add", whole(w), whole(x), whole(y))
+    dependent = binary("add", whole(w), whole(z), whole(y))
+    interval, latency = (512 * 1.68 + 62) / 0.96, (512 * 1.68 + 145) / 0.96
+    assert lane(alone(first, independent), "vector")[1].start == pytest.approx(interval)
+    assert lane(alone(first, dependent), "vector")[1].start == pytest.approx(latency + 36)
+
+
+def test_the_tensor_engine_warms_up_and_cools_down() -> None:
+    bf16 = BY_NAME["bfloat16"]
+    weights, moving = (
+        sbuf("w", (128, 128), 0, bf16),
+        sbuf("m", (128, 512), 256, bf16),
+    )
+    operands = {
+        "dst": whole(psum("p", (128, 512))),
+        "stationary": whole(weights),
+        "moving": whole(moving),
+    }
+    matmul = Instruction("nc_matmul", operands, Engine.tensor)
+    events = [e for e in lane(alone(*[matmul] * 40), "tensor") if e.opcode == "nc_matmul"]
+    gaps = [after.start - before.start for before, after in pairwise(events)]
+    assert gaps[2] == pytest.approx(512 / 1.2 + 2)
+    assert gaps[-1] == pytest.approx(512 / 2.4 + 2)
+    assert sum(gap > 400 for gap in gaps) == pytest.approx(5120 / 428.7, abs=1)
+
+
+def test_fp32_is_two_passes_and_a_transpose_one() -> None:
+    data, moving = sbuf("d", (128, 128)), sbuf("m", (128, 512), 512)
+    product = Instruction(
+        "nc_matmul",
+        {"dst": whole(psum("p", (128, 512))), "stationary": whole(data), "moving": whole(moving)},
+        Engine.tensor,
+    )
+    turned = Instruction(
+        "nc_transpose", {"dst": whole(psum("t", (128, 128))), "data": whole(data)}, Engine.tensor
+    )
+    assert [e.opcode for e in lane(alone(product), "tensor")] == ["load_weights", "nc_matmul"] * 2
+    assert [e.opcode for e in lane(alone(turned), "tensor")] == ["load_weights", "nc_transpose"]
+
+
+def test_tables_are_loaded_when_the_function_changes() -> None:
+    x, y = sbuf("x", (128, 64)), sbuf("y", (128, 64), 256)
+    functions = ("exp", "exp", "copy", "exp", "gelu", "exp")
+    activations = [
+        Instruction(
+            "activation", {"dst": whole(y), "op": function, "data": whole(x)}, Engine.scalar
+        )
+        for function in functions
+    ]
+    loads = [e for e in lane(alone(*activations), "scalar") if e.opcode == "act_table_load"]
+    assert len(loads) == 3
+    assert [e.end - e.start for e in loads] == pytest.approx([1283] * 3)
 
 
 def test_engines_work_side_by_side() -> None:
-    program = addition()
+    program = on_trn2(addition())
     vector = program.subgraphs[0].engines[Engine.vector][0]
-    alone = estimate(program).total_ns
+    before = estimate(program).total
     scalar = dataclasses.replace(vector.instruction, op="activation", engine=Engine.scalar)
     scalar.operands = {"dst": vector.instruction.operands["dst"], "op": "exp",
                        "data": vector.instruction.operands["data1"]}  # fmt: skip
     program.subgraphs[0].engines[Engine.scalar] = [Step(scalar)] * 2
-    assert estimate(program).total_ns == pytest.approx(alone)
+    assert estimate(program).total == before
 
 
-def test_loops_are_multiplied() -> None:
-    one, four = estimate(counted(1)), estimate(counted(4))
-    assert four.total_ns == pytest.approx(4 * one.total_ns)
-    assert four.cores[0].engines[Engine.vector].instructions == 4
-    assert four.cores[0].dma.instructions == 8
-    assert four.cores[0].unknown == {"register_alu": 4}
-    assert not four.is_complete
+def test_a_waiting_store_does_not_hold_up_loads() -> None:
+    """Both stand in the list of one engine; the loads behind the store go to another queue."""
+    program = on_trn2(addition())
+    steps = program.subgraphs[0].engines[Engine.sync]
+    program.subgraphs[0].engines[Engine.sync] = steps + [Step(steps[0].instruction)] * 3
+    assert lane(program, "dma.sync.in")[-1].end < lane(program, "dma.sync.out")[0].start
 
 
-def test_what_is_unknown_is_said() -> None:
+def test_loops_are_simulated_once_and_counted() -> None:
+    one, four, many = (estimate(counted(turns)) for turns in (1, 4, 1000))
+    turn = (many.total.value - four.total.value) / 996
+    assert turn == pytest.approx(one.total.value, rel=0.1)
+    assert four.cores[0].instructions["vector"] == 4
+    assert four.cores[0].transfers == 8
+    assert len(many.cores[0].events) == len(four.cores[0].events)
+    assert many.is_complete
+
+
+def test_loops_of_unknown_length() -> None:
     program = counted()
     for steps in program.subgraphs[0].engines.values():
+        assert isinstance(steps[0], EngineLoop)
         steps[0].stop = Register("n")
-    found = estimate(program)
-    assert found.cores[0].unknown_loops == 1
-    assert found.to_json()["cores"][0]["loops_of_unknown_length"] == 1
-    assert not found.is_complete
+    unknown = estimate(program)
+    assert unknown.to_json()["cores"][0]["loops_of_unknown_length"] == 1
+    assert not unknown.is_complete
+    assert estimate(program, trips=4).total == estimate(counted(4)).total
+
+
+def test_the_range_follows_from_the_parameters() -> None:
+    found = estimate(on_trn2(addition()))
+    assert found.total.low < found.total.value < found.total.high
+    sure = Parameters("trn2", {name: row.values["trn2"].value for name, row in PARAMETERS.items()})
+    certain = estimate(on_trn2(addition()), parameters=sure).total
+    assert certain.low == certain.value == certain.high == found.total.value
+
+
+def test_each_end_of_each_parameter_is_the_faster_or_slower_one() -> None:
+    """Raising any one parameter never makes a program faster if its high end counts as slow."""
+    program = on_trn2(addition())
+    base = estimate(program).total.value
+    for name, row in PARAMETERS.items():
+        value = row.values["trn2"].value
+        slower = value / 1.5 if row.more_is_faster else value * 1.5
+        changed = estimate(program, parameters=Parameters("trn2", {name: slower})).total.value
+        assert changed >= base - 1e-6, name
+
+
+def test_statistics_add_their_own_offset() -> None:
+    body = estimate(on_trn2(addition())).total
+    latency = estimate(on_trn2(addition()), statistic="nc-latency").total
+    assert [a - b for a, b in zip(latency, body, strict=True)] == pytest.approx([8400, 5800, 10800])
+
+
+def test_static_descriptors_start_sooner_after_each_other() -> None:
+    dynamic, static = (lane_starts(mode) for mode in ("dynamic", "static"))
+    assert static[1] - static[0] < dynamic[1] - dynamic[0]
+
+
+def lane_starts(mode: str) -> list[float]:
+    core = estimate(on_trn2(addition()), dma=mode).cores[0]
+    return [event.start for event in core.events if event.lane == "sync"]
+
+
+def test_what_it_says() -> None:
+    text = str(estimate(on_trn2(addition())))
+    assert text.endswith("of it from measured costs") and " µs (" in text
+
+
+def test_measured_share_is_of_the_critical_path() -> None:
+    assert estimate(on_trn2(addition())).measured_share > 0.95
+    program = on_trn2(addition())
+    program.target = "trn3"
+    assert estimate(program).measured_share == 0.0
+
+
+def test_an_overridden_parameter_is_used() -> None:
+    slow = Parameters("trn2", {"dma.start_ns": 5000})
+    assert estimate(on_trn2(addition()), parameters=slow).total.value > 10_000
+
+
+def test_overrides_of_a_project(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.nki-neff.timing]\ndma.issue_ns = 500\n"dma.start_ns" = 1400\n'
+    )
+    below = tmp_path / "src"
+    below.mkdir()
+    found = overrides_of(["dma.start_ns=1500"], below)
+    assert found == {"dma.issue_ns": 500.0, "dma.start_ns": 1500.0}
+
+
+@pytest.mark.parametrize("setting", ["dma.isue_ns=5", "dma.issue_ns=-1", "dma.issue_ns=fast",
+                                     "dma.issue_ns", "dma.bytes_per_ns=0", "dma.issue_ns=nan"])  # fmt: skip
+def test_a_wrong_override_names_what_is_wrong(setting: str) -> None:
+    with pytest.raises(NeffError) as caught:
+        Parameters("trn2", overrides_of([setting]))
+    assert caught.value.code == "NEFF-PARAMETER"
+    assert "dma." in str(caught.value)
+
+
+def test_an_unknown_statistic() -> None:
+    with pytest.raises(NeffError) as caught:
+        estimate(addition(), statistic="mean")
+    assert caught.value.code == "NEFF-STATISTIC"
+
+
+def test_every_parameter_has_a_range_around_its_value_and_a_source() -> None:
+    for row in PARAMETERS.values():
+        assert set(row.values) == {"trn1", "trn2", "trn3"}
+        for value in row.values.values():
+            assert 0 <= value.low <= value.value <= value.high, row.name
+            assert value.kind in ("documented", "measured", "assumed") and value.source
 
 
 def test_a_deadlock_is_no_endless_time() -> None:
@@ -69,3 +241,17 @@ def test_a_deadlock_is_no_endless_time() -> None:
     with pytest.raises(NeffRuntimeError) as caught:
         estimate(program)
     assert caught.value.code == "NEFF-DEADLOCK"
+
+
+def test_a_store_that_nobody_allows_is_a_deadlock() -> None:
+    program = addition()
+    program.subgraphs[0].engines[Engine.vector] = []
+    with pytest.raises(NeffRuntimeError) as caught:
+        estimate(program)
+    assert caught.value.code == "NEFF-DEADLOCK"
+
+
+def test_the_compiler_could_import_it() -> None:
+    allowed = {"errors", "program", "options", "timing"}
+    used = {room(other) for one, other in edges("neff", typing=True) if room(one) == "timing"}
+    assert used <= allowed

@@ -1,0 +1,202 @@
+"""What work takes, by the parameters: when the engine is free again, and when the result is there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+from neff.timing.parameters import Parameters, Side
+from neff.timing.work import Compute, Fixed, Matmul, Transfer, Weights, Work
+
+__all__ = ["LANES", "Cost", "Pricing"]
+
+LANES = 16
+"""DMA engines of a core (A1:613, A2:17, A3:17)."""
+
+_FULL_ROW = 2048
+"""Rows from here on are transferred at the full rate (B:74-85)."""
+
+_SHORT_STORE = 512
+"""Writes below it are read, changed and written (A2, packets)."""
+
+
+@dataclass(slots=True)
+class Cost:
+    """What one piece of work takes, in nanoseconds.
+
+    Attributes:
+        interval: until the next instruction of the engine may start. Of a weight load: until its
+            matmul may start. Of a transfer: what its issue keeps the engine.
+        latency: until the result is there. Of a transfer: from issue to the first packet.
+        cold_interval, cold_latency: the same while the tensor engine is cold.
+        busy: what a profile shows; the latency unless it is a transfer.
+        exposed, cold_exposed: of a weight load, until the first column may follow.
+        packets: of a transfer, on each DMA engine; the first ``more`` engines have one more.
+        packet: of a transfer, of each packet.
+        known: share of the latency that comes from measured parameters, 0 to 1.
+    """
+
+    interval: float
+    latency: float
+    busy: float
+    cold_interval: float = 0.0
+    cold_latency: float = 0.0
+    exposed: float = 0.0
+    cold_exposed: float = 0.0
+    packets: int = 0
+    more: int = 0
+    packet: float = 0.0
+    known: float = 0.0
+
+
+class Pricing:
+    """Costs of work on one generation, at one end of the parameters' ranges."""
+
+    def __init__(self, parameters: Parameters, side: Side = Side.nominal, cores: int = 1) -> None:
+        self.parameters = parameters
+        self.numbers = parameters.numbers(side)
+        self._cores = cores
+
+    def cost(self, work: Work) -> Cost:
+        """What the work takes."""
+        return _RULES[type(work)](self, work)
+
+    def _known(self, *pieces: tuple[str, float]) -> float:
+        """Share of the pieces' sum whose parameter is measured."""
+        total = sum(length for _, length in pieces) or 1.0
+        known = sum(length for name, length in pieces if self.parameters.is_known(name))
+        return known / total
+
+    def _compute(self, work: Compute) -> Cost:
+        p, engine = self.numbers, work.engine
+        clock = p[f"{engine}.clock_ghz"]
+        elements = work.elements * p[work.rate]
+        if engine == "gpsimd":
+            interval, latency = p["gpsimd.start_cycles"], p["gpsimd.latency_cycles"]
+            latency += interval
+        else:
+            interval, latency = p[f"{engine}.interval_cycles"], p[f"{engine}.latency_cycles"]
+        for extra in work.extras:
+            more = p[extra]
+            if not extra.endswith("latency_cycles"):
+                interval += more
+            if not extra.endswith("interval_cycles"):
+                latency += more
+        known = self._known((work.rate, elements), (f"{engine}.latency_cycles", latency))
+        whole = (elements + latency) / clock
+        return Cost((elements + interval) / clock, whole, whole, known=known)
+
+    def _weights(self, work: Weights) -> Cost:
+        p = self.numbers
+        kind = "tensor.load_cycles"
+        if work.is_fp32:
+            kind = (
+                "tensor.load_transposed_fp32_cycles"
+                if work.is_transpose
+                else "tensor.load_fp32_cycles"
+            )
+        slow = work.is_fp32 and not work.is_transpose
+        more = p["tensor.weights_fp32_cycles"] if slow else 0.0
+        warm = p["tensor.clock_ghz"]
+        cold = warm * p["tensor.cold_share"]
+        durations = [p["tensor.load_ns"] + p[kind] / clock for clock in (warm, cold)]
+        exposed = [p["tensor.weights_ns"] + more / clock for clock in (warm, cold)]
+        gap = p["tensor.dispatch_ns"]
+        return Cost(
+            gap, durations[0], durations[0], gap, durations[1], exposed[0], exposed[1],
+            known=float(self.parameters.is_known(kind)),
+        )  # fmt: skip
+
+    def _matmul(self, work: Matmul) -> Cost:
+        p = self.numbers
+        cycles = work.columns * (p[work.rate] if work.rate else 1.0)
+        warm = p["tensor.clock_ghz"]
+        cold = warm * p["tensor.cold_share"]
+        streams = [cycles / clock + p["tensor.gap_ns"] for clock in (warm, cold)]
+        ends = [
+            cycles / clock + p["tensor.latency_ns"] + p["tensor.pipeline_cycles"] / clock
+            for clock in (warm, cold)
+        ]
+        known = self.parameters.is_known(work.rate or "tensor.clock_ghz")
+        return Cost(streams[0], ends[0], ends[0], streams[1], ends[1], known=float(known))
+
+    def _transfer(self, work: Transfer) -> Cost:
+        issue, busy, start, name = _ISSUES[work.descriptors](self.numbers, work)
+        merged = self._merged(work)
+        packets = ceil(work.rows / merged)
+        size = work.row_bytes * merged
+        longest = self.numbers["dma.packet_bytes"]
+        pieces = max(1, ceil(size / longest))
+        packet = self._packet(work, size, merged, pieces) / pieces
+        packets *= pieces
+        full, more = divmod(packets, LANES)
+        moving = ceil(packets / LANES) * packet
+        known = self._known((name, start), ("dma.bytes_per_ns", moving))
+        return Cost(issue, start, busy, packets=full, more=more, packet=packet, known=known)
+
+    def _merged(self, work: Transfer) -> int:
+        """Rows in one packet: hardware descriptors and casts take them one by one."""
+        alone = work.descriptors == "hardware" or work.casts or work.is_strided or work.transposes
+        if alone or work.gathered or not work.row_bytes:
+            return 1
+        largest = int(self.numbers["dma.packet_bytes"]) // work.row_bytes
+        return max(1, min(largest, work.rows // LANES))
+
+    def _packet(self, work: Transfer, size: int, merged: int, pieces: int) -> float:
+        """Nanoseconds of one packet, or of the pieces of one long row."""
+        p = self.numbers
+        share = p["dma.hbm_gb_per_s"] / (LANES * self._cores)
+        rate = min(p["dma.bytes_per_ns"], share)
+        if work.transposes >= 4:
+            rate = min(rate, p["dma.transpose_bytes_per_ns"])
+        elif work.transposes:
+            rate *= p["dma.transpose_share" if work.from_hbm else "dma.transpose_sbuf_share"]
+        if work.row_bytes < _FULL_ROW and not work.to_hbm:
+            rate *= p["dma.short_row_share"]
+        if work.to_hbm and work.from_hbm:
+            rate *= p["dma.between_hbm_share"]
+        spent = pieces * p["dma.descriptor_ns"] + size / rate
+        more = p["dma.merged_row_ns"] + work.row_bytes / p["dma.merged_bytes_per_ns"]
+        spent += (merged - 1) * (p["dma.merged_row_store_ns"] if work.to_hbm else more)
+        if work.to_hbm:
+            spent += p["dma.store_row_ns"] * (not work.from_hbm)
+            spent += p["dma.short_store_ns"] * (size < _SHORT_STORE)
+        return spent + p["dma.cast_ns"] * work.casts * max(1.0, size / 256)
+
+    def _fixed(self, work: Fixed) -> Cost:
+        spent = self.numbers[work.parameter]
+        if work.nbytes:
+            spent += work.nbytes / self.numbers["link.bytes_per_ns"]
+        known = float(self.parameters.is_known(work.parameter))
+        if work.parameter == "semaphore.more_ns":
+            shown = min(spent, self.numbers["semaphore.instruction_ns"])
+            return Cost(spent, shown, shown, known=known)
+        return Cost(spent, spent, spent, known=known)
+
+
+def _hardware(p: dict[str, float], work: Transfer) -> tuple[float, float, float, str]:
+    issue = p["dma.issue_ns"] + p["dma.issue_row_ns"] * min(work.rows, 128)
+    return issue, min(issue, p["dma.issue_busy_ns"]), p["dma.start_ns"], "dma.start_ns"
+
+
+def _software(p: dict[str, float], work: Transfer) -> tuple[float, float, float, str]:
+    strided = work.is_strided or work.partition_rows > 1
+    issue = p["dma.software_strided_ns" if strided else "dma.software_issue_ns"]
+    issue += p["dma.software_rows_ns"] * work.partition_rows * strided
+    issue += p["dma.indirect_row_ns"] * work.gathered
+    return issue, p["dma.software_busy_ns"], p["dma.software_start_ns"], "dma.software_start_ns"
+
+
+def _static(p: dict[str, float], work: Transfer) -> tuple[float, float, float, str]:
+    issue = p["dma.static_issue_ns"] + p["dma.indirect_row_ns"] * work.gathered
+    return issue, issue, p["dma.static_start_ns"], "dma.static_start_ns"
+
+
+_ISSUES = {"hardware": _hardware, "software": _software, "static": _static}
+_RULES = {
+    Compute: Pricing._compute,
+    Weights: Pricing._weights,
+    Matmul: Pricing._matmul,
+    Transfer: Pricing._transfer,
+    Fixed: Pricing._fixed,
+}

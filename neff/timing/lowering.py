@@ -1,0 +1,342 @@
+"""A program's engine lists as the work that they ask of the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from neff.program import EngineLoop, EngineStep, Step, SubGraph
+from neff.timing.machine import Item, Loop, Steps
+from neff.timing.transfers import transfer_of
+from neff.timing.work import Compute, Fixed, Matmul, Transfer, Weights, Work
+from nki_lang.ir import Access, Engine, Instruction
+from nki_lang.memory import MemoryRegion
+
+__all__ = ["Lowering"]
+
+_IN_EVERY_TABLE = frozenset({"copy", "identity", "square", "abs", "relu", "sign", "none"})
+"""Functions without a table of their own (assumed)."""
+
+_WAIT = Fixed("semaphore.more_ns")
+_TABLE_LOAD = Fixed("scalar.table_load_ns")
+_OPERAND = ("vector.operand_cycles",)
+_ACTIVATE = ("scalar.activate_interval_cycles", "scalar.activate_latency_cycles")
+_FROM_SBUF = ("scalar.sbuf_interval_cycles", "scalar.sbuf_latency_cycles")
+
+
+class Lowering:
+    """Lowers the programs of one core; equal work has one number.
+
+    Attributes:
+        works: by number.
+        unknown_loops: loops whose number of turns only a run knows.
+    """
+
+    def __init__(self, is_static: bool, trips: int | None) -> None:
+        self.works: list[Work] = []
+        self.unknown_loops = 0
+        self._is_static = is_static
+        self._trips = trips
+        self._numbers: dict[Work, int] = {}
+        self._written: dict[Engine, Any] = {}
+        self._table = ""
+        self._seen: set[int] = set()
+
+    def lower(self, graph: SubGraph) -> Steps:
+        """What each engine starts, in order."""
+        return {engine.name: self._block(steps) for engine, steps in graph.engines.items()}
+
+    def _block(self, steps: list[EngineStep]) -> list[Item | Loop]:
+        found: list[Item | Loop] = []
+        for step in steps:
+            if type(step) is Step:
+                self._step(step, found)
+            else:
+                found.append(self._loop(step, found))  # type: ignore[arg-type]
+        return found
+
+    def _loop(self, loop: EngineLoop, before: list[Item | Loop]) -> Loop:
+        """Tables of a body with one set of functions are loaded in front of the loop."""
+        tables = _tables(loop.body)
+        if len(tables) == 1 and tables != {self._table}:
+            before.append(Item(self._number(_TABLE_LOAD), "act_table_load"))
+        self._table = next(iter(tables)) if len(tables) == 1 else self._table if not tables else ""
+        body = self._block(loop.body)
+        return Loop(loop.ident, self._turns(loop), body)
+
+    def _turns(self, loop: EngineLoop) -> int:
+        bounds = (loop.start, loop.stop, loop.step)
+        if loop.condition is None and all(type(bound) is int for bound in bounds):
+            return len(range(*bounds))  # type: ignore[arg-type]
+        if loop.ident not in self._seen:
+            self._seen.add(loop.ident)
+            self.unknown_loops += 1
+        return 1 if self._trips is None else self._trips
+
+    def _step(self, step: Step, found: list[Item | Loop]) -> None:
+        instruction = step.instruction
+        works = self._works(instruction)
+        waits = step.waits
+        is_transfer = type(works[0]) is Transfer
+        if len(waits) > 1 and not is_transfer:
+            for wait in waits[:-1]:
+                found.append(
+                    Item(self._number(_WAIT), "event_semaphore", (wait,), (), False, instruction)
+                )
+            waits = waits[-1:]
+        if instruction.engine is Engine.scalar:
+            self._load_table(instruction, found)
+        follows = not is_transfer and self._follows(instruction)
+        last = len(works) - 1
+        for place, work in enumerate(works):
+            found.append(
+                Item(
+                    self._number(work),
+                    "load_weights" if type(work) is Weights else instruction.op,
+                    waits if place == 0 else (),
+                    step.signals if place == last else (),
+                    follows,
+                    instruction,
+                )
+            )
+
+    def _load_table(self, instruction: Instruction, found: list[Item | Loop]) -> None:
+        table = _table(instruction)
+        if table and table != self._table:
+            self._table = table
+            item = Item(self._number(_TABLE_LOAD), "act_table_load", (), (), False, instruction)
+            found.append(item)
+
+    def _follows(self, instruction: Instruction) -> bool:
+        """Whether it reads what the engine wrote last."""
+        engine, operands = instruction.engine, instruction.operands
+        written, dst = self._written.get(engine), operands.get("dst")
+        self._written[engine] = dst.tensor if type(dst) is Access else None
+        if written is None or engine is Engine.tensor:
+            return False
+        return any(
+            type(value) is Access
+            and value.tensor.address == written.address
+            and value.tensor.buffer is written.buffer
+            and name != "dst"
+            for name, value in operands.items()
+        )
+
+    def _number(self, work: Work) -> int:
+        number = self._numbers.get(work)
+        if number is None:
+            number = self._numbers[work] = len(self.works)
+            self.works.append(work)
+        return number
+
+    def _works(self, instruction: Instruction) -> tuple[Work, ...]:
+        transfer = transfer_of(instruction, self._is_static)
+        if transfer is not None:
+            return (transfer,)
+        rule = _RULES.get((instruction.engine, instruction.op)) or _RULES.get(
+            (Engine.unknown, instruction.op)
+        )
+        if rule is not None:
+            return rule(instruction)
+        default = _DEFAULTS.get(instruction.engine)
+        return (Fixed("control.register_ns"),) if default is None else (default(instruction),)
+
+
+def _tables(steps: list[EngineStep]) -> set[str]:
+    """Tables that the activations of a loop's body need."""
+    found: set[str] = set()
+    for step in steps:
+        if type(step) is Step:
+            if step.instruction.engine is Engine.scalar:
+                found.add(_table(step.instruction))
+        else:
+            found |= _tables(step.body)  # type: ignore[union-attr]
+    return found - {""}
+
+
+def _table(instruction: Instruction) -> str:
+    if not instruction.op.startswith("activat"):
+        return "reciprocal" if instruction.op == "reciprocal" else ""
+    function = str(instruction.operands.get("op", ""))
+    return "" if function in _IN_EVERY_TABLE else function
+
+
+# --- what the rules read --------------------------------------------------------------------
+
+
+def _elements(access: Any) -> int:
+    """Elements of one partition."""
+    count = 1
+    if type(access) is Access:
+        for _, extent in access.pattern[1:]:
+            count *= extent
+    return count
+
+
+def _widest(instruction: Instruction) -> int:
+    widest = 1
+    for value in instruction.operands.values():
+        if type(value) is Access:
+            widest = max(widest, _elements(value))
+    return widest
+
+
+def _size(access: Any) -> int:
+    return access.element_type.itemsize if type(access) is Access else 0
+
+
+def _in_sbuf(access: Any) -> bool:
+    return type(access) is Access and access.tensor.buffer is MemoryRegion.sbuf
+
+
+def _fast(instruction: Instruction, source: str) -> str:
+    """Rate of an instruction with one tensor in and one out."""
+    given = instruction.operands
+    data, dst = given.get(source), given.get("dst")
+    if not _in_sbuf(dst) or (source in given and not _in_sbuf(data)):
+        return "vector.plain_cycles"
+    is_wide = max(_size(data), _size(dst)) > 2
+    return "vector.fast_32_cycles" if is_wide else "vector.fast_16_cycles"
+
+
+# --- rules ----------------------------------------------------------------------------------
+
+Rule = Callable[[Instruction], tuple[Work, ...]]
+
+
+def _vector(rate: str, extras: tuple[str, ...] = ()) -> Rule:
+    return lambda instruction: (Compute("vector", rate, _widest(instruction), extras),)
+
+
+def _copy(instruction: Instruction) -> tuple[Work, ...]:
+    return (Compute("vector", _fast(instruction, "src"), _widest(instruction)),)
+
+
+def _memset(instruction: Instruction) -> tuple[Work, ...]:
+    return (Compute("vector", _fast(instruction, ""), _widest(instruction)),)
+
+
+def _tensor_scalar(instruction: Instruction) -> tuple[Work, ...]:
+    return (Compute("vector", _fast(instruction, "data"), _widest(instruction), _OPERAND),)
+
+
+def _reduce(instruction: Instruction) -> tuple[Work, ...]:
+    given = instruction.operands
+    is_fast = _size(given.get("data")) == 2 and given.get("op") in ("add", "maximum")
+    rate = "vector.reduce_16_cycles" if is_fast else "vector.plain_cycles"
+    return (Compute("vector", rate, _widest(instruction)),)
+
+
+def _two_sources(left: str, right: str, rate: str) -> Rule:
+    """``rate`` names the cycles when both stand in SBUF; from PSUM one comes with the other."""
+
+    def rule(instruction: Instruction) -> tuple[Work, ...]:
+        given = instruction.operands
+        used = rate
+        if not (_in_sbuf(given.get(left)) and _in_sbuf(given.get(right))):
+            used = "vector.plain_cycles"
+        elif given.get("op") in ("add", "subtract", "multiply") and all(
+            type(one) is not Access or one.element_type.name == "bfloat16" for one in given.values()
+        ):
+            used = "vector.two_sources_fast_cycles"
+        return (Compute("vector", used, _widest(instruction)),)
+
+    return rule
+
+
+def _activation(*more: str) -> Rule:
+    def rule(instruction: Instruction) -> tuple[Work, ...]:
+        extras = (*_ACTIVATE, *more)
+        if _in_sbuf(instruction.operands.get("data")):
+            extras += _FROM_SBUF
+        return (Compute("scalar", "scalar.plain_cycles", _widest(instruction), extras),)
+
+    return rule
+
+
+def _matmul(instruction: Instruction) -> tuple[Work, ...]:
+    given = instruction.operands
+    columns = _elements(given.get("moving"))
+    is_fp32 = max(_size(given.get("moving")), _size(given.get("stationary"))) >= 4
+    if is_fp32 and not given.get("is_transpose"):
+        return (Weights(True, False), Matmul(columns, "tensor.fp32_cycles")) * 2
+    if is_fp32:
+        return (Weights(True, True), Matmul(columns, "tensor.fp32_cycles"))
+    is_double = given.get("perf_mode") not in (None, "none")
+    return (Weights(False, False), Matmul(columns, "tensor.double_cycles" if is_double else ""))
+
+
+def _matmul_mx(instruction: Instruction) -> tuple[Work, ...]:
+    columns = 4 * _elements(instruction.operands.get("moving"))
+    return (Weights(False, False), Matmul(columns, "tensor.mx_cycles"))
+
+
+def _transpose(instruction: Instruction) -> tuple[Work, ...]:
+    """The data are the weights, an identity matrix of as many columns as partitions moves."""
+    data = instruction.operands.get("data")
+    columns = data.pattern[0][1] if type(data) is Access and data.pattern else 1
+    is_fp32 = _size(data) >= 4
+    return Weights(is_fp32, True), Matmul(columns, "tensor.fp32_cycles" if is_fp32 else "")
+
+
+def _documented(instruction: Instruction) -> tuple[Work, ...]:
+    return (Compute("gpsimd", "gpsimd.documented_cycles", _widest(instruction)),)
+
+
+def _topk(instruction: Instruction) -> tuple[Work, ...]:
+    count = instruction.operands.get("n")
+    elements = 4 * count if type(count) is int else _widest(instruction)
+    return (Compute("gpsimd", "gpsimd.documented_cycles", elements),)
+
+
+def _fixed(parameter: str) -> Rule:
+    return lambda instruction: (Fixed(parameter),)
+
+
+_V, _S, _G, _T, _ANY = Engine.vector, Engine.scalar, Engine.gpsimd, Engine.tensor, Engine.unknown
+
+_UNDOCUMENTED = ("rng", "rand2", "select_reduce", "tensor_scalar_cumulative", "sequence_bounds")
+
+_RULES: dict[tuple[Engine, str], Rule] = {
+    (_T, "nc_matmul"): _matmul,
+    (_T, "nc_matmul_mx"): _matmul_mx,
+    (_T, "nc_transpose"): _transpose,
+    (_V, "tensor_copy"): _copy,
+    (_V, "memset"): _memset,
+    (_V, "tensor_scalar"): _tensor_scalar,
+    (_V, "tensor_scalar_reduce"): _vector("vector.plain_cycles", _OPERAND * 2),
+    (_V, "tensor_reduce"): _reduce,
+    (_V, "tensor_tensor"): _two_sources("data1", "data2", "vector.two_sources_cycles"),
+    (_V, "scalar_tensor_tensor"): _two_sources("data", "operand1", "vector.scan_cycles"),
+    (_V, "tensor_tensor_scan"): _vector("vector.scan_cycles"),
+    (_V, "tensor_copy_predicated"): _two_sources("src", "predicate", "vector.two_sources_cycles"),
+    (_V, "reciprocal"): _vector("vector.reciprocal_cycles"),
+    (_V, "bn_aggr"): _vector("vector.aggregate_cycles"),
+    (_V, "exponential"): _vector("vector.quarter_cycles"),
+    (_V, "quantize_mx"): _vector("vector.quarter_cycles"),
+    **{(_V, op): _vector("vector.undocumented_cycles") for op in _UNDOCUMENTED},
+    (_S, "activation"): _activation(),
+    (_S, "activate2"): _activation(),
+    (_S, "reciprocal"): _activation(),
+    (_S, "tensor_scalar"): _activation(),
+    (_S, "activation_reduce"): _activation("scalar.reduce_cycles"),
+    (_G, "iota"): _documented,
+    (_G, "affine_select"): _documented,
+    (_G, "local_gather"): _documented,
+    (_G, "topk"): _topk,
+    (_ANY, "register_load"): _fixed("control.register_memory_ns"),
+    (_ANY, "register_store"): _fixed("control.register_memory_ns"),
+    (_ANY, "device_print"): _fixed("control.print_ns"),
+    (_ANY, "core_barrier"): _fixed("control.barrier_ns"),
+    **{
+        (_ANY, op): _fixed("control.register_ns")
+        for op in ("register_alloc", "register_move", "register_alu", "rank_id")
+    },
+}
+
+_DEFAULTS: dict[Engine, Callable[[Instruction], Work]] = {
+    _V: lambda one: Compute("vector", "vector.plain_cycles", _widest(one)),
+    _S: lambda one: Compute("scalar", "scalar.plain_cycles", _widest(one)),
+    _G: lambda one: Compute("gpsimd", "gpsimd.plain_cycles", _widest(one)),
+    _T: lambda one: Matmul(_widest(one), ""),
+}

@@ -1,0 +1,202 @@
+"""The engines, queues and DMA engines of one core over simulated time.
+
+An engine starts its items in order: as soon as the item before has left it (its interval) and
+what it waits for is there (a latency and a semaphore later). A transfer is issued by its engine
+and then stands in a queue of that engine, loads and stores apart; one that still waits holds up
+only its own queue. Transfers whose first packet can move go to the sixteen DMA engines in the
+order of that time; each takes its packets one after the other.
+
+Engines only meet through semaphores, so each is simulated as far as it can go before the next
+transfer is served: the result does not depend on which engine is taken first.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from neff.timing.costs import LANES, Cost, Pricing
+from neff.timing.events import Event
+from neff.timing.work import Work
+
+__all__ = ["Item", "Loop", "Machine", "Queue", "Sent", "Steps"]
+
+
+@dataclass(slots=True)
+class Item:
+    """One thing that an engine starts.
+
+    Attributes:
+        work: number of the work in the program's list of works.
+        opcode: for the event.
+        waits: (semaphore, value).
+        signals: semaphores.
+        follows: it reads what the engine's item before writes, without a semaphore between.
+        source: the instruction, or its index in a stream.
+    """
+
+    work: int
+    opcode: str
+    waits: tuple[tuple[int, int], ...] = ()
+    signals: tuple[int, ...] = ()
+    follows: bool = False
+    source: Any = None
+
+
+@dataclass(slots=True)
+class Loop:
+    """A loop that all engines run together; ``turns`` times."""
+
+    ident: int
+    turns: int
+    body: list[Item | Loop]
+
+
+Steps = dict[str, list["Item | Loop"]]
+"""Engine name -> what it starts, in order."""
+
+
+@dataclass(slots=True)
+class Sent:
+    """A transfer that was issued.
+
+    Attributes:
+        issued: when.
+        slots: for each semaphore that it signals, [when it does or None, event].
+        after: event of its issue, or of its descriptors.
+        waits_for: event whose end it waited for in its queue, or -1.
+    """
+
+    item: Item
+    cost: Cost
+    queue: Queue
+    issued: float
+    slots: list[tuple[int, list[Any]]]
+    after: int
+    waits_for: int = -1
+    has_descriptors: bool = True
+
+
+@dataclass(slots=True)
+class Queue:
+    """Transfers of one engine in one direction that wait; the first holds up the others."""
+
+    engine: str
+    name: str
+    waiting: deque[Sent] = field(default_factory=deque)
+    last: float = 0.0
+
+
+class Machine:
+    """One core, from time zero on."""
+
+    def __init__(self, works: list[Work], pricing: Pricing, core: int = 0) -> None:
+        p = pricing.numbers
+        self.works = works
+        self.costs = [pricing.cost(work) for work in works]
+        self.kinds = [type(work) for work in works]
+        self.core = core
+        self.events: list[Event] = []
+        self.turns = 1
+        self.end, self.last = 0.0, -1
+        self.ready: dict[str, float] = {}
+        self.before: dict[str, int] = {}
+        self.done: dict[str, float] = {}
+        self.queues: dict[tuple[str, bool], Queue] = {}
+        self.lanes = [0.0] * LANES
+        self.next_lane = 0
+        self.moving_ns = 0.0
+        self.descriptors = p["dma.software_first_ns"]
+        self.stagger = [p["dma.stagger_ns"] * lane / (LANES - 1) for lane in range(LANES)]
+        self.completion = p["dma.completion_ns"]
+        self.semaphore = p["semaphore.compute_ns"]
+        self.to_tensor = p["semaphore.tensor_ns"]
+        self.loop_ns = p["control.loop_ns"]
+        self.tensor = Tensor(p)
+
+    def record(
+        self, lane: str, item: Item, start: float, end: float, after: int, waits_for: int,
+        since: float, known: float, nbytes: int = 0,
+    ) -> int:  # fmt: skip
+        """Add an event; its index."""
+        index = len(self.events)
+        self.events.append(
+            Event(self.core, lane, item.opcode, start, end, after, waits_for, since, nbytes,
+                  self.turns, known, item.source)
+        )  # fmt: skip
+        self.reach(end, index)
+        return index
+
+    def reach(self, end: float, event: int) -> None:
+        """The body lasts at least until then, because of that event."""
+        if end > self.end:
+            self.end, self.last = end, event
+
+    def queue(self, engine: str, is_store: bool) -> Queue:
+        """The queue of an engine's loads, or stores."""
+        key = (engine, is_store)
+        if key not in self.queues:
+            self.queues[key] = Queue(engine, f"dma.{engine}.{'out' if is_store else 'in'}")
+        return self.queues[key]
+
+    def move(self, arrival: float, cost: Cost) -> tuple[float, float]:
+        """Give a transfer's packets to the DMA engines: first start, last end."""
+        lanes, packet, stagger = self.lanes, cost.packet, self.stagger
+        first, last = float("inf"), arrival
+        used = LANES if cost.packets else cost.more
+        for place in range(used):
+            lane = (self.next_lane + place) % LANES
+            start = max(lanes[lane], arrival + stagger[place])
+            lanes[lane] = end = start + (cost.packets + (place < cost.more)) * packet
+            first = min(first, start)
+            last = max(last, end)
+        self.next_lane = (self.next_lane + used) % LANES
+        self.moving_ns += (cost.packets * LANES + cost.more) * packet * self.turns
+        return min(first, last), last
+
+    def skip(self, nanoseconds: float) -> None:
+        """Let time pass in which everything goes on as in the turn before."""
+        self.end += nanoseconds
+        self.tensor.skip(nanoseconds)
+
+
+class Tensor:
+    """State of the tensor engine: columns under way, weights, and its clock."""
+
+    __slots__ = ("cooling", "dispatch", "free", "pause", "since", "warm", "warm_up", "weights")
+
+    def __init__(self, p: dict[str, float]) -> None:
+        self.warm_up, self.cooling = p["tensor.warm_up_ns"], p["tensor.cooling_ns"]
+        self.pause, self.dispatch = p["tensor.pause_ns"], p["tensor.dispatch_ns"]
+        self.free = self.weights = 0.0
+        self.since = -1.0
+        self.warm = False
+
+    def is_warm(self, now: float) -> bool:
+        """Whether columns that start now move at the full rate."""
+        idle = now - self.free
+        if self.since < 0 or idle > (self.cooling if self.warm else self.pause):
+            self.since, self.warm = now, False
+        elif not self.warm and now - self.since >= self.warm_up:
+            self.warm = True
+        return self.warm
+
+    def load(self, start: float, cost: Cost) -> float:
+        """Load weights; when they have arrived."""
+        warm = self.warm and start - self.free <= self.cooling
+        self.weights = start + (cost.exposed if warm else cost.cold_exposed)
+        return start + (cost.latency if warm else cost.cold_latency)
+
+    def multiply(self, start: float, cost: Cost) -> tuple[float, float]:
+        """Send columns: when the instruction starts, and when its result is there."""
+        start = max(start, self.free)
+        begin = max(start, self.weights)
+        warm = self.is_warm(begin)
+        self.free = begin + (cost.interval if warm else cost.cold_interval)
+        return start, begin + (cost.latency if warm else cost.cold_latency)
+
+    def skip(self, nanoseconds: float) -> None:
+        """Time in which the engine goes on as it did."""
+        self.free += nanoseconds
+        self.since += nanoseconds if self.since >= 0 else 0.0

@@ -1,0 +1,261 @@
+"""The rows of :mod:`neff.timing.parameters`: name, unit, meaning, and a value a generation.
+
+Sources: "streams 512" = the decoded instruction streams of four attention kernels (allenkchau/
+trainium-kernel-fusion, trn2), of length 512; "intervals" = intervals and latencies of single
+instructions in eight profiles of the same source; "packets" = its DMA packets; cs149 = kernels
+of stanford-cs149 students, adds of two vectors; pantheon = trn1 bandwidth measurements; tutorial
+= the vendor's matrix multiplication tutorial; isa 2.26, A1, A2, A3, B = the vendor's
+documentation as nki_lang/ir/cost.py cites it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["ROWS"]
+
+
+def _measured(value: float, low: float, high: float, source: str) -> tuple[Any, ...]:
+    return value, low, high, "measured", source
+
+
+def _documented(value: float, source: str, spread: float = 0.0) -> tuple[Any, ...]:
+    return value, value * (1 - spread), value * (1 + spread), "documented", source
+
+
+def _assumed(value: float, low: float, high: float, source: str) -> tuple[Any, ...]:
+    return value, low, high, "assumed", source
+
+
+def _all(cell: tuple[Any, ...]) -> dict[str, tuple[Any, ...]]:
+    return {"trn1": cell, "trn2": cell, "trn3": cell}
+
+
+_CLOCKS = "A1:63-74, A2:49-64, A3:46-61"
+_STREAMS = "streams 512"
+_SINGLE = "intervals"
+
+_TENSOR = (
+    ("tensor.clock_ghz", "GHz", "clock of the tensor engine",
+     {"trn1": _documented(2.8, _CLOCKS, 0.05), "trn2": _measured(2.4, 2.38, 2.42, _SINGLE),
+      "trn3": _documented(2.4, _CLOCKS, 0.05)}),
+    ("tensor.cold_share", "share", "share of the clock while the engine is cold",
+     {"trn1": _assumed(1.0, 0.7, 1.0, "no gating is published for trn1"),
+      "trn2": _measured(0.5, 0.5, 0.51, _STREAMS)}),
+    ("tensor.warm_up_ns", "ns", "activity without a pause before the full rate",
+     {"trn2": _measured(5120, 3413, 6827, "streams 512: a full window of 3413 ns must be busy, "
+                        "its phase is unknown; the mean")}),
+    ("tensor.pause_ns", "ns", "a longer pause starts the warming again",
+     {"trn2": _measured(500, 250, 786, "streams 512: a pause of 786 ns did")}),
+    ("tensor.cooling_ns", "ns", "a longer pause makes a warm engine cold",
+     {"trn2": _assumed(3413, 1700, 6827, "one window; streams 512: 1.7 us does not")}),
+    ("tensor.gap_ns", "ns", "between two matmuls, besides their columns",
+     {"trn2": _measured(2, 0, 3, _SINGLE)}),
+    ("tensor.dispatch_ns", "ns", "between the starts of a weight load and its matmul",
+     {"trn2": _measured(2, 1, 30, _STREAMS)}),
+    ("tensor.latency_ns", "ns", "from the last column to the result in PSUM, any clock",
+     {"trn2": _measured(126, 122, 132, _SINGLE)}),
+    ("tensor.pipeline_cycles", "cycles", "the same, in cycles of the clock at the time",
+     {"trn2": _measured(94, 90, 98, _SINGLE)}),
+    ("tensor.weights_ns", "ns", "from the start of a weight load to the first column",
+     {"trn2": _measured(58, 54, 64, _STREAMS)}),
+    ("tensor.weights_fp32_cycles", "cycles", "more for fp32 weights that are not transposed",
+     {"trn2": _measured(124, 115, 130, _STREAMS)}),
+    ("tensor.load_ns", "ns", "duration of a weight load, fixed part",
+     {"trn2": _measured(45, 42, 50, _SINGLE)}),
+    ("tensor.load_cycles", "cycles", "duration of a weight load of 2 bytes",
+     {"trn2": _measured(126, 120, 130, _SINGLE)}),
+    ("tensor.load_transposed_fp32_cycles", "cycles", "the same in fp32, for a transpose",
+     {"trn2": _measured(226, 215, 240, _SINGLE)}),
+    ("tensor.load_fp32_cycles", "cycles", "the same in fp32",
+     {"trn2": _measured(348, 330, 352, _SINGLE)}),
+    ("tensor.fp32_passes", "passes", "weight loads and matmuls of one in fp32",
+     {"trn2": _measured(2, 2, 2, _STREAMS)}),
+    ("tensor.fp32_cycles", "cycles/column", "of each such pass, or of a transpose in fp32",
+     {"trn2": _measured(2, 2, 2, _SINGLE)}),
+    ("tensor.double_cycles", "cycles/column", "of a matmul in a double performance mode",
+     {"trn2": _documented(0.5, "isa 0.6, nc_matmul perf_mode", 0.1)}),
+    ("tensor.mx_cycles", "cycles/column", "of a matmul in a microscaling format",
+     {"trn2": _documented(0.25, "A3: four times bf16", 0.1)}),
+)  # fmt: skip
+
+_VECTOR = (
+    ("vector.clock_ghz", "GHz", "clock of the vector engine",
+     {"trn1": _documented(1.12, _CLOCKS), "trn2": _measured(0.96, 0.955, 0.965, _SINGLE),
+      "trn3": _documented(1.2, _CLOCKS)}),
+    ("vector.interval_cycles", "cycles", "between two instructions, besides their elements",
+     {"trn2": _measured(62, 56, 70, _SINGLE)}),
+    ("vector.latency_cycles", "cycles", "from the last element to its arrival",
+     {"trn2": _measured(145, 138, 151, _SINGLE)}),
+    ("vector.operand_cycles", "cycles", "more for a scalar operand of tensor_scalar",
+     {"trn2": _measured(60, 55, 66, _SINGLE)}),
+    ("vector.fast_32_cycles", "cycles/element", "tensor_scalar and tensor_copy, fp32, in SBUF",
+     {"trn1": _documented(1.0, "isa 2.26:1678"),
+      "trn2": _measured(0.5, 0.5, 0.5, _SINGLE)}),
+    ("vector.fast_16_cycles", "cycles/element", "the same with 2-byte types",
+     {"trn1": _documented(1.0, "isa 2.26:1678"), "trn2": _documented(0.25, "A2:222-239", 0.2)}),
+    ("vector.reduce_16_cycles", "cycles/element", "tensor_reduce, bf16, add or maximum",
+     {"trn1": _documented(0.5, "isa 2.26:1605", 0.2), "trn2": _documented(0.5, "isa 2.26:1605", 0.2)}),
+    ("vector.two_sources_cycles", "cycles/element", "two operands from SBUF",
+     {"trn1": _documented(2.0, "isa 2.26:1803", 0.1), "trn2": _measured(1.68, 1.62, 2.0, "cs149")}),
+    ("vector.two_sources_fast_cycles", "cycles/element", "the same in bf16, add, subtract, multiply",
+     {"trn1": _documented(1.0, "isa 2.26:1803", 0.1), "trn2": _documented(1.0, "isa 2.26:1803", 0.1)}),
+    ("vector.reciprocal_cycles", "cycles/element", "reciprocal",
+     {"trn1": _documented(8.0, "isa 2.26:1189", 0.1), "trn2": _measured(7.0, 6.8, 8.0, _SINGLE)}),
+    ("vector.scan_cycles", "cycles/element", "tensor_tensor_scan, scalar_tensor_tensor",
+     {"trn1": _documented(2.0, "isa 2.26:1206, 1888", 0.1),
+      "trn2": _documented(2.0, "isa 2.26:1206, 1888", 0.1)}),
+    ("vector.aggregate_cycles", "cycles/element", "bn_aggr",
+     {"trn1": _documented(13 / 3, "isa 2.26:337", 0.1), "trn2": _documented(13 / 3, "isa 2.26:337", 0.1)}),
+    ("vector.quarter_cycles", "cycles/element", "exponential, quantize_mx",
+     {"trn2": _documented(0.25, "A3:172, 179", 0.1)}),
+    ("vector.plain_cycles", "cycles/element", "everything else",
+     {"trn1": _documented(1.0, "isa 2.26", 0.05), "trn2": _measured(1.0, 1.0, 1.02, _SINGLE)}),
+    ("vector.undocumented_cycles", "cycles/element", "instructions of unknown cost",
+     _all(_assumed(2.0, 1.0, 4.0, "nothing is published"))),
+)  # fmt: skip
+
+_SCALAR = (
+    ("scalar.clock_ghz", "GHz", "clock of the scalar engine",
+     {"trn1": _documented(1.4, _CLOCKS), "trn2": _measured(1.2, 1.195, 1.205, _SINGLE),
+      "trn3": _documented(1.2, _CLOCKS)}),
+    ("scalar.plain_cycles", "cycles/element", "any function",
+     {"trn1": _documented(1.0, "isa 2.26:168", 0.05), "trn2": _measured(1.0, 1.0, 1.02, _SINGLE)}),
+    ("scalar.interval_cycles", "cycles", "between two copies, besides their elements",
+     {"trn2": _measured(65, 58, 70, _SINGLE)}),
+    ("scalar.latency_cycles", "cycles", "from a copy's last element to its arrival",
+     {"trn2": _measured(190, 186, 195, _SINGLE)}),
+    ("scalar.activate_interval_cycles", "cycles", "more for an activation, which reads a bias",
+     {"trn2": _measured(107, 101, 112, _SINGLE)}),
+    ("scalar.activate_latency_cycles", "cycles", "more latency of an activation",
+     {"trn2": _measured(120, 106, 125, _SINGLE)}),
+    ("scalar.sbuf_interval_cycles", "cycles", "more for an activation with its source in SBUF",
+     {"trn2": _measured(50, 46, 56, _SINGLE)}),
+    ("scalar.sbuf_latency_cycles", "cycles", "more latency of such an activation",
+     {"trn2": _measured(26, 22, 30, _SINGLE)}),
+    ("scalar.reduce_cycles", "cycles", "more for activation_reduce",
+     {"trn1": _documented(64, "isa 2.26:237", 0.2), "trn2": _documented(64, "isa 2.26:237", 0.2)}),
+    ("scalar.table_load_ns", "ns", "loading the table of another set of functions",
+     {"trn2": _measured(1283, 1283, 1283, _SINGLE)}),
+)  # fmt: skip
+
+_GPSIMD = (
+    ("gpsimd.clock_ghz", "GHz", "clock of GpSimd",
+     {"trn1": _documented(1.4, _CLOCKS), "trn2": _documented(1.2, _CLOCKS),
+      "trn3": _documented(1.2, _CLOCKS)}),
+    ("gpsimd.start_cycles", "cycles", "between two instructions, besides their elements",
+     _all(_documented(150, "isa 2.26:291", 0.3))),
+    ("gpsimd.latency_cycles", "cycles", "from the last element to its arrival",
+     _all(_assumed(150, 60, 400, "as its start"))),
+    ("gpsimd.documented_cycles", "cycles/element", "iota, affine_select, local_gather, topk",
+     _all(_documented(1.0, "isa 2.26:291, 567, 630; isa 0.6:3341", 0.3))),
+    ("gpsimd.plain_cycles", "cycles/element", "any other instruction",
+     _all(_assumed(2.0, 1.0, 4.0, "documented is 1 (isa 2.26); two ports less than VectorE"))),
+)  # fmt: skip
+
+_CONTROL = (
+    ("semaphore.compute_ns", "ns", "from a result to the start of who waits for it",
+     {"trn2": _measured(36, 32, 39, _STREAMS)}),
+    ("semaphore.tensor_ns", "ns", "the same when the tensor engine waits",
+     {"trn2": _measured(52, 50, 54, _STREAMS)}),
+    ("semaphore.more_ns", "ns", "each further semaphore that an instruction waits for",
+     {"trn2": _measured(78, 70, 103, _STREAMS)}),
+    ("semaphore.instruction_ns", "ns", "duration of an instruction that only waits",
+     {"trn2": _measured(52, 23, 52, _STREAMS)}),
+    ("control.register_ns", "ns", "an instruction on registers",
+     _all(_assumed(60, 30, 150, "some cycles of the sequencer"))),
+    ("control.register_memory_ns", "ns", "reading or writing a register from or to SBUF",
+     _all(_assumed(200, 100, 2000, "a semaphore and an access"))),
+    ("control.loop_ns", "ns", "meeting of all engines between two turns of a loop",
+     _all(_assumed(150, 80, 400, "two semaphores and a branch"))),
+    ("control.barrier_ns", "ns", "meeting of the cores of a logical core",
+     _all(_assumed(1000, 500, 3000, "a semaphore across cores and back"))),
+    ("control.print_ns", "ns", "device_print",
+     _all(_assumed(2000, 1000, 10000, "a small transfer"))),
+)  # fmt: skip
+
+_DMA = (
+    ("dma.issue_ns", "ns", "a hardware descriptor transfer keeps its queue's engine",
+     {"trn2": _measured(485, 470, 500, "cs149, one row: 0.486")}),
+    ("dma.issue_row_ns", "ns", "the same, each row",
+     {"trn2": _measured(0.85, 0.5, 1.0, "streams 512, 128 rows: 590")}),
+    ("dma.issue_busy_ns", "ns", "of it shown as busy",
+     {"trn2": _measured(545, 517, 613, _SINGLE)}),
+    ("dma.start_ns", "ns", "from issue to first packet, hardware descriptors",
+     {"trn2": _measured(1310, 1240, 1395, "packets")}),
+    ("dma.software_issue_ns", "ns", "GpSimd makes descriptors of neighbouring rows",
+     {"trn2": _measured(580, 460, 670, _STREAMS)}),
+    ("dma.software_strided_ns", "ns", "of rows that are not neighbours",
+     {"trn2": _measured(1000, 940, 1060, _STREAMS)}),
+    ("dma.software_rows_ns", "ns", "each further row of a partition",
+     {"trn2": _measured(40, 35, 45, "streams 512 and 1024")}),
+    ("dma.software_first_ns", "ns", "more for the first one of a program",
+     {"trn2": _measured(710, 600, 750, _STREAMS)}),
+    ("dma.software_busy_ns", "ns", "of it shown as busy",
+     {"trn2": _measured(48, 31, 91, _SINGLE)}),
+    ("dma.software_start_ns", "ns", "from there to first packet, software descriptors",
+     {"trn2": _measured(740, 625, 770, "packets")}),
+    ("dma.static_issue_ns", "ns", "starting a transfer with static descriptors",
+     {"trn1": _measured(345, 320, 360, "cs149 on trn1, one row and 128"),
+      "trn2": _assumed(200, 50, 345, "a write to the ring's doorbell; trn1: 345")}),
+    ("dma.static_start_ns", "ns", "from there to first packet",
+     _all(_documented(1300, "B:41", 0.15))),
+    ("dma.packet_bytes", "B", "largest packet",
+     {"trn2": _measured(4096, 4096, 4096, "packets")}),
+    ("dma.descriptor_ns", "ns", "each packet, fixed part",
+     {"trn1": _measured(1, 0, 6, "pantheon"), "trn2": _measured(5, 4, 6, "packets")}),
+    ("dma.bytes_per_ns", "B/ns", "one of the DMA engines",
+     {"trn1": _measured(17.1, 16.8, 17.4, "pantheon"), "trn2": _measured(27.3, 24.5, 27.8, "packets"),
+      "trn3": _documented(33.0, "B:60-63", 0.15)}),
+    ("dma.short_row_share", "share", "of it with rows under 2 KiB",
+     {"trn1": _measured(0.43, 0.36, 0.5, "tutorial, tiled and hoisted"),
+      "trn2": _measured(1.0, 1.0, 1.0, "packets")}),
+    ("dma.merged_row_ns", "ns", "each further row in a packet, to SBUF",
+     {"trn2": _measured(31, 20, 40, "streams 512: rows of 1 and 2 KiB")}),
+    ("dma.merged_bytes_per_ns", "B/ns", "and each byte of it",
+     {"trn2": _measured(31, 26, 40, "streams 512: rows of 1 and 2 KiB")}),
+    ("dma.merged_row_store_ns", "ns", "each further row in a packet, from SBUF",
+     {"trn2": _measured(5, 0, 10, "packets: 222-226 ns isolated, 155-162 in a longer store")}),
+    ("dma.store_row_ns", "ns", "each row written to HBM",
+     {"trn1": _measured(16, 8, 18, "pantheon"), "trn2": _assumed(0, 0, 5, "none seen")}),
+    ("dma.short_store_ns", "ns", "each packet under 512 B written to HBM",
+     {"trn2": _measured(8, 6, 10, "packets")}),
+    ("dma.cast_ns", "ns", "each packet that changes the type, at 256 B",
+     {"trn2": _measured(19, 15, 24, "packets: 41 ns")}),
+    ("dma.between_hbm_share", "share", "of the rate from HBM to HBM",
+     {"trn1": _measured(0.56, 0.54, 0.6, "pantheon"), "trn2": _assumed(0.56, 0.5, 1.0, "as trn1")}),
+    ("dma.transpose_bytes_per_ns", "B/ns", "a transpose of 4-byte elements, one DMA engine",
+     {"trn2": _measured(5.07, 4.9, 5.2, "cs149: 4096x4096 in 836 us")}),
+    ("dma.transpose_share", "share", "of the rate, a transpose of 2-byte elements",
+     _all(_documented(0.9, "A2:321", 0.3))),
+    ("dma.transpose_sbuf_share", "share", "the same from SBUF to SBUF",
+     _all(_documented(0.5, "A2:340", 0.3))),
+    ("dma.stagger_ns", "ns", "from the first to the last DMA engine's start",
+     {"trn2": _measured(207, 180, 220, "packets")}),
+    ("dma.completion_ns", "ns", "from the last packet to the start of who waits",
+     {"trn2": _measured(415, 375, 460, "packets")}),
+    ("dma.indirect_row_ns", "ns", "each row that is gathered or scattered",
+     _all(_assumed(20, 10, 60, "a descriptor written by GpSimd"))),
+    ("dma.hbm_gb_per_s", "GB/s", "HBM of a chip, shared by the cores that run",
+     {"trn1": _documented(820, "A1:21", 0.1), "trn2": _documented(2900, "A2:16", 0.1),
+      "trn3": _documented(4700, "A3:16", 0.1)}),
+    ("link.latency_ns", "ns", "a collective, each step",
+     _all(_assumed(4000, 2000, 20000, "nothing is published"))),
+    ("link.bytes_per_ns", "B/ns", "a collective, each rank",
+     {"trn1": _assumed(96, 30, 192, "A1, NeuronLink"), "trn2": _assumed(128, 40, 256, "A2"),
+      "trn3": _assumed(160, 50, 320, "A3")}),
+)  # fmt: skip
+
+_LAUNCH = (
+    ("launch.nc_latency_ns", "ns", "nc-latency: a launch, besides the body",
+     {"trn1": _assumed(12000, 8000, 15000, "cs149 on trn1, one turn"),
+      "trn2": _measured(8400, 5800, 10800, "streams: eight kernels")}),
+    ("launch.two_cores_ns", "ns", "the same with two cores",
+     {"trn2": _measured(10000, 8400, 11600, "labs")}),
+    ("launch.benchmark_ns", "ns", "the runtime's own benchmark: a launch",
+     {"trn2": _measured(7500, 7300, 7700, "labs")}),
+    ("launch.profile_ns", "ns", "profile-total: before and behind the body",
+     {"trn2": _measured(15700, 14700, 16700, "streams")}),
+)  # fmt: skip
+
+ROWS = (*_TENSOR, *_VECTOR, *_SCALAR, *_GPSIMD, *_CONTROL, *_DMA, *_LAUNCH)

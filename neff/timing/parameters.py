@@ -1,0 +1,200 @@
+"""The table of the model's parameters: every number of it, with its range and where it is from.
+
+One row a parameter, one value a generation. The kinds are
+
+* ``documented``: the vendor's documentation or the architecture guides say so;
+* ``measured``: others measured and published it (``docs/timing.md`` names them);
+* ``assumed``: nobody published it, or only for another generation.
+
+A generation that a row does not name takes trn2's value, "assumed", with a range half as wide
+again. Everything else in this package reads the table and holds no number of its own.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from neff.errors import NeffError
+from neff.timing.parameter_table import ROWS
+from nki_lang.targets import TARGETS, target_of
+
+__all__ = ["PARAMETERS", "Parameter", "Parameters", "Side", "Value", "overrides_of"]
+
+
+class Side(IntEnum):
+    """Which end of every parameter's range a simulation uses."""
+
+    nominal = 0
+    fastest = 1
+    slowest = 2
+
+
+class Value(NamedTuple):
+    """A parameter's value for one generation, its range, kind and source."""
+
+    value: float
+    low: float
+    high: float
+    kind: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One row.
+
+    Attributes:
+        name: what ``--set`` calls it.
+        unit: unit of all its values.
+        meaning: what it is, in a few words.
+        more_is_faster: True for rates; the slowest end of its range is then the low one.
+        values: by generation.
+    """
+
+    name: str
+    unit: str
+    meaning: str
+    more_is_faster: bool
+    values: Mapping[str, Value]
+
+
+_RATES = frozenset({"GHz", "B/ns", "GB/s", "share"})
+_WIDER = 1.5
+
+
+def _assumed(measured: Value) -> Value:
+    low = measured.value - _WIDER * (measured.value - measured.low)
+    high = measured.value + _WIDER * (measured.high - measured.value)
+    return Value(measured.value, max(0.0, low), high, "assumed", f"as trn2: {measured.source}")
+
+
+def _parameter(
+    name: str, unit: str, meaning: str, given: Mapping[str, tuple[Any, ...]]
+) -> Parameter:
+    named = {target: Value(*value) for target, value in given.items()}
+    values = {target: named.get(target) or _assumed(named["trn2"]) for target in TARGETS}
+    faster = unit in _RATES or name == "tensor.cooling_ns"
+    return Parameter(name, unit, meaning, faster, MappingProxyType(values))
+
+
+PARAMETERS: Mapping[str, Parameter] = MappingProxyType({row[0]: _parameter(*row) for row in ROWS})
+
+
+class Parameters:
+    """The parameters of one generation, some perhaps overridden; immutable.
+
+    An overridden parameter has no range: the user is sure of it.
+    """
+
+    def __init__(self, target: str, overrides: Mapping[str, float] | None = None) -> None:
+        """Take the table's values for ``target``.
+
+        Raises:
+            NeffError: ``NEFF-PARAMETER``; an override names no parameter, or is negative.
+        """
+        self.target = target_of(target).name
+        self.overrides = dict(overrides or {})
+        self._values = {name: row.values[self.target] for name, row in PARAMETERS.items()}
+        for name, number in self.overrides.items():
+            _check(name, number)
+            self._values[name] = Value(number, number, number, "overridden", "the user")
+
+    def __getitem__(self, name: str) -> Value:
+        return self._values[name]
+
+    def numbers(self, side: Side = Side.nominal) -> dict[str, float]:
+        """One number a parameter: the value, or the end of the range that is fast or slow."""
+        if side is Side.nominal:
+            return {name: value.value for name, value in self._values.items()}
+        low = {
+            name: (side is Side.fastest) != PARAMETERS[name].more_is_faster for name in self._values
+        }
+        return {name: v.low if low[name] else v.high for name, v in self._values.items()}
+
+    def is_known(self, name: str) -> bool:
+        """True when the value is measured for this generation, or the user gave it."""
+        return self._values[name].kind in ("measured", "overridden")
+
+
+def _check(name: str, number: float) -> None:
+    if name not in PARAMETERS:
+        near = ", ".join(_near(name))
+        raise NeffError(
+            f"there is no timing parameter {name!r}",
+            code="NEFF-PARAMETER",
+            remedy=f"did you mean {near}? docs/timing.md lists them all",
+        )
+    rate = PARAMETERS[name].unit in _RATES
+    if number < 0 or (rate and number == 0) or number != number:
+        raise NeffError(
+            f"{name} cannot be {number:g} {PARAMETERS[name].unit}",
+            code="NEFF-PARAMETER",
+            remedy="give a positive number",
+        )
+
+
+def _near(name: str) -> list[str]:
+    from difflib import get_close_matches
+
+    return get_close_matches(name, PARAMETERS, 3, 0.0)
+
+
+def overrides_of(settings: Iterable[str], folder: Path | None = None) -> dict[str, float]:
+    """Overrides from ``name=number`` texts, above those of ``[tool.nki-neff.timing]``.
+
+    Args:
+        settings: what ``--set`` was given.
+        folder: where the search for a pyproject.toml starts, upwards; None reads none.
+
+    Raises:
+        NeffError: ``NEFF-PARAMETER``; a setting is no ``name=number``.
+    """
+    found = _of_project(folder) if folder is not None else {}
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        found[name.strip()] = _number(name.strip(), text if equals else "", setting)
+    return found
+
+
+def _number(name: str, text: Any, setting: str) -> float:
+    try:
+        return float(text)
+    except (TypeError, ValueError):
+        raise NeffError(
+            f"{setting!r} sets no number",
+            code="NEFF-PARAMETER",
+            place=name,
+            remedy="write name=number, such as dma.issue_ns=550",
+        ) from None
+
+
+def _of_project(folder: Path) -> dict[str, float]:
+    """The table in the nearest pyproject.toml above a folder."""
+    for parent in (folder, *folder.resolve().parents):
+        path = parent / "pyproject.toml"
+        if not path.is_file():
+            continue
+        try:
+            document = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise NeffError(
+                f"not TOML: {error}", code="NEFF-PARAMETER", place=str(path), remedy="correct it"
+            ) from error
+        table = document.get("tool", {}).get("nki-neff", {}).get("timing", {})
+        return {name: _number(name, value, f"{name} = {value!r}") for name, value in _flat(table)}
+    return {}
+
+
+def _flat(table: Any, prefix: str = "") -> Iterable[tuple[str, Any]]:
+    """TOML reads ``dma.issue_ns`` as a table in a table."""
+    for name, value in table.items() if isinstance(table, dict) else ():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value

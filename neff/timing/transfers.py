@@ -1,0 +1,95 @@
+"""What a DMA instruction moves: contiguous pieces, and who makes their descriptors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from neff.timing.work import Fixed, Transfer
+from nki_lang.ir import Access, Engine, Instruction
+from nki_lang.isa.table import COLLECTIVES
+
+__all__ = ["transfer_of"]
+
+_COPIES = frozenset({"dma_copy", "dma_transpose", "dma_compute", "sendrecv"})
+_MODES = {"swdge": "software", "hwdge": "hardware", "none": "static"}
+
+
+def transfer_of(instruction: Instruction, is_static: bool) -> Transfer | Fixed | None:
+    """The transfer of a DMA instruction, None for others; collectives take a fixed time a step.
+
+    Args:
+        instruction: with its engine.
+        is_static: transfers whose place is known have their descriptors ready in memory.
+    """
+    op = instruction.op
+    if op not in _COPIES:
+        if op in COLLECTIVES and op != "rank_id":
+            return Fixed("link.latency_ns", _nbytes(instruction.operands.get("dst")))
+        return None
+    given = instruction.operands
+    dst = given.get("dst")
+    sources = given.get("srcs") if op == "dma_compute" else (given.get("src"),)
+    accesses = [one for one in sources or () if type(one) is Access]
+    if type(dst) is not Access or not accesses:
+        return Fixed("link.latency_ns")
+    return _transfer(instruction, dst, accesses, is_static)
+
+
+def _transfer(
+    instruction: Instruction, dst: Access, sources: list[Access], is_static: bool
+) -> Transfer:
+    src = sources[0]
+    runs = (_run(dst), _run(src))
+    size = max(dst.element_type.itemsize, src.element_type.itemsize)
+    row = min(runs) * size
+    rows = max(1, _elements(dst) // min(runs)) * len(sources)
+    to_hbm, from_hbm = not dst.tensor.on_chip, not src.tensor.on_chip
+    outside = runs[0] if to_hbm else runs[1] if from_hbm else min(runs)
+    partitions = dst.pattern[0][1] if not to_hbm else src.pattern[0][1] if not from_hbm else rows
+    gathered = dst.vector_offset is not None or src.vector_offset is not None
+    is_transpose = instruction.op == "dma_transpose"
+    if is_transpose:
+        row, rows = _elements(dst) * size // partitions, partitions
+    return Transfer(
+        _descriptors(instruction, is_static and not (dst.is_dynamic or src.is_dynamic)),
+        rows,
+        row,
+        rows > 1 and outside <= min(runs),
+        max(1, rows // partitions),
+        to_hbm,
+        from_hbm,
+        dst.element_type.name != src.element_type.name,
+        size if is_transpose else 0,
+        rows if gathered else 0,
+    )
+
+
+def _descriptors(instruction: Instruction, is_static: bool) -> str:
+    asked = _MODES.get(str(instruction.operands.get("dge_mode")))
+    if asked is not None:
+        return asked
+    if is_static:
+        return "static"
+    return "software" if instruction.engine is Engine.gpsimd else "hardware"
+
+
+def _elements(access: Access) -> int:
+    count = 1
+    for _, extent in access.pattern:
+        count *= extent
+    return count
+
+
+def _run(access: Access) -> int:
+    """Neighbouring elements that are neighbours in memory, from the last dimension inwards."""
+    pattern = access.pattern[1:] if access.tensor.on_chip else access.pattern
+    run = 1
+    for step, count in reversed(pattern):
+        if count != 1 and step != run:
+            break
+        run *= count
+    return run
+
+
+def _nbytes(access: Any) -> int:
+    return _elements(access) * access.element_type.itemsize if type(access) is Access else 0

@@ -1,0 +1,155 @@
+"""Decoded streams on the model: the intervals, latencies and waits that others measured on trn2.
+
+The figures in the rows are those of docs/timing.md: medians of decoded device profiles.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from neff.errors import NeffError
+from neff.timing import Event, StreamInstruction, read_stream, replay
+
+HEADER = "# index engine opcode detail src dst elements bytes waits_on | start duration waited\n"
+
+
+def stream(*rows: str) -> list[Event]:
+    """Events of a stream whose rows are cells without their index."""
+    lines = [f"{number}\t" + "\t".join(row.split()) for number, row in enumerate(rows)]
+    return replay(read_stream([HEADER, *lines]))
+
+
+def of(events: list[Event], index: int, opcode: str = "") -> Event:
+    """The event of an instruction on its engine."""
+    found = [e for e in events if e.source == index and not e.lane.startswith(("dma", "desc"))]
+    return found[0]
+
+
+REDUCE = "Vector TENSOR_REDUCE op=MAX fp32@P fp32@S 512 - -"
+
+
+@pytest.mark.parametrize(
+    ("row", "measured"),
+    [
+        (REDUCE, 679),
+        ("Vector TENSOR_REDUCE op=ADD fp32@S fp32@S 512 - -", 685),
+        ("Vector COPY - fp32@P fp32@S 512 - -", 690),
+        ("Vector COPY - fp32@P fp32@S 128 - -", 291),
+        ("Vector TENSOR_SCALAR ops=MULTIPLY,BYPASS fp32@S fp32@S 512 - -", 481),
+        ("Vector TENSOR_SCALAR ops=MULTIPLY,BYPASS fp32@P fp32@S 128 - -", 349),
+        ("Vector RECIPROCAL - fp32@S fp32@S 4 - -", 173),
+        ("Vector RECIPROCAL - fp32@S fp32@S 8 - -", 202),
+        ("Vector TENSOR_REDUCE op=MAX fp32@S fp32@S 4 - -", 157),
+        ("Scalar COPY - fp32@P fp32@S 512 - -", 585),
+        ("Scalar CAST - fp32@P bfloat16@S 128 - -", 265),
+        ("Scalar ACTIVATE EXP fp32@P fp32@S 512 - -", 685),
+        ("Scalar ACTIVATE EXP fp32@S fp32@S 512 - -", 707),
+        ("Scalar ACT_TABLE_LOAD - - - - - -", 1283),
+        ("Sync DMA_DIRECT2D - H S - 128x512 -", 545),
+    ],
+)
+def test_latency_of_single_instructions(row: str, measured: float) -> None:
+    event = of(stream(row), 0)
+    assert event.end - event.start == pytest.approx(measured, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("row", "measured"),
+    [
+        (REDUCE, 598),
+        ("Vector TENSOR_SCALAR ops=MULTIPLY,BYPASS fp32@S fp32@S 512 - -", 396),
+        ("Scalar COPY - fp32@P fp32@S 512 - -", 483),
+        ("Scalar CAST - bfloat16@P fp32@S 128 - -", 157),
+        ("Scalar ACTIVATE EXP fp32@P fp32@S 512 - -", 570),
+        ("Scalar ACTIVATE EXP fp32@S fp32@S 512 - -", 612),
+        ("Sync DMA_DIRECT2D - H S - 128x256 -", 590),
+        ("GpSimd DMA_DIRECT2D - H S - 128x2048 -", 580),
+    ],
+)
+def test_interval_of_single_instructions(row: str, measured: float) -> None:
+    events = stream(row, row)
+    assert of(events, 1).start - of(events, 0).start == pytest.approx(measured, rel=0.05)
+
+
+WEIGHTS = "Tensor LDWEIGHTS transpose_mode=DISABLED bfloat16@S - 128 - -"
+WEIGHTS_32 = "Tensor LDWEIGHTS fp32_mode=LOW bfloat16@S - 128 - -".replace("bfloat16", "fp32")
+
+
+@pytest.mark.parametrize(("columns", "interval", "latency"), [(512, 215.5, 379), (128, 55.5, 219)])
+def test_warm_matmuls_hide_their_weights(columns: int, interval: float, latency: float) -> None:
+    matmul = f"Tensor MATMUL acc_flags=3 bfloat16@S @P {columns} - -"
+    count = 8000 // columns
+    events = stream(
+        *[WEIGHTS, "Tensor MATMUL acc_flags=3 bfloat16@S @P 512 - -"] * 40, *[matmul] * count
+    )
+    first, second = of(events, 80 + count - 2), of(events, 80 + count - 1)
+    assert second.start - first.start == pytest.approx(interval, rel=0.05)
+    assert second.end - second.start == pytest.approx(latency, rel=0.05)
+
+
+def test_one_pass_of_a_warm_fp32_matmul() -> None:
+    matmul = "Tensor MATMUL fp32_mode=LOW_HIGH fp32@S @P 512 - -"
+    events = stream(*[WEIGHTS_32, matmul] * 20)
+    loads = of(events, 36)
+    assert loads.end - loads.start == pytest.approx(191, rel=0.05)
+    assert of(events, 39).start - of(events, 37).start == pytest.approx(428.5, rel=0.05)
+    assert of(events, 39).end - of(events, 39).start == pytest.approx(591, rel=0.05)
+    cold = of(events, 3)
+    assert cold.end - cold.start == pytest.approx(1060, rel=0.05)
+
+
+def test_waiting() -> None:
+    events = stream(REDUCE, "Scalar COPY - fp32@P fp32@S 512 - 0")
+    assert of(events, 1).start - of(events, 0).end == pytest.approx(36)
+    assert of(events, 1).waits_for == events.index(of(events, 0))
+    assert of(events, 1).since == 0
+
+
+def test_a_small_isolated_transfer_costs_two_microseconds() -> None:
+    """2.0 to 2.4 us from its issue to the instruction that waits for it."""
+    events = stream("Sync DMA_DIRECT2D - H S - 128x512 -", "Scalar COPY - fp32@S fp32@S 128 - 0")
+    assert 2000 <= of(events, 1).start <= 2400
+
+
+def span(*rows: str) -> float:
+    moved = [event for event in stream(*rows) if event.lane.startswith("dma")]
+    return max(event.end for event in moved) - min(event.start for event in moved)
+
+
+def test_spans_of_transfers() -> None:
+    assert span("Sync DMA_DIRECT2D - H S - 128x512 -") == pytest.approx(425, rel=0.1)
+    assert span("GpSimd DMA_DIRECT2D - H S - 128x4096 -") == pytest.approx(1432, rel=0.05)
+    three = ["GpSimd DMA_DIRECT2D - H S - 128x2048 -"] * 3
+    assert span(*three) == pytest.approx(3232, rel=0.1)
+
+
+def test_rows_of_a_store_are_those_of_each_partition() -> None:
+    moved = [e for e in stream("GpSimd DMA_DIRECT2D - S H - 4x512 -") if e.lane.startswith("dma")]
+    assert moved[0].nbytes == 128 * 4 * 512
+
+
+def test_what_a_stream_reads_alone_decides() -> None:
+    """The figures behind | are for comparing."""
+    row = "0\tVector\tCOPY\t-\tfp32@P\tfp32@S\t512\t-\t-"
+    assert read_stream([row]) == read_stream([f"{row}\t|\t17\t690\t0"])
+
+
+@pytest.mark.parametrize("line", ["0\tVector", "x\tVector\tCOPY\t-\t-\t-\t4\t-\t-"])
+def test_a_line_that_is_no_instruction(line: str) -> None:
+    with pytest.raises(NeffError) as caught:
+        read_stream([line])
+    assert caught.value.code == "NEFF-STREAM"
+    assert "line 1" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "instruction",
+    [
+        StreamInstruction(0, "Vektor", "COPY", elements=4),
+        StreamInstruction(0, "Vector", "COPY", elements=4, waits_on=(7,)),
+    ],
+)
+def test_an_unknown_engine_or_index(instruction: StreamInstruction) -> None:
+    with pytest.raises(NeffError) as caught:
+        replay([instruction])
+    assert caught.value.code == "NEFF-STREAM"
