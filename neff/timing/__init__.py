@@ -32,7 +32,7 @@ from neff.timing.estimate import (
     Span,
     estimate,
 )
-from neff.timing.events import Event, busy_ns, occupied_ns
+from neff.timing.events import Event, LaneTime, lane_times
 from neff.timing.parameters import (
     PARAMETERS,
     Parameter,
@@ -52,6 +52,7 @@ __all__ = [
     "Cost",
     "Estimate",
     "Event",
+    "LaneTime",
     "Parameter",
     "Parameters",
     "Pricing",
@@ -59,9 +60,8 @@ __all__ = [
     "Span",
     "StreamInstruction",
     "Value",
-    "busy_ns",
     "estimate",
-    "occupied_ns",
+    "lane_times",
     "overrides_of",
     "read_stream",
     "replay",

@@ -34,6 +34,7 @@ class Cost:
         packets: of a transfer, on each DMA engine; the first ``more`` engines have one more.
         packet: of a transfer, of each packet.
         known: share of the latency that comes from measured parameters, 0 to 1.
+        by_software, to_hbm, nbytes: of a transfer.
     """
 
     interval: float
@@ -47,6 +48,9 @@ class Cost:
     more: int = 0
     packet: float = 0.0
     known: float = 0.0
+    by_software: bool = False
+    to_hbm: bool = False
+    nbytes: int = 0
 
 
 class Pricing:
@@ -132,7 +136,10 @@ class Pricing:
         full, more = divmod(packets, LANES)
         moving = ceil(packets / LANES) * packet
         known = self._known((name, start), ("dma.bytes_per_ns", moving))
-        return Cost(issue, start, busy, packets=full, more=more, packet=packet, known=known)
+        return Cost(
+            issue, start, busy, packets=full, more=more, packet=packet, known=known,
+            by_software=work.descriptors == "software", to_hbm=work.to_hbm, nbytes=work.nbytes,
+        )  # fmt: skip
 
     def _merged(self, work: Transfer) -> int:
         """Rows in one packet: hardware descriptors and casts take them one by one."""

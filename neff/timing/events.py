@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-__all__ = ["DESCRIPTORS", "QUEUE", "Event", "busy_ns", "occupied_ns"]
+__all__ = ["DESCRIPTORS", "QUEUE", "Event", "LaneTime", "lane_times"]
 
 QUEUE = "dma"
 """Lane of the transfers themselves; their queues are ``dma.<engine>.<in|out>``."""
@@ -45,22 +46,39 @@ class Event(NamedTuple):
     source: Any
 
 
-def busy_ns(events: Iterable[Event]) -> dict[str, float]:
-    """Sum of the durations on each lane, all turns; what a profile shows as active."""
-    found: dict[str, float] = {}
-    for event in events:
-        spent = (event.end - event.start) * event.turns
-        found[event.lane] = found.get(event.lane, 0.0) + spent
-    return found
+@dataclass(slots=True)
+class LaneTime:
+    """What happened on one lane, all turns of loops.
+
+    Attributes:
+        events: how many.
+        busy_ns: sum of their durations; what a profile shows as active.
+        occupied_ns: time in which something happened; what overlaps counts once.
+        nbytes: bytes of transfers.
+        opcodes_ns: sum of durations by opcode.
+    """
+
+    events: int = 0
+    busy_ns: float = 0.0
+    occupied_ns: float = 0.0
+    nbytes: int = 0
+    opcodes_ns: dict[str, float] = field(default_factory=dict)
+    last: float = 0.0
 
 
-def occupied_ns(events: Iterable[Event]) -> dict[str, float]:
-    """Time in which something happened on each lane; what overlaps counts once."""
-    found: dict[str, float] = {}
-    last: dict[str, float] = {}
-    for event in sorted(events, key=lambda one: one.start):
-        begin = max(event.start, last.get(event.lane, 0.0))
-        if event.end > begin:
-            found[event.lane] = found.get(event.lane, 0.0) + (event.end - begin) * event.turns
-            last[event.lane] = event.end
+def lane_times(events: Iterable[Event]) -> dict[str, LaneTime]:
+    """What happened on each lane; the events of a lane are in order of their start."""
+    found: dict[str, LaneTime] = {}
+    for _, lane, opcode, start, end, _, _, _, nbytes, turns, _, _ in events:
+        time = found.get(lane)
+        if time is None:
+            time = found[lane] = LaneTime()
+        spent = (end - start) * turns
+        time.events += turns
+        time.busy_ns += spent
+        time.nbytes += nbytes * turns
+        time.opcodes_ns[opcode] = time.opcodes_ns.get(opcode, 0.0) + spent
+        if end > time.last:
+            time.occupied_ns += (end - max(start, time.last)) * turns
+            time.last = end
     return found

@@ -20,7 +20,17 @@ from neff.timing.costs import LANES, Cost, Pricing
 from neff.timing.events import Event
 from neff.timing.work import Work
 
-__all__ = ["Item", "Loop", "Machine", "Queue", "Sent", "Steps"]
+__all__ = [
+    "DmaEngines",
+    "EngineState",
+    "Item",
+    "Loop",
+    "Machine",
+    "Queue",
+    "Sent",
+    "Steps",
+    "Tensor",
+]
 
 
 @dataclass(slots=True)
@@ -88,27 +98,34 @@ class Queue:
     last: float = 0.0
 
 
+@dataclass(slots=True)
+class EngineState:
+    """An engine: when it may start the next item, its last event, and when that one is done."""
+
+    ready: float = 0.0
+    before: int = -1
+    done: float = 0.0
+
+
 class Machine:
     """One core, from time zero on."""
 
-    def __init__(self, works: list[Work], pricing: Pricing, core: int = 0) -> None:
+    def __init__(
+        self, works: list[Work], pricing: Pricing, core: int = 0, *, has_events: bool = True
+    ) -> None:
         p = pricing.numbers
         self.works = works
         self.costs = [pricing.cost(work) for work in works]
         self.kinds = [type(work) for work in works]
         self.core = core
+        self.has_events = has_events
         self.events: list[Event] = []
         self.turns = 1
         self.end, self.last = 0.0, -1
-        self.ready: dict[str, float] = {}
-        self.before: dict[str, int] = {}
-        self.done: dict[str, float] = {}
+        self.engines: dict[str, EngineState] = {}
         self.queues: dict[tuple[str, bool], Queue] = {}
-        self.lanes = [0.0] * LANES
-        self.next_lane = 0
-        self.moving_ns = 0.0
+        self.dma = DmaEngines(p)
         self.descriptors = p["dma.software_first_ns"]
-        self.stagger = [p["dma.stagger_ns"] * lane / (LANES - 1) for lane in range(LANES)]
         self.completion = p["dma.completion_ns"]
         self.semaphore = p["semaphore.compute_ns"]
         self.to_tensor = p["semaphore.tensor_ns"]
@@ -119,14 +136,16 @@ class Machine:
         self, lane: str, item: Item, start: float, end: float, after: int, waits_for: int,
         since: float, known: float, nbytes: int = 0,
     ) -> int:  # fmt: skip
-        """Add an event; its index."""
-        index = len(self.events)
+        """Add an event when events are wanted; its index."""
+        if end > self.end:
+            self.end, self.last = end, len(self.events)
+        if not self.has_events:
+            return -1
         self.events.append(
             Event(self.core, lane, item.opcode, start, end, after, waits_for, since, nbytes,
                   self.turns, known, item.source)
         )  # fmt: skip
-        self.reach(end, index)
-        return index
+        return len(self.events) - 1
 
     def reach(self, end: float, event: int) -> None:
         """The body lasts at least until then, because of that event."""
@@ -140,25 +159,53 @@ class Machine:
             self.queues[key] = Queue(engine, f"dma.{engine}.{'out' if is_store else 'in'}")
         return self.queues[key]
 
-    def move(self, arrival: float, cost: Cost) -> tuple[float, float]:
-        """Give a transfer's packets to the DMA engines: first start, last end."""
-        lanes, packet, stagger = self.lanes, cost.packet, self.stagger
-        first, last = float("inf"), arrival
-        used = LANES if cost.packets else cost.more
-        for place in range(used):
-            lane = (self.next_lane + place) % LANES
-            start = max(lanes[lane], arrival + stagger[place])
-            lanes[lane] = end = start + (cost.packets + (place < cost.more)) * packet
-            first = min(first, start)
-            last = max(last, end)
-        self.next_lane = (self.next_lane + used) % LANES
-        self.moving_ns += (cost.packets * LANES + cost.more) * packet * self.turns
-        return min(first, last), last
-
     def skip(self, nanoseconds: float) -> None:
         """Let time pass in which everything goes on as in the turn before."""
         self.end += nanoseconds
         self.tensor.skip(nanoseconds)
+
+
+class DmaEngines:
+    """When each of the DMA engines is free; they start one after the other.
+
+    As long as every transfer uses all of them alike, ``level`` says when the first one is free
+    and the others follow by their stagger; ``lanes`` is only there when they differ.
+    """
+
+    __slots__ = ("busy_ns", "lanes", "level", "next", "spread", "stagger")
+
+    def __init__(self, p: dict[str, float]) -> None:
+        self.spread = p["dma.stagger_ns"]
+        self.stagger = [self.spread * lane / (LANES - 1) for lane in range(LANES)]
+        self.level = 0.0
+        self.lanes: list[float] | None = None
+        self.next = 0
+        self.busy_ns = 0.0
+
+    def move(self, arrival: float, cost: Cost) -> tuple[float, float]:
+        """Give a transfer's packets to the engines: first start, last end."""
+        if self.lanes is not None and max(self.lanes) <= arrival:
+            self.level, self.lanes = arrival, None
+        if cost.more or self.lanes is not None:
+            return self._apart(arrival, cost)
+        begin = max(arrival, self.level)
+        self.level = end = begin + cost.packets * cost.packet
+        return begin, end + self.spread
+
+    def _apart(self, arrival: float, cost: Cost) -> tuple[float, float]:
+        """Each engine by itself; those with one packet more take turns."""
+        if self.lanes is None:
+            self.lanes = [self.level + later for later in self.stagger]
+        lanes, packet, stagger = self.lanes, cost.packet, self.stagger
+        used = LANES if cost.packets else cost.more
+        first, last = float("inf"), arrival
+        for place in range(used):
+            lane = (self.next + place) % LANES
+            start = max(lanes[lane], arrival + stagger[lane if used == LANES else place])
+            lanes[lane] = end = start + (cost.packets + (place < cost.more)) * packet
+            first, last = min(first, start), max(last, end)
+        self.next = (self.next + cost.more) % LANES
+        return min(first, last), last
 
 
 class Tensor:

@@ -7,9 +7,9 @@ from collections import deque
 from typing import Any
 
 from neff.errors import NeffRuntimeError
-from neff.timing.costs import Cost
+from neff.timing.costs import LANES, Cost
 from neff.timing.events import DESCRIPTORS
-from neff.timing.machine import Item, Loop, Machine, Queue, Sent, Steps
+from neff.timing.machine import EngineState, Item, Loop, Machine, Queue, Sent, Steps
 from neff.timing.work import Matmul, Transfer, Weights
 
 __all__ = ["simulate"]
@@ -25,9 +25,7 @@ def simulate(machine: Machine, steps: Steps, place: str = "") -> None:
         NeffRuntimeError: ``NEFF-DEADLOCK``; the engines wait for each other.
     """
     for engine in steps:
-        machine.ready.setdefault(engine, 0.0)
-        machine.before.setdefault(engine, -1)
-        machine.done.setdefault(engine, 0.0)
+        machine.engines.setdefault(engine, EngineState())
     _Block(machine, steps, place).run()
 
 
@@ -59,14 +57,16 @@ class _Block:
     def advance(self, engine: str) -> None:
         """Start the engine's items until one has to wait."""
         machine, steps, kinds = self.machine, self.steps[engine], self.machine.kinds
-        at, count = self.at[engine], len(self.steps[engine])
+        costs, start = machine.costs, self.start
+        at, count = self.at[engine], len(steps)
         while at < count:
             item = steps[at]
             if type(item) is not Item:
                 break
-            if kinds[item.work] is Transfer:
-                self.issue(engine, item, machine.costs[item.work])
-            elif not self.start(engine, item, kinds[item.work], machine.costs[item.work]):
+            work = item.work
+            if kinds[work] is Transfer:
+                self.issue(engine, item, costs[work])
+            elif not start(engine, item, kinds[work], costs[work]):
                 break
             at += 1
         self.at[engine] = at
@@ -74,43 +74,33 @@ class _Block:
     def start(self, engine: str, item: Item, kind: type, cost: Cost) -> bool:
         """Start an instruction; False when it has to wait for something not known yet."""
         machine = self.machine
-        since = start = machine.ready[engine]
-        after, waits_for = machine.before[engine], -1
+        state = machine.engines[engine]
+        since = start = state.ready
+        after, waits_for = state.before, -1
         latency = machine.to_tensor if kind is Weights else machine.semaphore
-        if item.waits:
-            found = self.wait(engine, item.waits)
-            if found is None:
+        for semaphore, value in item.waits:
+            reached = self.reached.get(semaphore)
+            if reached is None or len(reached) < value:
+                self.sleepers.setdefault(semaphore, []).append(engine)
                 return False
-            if found[0] + latency > start:
-                start, after = found[0] + latency, found[1]
-                waits_for = after
-        if item.follows and machine.done[engine] + latency > start:
-            start, after = machine.done[engine] + latency, machine.before[engine]
+            time, event = reached[value - 1]
+            if time + latency > start and value > 0:
+                start, after, waits_for = time + latency, event, event
+        if item.follows and state.done + latency > start:
+            start, after = state.done + latency, state.before
         if kind is Matmul:
             start, end = machine.tensor.multiply(start, cost)
-            machine.ready[engine] = start + machine.tensor.dispatch
+            state.ready = start + machine.tensor.dispatch
         else:
             end = machine.tensor.load(start, cost) if kind is Weights else start + cost.latency
-            machine.ready[engine] = start + cost.interval
+            state.ready = start + cost.interval
         index = machine.record(engine, item, start, end, after, waits_for, since, cost.known)
-        machine.before[engine], machine.done[engine] = index, end
+        state.before, state.done = index, end
         for semaphore in item.signals:
             self.signal(semaphore, end, index)
         return True
 
     # --- semaphores ---------------------------------------------------------------------------
-
-    def wait(self, engine: str, waits: tuple[tuple[int, int], ...]) -> tuple[float, int] | None:
-        """When the last of the semaphores was reached and by which event; None: not yet known."""
-        latest = (-1.0, -1)
-        for semaphore, value in waits:
-            reached = self.reached.get(semaphore)
-            if reached is None or len(reached) < value:
-                self.sleepers.setdefault(semaphore, []).append(engine)
-                return None
-            if value > 0 and reached[value - 1] > latest:
-                latest = reached[value - 1]
-        return latest
 
     def signal(self, semaphore: int, time: float, event: int) -> None:
         late = self.late.get(semaphore)
@@ -134,53 +124,57 @@ class _Block:
         self.wake(semaphore)
 
     def wake(self, semaphore: int) -> None:
-        self.runnable += self.sleepers.pop(semaphore, ())
-        for queue in self.parked.pop(semaphore, ()):
-            self.release(queue)
+        if semaphore in self.sleepers:
+            self.runnable += self.sleepers.pop(semaphore)
+        if semaphore in self.parked:
+            for queue in self.parked.pop(semaphore):
+                self.release(queue)
 
     # --- transfers ----------------------------------------------------------------------------
 
     def issue(self, engine: str, item: Item, cost: Cost) -> None:
         """Put a transfer into its queue; what it waits for may come later."""
         machine = self.machine
-        work = machine.works[item.work]
-        assert type(work) is Transfer
-        since = max(machine.ready[engine], machine.done[engine])
-        machine.ready[engine] = since + cost.interval
-        is_software = work.descriptors == "software"
-        after = machine.before[engine]
-        if not is_software:
-            after = machine.record(
+        state = machine.engines[engine]
+        since = max(state.ready, state.done)
+        state.ready = since + cost.interval
+        after = state.before
+        if not cost.by_software:
+            after = state.before = machine.record(
                 engine, item, since, since + cost.busy, after, -1, since, cost.known
             )
-            machine.before[engine] = after
         slots: list[tuple[int, list[Any]]] = []
         for semaphore in item.signals:
             slot: list[Any] = [None, -1]
-            self.late.setdefault(semaphore, deque()).append(slot)
+            late = self.late.get(semaphore)
+            if late is None:
+                late = self.late[semaphore] = deque()
+            late.append(slot)
             slots.append((semaphore, slot))
-        queue = machine.queue(engine, work.to_hbm)
-        queue.waiting.append(Sent(item, cost, queue, since, slots, after, -1, not is_software))
-        if len(queue.waiting) == 1:
+        queue = machine.queue(engine, cost.to_hbm)
+        waiting = queue.waiting
+        waiting.append(Sent(item, cost, queue, since, slots, after, -1, not cost.by_software))
+        if len(waiting) == 1:
             self.release(queue)
 
     def release(self, queue: Queue) -> None:
         """Send on the transfers in front of a queue that need not wait any more."""
-        machine = self.machine
-        while queue.waiting:
-            sent = queue.waiting[0]
+        waiting, latency = queue.waiting, self.machine.semaphore
+        while waiting:
+            sent = waiting[0]
             begin = max(sent.issued, queue.last + _ORDER)
             for semaphore, value in sent.item.waits:
                 reached = self.reached.get(semaphore)
                 if reached is None or len(reached) < value:
                     self.parked.setdefault(semaphore, []).append(queue)
                     return
-                if value > 0 and reached[value - 1][0] + machine.semaphore > begin:
-                    begin = reached[value - 1][0] + machine.semaphore
-                    sent.waits_for = sent.after = reached[value - 1][1]
-            queue.waiting.popleft()
+                time, event = reached[value - 1]
+                if time + latency > begin and value > 0:
+                    begin = time + latency
+                    sent.waits_for = sent.after = event
+            waiting.popleft()
             queue.last = begin
-            self.push(begin + sent.cost.latency * sent.has_descriptors, sent)
+            self.push(begin + sent.cost.latency if sent.has_descriptors else begin, sent)
 
     def push(self, time: float, sent: Sent) -> None:
         self.number += 1
@@ -193,11 +187,11 @@ class _Block:
             self.describe(time, sent)
             return
         machine, item, cost = self.machine, sent.item, sent.cost
-        first, last = machine.move(time, cost)
-        nbytes = machine.works[item.work].nbytes  # type: ignore[union-attr]
+        first, last = machine.dma.move(time, cost)
+        machine.dma.busy_ns += (cost.packets * LANES + cost.more) * cost.packet * machine.turns
         index = machine.record(
             sent.queue.name, item, first, last, sent.after, sent.waits_for, sent.issued,
-            cost.known, nbytes,
+            cost.known, cost.nbytes,
         )  # fmt: skip
         machine.reach(last + machine.completion, index)
         seen = last + machine.completion - machine.semaphore
@@ -251,8 +245,8 @@ class _Block:
         machine = self.machine
         machine.end += machine.loop_ns
         for engine in self.steps:
-            machine.ready[engine] = machine.end
-            machine.before[engine] = machine.last
+            state = machine.engines[engine]
+            state.ready, state.before = machine.end, machine.last
 
     def turn(self, bodies: Steps, times: int) -> float:
         """One turn that stands for so many; nanoseconds from meeting to meeting."""

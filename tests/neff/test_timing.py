@@ -131,7 +131,7 @@ def test_loops_are_simulated_once_and_counted() -> None:
     one, four, many = (estimate(counted(turns)) for turns in (1, 4, 1000))
     turn = (many.total.value - four.total.value) / 996
     assert turn == pytest.approx(one.total.value, rel=0.1)
-    assert four.cores[0].instructions["vector"] == 4
+    assert four.cores[0].engines["vector"].events == 4
     assert four.cores[0].transfers == 8
     assert len(many.cores[0].events) == len(four.cores[0].events)
     assert many.is_complete
