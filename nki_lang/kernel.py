@@ -16,9 +16,14 @@ from nki_lang.errors import NkiTypeError, fail, warn_at_caller
 from nki_lang.frontend.builder import active
 from nki_lang.ir import KernelIR
 from nki_lang.targets import Target, current_target, target_of
-from nki_lang.tracing.arguments import classes_of, fingerprint, is_tensor, replace_tensors
-from nki_lang.tracing.fingerprint import fingerprint as digest
-from nki_lang.tracing.fingerprint import surroundings
+from nki_lang.tracing.arguments import replace_tensors
+from nki_lang.tracing.fingerprint import (
+    Unidentifiable,
+    call_key,
+    fingerprint,
+    is_tensor,
+    surroundings,
+)
 from nki_lang.tracing.results import rebuild
 from nki_lang.tracing.tracer import Schedule, check_grid, trace_kernel
 
@@ -134,6 +139,9 @@ class Kernel:
         self._filled: set[str] = set()
         self._owner: Any = None
         functools.update_wrapper(self, func)
+        if not hasattr(func, "__name__"):  # a partial, or an object that is called
+            inner = getattr(func, "func", type(func))
+            self.__name__ = getattr(inner, "__name__", "kernel")
 
     def __repr__(self) -> str:
         grid = str(list(self.grid)) if self.grid else ""
@@ -252,11 +260,20 @@ class Kernel:
             replace_tensors(value, "", take)
         return arrays
 
+    def __nki_identity__(self) -> tuple[Any, ...]:
+        """What a kernel that is an argument, or that another one reads, amounts to."""
+        return (self.func, self._bound and self._bound.name, self.grid, self.schedule, self._owner)
+
     def _key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What recognises a call; None when something in it cannot be compared."""
         target = self.target or current_target()
-        state = None if self._owner is None else fingerprint(self._owner)
-        call = (target.name, self.grid, self.schedule, fingerprint((args, kwargs)), state)
-        now = self._surroundings(args, kwargs)
+        precise = os.environ.get("NKI_PRECISE_FP")
+        try:
+            content, classes = call_key((args, kwargs, self._owner))
+            call = (target.name, self.grid, self.schedule, precise, content)
+            now = self._surroundings(classes)
+        except Unidentifiable:
+            return None
         known = self._ambient.setdefault(call, now)
         if known != now:
             names = sorted({name for name, _ in known ^ now})
@@ -267,16 +284,19 @@ class Kernel:
             self._ambient[call] = now
         return (call, now)
 
-    def _surroundings(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> frozenset[Any]:
+    def _surroundings(self, classes: list[type]) -> frozenset[Any]:
         """Values outside the arguments that the function reads, but for what it changes itself."""
-        found = surroundings(self.func)
-        for kind in classes_of((self._owner, args, kwargs)):
-            found.setdefault(f"class {kind.__qualname__}", digest(kind))
+        own = self.func.__func__ if self._owner is not None else self.func  # type: ignore[attr-defined]
+        found: dict[str, Any] = dict(surroundings(own))
+        for kind in classes:
+            name = f"class {kind.__qualname__}"
+            found[name] = (*found.get(name, ()), fingerprint(kind))
         return frozenset((n, value) for n, value in found.items() if n not in self._filled)
 
     def _specialised(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The executable for these arguments, traced unless it is known."""
-        executable = self._cache.get(self._key(args, kwargs))
+        key = self._key(args, kwargs)
+        executable = None if key is None else self._cache.get(key)
         if executable is not None:
             return executable
         with _TRACING:
@@ -290,17 +310,29 @@ class Kernel:
         from nki_lang import execute
 
         key = self._key(args, kwargs)
-        executable = self._cache.get(key)
+        executable = None if key is None else self._cache.get(key)
         if executable is not None:
             return executable
         executable = execute.Pool(execute.load(trace(self, args, kwargs)))
-        call, before = key
-        changed = {name for name, _ in before ^ self._surroundings(args, kwargs)}
-        if changed:
-            self._filled |= changed
-            before = self._ambient[call] = self._surroundings(args, kwargs)
-        self._cache[call, before] = executable
+        if key is not None:
+            self._keep(key, executable, args, kwargs)
         return executable
+
+    def _keep(
+        self, key: Any, executable: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        call, before = key
+        try:
+            _, classes = call_key((args, kwargs, self._owner))
+            after = self._surroundings(classes)
+        except Unidentifiable:
+            return
+        if after != before:
+            known = {name for name, _ in before}
+            # What is read for the first time (a module that the kernel imports) is an input.
+            self._filled |= {name for name, _ in after - before if name in known}
+            before = self._ambient[call] = self._surroundings(classes)
+        self._cache[call, before] = executable
 
 
 def deliver(kernel_ir: KernelIR, arrays: list[Any], results: list[Any]) -> Any:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 import dataclasses
 import inspect
-import types
-from collections.abc import Callable, Iterator
+import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,15 +14,12 @@ import numpy as np
 from nki_lang.dtypes import DType, dtype_of
 from nki_lang.errors import NkiValidationError
 from nki_lang.frontend.objects import NKIObject
-from nki_lang.frontend.operators import Operator
 from nki_lang.source import definition_of
-from nki_lang.tracing.fingerprint import is_user_class
+from nki_lang.tracing.fingerprint import is_tensor
 
 __all__ = [
     "TensorSpec",
     "bind_call",
-    "classes_of",
-    "fingerprint",
     "is_tensor",
     "replace_tensors",
     "spec_of_array",
@@ -61,13 +58,6 @@ def bind_call(
         raise TypeError(f"{name}{signature}{where}: {error}") from None
 
 
-def is_tensor(value: Any) -> bool:
-    """True for whatever has a shape and a dtype and is not a NumPy scalar."""
-    if isinstance(value, (np.generic, type)):
-        return False
-    return hasattr(value, "shape") and hasattr(value, "dtype")
-
-
 def spec_of_array(value: Any, name: str, func: Callable[..., Any] | None = None) -> TensorSpec:
     """Shape and dtype of a tensor of any framework; ``func`` is the kernel that takes it.
 
@@ -98,7 +88,8 @@ def spec_of_array(value: Any, name: str, func: Callable[..., Any] | None = None)
 def replace_tensors(value: Any, name: str, make: Callable[[Any, str], Any]) -> Any:
     """``value`` with ``make(tensor, name)`` in the place of each tensor in it.
 
-    Looks into tuples, lists, dicts and NKI objects, which are copied when they hold tensors.
+    Looks into tuples, lists, dicts and NKI objects; those of other classes are copied only when
+    they hold tensors.
     """
     if value is None or isinstance(value, (bool, int, float, str, type)):
         return value
@@ -106,9 +97,13 @@ def replace_tensors(value: Any, name: str, make: Callable[[Any, str], Any]) -> A
         return make(value, name)
     if isinstance(value, (list, tuple)):
         items = [replace_tensors(item, f"{name}_{i}", make) for i, item in enumerate(value)]
+        if type(value) not in (list, tuple) and all(map(operator.is_, items, value)):
+            return value
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
     if isinstance(value, dict):
-        return {key: replace_tensors(item, f"{name}_{key}", make) for key, item in value.items()}
+        found = {key: replace_tensors(v, f"{name}_{key}", make) for key, v in value.items()}
+        same = type(value) is not dict and all(map(operator.is_, found.values(), value.values()))
+        return value if same else found
     if isinstance(value, NKIObject) or dataclasses.is_dataclass(value):
         return _replace_in_object(value, name, make)
     return value
@@ -127,44 +122,3 @@ def _replace_in_object(value: Any, name: str, make: Callable[[Any, str], Any]) -
     for field, item in changed.items():
         object.__setattr__(duplicate, field, item)
     return duplicate
-
-
-def fingerprint(value: Any, depth: int = 0) -> Any:
-    """A hashable stand-in for the content of a value; tensors by shape and dtype.
-
-    Objects that cannot be looked into count by identity.
-    """
-    if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
-        return (type(value).__name__, value)
-    if isinstance(value, (types.FunctionType, type, types.ModuleType, types.BuiltinFunctionType)):
-        return ("id", id(value))
-    if is_tensor(value):
-        return ("tensor", tuple(value.shape), repr(value.dtype), getattr(value, "name", ""))
-    if depth > 8:
-        return ("id", id(value))
-    if isinstance(value, (list, tuple)):
-        return (type(value).__name__, *(fingerprint(item, depth + 1) for item in value))
-    if isinstance(value, dict):
-        return ("dict", *((str(k), fingerprint(v, depth + 1)) for k, v in value.items()))
-    content = getattr(value, "__dict__", None)
-    if isinstance(content, dict) and not isinstance(value, Operator):
-        return (type(value).__qualname__, fingerprint(dict(content), depth + 1))
-    try:
-        hash(value)
-    except TypeError:
-        return ("id", id(value))
-    return (type(value).__qualname__, value)
-
-
-def classes_of(value: Any, depth: int = 0) -> Iterator[type]:
-    """The classes of the user's objects in a value: kernels call their methods."""
-    if depth > 8 or is_tensor(value):
-        return
-    if isinstance(value, (list, tuple)):
-        for item in value:
-            yield from classes_of(item, depth + 1)
-    elif isinstance(value, dict):
-        yield from classes_of(list(value.values()), depth + 1)
-    elif is_user_class(type(value)):
-        yield type(value)
-        yield from classes_of(getattr(value, "__dict__", {}), depth + 1)
