@@ -142,16 +142,26 @@ class Storage:
         return self.dtype if self.widened else access.dtype.dtype
 
     def _check(self, access: Access, offset: int, limit: int) -> None:
-        low = high = offset
-        for step, count in access.pattern:
+        pattern = access.pattern
+        low = high = 0
+        for step, count in pattern:
             if count == 0:
                 return
             if step > 0:
                 high += step * (count - 1)
             else:
                 low += step * (count - 1)
-        if low < 0 or high >= limit:
-            raise outside(self.tensor, low if low < 0 else high, limit)
+        if offset + low < 0 or offset + high >= limit:
+            raise outside(self.tensor, offset + (low if low < 0 else high), limit)
+        if self.tensor.on_chip and len(pattern) > 1:
+            width = limit // self.tensor.shape[0]
+            step, count = pattern[0]
+            column = offset % width
+            first = column + low - min(0, step * (count - 1))
+            last = column + high - max(0, step * (count - 1))
+            if first < 0 or last >= width:
+                wrong = first if first < 0 else last
+                raise outside(self.tensor, wrong, width, "element of a partition")
 
     def _placed(self, access: Access, dtype: np.dtype[Any], offset: int) -> Layout:
         """Translate (partition step, free steps) of the tensor's own shape to the arena's."""

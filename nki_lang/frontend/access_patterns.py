@@ -142,6 +142,23 @@ def _check_pattern(tensor: NkiTensor, view: NkiTensor, gather: bool) -> None:
         )
         # Kernels make patterns for tiles beyond the last one and use them under an if.
         view._index = _Outside(tensor, message)  # type: ignore[assignment]
+    elif tensor.on_chip:
+        _check_columns(tensor, view)
+
+
+def _check_columns(tensor: NkiTensor, view: NkiTensor) -> None:
+    """The free dimensions stay in their partition: an engine's lane reaches no other one."""
+    width = view.partition_stride
+    low = high = view.offset % width
+    for step, count in zip(view.strides[1:], view.shape[1:], strict=True):
+        reach = step * (count - 1)
+        low, high = (low + reach, high) if reach < 0 else (low, high + reach)
+    if low < 0 or high >= width:
+        message = (
+            f"the pattern {view.get_pattern()} at offset {view.offset} reaches elements {low} to"
+            f" {high} of a partition, which has {width} of {view.dtype}"
+        )
+        view._index = _Outside(tensor, message)  # type: ignore[assignment]
 
 
 class _Outside:

@@ -84,7 +84,7 @@ class Fields(NKIObject):
 
 Configured = dataclasses.make_dataclass("Configured", ["value"], slots=True)
 Frozen = dataclasses.make_dataclass("Frozen", ["value"], frozen=True)
-Named = collections.namedtuple("Named", ["value"])  # noqa: PYI024
+Named = collections.namedtuple("Named", ["value"])
 
 
 def attributed(value):
