@@ -244,7 +244,13 @@ class Kernel:
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         executable = self._specialised(args, kwargs)
         arrays = self._arrays(args, kwargs)
-        return deliver(executable.kernel, arrays, executable.run(arrays))
+        kernel_ir = executable.kernel
+        if kernel_ir.aliases:
+            from nki_lang.execute.hosts import require_writable
+
+            written = {kernel_ir.inputs[i].name: arrays[i] for i in kernel_ir.aliases.values()}
+            require_writable(kernel_ir.name, written)
+        return deliver(kernel_ir, arrays, executable.run(arrays))
 
     def _arrays(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """The tensors among the arguments, in the order of the kernel's inputs."""

@@ -28,7 +28,10 @@ import hlo_tools
 import nki_lang
 from hlo_tools.frameworks import xla_ffi
 from hlo_tools.frameworks.framework_kernel import FrameworkKernel
+from hlo_tools.frameworks.plan import CallPlan
 from nki_lang.dtypes import DType, dtype_of
+from nki_lang.errors import NkiValidationError
+from nki_lang.source import definition_of
 
 __all__ = ["JaxKernel", "nki_call_p"]
 
@@ -129,6 +132,20 @@ ad.primitive_jvps[nki_call_p] = _refuse_derivative
 batching.primitive_batchers[nki_call_p] = _batch
 
 
+def _require_returned(plan: CallPlan, func: Any) -> None:
+    lost = [
+        plan.output_names[result] for result, _ in plan.written if result not in plan.returned
+    ]
+    if plan.returned and lost:
+        raise NkiValidationError(
+            f"kernel {plan.func_name} writes its argument {', '.join(lost)} and does not return"
+            " it; JAX's arrays cannot be written in place, so the values would be lost",
+            code="NKI-WRITE-LOST",
+            location=definition_of(func),
+            remedy="return the argument too, or let the kernel write a tensor of its own",
+        )
+
+
 def _jax_dtype(name: str) -> np.dtype[Any]:
     return dtype_of(name).dtype
 
@@ -152,9 +169,15 @@ class JaxKernel(FrameworkKernel):
         return tuple(t.shape), jax.dtypes.canonicalize_dtype(t.dtype)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the kernel; arguments that it writes in place come back as results."""
+        """Call the kernel; arguments that it writes in place come back as results.
+
+        Raises:
+            NkiValidationError: code ``NKI-WRITE-LOST``; it returns something, but not all that it
+                writes: JAX's arrays cannot be written.
+        """
         call = self.bind(*args, **kwargs)
         plan = call.plan
+        _require_returned(plan, self.func)
         values = nki_call_p.bind(
             *map(jnp.asarray, call.operands),
             *plan.constants,

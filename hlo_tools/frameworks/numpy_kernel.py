@@ -10,8 +10,9 @@ from hlo_tools.frameworks.framework_kernel import FrameworkKernel
 from hlo_tools.frameworks.plan import BoundCall
 from hlo_tools.kernels import calls as kernels
 from nki_lang.dtypes import DType, dtype_of
+from nki_lang.execute.hosts import require_writable
 
-__all__ = ["NumpyKernel", "run_bound"]
+__all__ = ["NumpyKernel", "check_written", "run_bound"]
 
 
 def run_bound(call: BoundCall, arrays: list[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
@@ -26,12 +27,24 @@ def run_bound(call: BoundCall, arrays: list[np.ndarray[Any, Any]]) -> list[np.nd
         one array for each result of the plan; for a tensor written in place, that array.
     """
     plan = call.plan
+    check_written(call, arrays)
     operands = [np.asarray(arrays[index], order="C") for index in plan.operands]
     values = kernels.resolve(plan.backend_config).run([*operands, *plan.constants])
     for result, tensor in plan.written:
         np.copyto(arrays[tensor], values[result])
         values[result] = arrays[tensor]
     return values
+
+
+def check_written(call: BoundCall, arrays: list[np.ndarray[Any, Any]]) -> None:
+    """Refuse read-only arrays that the kernel writes, and two of them in the same memory.
+
+    Raises:
+        NkiExecutionError: code ``NKI-READ-ONLY`` or ``NKI-SHARED``.
+    """
+    plan = call.plan
+    names = {tensor: plan.output_names[result] for result, tensor in plan.written}
+    require_writable(plan.func_name, {name: arrays[index] for index, name in names.items()})
 
 
 class NumpyKernel(FrameworkKernel):

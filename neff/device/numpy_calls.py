@@ -19,7 +19,7 @@ import numpy as np
 from hlo_tools import schema
 from hlo_tools.errors import HloUnsupportedError
 from hlo_tools.frameworks.call_module import build_call_module
-from hlo_tools.frameworks.numpy_kernel import NumpyKernel, run_bound
+from hlo_tools.frameworks.numpy_kernel import NumpyKernel, check_written, run_bound
 from hlo_tools.frameworks.plan import BoundCall, CallPlan
 from neff.device import capture
 from neff.device.activation import (
@@ -149,6 +149,7 @@ def _built(module: bytes, family: str) -> Run:
     model, inputs, outputs = build_and_load(module, family)
 
     def run(call: BoundCall) -> Arrays:
+        check_written(call, list(call.tensors))
         arrays = [np.asarray(call.tensors[index], order="C") for index in call.plan.operands]
         results = model.run(dict(zip(inputs, arrays, strict=True)))
         return _delivered(call, [np.array(results[name]) for name in outputs])

@@ -17,7 +17,7 @@ import numpy as np
 from nki_lang.errors import NkiError, NkiExecutionError, warn_at
 from nki_lang.execute.checks import CHEAP, Check, Finding, Report, checks_of, watch
 from nki_lang.execute.exchange import Meeting, run_together
-from nki_lang.execute.hosts import kind_of, to_kind, to_numpy
+from nki_lang.execute.hosts import kind_of, require_writable, to_kind, to_numpy
 from nki_lang.execute.memory import Memory, twin
 from nki_lang.execute.prepare import failure, prepare
 from nki_lang.execute.ranks import meeting_of
@@ -106,8 +106,7 @@ class _Argument:
         """Let the caller's array see what the kernel wrote into a copy."""
         kind = kind_of(self.given)
         if kind == "numpy" and not np.shares_memory(self.given, self.array):
-            if self.given.flags.writeable:
-                np.copyto(self.given, self.array)
+            np.copyto(self.given, self.array)
         elif kind == "torch" and self.given.data_ptr() != self.array.ctypes.data:
             self.given.copy_(to_kind(self.array, "torch"))
 
@@ -346,12 +345,32 @@ class _Run:
         return run
 
     def _deliver(self, outputs: tuple[Tensor, ...], structure: Structure) -> Any:
-        for argument in self.arguments:
+        names = set().union(*(builder.written for builder in self.builders))
+        written = {name: self.inputs[name] for name in names & self.inputs.keys()}
+        self._check_written(written, {tensor.name for tensor in outputs})
+        for argument in written.values():
             argument.give_back()
         kinds = [kind for kind in (kind_of(entry.given) for entry in self.arguments) if kind]
         kind = kinds[0] if kinds else "numpy"
         results = tuple(self._result(tensor, kind) for tensor in outputs)
         return rebuild(structure, results)
+
+    def _check_written(self, written: dict[str, _Argument], returned: set[str]) -> None:
+        """Refuse results that the caller could not see."""
+        name = getattr(self.func, "__name__", "kernel")
+        given = {key: argument.given for key, argument in written.items()}
+        lost = [key for key in given if kind_of(given[key]) == "jax" and key not in returned]
+        if lost and returned:
+            raise NkiExecutionError(
+                f"kernel {name!r} writes its argument {', '.join(sorted(lost))} and does not return"
+                " it; JAX's arrays cannot be written in place, so the values would be lost",
+                code="NKI-WRITE-LOST",
+                location=definition_of(self.func),
+                remedy="return the argument too, or let the kernel write a tensor of its own",
+            )
+        require_writable(
+            name, {key: value for key, value in given.items() if kind_of(value) == "numpy"}
+        )
 
     def _result(self, tensor: Tensor, kind: str) -> Any:
         argument = self.inputs.get(tensor.name)
@@ -366,17 +385,28 @@ class _Run:
 def _arguments(
     func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> list[_Argument]:
-    """The arrays among the arguments, in the order of the kernel's inputs."""
-    found: list[_Argument] = []
+    """The arrays among the arguments, in the order of the kernel's inputs.
+
+    Each is an array of its own: what shares memory with another one is copied.
+    """
+    found: list[tuple[Any, Array]] = []
 
     def take(value: Any, _name: str) -> Any:
         given = to_numpy(value)
-        array = np.ascontiguousarray(given).reshape(given.shape)
-        found.append(_Argument(value, array if array.flags.writeable else array.copy()))
+        found.append((value, np.ascontiguousarray(given).reshape(given.shape)))
         return value
 
     bound = bind_call(func, args, kwargs)
     bound.apply_defaults()
     for value in bound.arguments.values():
         replace_tensors(value, "", take)
-    return found
+    arrays = [array for _, array in found]
+    return [
+        _Argument(value, array.copy() if _is_shared(array, arrays) else array)
+        for value, array in found
+    ]
+
+
+def _is_shared(array: Array, arrays: list[Array]) -> bool:
+    others = (other for other in arrays if other is not array)
+    return not array.flags.writeable or any(np.may_share_memory(array, each) for each in others)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-__all__ = ["kind_of", "to_kind", "to_numpy"]
+from nki_lang.errors import NkiExecutionError
+
+__all__ = ["kind_of", "require_writable", "share_memory", "to_kind", "to_numpy"]
 
 Array = np.ndarray[Any, Any]
 
@@ -56,6 +59,43 @@ def _torch(array: Array) -> Any:
 
 def _jax(array: Array) -> Any:
     return sys.modules["jax"].numpy.asarray(array)
+
+
+def require_writable(kernel: str, written: Mapping[str, Array]) -> None:
+    """Refuse a call whose in-place results could not be told from each other, or not be kept.
+
+    Args:
+        kernel: its name.
+        written: the arrays that it writes in place, by the names of its parameters.
+
+    Raises:
+        NkiExecutionError: code ``NKI-READ-ONLY`` or ``NKI-SHARED``.
+    """
+    for name, array in written.items():
+        if not array.flags.writeable:
+            raise NkiExecutionError(
+                f"kernel {kernel!r} writes its argument {name!r}, but the array is read-only",
+                code="NKI-READ-ONLY",
+                remedy="pass a copy, or let the kernel write a tensor of its own and return it",
+            )
+    for (one, first), (other, second) in itertools.combinations(written.items(), 2):
+        if share_memory(first, second):
+            raise NkiExecutionError(
+                f"kernel {kernel!r} writes its arguments {one!r} and {other!r}, which share memory:"
+                " each argument counts as an array of its own, and one result would be lost",
+                code="NKI-SHARED",
+                remedy="pass a copy of one of them",
+            )
+
+
+def share_memory(one: Array, other: Array) -> bool:
+    """Two arrays have an element in common, or it would take long to tell."""
+    if not np.may_share_memory(one, other):
+        return False
+    try:
+        return np.shares_memory(one, other, max_work=10_000)
+    except np.exceptions.TooHardError:
+        return True
 
 
 _BACK: dict[str, Callable[[Array], Any]] = {"torch": _torch, "jax": _jax}
