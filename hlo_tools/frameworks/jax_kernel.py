@@ -133,9 +133,7 @@ batching.primitive_batchers[nki_call_p] = _batch
 
 
 def _require_returned(plan: CallPlan, func: Any) -> None:
-    lost = [
-        plan.output_names[result] for result, _ in plan.written if result not in plan.returned
-    ]
+    lost = [plan.output_names[result] for result, _ in plan.written if result not in plan.returned]
     if plan.returned and lost:
         raise NkiValidationError(
             f"kernel {plan.func_name} writes its argument {', '.join(lost)} and does not return"
