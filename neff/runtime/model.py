@@ -24,6 +24,7 @@ from nki_lang.execute.gaps import Gap, gaps_of
 from nki_lang.execute.liveness import written_by
 from nki_lang.ir import Tensor, walk
 from nki_lang.memory import MemoryRegion
+from nki_lang.semantics.floats import engine_floats
 from nki_lang.source import SourceLocation
 from nki_lang.targets import target_of
 
@@ -115,7 +116,7 @@ class LoadedModel:
                 a fault while running, with the line of the user's kernel (``NEFF-EXEC...``).
         """
         given = dict(outputs or {})
-        with self._lock, np.errstate(all="ignore"):
+        with self._lock, engine_floats():
             machine, arrays, targets = self._begin(inputs, given, check)
             machine.execute()
         return self._collect(arrays, targets, given)

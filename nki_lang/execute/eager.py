@@ -24,6 +24,7 @@ from nki_lang.execute.ranks import meeting_of
 from nki_lang.execute.tracking import Tracker
 from nki_lang.frontend.builder import TraceBuilder, building
 from nki_lang.ir.types import Access, Constant, Instruction, Register, Tensor
+from nki_lang.semantics.floats import engine_floats
 from nki_lang.semantics.numbers import convert
 from nki_lang.semantics.state import EngineState
 from nki_lang.source import definition_of
@@ -244,7 +245,7 @@ class _Run:
         programs, meeting = self.begin(args, kwargs)
         if len(programs) > 1:
             return self.finish(*run_together(programs, meeting)[0])
-        with np.errstate(all="ignore"):
+        with engine_floats():
             result = programs[0]()
         return self.finish(*result)
 

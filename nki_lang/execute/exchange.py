@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from nki_lang.errors import NkiExecutionError
+from nki_lang.semantics.floats import engine_floats
 from nki_lang.source import SourceLocation
 
 __all__ = ["Cores", "Meeting", "Ranks", "run_together"]
@@ -206,7 +207,7 @@ def run_together(programs: Sequence[Callable[[], Any]], meeting: Meeting) -> lis
     def work(member: int, program: Callable[[], Any]) -> None:
         meeting.start(member)
         try:
-            with np.errstate(all="ignore"):
+            with engine_floats():
                 results[member] = program()
         except BaseException as error:
             failures[member] = error

@@ -33,6 +33,7 @@ from nki_lang.ir.types import (
     Tensor,
 )
 from nki_lang.memory import MemoryRegion
+from nki_lang.semantics.floats import engine_floats
 from nki_lang.semantics.state import EngineState
 from nki_lang.targets import target_of
 
@@ -132,7 +133,7 @@ class Executable:
         Raises:
             NkiExecutionError: wrong number, shape or type of arrays, or a fault while running.
         """
-        with np.errstate(all="ignore"):
+        with engine_floats():
             self._go(self.begin(inputs, outputs))
         return self.finish()
 

@@ -170,3 +170,34 @@ def test_threads_do_not_share_memory(way):
         got = list(pool.map(lambda x: run(way, tanh_twenty_times, x), given))
     for one, other in zip(got, wanted, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@jit
+def halved(x):
+    tile = nl.load(x)
+    nisa.tensor_scalar(tile, tile, nl.multiply, 0.5)
+    return copied_out(tile)
+
+
+@every_way
+@pytest.mark.parametrize(
+    "flush", [False, pytest.param(True, marks=pytest.mark.torch_xla)], ids=["", "flushing"]
+)
+def test_subnormal_numbers_are_kept(way, flush):
+    import sys
+
+    given = [np.full((4, 8), x, np.float32) for x in (2e-38, 3e-39)]
+    wanted = [(x.astype(np.float64) / 2).astype(np.float32) for x in given]
+    if flush:
+        import torch
+
+        torch.set_flush_denormal(True)
+    try:
+        result = [run(way, halved, x) for x in given]
+        flushes = float(np.float32(2e-38) * np.float32(0.5)) == 0
+    finally:
+        if flush:
+            sys.modules["torch"].set_flush_denormal(False)
+    assert flushes == flush  # the caller's own mode is as it was
+    for values, exact in zip(result, wanted, strict=True):
+        np.testing.assert_array_equal(values.view(np.uint32), exact.view(np.uint32))
