@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from hlo_tools.outline import load_outline
     from hlo_tools.types.aliases import Alias
     from hlo_tools.types.literal import Literal, literal_of
-    from hlo_tools.types.shape import Shape, array_shape, token_shape, tuple_shape
-    from hlo_tools.types.shape_text import parse_shape
+    from hlo_tools.types.shape import Shape, array_shape, parse_shape, token_shape, tuple_shape
     from hlo_tools.types.source_frames import SourceFrame
 
 __all__ = [
@@ -68,7 +67,7 @@ _HOMES = {
     "literal_of": "types.literal",
     "load": "ir.loading",
     "load_outline": "outline",
-    "parse_shape": "types.shape_text",
+    "parse_shape": "types.shape",
     "token_shape": "types.shape",
     "tuple_shape": "types.shape",
 }

@@ -92,7 +92,7 @@ def sample(random: np.random.Generator, shape: Any) -> np.ndarray[Any, Any]:
 def compare(module: Any, entry: Path, inputs: list[Any], results: list[Any]) -> float:
     """The largest difference to the module's evaluation, relative to the largest value."""
     from hlo_tools.evaluate import Evaluator
-    from hlo_tools.evaluate.bisect import largest_difference
+    from hlo_tools.evaluate.difference import largest_difference
     from hlo_tools.evaluate.kernel_calls import kernel_calls
 
     reference = Evaluator(module, custom_calls=kernel_calls(entry)).run(inputs)

@@ -10,7 +10,7 @@ import typer
 from hlo_tools.cli import console
 from hlo_tools.cli.inputs import open_module
 from hlo_tools.cli.module_inputs import Fill, Inputs, Seed, Tolerance, check_fill, gather
-from hlo_tools.evaluate.bisect import Difference, against_jaxlib, between
+from hlo_tools.diff.bisect import Difference, against_jaxlib, between
 from hlo_tools.verify import check
 
 __all__ = ["command"]

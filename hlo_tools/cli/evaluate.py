@@ -12,7 +12,7 @@ from hlo_tools.cli import completion, console
 from hlo_tools.cli.inputs import open_module
 from hlo_tools.cli.module_inputs import Fill, Inputs, Seed, Tolerance, check_fill, gather
 from hlo_tools.evaluate import Evaluator, Limits
-from hlo_tools.evaluate.bisect import largest_difference
+from hlo_tools.evaluate.difference import largest_difference
 from hlo_tools.evaluate.kernel_calls import kernel_calls
 from hlo_tools.evaluate.with_jaxlib import run_with_jaxlib
 from hlo_tools.verify import check

@@ -14,7 +14,9 @@ from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import KERNEL_TARGET, Module
 from hlo_tools.kernel_calls.description import work_of
 from hlo_tools.kernels.backend_config import BackendConfig, decode
-from hlo_tools.kernels.calls import EMBEDDED, locate, resolve
+from hlo_tools.kernels.calls import resolve
+from hlo_tools.kernels.embedded import EMBEDDED
+from hlo_tools.kernels.location import locate
 from hlo_tools.outline import Outline
 
 __all__ = ["command"]

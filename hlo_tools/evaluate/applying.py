@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from hlo_tools.evaluate.values import Array, Call, Value
+from hlo_tools.evaluate.operation import Call
+from hlo_tools.evaluate.values import Array, Value
 
 __all__ = ["combine", "fold", "reduced", "scatter_into", "simple_reducer"]
 

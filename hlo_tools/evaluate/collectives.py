@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from hlo_tools.evaluate.applying import combine
-from hlo_tools.evaluate.values import Array, Call, EvaluationError, Value, operation
+from hlo_tools.evaluate.operation import Call, operation
+from hlo_tools.evaluate.values import Array, EvaluationError, Value
 from hlo_tools.types.replica_groups import replica_groups_of
 
 __all__: list[str] = []

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from hlo_tools.evaluate.operation import Call, operation
 from hlo_tools.evaluate.sorting import largest
-from hlo_tools.evaluate.values import Call, Value, operation
+from hlo_tools.evaluate.values import Value
 
 __all__: list[str] = []
 

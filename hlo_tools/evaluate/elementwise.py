@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from hlo_tools.evaluate.values import Array, Call, Value, operation, wide
+from hlo_tools.evaluate.operation import Call, operation
+from hlo_tools.evaluate.values import Array, Value, wide
 from hlo_tools.types.element_types import element_of
 
 __all__ = ["BINARY", "UNARY", "convert"]

@@ -23,7 +23,8 @@ from hlo_tools.evaluate.arguments import arrays_of
 from hlo_tools.evaluate.devices import ALONE, Device, on_devices
 from hlo_tools.evaluate.elementwise import BINARY, UNARY
 from hlo_tools.evaluate.limits import EACH, Budget, Limits, elements, operations
-from hlo_tools.evaluate.values import OPERATIONS, Array, Call, EvaluationError, Value
+from hlo_tools.evaluate.operation import OPERATIONS, Call
+from hlo_tools.evaluate.values import Array, EvaluationError, Value
 from hlo_tools.ir.module import Module
 from hlo_tools.types.ids import LOCAL_MASK
 
@@ -71,7 +72,9 @@ class Evaluator:
     ) -> None:
         self.module = module
         self.device = device
-        self.custom_calls = dict(custom_calls or {})
+        self.custom_calls: Mapping[str, Callable[[Message, list[Array]], list[Array]]] = dict(
+            custom_calls or {}
+        )
         self.watch = watch
         self.limits = limits or Limits()
         self._budget = Budget(self.limits)

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from hlo_tools.evaluate.applying import scatter_into
-from hlo_tools.evaluate.values import Array, Call, Value, operation
+from hlo_tools.evaluate.operation import Call, operation
+from hlo_tools.evaluate.values import Array, Value
 
 __all__: list[str] = []
 

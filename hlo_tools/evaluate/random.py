@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from hlo_tools.evaluate.values import Array, Call, Value, operation
+from hlo_tools.evaluate.operation import Call, operation
+from hlo_tools.evaluate.values import Array, Value
 
 __all__ = ["threefry"]
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from hlo_tools.evaluate.values import Array, Call, Value, operation
+from hlo_tools.evaluate.operation import Call, operation
+from hlo_tools.evaluate.values import Array, Value
 from hlo_tools.types.literal import Literal
 
 __all__: list[str] = []

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from hlo_tools.evaluate.applying import combine, fold, reduced, scatter_into, simple_reducer
-from hlo_tools.evaluate.values import Array, Call, Value, operation, product_type, wide
+from hlo_tools.evaluate.operation import Call, operation, product_type
+from hlo_tools.evaluate.values import Array, Value, wide
 
 __all__: list[str] = []
 

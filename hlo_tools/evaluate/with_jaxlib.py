@@ -62,10 +62,10 @@ def without_tuples(module: Module, inputs: Sequence[Any]) -> tuple[bytes, list[A
     if all(parameter.shape.is_array for parameter in module.entry.parameters):
         return module.module_bytes(), arrays_of(inputs)
     from hlo_tools.ir.loading import load
-    from hlo_tools.passes.tuple_flattening import TupleFlattening
+    from hlo_tools.rewrite.tuples import flatten_entry
 
     flat = load(module.module_bytes())
-    TupleFlattening(results=False).run(flat)
+    flatten_entry(flat, results=False)
     _make_tokens(flat)
     return flat.module_bytes(), arrays_of(inputs)
 

@@ -1,60 +1,24 @@
-"""Kernel files inside the module, and out of it again.
+"""Kernel files put into a module, and taken out of it again.
 
-The form is this project's own. In the record of ``backend_config``, ``klir_binary`` has one more
-key, ``nki_hlo_embedded``::
-
-    {"version": 1, "digest": "<sha256>", "files": {"<name>": "<base64 of zlib>", ...}}
-
-``files`` holds the ``.klir``, its companion record and the constants that it names, with the names
-that they have in its folder; ``binary`` is then the name of the ``.klir`` alone. The digest is that
-of the names and contents (see :func:`digest_of`). Readers that do not know the key find the kernel
-missing, as with any file that was not copied along.
+The form is that of :mod:`hlo_tools.kernels.embedded`.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-import contextlib
-import hashlib
 import os
-import re
-import shutil
-import tempfile
-import zlib
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hlo_tools.errors import HloFileError
 from hlo_tools.files.writing import write_bytes
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import Module
 from hlo_tools.kernels.backend_config import BackendConfig, decode, encode
-from hlo_tools.kernels.calls import EMBEDDED, locate
+from hlo_tools.kernels.embedded import EMBEDDED, digest_of, files_of, is_embedded, pack
 from hlo_tools.kernels.files import KernelFile
+from hlo_tools.kernels.location import locate
 
-__all__ = ["digest_of", "embed", "is_embedded", "set_config", "take_out", "unpack"]
-
-_VERSION = 1
-_MOST_BYTES = 1 << 30
-"""Bytes that the files of one kernel may have together."""
-_NAME = re.compile(r"^(shared_constants/)?[A-Za-z0-9_][A-Za-z0-9_.\-]*$")
-
-
-def digest_of(files: Mapping[str, bytes]) -> str:
-    """SHA-256 of every name and content, by name."""
-    digest = hashlib.sha256()
-    for name in sorted(files):
-        digest.update(f"{name}\0{len(files[name])}\0".encode())
-        digest.update(files[name])
-    return digest.hexdigest()
-
-
-def is_embedded(config: BackendConfig) -> bool:
-    """Whether a configuration carries its kernel."""
-    return EMBEDDED in config.extra_binary
+__all__ = ["embed", "set_config", "take_out"]
 
 
 def embed(module: Module, root: Path | None = None) -> int:
@@ -75,7 +39,7 @@ def embed(module: Module, root: Path | None = None) -> int:
             continue
         path = locate(config, root or module.folder)
         if path not in packed:
-            packed[path] = _pack(KernelFile(path, config.func_name).parts)
+            packed[path] = pack(KernelFile(path, config.func_name).parts)
         extra = {**config.extra_binary, EMBEDDED: packed[path]}
         set_config(call, replace(config, binary=path.name, extra_binary=extra))
         changed += 1
@@ -96,7 +60,7 @@ def take_out(module: Module, folder: str | Path, beside: str | Path | None = Non
         config = decode(call.backend_config)
         if not is_embedded(config):
             continue
-        files = _files(config)
+        files = files_of(config)
         digest = digest_of(files)
         if digest not in written:
             home = Path(folder) / digest[:16]
@@ -123,98 +87,3 @@ def set_config(call: Instruction, config: BackendConfig) -> None:
     call.proto.ClearField("backend_config_payload")
     call.proto.backend_config = encode(config).encode()
     call.module.mark_changed()
-
-
-def unpack(config: BackendConfig) -> Path:
-    """The kernel file of a configuration that carries it, written to the kernel cache.
-
-    Raises:
-        HloFileError: what is embedded is damaged (HLO-EMBEDDED), or the cache cannot be written
-            (HLO-CACHE-WRITE).
-    """
-    from hlo_tools.kernels.cache import cache_folder
-
-    files = _files(config)
-    final = cache_folder() / "embedded" / digest_of(files)[:32]
-    path = final / config.binary
-    if _holds(final, files):
-        return path
-    try:
-        final.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fresh = Path(tempfile.mkdtemp(prefix=".new-", dir=final.parent))
-        try:
-            for name, content in files.items():
-                (fresh / name).parent.mkdir(exist_ok=True)
-                (fresh / name).write_bytes(content)
-            if final.exists():  # damaged by somebody
-                shutil.rmtree(final, ignore_errors=True)
-            with contextlib.suppress(OSError):  # another process was faster
-                os.rename(fresh, final)
-        finally:
-            shutil.rmtree(fresh, ignore_errors=True)
-        if not _holds(final, files):
-            raise OSError(f"{final} keeps changing while it is written")
-    except OSError as error:
-        raise HloFileError(
-            f"the kernel cache cannot be written: {error.strerror or error}",
-            code="HLO-CACHE-WRITE",
-            place=str(final.parent),
-            remedy="make the folder writable, or name another one in NKI_HLO_CACHE",
-        ) from error
-    return path
-
-
-def _holds(folder: Path, files: Mapping[str, bytes]) -> bool:
-    """Whether a folder has exactly these contents under these names."""
-    try:
-        return all((folder / name).read_bytes() == content for name, content in files.items())
-    except OSError:
-        return False
-
-
-def _pack(files: Mapping[str, bytes]) -> dict[str, Any]:
-    packed = {
-        name: base64.b64encode(zlib.compress(content, 6)).decode("ascii")
-        for name, content in sorted(files.items())
-    }
-    return {"version": _VERSION, "digest": digest_of(files), "files": packed}
-
-
-def _files(config: BackendConfig) -> dict[str, bytes]:
-    """The embedded files, checked against their digest."""
-    record = config.extra_binary[EMBEDDED]
-    if not isinstance(record, dict) or record.get("version") != _VERSION:
-        raise _damaged(config, f"it is no record of version {_VERSION}")
-    packed = record.get("files")
-    if not isinstance(packed, dict) or config.binary not in packed:
-        raise _damaged(config, f"it holds no file {config.binary!r:.80}")
-    files = _decompressed(config, packed)
-    if digest_of(files) != record.get("digest"):
-        raise _damaged(config, "its digest is not that of its files")
-    return files
-
-
-def _decompressed(config: BackendConfig, packed: Mapping[str, Any]) -> dict[str, bytes]:
-    files: dict[str, bytes] = {}
-    left = _MOST_BYTES
-    for name, text in packed.items():
-        if not _NAME.match(name):
-            raise _damaged(config, f"a file is called {name!r:.80}")
-        try:
-            stream = zlib.decompressobj()
-            content = stream.decompress(base64.b64decode(text, validate=True), left)
-        except (TypeError, ValueError, binascii.Error, zlib.error) as error:
-            raise _damaged(config, f"the file {name} does not decode: {error}") from error
-        if not stream.eof:
-            raise _damaged(config, f"the file {name} is cut, or larger than {_MOST_BYTES} bytes")
-        left -= len(content)
-        files[name] = content
-    return files
-
-
-def _damaged(config: BackendConfig, reason: str) -> HloFileError:
-    return HloFileError(
-        f"the embedded kernel {config.func_name} cannot be used: {reason}",
-        code="HLO-EMBEDDED",
-        remedy="embed it again: nki-hlo embed",
-    )

@@ -13,15 +13,11 @@ from hlo_tools.errors import HloVerifyError
 from hlo_tools.ir.computation import Computation
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import Module
-from hlo_tools.kernel_calls.graft import graft
 from hlo_tools.kernel_calls.references import Reference, as_module
 from hlo_tools.kernels.backend_config import decode
-from hlo_tools.rewrite.restructuring import (
-    UnusedRemover,
-    hand_on_control_edges,
-    inline_call,
-    remove_unreachable,
-)
+from hlo_tools.rewrite.cloning import clone_into, hand_on_control_edges
+from hlo_tools.rewrite.dead_code import UnusedRemover, remove_unreachable
+from hlo_tools.rewrite.inlining import inline_call
 from hlo_tools.types.shape import Shape, tuple_shape
 
 __all__ = ["expand", "reference_for", "register_reference"]
@@ -54,7 +50,7 @@ def expand(module: Module, references: Mapping[str, Reference] | None = None) ->
     """
     known = {**_references, **(references or {})}
     done: list[str] = []
-    grafted: dict[tuple[str, str], Computation] = {}
+    cloned: dict[tuple[str, str], Computation] = {}
     sources: dict[tuple[str, str], Module] = {}
     calls = module.find_custom_calls()
     unused = {here: UnusedRemover(here) for here in {call.computation for call in calls}}
@@ -67,10 +63,10 @@ def expand(module: Module, references: Mapping[str, Reference] | None = None) ->
         if key not in sources:
             sources[key] = as_module(known[name], shapes)
         operands = _operands(call, sources[key], name)
-        if key not in grafted:
-            grafted[key] = graft(sources[key], module)
+        if key not in cloned:
+            cloned[key] = clone_into(sources[key], module)
         given = call.operands
-        _expand(call, operands, grafted[key])
+        _expand(call, operands, cloned[key])
         unused[call.computation].drop(given)
         done.append(name)
     if done:

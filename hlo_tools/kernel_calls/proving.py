@@ -13,7 +13,7 @@ from hlo_tools._messages import counted
 from hlo_tools.errors import HloVerifyError
 from hlo_tools.evaluate import Evaluator
 from hlo_tools.evaluate.arguments import arrays_of, random_inputs
-from hlo_tools.evaluate.bisect import largest_difference
+from hlo_tools.evaluate.difference import largest_difference
 from hlo_tools.evaluate.kernel_calls import kernel_calls
 from hlo_tools.ir.module import Module
 from hlo_tools.types.shape import Shape

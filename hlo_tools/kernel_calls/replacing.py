@@ -22,9 +22,9 @@ from hlo_tools.kernel_calls.operands import (
 )
 from hlo_tools.kernel_calls.references import Given, as_pattern
 from hlo_tools.kernels.backend_config import BackendConfig
-from hlo_tools.passes.call_inlining import CallInlining
+from hlo_tools.rewrite.dead_code import UnusedRemover, remove_unreachable
+from hlo_tools.rewrite.inlining import inline_calls
 from hlo_tools.rewrite.patterns import Pattern
-from hlo_tools.rewrite.restructuring import UnusedRemover, remove_unreachable
 from hlo_tools.types.shape import tuple_shape
 from nki_lang.ir import KernelIR
 
@@ -67,7 +67,7 @@ def replace_matches(
         return _replace(module, _finder_of(wanted, kernel), kernel, config)
     _check_graph(wanted, kernel)
     made = _replace(module, lambda here: find_matches(wanted, here), kernel, config)
-    if not made and CallInlining().run(flat := Module(_copy(wanted))):
+    if not made and inline_calls(flat := Module(_copy(wanted))):
         made = _replace(module, lambda here: find_matches(flat, here), kernel, config)
     return made
 

@@ -16,7 +16,8 @@ from hlo_tools.kernel_calls.operands import (
 )
 from hlo_tools.kernels.backend_config import decode
 from hlo_tools.kernels.calls import resolve
-from hlo_tools.rewrite.restructuring import UnusedRemover, hand_on_control_edges
+from hlo_tools.rewrite.cloning import hand_on_control_edges
+from hlo_tools.rewrite.dead_code import UnusedRemover
 
 __all__ = ["swap"]
 

@@ -16,11 +16,12 @@ import shutil
 import tempfile
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hlo_tools.errors import HloFileError
-from nki_lang import klir
-from nki_lang.errors import NkiFileError
-from nki_lang.ir import KernelIR
+
+if TYPE_CHECKING:
+    from nki_lang.ir import KernelIR
 
 __all__ = ["cache_folder", "store"]
 
@@ -48,6 +49,9 @@ def store(kernel: KernelIR) -> Path:
     Raises:
         HloFileError: code ``HLO-CACHE-WRITE``; the folder cannot be written.
     """
+    from nki_lang import klir  # late: the folder is asked for without the kernel language
+    from nki_lang.errors import NkiFileError
+
     folder = cache_folder()
     name = re.sub(r"[^A-Za-z0-9_.-]", "_", kernel.name).lstrip(".") or "kernel"
     try:

@@ -19,17 +19,15 @@ import numpy as np
 
 from hlo_tools.errors import HloError, HloFileError, HloVerifyError
 from hlo_tools.kernels.backend_config import BackendConfig, decode, encode
+from hlo_tools.kernels.location import locate
 from hlo_tools.kernels.ranks import Place, current_place, meet, ranks_of
 from nki_lang import execute, klir
 from nki_lang.errors import NkiError
 from nki_lang.ir import KernelIR, Tensor
 
-__all__ = ["EMBEDDED", "KernelCall", "clear_cache", "interpret_with", "locate", "resolve"]
+__all__ = ["KernelCall", "clear_cache", "interpret_with", "resolve"]
 
 _CACHE_SIZE = 256
-
-EMBEDDED = "nki_hlo_embedded"
-"""Key of ``klir_binary`` under which the kernel's files stand in the module itself."""
 
 Array = np.ndarray[Any, Any]
 
@@ -206,42 +204,6 @@ def clear_cache() -> None:
     """Forget every kernel that was loaded."""
     _calls.clear()
     _interpreters.clear()
-
-
-def locate(config: BackendConfig, root: Path | None = None) -> Path:
-    """The path of the kernel file that a configuration names.
-
-    Args:
-        config: the decoded configuration.
-        root: the folder that a relative path starts from (that of the module's file).
-
-    Raises:
-        HloFileError: code ``HLO-KERNEL-PATH``; the path is relative and there is no root, or it
-            leads out of the root; ``HLO-EMBEDDED``: the kernel in the configuration is damaged.
-    """
-    if EMBEDDED in config.extra_binary:
-        from hlo_tools.kernel_calls.embedding import unpack
-
-        return unpack(config)
-    path = Path(config.binary)
-    if path.is_absolute():
-        return path
-    if root is None:
-        raise HloFileError(
-            f"kernel {config.func_name} is named by a relative path and no folder was given",
-            code="HLO-KERNEL-PATH",
-            place=config.binary,
-            remedy="load the module from its file, or give the folder as root",
-        )
-    folder = Path(os.path.abspath(root))
-    found = Path(os.path.abspath(folder / path))
-    if not found.is_relative_to(folder):
-        raise HloFileError(
-            f"the path of kernel {config.func_name} leads out of the module's folder",
-            code="HLO-KERNEL-PATH",
-            place=config.binary,
-        )
-    return found
 
 
 def resolve(backend_config: str | bytes, root: Path | None = None) -> KernelCall:

@@ -16,6 +16,7 @@ from hlo_tools.errors import HloError, HloFileError
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import Module
 from hlo_tools.kernels.backend_config import BackendConfig, decode, encode
+from hlo_tools.kernels.location import locate
 
 __all__ = ["CONSTANTS", "KernelFile", "kernel_files", "rename_kernels"]
 
@@ -86,10 +87,6 @@ def _each_call(
     calls = module.find_custom_calls()
     if not calls:
         return
-    from hlo_tools.kernels.calls import (
-        locate,  # brings in the kernel language, which few modules need
-    )
-
     known: dict[Path, KernelFile] = {}
     for call in calls:
         config = _decoded(call)

@@ -9,7 +9,8 @@ from hlo_tools.errors import HloError
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import KERNEL_TARGET
 from hlo_tools.kernels.backend_config import BackendConfig, decode, decode_backend_config
-from hlo_tools.kernels.calls import KernelCall, locate, resolve
+from hlo_tools.kernels.calls import KernelCall, resolve
+from hlo_tools.kernels.location import locate
 from hlo_tools.lint.rule import Check, Graph, Hit, LintRule
 from hlo_tools.types.shape import Shape
 

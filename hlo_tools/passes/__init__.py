@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from hlo_tools.passes.base import Pass, PassError
+from hlo_tools.passes.base import Pass
 from hlo_tools.passes.installing import (
     install_into_device,
     install_into_jax,
@@ -15,6 +15,7 @@ from hlo_tools.passes.installing import (
 from hlo_tools.passes.pipeline import Pipeline, Report, Step
 from hlo_tools.passes.registry import Registered, find_pass, registered_passes
 from hlo_tools.passes.separators import SEPARATOR, join_modules, split_modules
+from hlo_tools.rewrite.errors import PassError
 
 __all__ = [
     "SEPARATOR",

@@ -7,7 +7,8 @@ from dataclasses import MISSING, Field, dataclass, fields
 from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from hlo_tools.passes.base import Pass, PassError
+from hlo_tools.passes.base import Pass
+from hlo_tools.rewrite.errors import PassError
 
 __all__ = ["Argument", "arguments_of", "print_pass"]
 

@@ -14,9 +14,9 @@ from hlo_tools.ir.computation import Computation
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import Module
 from hlo_tools.passes.base import Pass
+from hlo_tools.rewrite.cloning import clone_instruction
 from hlo_tools.rewrite.emitting import convert, plain, with_element
 from hlo_tools.rewrite.patterns import held, sweep, take_name
-from hlo_tools.rewrite.restructuring import clone_instruction
 
 __all__ = ["AutoCast"]
 

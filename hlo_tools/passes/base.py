@@ -5,16 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-from hlo_tools.errors import HloError
 from hlo_tools.ir.module import Module
+from hlo_tools.rewrite.errors import PassError
 
-__all__ = ["Pass", "PassError", "needed"]
-
-
-class PassError(HloError):
-    """A pass cannot do what it was asked for."""
-
-    default_code = "HLO-PASS"
+__all__ = ["Pass", "needed"]
 
 
 class Pass(ABC):

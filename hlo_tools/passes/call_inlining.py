@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hlo_tools.ir.computation import Computation
-from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import Module
 from hlo_tools.passes.base import Pass
-from hlo_tools.passes.dce import unreachable_computations
-from hlo_tools.rewrite.restructuring import inline_call
+from hlo_tools.rewrite.inlining import inline_calls
 
-__all__ = ["CallInlining", "is_inlinable"]
+__all__ = ["CallInlining"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,31 +30,4 @@ class CallInlining(Pass):
     composites: bool = False
 
     def run(self, module: Module) -> bool:
-        changed = False
-        for computation in module.computations_in_order():
-            changed |= self._inline_in(computation)
-        if changed:
-            module._drop(unreachable_computations(module))
-        return changed
-
-    def _inline_in(self, computation: Computation) -> bool:
-        calls = [view for view in computation.post_order() if self._wants(view)]
-        for call in calls:
-            inline_call(call)
-        return bool(calls)
-
-    def _wants(self, view: Instruction) -> bool:
-        if not is_inlinable(view, composites=self.composites):
-            return False
-        return not self.limit or len(view.called_computations[0]) <= self.limit
-
-
-def is_inlinable(view: Instruction, *, composites: bool = False) -> bool:
-    """Whether a call may be put aside for what it calls."""
-    proto = view.proto
-    if proto.opcode != "call" or len(proto.called_computation_ids) != 1:
-        return False
-    if proto.is_composite and not composites:
-        return False
-    [target] = view.called_computations
-    return len(target.parameters) == len(view.operands)
+        return inline_calls(module, limit=self.limit, composites=self.composites)

@@ -9,13 +9,14 @@ import numpy as np
 
 from hlo_tools.errors import HloError
 from hlo_tools.evaluate.evaluator import Evaluator
-from hlo_tools.evaluate.values import OPERATIONS, Call
+from hlo_tools.evaluate.operation import OPERATIONS, Call
 from hlo_tools.ir.computation import Computation
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import Module
-from hlo_tools.passes.base import Pass, PassError
+from hlo_tools.passes.base import Pass
 from hlo_tools.rewrite.effects import effectful_computations, is_pure
 from hlo_tools.rewrite.emitting import constant
+from hlo_tools.rewrite.errors import PassError
 from hlo_tools.rewrite.patterns import sweep
 
 __all__ = ["ConstantFolding"]

@@ -10,8 +10,9 @@ import numpy as np
 from hlo_tools.ir.computation import Computation
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import Module
-from hlo_tools.passes.base import Pass, PassError
+from hlo_tools.passes.base import Pass
 from hlo_tools.rewrite.emitting import get_part, make_tuple, plain
+from hlo_tools.rewrite.errors import PassError
 from hlo_tools.rewrite.patterns import held, sweep
 from hlo_tools.types.element_types import BY_NAME, BY_NUMBER
 from hlo_tools.types.literal import Literal as Constant

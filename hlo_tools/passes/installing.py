@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Literal
 
 from hlo_tools.ir.module import Module
-from hlo_tools.passes.base import PassError
 from hlo_tools.passes.pipeline import Pipeline
+from hlo_tools.rewrite.errors import PassError
 
 __all__ = ["VARIABLE", "install_into_device", "install_into_jax", "transform_bytes"]
 

@@ -50,7 +50,7 @@ def _dead_code(module: Module) -> str:
 
 
 def _calls(module: Module) -> str:
-    from hlo_tools.passes.call_inlining import is_inlinable
+    from hlo_tools.rewrite.inlining import is_inlinable
 
     return _first(view.name for view in module.instructions if is_inlinable(view))
 
@@ -95,8 +95,8 @@ def _foreign_types(module: Module) -> str:
 
 
 def _kernel_files(module: Module) -> str:
-    from hlo_tools.kernel_calls.embedding import is_embedded
     from hlo_tools.kernels.backend_config import decode
+    from hlo_tools.kernels.embedded import is_embedded
 
     return _first(
         view.name

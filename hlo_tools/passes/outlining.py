@@ -7,8 +7,9 @@ from typing import ClassVar
 
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import Module
-from hlo_tools.passes.base import Pass, PassError
-from hlo_tools.rewrite.restructuring import outline
+from hlo_tools.passes.base import Pass
+from hlo_tools.rewrite.errors import PassError
+from hlo_tools.rewrite.inlining import outline
 
 __all__ = ["Outlining"]
 

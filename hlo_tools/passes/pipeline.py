@@ -11,10 +11,11 @@ from hlo_tools._gc import no_collection
 from hlo_tools.errors import HloError, HloVerifyError
 from hlo_tools.ir.module import Module
 from hlo_tools.passes.arguments import print_pass
-from hlo_tools.passes.base import Pass, PassError
+from hlo_tools.passes.base import Pass
 from hlo_tools.passes.invariants import broken
 from hlo_tools.passes.merging import reading_once
 from hlo_tools.passes.pipeline_text import parse_passes
+from hlo_tools.rewrite.errors import PassError
 
 __all__ = ["Pipeline", "Report", "Step"]
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from hlo_tools.passes.arguments import arguments_of
-from hlo_tools.passes.base import Pass, PassError
+from hlo_tools.passes.base import Pass
 from hlo_tools.passes.registry import find_pass
+from hlo_tools.rewrite.errors import PassError
 
 __all__ = ["parse_passes"]
 

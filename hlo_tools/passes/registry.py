@@ -14,8 +14,9 @@ from __future__ import annotations
 from functools import cache
 
 from hlo_tools._messages import did_you_mean
-from hlo_tools.passes.base import Pass, PassError
+from hlo_tools.passes.base import Pass
 from hlo_tools.plugins import OWN, Plugin, plugins
+from hlo_tools.rewrite.errors import PassError
 
 __all__ = ["GROUP", "Registered", "find_pass", "registered_passes"]
 

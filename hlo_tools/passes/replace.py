@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hlo_tools.ir.module import Module
-from hlo_tools.passes.base import Pass, PassError, needed
+from hlo_tools.passes.base import Pass, needed
+from hlo_tools.rewrite.errors import PassError
 
 __all__ = ["Replace"]
 

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 from hlo_tools import schema
 from hlo_tools.ir.module import Module
-from hlo_tools.passes.base import Pass, PassError
+from hlo_tools.passes.base import Pass
+from hlo_tools.rewrite.errors import PassError
 
 __all__ = ["StripMetadata", "clear_metadata", "metadata_fields"]
 

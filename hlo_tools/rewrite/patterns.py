@@ -19,9 +19,9 @@ from typing import Any
 
 from hlo_tools.ir.computation import Computation
 from hlo_tools.ir.instruction import Instruction
-from hlo_tools.passes.base import PassError
+from hlo_tools.rewrite.dead_code import UnusedRemover
 from hlo_tools.rewrite.emitting import is_signed_zero, splat
-from hlo_tools.rewrite.restructuring import UnusedRemover
+from hlo_tools.rewrite.errors import PassError
 from hlo_tools.types.ids import LOCAL_MASK
 
 __all__ = [

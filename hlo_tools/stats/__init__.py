@@ -1,12 +1,12 @@
 """What a module costs: operations, FLOPs, bytes, constants, kernels; as a whole and by computation."""
 
-from hlo_tools.stats.statistics import (
+from hlo_tools.stats.result import (
     ComputationStatistics,
     KernelStatistics,
     OpcodeStatistics,
     Statistics,
-    statistics,
 )
+from hlo_tools.stats.statistics import statistics
 
 __all__ = [
     "ComputationStatistics",

@@ -26,7 +26,7 @@ from hlo_tools.stats.flops import (
     Extent,
     applications,
 )
-from hlo_tools.stats.statistics import (
+from hlo_tools.stats.result import (
     ComputationStatistics,
     KernelStatistics,
     OpcodeStatistics,
@@ -115,7 +115,7 @@ class _Count:
             kernels=self._kernels(),
         )
 
-    # CostGroups instructions
+    # Groups of instructions
 
     @cached_property
     def counts(self) -> list[int]:

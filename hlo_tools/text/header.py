@@ -23,6 +23,12 @@ _MUST = {"may-alias": 1, "must-alias": 2}
 class HeaderReader:
     """Reads the header into a module message.
 
+    Args:
+        cursor: behind the word ``HloModule``.
+        shapes: reads shapes from the same cursor.
+        proto: an empty ``HloModuleProto``.
+        parse: parses the text of a module that stands within the header.
+
     Attributes:
         is_scheduled: the order of the instructions is a schedule.
         replica_count, num_partitions, propagate_to_parameters, propagate_to_output,
@@ -30,8 +36,15 @@ class HeaderReader:
             field for; printing needs them.
     """
 
-    def __init__(self, cursor: Cursor, shapes: ShapeReader, proto: Message) -> None:
+    def __init__(
+        self,
+        cursor: Cursor,
+        shapes: ShapeReader,
+        proto: Message,
+        parse: Callable[[str], Message],
+    ) -> None:
         self.cursor = cursor
+        self.parse = parse
         self.shapes = shapes
         self.proto = proto
         self.is_scheduled = False
@@ -139,7 +152,7 @@ class HeaderReader:
             self.proto.frontend_attributes.map[name] = value
 
     def _recovery(self) -> None:
-        self.proto.original_value_recovery_table = read_recovery_table(self.cursor)
+        self.proto.original_value_recovery_table = read_recovery_table(self.cursor, self.parse)
 
     def _debug(self) -> None:
         self.proto.debug_attributes.extend(read_debug_attributes(self.cursor))

@@ -91,7 +91,7 @@ class _Parser:
 
     def module(self) -> Message:
         cursor = self.cursor
-        header = HeaderReader(cursor, self.shapes, self.proto)
+        header = HeaderReader(cursor, self.shapes, self.proto, parse)
         if cursor.word("HloModule"):
             header.read()
         named = bool(self.proto.name)

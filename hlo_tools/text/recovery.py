@@ -24,6 +24,7 @@ __all__ = [
 ]
 
 Message = Any
+Parse = Callable[[str], Message]
 
 _Table = schema.message("OriginalValueRecoveryTableProto")
 _Entry = schema.message("DebugAttributeTableEntryProto")
@@ -31,8 +32,11 @@ _LOG_MODE = schema.message("DebugAttributesProto").DebugLogModeProto
 _FLAGS = ("false", "true")
 
 
-def read_recovery_table(cursor: Cursor) -> bytes:
+def read_recovery_table(cursor: Cursor, parse: Parse) -> bytes:
     """``{ {"old"} : {"new"}, "module" ... }`` as an ``OriginalValueRecoveryTableProto``.
+
+    Args:
+        parse: the parser of a module's text.
 
     Raises:
         HloTextError: also for a module that does not parse; the place is where it begins.
@@ -45,13 +49,11 @@ def read_recovery_table(cursor: Cursor) -> bytes:
         cursor.expect(":", "between the old and the new array")
         read_array(cursor, entry.new_original_array)
         if cursor.accept(","):
-            entry.recovery_module.CopyFrom(_read_module(cursor))
+            entry.recovery_module.CopyFrom(_read_module(cursor, parse))
     return table.SerializeToString()
 
 
-def _read_module(cursor: Cursor) -> Message:
-    from hlo_tools.text.parser import parse
-
+def _read_module(cursor: Cursor, parse: Parse) -> Message:
     cursor.skip()
     start = cursor.pos
     text = cursor.text_string("the text of a module between quotes")

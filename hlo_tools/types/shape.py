@@ -10,8 +10,9 @@ import numpy as np
 
 from hlo_tools import schema
 from hlo_tools.types.element_types import BY_NAME, BY_NUMBER, INVALID, ElementType, element_of
+from hlo_tools.types.shape_text import parse_shape_into, print_shape
 
-__all__ = ["Shape", "array_shape", "token_shape", "tuple_shape"]
+__all__ = ["Shape", "array_shape", "parse_shape", "token_shape", "tuple_shape"]
 
 _TUPLE, _TOKEN = 13, 17
 
@@ -126,8 +127,6 @@ class Shape:
 
     def __str__(self) -> str:
         if not self._text:
-            from hlo_tools.types.shape_text import print_shape
-
             self._text = print_shape(self.proto)
         return self._text
 
@@ -179,3 +178,14 @@ def tuple_shape(parts: Iterable[Shape]) -> Shape:
 def token_shape() -> Shape:
     """A new token shape."""
     return Shape(schema.message("ShapeProto")(element_type=_TOKEN))
+
+
+def parse_shape(text: str) -> Shape:
+    """The shape that ``text`` stands for, as in ``f32[2,3]{1,0}``.
+
+    Raises:
+        HloTextError: it is none; the place is the column (counted from 1) and what was expected.
+    """
+    proto = schema.message("ShapeProto")()
+    parse_shape_into(text, proto)
+    return Shape(proto)

@@ -6,12 +6,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from hlo_tools import schema
 from hlo_tools.errors import HloTextError
 from hlo_tools.types.element_types import BY_NAME, BY_NUMBER
-from hlo_tools.types.shape import Shape
 
-__all__ = ["parse_shape", "print_layout", "print_shape"]
+__all__ = ["parse_shape_into", "print_layout", "print_shape"]
 
 _TUPLE, _TOKEN, _OPAQUE, _BUFFER = 13, 17, 14, 34
 _COMBINE = -(1 << 63)
@@ -152,18 +150,16 @@ _TOKEN_RE = re.compile(
 )
 
 
-def parse_shape(text: str) -> Shape:
-    """The shape that ``text`` stands for.
+def parse_shape_into(text: str, proto: Any) -> None:
+    """Parse a shape into an empty ``ShapeProto``.
 
     Raises:
         HloTextError: it is none; the place is the column (counted from 1) and what was expected.
     """
     reader = _Reader(text)
-    proto = schema.message("ShapeProto")()
     _parse_shape(reader, proto, 0)
     if reader.word:
         raise reader.error("the end of the shape")
-    return Shape(proto)
 
 
 class _Reader:

@@ -22,7 +22,7 @@ from hlo_tools import HloError, Module, schema
 from hlo_tools.diff import diff_modules
 from hlo_tools.evaluate import Evaluator, LimitError, Limits, evaluate_devices
 from hlo_tools.evaluate.arguments import arrays_of, random_inputs
-from hlo_tools.evaluate.bisect import largest_difference
+from hlo_tools.evaluate.difference import largest_difference
 from hlo_tools.evaluate.limits import byte_size
 from hlo_tools.evaluate.with_jaxlib import without_tuples
 from hlo_tools.graph import graph_of, render_dot, render_explorer, render_page

@@ -10,8 +10,8 @@ import pytest
 
 from hlo_tools import Module
 from hlo_tools.cli import main
+from hlo_tools.diff.bisect import Difference, against_jaxlib, between
 from hlo_tools.evaluate import EvaluationError
-from hlo_tools.evaluate.bisect import Difference, against_jaxlib, between
 from hlo_tools.passes import Pipeline
 from hlo_tools.text import parse
 
@@ -150,7 +150,7 @@ def test_told_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 @pytest.mark.jax
 def test_jaxlib_and_a_wrong_meaning(monkeypatch: pytest.MonkeyPatch) -> None:
-    from hlo_tools.evaluate.values import OPERATIONS
+    from hlo_tools.evaluate.operation import OPERATIONS
 
     text = """
     HloModule m

@@ -11,14 +11,9 @@ import pytest
 import hlo_tools
 from hlo_tools import HloError, Module
 from hlo_tools.ir import editing
-from hlo_tools.rewrite.restructuring import (
-    UnusedRemover,
-    clone_computation,
-    inline_call,
-    outline,
-    remove_dead,
-    remove_unreachable,
-)
+from hlo_tools.rewrite.cloning import clone_computation
+from hlo_tools.rewrite.dead_code import UnusedRemover, remove_dead, remove_unreachable
+from hlo_tools.rewrite.inlining import inline_call, outline
 from hlo_tools.verify import verify
 from tests.hlo.hlo_examples import F32, example
 

@@ -89,7 +89,8 @@ def _calling_module(function) -> bytes:
     x = np.zeros((128, 64), np.float32)
     program = jax.jit(lambda a, b: function(jnp.sin(a), b)).lower(x, x).compiler_ir("hlo")
     module = hlo_tools.load(program.as_serialized_hlo_module_proto())
-    from hlo_tools.rewrite.restructuring import inline_call, remove_unreachable
+    from hlo_tools.rewrite.dead_code import remove_unreachable
+    from hlo_tools.rewrite.inlining import inline_call
 
     inline_call(module.entry.root)
     remove_unreachable(module)

@@ -12,7 +12,7 @@ import pytest
 
 from hlo_tools import HloError, HloFileError, Module, load
 from hlo_tools.cli import main
-from hlo_tools.passes.while_trip_counts import trip_count
+from hlo_tools.rewrite.trip_counts import trip_count
 from hlo_tools.stats import Statistics, statistics
 from hlo_tools.text import parse
 from tests.stats.cases import CASES, module_text

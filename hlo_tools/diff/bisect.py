@@ -14,8 +14,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from hlo_tools.diff import Pairing
+from hlo_tools.diff.compare import Pairing
 from hlo_tools.evaluate.arguments import arrays_of
+from hlo_tools.evaluate.difference import largest_difference
 from hlo_tools.evaluate.evaluator import Evaluator
 from hlo_tools.evaluate.kernel_calls import kernel_calls
 from hlo_tools.evaluate.values import EvaluationError, Value
@@ -26,7 +27,7 @@ from hlo_tools.ir.module import Module
 from hlo_tools.slicing import extract_slice
 from hlo_tools.types.shape import Shape
 
-__all__ = ["Difference", "against_jaxlib", "between", "largest_difference"]
+__all__ = ["Difference", "against_jaxlib", "between"]
 
 Values = Mapping[Instruction, Value]
 _JAXLIB_TURNS = 8
@@ -56,28 +57,6 @@ class Difference:
     other: str = ""
     turn: int | None = None
     is_result: bool = False
-
-
-def largest_difference(one: Any, other: Any) -> float:
-    """Largest difference of two values, relative to the largest value of the second."""
-    if isinstance(one, tuple) or isinstance(other, tuple):
-        if not (isinstance(one, tuple) and isinstance(other, tuple)) or len(one) != len(other):
-            return float("inf")
-        return max((largest_difference(a, b) for a, b in zip(one, other, strict=True)), default=0.0)
-    if one is None or other is None:
-        return 0.0 if one is other else float("inf")
-    first, second = np.asarray(one), np.asarray(other)
-    if first.shape != second.shape:
-        return float("inf")
-    kind = np.complex128 if "c" in (first.dtype.kind, second.dtype.kind) else np.float64
-    first, second = first.astype(kind), second.astype(kind)
-    same = (first == second) | (np.isnan(first) & np.isnan(second))
-    if same.all():
-        return 0.0
-    scale = float(np.abs(second[np.isfinite(second)]).max(initial=0.0)) or 1.0
-    with np.errstate(invalid="ignore"):
-        gap = np.where(same, 0.0, np.abs(first - second))
-    return float("inf") if not np.isfinite(gap).all() else float(gap.max()) / scale
 
 
 def between(

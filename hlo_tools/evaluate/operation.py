@@ -1,0 +1,111 @@
+"""The table of operations, and how an operation sees its instruction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from hlo_tools.evaluate.devices import Device
+from hlo_tools.evaluate.values import Array, EvaluationError, Value
+from hlo_tools.types.element_types import BY_NUMBER, ElementType
+
+__all__ = ["OPERATIONS", "Call", "Runner", "operation", "product_type"]
+
+Message = Any
+Operation = Callable[["Call"], Value]
+OPERATIONS: dict[str, Operation] = {}
+
+
+class Runner(Protocol):
+    """What an operation asks of the evaluator that runs it.
+
+    Attributes:
+        device: which device this is, among those that are evaluated together.
+        custom_calls: target -> function of (instruction message, operand arrays).
+    """
+
+    device: Device
+    custom_calls: Mapping[str, Callable[[Message, list[Array]], list[Array]]]
+
+    def computation(self, number: int, arguments: Sequence[Value]) -> Value:
+        """The result of one computation."""
+        ...
+
+    def body(self, number: int) -> Message:
+        """The message of a computation."""
+        ...
+
+    def shape_of(self, instruction_id: int) -> Message | None:
+        """Shape of an instruction of the computation that is being evaluated."""
+        ...
+
+    def is_elementwise(self, number: int) -> bool:
+        """True when a computation of scalars may be given arrays instead."""
+        ...
+
+
+class Call:
+    """One instruction with the values of its operands.
+
+    Attributes:
+        row: the instruction's message.
+        operands: values of its operands.
+        evaluator: for computations that it calls.
+    """
+
+    __slots__ = ("evaluator", "operands", "row")
+
+    def __init__(self, row: Message, operands: list[Value], evaluator: Runner) -> None:
+        self.row = row
+        self.operands = operands
+        self.evaluator = evaluator
+
+    @property
+    def element(self) -> ElementType:
+        """Element type of the result."""
+        return BY_NUMBER[self.row.shape.element_type]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """NumPy dtype of the result."""
+        dtype = self.element.dtype
+        assert dtype is not None
+        return dtype
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """Extents of the result."""
+        return tuple(self.row.shape.dimensions)
+
+    def apply(self, at: int, arguments: list[Value]) -> Value:
+        """The result of a called computation."""
+        return self.evaluator.computation(self.row.called_computation_ids[at], arguments)
+
+    def fail(self, message: str, code: str = "HLO-EVALUATE", remedy: str = "") -> EvaluationError:
+        """An error about this instruction."""
+        return EvaluationError(
+            f"{self.row.opcode} {message}", code=code, place=f"%{self.row.name}", remedy=remedy
+        )
+
+
+def operation(names: str) -> Callable[[Operation], Operation]:
+    """Register what one or more opcodes compute."""
+
+    def register(function: Operation) -> Operation:
+        for name in names.split():
+            OPERATIONS[name] = function
+        return function
+
+    return register
+
+
+def product_type(call: Call) -> Any:
+    """NumPy dtype in which products are summed."""
+    kind = call.element.kind
+    if kind == "float":
+        return np.float64 if call.element.name == "f64" else np.float32
+    if kind == "pred":
+        return np.bool_
+    return call.dtype if call.dtype.kind in "iuc" else np.int32

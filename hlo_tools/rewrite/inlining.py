@@ -1,0 +1,190 @@
+"""A call becomes what it calls, and instructions become a call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hlo_tools._messages import counted
+from hlo_tools.errors import HloError
+from hlo_tools.ir.computation import Computation
+from hlo_tools.ir.instruction import Instruction
+from hlo_tools.ir.module import Module
+from hlo_tools.ir.ordering import instructions_in_order
+from hlo_tools.rewrite.cloning import clone_sharing, copy_all
+from hlo_tools.rewrite.dead_code import remove_unreachable
+from hlo_tools.types.shape import tuple_shape
+
+__all__ = ["inline_call", "inline_calls", "is_inlinable", "outline"]
+
+
+def inline_calls(module: Module, *, limit: int = 0, composites: bool = False) -> bool:
+    """Inline every call of a module, called computations first; True when there was one.
+
+    What is called from nowhere afterwards is removed.
+
+    Args:
+        limit: instructions that an inlined computation has at most; 0 for no limit.
+        composites: inline composite calls too.
+    """
+
+    def wanted(view: Instruction) -> bool:
+        if not is_inlinable(view, composites=composites):
+            return False
+        return not limit or len(view.called_computations[0]) <= limit
+
+    changed = False
+    for computation in module.computations_in_order():
+        for call in [view for view in computation.post_order() if wanted(view)]:
+            inline_call(call)
+            changed = True
+    if changed:
+        remove_unreachable(module)
+    return changed
+
+
+def is_inlinable(view: Instruction, *, composites: bool = False) -> bool:
+    """Whether an instruction is a call that its computation can stand in for."""
+    proto = view.proto
+    if proto.opcode != "call" or len(proto.called_computation_ids) != 1:
+        return False
+    if proto.is_composite and not composites:
+        return False
+    [target] = view.called_computations
+    return len(target.parameters) == len(view.operands)
+
+
+def inline_call(call: Instruction) -> Instruction:
+    """Put a ``call``'s computation in its place; returns what stands for its result.
+
+    What the call waited for comes before everything in it, and that before what waited for it.
+
+    Raises:
+        HloError: it is no call, or its operands are not the parameters (HLO-EDIT).
+    """
+    if call.opcode != "call" or len(call.called_computations) != 1:
+        raise _refused(call, "it is no call of one computation")
+    target = call.called_computations[0]
+    parameters = target.parameters
+    if len(parameters) != len(call.operands):
+        raise _refused(
+            call,
+            f"%{target.name} has {counted(len(parameters), 'parameter')}, the call {len(call.operands)}",
+        )
+    known = dict(zip(parameters, call.operands, strict=True))
+    copies = copy_all(target.post_order(), call.computation, known)
+    result = copies[target.root]
+    _hand_on_to_body(call, [copies[view] for view in target if view not in known])
+    call.replace_uses(result)
+    call.remove()
+    return result
+
+
+def _hand_on_to_body(call: Instruction, body: list[Instruction]) -> None:
+    """Give the control edges of a call, which is about to be removed, to what it stood for."""
+    needs = {view: {*view.operands, *view.control_predecessors} for view in body}
+    before = call.control_predecessors
+    if before:
+        for view in body:
+            if needs[view].isdisjoint(body):
+                view.set_control_predecessors((*view.control_predecessors, *before))
+    needed = set().union(*needs.values())
+    last = [view for view in body if view not in needed]
+    if last:  # on removal, what waited for the call waits for what the call waits for
+        call.set_control_predecessors(last)
+
+
+def outline(instructions: Iterable[Instruction], name: str = "outlined") -> Instruction:
+    """Move instructions of one computation into a new one and call it in their place.
+
+    What they take from outside becomes parameters; what others take from them becomes the result
+    (a tuple when it is more than one). Control edges to and from them are the call's.
+
+    Returns:
+        the call.
+
+    Raises:
+        HloError: none, of several computations, a parameter among them, or something outside needs
+            one of them and is needed by another (HLO-EDIT).
+    """
+    chosen = _chosen(instructions)
+    here = next(iter(chosen)).computation
+    order = [view for view in instructions_in_order(here) if view in chosen]
+    inputs = list(dict.fromkeys(o for view in order for o in view.operands if o not in chosen))
+    results = [view for view in order if view.is_root or any(u not in chosen for u in view.users)]
+    _check_convex(chosen, here)
+    body = here.module.add_computation(name)
+    known = {
+        value: body.add("parameter", value.shape, name=value.name, parameter_number=number)
+        for number, value in enumerate(inputs)
+    }
+    copies = copy_all(order, body, known, clone_sharing)
+    _set_result(body, [copies[view] for view in results])
+    call = here.add("call", body.root.shape, inputs, name=name, called_computation_ids=[body.id])
+    for number, view in enumerate(results):
+        value = call
+        if len(results) > 1:
+            value = here.add("get-tuple-element", view.shape, [call], tuple_index=number)
+        _replace_outside_uses(view, value, chosen)
+    call.set_control_predecessors(
+        other for view in order for other in view.control_predecessors if other not in copies
+    )
+    for view in order:  # on removal, what waited for one of them waits for the call
+        view.set_control_predecessors([call])
+    here.remove_all(chosen)
+    return call
+
+
+def _chosen(instructions: Iterable[Instruction]) -> set[Instruction]:
+    chosen = set(instructions)
+    if not chosen or len({view.computation for view in chosen}) != 1:
+        raise HloError(
+            "instructions of exactly one computation are outlined",
+            code="HLO-EDIT",
+            remedy="choose instructions of one computation",
+        )
+    parameter = next((view for view in chosen if view.opcode == "parameter"), None)
+    if parameter is not None:
+        raise _refused(parameter, "it is a parameter")
+    return chosen
+
+
+def _check_convex(chosen: set[Instruction], here: Computation) -> None:
+    """Nothing outside may stand between two that are outlined: the call would need itself."""
+    behind: set[Instruction] = set()
+    for view in instructions_in_order(here):
+        needs = (*view.operands, *view.control_predecessors)
+        needs_chosen = any(o in chosen or o in behind for o in needs)
+        if view in chosen:
+            between = next((o for o in needs if o in behind), None)
+            if between is not None:
+                raise _refused(
+                    view, f"it needs %{between.name}, which stays outside and needs others of them"
+                )
+        elif needs_chosen:
+            behind.add(view)
+
+
+def _set_result(body: Computation, results: list[Instruction]) -> None:
+    if len(results) == 1:
+        body.set_root(results[0])
+        return
+    body.set_root(body.add("tuple", tuple_shape([view.shape for view in results]), results))
+
+
+def _replace_outside_uses(view: Instruction, value: Instruction, chosen: set[Instruction]) -> None:
+    for user in view.users:
+        if user in chosen:
+            continue
+        for index, operand in enumerate(user.operands):
+            if operand is view:
+                user.replace_operand(index, value)
+    if view.is_root:
+        view.computation.set_root(value)
+
+
+def _refused(instruction: Instruction, reason: str) -> HloError:
+    return HloError(
+        f"%{instruction.name} cannot be moved: {reason}",
+        code="HLO-EDIT",
+        remedy="choose other instructions",
+    )

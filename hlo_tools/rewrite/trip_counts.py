@@ -1,0 +1,132 @@
+"""How often a loop runs, where it counts from one constant to another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hlo_tools.ir.instruction import Instruction
+from hlo_tools.ir.ordering import behind
+from hlo_tools.rewrite.emitting import splat
+
+__all__ = ["trip_count"]
+
+_MIRRORED = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE", "EQ": "EQ", "NE": "NE"}
+
+
+def trip_count(view: Instruction) -> int | None:
+    """How often a ``while`` runs its body, or None where that is not known (or no while)."""
+    if view.opcode != "while":
+        return None
+    if (len(view.operands), len(view.called_computations)) != (1, 2):  # the module is damaged
+        return None
+    loop = _Loop(view)
+    compared = loop.comparison()
+    if compared is None:
+        return None
+    place, direction, limit = compared
+    start, step = loop.start(place), loop.step(place)
+    if start is None or step is None:
+        return None
+    count = _turns(int(start), int(limit), int(step), direction)
+    if count is None:
+        return None
+    bounds = np.iinfo(start.dtype)
+    fits = bounds.min <= int(start) + count * int(step) <= bounds.max
+    return count if fits else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Loop:
+    """A while instruction. A place is a number in its tuple, or -1 when it carries one value."""
+
+    view: Instruction
+
+    def comparison(self) -> tuple[int, str, Any] | None:
+        """(place of the counter, direction, limit) when the condition is such a comparison."""
+        root = self.view.called_computations[1].root
+        if root.opcode != "compare" or len(root.operands) != 2:
+            return None
+        first, second = root.operands
+        direction = root.proto.comparison_direction
+        for counter, other, way in (
+            (first, second, direction),
+            (second, first, _MIRRORED.get(direction)),
+        ):
+            place = _place(counter)
+            limit = self._invariant(other)
+            if place is not None and limit is not None and way and self.step(place) is not None:
+                return place, way, limit
+        return None
+
+    def start(self, place: int) -> Any:
+        """The counter's first value, a NumPy integer, or None."""
+        operand = self._result(self.view.operands[0], place)
+        return None if operand is None else _integer(operand)
+
+    def step(self, place: int) -> Any:
+        """What each turn adds to the counter, or None."""
+        body = self.view.called_computations[0]
+        made = self._result(body.root, place)
+        if made is None or made.opcode not in ("add", "subtract") or len(made.operands) != 2:
+            return None
+        first, second = made.operands
+        if made.opcode == "subtract":
+            step = self._invariant(second) if _place(first) == place else None
+            return None if step is None else -int(step)
+        for counter, other in ((first, second), (second, first)):
+            step = self._invariant(other)
+            if _place(counter) == place and step is not None:
+                return step
+        return None
+
+    def _result(self, root: Instruction, place: int) -> Instruction | None:
+        if place < 0:
+            return root
+        has_place = root.opcode == "tuple" and place < len(root.operands)
+        return root.operands[place] if has_place else None
+
+    def _invariant(self, view: Instruction) -> Any:
+        """The value of a constant, or of a part that the body hands on as it got it."""
+        found = _integer(view)
+        place = _place(view)
+        if found is not None or place is None or place < 0:
+            return found
+        handed_on = self._result(self.view.called_computations[0].root, place)
+        if handed_on is None or _place(handed_on) != place:
+            return None
+        return self.start(place)
+
+
+def _integer(view: Instruction) -> Any:
+    found = splat(view) if view.shape.is_scalar else None
+    return found if found is not None and found.dtype.kind in "iu" else None
+
+
+def _place(view: Instruction) -> int | None:
+    """Which part of the loop's state an instruction of its computations is."""
+    view = behind(view, "copy")
+    if view.opcode == "parameter":
+        return -1
+    if view.opcode != "get-tuple-element" or not view.operands:
+        return None
+    return view.proto.tuple_index if view.operands[0].opcode == "parameter" else None
+
+
+def _turns(start: int, limit: int, step: int, direction: str) -> int | None:
+    """How often start, start + step, ... holds against limit before it does not; None: for ever."""
+    if direction in ("GT", "GE"):
+        return _turns(-start, -limit, -step, {"GT": "LT", "GE": "LE"}[direction])
+    if direction == "EQ":
+        return (1 if step else None) if start == limit else 0
+    if direction == "NE":
+        if start == limit:
+            return 0
+        whole = step != 0 and (limit - start) % step == 0 and (limit - start) // step > 0
+        return (limit - start) // step if whole else None
+    end = limit + (direction == "LE")
+    if start >= end:
+        return 0
+    return -(-(end - start) // step) if step > 0 else None

@@ -1,0 +1,162 @@
+"""Parameters and results without tuples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from hlo_tools.errors import HloError
+from hlo_tools.ir.computation import Computation
+from hlo_tools.ir.instruction import Instruction
+from hlo_tools.ir.module import Module
+from hlo_tools.rewrite.emitting import get_part, make_tuple
+from hlo_tools.rewrite.errors import PassError
+from hlo_tools.rewrite.patterns import sweep
+
+__all__ = ["flatten_entry"]
+
+Index = tuple[int, ...]
+
+
+def flatten_entry(module: Module, *, parameters: bool = True, results: bool = True) -> bool:
+    """Let the entry take arrays and give an array or a flat tuple; True when anything changed.
+
+    Parts come in order, depth first. Aliases and donated parameters follow; shardings of tuples
+    are divided among the parts.
+
+    Args:
+        parameters, results: what is flattened.
+
+    Raises:
+        PassError: the entry is called too; the module is then unchanged.
+    """
+    entry = module.entry
+    if module.callers_of(entry):
+        raise PassError(f"%{entry.name} is the entry and is called too")
+    changed = parameters and _flatten_parameters(entry)
+    if results and any(part.is_tuple for part in entry.result_shape.tuple_shapes):
+        _flatten_result(entry)
+        changed = True
+    return changed
+
+
+def _flatten_parameters(entry: Computation) -> bool:
+    parameters = entry.parameters
+    if not any(parameter.shape.is_tuple for parameter in parameters):
+        return False
+    places: dict[tuple[int, Index], int] = {}
+    for number, parameter in enumerate(parameters):
+        for index, _ in parameter.shape.leaves():
+            places[number, index] = len(places)
+    for number, parameter in enumerate(parameters):
+        if parameter.shape.is_tuple:
+            _divide(parameter, number, places)
+        else:
+            parameter.proto.parameter_number = places[number, ()]
+    _move_aliases(entry.module, places)
+    entry._tuple = None
+    return True
+
+
+def _divide(parameter: Instruction, number: int, places: dict[tuple[int, Index], int]) -> None:
+    """Parameters for the parts; the tuple parameter itself becomes the tuple of them."""
+    entry = parameter.computation
+    shardings = _shardings(parameter)
+    replication = list(parameter.proto.parameter_replication.replicated_at_leaf_buffers)
+    leaves: dict[Index, Instruction] = {}
+    for at, (index, shape) in enumerate(parameter.shape.leaves()):
+        name = "_".join([parameter.name, *map(str, index)])
+        leaf = entry.add(
+            "parameter",
+            shape,
+            [],
+            name=name,
+            like=parameter,
+            parameter_number=places[number, index],
+        )
+        leaf.proto.ClearField("sharding")
+        if shardings is not None:
+            leaf.proto.sharding.CopyFrom(shardings[at])
+        if replication:
+            leaf.proto.parameter_replication.replicated_at_leaf_buffers.append(replication[at])
+        leaves[index] = leaf
+    parts = [
+        _nested(parameter, shape, (place,), leaves)
+        for place, shape in enumerate(parameter.shape.tuple_shapes)
+    ]
+    whole = make_tuple(parameter, parts)
+    parameter.replace_uses(whole)
+    _discard(parameter)
+
+
+def _nested(
+    like: Instruction, shape: Any, index: Index, leaves: dict[Index, Instruction]
+) -> Instruction:
+    if not shape.is_tuple:
+        return leaves[index]
+    parts = [
+        _nested(like, part, (*index, place), leaves)
+        for place, part in enumerate(shape.tuple_shapes)
+    ]
+    return make_tuple(like, parts)
+
+
+def _discard(parameter: Instruction) -> None:
+    """Take a parameter out that nothing uses; the caller numbers the others anew.
+
+    Editing keeps parameters, because callers pass them by number; the entry has no callers.
+    """
+    entry = parameter.computation
+    parameter.proto.opcode = "tuple"
+    entry.remove_all({parameter})
+
+
+def _shardings(parameter: Instruction) -> list[Any] | None:
+    """The sharding of each part, in order."""
+    sharding = parameter.sharding
+    if sharding is None:
+        return None
+    count = sum(1 for _ in parameter.shape.leaves())
+    if len(sharding.tuple_shardings) == count:
+        return list(sharding.tuple_shardings)
+    return [sharding] * count
+
+
+def _move_aliases(module: Module, places: dict[tuple[int, Index], int]) -> None:
+    proto = module.proto
+    for entry in (*proto.input_output_alias.entries, *proto.buffer_donor.entries):
+        key = (entry.parameter_number, tuple(entry.parameter_shape_index))
+        if key not in places:
+            raise HloError(
+                f"an alias names part {list(key[1])} of parameter {key[0]}, which is no array of it",
+                code="HLO-REFERENCE",
+                remedy="nki-hlo verify tells all that is wrong with the module",
+            )
+        entry.parameter_number = places[key]
+        del entry.parameter_shape_index[:]
+    for prefetch in proto.cross_program_prefetches:
+        prefetch.parameter = places[prefetch.parameter, tuple(prefetch.index)]
+        del prefetch.index[:]
+
+
+def _flatten_result(entry: Computation) -> None:
+    root = entry.root
+    shardings = _shardings(root)
+    places = {index: at for at, (index, _) in enumerate(root.shape.leaves())}
+    made = make_tuple(root, list(_leaves(root)))
+    if shardings is not None:
+        made.proto.sharding.CopyFrom(root.sharding)
+    entry.set_root(made)
+    for alias in entry.module._proto.input_output_alias.entries:
+        index = tuple(alias.output_shape_index)
+        if index in places:
+            alias.output_shape_index[:] = [places[index]]
+    sweep(entry, [root])
+
+
+def _leaves(view: Instruction) -> Iterator[Instruction]:
+    if not view.shape.is_tuple:
+        yield view
+        return
+    for number in range(len(view.shape.tuple_shapes)):
+        yield from _leaves(get_part(view, number))
