@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     )
     from hlo_tools.ir.computation import Computation
     from hlo_tools.ir.instruction import Instruction
-    from hlo_tools.ir.loading import load
+    from hlo_tools.ir.loading import load, load_outline
     from hlo_tools.ir.module import Module
-    from hlo_tools.outline import load_outline
     from hlo_tools.types.aliases import Alias
     from hlo_tools.types.literal import Literal, literal_of
     from hlo_tools.types.shape import Shape, array_shape, parse_shape, token_shape, tuple_shape
@@ -66,7 +65,7 @@ _HOMES = {
     "array_shape": "types.shape",
     "literal_of": "types.literal",
     "load": "ir.loading",
-    "load_outline": "outline",
+    "load_outline": "ir.loading",
     "parse_shape": "types.shape",
     "token_shape": "types.shape",
     "tuple_shape": "types.shape",

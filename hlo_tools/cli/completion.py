@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
-    from hlo_tools.outline import Outline
+    from hlo_tools.ir.overview import ModuleOutline
 
 __all__ = [
     "computations",
@@ -112,8 +112,8 @@ def kernels(ctx: typer.Context, incomplete: str) -> list[str]:
     return []
 
 
-def _outline(ctx: typer.Context) -> Outline:
-    from hlo_tools.outline import load_outline
+def _outline(ctx: typer.Context) -> ModuleOutline:
+    from hlo_tools.ir.loading import load_outline
 
     return load_outline(_file(ctx))
 

@@ -10,8 +10,10 @@ import typer
 from hlo_tools.cli import completion, console
 from hlo_tools.cli.inputs import open_module
 from hlo_tools.cli.outputs import format_of, write_module
-from hlo_tools.ir import external_constants as externals
-from hlo_tools.ir import formats as converting
+from hlo_tools.ir import external_constants
+from hlo_tools.ir.dialects import DIALECTS, to_dialect
+from hlo_tools.ir.formats import FORMATS
+from hlo_tools.ir.renumbering import SCHEMES, set_ids
 
 __all__ = ["command"]
 
@@ -23,8 +25,8 @@ def command(
         str | None,
         typer.Option(
             "--to",
-            help=f"Format: {', '.join(converting.FORMATS)}.",
-            autocompletion=completion.words(*converting.FORMATS),
+            help=f"Format: {', '.join(FORMATS)}.",
+            autocompletion=completion.words(*FORMATS),
         ),
     ] = None,
     ids: Annotated[
@@ -32,7 +34,7 @@ def command(
         typer.Option(
             "--ids",
             help="Number instructions anew: wide or legacy.",
-            autocompletion=completion.words("wide", "legacy"),
+            autocompletion=completion.words(*SCHEMES),
         ),
     ] = None,
     dialect: Annotated[
@@ -40,7 +42,7 @@ def command(
         typer.Option(
             "--dialect",
             help="Rewrite for older readers: 2024.",
-            autocompletion=completion.words(*converting.DIALECTS),
+            autocompletion=completion.words(*DIALECTS),
         ),
     ] = None,
     externalize: Annotated[
@@ -61,16 +63,16 @@ def command(
     """
     module = open_module(file)
     if inline:
-        taken = externals.inline(module, _folder(file))
+        taken = external_constants.inline(module, _folder(file))
         console.note(f"{console.counted(taken, 'constant')} taken in", verbose=True)
     if dialect:
-        converting.to_dialect(module, dialect)
+        to_dialect(module, dialect)
     if ids:
-        converting.set_ids(module, ids)
+        set_ids(module, ids)
     if externalize is not None:
         if output == "-":
             raise typer.BadParameter("--externalize needs a file to put constants beside; use -o")
-        moved = externals.externalize(module, _folder(output), threshold=externalize)
+        moved = external_constants.externalize(module, _folder(output), threshold=externalize)
         console.note(f"{console.counted(moved, 'constant')} moved out", verbose=True)
     write_module(module, output, to or format_of(output), force=force)
     return 0

@@ -15,7 +15,7 @@ from hlo_tools.errors import HloError, HloFileError
 
 if TYPE_CHECKING:
     from hlo_tools.ir.module import Module
-    from hlo_tools.outline import Outline
+    from hlo_tools.ir.overview import ModuleOutline
 
 __all__ = ["SUFFIXES", "load_input", "look_at_each", "module_files", "open_module", "open_outline"]
 
@@ -82,13 +82,13 @@ class _StandardInput(io.BytesIO):
     name = "<stdin>"
 
 
-def open_outline(name: str) -> Outline:
+def open_outline(name: str) -> ModuleOutline:
     """The overview of the module that :func:`open_module` would load.
 
     Raises:
         HloError: as there.
     """
-    from hlo_tools.outline import load_outline
+    from hlo_tools.ir.loading import load_outline
 
     if name != "-":
         return load_outline(_only_file(name))
@@ -154,7 +154,7 @@ def _is_module(path: Path) -> bool:
 
 
 def _is_something_else(path: Path) -> bool:
-    from hlo_tools.ir.loading import open_content
+    from hlo_tools.files.content import open_content
 
     try:
         open_content(path, mapped_over=0)

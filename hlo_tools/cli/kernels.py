@@ -12,12 +12,12 @@ from hlo_tools.cli.inputs import module_files, open_outline
 from hlo_tools.errors import HloError
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import KERNEL_TARGET, Module
+from hlo_tools.ir.overview import ModuleOutline
 from hlo_tools.kernel_calls.description import work_of
 from hlo_tools.kernels.backend_config import BackendConfig, decode
 from hlo_tools.kernels.calls import resolve
 from hlo_tools.kernels.embedded import EMBEDDED
 from hlo_tools.kernels.location import locate
-from hlo_tools.outline import Outline
 
 __all__ = ["command"]
 
@@ -52,7 +52,7 @@ def command(
     raise problems[-1]
 
 
-def _with_calls(outline: Outline) -> Module:
+def _with_calls(outline: ModuleOutline) -> Module:
     """The part of a module that has its kernel calls and their operands."""
     first, operands = outline.operands
     rows = [call.row for call in outline.custom_calls(KERNEL_TARGET)]

@@ -14,7 +14,7 @@ from hlo_tools.cli.inputs import load_input, open_module
 from hlo_tools.cli.outputs import came_as_text, format_of, write_module, write_text
 from hlo_tools.cli.progress import step
 from hlo_tools.cli.rewriting import kernel_names, name_new_kernels
-from hlo_tools.ir import formats as converting
+from hlo_tools.ir import formats
 from hlo_tools.ir.module import Module
 from hlo_tools.kernel_calls import Prover
 from hlo_tools.passes import Pipeline, Report, join_modules, split_modules
@@ -39,7 +39,7 @@ To = Annotated[
     typer.Option(
         "--to",
         help="Format, whatever the output is called; - is what came in.",
-        autocompletion=completion.words(*converting.FORMATS),
+        autocompletion=completion.words(*formats.FORMATS),
         metavar="FORMAT",
     ),
 ]
@@ -82,8 +82,8 @@ def command(
     """
     if as_json and output == "-":
         raise typer.BadParameter("--json writes to stdout; give the module a place with -o")
-    if to is not None and to not in converting.FORMATS:
-        raise typer.BadParameter(f"{to!r} is none of {', '.join(converting.FORMATS)}")
+    if to is not None and to not in formats.FORMATS:
+        raise typer.BadParameter(f"{to!r} is none of {', '.join(formats.FORMATS)}")
     pipeline = Pipeline.parse(passes)
     modules = _modules(file)
     form = _form(output, modules, to)
@@ -168,7 +168,7 @@ def _write(modules: list[Module], form: str | None, output: str, force: bool) ->
         for number, module in enumerate(modules):
             write_module(module, output.replace("{}", str(number)), form)
     elif len(modules) > 1:
-        texts = [converting.render(module, "text").decode() for module in modules]
+        texts = [formats.render(module, "text").decode() for module in modules]
         write_text(join_modules(texts), output)
     else:
         write_module(modules[0], output, form, force=force)

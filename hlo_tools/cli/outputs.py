@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from hlo_tools.cli import console
-from hlo_tools.ir import formats as converting
+from hlo_tools.ir import formats
 from hlo_tools.ir.module import Module
 
 __all__ = ["came_as_text", "format_of", "write_module", "write_text"]
@@ -26,7 +26,7 @@ def format_of(output: str, *, text: bool = False) -> str | None:
     """
     if output == "-":
         return "text" if text else None
-    return converting.form_of(output)
+    return formats.form_of(output)
 
 
 def write_module(module: Module, output: str, form: str | None, *, force: bool = False) -> None:
@@ -43,7 +43,7 @@ def write_module(module: Module, output: str, form: str | None, *, force: bool =
     if form is None and output != "-":
         module.save(output)  # the name asks for no format either
         return
-    data = module.to_bytes() if form is None else converting.render(module, form)
+    data = module.to_bytes() if form is None else formats.render(module, form)
     if form in _NOTATIONS:
         write_text(data.decode(), output)
     else:

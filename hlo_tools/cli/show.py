@@ -12,7 +12,8 @@ from hlo_tools.cli.inputs import open_module, open_outline
 from hlo_tools.ir.computation import Computation
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import KERNEL_TARGET, Module
-from hlo_tools.outline import Outline, shape_of
+from hlo_tools.ir.overview import ModuleOutline
+from hlo_tools.outline import shape_of
 from hlo_tools.types.opcodes import OPCODES
 
 __all__ = ["command"]
@@ -56,7 +57,7 @@ def command(
     chosen = [module.computation(computation)] if computation else list(module.computations)
     wanted = set(opcode or ())
     _check_opcodes(wanted)
-    facts = _facts(Outline.of(module))
+    facts = _facts(ModuleOutline.of(module))
     if as_json:
         _print_json(facts, chosen, wanted)
         return 0
@@ -74,7 +75,7 @@ def _print_text(module: Module) -> int:
     return 0
 
 
-def _facts(outline: Outline) -> dict[str, Any]:
+def _facts(outline: ModuleOutline) -> dict[str, Any]:
     entry = outline.entry
     kinds = outline.shapes()
     return {

@@ -1,4 +1,8 @@
-"""Computation: a view of one HloComputationProto."""
+"""Computation: a view of one HloComputationProto.
+
+:mod:`hlo_tools.ir.editing` and :mod:`hlo_tools.ir.ordering` are imported when an edit or an order
+is asked for: most modules are loaded to be read.
+"""
 
 from __future__ import annotations
 
@@ -218,6 +222,10 @@ class Computation:
         return f"<Computation %{self.name}: {counted(len(self), 'instruction')}>"
 
     # Inside the package
+
+    def _view_of(self, proto: Any) -> Instruction:
+        """A view of a message that was just added."""
+        return Instruction(proto, self)
 
     def _views(self) -> list[Instruction]:
         views = self._instructions

@@ -9,16 +9,18 @@ for the message or saves).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hlo_tools._messages import counted
 from hlo_tools.errors import HloError
-from hlo_tools.ir.computation import Computation
-from hlo_tools.ir.instruction import Instruction
-from hlo_tools.ir.module import Module
 from hlo_tools.ir.ordering import computations_in_order, instructions_in_order
 from hlo_tools.types.ids import LOCAL_MASK, wide
 from hlo_tools.types.shape import Shape
+
+if TYPE_CHECKING:
+    from hlo_tools.ir.computation import Computation
+    from hlo_tools.ir.instruction import Instruction
+    from hlo_tools.ir.module import Module
 
 __all__ = [
     "add",
@@ -64,7 +66,7 @@ def add(
     proto.operand_ids.extend(operand.proto.id for operand in operands)
     if like is not None:
         _inherit(proto, like.proto)
-    view = Instruction(proto, computation)
+    view = computation._view_of(proto)
     view._operands = operands
     if views and views[0]._users is not None:
         view._users = {}
@@ -226,7 +228,7 @@ def add_computation(module: Module, name: str) -> Computation:
     known = module._by_id()
     number = max(known, default=0) + 1
     proto = module._proto.computations.add(name=unique_name(module, name), id=number)
-    known[number] = computation = Computation(proto, module)
+    known[number] = computation = module._view_of(proto)
     module._made.add(number)
     if module._places is not None:
         module._places[number] = len(module._places)

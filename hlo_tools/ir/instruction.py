@@ -1,4 +1,7 @@
-"""Instruction: a view of one HloInstructionProto."""
+"""Instruction: a view of one HloInstructionProto.
+
+:mod:`hlo_tools.ir.editing` is imported when an edit is asked for: most modules are loaded to be read.
+"""
 
 from __future__ import annotations
 

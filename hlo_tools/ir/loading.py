@@ -2,37 +2,39 @@
 
 from __future__ import annotations
 
-import mmap
-import os
 import re
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import TYPE_CHECKING, Any
 
 from hlo_tools import schema
 from hlo_tools.errors import HloError, HloFileError
 from hlo_tools.files.compression import decompress
-from hlo_tools.files.detection import detect, message_behind_length
+from hlo_tools.files.content import (
+    LARGE,
+    MESSAGES,
+    Source,
+    message_range,
+    open_content,
+    placed,
+    read,
+)
+from hlo_tools.files.detection import detect
 from hlo_tools.ir.module import Module
 from hlo_tools.types.ids import LOCAL_MASK
-from hlo_tools.wire.damage import explain
 from hlo_tools.wire.fields import damage
-from hlo_tools.wire.large_constants import cut, wrapped
+from hlo_tools.wire.large_constants import cut, module_range, wrapped
 
-__all__ = ["load", "open_content"]
+if TYPE_CHECKING:
+    from hlo_tools.ir.overview import ModuleOutline
+
+__all__ = ["load", "load_outline"]
 
 LARGEST = (1 << 31) - 1
 """Bytes of the largest message that protobuf reads."""
-LARGE, LEFT_OF_LARGE = 1 << 30, 1 << 16
+LEFT_OF_LARGE = 1 << 16
 """Of files larger than 1 GiB, constants larger than 64 KiB are left in the file."""
-
-Source = str | Path | bytes | bytearray | memoryview | BinaryIO | TextIO
-
-_MESSAGES = {
-    "module": "HloModuleProto",
-    "hlo": "HloProto",
-    "snapshot": "HloSnapshot",
-    "unoptimized": "HloUnoptimizedSnapshot",
-}
+_MAPPED_OVER = 1 << 26
+"""For an outline, files larger than 64 MiB are mapped: what is not read takes no memory."""
 
 
 def load(source: Source, *, leave_constants: int | None = None) -> Module:
@@ -53,7 +55,7 @@ def load(source: Source, *, leave_constants: int | None = None) -> Module:
         HloTextError: HLO text that does not parse.
         HloUnsupportedError: a form that this version does not read.
     """
-    data, place = _read(source)
+    data, place = read(source)
     try:
         content, _compression = decompress(data)
         if leave_constants is None and len(content) > LARGE:
@@ -61,90 +63,32 @@ def load(source: Source, *, leave_constants: int | None = None) -> Module:
         kind = detect(content).kind
         if kind == "delimited":
             return _read_delimited(content, place, leave_constants)
-        if leave_constants is not None and kind in _MESSAGES:
+        if leave_constants is not None and kind in MESSAGES:
             return _read_skeleton(content, kind, place, leave_constants)
         return _READERS[kind](content, kind, place)
     except HloError as error:
-        raise _placed(error, place) from error.__cause__
+        raise placed(error, place) from error.__cause__
 
 
-def open_content(source: Source, *, mapped_over: int = LARGE) -> tuple[Any, str | None, str]:
-    """The content of a file (unpacked), the kind of message that it is, and what to call it.
-
-    The kind is None for text, pbtxt and JSON.
-
-    Args:
-        mapped_over: files with more bytes are mapped and not read.
+def load_outline(source: str | Path | bytes) -> ModuleOutline:
+    """The overview of a module in a file or in bytes, of any size.
 
     Raises:
-        HloFileError: as :func:`load`.
+        HloError: as :func:`load`; text, pbtxt and JSON are loaded whole.
     """
-    data, place = _read(source, mapped_over)
-    try:
-        content, _compression = decompress(data)
-        kind = detect(content).kind
-        if kind == "delimited":
-            begin, end = _within(content)
-            content, kind = memoryview(content)[begin:end], "unoptimized"
-    except HloError as error:
-        raise _placed(error, place) from error.__cause__
-    return content, kind if kind in _MESSAGES else None, place
+    from hlo_tools._gc import no_collection
+    from hlo_tools.ir.overview import ModuleOutline  # late: loading a module needs no columns
 
-
-def _read(source: Source, mapped_over: int = LARGE) -> tuple[Any, str]:
-    """The bytes (of a large file, a memory map), and what to call them in messages."""
-    if isinstance(source, (bytes, bytearray, memoryview)):
-        return bytes(source), ""
-    if not isinstance(source, (str, Path)):
-        return _read_stream(source)
-    try:
-        with open(source, "rb") as stream:
-            if os.fstat(stream.fileno()).st_size > mapped_over:
-                return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ), str(source)
-            return stream.read(), str(source)
-    except (OSError, ValueError) as error:
-        raise _unreadable(source, error) from None
-
-
-def _read_stream(stream: Any) -> tuple[bytes, str]:
-    place = str(getattr(stream, "name", "stream"))
-    if not hasattr(stream, "read"):
-        kind = type(stream).__name__
-        raise TypeError(f"a module is loaded from a path, bytes or a stream, not from {kind}")
-    try:
-        data = stream.read()
-    except (OSError, ValueError) as error:
-        raise HloFileError(
-            f"cannot be read: {error}",
-            code="HLO-READ",
-            place=place,
-            remedy="open the file for reading, in binary: open(path, 'rb')",
-        ) from None
-    return (data.encode() if isinstance(data, str) else data), place
-
-
-def _unreadable(source: str | Path, error: Exception) -> HloFileError:
-    place, remedy = (
-        str(source),
-        "give the path of a module (.pb, .hlo, ...) or - for standard input",
-    )
-    if "\n" in place:
-        place, remedy = "<text>", "a text is taken for a path; give its bytes: load(text.encode())"
-    reason = getattr(error, "strerror", None) or error
-    return HloFileError(f"cannot be read: {reason}", code="HLO-READ", place=place, remedy=remedy)
-
-
-def _placed(error: HloError, place: str) -> HloError:
-    """The same error with the file's name in its place."""
-    if not place or error.place.startswith(place):
-        return error
-    where = f"{place}:{error.place}" if error.place else place
-    return type(error)(error.message, code=error.code, place=where, remedy=error.remedy)
+    with no_collection():
+        content, kind, place = open_content(source, mapped_over=_MAPPED_OVER)
+        if kind is None:
+            content, kind = load(source).module_bytes(), "module"
+        return ModuleOutline(content, *module_range(content, kind), path=place)
 
 
 def _read_message(content: bytes | memoryview, kind: str, place: str) -> Module:
     data = bytes(content)
-    message = _parse(data, schema.message(_MESSAGES[kind]))
+    message = _parse(data, schema.message(MESSAGES[kind]))
     if kind == "module":
         return Module(message, original=data, path=place)
     inner = message.hlo.hlo_module if kind == "snapshot" else message.hlo_module
@@ -153,7 +97,7 @@ def _read_message(content: bytes | memoryview, kind: str, place: str) -> Module:
 
 def _read_delimited(content: Any, place: str, threshold: int | None) -> Module:
     """An unoptimized snapshot behind its length; its arguments, behind it, stay bytes."""
-    begin, end = _within(content)
+    begin, end = message_range(content)
     message = memoryview(content)[begin:end]
     if threshold is None:
         module = _read_message(message, "unoptimized", place)
@@ -173,12 +117,6 @@ def _read_delimited(content: Any, place: str, threshold: int | None) -> Module:
     module._original = content
     module._behind = bytes(memoryview(content)[end:])
     return module
-
-
-def _within(content: Any) -> tuple[int, int]:
-    found = message_behind_length(content)
-    assert found is not None
-    return found
 
 
 def _read_skeleton(content: Any, kind: str, place: str, threshold: int) -> Module:
@@ -206,6 +144,8 @@ def _parse(data: bytes, message_class: Any) -> Any:
     try:
         message.ParseFromString(data)
     except Exception as error:
+        from hlo_tools.wire.damage import explain
+
         raise explain(data, message_class.DESCRIPTOR) from error
     return message
 
@@ -251,8 +191,8 @@ def _read_notation(content: bytes | memoryview, name: str, parse: Any, place: st
     """A message in protobuf's own text or JSON notation: the module, or one around it."""
     text = bytes(content).decode("utf-8", errors="replace")
     failures: list[Exception] = []
-    for kind in _MESSAGES:
-        message = schema.message(_MESSAGES[kind])()
+    for kind in MESSAGES:
+        message = schema.message(MESSAGES[kind])()
         try:
             parse(text, message)
         except Exception as error:  # ParseError of either notation, RecursionError
@@ -287,7 +227,7 @@ _LINE_COLUMN = re.compile(r"^(\d+):(\d+) ?:?|: line (\d+) column (\d+)(?: \(char
 """Where protobuf's errors of its two notations say where."""
 
 _READERS = {
-    **dict.fromkeys(_MESSAGES, _read_message),
+    **dict.fromkeys(MESSAGES, _read_message),
     "text": _read_text,
     "pbtxt": _read_pbtxt,
     "json": _read_json,

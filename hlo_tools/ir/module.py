@@ -1,4 +1,8 @@
-"""Module: a loaded HLO module, its computations, and how it is written again."""
+"""Module: a loaded HLO module, its computations, and how it is written again.
+
+What edits, orders, prints and saves is imported when it is asked for: most modules are loaded to
+be read.
+"""
 
 from __future__ import annotations
 
@@ -333,6 +337,12 @@ class Module:
             return None
         return self._proto, bytes(self._original)
 
+    def whole(self) -> Any:
+        """The HloModuleProto with every constant in it, also those that were left in the file."""
+        if not self._kept:
+            return self.proto
+        return schema.message("HloModuleProto").FromString(self.module_bytes())
+
     def to_text(self, options: PrintOptions | None = None) -> str:
         """The module as HLO text, as XLA prints it.
 
@@ -358,11 +368,11 @@ class Module:
             HloFileError: the path cannot be written (HLO-WRITE).
         """
         from hlo_tools.files.writing import write_bytes, write_stream
-        from hlo_tools.ir import formats as converting
+        from hlo_tools.ir.formats import form_of, render
 
-        form = form or converting.form_of(target)
+        form = form or form_of(target)
         if form is not None:
-            write_bytes(converting.render(self, form), target)
+            write_bytes(render(self, form), target)
         elif not self._kept or self._behind is not None:
             write_bytes(self.to_bytes(), target)
         elif self._original is not None:
@@ -375,6 +385,10 @@ class Module:
         return f"<Module {self.name}: {counted(len(self._proto.computations), 'computation')}>"
 
     # Inside the package
+
+    def _view_of(self, proto: Any) -> Computation:
+        """A view of a message that was just added."""
+        return Computation(proto, self)
 
     def _drop(self, gone: list[Computation]) -> None:
         """Take computations, and their schedules, out of the module."""

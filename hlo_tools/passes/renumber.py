@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from hlo_tools.ir.formats import set_ids
 from hlo_tools.ir.module import Module
+from hlo_tools.ir.renumbering import set_ids
 from hlo_tools.passes.base import Pass
 
 __all__ = ["Renumber"]

@@ -16,7 +16,8 @@ from hlo_tools.inference.types import UNBOUNDED
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import KERNEL_TARGET
 from hlo_tools.ir.ordering import needs_first
-from hlo_tools.outline import CALLED, CALLED_ONE, Body, Outline, OutlinedInstruction, shape_of
+from hlo_tools.ir.overview import ModuleOutline
+from hlo_tools.outline import CALLED, CALLED_ONE, Body, OutlinedInstruction, shape_of
 from hlo_tools.stats.cost_groups import group_by_cost
 from hlo_tools.stats.flops import (
     APPLIED,
@@ -41,7 +42,7 @@ _APPLIED_OR_COMPARED = APPLIED | {"sort"}
 _LARGEST = (1 << 63) - 1
 
 
-def count(outline: Outline, trips: Mapping[int, int], root: Path | None) -> Statistics:
+def count(outline: ModuleOutline, trips: Mapping[int, int], root: Path | None) -> Statistics:
     """The statistics of an overview; arguments as :func:`hlo_tools.stats.statistics`."""
     with no_collection():
         return _Count(outline, trips, root).result()
@@ -71,7 +72,7 @@ class _Call(NamedTuple):
 class _Count:
     """One count: what instructions cost alone first, then what computations add by their calls."""
 
-    def __init__(self, outline: Outline, trips: Mapping[int, int], root: Path | None) -> None:
+    def __init__(self, outline: ModuleOutline, trips: Mapping[int, int], root: Path | None) -> None:
         self.outline = outline
         self.trips = trips
         self.root = root

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from hlo_tools.ir.loading import load_outline
 from hlo_tools.ir.module import Module
-from hlo_tools.outline import Outline, load_outline
+from hlo_tools.ir.overview import ModuleOutline
 from hlo_tools.stats.counting import count
 from hlo_tools.stats.result import Statistics
 
@@ -18,7 +19,7 @@ __all__ = ["statistics"]
 
 
 def statistics(
-    source: str | Path | bytes | Module | Outline,
+    source: str | Path | bytes | Module | ModuleOutline,
     *,
     trips: Mapping[int, int] | None = None,
     root: Path | None = None,
@@ -37,8 +38,8 @@ def statistics(
     """
     if isinstance(source, Module):
         trips = _trips(source) if trips is None else trips
-        source = Outline.of(source)
-    elif not isinstance(source, Outline):
+        source = ModuleOutline.of(source)
+    elif not isinstance(source, ModuleOutline):
         source = load_outline(source)
     return count(source, trips or {}, root or source.folder)
 

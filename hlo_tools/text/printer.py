@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 from google.protobuf.message import EncodeError
+from google.protobuf.message import Message as ProtobufMessage
 
 from hlo_tools._gc import no_collection
 from hlo_tools.errors import HloFileError
-from hlo_tools.ir.module import Module
 from hlo_tools.text.options import DEFAULT, PrintOptions
 from hlo_tools.text.origin import original_value, print_array
 from hlo_tools.text.print_attributes import print_attributes, print_called, print_sugar
@@ -33,18 +33,28 @@ _MANY = 400
 _PRED = BY_NAME["pred"].number
 
 
-def print_module(module: Module | Message, options: PrintOptions = DEFAULT) -> str:
+class Printable(Protocol):
+    """A module that knows its message."""
+
+    def untouched(self) -> tuple[Message, bytes] | None:
+        """The ``HloModuleProto`` with the bytes it was read from, while nobody can have changed it."""
+        ...
+
+    def whole(self) -> Message:
+        """The ``HloModuleProto`` with every constant in it."""
+        ...
+
+
+def print_module(module: Printable | Message, options: PrintOptions = DEFAULT) -> str:
     """The text of a module or of an ``HloModuleProto``.
 
     A loaded module that nobody has looked into takes less time than its message: it is not
     written again.
     """
     with no_collection():
-        if not isinstance(module, Module):
+        if isinstance(module, ProtobufMessage):
             return "".join(_Printer(module, options).module())
-        from hlo_tools.ir.formats import whole
-
-        proto, data = module.untouched() or (whole(module), None)
+        proto, data = module.untouched() or (module.whole(), None)
         return "".join(_Printer(proto, options, data).module())
 
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from hlo_tools import schema
 from hlo_tools.types.element_types import BY_NAME, BY_NUMBER, INVALID, ElementType, element_of
-from hlo_tools.types.shape_text import parse_shape_into, print_shape
 
 __all__ = ["Shape", "array_shape", "parse_shape", "token_shape", "tuple_shape"]
 
@@ -127,6 +126,8 @@ class Shape:
 
     def __str__(self) -> str:
         if not self._text:
+            from hlo_tools.types.shape_text import print_shape  # late: few shapes are printed
+
             self._text = print_shape(self.proto)
         return self._text
 
@@ -186,6 +187,8 @@ def parse_shape(text: str) -> Shape:
     Raises:
         HloTextError: it is none; the place is the column (counted from 1) and what was expected.
     """
+    from hlo_tools.types.shape_text import parse_shape_into
+
     proto = schema.message("ShapeProto")()
     parse_shape_into(text, proto)
     return Shape(proto)

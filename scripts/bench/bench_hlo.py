@@ -33,8 +33,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from training_steps import chain, one_step, training_steps
 
 import hlo_tools
+from hlo_tools.ir.loading import load_outline
 from hlo_tools.ir.module import KERNEL_TARGET
-from hlo_tools.outline import load_outline
 from hlo_tools.passes import Pipeline
 from hlo_tools.stats import statistics as statistics_of
 from hlo_tools.text import parse, print_module

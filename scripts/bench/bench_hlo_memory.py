@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 IMPORTS = """
 import sys
 import hlo_tools
-from hlo_tools.outline import load_outline
+from hlo_tools.ir.loading import load_outline
 from hlo_tools.passes import Pipeline
 from hlo_tools.stats import statistics
 from hlo_tools.text import parse, print_module

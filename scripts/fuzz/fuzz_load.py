@@ -42,7 +42,9 @@ from mutations import mutated
 import hlo_tools
 from hlo_tools import HloError, Module, array_shape, literal_of, tuple_shape
 from hlo_tools.cli.program import run
-from hlo_tools.ir.formats import FORMATS, render, set_ids, to_dialect
+from hlo_tools.ir.dialects import to_dialect
+from hlo_tools.ir.formats import FORMATS, render
+from hlo_tools.ir.renumbering import set_ids
 from hlo_tools.passes import registered_passes
 
 SLOW, SILENT = 5.0, 300.0

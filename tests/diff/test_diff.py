@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hlo_tools import HloError, Module
 from hlo_tools.cli import main
 from hlo_tools.diff import ModuleDiff, diff_modules
-from hlo_tools.ir.formats import set_ids
+from hlo_tools.ir.renumbering import set_ids
 from hlo_tools.text import parse
 
 TEXT = """

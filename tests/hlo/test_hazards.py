@@ -10,7 +10,8 @@ import pytest
 
 import hlo_tools
 from hlo_tools import HloError, Literal, Module, parse_shape, schema
-from hlo_tools.ir.formats import set_ids, to_dialect
+from hlo_tools.ir.dialects import to_dialect
+from hlo_tools.ir.renumbering import set_ids
 from hlo_tools.wire.large_constants import encode_varint
 from tests.hlo.hlo_examples import example
 

@@ -13,7 +13,8 @@ import pytest
 import hlo_tools
 from hlo_tools import HloFileError, Module, array_shape, literal_of, schema
 from hlo_tools.ir.external_constants import ATTRIBUTE, externalize, inline
-from hlo_tools.ir.formats import render, set_ids
+from hlo_tools.ir.formats import render
+from hlo_tools.ir.renumbering import set_ids
 from hlo_tools.verify import verify
 from hlo_tools.wire.large_constants import encode_varint
 

@@ -17,7 +17,7 @@ import hlo_tools
 from hlo_tools import HloError, HloFileError, Module, schema
 from hlo_tools.files.compression import decompress
 from hlo_tools.files.detection import detect
-from hlo_tools.ir import formats as converting
+from hlo_tools.ir import formats
 from hlo_tools.text import SHORT_PARSABLE
 from hlo_tools.wire.large_constants import encode_field, encode_varint
 from tests.hlo.hlo_examples import example
@@ -218,7 +218,7 @@ def test_text_from_a_log_and_where_it_is_wrong() -> None:
 
 
 def test_notations_know_their_folder(wide_bytes: bytes, tmp_path: Path) -> None:
-    (path := tmp_path / "m.json").write_bytes(converting.render(hlo_tools.load(wide_bytes), "json"))
+    (path := tmp_path / "m.json").write_bytes(formats.render(hlo_tools.load(wide_bytes), "json"))
     assert hlo_tools.load(path).folder == tmp_path
 
 

@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hlo_tools
-from hlo_tools import HloError, Module, outline, schema
+from hlo_tools import HloError, Module, schema
 from hlo_tools.ir.formats import FORMATS, render
-from hlo_tools.outline import CALLED, CALLED_ONE, load_outline, shape_of
+from hlo_tools.ir.loading import load_outline
+from hlo_tools.outline import CALLED, CALLED_ONE, outline, shape_of
 from hlo_tools.types.ids import LOCAL_MASK
 from hlo_tools.types.shape import Shape
 from hlo_tools.wire.large_constants import encode_varint

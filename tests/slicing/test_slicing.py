@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hlo_tools import HloError, Module, load
 from hlo_tools.cli import main
 from hlo_tools.evaluate import Evaluator
-from hlo_tools.ir.formats import set_ids
+from hlo_tools.ir.renumbering import set_ids
 from hlo_tools.slicing import extract_slice, find_targets, grow, parse_source, select_source
 from hlo_tools.text import parse
 from hlo_tools.verify import verify

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 import hlo_tools
 from hlo_tools import Module
 from hlo_tools.evaluate import evaluate
-from hlo_tools.ir.formats import FORMATS, render, set_ids, to_dialect
+from hlo_tools.ir.dialects import to_dialect
+from hlo_tools.ir.formats import FORMATS, render
+from hlo_tools.ir.renumbering import set_ids
 from hlo_tools.text import PRESETS, parse, print_module
 from tests.passes.random_modules import inputs_for, random_module
 from tests.text.comparing import differences

@@ -16,24 +16,21 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hlo_tools import schema
-from hlo_tools._gc import no_collection
 from hlo_tools.errors import HloFileError
-from hlo_tools.ir.loading import open_content
-from hlo_tools.ir.module import Module
+from hlo_tools.outline.ranges import lists, not_ascii, unpacked
 from hlo_tools.types.ids import LOCAL_BITS, LOCAL_MASK
 from hlo_tools.types.shape import Shape
 from hlo_tools.wire import fields as wire
 from hlo_tools.wire.columns import Table, Words, split, varints
 from hlo_tools.wire.damage import explain
 from hlo_tools.wire.distinct import distinct, distinct_bytes
-from hlo_tools.wire.large_constants import cut_instruction, encode_field, module_range
+from hlo_tools.wire.large_constants import cut_instruction, encode_field
 
 __all__ = [
     "Body",
     "Outline",
     "OutlinedComputation",
     "OutlinedInstruction",
-    "load_outline",
     "shape_of",
 ]
 
@@ -52,10 +49,6 @@ ID, OPERANDS, OPERAND, CALLED, CALLED_ONE = _tags((35, 0), (36, 2), (36, 0), (38
 COST = _tags((15, 2), (16, 2), (30, 2), (32, 2), (32, 0), (58, 0))
 """Tags of an instruction's fields; ``COST`` are those that its arithmetic depends on."""
 _WANTED = (NAME, OPCODE, SHAPE, TARGET, ID, OPERANDS, OPERAND, CALLED, CALLED_ONE, *COST)
-_FEW = 24
-"""From so few lists on that still have numbers, each is read by itself."""
-_MAPPED_OVER = 1 << 26
-"""Files larger than 64 MiB are mapped: what is not looked at does not come into memory."""
 _SPARSE = 8
 """With more unused ids than so many an instruction, ids are searched for."""
 _LITERAL_OVER = 1 << 16
@@ -169,13 +162,6 @@ class Outline:
         except (HloFileError, UnicodeDecodeError) as error:
             raise self.damage() from error
 
-    @classmethod
-    def of(cls, module: Module) -> Outline:
-        """The overview of a module that is loaded."""
-        whole = not module.has_kept_constants
-        data = module.module_bytes() if whole else module.proto.SerializeToString()
-        return cls(data, path=module.path)
-
     # What it holds
 
     @property
@@ -275,15 +261,15 @@ class Outline:
         """The custom calls of a target."""
         wanted, found = target.encode(), self.fields.of(TARGET)
         data, last = self.data, {}
-        for row, begin, end in zip(*_lists(found.row, found.begin, found.end), strict=True):
+        for row, begin, end in zip(*lists(found.row, found.begin, found.end), strict=True):
             last[row] = data[begin:end] == wanted
         rows = sorted(row for row, fits in last.items() if fits)
         return [
             one for row in rows if (one := OutlinedInstruction(self, row)).opcode == "custom-call"
         ]
 
-    def part(self, rows: Iterable[int]) -> Module:
-        """A module of some rows alone, without large literals: for looking at, not for running.
+    def part_message(self, rows: Iterable[int]) -> Any:
+        """An ``HloModuleProto`` of some rows alone, without large literals: to look at, not to run.
 
         What stands in the module beside its computations is all there.
 
@@ -301,7 +287,7 @@ class Outline:
             inner += [encode_field(_INSTRUCTIONS >> 3, self.instruction_bytes(r)) for r in own]
             parts.append(encode_field(_COMPUTATIONS >> 3, b"".join(inner)))
         try:
-            return Module(schema.HloModuleProto.FromString(b"".join(parts)), path=self.path)
+            return schema.HloModuleProto.FromString(b"".join(parts))
         except Exception as error:
             raise self.damage() from error
 
@@ -366,7 +352,7 @@ class Outline:
         fields = self.fields.of(*tags)
         order = np.argsort(fields.row, kind="stable")
         try:
-            owner, values = _unpacked(self.words, fields.begin[order], fields.end[order])
+            owner, values = unpacked(self.words, fields.begin[order], fields.end[order])
         except HloFileError as error:
             raise self.damage() from error
         counts = np.bincount(fields.row[order][owner], minlength=self.instruction_count)
@@ -396,7 +382,7 @@ class Outline:
     def _read_module(self) -> None:
         begin, end = self.range
         top = split(self.words, np.array([begin]), np.array([end]), _OF_MODULE)
-        for first, last in zip(*_lists(*top.of(_NAME)[2:]), strict=True):
+        for first, last in zip(*lists(*top.of(_NAME)[2:]), strict=True):
             self.name = str(self.data[first:last], "utf-8")
         for at in top.of(_ENTRY_ID).begin.tolist():
             self.entry_id = wire.signed(wire.read_varint(self.data, at, end)[0])
@@ -409,9 +395,9 @@ class Outline:
         last = np.cumsum(counts)
         names = [""] * len(bodies.row)
         found = inner.of(_NAME)
-        for row, begin, end in zip(*_lists(found.row, found.begin, found.end), strict=True):
+        for row, begin, end in zip(*lists(found.row, found.begin, found.end), strict=True):
             names[row] = str(self.data[begin:end], "utf-8")
-        columns = _lists(
+        columns = lists(
             self._last_number(inner.of(_ID), len(names)),
             self._last_number(inner.of(_ROOT_ID), len(names)),
             last - counts,
@@ -441,7 +427,7 @@ class Outline:
         if (self.words.at(start) & np.uint64(0xFF) != _INSTRUCTIONS).any():
             return self._outside(body.begin, body.end, _INSTRUCTIONS >> 3)
         gaps = np.flatnonzero(np.append(start, body.end) > before)
-        spans = zip(*_lists(before[gaps], np.append(start, body.end)[gaps]), strict=True)
+        spans = zip(*lists(before[gaps], np.append(start, body.end)[gaps]), strict=True)
         return b"".join(bytes(self.data[first:last]) for first, last in spans)
 
     def bounds(self, tag: int) -> tuple[Array, Array]:
@@ -458,7 +444,7 @@ class Outline:
         """Names and targets are UTF-8; those with other bytes than ASCII are looked at."""
         for tag in (NAME, TARGET):
             found = self.fields.of(tag)
-            for row in _not_ascii(self.words, found.begin, found.end).tolist():
+            for row in not_ascii(self.words, found.begin, found.end).tolist():
                 str(self.data[found.begin[row] : found.end[row]], "utf-8")
 
     def _kinds(self) -> tuple[list[tuple[str, bytes]], Array]:
@@ -474,63 +460,11 @@ class Outline:
         pairs = [
             (str(data[opcode:opcode_end], "utf-8"), bytes(data[shape:shape_end]))
             for opcode, opcode_end, shape, shape_end in zip(
-                *_lists(*(column[first] for column in (*opcodes, *shapes))), strict=True
+                *lists(*(column[first] for column in (*opcodes, *shapes))), strict=True
             )
         ]
         merged = {pair: number for number, pair in enumerate(dict.fromkeys(pairs))}
         return list(merged), np.array([merged[pair] for pair in pairs], np.int64)[kind_of]
-
-
-def _lists(*columns: Array) -> Iterator[list[int]]:
-    return (column.tolist() for column in columns)
-
-
-def _not_ascii(words: Words, begin: Array, end: Array) -> Array:
-    """Which ranges have a byte that is not ASCII."""
-    found = np.zeros(len(begin), bool)
-    rows = np.flatnonzero(begin < end)
-    position, left = begin[rows], (end - begin)[rows]
-    while rows.size:
-        word = words.at(position) << (np.maximum(8 - left, 0) << 3).astype(np.uint64)
-        found[rows] |= (word & np.uint64(0x8080808080808080)) != 0
-        keep = np.flatnonzero(left > 8)
-        rows, position, left = rows[keep], position[keep] + 8, left[keep] - 8
-    return np.flatnonzero(found)
-
-
-def _unpacked(words: Words, begin: Array, end: Array) -> tuple[Array, Array]:
-    """(number of the range, value) of all varints in ranges, in order.
-
-    Raises:
-        HloFileError: a varint has no end in its range.
-    """
-    owners, values = [], []
-    rows = np.flatnonzero(begin < end)
-    position, stop = begin[rows], end[rows]
-    while rows.size > _FEW:
-        value, length = varints(words, position)
-        after = position + length
-        if not ((length > 0) & (after <= stop)).all():
-            raise wire.damage(int(position[0]), "a number runs past the end of its list")
-        owners.append(rows)
-        values.append(value)
-        keep = np.flatnonzero(after < stop)
-        rows, position, stop = rows[keep], after[keep], stop[keep]
-    for row, at, until in zip(*_lists(rows, position, stop), strict=True):
-        data = np.frombuffer(words.data, np.uint8, until - at, at)
-        last = np.flatnonzero(data < 0x80)
-        if not last.size or last[-1] != until - at - 1:
-            raise wire.damage(at, "the last number of a list is cut")
-        value, length = varints(words, at + np.concatenate(([0], last[:-1] + 1)))
-        if not length.all():
-            raise wire.damage(at, "a number longer than ten bytes")
-        owners.append(np.full(last.size, row))
-        values.append(value)
-    if not owners:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    owner = np.concatenate(owners)
-    order = np.argsort(owner, kind="stable")
-    return owner[order], np.concatenate(values)[order].astype(np.int64)
 
 
 def shape_of(data: bytes) -> Shape:
@@ -544,22 +478,3 @@ def shape_of(data: bytes) -> Shape:
         return Shape(message.FromString(data))
     except Exception as error:
         raise explain(data, message.DESCRIPTOR) from error
-
-
-def load_outline(source: str | Path | bytes) -> Outline:
-    """The overview of a module in a file or in bytes, of any size.
-
-    Raises:
-        HloError: as :func:`hlo_tools.load`; text, pbtxt and JSON are loaded whole.
-    """
-    with no_collection():
-        return _load_outline(source)
-
-
-def _load_outline(source: str | Path | bytes) -> Outline:
-    content, kind, place = open_content(source, mapped_over=_MAPPED_OVER)
-    if kind is None:
-        from hlo_tools.ir.loading import load
-
-        content, kind = load(source).module_bytes(), "module"
-    return Outline(content, *module_range(content, kind), path=place)

@@ -1,0 +1,113 @@
+"""A file's content: read or mapped, unpacked, and what kind of message it is."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from pathlib import Path
+from typing import Any, BinaryIO, TextIO
+
+from hlo_tools.errors import HloError, HloFileError
+from hlo_tools.files.compression import decompress
+from hlo_tools.files.detection import detect, message_behind_length
+
+__all__ = ["LARGE", "MESSAGES", "Source", "message_range", "open_content", "placed", "read"]
+
+LARGE = 1 << 30
+"""Files larger than 1 GiB are mapped."""
+
+Source = str | Path | bytes | bytearray | memoryview | BinaryIO | TextIO
+
+MESSAGES = {
+    "module": "HloModuleProto",
+    "hlo": "HloProto",
+    "snapshot": "HloSnapshot",
+    "unoptimized": "HloUnoptimizedSnapshot",
+}
+"""Kind of a binary file -> the message that it holds."""
+
+
+def open_content(source: Source, *, mapped_over: int = LARGE) -> tuple[Any, str | None, str]:
+    """The content of a file (unpacked), the kind of message that it is, and what to call it.
+
+    The kind is None for text, pbtxt and JSON.
+
+    Args:
+        mapped_over: files with more bytes are mapped and not read.
+
+    Raises:
+        HloFileError: as :func:`hlo_tools.load`.
+    """
+    data, place = read(source, mapped_over)
+    try:
+        content, _compression = decompress(data)
+        kind = detect(content).kind
+        if kind == "delimited":
+            begin, end = message_range(content)
+            content, kind = memoryview(content)[begin:end], "unoptimized"
+    except HloError as error:
+        raise placed(error, place) from error.__cause__
+    return content, kind if kind in MESSAGES else None, place
+
+
+def read(source: Source, mapped_over: int = LARGE) -> tuple[Any, str]:
+    """The bytes (of a large file, a memory map), and what to call them in messages.
+
+    Raises:
+        TypeError: the source is no path, bytes or stream.
+        HloFileError: it cannot be read (HLO-READ).
+    """
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return bytes(source), ""
+    if not isinstance(source, (str, Path)):
+        return _read_stream(source)
+    try:
+        with open(source, "rb") as stream:
+            if os.fstat(stream.fileno()).st_size > mapped_over:
+                return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ), str(source)
+            return stream.read(), str(source)
+    except (OSError, ValueError) as error:
+        raise _unreadable(source, error) from None
+
+
+def _read_stream(stream: Any) -> tuple[bytes, str]:
+    place = str(getattr(stream, "name", "stream"))
+    if not hasattr(stream, "read"):
+        kind = type(stream).__name__
+        raise TypeError(f"a module is loaded from a path, bytes or a stream, not from {kind}")
+    try:
+        data = stream.read()
+    except (OSError, ValueError) as error:
+        raise HloFileError(
+            f"cannot be read: {error}",
+            code="HLO-READ",
+            place=place,
+            remedy="open the file for reading, in binary: open(path, 'rb')",
+        ) from None
+    return (data.encode() if isinstance(data, str) else data), place
+
+
+def _unreadable(source: str | Path, error: Exception) -> HloFileError:
+    place, remedy = (
+        str(source),
+        "give the path of a module (.pb, .hlo, ...) or - for standard input",
+    )
+    if "\n" in place:
+        place, remedy = "<text>", "a text is taken for a path; give its bytes: load(text.encode())"
+    reason = getattr(error, "strerror", None) or error
+    return HloFileError(f"cannot be read: {reason}", code="HLO-READ", place=place, remedy=remedy)
+
+
+def placed(error: HloError, place: str) -> HloError:
+    """The same error with the file's name in its place."""
+    if not place or error.place.startswith(place):
+        return error
+    where = f"{place}:{error.place}" if error.place else place
+    return type(error)(error.message, code=error.code, place=where, remedy=error.remedy)
+
+
+def message_range(content: Any) -> tuple[int, int]:
+    """Bounds of the message in a delimited file."""
+    found = message_behind_length(content)
+    assert found is not None
+    return found

@@ -1,0 +1,69 @@
+"""Modules rewritten for older readers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hlo_tools.errors import HloError
+from hlo_tools.ir.module import Module
+from hlo_tools.ir.renumbering import set_ids
+from hlo_tools.types.replica_groups import replica_groups_of
+from hlo_tools.types.source_frames import frames_of
+
+__all__ = ["DIALECTS", "to_dialect"]
+
+
+def _dialect_2024(module: Module) -> None:
+    """Small ids, source lines in each instruction, replica groups as lists, own payloads."""
+    proto = module.proto
+    for view in list(module.instructions):
+        instruction = view.proto
+        if instruction.HasField("metadata"):
+            _inline_source(view, proto.stack_frame_index)
+        if instruction.HasField("backend_config_payload"):
+            config = view.backend_config
+            instruction.ClearField("backend_config_payload")
+            instruction.backend_config = config
+        _list_replica_groups(instruction)
+    proto.ClearField("stack_frame_index")
+    del proto.payloads[:]
+    set_ids(module, "legacy")
+
+
+def _inline_source(view: Any, index: Any) -> None:
+    metadata = view.metadata
+    frames = frames_of(metadata, index)
+    if metadata is not view.proto.metadata:
+        view.proto.metadata.CopyFrom(metadata)
+    target = view.proto.metadata
+    target.ClearField("stack_frame_id")
+    if frames:
+        target.source_file, target.source_line = frames[0].file, frames[0].line
+
+
+def _list_replica_groups(instruction: Any) -> None:
+    """Explicit groups under their old number, besides whatever form they have."""
+    if not instruction.replica_groups:
+        for group in replica_groups_of(instruction):
+            instruction.replica_groups.add(replica_ids=group)
+
+
+DIALECTS: dict[str, Callable[[Module], None]] = {"2024": _dialect_2024}
+"""What turns a module into the form that readers of a year take."""
+
+
+def to_dialect(module: Module, dialect: str) -> None:
+    """Rewrite a module for older readers.
+
+    Raises:
+        HloError: no such dialect (HLO-ARGUMENT).
+    """
+    rewrite = DIALECTS.get(dialect)
+    if rewrite is None:
+        raise HloError(
+            f"dialect {dialect!r} is not known",
+            code="HLO-ARGUMENT",
+            remedy=f"use one of {', '.join(DIALECTS)}",
+        )
+    rewrite(module)
