@@ -296,6 +296,9 @@ class Outline:
     @cached_property
     def operands(self) -> tuple[Array, Array]:
         """(first, rows): operands of row ``r`` are ``rows[first[r]:first[r + 1]]``; -1 is none."""
+        # Local ids are dense in nearly every module, so (computation, id) -> row is a table: the
+        # computations' ranges of ids one after another. Only where ids have wide gaps, and the
+        # table would be much larger than the module, they are searched for.
         first, ids = self.numbers(OPERANDS, OPERAND)
         body = np.repeat(self.body_of, np.diff(first))
         local = ids & LOCAL_MASK
@@ -303,6 +306,7 @@ class Outline:
         starts = np.array([self.bodies[at].first for at in bodies.tolist()], np.int64)
         lowest, sizes = np.zeros((2, len(self.bodies)), np.int64)
         if bodies.size:
+            # Only computations with instructions: reduceat gives one element for an empty range.
             lowest[bodies] = np.minimum.reduceat(self.local_ids, starts)
             sizes[bodies] = np.maximum.reduceat(self.local_ids, starts) - lowest[bodies] + 1
         if int(sizes.sum()) > _SPARSE * (self.instruction_count + 1):
@@ -419,11 +423,15 @@ class Outline:
 
     def _beside(self, body: Body) -> bytes:
         """A computation's fields without its instructions: mostly what stands before and behind."""
+        # Walking over all fields in Python would cost as much as the computation has instructions.
+        # Where each instruction's header (a tag of one byte, then its length) stands is known from
+        # its size, so what is left are the gaps between them.
         begin, end = (bounds[body.first : body.last] for bounds in self.rows)
         size = end - begin
         width = sum(((size >= 1 << 7 * place).astype(np.int64) for place in range(1, 5)), size * 0)
         start = begin - width - 2
         before = np.concatenate(([body.begin], end))
+        # A length that is written longer than it has to be puts the tag elsewhere.
         if (self.words.at(start) & np.uint64(0xFF) != _INSTRUCTIONS).any():
             return self._outside(body.begin, body.end, _INSTRUCTIONS >> 3)
         gaps = np.flatnonzero(np.append(start, body.end) > before)
@@ -450,6 +458,8 @@ class Outline:
     def _kinds(self) -> tuple[list[tuple[str, bytes]], Array]:
         """The different pairs of opcode and shape, and which each row has."""
         opcodes, shapes = (self._bounds[tag] for tag in (OPCODE, SHAPE))
+        # Opcode and shape stand side by side (fields 2 and 3), so one range of bytes, from the
+        # opcode's length on, tells a pair; the length keeps two different cuts of it apart.
         gap = shapes[0] - opcodes[1]
         if ((gap > 1) & (gap < 7) & (opcodes[1] - opcodes[0] < 128)).all():
             kind_of, first = distinct_bytes(self.words, opcodes[0] - 1, shapes[1])
@@ -463,6 +473,7 @@ class Outline:
                 *lists(*(column[first] for column in (*opcodes, *shapes))), strict=True
             )
         ]
+        # Pairs that are equal but for how a length is written were told apart until here.
         merged = {pair: number for number, pair in enumerate(dict.fromkeys(pairs))}
         return list(merged), np.array([merged[pair] for pair in pairs], np.int64)[kind_of]
 

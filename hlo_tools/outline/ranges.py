@@ -29,6 +29,7 @@ def not_ascii(words: Words, begin: Array, end: Array) -> Array:
     rows = np.flatnonzero(begin < end)
     position, left = begin[rows], (end - begin)[rows]
     while rows.size:
+        # Bytes behind the range's end are shifted out.
         word = words.at(position) << (np.maximum(8 - left, 0) << 3).astype(np.uint64)
         found[rows] |= (word & np.uint64(0x8080808080808080)) != 0
         keep = np.flatnonzero(left > 8)
@@ -45,6 +46,8 @@ def unpacked(words: Words, begin: Array, end: Array) -> tuple[Array, Array]:
     owners, values = [], []
     rows = np.flatnonzero(begin < end)
     position, stop = begin[rows], end[rows]
+    # In step while many lists have numbers left; the few longest are then read at once each, by
+    # the bytes that end a number (those without the top bit).
     while rows.size > _FEW:
         value, length = varints(words, position)
         after = position + length
@@ -67,5 +70,6 @@ def unpacked(words: Words, begin: Array, end: Array) -> tuple[Array, Array]:
     if not owners:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     owner = np.concatenate(owners)
+    # Numbers were found turn by turn; stably sorted by their list they are in its order again.
     order = np.argsort(owner, kind="stable")
     return owner[order], np.concatenate(values)[order].astype(np.int64)

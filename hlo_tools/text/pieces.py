@@ -106,6 +106,9 @@ class Columns:
     def _pieces(self, rows: Array) -> tuple[Array, Array]:
         """Numbers of texts one after another, and where among them each row begins."""
         count, each = self.count[rows], len(self.operands) + 1
+        # A row holds (front..., operands with separators between, behind...). An operand takes
+        # ``each`` places, the first of which is its separator, but for the first operand: n of
+        # them take each * n - 1. A row without operands has ``inside`` in the place of one.
         width = each * np.maximum(count, 1) - 1
         length = len(self.front) + width + len(self.behind)
         start = np.cumsum(length) - length
@@ -129,6 +132,10 @@ class Columns:
 
 def copied(data: Any, begin: Array, size: Array) -> Array:
     """Ranges of a buffer one after another, as an array of bytes."""
+    # NumPy copies fixed widths fast and ranges of different sizes only in a Python loop. So each
+    # range is copied in steps of 32 bytes, in order: its last step runs over its end, and what
+    # is wrong there is overwritten by the range that follows. The buffer is 32 bytes too long
+    # for the last range, and ranges that near the end of ``data`` are copied by themselves.
     width = _WIDE.itemsize
     start = np.cumsum(size) - size
     total = int(size.sum())
@@ -141,6 +148,7 @@ def copied(data: Any, begin: Array, size: Array) -> Array:
         part = slice(at, at + _AT_ONCE)
         repeats = times[part]
         before = np.cumsum(repeats) - repeats
+        # Places in the target: the range's start, then 32 bytes further each time.
         place = np.arange(0, int(repeats.sum()) * width, width)
         place += np.repeat(start[part] - before * width, repeats)
         target[place] = source[place + np.repeat(begin[part] - start[part], repeats)]

@@ -134,6 +134,9 @@ class Lines:
         Between them stand its id, its operands and what it calls.
         """
         begin, end = self.outline.rows
+        # Serializers write fields by number, so in nearly all messages each field begins where
+        # the one before it ended. What is between two known fields is then one range, whose bytes
+        # stand for all the fields in it; messages in another order are printed one by one.
         behind = begin.copy()
         for tag in (NAME, OPCODE, SHAPE, _METADATA):
             self._follow(self.outline.fields.of(tag), tag, behind)
@@ -167,6 +170,8 @@ class Lines:
             np.concatenate((start + size.astype(np.int64), rest.end)),
         )
         tags = self.outline.words.at(_starts(found, _OP_NAME)) & np.uint64(0xFF)
+        # Three things that the columns below do not cover: a length written longer than needed
+        # (its tag is not where it should be), an empty name, and several of them.
         self.misplaced[found.row[tags != _OP_NAME]] = True
         self.misplaced[found.row[found.begin == found.end]] = True
         self.misplaced[np.bincount(found.row, minlength=len(begin)) > 1] = True
@@ -222,6 +227,9 @@ class Lines:
         number = {opcode: at for at, opcode in enumerate(dict.fromkeys(self.opcodes))}
         opcode = np.array([number[o] for o in self.opcodes], np.int64)[outline.kind_of]
         middle, ending = self._kinds(behind, last)[0], self._kinds(rest, end)[0]
+        # Attributes depend on these columns alone, so the printer is asked for one row of each
+        # kind. Ids, operands and the called computation are left out of them: they differ in
+        # every row, and their names are columns of their own.
         columns = (opcode, middle, ending, self._variant(), self.alone.astype(np.int64))
         kind, rows = distinct(*columns)
         known = [("", "", "", "") if self.alone[row] else self._learn(row) for row in rows.tolist()]
@@ -251,6 +259,7 @@ class Lines:
         given = self.operands[self.first[number] : self.first[number + 1]].tolist()
         local = {one.id & LOCAL_MASK: one for one in map(self._row, given[:1])}
         names = printer.computations
+        # The called name differs among rows of a kind: a stand-in marks where it goes.
         printer.computations = dict.fromkeys(row.called_computation_ids, _NAMED)
         texts = [f", {name}={text}" for name, text in printer._attributes(row, None, local)]
         printer.computations = names

@@ -75,6 +75,8 @@ class Words:
     def __init__(self, data: Any) -> None:
         self.data = data
         padded = data if len(data) >= 8 else bytes(data) + bytes(8)
+        # Overlapping words, one from each byte on: an unaligned load is one index, nothing is
+        # copied, and a memory map is only paged in where it is looked at.
         self._last = len(padded) - 8
         self._words = np.ndarray((self._last + 1,), "<u8", padded, strides=(1,))
 
@@ -82,8 +84,10 @@ class Words:
         """The eight bytes from each position as a little-endian number; 0 after the end."""
         if positions.size == 0 or int(positions.max()) <= self._last:
             return self._words[positions]
+        # Near the end the last whole word is read and shifted, so that bytes after the end are 0.
         safe = np.minimum(positions, self._last)
         beyond = np.minimum(positions - safe, 8).astype(np.uint64) * np.uint64(8)
+        # A shift by 64 is undefined in C: such rows are shifted by less and cleared.
         found = self._words[safe] >> np.minimum(beyond, np.uint64(63))
         found[beyond > 56] = 0
         return found
@@ -102,6 +106,8 @@ def _varints(words: Words, positions: Array) -> tuple[Array, Array]:
     value, length = _short(words.at(positions))
     long = np.flatnonzero(length == 0)
     if long.size:
+        # Eight bytes hold 56 bits; the ninth holds seven more, and of the tenth only the lowest
+        # bit fits in 64. Negative numbers (int32 fields too) are always written in ten bytes.
         rest = words.at(positions[long] + 8)
         ninth, tenth = rest & np.uint64(0xFF), rest >> np.uint64(8) & np.uint64(0xFF)
         value[long] |= (ninth & np.uint64(0x7F)) << np.uint64(56)
@@ -114,9 +120,12 @@ def _varints(words: Words, positions: Array) -> tuple[Array, Array]:
 
 def _short(word: Array) -> tuple[Array, Array]:
     """Values and lengths of varints of up to eight bytes; length 0 for longer ones."""
+    # The last byte of a varint has its top bit clear. ``x & -x`` keeps the first such byte only;
+    # where there is none, ``stop`` is 0, and so are the mask below and the length.
     stops = ~word & _STOPS
     stop = stops & (~stops + _ONE)
     value = word & ((stop << _ONE) - _ONE)
+    # Close the gaps that the top bits leave: 8 x 7 bits become 4 x 14, 2 x 28, 1 x 56.
     for width, low, high in _HALVES:
         value = value & low | (value & high) >> width
     return value, ((stop >> _SEVEN_BITS) * _PLACES >> _LAST_BYTE).astype(np.int64)
@@ -145,10 +154,14 @@ def _in_step(words: Words, begin: Array, end: Array, base: int, chosen: Array) -
     parts: list[Table] = []
     rows = np.flatnonzero(begin < end)
     position, stop = begin[rows], end[rows]
+    # One turn reads the next field of every message that has one, so the number of turns is that
+    # of the fields of the longest message. The few messages that are much longer than the others
+    # would make turns for nothing but themselves; those are scanned one by one below.
     while rows.size > _FEW:
         tag, start, finish, fine = _next_field(words, position, stop)
         if not fine.all():
             _refuse(words.data, begin, end, rows[~fine])
+        # The last entry of ``chosen`` is False and stands for all larger tags.
         keep = np.flatnonzero(chosen[np.minimum(tag, len(chosen) - 1)])
         own = tag[keep].astype(np.int16)
         parts.append(Table(rows[keep] + base, own, start[keep], finish[keep]))
@@ -168,6 +181,8 @@ def _in_step(words: Words, begin: Array, end: Array, base: int, chosen: Array) -
 def _scan(data: Any, position: int, stop: int, chosen: list[bool]) -> array[int]:
     """Where the chosen fields of one message stand."""
     found = array("q")
+    # Nearly all fields have a tag of one byte, and a payload with a length of one or two: these
+    # are stepped over without a call. Everything else, and every error, goes through ``fields``.
     short = [0] * 256
     for tag in range(8 | wire.BYTES, 128, 8):
         short[tag] = _TAKE if tag < len(chosen) and chosen[tag] else _LEAVE
@@ -180,6 +195,7 @@ def _scan(data: Any, position: int, stop: int, chosen: list[bool]) -> array[int]
                 end = position + size + 2
             else:
                 more = data[position + 2]
+                # 3 bytes of header, and ``size`` has its top bit set: 3 - 0x80 = -0x7D.
                 end = position + size + (more << 7) - 0x7D if more < 0x80 else stop + 1
             if end <= stop:
                 if action == _TAKE:
@@ -201,7 +217,7 @@ def _next_field(words: Words, position: Array, stop: Array) -> tuple[Array, Arra
     start = position + width
     value, length = _mostly_short(words, word >> (width << 3).astype(np.uint64), start)
     kind = (tag & np.uint64(7)).astype(np.intp)
-    size = np.minimum(value, _FAR).astype(np.int64)
+    size = np.minimum(value, _FAR).astype(np.int64)  # a sum with it stays below 2^63
     is_bytes = kind == wire.BYTES
     if is_bytes.all():
         begin = start + length
@@ -216,6 +232,8 @@ def _next_field(words: Words, position: Array, stop: Array) -> tuple[Array, Arra
 
 def _mostly_short(words: Words, word: Array, position: Array) -> tuple[Array, Array]:
     """As :func:`varints`, of which ``word`` has the first bytes; far too long where none ends."""
+    # One byte or two without a branch: ``more`` is the first byte's continuation bit, and the
+    # second byte counts only where it is set. Longer ones are rare, and read again in full.
     more = word >> _SEVEN_BITS & _ONE
     value = word & _SEVEN[0] | (word >> _ONE & _SEVEN[1]) * more
     length = more.astype(np.int64) + 1

@@ -29,12 +29,16 @@ def distinct(*columns: Array) -> tuple[Array, Array]:
     Args:
         columns: of 64-bit integers, all of one length.
     """
+    # Sorting whole rows would take most of the time. Instead rows are thrown into a table by their
+    # hash; who meets its equal there is done, and what met another row (a collision) tries again
+    # among those that are left, where other rows own the buckets.
     count = columns[0].size
     bits = max(int(count).bit_length() + 1, 8)
     bucket = (_mixed(columns) >> np.uint64(64 - bits)).astype(np.int64)
     table = np.zeros(1 << bits, np.int64)
     left, leader = np.arange(count), np.zeros(count, np.int64)
     for turn in range(_ROUNDS):
+        # NumPy keeps the last of several values for one index: reversed, the first row wins.
         table[bucket[::-1]] = left[::-1]
         leader[left] = first = table[bucket]
         same = np.ones(left.size, bool)
@@ -52,6 +56,8 @@ def distinct(*columns: Array) -> tuple[Array, Array]:
 
 def _mixed(columns: tuple[Array, ...]) -> Array:
     """A number of 64 bits for each row, whose high bits tell most rows apart."""
+    # Fibonacci hashing (Knuth, TAOCP 3, 6.4): multiplication mixes upwards only, so the fold
+    # brings high bits down before the next one.
     found = columns[0].view(np.uint64) * _FACTOR
     for column in columns[1:]:
         found ^= found >> _FOLD
@@ -92,6 +98,8 @@ def _read_texts(words: Words, begin: Array, size: Array, texts: Array) -> None:
     for place, text in enumerate(texts):
         left = size[rows] - 8 * place
         word = words.at(begin[rows] + 8 * place)
+        # Bytes behind the range's end are shifted out; the size is a column of its own, so that
+        # a text and the same text with zero bytes behind it stay apart.
         word <<= (np.clip(8 - left, 0, 8) << 3).view(np.uint64)
         text[rows] = word
         rows = rows[np.flatnonzero(left > 8)]
