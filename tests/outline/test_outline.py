@@ -19,7 +19,7 @@ from hlo_tools.outline import CALLED, CALLED_ONE, outline, shape_of
 from hlo_tools.types.ids import LOCAL_MASK
 from hlo_tools.types.shape import Shape
 from hlo_tools.wire.large_constants import encode_varint
-from tests.hlo.hlo_examples import F32, example
+from tests.hlo_examples import F32, example
 
 
 def called() -> Module:

@@ -13,7 +13,7 @@ from hlo_tools import HloError, Literal, Module, parse_shape, schema
 from hlo_tools.ir.dialects import to_dialect
 from hlo_tools.ir.renumbering import set_ids
 from hlo_tools.wire.large_constants import encode_varint
-from tests.hlo.hlo_examples import example
+from tests.hlo_examples import example
 
 
 def field(number: int, payload: bytes) -> bytes:

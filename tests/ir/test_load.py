@@ -20,7 +20,7 @@ from hlo_tools.files.detection import detect
 from hlo_tools.ir import formats
 from hlo_tools.text import SHORT_PARSABLE
 from hlo_tools.wire.large_constants import encode_field, encode_varint
-from tests.hlo.hlo_examples import example
+from tests.hlo_examples import example
 
 
 def kinds() -> dict[str, bytes]:

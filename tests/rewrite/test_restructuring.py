@@ -15,7 +15,7 @@ from hlo_tools.rewrite.cloning import clone_computation
 from hlo_tools.rewrite.dead_code import UnusedRemover, remove_dead, remove_unreachable
 from hlo_tools.rewrite.inlining import inline_call, outline
 from hlo_tools.verify import verify
-from tests.hlo.hlo_examples import F32, example
+from tests.hlo_examples import F32, example
 
 
 def run(module: Module) -> list[np.ndarray[Any, Any]]:

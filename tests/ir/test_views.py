@@ -19,7 +19,7 @@ from hlo_tools import (
     tuple_shape,
 )
 from hlo_tools.text import parse
-from tests.hlo.hlo_examples import F32, example, fill
+from tests.hlo_examples import F32, example, fill
 
 
 def names(views: object) -> list[str]:

@@ -17,7 +17,7 @@ import pytest
 import hlo_tools
 from hlo_tools import HloError
 from hlo_tools.files.compression import compress
-from tests.hlo.hlo_examples import example
+from tests.hlo_examples import example
 
 MAGIC = b"\x28\xb5\x2f\xfd"
 

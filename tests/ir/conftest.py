@@ -6,7 +6,7 @@ import pytest
 
 from hlo_tools import Module
 from hlo_tools.types.shape import Shape
-from tests.hlo.hlo_examples import F32, example
+from tests.hlo_examples import F32, example
 
 
 @pytest.fixture(params=["wide", "legacy"])
