@@ -28,6 +28,7 @@ from hlo_tools.kernel_calls import (
 )
 from hlo_tools.kernels import calls as kernels
 from hlo_tools.kernels.backend_config import decode, encode
+from hlo_tools.kernels.embedded import EMBEDDED
 from hlo_tools.verify import check
 from nki_lang import klir, trace
 
@@ -343,7 +344,7 @@ def test_damaged_embedded_kernel(calling: Module, damage) -> None:
     embed(calling)
     call = calling.find_custom_calls()[0]
     config = decode(call.backend_config)
-    damage(config.extra_binary[kernels.EMBEDDED])
+    damage(config.extra_binary[EMBEDDED])
     with pytest.raises(HloFileError) as caught:
         kernels.resolve(encode(config))
     assert caught.value.code == "HLO-EMBEDDED"
