@@ -6,7 +6,7 @@ import pytest
 
 from hlo_tools import Module, array_shape
 from hlo_tools.passes import Pipeline
-from hlo_tools.passes.while_trip_counts import trip_count
+from hlo_tools.rewrite.trip_counts import trip_count
 from tests.passes.running import entry_of
 
 
