@@ -7,6 +7,7 @@ and listed. Environments stay in ``.venv-matrix``. Exit code 1: the tests of a c
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import subprocess
@@ -86,12 +87,13 @@ def run(cell: Cell, arguments: list[str]) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    only = ""
-    if "--only" in arguments:
-        at = arguments.index("--only")
-        only = arguments[at + 1]
-        arguments = arguments[:at] + arguments[at + 2 :]
-    results = {cell: run(cell, arguments) for cell in cells() if only in str(cell)}
+    parser = argparse.ArgumentParser("scripts/matrix.py", add_help=False, allow_abbrev=False)
+    parser.add_argument("--only", default="", metavar="TEXT")
+    options, for_pytest = parser.parse_known_args(arguments)
+    chosen = [cell for cell in cells() if options.only in str(cell)]
+    if not chosen:
+        parser.error(f"no cell of .ci/matrix.toml has {options.only!r} in its name")
+    results = {cell: run(cell, for_pytest) for cell in chosen}
     print("== results")
     for cell, result in results.items():
         print(f"{cell}: {result}")

@@ -8,6 +8,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 MATRIX = ROOT / ".ci" / "matrix.toml"
 
@@ -38,5 +40,12 @@ def test_a_python_that_is_not_there_is_left_out_and_named(tmp_path: Path) -> Non
 
 
 def test_only_takes_the_cells_of_a_name(tmp_path: Path) -> None:
-    done = run(tmp_path, MATRIX.read_text(), "--only", "no cell")
-    assert (done.returncode, done.stdout) == (0, "== results\n")
+    matrix = 'python = ["3.98", "3.99"]\n[sets]\ncore = [".[dev]"]\n'
+    done = run(tmp_path, matrix, "--only", "3.98")
+    assert "3.98: left out" in done.stdout and "3.99" not in done.stdout
+
+
+@pytest.mark.parametrize("words", [["--only", "no cell"], ["--only"]])
+def test_wrong_words(tmp_path: Path, words: list[str]) -> None:
+    done = run(tmp_path, MATRIX.read_text(), *words)
+    assert done.returncode == 2 and "Traceback" not in done.stderr
