@@ -52,6 +52,11 @@ class Cost:
     to_hbm: bool = False
     nbytes: int = 0
 
+    @property
+    def moving(self) -> float:
+        """Of a transfer: how long it keeps the DMA engines, summed over them."""
+        return (self.packets * LANES + self.more) * self.packet
+
 
 class Pricing:
     """Costs of work on one generation, at one end of the parameters' ranges."""
@@ -104,7 +109,8 @@ class Pricing:
         warm = p["tensor.clock_ghz"]
         cold = warm * p["tensor.cold_share"]
         durations = [p["tensor.load_ns"] + p[kind] / clock for clock in (warm, cold)]
-        exposed = [p["tensor.weights_ns"] + more / clock for clock in (warm, cold)]
+        least = p["tensor.weights_fp32_ns" if work.is_fp32 else "tensor.weights_ns"]
+        exposed = [least + more / clock for clock in (warm, cold)]
         gap = p["tensor.dispatch_ns"]
         return Cost(
             gap, durations[0], durations[0], gap, durations[1], exposed[0], exposed[1],

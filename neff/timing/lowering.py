@@ -7,9 +7,10 @@ from typing import Any
 
 from neff.program import EngineLoop, EngineStep, Step, SubGraph
 from neff.timing.machine import Item, Loop, Steps
-from neff.timing.transfers import transfer_of
-from neff.timing.work import Compute, Fixed, Matmul, Transfer, Weights, Work
+from neff.timing.transfers import COPIES, transfer_of
+from neff.timing.work import Compute, Fixed, Matmul, Weights, Work
 from nki_lang.ir import Access, Engine, Instruction
+from nki_lang.isa.table import COLLECTIVES
 from nki_lang.memory import MemoryRegion
 
 __all__ = ["Lowering"]
@@ -38,6 +39,7 @@ class Lowering:
         self._is_static = is_static
         self._trips = trips
         self._numbers: dict[Work, int] = {}
+        self._transfers: dict[Any, int] = {}
         self._written: dict[Engine, Any] = {}
         self._table = ""
         self._seen: set[int] = set()
@@ -74,31 +76,37 @@ class Lowering:
         return 1 if self._trips is None else self._trips
 
     def _step(self, step: Step, found: list[Item | Loop]) -> None:
-        instruction = step.instruction
+        instruction, waits = step.instruction, step.waits
+        if instruction.op in COPIES:
+            number = self._transfer(instruction)
+            found.append(Item(number, instruction.op, waits, step.signals, False, instruction))
+            return
         works = self._works(instruction)
-        waits = step.waits
-        is_transfer = type(works[0]) is Transfer
-        if len(waits) > 1 and not is_transfer:
+        if len(waits) > 1:
+            number = self._number(_WAIT)
             for wait in waits[:-1]:
-                found.append(
-                    Item(self._number(_WAIT), "event_semaphore", (wait,), (), False, instruction)
-                )
+                found.append(Item(number, "event_semaphore", (wait,), (), False, instruction))
             waits = waits[-1:]
         if instruction.engine is Engine.scalar:
             self._load_table(instruction, found)
-        follows = not is_transfer and self._follows(instruction)
-        last = len(works) - 1
-        for place, work in enumerate(works):
-            found.append(
-                Item(
-                    self._number(work),
-                    "load_weights" if type(work) is Weights else instruction.op,
-                    waits if place == 0 else (),
-                    step.signals if place == last else (),
-                    follows,
-                    instruction,
-                )
-            )
+        follows = self._follows(instruction)
+        for work in works[:-1]:
+            name = "load_weights" if type(work) is Weights else instruction.op
+            found.append(Item(self._number(work), name, waits, (), follows, instruction))
+            waits = ()
+        number = self._number(works[-1])
+        found.append(Item(number, instruction.op, waits, step.signals, follows, instruction))
+
+    def _transfer(self, instruction: Instruction) -> int:
+        """Number of a copy's work; most copies of a program are like others."""
+        given = instruction.operands
+        key = (instruction.op, instruction.engine, given.get("dge_mode"), *_form(given.get("dst")),
+               *_form(given.get("src")))  # fmt: skip
+        number = self._transfers.get(key) if "srcs" not in given else None
+        if number is None:
+            number = self._number(transfer_of(instruction, self._is_static))
+            self._transfers[key] = number
+        return number
 
     def _load_table(self, instruction: Instruction, found: list[Item | Loop]) -> None:
         table = _table(instruction)
@@ -110,17 +118,18 @@ class Lowering:
     def _follows(self, instruction: Instruction) -> bool:
         """Whether it reads what the engine wrote last."""
         engine, operands = instruction.engine, instruction.operands
+        if engine is Engine.tensor:
+            return False
         written, dst = self._written.get(engine), operands.get("dst")
         self._written[engine] = dst.tensor if type(dst) is Access else None
-        if written is None or engine is Engine.tensor:
+        if written is None:
             return False
-        return any(
-            type(value) is Access
-            and value.tensor.address == written.address
-            and value.tensor.buffer is written.buffer
-            and name != "dst"
-            for name, value in operands.items()
-        )
+        for name, value in operands.items():
+            if type(value) is Access and name != "dst":
+                tensor = value.tensor
+                if tensor.address == written.address and tensor.buffer is written.buffer:
+                    return True
+        return False
 
     def _number(self, work: Work) -> int:
         number = self._numbers.get(work)
@@ -130,9 +139,6 @@ class Lowering:
         return number
 
     def _works(self, instruction: Instruction) -> tuple[Work, ...]:
-        transfer = transfer_of(instruction, self._is_static)
-        if transfer is not None:
-            return (transfer,)
         rule = _RULES.get((instruction.engine, instruction.op)) or _RULES.get(
             (Engine.unknown, instruction.op)
         )
@@ -159,6 +165,17 @@ def _table(instruction: Instruction) -> str:
         return "reciprocal" if instruction.op == "reciprocal" else ""
     function = str(instruction.operands.get("op", ""))
     return "" if function in _IN_EVERY_TABLE else function
+
+
+def _form(access: Any) -> tuple[Any, ...]:
+    """What an access pattern has in common with those of other tiles."""
+    if type(access) is not Access:
+        return ()
+    tensor = access.tensor
+    return (
+        access.pattern, tensor.dtype, tensor.address is None, access.dtype,
+        access.scalar_offset is None, access.vector_offset is None,
+    )  # fmt: skip
 
 
 # --- what the rules read --------------------------------------------------------------------
@@ -289,6 +306,14 @@ def _topk(instruction: Instruction) -> tuple[Work, ...]:
     return (Compute("gpsimd", "gpsimd.documented_cycles", elements),)
 
 
+def _collective(instruction: Instruction) -> tuple[Work, ...]:
+    dst = instruction.operands.get("dst")
+    nbytes = 0
+    if type(dst) is Access:
+        nbytes = dst.pattern[0][1] * _elements(dst) * _size(dst) if dst.pattern else _size(dst)
+    return (Fixed("link.latency_ns", nbytes),)
+
+
 def _fixed(parameter: str) -> Rule:
     return lambda instruction: (Fixed(parameter),)
 
@@ -328,6 +353,7 @@ _RULES: dict[tuple[Engine, str], Rule] = {
     (_ANY, "register_store"): _fixed("control.register_memory_ns"),
     (_ANY, "device_print"): _fixed("control.print_ns"),
     (_ANY, "core_barrier"): _fixed("control.barrier_ns"),
+    **{(_ANY, op): _collective for op in COLLECTIVES - {"rank_id"}},
     **{
         (_ANY, op): _fixed("control.register_ns")
         for op in ("register_alloc", "register_move", "register_alu", "rank_id")

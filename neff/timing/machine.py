@@ -73,7 +73,7 @@ class Sent:
 
     Attributes:
         issued: when.
-        slots: for each semaphore that it signals, [when it does or None, event].
+        slots: for each of its item's signals, [when, or None while that is unknown; event].
         after: event of its issue, or of its descriptors.
         waits_for: event whose end it waited for in its queue, or -1.
     """
@@ -82,7 +82,7 @@ class Sent:
     cost: Cost
     queue: Queue
     issued: float
-    slots: list[tuple[int, list[Any]]]
+    slots: list[list[Any]]
     after: int
     waits_for: int = -1
     has_descriptors: bool = True
@@ -172,7 +172,9 @@ class DmaEngines:
     and the others follow by their stagger; ``lanes`` is only there when they differ.
     """
 
-    __slots__ = ("busy_ns", "lanes", "level", "next", "spread", "stagger")
+    __slots__ = (
+        "busy_ns", "lanes", "level", "next", "overlap", "report", "spread", "stagger",
+    )  # fmt: skip
 
     def __init__(self, p: dict[str, float]) -> None:
         self.spread = p["dma.stagger_ns"]
@@ -181,16 +183,22 @@ class DmaEngines:
         self.lanes: list[float] | None = None
         self.next = 0
         self.busy_ns = 0.0
+        self.overlap = p["dma.packet_overlap_ns"]
+        self.report = p["dma.completion_packet_ns"]
 
     def move(self, arrival: float, cost: Cost) -> tuple[float, float]:
-        """Give a transfer's packets to the engines: first start, last end."""
+        """Give a transfer's packets to the engines: first start, end of the last with data.
+
+        Behind its data each engine writes that it is done.
+        """
         if self.lanes is not None and max(self.lanes) <= arrival:
             self.level, self.lanes = arrival, None
         if cost.more or self.lanes is not None:
             return self._apart(arrival, cost)
         begin = max(arrival, self.level)
-        self.level = end = begin + cost.packets * cost.packet
-        return begin, end + self.spread
+        end = begin + cost.packets * cost.packet
+        self.level = end + self.report
+        return begin, end + self.spread + self.overlap
 
     def _apart(self, arrival: float, cost: Cost) -> tuple[float, float]:
         """Each engine by itself; those with one packet more take turns."""
@@ -202,10 +210,11 @@ class DmaEngines:
         for place in range(used):
             lane = (self.next + place) % LANES
             start = max(lanes[lane], arrival + stagger[lane if used == LANES else place])
-            lanes[lane] = end = start + (cost.packets + (place < cost.more)) * packet
+            end = start + (cost.packets + (place < cost.more)) * packet
+            lanes[lane] = end + self.report
             first, last = min(first, start), max(last, end)
         self.next = (self.next + cost.more) % LANES
-        return min(first, last), last
+        return min(first, last), last + self.overlap
 
 
 class Tensor:

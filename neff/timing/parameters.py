@@ -24,7 +24,15 @@ from neff.errors import NeffError
 from neff.timing.parameter_table import ROWS
 from nki_lang.targets import TARGETS, target_of
 
-__all__ = ["PARAMETERS", "Parameter", "Parameters", "Side", "Value", "overrides_of"]
+__all__ = [
+    "PARAMETERS",
+    "Parameter",
+    "Parameters",
+    "Side",
+    "Value",
+    "overrides_of",
+    "parameter_table",
+]
 
 
 class Side(IntEnum):
@@ -198,3 +206,26 @@ def _flat(table: Any, prefix: str = "") -> Iterable[tuple[str, Any]]:
             yield from _flat(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value
+
+
+def parameter_table() -> str:
+    """All parameters as a Markdown table, for the documentation."""
+    lines = [
+        "| parameter | unit | what | trn1 | trn2 | trn3 | source |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in PARAMETERS.values():
+        cells = [_cell(row.values[target]) for target in TARGETS]
+        sources = [value.source for value in row.values.values() if value.source[:7] != "as trn2"]
+        lines.append(
+            f"| `{row.name}` | {row.unit} | {row.meaning} | {' | '.join(cells)} | "
+            f"{'; '.join(dict.fromkeys(sources))} |"
+        )
+    return "\n".join(lines)
+
+
+def _cell(value: Value) -> str:
+    number = f"{value.value:.4g}"
+    if value.low != value.high:
+        number += f" ({value.low:.4g}–{value.high:.4g})"
+    return f"{number} {value.kind[0]}"

@@ -7,7 +7,7 @@ from collections import deque
 from typing import Any
 
 from neff.errors import NeffRuntimeError
-from neff.timing.costs import LANES, Cost
+from neff.timing.costs import Cost
 from neff.timing.events import DESCRIPTORS
 from neff.timing.machine import EngineState, Item, Loop, Machine, Queue, Sent, Steps
 from neff.timing.work import Matmul, Transfer, Weights
@@ -94,8 +94,14 @@ class _Block:
         else:
             end = machine.tensor.load(start, cost) if kind is Weights else start + cost.latency
             state.ready = start + cost.interval
-        index = machine.record(engine, item, start, end, after, waits_for, since, cost.known)
-        state.before, state.done = index, end
+        if machine.has_events:
+            state.before = machine.record(
+                engine, item, start, end, after, waits_for, since, cost.known
+            )
+        elif end > machine.end:
+            machine.end = end
+        state.done = end
+        index = state.before
         for semaphore in item.signals:
             self.signal(semaphore, end, index)
         return True
@@ -117,10 +123,14 @@ class _Block:
     def settle(self, semaphore: int) -> None:
         """Signals count in the order of the program; take those that are known by now."""
         late = self.late[semaphore]
-        reached = self.reached.setdefault(semaphore, [])
+        reached = self.reached.get(semaphore)
+        if reached is None:
+            reached = self.reached[semaphore] = []
         while late and late[0][0] is not None:
             time, event = late.popleft()
-            reached.append(max((time, event), reached[-1]) if reached else (time, event))
+            if reached and reached[-1][0] > time:
+                time, event = reached[-1]
+            reached.append((time, event))
         self.wake(semaphore)
 
     def wake(self, semaphore: int) -> None:
@@ -138,23 +148,24 @@ class _Block:
         state = machine.engines[engine]
         since = max(state.ready, state.done)
         state.ready = since + cost.interval
-        after = state.before
-        if not cost.by_software:
-            after = state.before = machine.record(
-                engine, item, since, since + cost.busy, after, -1, since, cost.known
+        if machine.has_events and not cost.by_software:
+            state.before = machine.record(
+                engine, item, since, since + cost.busy, state.before, -1, since, cost.known
             )
-        slots: list[tuple[int, list[Any]]] = []
+        slots: list[list[Any]] = []
         for semaphore in item.signals:
-            slot: list[Any] = [None, -1]
             late = self.late.get(semaphore)
             if late is None:
                 late = self.late[semaphore] = deque()
-            late.append(slot)
-            slots.append((semaphore, slot))
-        queue = machine.queue(engine, cost.to_hbm)
-        waiting = queue.waiting
-        waiting.append(Sent(item, cost, queue, since, slots, after, -1, not cost.by_software))
-        if len(waiting) == 1:
+            slots.append([None, -1])
+            late.append(slots[-1])
+        queue = machine.queues.get((engine, cost.to_hbm))
+        if queue is None:
+            queue = machine.queue(engine, cost.to_hbm)
+        queue.waiting.append(
+            Sent(item, cost, queue, since, slots, state.before, -1, not cost.by_software)
+        )
+        if len(queue.waiting) == 1:
             self.release(queue)
 
     def release(self, queue: Queue) -> None:
@@ -186,17 +197,18 @@ class _Block:
         if not sent.has_descriptors:
             self.describe(time, sent)
             return
-        machine, item, cost = self.machine, sent.item, sent.cost
+        machine, item, cost, index = self.machine, sent.item, sent.cost, -1
         first, last = machine.dma.move(time, cost)
-        machine.dma.busy_ns += (cost.packets * LANES + cost.more) * cost.packet * machine.turns
-        index = machine.record(
-            sent.queue.name, item, first, last, sent.after, sent.waits_for, sent.issued,
-            cost.known, cost.nbytes,
-        )  # fmt: skip
+        if machine.has_events:
+            machine.dma.busy_ns += cost.moving * machine.turns
+            index = machine.record(
+                sent.queue.name, item, first, last + machine.dma.report, sent.after,
+                sent.waits_for, sent.issued, cost.known, cost.nbytes,
+            )  # fmt: skip
         machine.reach(last + machine.completion, index)
         seen = last + machine.completion - machine.semaphore
-        for semaphore, slot in sent.slots:
-            slot[:] = seen, index
+        for semaphore, slot in zip(item.signals, sent.slots, strict=True):
+            slot[0], slot[1] = seen, index
             self.settle(semaphore)
 
     def describe(self, time: float, sent: Sent) -> None:

@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from neff.timing.work import Fixed, Transfer
 from nki_lang.ir import Access, Engine, Instruction
-from nki_lang.isa.table import COLLECTIVES
 
-__all__ = ["transfer_of"]
+__all__ = ["COPIES", "transfer_of"]
 
-_COPIES = frozenset({"dma_copy", "dma_transpose", "dma_compute", "sendrecv"})
+COPIES = frozenset({"dma_copy", "dma_transpose", "dma_compute", "sendrecv"})
+"""Instructions that the DMA engines carry out, collectives apart."""
 _MODES = {"swdge": "software", "hwdge": "hardware", "none": "static"}
 
 
-def transfer_of(instruction: Instruction, is_static: bool) -> Transfer | Fixed | None:
-    """The transfer of a DMA instruction, None for others; collectives take a fixed time a step.
+def transfer_of(instruction: Instruction, is_static: bool) -> Transfer | Fixed:
+    """The transfer of one of :data:`COPIES`.
 
     Args:
         instruction: with its engine.
         is_static: transfers whose place is known have their descriptors ready in memory.
     """
-    op = instruction.op
-    if op not in _COPIES:
-        if op in COLLECTIVES and op != "rank_id":
-            return Fixed("link.latency_ns", _nbytes(instruction.operands.get("dst")))
-        return None
     given = instruction.operands
     dst = given.get("dst")
-    sources = given.get("srcs") if op == "dma_compute" else (given.get("src"),)
+    sources = given.get("srcs") if instruction.op == "dma_compute" else (given.get("src"),)
     accesses = [one for one in sources or () if type(one) is Access]
     if type(dst) is not Access or not accesses:
         return Fixed("link.latency_ns")
@@ -89,7 +82,3 @@ def _run(access: Access) -> int:
             break
         run *= count
     return run
-
-
-def _nbytes(access: Any) -> int:
-    return _elements(access) * access.element_type.itemsize if type(access) is Access else 0

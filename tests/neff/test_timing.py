@@ -11,6 +11,7 @@ import pytest
 from neff.errors import NeffError, NeffRuntimeError
 from neff.program import EngineLoop, Program, Step
 from neff.timing import PARAMETERS, Event, Parameters, estimate, overrides_of
+from neff.timing.parameters import parameter_table
 from nki_lang.dtypes import BY_NAME
 from nki_lang.ir import Engine, Instruction, Register, Tensor
 from nki_lang.memory import MemoryRegion
@@ -255,3 +256,8 @@ def test_the_compiler_could_import_it() -> None:
     allowed = {"errors", "program", "options", "timing"}
     used = {room(other) for one, other in edges("neff", typing=True) if room(one) == "timing"}
     assert used <= allowed
+
+
+def test_the_documentation_has_every_parameter() -> None:
+    page = Path(__file__).parents[2] / "docs" / "timing.md"
+    assert parameter_table() in page.read_text(encoding="utf-8")
