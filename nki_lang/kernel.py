@@ -244,7 +244,7 @@ class Kernel:
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         executable = self._specialised(args, kwargs)
         arrays = self._arrays(args, kwargs)
-        kernel_ir = executable.kernel
+        kernel_ir = executable.kernel_ir
         if kernel_ir.aliases:
             from nki_lang.execute.hosts import require_writable
 

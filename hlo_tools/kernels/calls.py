@@ -90,7 +90,7 @@ class KernelCall:
             return self._with_other_ranks(given, place, size)
         pool = self._loaded()
         return pool.run(
-            [given[tensor.name] for tensor in pool.kernel.inputs],
+            [given[tensor.name] for tensor in pool.kernel_ir.inputs],
             None if results is None else [_unless_shared(array, operands) for array in results],
             rank=place.rank if place is not None else 0,
         )

@@ -13,10 +13,10 @@ from dataclasses import replace
 from typing import Any
 
 from nki_lang.execute.regions import beside, may_overlap
-from nki_lang.ir.types import Access, Block, Instruction, Statement
+from nki_lang.ir.types import Access, Block, Instruction, KernelIR, Statement
 from nki_lang.semantics import TRAITS
 
-__all__ = ["coalesce"]
+__all__ = ["coalesce", "coalesced"]
 
 _UNIFORM = frozenset(
     {
@@ -30,6 +30,11 @@ _UNIFORM = frozenset(
     }
 )
 """Instructions that treat every element alike when all other operands are numbers."""
+
+
+def coalesced(kernel_ir: KernelIR) -> KernelIR:
+    """The kernel with runs of alike instructions merged."""
+    return replace(kernel_ir, bodies=tuple(coalesce(body) for body in kernel_ir.bodies))
 
 
 def coalesce(block: Block) -> Block:

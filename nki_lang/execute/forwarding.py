@@ -30,7 +30,7 @@ from nki_lang.ir.types import (
 from nki_lang.memory import MemoryRegion
 from nki_lang.semantics import TRAITS
 
-__all__ = ["forward"]
+__all__ = ["forward", "forwarded"]
 
 _COPIES = frozenset({"dma_copy", "tensor_copy"})
 _LOOKED_THROUGH_LIMIT = 4096
@@ -79,13 +79,17 @@ def _position(touch: _Touch) -> int:
     return touch.at
 
 
-def forward(block: Block, kernel: KernelIR) -> Block:
-    """The block without the copies that can be done without."""
-    named = {tensor.name for tensor in (*kernel.inputs, *kernel.outputs)}
+def forwarded(kernel_ir: KernelIR) -> KernelIR:
+    """The kernel without the copies that can be done without."""
+    return replace(kernel_ir, bodies=tuple(forward(body, kernel_ir) for body in kernel_ir.bodies))
+
+
+def forward(block: Block, kernel_ir: KernelIR) -> Block:
+    """A block of the kernel without the copies that can be done without."""
+    named = {tensor.name for tensor in (*kernel_ir.inputs, *kernel_ir.outputs)}
     totals = Counter(
         access.tensor.name
-        for body in kernel.bodies
-        for instruction in walk(body)
+        for instruction in kernel_ir.instructions()
         for access in accesses_of(instruction)
     )
     return _Forwarder(named, totals).block(block)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nki_lang.execute.exchange import Cores, Meeting, Ranks, run_together
-from nki_lang.execute.executor import Executable
+from nki_lang.execute.executor import load
 from nki_lang.ir.types import KernelIR
 from nki_lang.semantics import EngineState
 
@@ -18,12 +18,12 @@ Array = np.ndarray[Any, Any]
 
 
 def run_ranks(
-    kernel: KernelIR | Sequence[KernelIR], inputs: Sequence[Sequence[Array]]
+    kernel_ir: KernelIR | Sequence[KernelIR], inputs: Sequence[Sequence[Array]]
 ) -> list[list[Array]]:
     """Run a kernel once for each rank; ranks meet in its collectives.
 
     Args:
-        kernel: one kernel for all, or one for each rank.
+        kernel_ir: one kernel for all, or one for each rank.
         inputs: for each rank the arrays of its inputs, in order.
 
     Returns:
@@ -34,8 +34,8 @@ def run_ranks(
             ranks do not call the same collectives in the same order.
     """
     count = len(inputs)
-    kernels = [kernel] * count if isinstance(kernel, KernelIR) else list(kernel)
-    executables = [Executable(own) for own in kernels]
+    kernels = [kernel_ir] * count if isinstance(kernel_ir, KernelIR) else list(kernel_ir)
+    executables = [load(own) for own in kernels]
     programs: list[Callable[[], None]] = []
     for executable, arrays in zip(executables, inputs, strict=True):
         programs += executable.begin(list(arrays))

@@ -144,7 +144,7 @@ def _of_ir(change: Callable[[Any], Any]) -> Callable[[Any], Run]:
                     change(kernel.trace(tuple(given.arrays), given.constants))
                 )
             loaded = known[key]
-            results = deliver(loaded.kernel, given.arrays, loaded.run(given.arrays))
+            results = deliver(loaded.kernel_ir, given.arrays, loaded.run(given.arrays))
             return [*_leaves(results), *given.arrays]
 
         return run

@@ -1,0 +1,90 @@
+"""From the kernel IR to what the executor runs; each step takes a kernel and returns the next.
+
+``kernel IR -> accumulation resolved -> copies forwarded -> instructions coalesced -> slots assigned``
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nki_lang.errors import warn_at
+from nki_lang.execute.coalescing import coalesced
+from nki_lang.execute.forwarding import forwarded
+from nki_lang.execute.gaps import Gap, gaps_of
+from nki_lang.execute.liveness import Slots, assign_slots
+from nki_lang.ir.accumulation import resolve_accumulation
+from nki_lang.ir.types import Block, KernelIR
+from nki_lang.targets import Target, target_of
+
+__all__ = ["Program", "program_of"]
+
+_TALK = frozenset({"core_barrier", "sendrecv"})
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What every run of a kernel shares; no run changes it.
+
+    Attributes:
+        kernel_ir: the kernel with accumulation made explicit.
+        target: the family that it is for.
+        bodies: the statements of each core, with fewer, larger steps where that is possible.
+        slots: the memory that the private tensors of each core share.
+        constants: name of a constant's tensor -> its value.
+        bound: names of the tensors whose memory each run gives: arguments, constants, results.
+        gaps: what the results lack, as far as that is known before a run.
+        check: uninitialised reads are looked for.
+        communicates: the cores wait for each other.
+    """
+
+    kernel_ir: KernelIR
+    target: Target
+    bodies: tuple[Block, ...]
+    slots: tuple[Slots, ...]
+    constants: Mapping[str, np.ndarray[Any, Any]]
+    bound: frozenset[str]
+    gaps: tuple[Gap, ...]
+    check: bool
+    communicates: bool
+
+
+def program_of(kernel_ir: KernelIR, *, check: bool) -> Program:
+    """The program of a kernel; warns of elements of its results that nothing writes."""
+    resolved = resolve_accumulation(kernel_ir)
+    constants = {entry.tensor.name: entry.value for entry in resolved.constants}
+    arguments = {tensor.name for tensor in (*resolved.inputs, *resolved.outputs)}
+    bound = frozenset(constants) | arguments
+    simplified = resolved
+    # The check reports each instruction at its own line, and another core may look at a tile
+    # between any two instructions: both need the kernel as it was written.
+    if not check and len(resolved.bodies) == 1:
+        simplified = coalesced(forwarded(resolved))
+    several = len(resolved.bodies) > 1
+    return Program(
+        kernel_ir=resolved,
+        target=target_of(resolved.target),
+        bodies=simplified.bodies,
+        slots=tuple(assign_slots(body, bound) for body in simplified.bodies),
+        constants=constants,
+        bound=bound,
+        gaps=() if check else _gaps(resolved, constants),
+        check=check,
+        communicates=several and any(step.op in _TALK for step in resolved.instructions()),
+    )
+
+
+def _gaps(kernel_ir: KernelIR, constants: Mapping[str, object]) -> tuple[Gap, ...]:
+    """Elements of the results that nothing writes; each result is warned of once."""
+    known = [*(tensor.name for tensor in kernel_ir.inputs), *constants]
+    gaps = gaps_of(kernel_ir.bodies, kernel_ir.outputs, known)
+    for gap in gaps:
+        warn_at(
+            gap.location,
+            f"[NKI-UNWRITTEN] kernel {kernel_ir.name!r}: {gap.message}; write the whole result, "
+            "or return the part that is written",
+        )
+    return tuple(gaps)
