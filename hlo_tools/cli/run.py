@@ -8,7 +8,7 @@ import typer
 
 from hlo_tools.cli.extract import checked_platform
 from hlo_tools.extract import run_script
-from hlo_tools.extract.script import EXECUTORS
+from hlo_tools.extract.protocol import EXECUTORS
 
 __all__ = ["command"]
 

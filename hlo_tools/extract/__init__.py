@@ -6,10 +6,15 @@ The device "neuron" hands each compiled program to :func:`write_bundle`;
 
 from __future__ import annotations
 
-from hlo_tools.extract.bundle import complete_entries, is_complete, write_bundle
-from hlo_tools.extract.flags import cache_folder, flags_from_environment, flags_hash
-from hlo_tools.extract.key import KeyParts, cache_key, explain_key
-from hlo_tools.extract.script import CapturedModule, ScriptRun, run_script
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hlo_tools.extract.bundle import complete_entries, is_complete, write_bundle
+    from hlo_tools.extract.flags import cache_folder, flags_from_environment, flags_hash
+    from hlo_tools.extract.key import KeyParts, cache_key, explain_key
+    from hlo_tools.extract.protocol import CapturedModule
+    from hlo_tools.extract.script import ScriptRun, run_script
 
 __all__ = [
     "CapturedModule",
@@ -25,3 +30,27 @@ __all__ = [
     "run_script",
     "write_bundle",
 ]
+
+_HOMES = {
+    "CapturedModule": "protocol",
+    "KeyParts": "key",
+    "ScriptRun": "script",
+    "cache_folder": "flags",
+    "cache_key": "key",
+    "complete_entries": "bundle",
+    "explain_key": "key",
+    "flags_from_environment": "flags",
+    "flags_hash": "flags",
+    "is_complete": "bundle",
+    "run_script": "script",
+    "write_bundle": "bundle",
+}
+"""Where each name lives. Nothing is imported before it is used: ``protocol`` is read whenever JAX
+starts."""
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{home}"), name)

@@ -17,6 +17,7 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from hlo_tools.errors import HloFileError, HloUnsupportedError
+from hlo_tools.extract import protocol
 
 __all__ = [
     "DEFAULT_CACHE",
@@ -53,7 +54,7 @@ def flags_hash(flags: Sequence[str]) -> str:
 
 
 def _given(environment: Mapping[str, str]) -> list[str]:
-    text = environment.get("NEURON_CC_FLAGS", "")
+    text = environment.get(protocol.COMPILER_FLAGS, "")
     try:
         return shlex.split(text)
     except ValueError as error:
@@ -97,13 +98,13 @@ def cache_folder(environment: Mapping[str, str] = os.environ) -> Path | None:
         HloUnsupportedError: code ``HLO-CACHE-URL``; the address is not on this machine.
     """
     flags = _given(environment)
-    address = environment.get("NEURON_COMPILE_CACHE_URL", "")
+    address = environment.get(protocol.CACHE, "")
     for index, flag in enumerate(flags):
         name, equals, value = flag.partition("=")
         if name == "--cache_dir":
             address = value if equals else "".join(flags[index + 1 : index + 2])
     if not address:
-        extracting = environment.get("NEURON_EXTRACT_GRAPHS_ONLY", "") == "1"
+        extracting = environment.get(protocol.EXTRACT_ONLY, "") == "1"
         return Path(DEFAULT_CACHE) if extracting else None
     scheme = urlsplit(address).scheme
     if scheme == "file":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import signal
 import subprocess
 import sys
@@ -11,18 +10,15 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from hlo_tools.errors import HloError, HloFileError
-from hlo_tools.extract import journal
-from hlo_tools.extract.journal import CapturedModule
+from hlo_tools.extract.protocol import EXECUTORS, CapturedModule, read, variables_for
 from nki_lang.errors import NkiError
 from nki_lang.targets import target_of
 
-__all__ = ["EXECUTORS", "CapturedModule", "ScriptRun", "run_script"]
+__all__ = ["CapturedModule", "ScriptRun", "run_script"]
 
 _LAUNCHER = Path(__file__).with_name("launcher.py")
-EXECUTORS: Final = ("cpu", "neff", "neff,cpu")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +78,23 @@ def run_script(
     absent = _absent(output) if output is not None else []
     folder = _writable(output) if output is not None else None
     variables = dict(os.environ if environment is None else environment)
-    variables |= _device_variables(platform, folder, execute, executor, variables)
+    target = _platform(platform)
+    _check_executor(executor)
     with tempfile.TemporaryDirectory(prefix="nki-hlo-") as temporary:
-        record = Path(temporary) / "journal"
-        variables[journal.VARIABLE] = str(record)
+        journal = Path(temporary) / "journal"
+        variables |= variables_for(
+            platform=target,
+            output=folder,
+            execute=execute,
+            executor=executor,
+            journal=journal,
+            given=variables,
+        )
         command = [sys.executable, str(_LAUNCHER), str(path), *arguments]
         stdout = sys.stderr.fileno() if stdout_to_stderr else None
         sys.stdout.flush()
         exit_code = _wait(subprocess.Popen(command, env=variables, stdout=stdout))
-        modules = tuple(journal.read(record))
+        modules = tuple(read(journal))
     _remove_empty(absent)
     return ScriptRun(exit_code, modules, folder)
 
@@ -126,40 +130,20 @@ def _writable(output: str | Path) -> Path:
     return folder
 
 
-def _device_variables(
-    platform: str | None,
-    output: Path | None,
-    execute: bool,
-    executor: str,
-    given: Mapping[str, str],
-) -> dict[str, str]:
-    """What asks for the device, for every framework that the script may use."""
-    variables = {
-        "NKI_HLO_DEVICE": "1",
-        "JAX_PLATFORMS": "neuron,cpu",
-        "PJRT_DEVICE": "NEURON",
-        "NEURON_EXTRACT_GRAPHS_ONLY": "" if execute else "1",
-        "NEURON_COMPILE_CACHE_URL": "" if output is None else str(output),
-    }
-    if platform is not None:
-        try:
-            variables["NEURON_PLATFORM_TARGET_OVERRIDE"] = target_of(platform).name
-        except NkiError as error:
-            raise HloError(error.message, code="HLO-PLATFORM", remedy=error.remedy) from error
-    if executor:
-        if executor not in EXECUTORS:
-            raise HloError(
-                f"there is no executor {executor!r}",
-                code="HLO-EXECUTOR",
-                remedy=f"use one of {'; '.join(EXECUTORS)}",
-            )
-        variables["NKI_HLO_EXECUTOR"] = executor
-    flags = given.get("NEURON_CC_FLAGS", "")
-    if "--cache_dir" in flags:
-        # That flag wins over the variable, and ours is what the caller asked for.
-        own = f" --cache_dir={shlex.quote(str(output))}" if output is not None else " --cache_dir="
-        variables["NEURON_CC_FLAGS"] = flags + own
-    return variables
+def _platform(name: str | None) -> str:
+    try:
+        return target_of(name).name if name is not None else ""
+    except NkiError as error:
+        raise HloError(error.message, code="HLO-PLATFORM", remedy=error.remedy) from error
+
+
+def _check_executor(executor: str) -> None:
+    if executor and executor not in EXECUTORS:
+        raise HloError(
+            f"there is no executor {executor!r}",
+            code="HLO-EXECUTOR",
+            remedy=f"use one of {'; '.join(EXECUTORS)}",
+        )
 
 
 def _wait(process: subprocess.Popen[bytes]) -> int:

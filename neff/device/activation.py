@@ -7,6 +7,8 @@ import os
 import sys
 from collections.abc import Mapping
 
+from hlo_tools.extract import protocol
+
 __all__ = [
     "artifacts_are_wanted",
     "asked_for",
@@ -25,16 +27,16 @@ def _set(environment: Mapping[str, str], name: str) -> bool:
 
 def extract_only(environment: Mapping[str, str] = os.environ) -> bool:
     """Programs are captured and not run: results are zeros (NEURON_EXTRACT_GRAPHS_ONLY=1)."""
-    return _set(environment, "NEURON_EXTRACT_GRAPHS_ONLY")
+    return _set(environment, protocol.EXTRACT_ONLY)
 
 
 def capture_is_wanted(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether programs are to be written somewhere or told to whoever started the script."""
-    flags = environment.get("NEURON_CC_FLAGS", "")
+    """Whether programs are to be written somewhere or reported to whoever started the script."""
+    flags = environment.get(protocol.COMPILER_FLAGS, "")
     return bool(
-        environment.get("NEURON_COMPILE_CACHE_URL")
+        environment.get(protocol.CACHE)
         or extract_only(environment)
-        or environment.get("NKI_HLO_EXTRACT_JOURNAL")
+        or environment.get(protocol.JOURNAL)
         or "--cache_dir" in flags
     )
 
@@ -46,19 +48,16 @@ def asked_for(environment: Mapping[str, str] = os.environ) -> bool:
     (NEURON_PLATFORM_TARGET_OVERRIDE and NEURON_COMPILE_CACHE_URL). NKI_HLO_DEVICE=0 says no to
     all of them.
     """
-    if environment.get("NKI_HLO_DEVICE", "").strip() == "0":
+    if environment.get(protocol.DEVICE, "").strip() == "0":
         return False
-    if _set(environment, "NKI_HLO_DEVICE") or extract_only(environment):
+    if _set(environment, protocol.DEVICE) or extract_only(environment):
         return True
-    return bool(
-        environment.get("NEURON_PLATFORM_TARGET_OVERRIDE")
-        and environment.get("NEURON_COMPILE_CACHE_URL")
-    )
+    return bool(environment.get(protocol.PLATFORM) and environment.get(protocol.CACHE))
 
 
 def executor_is_chosen(environment: Mapping[str, str] = os.environ) -> bool:
     """Whether NKI_HLO_EXECUTOR says how programs are run."""
-    return bool(environment.get("NKI_HLO_EXECUTOR", "").strip())
+    return bool(environment.get(protocol.EXECUTOR, "").strip())
 
 
 def artifacts_are_wanted(environment: Mapping[str, str] = os.environ) -> bool:
@@ -68,14 +67,14 @@ def artifacts_are_wanted(environment: Mapping[str, str] = os.environ) -> bool:
 
 def jax_is_asked(environment: Mapping[str, str] = os.environ) -> bool:
     """Whether JAX should see the device: asked for, or JAX_PLATFORMS names it."""
-    platforms = environment.get("JAX_PLATFORMS", "").replace(" ", "").split(",")
+    platforms = environment.get(protocol.JAX_DEVICES, "").replace(" ", "").split(",")
     return "neuron" in platforms or asked_for(environment)
 
 
 def torch_is_asked(environment: Mapping[str, str] = os.environ) -> bool:
     """Whether torch_xla should see the device: PJRT_DEVICE=NEURON, or asked for and no other
     device is named."""
-    named = environment.get("PJRT_DEVICE", "")
+    named = environment.get(protocol.TORCH_DEVICE, "")
     return named.upper() == "NEURON" if named else asked_for(environment)
 
 

@@ -8,15 +8,15 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from hlo_tools.errors import HloUnsupportedError
+from hlo_tools.extract.protocol import EXECUTOR
 from neff.device.buffers import Buffer
 from neff.device.programs import CompileOptions, Program, TensorSpec
 from neff.device.status import Status, StatusError
 from neff.device.topology import Device, Topology
 from neff.errors import NeffCompileError
 
-__all__ = ["VARIABLE", "Executor", "LoadedProgram", "chosen_executor"]
+__all__ = ["Executor", "LoadedProgram", "chosen_executor"]
 
-VARIABLE = "NKI_HLO_EXECUTOR"
 NAMES = ("cpu", "neff")
 
 
@@ -84,7 +84,7 @@ def chosen_executor(topology: Topology, environment: Mapping[str, str] = os.envi
     Raises:
         StatusError: code ``NEFF-EXECUTOR``; there is no such executor.
     """
-    names = environment.get(VARIABLE, "").replace(" ", "") or "cpu"
+    names = environment.get(EXECUTOR, "").replace(" ", "") or "cpu"
     executors = [_named(name, names, topology) for name in names.split(",")]
     return executors[0] if len(executors) == 1 else _FirstThatCan(executors)
 
@@ -100,6 +100,6 @@ def _named(name: str, given: str, topology: Topology) -> Executor:
         return NeffExecutor(topology.target.name)
     raise StatusError(
         Status.INVALID_ARGUMENT,
-        f"[NEFF-EXECUTOR] {VARIABLE}={given!r} names no executor\n"
+        f"[NEFF-EXECUTOR] {EXECUTOR}={given!r} names no executor\n"
         f"  help: use {', '.join(NAMES)}, or neff,cpu",
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hlo_tools.extract.bundle import write_bundle
 from hlo_tools.extract.flags import cache_folder, flags_from_environment
-from hlo_tools.extract.journal import CapturedModule, note
+from hlo_tools.extract.protocol import CapturedModule, note
 from hlo_tools.kernels.backend_config import decode
 from neff.device.capture import Captured
 from neff.device.programs import opcode_counts

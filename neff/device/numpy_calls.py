@@ -18,6 +18,7 @@ import numpy as np
 
 from hlo_tools import schema
 from hlo_tools.errors import HloUnsupportedError
+from hlo_tools.extract.protocol import EXECUTOR
 from hlo_tools.frameworks.call_module import build_call_module
 from hlo_tools.frameworks.numpy_kernel import NumpyKernel, check_written, run_bound
 from hlo_tools.frameworks.plan import BoundCall, CallPlan
@@ -28,7 +29,6 @@ from neff.device.activation import (
     extract_only,
     note_zeros,
 )
-from neff.device.executors import VARIABLE
 from neff.errors import NeffCompileError, NeffError
 from nki_lang.kernel import Kernel, set_array_runner
 from nki_lang.targets import current_target, target_of
@@ -42,7 +42,7 @@ Run = Callable[[BoundCall], Arrays]
 def is_wanted() -> bool:
     """Whether the environment asks for programs of NumPy calls."""
     asked = capture_is_wanted() or extract_only() or artifacts_are_wanted()
-    return asked or "neff" in os.environ.get(VARIABLE, "")
+    return asked or "neff" in os.environ.get(EXECUTOR, "")
 
 
 def install() -> None:
@@ -110,7 +110,7 @@ def _prepare(plan: CallPlan, target: str | None, artifacts: Path | None) -> Run:
         return lambda call: _delivered(
             call, [np.zeros(s.shape, s.dtype.dtype) for s in plan.results]
         )
-    names = os.environ.get(VARIABLE, "cpu").replace(" ", "").split(",")
+    names = os.environ.get(EXECUTOR, "cpu").replace(" ", "").split(",")
     if names[0] != "neff":
         return lambda call: run_bound(call, list(call.tensors))
     try:

@@ -50,14 +50,14 @@ def _by_jax(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 def _by_neff(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The call as an HLO module, built into a NEFF that is written, read back and executed."""
-    from neff.device.executors import VARIABLE
+    from hlo_tools.extract.protocol import EXECUTOR
     from neff.device.numpy_calls import Calls
 
-    os.environ[VARIABLE] = "neff"
+    os.environ[EXECUTOR] = "neff"
     try:
         return Calls().run(kernel, args, kwargs)
     finally:
-        del os.environ[VARIABLE]
+        del os.environ[EXECUTOR]
 
 
 WAYS: dict[str, Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]] = {

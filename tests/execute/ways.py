@@ -15,11 +15,11 @@ __all__ = ["WAYS", "every_way", "run"]
 
 
 def _neff(kernel: Any, args: tuple[Any, ...]) -> Any:
-    from neff.device.executors import VARIABLE
+    from hlo_tools.extract.protocol import EXECUTOR
     from neff.device.numpy_calls import Calls
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(VARIABLE, "neff")
+        patch.setenv(EXECUTOR, "neff")
         return Calls().run(kernel, args, {})
 
 
