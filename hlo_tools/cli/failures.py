@@ -19,7 +19,10 @@ _USAGE_CODES = frozenset(
      "HLO-RULE", "HLO-CONFIGURATION", "NKI-TARGET"}
 )  # fmt: skip
 """Codes of errors that say that an option's value does not exist; the packages above have some."""
-_CODES = dict.fromkeys(_USAGE_CODES, USAGE) | {"HLO-DIFFERENT": 1}
+_CODES = dict.fromkeys(_USAGE_CODES, USAGE) | {
+    "HLO-DIFFERENT": 1,
+    "NEFF-INTERNAL": INTERNAL,
+}
 """Exit codes other than 3; two modules that had to be equal and are not are a difference."""
 _USAGE_ERROR: Any = typer.BadParameter.__base__
 

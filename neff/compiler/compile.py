@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from hlo_tools.errors import HloError
 from hlo_tools.ir.module import Module
 from hlo_tools.verify import check
 from neff.compiler.assembly import assemble, kernel_parts
 from neff.compiler.autocast import Casting, cast_everything
-from neff.compiler.graph import Graph
 from neff.compiler.import_hlo import import_module
 from neff.compiler.lower import lower
-from neff.errors import NeffCompileError
+from neff.errors import NeffCompileError, NeffError
 from neff.options import CompileOptions
 from neff.program import Program
+from nki_lang.errors import NkiError
 from nki_lang.ir import KernelIR
 from nki_lang.targets import Target, target_of
 
-__all__ = ["compile", "compile_kernel"]
+__all__ = ["UNGUARDED", "compile", "compile_kernel"]
+
+UNGUARDED: Final = "NKI_HLO_UNGUARDED"
+"""Environment variable that lets exceptions which are bugs of the compiler through as they are."""
 
 
 def compile(
@@ -47,15 +54,17 @@ def compile(
     options = options or CompileOptions()
     if root is None and module.path:
         root = Path(module.path).parent
-    graph = _imported(module)
-    casting = Casting.of(options)
-    if casting.everything:
-        graph = cast_everything(graph, casting.everything)
-    cores = _cores(family, options)
     root = Path(root) if root is not None else None
-    parts = lower(graph, family, cores=cores, root=root, dot_cast=casting.dots)
-    parts.metadata = _metadata(family, options)
-    return assemble(parts)
+    with _own_bugs(module.path or module.name):
+        check(module)
+        graph = import_module(module)
+        casting = Casting.of(options)
+        if casting.everything:
+            graph = cast_everything(graph, casting.everything)
+        cores = _cores(family, options)
+        parts = lower(graph, family, cores=cores, root=root, dot_cast=casting.dots)
+        parts.metadata = _metadata(family, options)
+        return assemble(parts)
 
 
 def compile_kernel(
@@ -67,27 +76,32 @@ def compile_kernel(
         NeffCompileError: the target lacks an instruction of it, or it does not fit.
     """
     family = target_of(target or kernel.target)
-    parts = kernel_parts(kernel, family)
-    parts.metadata = _metadata(family, options or CompileOptions())
-    return assemble(parts)
+    with _own_bugs(kernel.name):
+        parts = kernel_parts(kernel, family)
+        parts.metadata = _metadata(family, options or CompileOptions())
+        return assemble(parts)
 
 
-_CONTRADICTIONS = (
-    ArithmeticError, AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError,
-)  # fmt: skip
-"""What attributes that do not fit their operands end in, where no rule of HLO caught them."""
+@contextmanager
+def _own_bugs(place: str) -> Iterator[None]:
+    """Report whatever is no error of ours as a bug of the compiler.
 
-
-def _imported(module: Module) -> Graph:
+    What a module does wrong has its own check, at its cause; so nothing that gets here is the
+    module's fault. Tests and fuzzers set ``NKI_HLO_UNGUARDED=1``, and see the exception itself.
+    """
     try:
-        check(module)
-        return import_module(module)
-    except _CONTRADICTIONS as error:
+        yield
+    except (HloError, NeffError, NkiError, MemoryError, OSError):
+        raise
+    except Exception as error:
+        if os.environ.get(UNGUARDED) == "1":
+            raise
         raise NeffCompileError(
-            f"the module contradicts itself ({type(error).__name__}: {error})",
-            code="NEFF-MODULE",
-            place=module.path or module.name,
-            remedy="nki-hlo verify names the instruction; make the module again",
+            f"the compiler failed: {type(error).__name__}: {error}",
+            code="NEFF-INTERNAL",
+            place=place,
+            remedy="this is a bug of the compiler, not of the module; please report it with the "
+            "module and the output of the same command with --debug",
         ) from error
 
 

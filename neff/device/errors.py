@@ -33,6 +33,7 @@ _STATUS_OF_EXCEPTION: tuple[tuple[type[BaseException], Status], ...] = (
 _STATUS_OF_CODE = {
     "HLO-CACHE-WRITE": Status.FAILED_PRECONDITION,
     "HLO-KERNEL-MISSING": Status.NOT_FOUND,
+    "NEFF-INTERNAL": Status.INTERNAL,
 }
 """Errors whose type says less than their code."""
 
