@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator, Sequence
 from importlib import metadata
@@ -36,7 +37,10 @@ MODULE_FILE: Final = "model.hlo_module.pb"
 FLAGS_FILE: Final = "compile_flags.json"
 
 _ENTRY: Final = "MODULE_"
+_ENTRY_NAME: Final = re.compile(r"MODULE_(?P<key>\d+)\+(?P<flags>[0-9a-f]{8})")
 _STAGING: Final = ".staging-"
+_BUILD: Final = "+nkihlo"
+"""How the compiler folders of all our versions end."""
 
 
 def compiler_folder() -> str:
@@ -48,7 +52,7 @@ def compiler_folder() -> str:
         version = metadata.version("nki-hlo")
     except metadata.PackageNotFoundError:
         version = "0.1.0"
-    return f"neuronxcc-{version}+nkihlo"
+    return f"neuronxcc-{version}{_BUILD}"
 
 
 def write_bundle(
@@ -168,30 +172,57 @@ def is_complete(entry: Path) -> bool:
         return False
 
 
-def check_unchanged(entry: Path) -> None:
-    """Refuse an entry of this version's cache whose module or kernels changed since it was made.
+def check_unchanged(entry: Path) -> str:
+    """Refuse an entry of ours whose module, kernels or flags changed since it was made.
 
-    Any other folder is none of our business, and neither is a module that does not decode: who
-    reads it says where it is broken.
+    The name of an entry holds a key of the module with its kernels and one of the flags. The
+    former is checked in this version's cache folder only, for other versions and the vendor make
+    it in other ways. All make the latter alike: it is checked in the folders of all our versions,
+    and wherever else the first key shows that the entry is of our making. A module that does not
+    decode is left to whoever reads it, who reports where it is broken.
+
+    Returns:
+        What is wrong with the flags of an entry that may be the vendor's: it can be used, and
+        nothing is known about its flags. "" otherwise.
 
     Raises:
         HloFileError: code ``HLO-ENTRY-CHANGED``.
     """
-    if entry.parent.name != compiler_folder() or not entry.name.startswith(_ENTRY):
-        return
+    name = _ENTRY_NAME.fullmatch(entry.name)
+    if name is None:
+        return ""
     try:
-        key = cache_key((entry / MODULE_FILE).read_bytes(), entry)
+        fits = cache_key((entry / MODULE_FILE).read_bytes(), entry) == name["key"]
     except (OSError, ValueError, TypeError, HloError):
-        return
-    if not entry.name.startswith(f"{_ENTRY}{key}+"):
-        raise HloFileError(
-            "the module or a kernel file is not what the folder's name was made from: it was "
-            "damaged or changed after it was extracted",
-            code="HLO-ENTRY-CHANGED",
-            place=str(entry),
-            remedy="extract it again; what was changed on purpose builds from a folder with a "
-            "name of its own",
-        )
+        fits = None
+    if fits is False and entry.parent.name == compiler_folder():
+        raise _changed(entry, "the module or a kernel file is not what the folder's name was made "
+                       "from: it was damaged or changed after it was extracted")  # fmt: skip
+    wrong = _wrong_flags(entry, name["flags"])
+    if wrong and (fits or entry.parent.name.endswith(_BUILD)):
+        raise _changed(entry, wrong)
+    return wrong
+
+
+def _wrong_flags(entry: Path, expected: str) -> str:
+    try:
+        flags = json.loads((entry / FLAGS_FILE).read_bytes())
+        fits = flags_hash(flags) == expected
+    except FileNotFoundError:
+        return f"{FLAGS_FILE} is missing: the folder's name says that there were flags"
+    except (OSError, ValueError, TypeError):
+        fits = False
+    return "" if fits else f"{FLAGS_FILE} is not what the folder's name was made from"
+
+
+def _changed(entry: Path, what: str) -> HloFileError:
+    return HloFileError(
+        what,
+        code="HLO-ENTRY-CHANGED",
+        place=str(entry),
+        remedy="extract it again; what was changed on purpose builds from a folder with a name of "
+        "its own, and flags may be given on the command line",
+    )
 
 
 def _entry_name(module: bytes, flags: Sequence[str], root: Path | None) -> str:

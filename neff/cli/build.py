@@ -44,7 +44,7 @@ def build(module: Path, flags: list[str], output: str, *, as_json: bool) -> int:
 
         loaded = open_module(str(file))
         if file.name == MODULE_FILE:
-            check_unchanged(folder.absolute())
+            _warn_of_flags(folder, check_unchanged(folder.absolute()))
         _say("compiling")
         program = _compile(loaded, parsed, folder)
         _say(f"writing {target}")
@@ -69,6 +69,14 @@ def build(module: Path, flags: list[str], output: str, *, as_json: bool) -> int:
     else:
         console.line(f"{target}  {program.target}  {target.stat().st_size:,} bytes")
     return 0
+
+
+def _warn_of_flags(folder: Path, wrong: str) -> None:
+    if wrong:
+        console.note(
+            f"warning[NEFF-FLAGS] {folder}: {wrong}; the flags of this build may not be those that "
+            "the module was made with"
+        )
 
 
 def _note_other_targets(module: Any, folder: Path, family: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -97,8 +98,6 @@ def test_an_entry_that_was_changed_is_refused(tmp_path: Path) -> None:
     kernel.write_bytes(b"kernel")
     entry = write_bundle(tmp_path / "cache", kernel_module(kernel), FLAGS)
     check_unchanged(entry)
-    (entry / "compile_flags.json").write_text('["--target=trn2", "-O1"]')
-    check_unchanged(entry)  # who builds may want other flags
     (entry / "k.klir").write_bytes(b"kernal")
     with pytest.raises(HloFileError, match=r"MODULE_\d+\+\w+: \[HLO-ENTRY-CHANGED"):
         check_unchanged(entry)
@@ -107,6 +106,39 @@ def test_an_entry_that_was_changed_is_refused(tmp_path: Path) -> None:
     foreign.mkdir(parents=True)
     (foreign / "model.hlo_module.pb").write_bytes(add_module())
     check_unchanged(foreign)
+
+
+@pytest.mark.parametrize("place", ["cache", "earlier version", "copy"])
+def test_flags_that_changed_are_refused(tmp_path: Path, place: str) -> None:
+    entry = write_bundle(tmp_path / "cache", add_module(), FLAGS)
+    if place != "cache":
+        folder = "neuronxcc-0.0.9+nkihlo" if place == "earlier version" else "elsewhere"
+        entry = shutil.copytree(entry, tmp_path / folder / entry.name)
+    assert check_unchanged(entry) == ""
+    flags = entry / "compile_flags.json"
+    whole = flags.read_bytes()
+    for bit in range(8 * len(whole)):
+        flipped = bytearray(whole)
+        flipped[bit // 8] ^= 1 << bit % 8
+        flags.write_bytes(flipped)
+        with pytest.raises(HloFileError, match=r"\[HLO-ENTRY-CHANGED\] compile_flags.json is not"):
+            check_unchanged(entry)
+    flags.unlink()
+    with pytest.raises(HloFileError, match=r"\[HLO-ENTRY-CHANGED\] compile_flags.json is missing"):
+        check_unchanged(entry)
+
+
+def test_entries_of_the_vendor_stay_usable(tmp_path: Path) -> None:
+    entry = tmp_path / "neuronxcc-2.22+b4a00d10" / "MODULE_1+e30acd3a"
+    entry.mkdir(parents=True)
+    (entry / "model.hlo_module.pb").write_bytes(add_module())
+    assert "is missing" in check_unchanged(entry)
+    flags = entry / "compile_flags.json"
+    flags.write_text('["--target=trn1"]')  # the vendor's hash of these flags, as observed
+    assert check_unchanged(entry) == ""
+    flags.write_text('["--target=trn2"]')
+    assert "is not what the folder's name was made from" in check_unchanged(entry)
+    assert check_unchanged(entry.rename(entry.with_name("model"))) == ""
 
 
 def test_a_flipped_bit_that_matters_is_noticed(tmp_path: Path) -> None:

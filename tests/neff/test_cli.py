@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +14,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import hlo_tools
+from hlo_tools.extract import write_bundle
 from neff import write
 from neff.cli import main
 from neff.program import Step
@@ -213,6 +216,23 @@ def test_build_refusals(neff: Run, tmp_path: Path) -> None:
         assert (code, printed) == (expected, ""), words
         assert text in err and "  help: " in err, words
     assert not out.exists()
+
+
+def test_flags_of_an_entry_are_checked(neff: Run, tmp_path: Path) -> None:
+    module = hlo_tools.load(
+        b"HloModule m\nENTRY e { a = f32[4] parameter(0) ROOT b = f32[4] add(a, a) }"
+    ).to_bytes()
+    entry = write_bundle(tmp_path / "cache", module, ["--target=trn1"])
+    foreign = shutil.copytree(entry, tmp_path / "vendor" / "MODULE_7+e30acd3a")
+    out = tmp_path / "out.neff"
+    assert neff("build", entry, "-o", out)[2] == ""
+    for folder in (entry, foreign):
+        (folder / "compile_flags.json").write_text('["--target=trn3"]')
+    out.unlink()
+    code, printed, err = neff("build", entry, "-o", out)
+    assert (code, printed) == (3, "") and "error[HLO-ENTRY-CHANGED]" in err and not out.exists()
+    code, printed, err = neff("build", foreign, "-o", out)
+    assert code == 0 and "trn3" in printed and "warning[NEFF-FLAGS]" in err
 
 
 def test_every_refusal_of_run_says_what_to_do(neff: Run, file: Path, tmp_path: Path) -> None:
