@@ -86,6 +86,8 @@ def _convert(node: Node, value: Array) -> Any:
     assert node.element.dtype is not None
     if value.dtype.kind in "fV" and node.element.kind in ("int", "uint"):
         return None
+    if value.dtype.kind == "c" and node.element.kind != "complex":
+        return None
     if node.element.kind == "pred":
         return value != 0
     return value.astype(node.element.dtype)

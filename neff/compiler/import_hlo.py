@@ -16,15 +16,15 @@ from hlo_tools.types.element_types import BY_NUMBER, INVALID
 from hlo_tools.types.source_frames import frames_of
 from neff.compiler.argmax import extreme_of, picked, truth_of
 from neff.compiler.arithmetic import REWRITES
+from neff.compiler.attributes import ATTRIBUTES
 from neff.compiler.expand import EXPANSIONS
 from neff.compiler.folding import fold
-from neff.compiler.graph import Graph, Node, uncovered
+from neff.compiler.graph import Graph, Node, derived, uncovered
 from neff.compiler.lowering.reduction import REDUCERS
 from neff.compiler.random_bits import random_bits
 from neff.compiler.reducers import reduced
 from neff.compiler.selection import chosen, select_and_scatter
 from neff.compiler.sorting import ordered, sorted_rows, top
-from neff.compiler.windows import spans_of
 from neff.errors import NeffCompileError
 
 __all__ = ["IMPORTED", "import_module"]
@@ -201,6 +201,8 @@ class _Importer:
             return self._spread(node)
         if opcode == "compare" and one.comparison_type == "TOTALORDER":
             node.operands = (ordered(node.operands[0]), ordered(node.operands[1]))
+        if opcode in ("clamp", "select"):
+            node.operands = tuple(_spread_scalar(operand, node) for operand in node.operands)
         if opcode == "select-and-scatter":
             return self._select_and_scatter(one, node)
         if opcode in REWRITES:
@@ -215,7 +217,10 @@ class _Importer:
             raise uncovered(node)
         if opcode == "reduce" and not node.attributes["applied"]:
             return self._reduced(self._called(one), node)
-        return fold(_with_known_starts(node))
+        known = fold(_with_known_starts(node))
+        if known is node and opcode == "bitcast-convert":
+            _refuse_resizing(node)
+        return known
 
     def _pick(self, one: Any, operands: list[Node]) -> Tree:
         """A reduce of several operands: argmax and argmin are known."""
@@ -347,7 +352,7 @@ class _Importer:
         return metadata.op_name or one.name
 
     def _attributes(self, one: Any, node: Node) -> dict[str, Any]:
-        reader = _ATTRIBUTES.get(one.opcode)
+        reader = ATTRIBUTES.get(one.opcode)
         found = reader(one) if reader else {}
         if one.opcode in ("reduce", "reduce-window", "scatter"):
             found["applied"] = self._applied(one, node)
@@ -372,6 +377,13 @@ class _Importer:
     def _custom_call(self, one: Any, operands: list[Tree]) -> Tree:
         target = one.custom_call_target
         if target in _IDENTITY_TARGETS:
+            if not operands:
+                raise NeffCompileError(
+                    f"custom call {one.name} to {target} has no operand",
+                    code="NEFF-MODULE",
+                    place=self._place(one),
+                    remedy=_REMEDY,
+                )
             return operands[0]
         if target != KERNEL_TARGET:
             raise uncovered(
@@ -424,6 +436,18 @@ def _with_known_starts(node: Node) -> Node:
     return node.like(opcode, *node.operands[: 1 + updates], **found)
 
 
+def _spread_scalar(operand: Node, node: Node) -> Node:
+    """The bounds of a clamp and the predicate of a select may be scalars for all elements."""
+    if operand.shape or not node.shape:
+        return operand
+    return derived(node, "broadcast", (operand,), node.shape, operand.element, dimensions=())
+
+
+def _refuse_resizing(node: Node) -> None:
+    if node.operands[0].element.itemsize != node.element.itemsize:
+        raise uncovered(node, "bitcast-convert between types of different sizes is not covered")
+
+
 def _single_op(computation: Any) -> str:
     """The opcode of a computation of two parameters and one operation over them; ``second`` for
     one that gives its second parameter, "" for any other."""
@@ -458,122 +482,6 @@ def _live(results: list[Node], parameters: list[Node]) -> list[Node]:
         stack.append((node, True))
         stack.extend((operand, False) for operand in reversed(node.operands))
     return list(ordered.values())
-
-
-def _dimensions(one: Any) -> dict[str, Any]:
-    return {"dimensions": tuple(one.dimensions)}
-
-
-def _constant(one: Any) -> dict[str, Any]:
-    return {"value": literal_array(one.literal)}
-
-
-def _slice(one: Any) -> dict[str, Any]:
-    return {
-        "starts": tuple(part.start for part in one.slice_dimensions),
-        "limits": tuple(part.limit for part in one.slice_dimensions),
-        "strides": tuple(part.stride or 1 for part in one.slice_dimensions),
-    }
-
-
-def _pad(one: Any) -> dict[str, Any]:
-    return {
-        "padding": tuple(
-            (part.edge_padding_low, part.edge_padding_high, part.interior_padding)
-            for part in one.padding_config.dimensions
-        )
-    }
-
-
-def _dot(one: Any) -> dict[str, Any]:
-    numbers = one.dot_dimension_numbers
-    return {
-        "lhs_contracting": tuple(numbers.lhs_contracting_dimensions),
-        "rhs_contracting": tuple(numbers.rhs_contracting_dimensions),
-        "lhs_batch": tuple(numbers.lhs_batch_dimensions),
-        "rhs_batch": tuple(numbers.rhs_batch_dimensions),
-    }
-
-
-def _gather(one: Any) -> dict[str, Any]:
-    numbers = one.gather_dimension_numbers
-    return {
-        "offset_dims": tuple(numbers.offset_dims),
-        "collapsed": tuple(numbers.collapsed_slice_dims),
-        "start_map": tuple(numbers.start_index_map),
-        "index_vector": numbers.index_vector_dim,
-        "operand_batching": tuple(numbers.operand_batching_dims),
-        "start_batching": tuple(numbers.start_indices_batching_dims),
-        "sizes": tuple(one.gather_slice_sizes),
-    }
-
-
-def _scatter(one: Any) -> dict[str, Any]:
-    numbers = one.scatter_dimension_numbers
-    return {
-        "window_dims": tuple(numbers.update_window_dims),
-        "inserted": tuple(numbers.inserted_window_dims),
-        "start_map": tuple(numbers.scatter_dims_to_operand_dims),
-        "index_vector": numbers.index_vector_dim,
-        "operand_batching": tuple(numbers.input_batching_dims),
-        "start_batching": tuple(numbers.scatter_indices_batching_dims),
-    }
-
-
-def _convolution(one: Any) -> dict[str, Any]:
-    numbers = one.convolution_dimension_numbers
-    return {
-        "spans": spans_of(one.window),
-        "input": (
-            numbers.input_batch_dimension, numbers.input_feature_dimension,
-            *numbers.input_spatial_dimensions,
-        ),
-        "kernel": (
-            numbers.kernel_input_feature_dimension, numbers.kernel_output_feature_dimension,
-            *numbers.kernel_spatial_dimensions,
-        ),
-        "output": (
-            numbers.output_batch_dimension, numbers.output_feature_dimension,
-            *numbers.output_spatial_dimensions,
-        ),
-        "feature_groups": one.feature_group_count,
-        "batch_groups": one.batch_group_count,
-    }  # fmt: skip
-
-
-_ATTRIBUTES = {
-    "convolution": _convolution,
-    "reduce-window": lambda one: {"spans": spans_of(one.window)},
-    "select-and-scatter": lambda one: {"spans": spans_of(one.window)},
-    "gather": _gather,
-    "scatter": _scatter,
-    "constant": _constant,
-    "compare": lambda one: {"direction": one.comparison_direction},
-    "slice": _slice,
-    "pad": _pad,
-    "dot": _dot,
-    "dynamic-slice": lambda one: {"sizes": tuple(one.dynamic_slice_sizes)},
-    "reduce-precision": lambda one: {"bits": (one.exponent_bits, one.mantissa_bits)},
-    **dict.fromkeys(
-        ("batch-norm-grad", "batch-norm-inference", "batch-norm-training"),
-        lambda one: {"epsilon": one.epsilon, "feature": one.feature_index},
-    ),
-    **dict.fromkeys(
-        ("broadcast", "transpose", "reduce", "concatenate", "iota", "reverse"), _dimensions
-    ),
-}
-
-
-def literal_array(literal: Any) -> np.ndarray[Any, Any]:
-    """The array that a ``LiteralProto`` holds."""
-    element = BY_NUMBER[literal.shape.element_type]
-    assert element.dtype is not None
-    stored = getattr(literal, element.field)
-    if isinstance(stored, bytes):
-        array = np.frombuffer(stored, dtype=element.dtype)
-    else:
-        array = np.asarray(stored, dtype=element.dtype)
-    return array.reshape(tuple(literal.shape.dimensions))
 
 
 def _attributes(module: Any, entry: Any) -> dict[str, str]:
