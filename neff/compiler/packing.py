@@ -108,13 +108,15 @@ def pack(
         tensors = [*(live.tensor for live in ranges), *fixed]
         columns = _columns(body if aligned else [], tensors, names)
         for order in _ORDERS:
+            # Rectangles cannot be packed well in one order that always holds; a kernel has few
+            # enough tiles to try several, and the first that fits keeps results the same.
             packer = _Packer(walls, size, page, alignment, columns)
             missing = packer.place(sorted(some, key=order))
             if missing is None:
                 return {
                     live.tensor.name: packer.placed[names.of(live.tensor.name)] for live in ranges
                 }, None
-            failed = failed or missing
+            failed = failed or missing  # of the strictest attempt: what a user would expect to see
     return {}, failed
 
 
@@ -122,6 +124,8 @@ def _attempts(
     body: Block, ranges: list[LiveRange]
 ) -> Iterator[tuple[list[LiveRange], _Groups, bool]]:
     """What to place, which names have one place, and whether operands have to be aligned."""
+    # Each attempt gives up something: that every result has bytes of its own, then the alignment,
+    # then both. The alignment goes last, because nki-library asks for it.
     yield ranges, _Groups(), True
     merged, names = _merged(body, ranges)
     yield merged, names, True
@@ -154,6 +158,7 @@ def _columns(body: Block, tensors: list[Tensor], names: _Groups) -> _Columns:
         if len(sides) < 2 or any(each.tensor.buffer is not MemoryRegion.sbuf for each in sides):
             continue
         one, other = (groups.of(names.of(each.tensor.name)) for each in sides)
+        # Alignment is wished for, not needed: a pair that cannot have it is left as it is.
         both = starts[one] & starts[other]
         if both and len({_lane(each) for each in sides}) == 1:
             groups.join(one, other)
@@ -251,6 +256,7 @@ class _Packer:
         if best is None:
             return None
         begin, low = best
+        # The first of a group to be placed decides for all of them.
         self._starts[group] = frozenset({low})
         self.placed[name] = low * QUADRANT, begin
         return _Box(live.first, live.last, low, low + count, begin, begin + amount)

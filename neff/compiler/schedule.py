@@ -69,6 +69,8 @@ def _schedule_block(
     run = _Run(offsets, transfers)
     for statement in flatten(body):
         if isinstance(statement, ForLoop | WhileLoop):
+            # All engines meet at the edges of a loop, and semaphores count from zero in each turn
+            # (EngineLoop): no wait may reach across an edge, so a run ends there.
             run.finish(lists, counter)
             run = _Run(offsets, transfers)
             _schedule_loop(statement, lists, offsets, transfers, counter)
@@ -171,6 +173,8 @@ class _Run:
         self._length[lane] += 1
         clock = list(self._known[engine])
         clock[lane] = self._length[lane]
+        # What the engine computes is finished when it takes its next instruction; a transfer is
+        # only triggered then, so nothing is known of its lane.
         if lane == 2 * engine:
             self._known[engine][lane] = self._length[lane]
         self._entries.append(
@@ -181,6 +185,7 @@ class _Run:
         """Waits that bring the engine behind all of ``before``; its knowledge grows by them."""
         known = self._known[engine]
         waits: list[tuple[int, int]] = []
+        # The latest first: its clock often covers those before it, which then need no wait.
         for index in sorted(before, reverse=True):
             producer = self._entries[index]
             if known[producer.lane] >= producer.place:
@@ -195,6 +200,8 @@ class _Run:
     def finish(self, lists: list[list[EngineStep]], counter: _Counter) -> None:
         """Append the steps to the engines' lists, semaphores numbered."""
         semaphores: dict[tuple[int, int], int] = {}
+        # One semaphore for each pair of a lane and an engine that waits for it. A lane finishes in
+        # order, so the n-th signal of a pair can only come from the n-th place that is waited for.
         ranks: dict[tuple[int, int], dict[int, int]] = {}
         for pair in sorted(self._needed):
             semaphores[pair] = counter.semaphores

@@ -9,6 +9,7 @@ PUBLIC const void *nki_hlo_pjrt_api;
 PUBLIC uint64_t nki_hlo_released_count;
 PUBLIC uint64_t nki_hlo_released[PLACES];
 
+/* What torch_xla looks for in the library; Python has written the address of its table before. */
 PUBLIC const void *GetPjrtApi(void) { return nki_hlo_pjrt_api; }
 
 /* A handler of XLA's typed FFI that is written in Python. Python kills any thread that calls it
@@ -20,7 +21,13 @@ PUBLIC void *nki_hlo_handle(void *frame) {
     return nki_hlo_python_ends() ? 0 : nki_hlo_handler(frame);
 }
 
-/* Every *_Destroy slot: the handle is the word after the structure's size and extension. */
+/* Every *_Destroy slot: the handle is the word after the structure's size and extension.
+
+   Any thread may call this at any time, also one that holds locks of the framework, so it takes no
+   lock: the count gives each call a place of its own. Python reads the ring later. It may see the
+   count before the handle is in its place; zero stands for "not written yet", which is why handles
+   are stored plus one and Python writes zero back. The store is a release, so a handle that is seen
+   is whole. */
 PUBLIC const void *nki_hlo_release(const uint64_t *arguments) {
     uint64_t place = __atomic_fetch_add(&nki_hlo_released_count, 1, __ATOMIC_RELAXED);
     __atomic_store_n(&nki_hlo_released[place % PLACES], arguments[2] + 1, __ATOMIC_RELEASE);

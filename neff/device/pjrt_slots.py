@@ -20,6 +20,8 @@ SlotFunction = Callable[[Any, Any], None]
 IMPLEMENTED: dict[str, SlotFunction] = {}
 """Slot name -> function. A slot that is missing here answers UNIMPLEMENTED."""
 
+# PJRT writes Buffer_IsDeleted, we buffer_is_deleted: both are looked up without case and bars, so
+# that a slot's name is written once.
 _BY_LOWER_NAME = {name.lower().replace("_", ""): name for name in abi.SLOTS}
 
 
