@@ -26,7 +26,7 @@ settings.register_profile(
 )
 settings.load_profile("project")
 
-_NEEDS = {"jax": ("jax",), "torch_xla": ("torch", "torch_xla")}
+_NEEDS = {"jax": ("jax",), "torch_xla": ("torch", "torch_xla"), "xla_text": ("jaxlib._hlo",)}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -34,7 +34,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _is_absent(package: str) -> bool:
-    return importlib.util.find_spec(package) is None
+    try:
+        return importlib.util.find_spec(package) is None
+    except ModuleNotFoundError:  # the package around it
+        return True
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:

@@ -41,7 +41,7 @@ def test_several_results_constants_and_aliases() -> None:
     assert (alias.operand_index, list(alias.output_shape_index)) == (0, [])
 
 
-@pytest.mark.jax
+@pytest.mark.xla_text
 def test_jaxlib_reads_it() -> None:
     from jaxlib import _hlo
 

@@ -94,7 +94,7 @@ def test_a_reference_to_nothing_is_an_error_also_when_converting() -> None:
     assert caught.value.code == "HLO-REFERENCE"
 
 
-@pytest.mark.jax
+@pytest.mark.xla_text
 @pytest.mark.parametrize("scheme", ["wide", "legacy"])
 def test_jaxlib_takes_both_schemes(scheme: str) -> None:
     from jaxlib import _hlo

@@ -317,7 +317,7 @@ SCHEDULED_EDITS: dict[str, Callable[[Module], object]] = {
 }
 
 
-@pytest.mark.jax
+@pytest.mark.xla_text
 @pytest.mark.parametrize("edit", SCHEDULED_EDITS)
 def test_scheduled_modules_stay_scheduled(edit: str) -> None:
     from jaxlib import _hlo

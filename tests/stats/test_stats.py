@@ -22,7 +22,7 @@ def of_text(text: str) -> Statistics:
     return statistics(text.encode())
 
 
-@pytest.mark.jax
+@pytest.mark.xla_text
 @pytest.mark.parametrize("name", CASES)
 def test_counts_as_xla_does(name: str) -> None:
     import jax.extend.backend

@@ -75,7 +75,7 @@ def agree_once(text: str) -> str:
     return ours
 
 
-@pytest.mark.jax
+@pytest.mark.xla_text
 @pytest.mark.parametrize("name", INFERRED)
 def test_layouts_of_shapes_that_are_left_out(name: str) -> None:
     text = INFERRED[name].replace("compare(a, b), b", "p, b")
@@ -83,7 +83,7 @@ def test_layouts_of_shapes_that_are_left_out(name: str) -> None:
     agree(f"{HEAD}{MAIN}{before}ROOT r = {text} }}")
 
 
-@pytest.mark.jax
+@pytest.mark.xla_text
 @pytest.mark.parametrize(
     "shape", ["s4[2]{0}", "s4[2]{0:E(4)}", "s8[2]{0:E(8)}", "f32[16,8]{0,1:T(8,128)S(1)}"]
 )
@@ -125,7 +125,7 @@ def factors(chance: random.Random, number: int, count: int) -> list[int]:
     return found
 
 
-@pytest.mark.jax
+@pytest.mark.xla_text
 def test_shardings_take_xlas_canonical_form() -> None:
     chance = random.Random(7)
     rows = []
@@ -146,7 +146,7 @@ SHARDINGS = (
 )  # fmt: skip
 
 
-@pytest.mark.jax
+@pytest.mark.xla_text
 @pytest.mark.parametrize("text", SHARDINGS)
 @pytest.mark.parametrize("shape", ["f32[4,4]", "((f32[4,4]), f32[4,4])"])
 def test_shardings_read_and_print(text: str, shape: str) -> None:
@@ -154,7 +154,7 @@ def test_shardings_read_and_print(text: str, shape: str) -> None:
     agree(f"HloModule m\nENTRY e {{ ROOT p = {shape} parameter(0), sharding={{{inside}}} }}")
 
 
-@pytest.mark.jax
+@pytest.mark.xla_text
 @pytest.mark.parametrize("shape", ["()", "(f32[4], f32[4])", "((f32[4], ()), f32[4])"])
 def test_one_sharding_of_a_tuple_is_that_of_every_leaf(shape: str) -> None:
     agree(f"HloModule m\nENTRY e {{ ROOT p = {shape} parameter(0), sharding={{replicated}} }}")
@@ -166,7 +166,7 @@ def test_shardings_that_xla_refuses(text: str) -> None:
         parse(f"HloModule m\nENTRY e {{ ROOT p = f32[4] parameter(0), sharding={{{text}}} }}")
 
 
-@pytest.mark.jax
+@pytest.mark.xla_text
 @pytest.mark.parametrize(
     "groups",
     [
@@ -181,7 +181,7 @@ def test_replica_groups_take_xlas_canonical_form(groups: str) -> None:
     )
 
 
-@pytest.mark.jax
+@pytest.mark.xla_text
 @pytest.mark.parametrize("element", ["pred", "s8", "u8", "f32"])
 @pytest.mark.parametrize("kind", ["SIGNED", "UNSIGNED", "FLOAT", "TOTALORDER"])
 def test_a_comparison_of_another_kind_says_so(element: str, kind: str) -> None:
@@ -200,7 +200,7 @@ STARTS = {
 }
 
 
-@pytest.mark.jax
+@pytest.mark.xla_text
 @pytest.mark.parametrize("name", STARTS)
 def test_asynchronous_sugar(name: str) -> None:
     """The thread reaches called computations; what the operation can say is the operation's."""
@@ -223,7 +223,7 @@ def test_aliases_that_sugar_has_no_room_for_keep_the_start_plain() -> None:
     assert not differences(proto.SerializeToString(), parse(printed).SerializeToString())
 
 
-@pytest.mark.jax
+@pytest.mark.xla_text
 @pytest.mark.parametrize("names", ["a.0 a.0", "a.0 a", "a a.0 a", "a.1 a a a.1", "a.b.3 a.b.3 a.b"])
 def test_names_are_made_unique_as_xla_does(names: str) -> None:
     bodies = "".join(
@@ -233,7 +233,7 @@ def test_names_are_made_unique_as_xla_does(names: str) -> None:
     agree(f"HloModule m\n{bodies}ENTRY e {{ ROOT p = f32[] parameter(0) }}")
 
 
-@pytest.mark.jax
+@pytest.mark.xla_text
 @pytest.mark.parametrize(
     "shape", ["f32[2,1]", "bf16[1,1,1,1]", "s8[2,2,2,1]", "f32[3,0]", "f32[0]"]
 )
@@ -247,13 +247,13 @@ def test_braces_of_short_rows(shape: str) -> None:
     agree(f"HloModule m\nENTRY e {{ ROOT c = {shape} constant({text}) }}")
 
 
-@pytest.mark.jax
+@pytest.mark.xla_text
 @pytest.mark.parametrize("shape", ["s4[2]{0:E(4)}", "pred[2]{0:E(1)}", "f32[2]{0:S(1)}"])
 def test_constants_are_never_packed(shape: str) -> None:
     agree(f"HloModule m\nENTRY e {{ ROOT c = {shape} constant({{1,0}}) }}")
 
 
-@pytest.mark.jax
+@pytest.mark.xla_text
 def test_buffers_print_and_read() -> None:
     agree(
         "HloModule m\nENTRY e { p = f32[32] parameter(0)\n"
@@ -273,7 +273,7 @@ TABLE = """HloModule m, origin_recovery_table={
 ENTRY e { ROOT p = f32[4] parameter(0) }"""
 
 
-@pytest.mark.jax
+@pytest.mark.xla_text
 def test_the_recovery_table_is_read_and_our_print_of_it_by_jaxlib() -> None:
     proto, _ = jaxlib_reads(TABLE)
     ours = parse(TABLE)

@@ -19,7 +19,7 @@ def jaxlib_bytes(text: str) -> bytes:
     return _hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto()
 
 
-@pytest.mark.jax
+@pytest.mark.xla_text
 @EVERY
 def test_parses_as_jaxlib_does(name: str) -> None:
     ours = parse(SAMPLES[name]).SerializeToString()
@@ -33,7 +33,7 @@ def test_print_reads_back(name: str) -> None:
     assert not differences(proto.SerializeToString(), again.SerializeToString())
 
 
-@pytest.mark.jax
+@pytest.mark.xla_text
 @EVERY
 def test_jaxlib_reads_our_print(name: str) -> None:
     proto = parse(SAMPLES[name])
@@ -41,7 +41,7 @@ def test_jaxlib_reads_our_print(name: str) -> None:
     assert not differences(proto.SerializeToString(), again)
 
 
-@pytest.mark.jax
+@pytest.mark.xla_text
 @EVERY
 def test_prints_as_jaxlib_does(name: str) -> None:
     from jaxlib import _hlo
@@ -56,7 +56,7 @@ def test_prints_as_jaxlib_does(name: str) -> None:
     assert sorted(lines[1:]) == sorted(theirs[1:])
 
 
-@pytest.mark.jax
+@pytest.mark.xla_text
 def test_metadata_as_jaxlib_reads_it() -> None:
     metadata = (
         r"""{op_name="w[\'a\'][\"b\"]\\ \303\251 \t" source_file="é.py" source_line=7}""",
@@ -124,7 +124,7 @@ ENTRY /*i*/ e {
 """
 
 
-@pytest.mark.jax
+@pytest.mark.xla_text
 def test_comments_may_stand_anywhere() -> None:
     ours = parse(COMMENTED)
     assert not differences(jaxlib_bytes(COMMENTED), ours.SerializeToString())

@@ -46,7 +46,7 @@ def test_text_round_trip(text: str) -> None:
     assert parse_shape(str(shape)).proto == shape.proto
 
 
-@pytest.mark.jax
+@pytest.mark.xla_text
 @pytest.mark.parametrize("text", [t for t in TEXTS if "token" not in t and t != "()"])
 def test_jaxlib_prints_the_same(text: str) -> None:
     from jaxlib import _hlo
@@ -118,7 +118,7 @@ def test_every_element_type_round_trips(name: str, layout: tuple[int, int]) -> N
     assert again.dtype == element.dtype and again.tobytes() == values.tobytes()
 
 
-@pytest.mark.jax
+@pytest.mark.xla_text
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
