@@ -33,7 +33,7 @@ def page_data(graph: Graph) -> dict[str, Any]:
     strings = _Numbers()
     scopes = _Numbers()
     kinds = list(COLORS)
-    nodes = []
+    nodes: list[list[Any]] = []
     for node in graph.nodes:
         scope = -1
         for part in node.scope:

@@ -61,6 +61,10 @@ def _each_dimension_once(call: Call, numbers: Message, spatial: int) -> None:
         )
 
 
+def _extent(array: Array, dimension: int) -> int:
+    return array.dimensions[dimension]
+
+
 @rule("convolution")
 def _convolution(call: Call) -> Type:
     lhs, rhs, row = call.array(0), call.array(1), call.row
@@ -74,12 +78,12 @@ def _convolution(call: Call) -> Type:
         len(window) in (0, spatial), f"has {counted(len(window), 'window dimension')} for {spatial}"
     )
     _each_dimension_once(call, numbers, spatial)
-    groups = row.feature_group_count or 1
-    batches = row.batch_group_count or 1
-    features = lhs.dimensions[numbers.input_feature_dimension]
-    kernel_in = rhs.dimensions[numbers.kernel_input_feature_dimension]
-    kernel_out = rhs.dimensions[numbers.kernel_output_feature_dimension]
-    batch = lhs.dimensions[numbers.input_batch_dimension]
+    groups: int = row.feature_group_count or 1
+    batches: int = row.batch_group_count or 1
+    features = _extent(lhs, numbers.input_feature_dimension)
+    kernel_in = _extent(rhs, numbers.kernel_input_feature_dimension)
+    kernel_out = _extent(rhs, numbers.kernel_output_feature_dimension)
+    batch = _extent(lhs, numbers.input_batch_dimension)
     call.check(
         kernel_in * groups == features,
         f"has {features} features for {kernel_in} of the kernel in {groups} groups",
@@ -90,8 +94,8 @@ def _convolution(call: Call) -> Type:
     extents[numbers.output_batch_dimension] = batch // batches
     extents[numbers.output_feature_dimension] = kernel_out
     for at in range(spatial):
-        size = lhs.dimensions[numbers.input_spatial_dimensions[at]]
-        kernel = rhs.dimensions[numbers.kernel_spatial_dimensions[at]]
+        size = _extent(lhs, numbers.input_spatial_dimensions[at])
+        kernel = _extent(rhs, numbers.kernel_spatial_dimensions[at])
         dimension = window[at] if window else None
         call.check(
             dimension is None or dimension.size == kernel,
@@ -274,7 +278,7 @@ def _ragged_dot(call: Call) -> Type:
         tuple(numbers.lhs_contracting_dimensions),
         tuple(numbers.rhs_contracting_dimensions),
     )
-    extents = [lhs.dimensions[at] for at in left_batch]
+    extents: list[int] = [lhs.dimensions[at] for at in left_batch]
     extents += [size for at, size in enumerate(lhs.dimensions) if at not in (*left_batch, *left)]
     extents += [
         size for at, size in enumerate(rhs.dimensions) if at not in (*right_batch, *right, *groups)

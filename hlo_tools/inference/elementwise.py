@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from hlo_tools.inference.rule import Call, rule
 from hlo_tools.inference.types import Array, Type, number
 
@@ -85,7 +87,7 @@ def _binary(call: Call, kinds: frozenset[str]) -> Array:
     return same_extents(call, first, second)
 
 
-def _binary_rule(kinds: frozenset[str]):
+def _binary_rule(kinds: frozenset[str]) -> Callable[[Call], Array]:
     return lambda call: _binary(call, kinds)
 
 

@@ -321,7 +321,7 @@ def _tuple(call: Call) -> Type:
 @rule("get-tuple-element")
 def _element(call: Call) -> Type:
     operand = call.operand(0)
-    index = call.row.tuple_index
+    index: int = call.row.tuple_index
     if not isinstance(operand, TupleType):
         raise call.broken(f"takes a tuple, not {operand}")
     if not 0 <= index < len(operand.parts):

@@ -4,6 +4,9 @@
 is asked for: most modules are loaded to be read.
 """
 
+# pyright: reportPrivateUsage=false
+# The views and what edits, writes and numbers them anew share the state behind the views.
+
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -6,10 +6,13 @@ and bringing lists into an order in which operands come first (:func:`settle`, w
 for the message or saves).
 """
 
+# pyright: reportPrivateUsage=false
+# The views and what edits, writes and numbers them anew share the state behind the views.
+
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, cast
 
 from hlo_tools._messages import counted
 from hlo_tools.errors import HloError
@@ -52,7 +55,7 @@ def add(
     """See :meth:`Computation.add`."""
     for operand in operands:
         _check_here(operand, computation)
-    if not isinstance(shape, Shape):
+    if not isinstance(cast(object, shape), Shape):
         raise HloError(
             f"{shape!r} is no shape",
             code="HLO-EDIT",
@@ -289,7 +292,7 @@ def _order_computations(module: Module) -> None:
     places = {c.id: place for place, c in enumerate(computations_in_order(module))}
     computations = module._proto.computations
     if any(places[proto.id] != place for place, proto in enumerate(computations)):
-        computations.sort(key=lambda proto: places[proto.id])
+        computations.sort(key=_place_in(places))
         known = module._by_id()
         module._computations = {proto.id: known[proto.id] for proto in computations}
     module._places = places
@@ -304,10 +307,16 @@ def settle(computation: Computation) -> None:
     rank = {view.proto.id: number for number, view in enumerate(order)}
     last = len(order)
     protos = computation._proto.instructions
-    protos.sort(key=lambda proto: rank.get(proto.id, last))
+    protos.sort(key=_place_in(rank))
     del protos[last:]
     _settle_schedule(computation, order)
     _settle_program_shape(computation)
+
+
+def _place_in(places: Mapping[int, int]) -> Callable[[Any], int]:
+    """A sort key for messages: their places by id; those without one go last."""
+    last = len(places)
+    return lambda proto: places.get(proto.id, last)
 
 
 def _settle_schedule(computation: Computation, order: list[Instruction]) -> None:

@@ -1,3 +1,6 @@
+# pyright: reportPrivateUsage=false
+# The views and what edits, writes and numbers them anew share the state behind the views.
+
 """Large constants in files of their own beside the module, and back.
 
 :func:`externalize` writes each large constant as ``<module>.constants/<sha256>.npy`` (so equal

@@ -37,8 +37,8 @@ def _text(module: Module) -> bytes:
 def _json(module: Module) -> bytes:
     from google.protobuf import json_format
 
-    options = {"preserving_proto_field_name": True, "indent": 1}
-    return (json_format.MessageToJson(module.whole(), **options) + "\n").encode()
+    text = json_format.MessageToJson(module.whole(), preserving_proto_field_name=True, indent=1)
+    return (text + "\n").encode()
 
 
 def _pbtxt(module: Module) -> bytes:

@@ -3,6 +3,9 @@
 :mod:`hlo_tools.ir.editing` is imported when an edit is asked for: most modules are loaded to be read.
 """
 
+# pyright: reportPrivateUsage=false
+# The views and what edits, writes and numbers them anew share the state behind the views.
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping

@@ -1,5 +1,8 @@
 """Loading: any HLO file becomes a Module."""
 
+# pyright: reportPrivateUsage=false
+# The views and what edits, writes and numbers them anew share the state behind the views.
+
 from __future__ import annotations
 
 import re

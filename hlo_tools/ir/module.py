@@ -4,6 +4,9 @@ What edits, orders, prints and saves is imported when it is asked for: most modu
 be read.
 """
 
+# pyright: reportPrivateUsage=false
+# The views and what edits, writes and numbers them anew share the state behind the views.
+
 from __future__ import annotations
 
 import io
@@ -396,7 +399,11 @@ class Module:
         ids = {computation.id for computation in gone}
         kept = [c for c in self._by_id().values() if c.id not in ids]
         rank = {c.id: place for place, c in enumerate(kept)}
-        proto.computations.sort(key=lambda computation: rank.get(computation.id, len(kept)))
+
+        def place(computation: Any) -> int:
+            return rank.get(computation.id, len(kept))
+
+        proto.computations.sort(key=place)
         del proto.computations[len(kept) :]
         for number in ids & set(proto.schedule.sequences):
             del proto.schedule.sequences[number]

@@ -1,5 +1,8 @@
 """Instruction ids given anew, in either scheme."""
 
+# pyright: reportPrivateUsage=false
+# The views and what edits, writes and numbers them anew share the state behind the views.
+
 from __future__ import annotations
 
 from typing import Any

@@ -7,7 +7,7 @@ call of the last rank that its replica groups name is there; the ranks are the d
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -42,7 +42,7 @@ _place: ContextVar[Place | None] = ContextVar("place", default=None)
 
 
 @contextmanager
-def at(place: Place | None) -> Iterator[None]:
+def at(place: Place | None) -> Generator[None]:
     """Let kernel calls inside know where they run."""
     token = _place.set(place)
     try:
@@ -71,7 +71,7 @@ def ranks_of(kernel: KernelIR) -> int:
 class _Launch:
     """What each rank brought, and what all take home."""
 
-    brought: dict[int, Sequence[Array]] = field(default_factory=dict)
+    brought: dict[int, Sequence[Array]] = field(default_factory=dict[int, Sequence[Array]])
     results: list[list[Array]] | None = None
     error: BaseException | None = None
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -92,11 +92,11 @@ class OutlinedInstruction:
 
     @property
     def opcode(self) -> str:
-        return self.outline.kinds[self.outline.kind_of[self.row]][0]
+        return self.outline.kinds[int(self.outline.kind_of[self.row])][0]
 
     @property
     def shape(self) -> Shape:
-        return shape_of(self.outline.kinds[self.outline.kind_of[self.row]][1])
+        return shape_of(self.outline.kinds[int(self.outline.kind_of[self.row])][1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +260,8 @@ class Outline:
     def custom_calls(self, target: str) -> list[OutlinedInstruction]:
         """The custom calls of a target."""
         wanted, found = target.encode(), self.fields.of(TARGET)
-        data, last = self.data, {}
+        data = self.data
+        last: dict[int, bool] = {}
         for row, begin, end in zip(*lists(found.row, found.begin, found.end), strict=True):
             last[row] = data[begin:end] == wanted
         rows = sorted(row for row, fits in last.items() if fits)
@@ -303,7 +304,7 @@ class Outline:
         body = np.repeat(self.body_of, np.diff(first))
         local = ids & LOCAL_MASK
         bodies = np.array([at for at, one in enumerate(self.bodies) if one.last > one.first])
-        starts = np.array([self.bodies[at].first for at in bodies.tolist()], np.int64)
+        starts = np.array([one.first for one in self.bodies if one.last > one.first], np.int64)
         lowest, sizes = np.zeros((2, len(self.bodies)), np.int64)
         if bodies.size:
             # Only computations with instructions: reduceat gives one element for an empty range.
@@ -322,7 +323,7 @@ class Outline:
         """Rows by body and local id, where ids have wide gaps."""
         keys = self.body_of << LOCAL_BITS | self.local_ids
         order = np.argsort(keys, kind="stable")
-        place = np.searchsorted(keys, wanted, side="right", sorter=order) - 1
+        place = cast(Array, np.searchsorted(keys, wanted, side="right", sorter=order)) - 1
         fits = place >= 0
         fits[fits] = keys[order[place[fits]]] == wanted[fits]
         return np.where(fits, order[place], -1)

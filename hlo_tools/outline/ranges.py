@@ -43,7 +43,8 @@ def unpacked(words: Words, begin: Array, end: Array) -> tuple[Array, Array]:
     Raises:
         HloFileError: a varint has no end in its range.
     """
-    owners, values = [], []
+    owners: list[Array] = []
+    values: list[Array] = []
     rows = np.flatnonzero(begin < end)
     position, stop = begin[rows], end[rows]
     # In step while many lists have numbers left; the few longest are then read at once each, by

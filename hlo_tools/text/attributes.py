@@ -35,9 +35,9 @@ class Pending:
     cursor: Cursor
     shapes: ShapeReader
     read_computation: Callable[[], int]
-    computations: dict[str, list[int]] = field(default_factory=dict)
-    predecessors: list[tuple[str, int]] = field(default_factory=list)
-    seen: set[str] = field(default_factory=set)
+    computations: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
+    predecessors: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
+    seen: set[str] = field(default_factory=set[str])
 
 
 Reader = Callable[[Pending, Message], None]

@@ -8,7 +8,7 @@ one tile is its kind alone; a sharding of a tuple has one entry for each leaf.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
@@ -20,9 +20,9 @@ __all__ = ["canonical_iota", "canonical_sharding", "for_shape"]
 
 Message = Any
 
-_KIND = schema.OpSharding.Type.Value
+_KIND: Callable[[str], int] = schema.OpSharding.Type.Value
 _OTHER, _TUPLE, _REPLICATED = _KIND("OTHER"), _KIND("TUPLE"), _KIND("REPLICATED")
-_ORDER = tuple(
+_ORDER: tuple[int, ...] = tuple(
     map(_KIND, ("MAXIMAL", "TUPLE", "OTHER", "MANUAL", "UNKNOWN", "UNREDUCED", "REPLICATED"))
 )
 _MANUAL = _KIND("MANUAL")
@@ -33,7 +33,8 @@ _TUPLE_TYPE = 13
 
 def canonical_iota(reshape: Sequence[int], transpose: Sequence[int]) -> tuple[list[int], list[int]]:
     """Reshape and transpose of an iota device list without sizes of one, neighbours merged."""
-    sizes, order = list(reshape), list(transpose)
+    sizes: list[int] = list(reshape)
+    order: list[int] = list(transpose)
     while len(sizes) > 1:
         kept = [axis for axis, size in enumerate(sizes) if size != 1]
         order = [kept.index(axis) for axis in order if sizes[axis] != 1]

@@ -92,13 +92,13 @@ class HeaderReader:
 
     # -- readers ------------------------------------------------------------------------------
 
-    def _scheduled(self) -> None:
+    def read_scheduled(self) -> None:
         self.is_scheduled = self.cursor.boolean()
 
-    def _integer(self, name: str) -> None:
+    def read_integer(self, name: str) -> None:
         self.configuration[name] = self.cursor.integer()
 
-    def _booleans(self, name: str) -> None:
+    def read_booleans(self, name: str) -> None:
         cursor = self.cursor
         self.configuration[name] = (
             cursor.items("{", "}", cursor.boolean, "booleans")
@@ -106,7 +106,7 @@ class HeaderReader:
             else [cursor.boolean()]
         )
 
-    def _alias(self) -> None:
+    def read_aliases(self) -> None:
         cursor = self.cursor
 
         def entry() -> None:
@@ -126,7 +126,7 @@ class HeaderReader:
 
         cursor.items("{", "}", entry, "the aliases")
 
-    def _donor(self) -> None:
+    def read_donors(self) -> None:
         cursor = self.cursor
 
         def entry() -> None:
@@ -138,7 +138,7 @@ class HeaderReader:
 
         cursor.items("{", "}", entry, "the donors")
 
-    def _entry_layout(self) -> None:
+    def read_entry_layout(self) -> None:
         cursor = self.cursor
         cursor.expect("{", "to start the layout")
         parameters = cursor.items("(", ")", self.shapes.read, "the parameter shapes")
@@ -147,34 +147,34 @@ class HeaderReader:
         cursor.expect("}", "to end the layout")
         self.entry_layout = parameters, result
 
-    def _frontend(self) -> None:
+    def read_attributes(self) -> None:
         for name, value in read_frontend_attributes(self.cursor):
             self.proto.frontend_attributes.map[name] = value
 
-    def _recovery(self) -> None:
+    def read_recovery(self) -> None:
         self.proto.original_value_recovery_table = read_recovery_table(self.cursor, self.parse)
 
-    def _debug(self) -> None:
+    def read_debug(self) -> None:
         self.proto.debug_attributes.extend(read_debug_attributes(self.cursor))
 
 
 _READERS: dict[str, Callable[[HeaderReader], None]] = {
-    "is_scheduled": HeaderReader._scheduled,
-    "replica_count": lambda header: header._integer("replica_count"),
-    "num_partitions": lambda header: header._integer("num_partitions"),
-    "input_output_alias": HeaderReader._alias,
-    "buffer_donor": HeaderReader._donor,
-    "alias_passthrough_params": lambda header: header._booleans("alias_passthrough_params"),
-    "entry_computation_layout": HeaderReader._entry_layout,
-    "frontend_attributes": HeaderReader._frontend,
-    "allow_spmd_sharding_propagation_to_parameters": lambda header: header._booleans(
+    "is_scheduled": HeaderReader.read_scheduled,
+    "replica_count": lambda header: header.read_integer("replica_count"),
+    "num_partitions": lambda header: header.read_integer("num_partitions"),
+    "input_output_alias": HeaderReader.read_aliases,
+    "buffer_donor": HeaderReader.read_donors,
+    "alias_passthrough_params": lambda header: header.read_booleans("alias_passthrough_params"),
+    "entry_computation_layout": HeaderReader.read_entry_layout,
+    "frontend_attributes": HeaderReader.read_attributes,
+    "allow_spmd_sharding_propagation_to_parameters": lambda header: header.read_booleans(
         "allow_spmd_sharding_propagation_to_parameters"
     ),
-    "allow_spmd_sharding_propagation_to_output": lambda header: header._booleans(
+    "allow_spmd_sharding_propagation_to_output": lambda header: header.read_booleans(
         "allow_spmd_sharding_propagation_to_output"
     ),
-    "origin_recovery_table": HeaderReader._recovery,
-    "debug_attributes": HeaderReader._debug,
+    "origin_recovery_table": HeaderReader.read_recovery,
+    "debug_attributes": HeaderReader.read_debug,
 }
 
 _NUMBER = re.compile(r"\d+")

@@ -8,7 +8,7 @@ reader of ours reports as elided, where XLA's own parser invents numbers.
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -211,7 +211,7 @@ def _set_payload(values: np.ndarray[Any, Any], at: int, payload: int, negative: 
     """Put the payload of a ``nan(0x...)`` into the bits of element ``at``."""
     import ml_dtypes
 
-    info = ml_dtypes.finfo(values.dtype)
+    info = cast(Any, ml_dtypes).finfo(values.dtype)
     bits = values.view(f"u{values.dtype.itemsize}")
     exponent = ((1 << info.bits - info.nmant - 1) - 1) << info.nmant
     sign = int(negative) << info.bits - 1

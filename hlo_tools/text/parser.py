@@ -99,7 +99,7 @@ class _Parser:
             raise cursor.error("the module has no computation")
         while not cursor.at_end():
             self._computation()
-        self.proto.computations.sort(key=lambda message: message.id)
+        self.proto.computations.sort(key=_id_of)
         self._module_fields(header, named)
         self._uniquify()
         return self.proto
@@ -511,7 +511,8 @@ class _Parser:
 
     def _mark_fusion(self, row: Message) -> None:
         if row.opcode == "fusion":
-            self.finished[row.called_computation_ids[0]].message.is_fusion_computation = True
+            number: int = row.called_computation_ids[0]
+            self.finished[number].message.is_fusion_computation = True
 
     def _wrap(
         self,
@@ -555,6 +556,10 @@ class _Parser:
         if thread not in ("", "main"):
             self._set_thread(message.id, thread)
         return message.id
+
+
+def _id_of(message: Message) -> int:
+    return message.id
 
 
 def _copy_field(source: Message, target: Message, name: str) -> None:

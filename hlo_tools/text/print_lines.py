@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from operator import add
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -60,14 +60,14 @@ class Printer(Protocol):
     pad: str
     computations: dict[int, str]
 
-    def _name(self, name: str) -> str: ...
-    def _shape(self, shape: Message) -> str: ...
-    def _operands(self, row: Message, local: dict[int, Message]) -> str: ...
-    def _attributes(
+    def name_of(self, name: str) -> str: ...
+    def shape_of(self, shape: Message) -> str: ...
+    def operands_of(self, row: Message, local: dict[int, Message]) -> str: ...
+    def attributes_of(
         self, row: Message, wrapped: Message | None, local: dict[int, Message]
     ) -> Iterator[tuple[str, str]]: ...
-    def _ending(self, row: Message) -> str: ...
-    def _instruction(
+    def ending_of(self, row: Message) -> str: ...
+    def instruction_of(
         self, row: Message, computation: Message, local: dict[int, Message]
     ) -> Iterator[str]: ...
 
@@ -202,13 +202,15 @@ class Lines:
         begin, end = outline.bounds(NAME)
         if not printer.options.ids:
             names = (outline.text(NAME, row) for row in range(len(begin)))
-            return self.texts.add(printer._name(name) for name in names)
+            return self.texts.add(printer.name_of(name) for name in names)
         return self.texts.add_ranges(outline.data, begin, end, before=printer.mark)
 
     def _shape_texts(self) -> list[str]:
         """Of each kind, its shape and a space."""
         shape = schema.message("ShapeProto")
-        return [f"{self.printer._shape(shape.FromString(data))} " for _, data in self.outline.kinds]
+        return [
+            f"{self.printer.shape_of(shape.FromString(data))} " for _, data in self.outline.kinds
+        ]
 
     def _shapes(self) -> Array:
         """The shape of each row."""
@@ -261,13 +263,13 @@ class Lines:
         names = printer.computations
         # The called name differs among rows of a kind: a stand-in marks where it goes.
         printer.computations = dict.fromkeys(row.called_computation_ids, _NAMED)
-        texts = [f", {name}={text}" for name, text in printer._attributes(row, None, local)]
+        texts = [f", {name}={text}" for name, text in printer.attributes_of(row, None, local)]
         printer.computations = names
         before, after = f"){''.join(texts)}", ""
         if row.called_computation_ids:
             before, _, after = before.partition(printer.mark + _NAMED)
-        inside = "" if given else printer._operands(row, {})
-        return inside, before, after, printer._ending(row)
+        inside = "" if given else printer.operands_of(row, {})
+        return inside, before, after, printer.ending_of(row)
 
     def _row(self, number: int) -> Message:
         body = int(self.outline.body_of[number])
@@ -283,7 +285,7 @@ class Lines:
             numbers, kind = np.unique(called, return_inverse=True)
             known = self.printer.computations
             texts = (known.get(one, f"<missing {one}>") for one in numbers.tolist())
-            names[rows] = self.texts.add(map(self.printer._name, texts))[kind]
+            names[rows] = self.texts.add(map(self.printer.name_of, texts))[kind]
         return names
 
     def _metadata(self) -> tuple[Array, ...]:
@@ -301,7 +303,7 @@ class Lines:
         (head, heads), (tail, tails) = self._kinds(begin, start), self._kinds(stop, end)
         kind, rows = distinct(head, tail, np.minimum(name, 1))
         known = [
-            _metadata_texts(heads[head[row]] + tails[tail[row]], named=bool(name[row]))
+            _metadata_texts(heads[int(head[row])] + tails[int(tail[row])], named=bool(name[row]))
             for row in rows.tolist()
         ]
         texts = list(zip(*known, strict=True)) or [()] * 3
@@ -313,7 +315,7 @@ class Lines:
         printer, outline = self.printer, self.outline
         roots = np.array([body.root_id for body in outline.bodies], np.int64)
         pad, root = self.texts.add([printer.pad, f"{printer.pad}ROOT "]).tolist()
-        prefix = np.where(outline.ids == roots[outline.body_of], root, pad)
+        prefix = cast(Array, np.where(outline.ids == roots[outline.body_of], root, pad))
         alone = rows[self.alone[rows]]
         prefix[alone] = self.texts.add(map(self._printed_alone, alone.tolist()))
         return prefix
@@ -326,7 +328,7 @@ class Lines:
             self._local = at, _ById(self.printer.proto.computations[at].instructions, ids)
         row = self._row(number)
         return "".join(
-            self.printer._instruction(row, self.printer.proto.computations[at], self._local[1])
+            self.printer.instruction_of(row, self.printer.proto.computations[at], self._local[1])
         )
 
     def _columns(self, rows: Array) -> Columns:

@@ -150,7 +150,7 @@ def _axis_name(name: str) -> str:
 
 
 def _axis(axis: Message, names: list[str]) -> str:
-    at = axis.mesh_axis_index
+    at: int = axis.mesh_axis_index
     text = _axis_name(names[at]) if 0 <= at < len(names) else str(at)
     if axis.HasField("sub_axis_info"):
         text += f":({axis.sub_axis_info.pre_size}){axis.sub_axis_info.size}"

@@ -17,6 +17,7 @@ Message = Any
 
 _SMALL = 10
 """Constants of more elements are elided unless asked for (XLA's limit)."""
+_DOUBLE = np.dtype(np.float64)
 _DIGITS = {
     "f64": (15, 17), "f32": (6, 9), "bf16": (4, 4), "f16": (5, 5), "f8e5m2": (2, 2),
     "f8e5m2fnuz": (2, 2), "f4e2m1fn": (2, 2), "f8e8m0fnu": (2, 2),
@@ -71,13 +72,13 @@ def _float_text(value: Any, name: str) -> str:
         return "inf" if number > 0 else "-inf"
     few, enough = _DIGITS.get(name, (3, 3))
     text = f"{number:.{few}g}"
-    kind = type(value) if isinstance(value, np.generic) else np.float64
+    kind = getattr(value, "dtype", _DOUBLE).type
     return text if kind(float(text)) == value else f"{number:.{enough}g}"
 
 
 def _nan_text(value: Any, name: str) -> str:
     """``nan``, with its payload when it is not the usual one."""
-    dtype = np.dtype(type(value)) if isinstance(value, np.generic) else np.dtype(np.float64)
+    dtype: np.dtype[Any] = np.asarray(value).dtype
     bits = int(np.array(value, dtype=dtype).view(f"u{dtype.itemsize}"))
     width = dtype.itemsize * 8
     sign = "-" if bits >> (width - 1) else ""

@@ -159,7 +159,7 @@ class _Printer:
     def _opening(self, row: Message) -> str:
         entry = "ENTRY " if row.id == self.proto.entry_computation_id else ""
         signature = self._signature(row.program_shape) if self.options.program_shape else ""
-        return f"{entry}{self._name(row.name)}{signature} {{\n"
+        return f"{entry}{self.name_of(row.name)}{signature} {{\n"
 
     def _closing(self, row: Message) -> str:
         thread = row.execution_thread
@@ -194,30 +194,30 @@ class _Printer:
         rows = list(row.instructions)
         local = {one.id & LOCAL_MASK: one for one in rows}
         for one in rows if order is None else [rows[number] for number in order]:
-            yield from self._instruction(one, row, local)
+            yield from self.instruction_of(one, row, local)
 
-    def _name(self, name: str) -> str:
+    def name_of(self, name: str) -> str:
         if self.options.ids:
             return self.mark + name
         return self.mark + self.canonical.setdefault(name, re.sub(r"\.\d+\Z", "", name))
 
     # -- instructions -------------------------------------------------------------------------
 
-    def _instruction(
+    def instruction_of(
         self, row: Message, computation: Message, local: dict[int, Message]
     ) -> Iterator[str]:
         options = self.options
         root = "ROOT " if row.id == computation.root_id else ""
-        shape = f"{self._shape(row.shape)} " if options.result_shape else ""
+        shape = f"{self.shape_of(row.shape)} " if options.result_shape else ""
         opcode, wrapped = self._opcode(row)
-        yield f"{self.pad}{root}{self._name(row.name)} = {shape}{opcode}({self._operands(row, local)})"
-        yield from (f", {name}={text}" for name, text in self._attributes(row, wrapped, local))
+        yield f"{self.pad}{root}{self.name_of(row.name)} = {shape}{opcode}({self.operands_of(row, local)})"
+        yield from (f", {name}={text}" for name, text in self.attributes_of(row, wrapped, local))
         metadata = print_metadata(row.metadata) if options.metadata else ""
         if metadata:
             yield f", metadata={metadata}"
-        yield self._ending(row)
+        yield self.ending_of(row)
 
-    def _shape(self, shape: Message) -> str:
+    def shape_of(self, shape: Message) -> str:
         layouts = self.options.layouts
         return print_shape(shape, layouts=layouts, known=self.shapes if layouts else self.plain)
 
@@ -258,7 +258,7 @@ class _Printer:
                     source[row.id] = inner
                     yield row.id, inner
 
-    def _operands(self, row: Message, local: dict[int, Message]) -> str:
+    def operands_of(self, row: Message, local: dict[int, Message]) -> str:
         if row.opcode == "parameter":
             return str(row.parameter_number)
         if row.opcode == "constant":
@@ -267,16 +267,16 @@ class _Printer:
         for at, number in enumerate(row.operand_ids):
             operand = local.get(number & LOCAL_MASK)
             text = (
-                self._name(operand.name)
+                self.name_of(operand.name)
                 if operand is not None
                 else f"{self.mark}<missing {number}>"
             )
             if self.options.operand_shapes and operand is not None:
-                text = f"{self._shape(operand.shape)} {text}"
+                text = f"{self.shape_of(operand.shape)} {text}"
             names.append(f"/*index={at}*/{text}" if at and at % 5 == 0 else text)
         return ", ".join(names)
 
-    def _attributes(
+    def attributes_of(
         self, row: Message, wrapped: Message | None, local: dict[int, Message]
     ) -> Iterator[tuple[str, str]]:
         """(name, text) of what stands between the operands and the metadata."""
@@ -295,7 +295,7 @@ class _Printer:
             yield "frontend_attributes", _frontend(row.frontend_attributes.map)
         if options.control_dependencies and row.control_predecessor_ids:
             names = (
-                self._name(local[number & LOCAL_MASK].name)
+                self.name_of(local[number & LOCAL_MASK].name)
                 for number in row.control_predecessor_ids
             )
             yield "control-predecessors", "{" + ", ".join(names) + "}"
@@ -309,7 +309,7 @@ class _Printer:
         if origin:
             yield "origin", origin
 
-    def _ending(self, row: Message) -> str:
+    def ending_of(self, row: Message) -> str:
         """What stands behind the metadata."""
         if self.options.backend_config and row.backend_config:
             return f", backend_config={_backend_config(row.backend_config)}\n"
@@ -323,7 +323,7 @@ class _Printer:
                 return
             row = wrapped
         names = [
-            self._name(self.computations.get(number, f"<missing {number}>"))
+            self.name_of(self.computations.get(number, f"<missing {number}>"))
             for number in row.called_computation_ids
         ]
         first = local.get(row.operand_ids[0] & LOCAL_MASK) if row.operand_ids else None

@@ -24,13 +24,13 @@ def replica_groups_of(instruction: Any) -> list[list[int]]:
     elif form == "mesh_axes_replica_group_list":
         return _mesh_groups(instruction.mesh_axes_replica_group_list)
     else:
-        groups = []
+        groups = instruction.replica_groups
     return [list(group.replica_ids) for group in groups or instruction.replica_groups]
 
 
 def _iota_groups(iota: Any) -> list[list[int]]:
     """The groups that an iota form stands for: positions reshaped, transposed, cut into groups."""
-    count = iota.num_replica_groups * iota.num_devices_per_group
+    count: int = iota.num_replica_groups * iota.num_devices_per_group
     if count <= 0 or count > 1 << 24:
         return []
     devices = np.arange(count)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hlo_tools.errors import HloTextError
@@ -84,7 +84,8 @@ def print_layout(layout: Any) -> str:
 
 def _print_dim_levels(layout: Any) -> str:
     marks: list[str] = []
-    for number, level in enumerate(layout.dim_level_types):
+    levels: Sequence[int] = layout.dim_level_types
+    for number, level in enumerate(levels):
         mark = _DIM_LEVELS[level] if 0 <= level < len(_DIM_LEVELS) else "?"
         unique = layout.dim_unique[number] if number < len(layout.dim_unique) else True
         ordered = layout.dim_ordered[number] if number < len(layout.dim_ordered) else True

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -178,7 +178,7 @@ def _in_step(words: Words, begin: Array, end: Array, base: int, chosen: Array) -
     return parts
 
 
-def _scan(data: Any, position: int, stop: int, chosen: list[bool]) -> array[int]:
+def _scan(data: wire.Buffer, position: int, stop: int, chosen: list[bool]) -> array[int]:
     """Where the chosen fields of one message stand."""
     found = array("q")
     # Nearly all fields have a tag of one byte, and a payload with a length of one or two: these
@@ -220,13 +220,13 @@ def _next_field(words: Words, position: Array, stop: Array) -> tuple[Array, Arra
     size = np.minimum(value, _FAR).astype(np.int64)  # a sum with it stays below 2^63
     is_bytes = kind == wire.BYTES
     if is_bytes.all():
-        begin = start + length
-        finish = begin + size
+        begin: Array = start + length
+        finish: Array = begin + size
     else:
-        begin = np.where(is_bytes, start + length, start)
-        other = np.where(kind == wire.VARINT, length, _SIZES[kind])
-        finish = begin + np.where(is_bytes, size, other)
-    fine = (finish <= stop) & (tag > 7) & (tag <= _LARGEST_TAG)
+        begin = cast(Array, np.where(is_bytes, start + length, start))
+        other = cast(Array, np.where(kind == wire.VARINT, length, _SIZES[kind]))
+        finish = begin + cast(Array, np.where(is_bytes, size, other))
+    fine: Array = (finish <= stop) & (tag > 7) & (tag <= _LARGEST_TAG)
     return tag.astype(np.int64), begin, finish, fine
 
 

@@ -32,11 +32,12 @@ def distinct(*columns: Array) -> tuple[Array, Array]:
     # Sorting whole rows would take most of the time. Instead rows are thrown into a table by their
     # hash; who meets its equal there is done, and what met another row (a collision) tries again
     # among those that are left, where other rows own the buckets.
-    count = columns[0].size
+    count: int = columns[0].size
     bits = max(int(count).bit_length() + 1, 8)
     bucket = (_mixed(columns) >> np.uint64(64 - bits)).astype(np.int64)
     table = np.zeros(1 << bits, np.int64)
-    left, leader = np.arange(count), np.zeros(count, np.int64)
+    left: Array = np.arange(count)
+    leader: Array = np.zeros(count, np.int64)
     for turn in range(_ROUNDS):
         # NumPy keeps the last of several values for one index: reversed, the first row wins.
         table[bucket[::-1]] = left[::-1]
@@ -50,7 +51,7 @@ def distinct(*columns: Array) -> tuple[Array, Array]:
             break
     else:
         leader[left] = _sorted(columns, left)
-    alone = leader == np.arange(count)
+    alone: Array = leader == np.arange(count)
     return (np.cumsum(alone) - 1)[leader], np.flatnonzero(alone)
 
 
@@ -94,7 +95,8 @@ def distinct_bytes(words: Words, begin: Array, end: Array) -> tuple[Array, Array
 
 def _read_texts(words: Words, begin: Array, size: Array, texts: Array) -> None:
     """The bytes of ranges as columns of numbers."""
-    rows = np.arange(size.size)
+    count: int = size.size
+    rows: Array = np.arange(count)
     for place, text in enumerate(texts):
         left = size[rows] - 8 * place
         word = words.at(begin[rows] + 8 * place)

@@ -7,7 +7,7 @@ protobuf reads) and where it failed (finding the byte at which a file is damaged
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 from hlo_tools.errors import HloFileError
 
@@ -77,7 +77,7 @@ def fields(data: Buffer, begin: int = 0, end: int | None = None) -> Iterator[Fie
     """
     position = begin
     stop = len(data) if end is None else end
-    make = tuple.__new__  # half of what Field(...) takes
+    make = cast(Any, tuple).__new__  # half of what Field(...) takes
     while position < stop:
         offset = position
         tag = data[position]
