@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from itertools import islice
 
 __all__ = ["counted", "did_you_mean"]
@@ -25,6 +24,8 @@ def did_you_mean(name: str, known: Iterable[str], mark: str = "") -> str:
         known: the names there are; of many, those that begin alike are looked at first.
         mark: what stands before each name.
     """
+    from difflib import get_close_matches  # late: only messages of errors need it
+
     names = list(dict.fromkeys(known))
     if len(names) > _MOST:
         names.sort(key=lambda one: one[:3] != name[:3])
