@@ -59,13 +59,13 @@ class Body:
     """
 
     computation: Computation
-    rows: list[Message] = field(default_factory=list)
-    operands: list[list[int]] = field(default_factory=list)
-    users: list[list[tuple[int, int]]] = field(default_factory=list)
-    control: list[set[int]] = field(default_factory=list)
-    keys: list[bytes] = field(default_factory=list)
-    up: list[bytes] = field(default_factory=list)
-    down: list[bytes] = field(default_factory=list)
+    rows: list[Message] = field(default_factory=list[Message])
+    operands: list[list[int]] = field(default_factory=list[list[int]])
+    users: list[list[tuple[int, int]]] = field(default_factory=list[list[tuple[int, int]]])
+    control: list[set[int]] = field(default_factory=list[set[int]])
+    keys: list[bytes] = field(default_factory=list[bytes])
+    up: list[bytes] = field(default_factory=list[bytes])
+    down: list[bytes] = field(default_factory=list[bytes])
     root: int = -1
 
     def commutes(self, place: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from hlo_tools._messages import counted
 from hlo_tools.ir.instruction import Instruction
@@ -46,7 +46,7 @@ def _settings(view: Instruction) -> dict[str, Any] | None:
         record = json.loads(view.backend_config)
     except (ValueError, RecursionError):
         return None
-    return record if isinstance(record, dict) else None
+    return cast(dict[str, Any], record) if isinstance(record, dict) else None
 
 
 def _each(problem: Callable[[_Call], str]) -> Check:

@@ -49,7 +49,7 @@ class Graph:
     target: Target
     root: Path | None = None
     problems: tuple[Finding, ...] = ()
-    _by_opcode: dict[str, list[Instruction]] = field(default_factory=dict)
+    _by_opcode: dict[str, list[Instruction]] = field(default_factory=dict[str, list[Instruction]])
 
     def __post_init__(self) -> None:
         for view in self.module.instructions:

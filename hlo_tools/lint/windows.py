@@ -70,7 +70,8 @@ def _out_of_bounds(
     if iota is None or len(mapped) != 1:
         return
     counted = iota.proto.dimensions[0] if iota.proto.dimensions else 0
-    dimension, extents = mapped[0], operand.shape.dimensions
+    dimension: int = mapped[0]
+    extents = operand.shape.dimensions
     if not (0 <= counted < iota.shape.rank and 0 <= dimension < len(extents)):
         return  # not HLO, and the verifier's business
     produced, allowed = iota.shape.dimensions[counted], extents[dimension]

@@ -41,8 +41,8 @@ def group_by_cost(outline: Outline) -> CostGroups:
     columns += [_of_field(outline, tag) for tag in COST if outline.fields.of(tag).row.size]
     group_of, leaders = distinct(*columns)
     texts = [*shapes, b""]
-    operands = [
-        [texts[at] for at in given[first[row] : first[row + 1]].tolist()]
+    operands: list[list[bytes]] = [
+        [texts[int(at)] for at in given[first[row] : first[row + 1]].tolist()]
         for row in leaders.tolist()
     ]
     return CostGroups(group_of, leaders.tolist(), operands)

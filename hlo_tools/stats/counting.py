@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -132,7 +132,7 @@ class _Count:
         return np.bincount(rows, minlength=len(self.groups.first)).tolist()
 
     def _kind(self, group: int) -> tuple[str, bytes]:
-        return self.outline.kinds[self.outline.kind_of[self.groups.first[group]]]
+        return self.outline.kinds[int(self.outline.kind_of[self.groups.first[group]])]
 
     @cached_property
     def group_opcodes(self) -> list[str]:
@@ -178,7 +178,7 @@ class _Count:
         found = np.flatnonzero(outline.ids[entry.first : entry.last] == entry.root_id)
         if not found.size:
             return 0
-        return self._extent(outline.kinds[outline.kind_of[entry.first + found[0]]][1]).size
+        return self._extent(outline.kinds[int(outline.kind_of[entry.first + found[0]])][1]).size
 
     def _extent(self, data: bytes) -> Extent:
         found = self.extents.get(data)  # an operand that is missing has no bytes: an empty shape
@@ -217,7 +217,7 @@ class _Count:
         starts = np.flatnonzero(np.diff(owner, prepend=-1))
         found: dict[int, list[_Call]] = {}
         for begin, end in zip(starts.tolist(), [*starts.tolist()[1:], len(every)], strict=False):
-            body = outline.bodies[owner[begin]]
+            body = outline.bodies[int(owner[begin])]
             if self.bodies[body.id] is body:
                 found[body.id] = every[begin:end]
         return found
@@ -388,7 +388,8 @@ def _kernel_of(call: Instruction, root: Path | None) -> tuple[str, tuple[int, ..
     except HloError:
         return "?", (), None
     name, grid, macs = record.get("func_name"), record.get("grid"), record.get("mac_count")
-    sizes = tuple(n for n in grid if isinstance(n, int)) if isinstance(grid, list) else ()
+    given = cast(list[object], grid) if isinstance(grid, list) else []
+    sizes = tuple(n for n in given if isinstance(n, int))
     try:
         macs = work_of(resolve(call.backend_config, root).kernel).macs
     except HloError:  # the kernel's file is elsewhere

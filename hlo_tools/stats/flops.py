@@ -51,11 +51,15 @@ class Extent(NamedTuple):
 Operands = Sequence[Extent]
 
 
+def _extent(extents: Sequence[int], dimension: int) -> int:
+    return extents[dimension]
+
+
 def _dot(row: Message, result: Extent, operands: Operands) -> int:
     numbers = row.dot_dimension_numbers
     left = operands[0].dimensions
     axes = [a for a in numbers.lhs_contracting_dimensions if 0 <= a < len(left)]
-    return 2 * result.elements * math.prod(left[a] for a in axes)
+    return 2 * result.elements * math.prod(_extent(left, a) for a in axes)
 
 
 def _convolution(row: Message, result: Extent, operands: Operands) -> int:
@@ -64,7 +68,7 @@ def _convolution(row: Message, result: Extent, operands: Operands) -> int:
     left, right, out = operands[0].dimensions, operands[1].dimensions, result.dimensions
     try:
         places = math.prod(
-            _places(part, left[a], out[b])
+            _places(part, _extent(left, a), _extent(out, b))
             for part, a, b in zip(
                 window,
                 numbers.input_spatial_dimensions,
@@ -72,9 +76,10 @@ def _convolution(row: Message, result: Extent, operands: Operands) -> int:
                 strict=False,
             )
         )
-        batch = left[numbers.input_batch_dimension] // max(row.batch_group_count, 1)
-        features = right[numbers.kernel_input_feature_dimension]
-        return 2 * places * batch * features * out[numbers.output_feature_dimension]
+        batch = _extent(left, numbers.input_batch_dimension) // max(int(row.batch_group_count), 1)
+        features = _extent(right, numbers.kernel_input_feature_dimension)
+        made = _extent(out, numbers.output_feature_dimension)
+        return 2 * places * batch * features * made
     except IndexError:
         return 0
 
