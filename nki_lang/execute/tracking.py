@@ -34,6 +34,8 @@ _MOVES = {
     "nc_transpose": ("data", ()),
     "dma_transpose": ("src", ("axes",)),
     "nc_stream_shuffle": ("src", ("shuffle_mask",)),
+    "nc_n_gather": ("data", ("indices",)),
+    "local_gather": ("src_buffer", ("index", "num_elem_per_idx", "num_valid_indices")),
 }
 """Instructions that only move elements: what they move, and what says where to."""
 
@@ -90,15 +92,14 @@ class Tracker:
         if keeps:
             for _, access in written:
                 self.memory.storage(access.tensor).settle()
-        if not bad and not keeps:
+        if not bad and not keeps and instruction.op != "sendrecv":
             step()
             for _, access in written:
                 self._add(access)
             return
         before = [self._holes(access) for _, access in written] if keeps else []
         step()
-        for _, access in written:
-            self._carry(instruction, access, bad)
+        self._carry_all(instruction, written, bad)
         if any(hole is not None for hole in before) and instruction.op not in _MEETINGS:
             self._reopen(step, written, before)
 
@@ -109,7 +110,7 @@ class Tracker:
         of what it was. It does in one pass what :meth:`run` and ``prepare`` do in general.
         """
         traits = TRAITS.get(instruction.op)
-        if traits is None or traits.raw or traits.updates:
+        if traits is None or traits.raw or traits.updates or instruction.op == "sendrecv":
             return False
         memory, writes = self.memory, traits.writes
         arguments: dict[str, Any] = {}
@@ -196,7 +197,7 @@ class Tracker:
             mask = self._mask(access, coverage)
             if mask is not None:
                 storage.settle()
-                bad[name] = mask
+                bad[name] = _either(bad.get(name), mask)
                 self._note(instruction, name, access, mask)
         return bad
 
@@ -265,12 +266,42 @@ class Tracker:
             return np.ones(dst.shape, np.bool_)
         return started.unwritten(self.memory.layout(dst).piece)
 
+    def _carry_all(
+        self, instruction: Instruction, written: list[tuple[str, Access]], bad: dict[str, Mask]
+    ) -> None:
+        if instruction.op == "sendrecv":
+            bad = self._exchanged(instruction, bad)
+        for _, access in written:
+            self._carry(instruction, access, bad)
+
+    def _exchanged(self, instruction: Instruction, bad: dict[str, Mask]) -> dict[str, Mask]:
+        """The marks of what another core sent; both cores hand over theirs."""
+        state = self.memory.state
+        if state.exchange is None:
+            return bad
+        operands = instruction.operands
+        to, source, pipe = (
+            self.memory.scalar(operands[name])
+            for name in ("send_to_rank", "recv_from_rank", "pipe_id")
+        )
+        sent = (bad.get("src"), self.origins.get(operands["src"].tensor.name))
+        met: Any = state.exchange.swap(
+            state.core, sent, to, source, pipe, instruction.location  # type: ignore[arg-type]
+        )
+        mask, origin = met
+        name = operands["dst"].tensor.name
+        if mask is None:
+            self.origins.pop(name, None)
+            return {}
+        self.origins[name] = origin
+        return {"src": mask}
+
     def _carry(self, instruction: Instruction, access: Access, bad: dict[str, Mask]) -> None:
         """Mark what was computed from nowhere in one written operand."""
         if not bad or access.vector_offset is not None:
             self._add(access)
             return
-        mask = _spread(instruction, access.shape, bad)
+        mask = _spread(instruction, access.shape, bad, self.memory)
         value = self.memory.view(access)
         if value.dtype.kind not in "iub":
             # Fresh floats are NaN: what is no NaN was not computed from them (selected away).
@@ -388,15 +419,27 @@ def keeps_old(instruction: Instruction) -> bool:
     return bool(updates) or instruction.operands.get("oob_mode") == "skip"
 
 
-def _spread(instruction: Instruction, shape: tuple[int, ...], bad: dict[str, Mask]) -> Mask:
+def _either(one: Mask | None, other: Mask) -> Mask:
+    """Marks of several tensors of one operand (``srcs``)."""
+    if one is None:
+        return other
+    return one | other if one.shape == other.shape else np.ones(1, np.bool_)
+
+
+def _spread(
+    instruction: Instruction, shape: tuple[int, ...], bad: dict[str, Mask], memory: Memory
+) -> Mask:
     """Which elements of the result depend on the bad elements of the operands."""
     op = instruction.op
     result = np.zeros(shape, np.bool_)
     for name, mask in bad.items():
-        if op in _MOVES:
+        if op == "sendrecv":
+            result |= mask.reshape(shape)
+        elif op in _MOVES and name == _MOVES[op][0]:
             moved = np.zeros(shape, np.uint8)
             source, rest = _MOVES[op]
-            how = {key: instruction.operands.get(key) for key in rest}
+            given = ((key, instruction.operands.get(key)) for key in rest)
+            how = {k: memory.read(v) if type(v) is Access else v for k, v in given if v is not None}
             MEANINGS[op](dst=moved, **{source: mask.astype(np.uint8)}, **how)
             result |= moved != 0
         elif op in _PRODUCTS and name in ("stationary", "moving") and len(shape) == 2:
@@ -410,7 +453,7 @@ def _spread(instruction: Instruction, shape: tuple[int, ...], bad: dict[str, Mas
 
 def _broadcast(mask: Mask, shape: tuple[int, ...], op: str) -> Mask:
     traits = TRAITS[op]
-    if traits.elementwise and mask.size == np.prod(shape):
+    if (traits.elementwise or op == "dma_compute") and mask.size == np.prod(shape):
         return mask.reshape(shape)
     if traits.parallel and mask.shape[:1] == shape[:1]:
         rows = mask.reshape(mask.shape[0], -1).any(axis=1)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import nki_lang.isa as nisa
 import nki_lang.language as nl
 from nki_lang.errors import NkiExecutionError
 from nki_lang.execute import load
@@ -182,3 +183,62 @@ def test_a_result_that_is_written_in_part_is_told():
         run(np.ones((6, 5), np.float32))
     (finding,) = run.report
     assert (finding.code, finding.details["unwritten"]) == ("NKI-UNWRITTEN", 20)
+
+
+@jit
+def halves_exchanged(x, rows, read):
+    me = nl.program_id(0)
+    out = nl.ndarray((4, 8), nl.uint8, nl.shared_hbm)
+    tile = nl.ndarray((32, 8), nl.uint8, nl.sbuf)
+    mine, other = nl.ds(me * 4, 4), nl.ds((1 - me) * 4, 4)
+    nisa.dma_copy(tile[0:rows, mine], x[0:rows, mine])
+    nisa.sendrecv(
+        src=tile[0:32, mine], dst=tile[0:32, other],
+        send_to_rank=1 - me, recv_from_rank=1 - me, pipe_id=0,
+    )  # fmt: skip
+    nisa.dma_copy(out[0:read, other], tile[0:read, other])
+    if read < 4:
+        nisa.dma_copy(out[read:4, other], x[read:4, other])
+    return out
+
+
+def test_what_another_core_sends_brings_its_own_marks():
+    x = np.arange(32, dtype=np.uint8).reshape(4, 8)
+    np.testing.assert_array_equal(simulate(halves_exchanged[2])(x, 4, 4), x)
+    np.testing.assert_array_equal(simulate(halves_exchanged[2])(x, 3, 3), x)
+    with pytest.raises(NkiExecutionError, match="sendrecv reads element") as caught:
+        simulate(halves_exchanged[2])(x, 3, 4)
+    assert caught.value.code == "NKI-UNINITIALISED"
+
+
+@jit
+def gathered(x, columns):
+    out = nl.ndarray((4, columns), nl.uint8, nl.shared_hbm)
+    tile = nl.ndarray((4, 16), nl.uint8, nl.sbuf)
+    places = nl.ndarray((4, 8), nl.uint32, nl.sbuf)
+    moved = nl.ndarray((4, 8), nl.uint8, nl.sbuf)
+    nisa.dma_copy(tile[0:4, 0:8], x)
+    nisa.iota(places, [[2, 8]])  # 0, 2, ..., 14: the last four are beyond what was written
+    nisa.nc_n_gather(moved, tile, places)
+    nisa.dma_copy(out, moved[0:4, 0:columns])
+    return out
+
+
+def test_a_gather_brings_the_marks_of_what_it_takes():
+    x = np.arange(32, dtype=np.uint8).reshape(4, 8)
+    np.testing.assert_array_equal(simulate(gathered)(x, 4), x[:, ::2])
+    with pytest.raises(NkiExecutionError, match="nc_n_gather reads element"):
+        simulate(gathered)(x, 5)
+
+
+def test_marks_of_all_tensors_of_a_list_are_kept():
+    one, other, total = (tensor(name, (4, 8), "int32", "hbm") for name in ("one", "other", "z"))
+    half = (slice(0, 4), slice(0, 4))
+    body = [
+        instruction("memset", dst=part(one, *half), value=1),
+        instruction("memset", dst=full(other), value=1),
+        instruction("memset", dst=part(other, *half), value=2),
+        instruction("dma_compute", dst=full(total), srcs=(full(one), full(other)),
+                    reduce_op="add", scales=None),
+    ]  # fmt: skip
+    assert "element [0, 4]" in refused(body, total).message
