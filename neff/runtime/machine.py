@@ -16,6 +16,7 @@ from nki_lang import ir
 from nki_lang.errors import NkiError
 from nki_lang.execute import Memory
 from nki_lang.execute.exchange import Meeting, run_together
+from nki_lang.execute.fresh import with_fresh_memory
 from nki_lang.execute.liveness import Slots
 from nki_lang.execute.tracking import Tracker
 from nki_lang.ir import Tensor, walk
@@ -59,10 +60,13 @@ class Machine:
         alone = len(orders) == 1 and not by_address
         loose = free_names(orders[0], program) if alone else None
         self._memories = self._make_memories(len(orders), loose=loose is not None)
-        if loose is not None and not check:
-            loose, slots = self._simplified(loose)
-            slots.lend(self._memories[0])
         bodies = orders if loose is None else [loose]
+        if not check:
+            bodies = self._with_fresh_memory(bodies)
+        if loose is not None and not check:
+            short, slots = self._simplified(bodies[0])
+            slots.lend(self._memories[0])
+            bodies = [short]
         self._trackers = [Tracker(memory) if check else None for memory in self._memories]
         self._blocks = [
             Block(body, memory, self._external, f"{place}: sg{core:02d}", tracker)
@@ -71,9 +75,21 @@ class Machine:
             )
         ]
 
-    def _simplified(self, body: ir.Block) -> tuple[ir.Block, Slots]:
+    def _with_fresh_memory(self, bodies: list[ir.Block]) -> list[ir.Block]:
+        variables = self._program.variables
+        given = {n for n, v in variables.items() if v.kind == "constant" or v.alias}
+        given |= set(self._program.inputs)
+        results = [
+            Tensor(name, variables[name].dtype, variables[name].shape, MemoryRegion.shared_hbm)
+            for name in self._program.outputs
+        ]
+        with self._operand_faults():
+            return list(with_fresh_memory(bodies, given, results))
+
+    @contextmanager
+    def _operand_faults(self) -> Iterator[None]:
         try:
-            return simplify(body, self._program)
+            yield
         except FAULTS as error:
             raise NeffRuntimeError(
                 f"an operand is of a kind that its instruction does not take: {error}",
@@ -81,6 +97,10 @@ class Machine:
                 place=self._place,
                 remedy="the program is damaged; build it again",
             ) from error
+
+    def _simplified(self, body: ir.Block) -> tuple[ir.Block, Slots]:
+        with self._operand_faults():
+            return simplify(body, self._program)
 
     def bind(self, arrays: dict[str, Array], fresh: set[str]) -> None:
         """Show arrays to the closures, unless they are those of the last run.

@@ -337,7 +337,8 @@ class _Run:
                 if builder.core == 0:
                     for tensor, argument in zip(inputs, self.arguments, strict=True):
                         self.inputs[tensor.name] = argument
-                        builder.memory.bind(tensor.name, argument.array)
+                        origin = to_numpy(argument.given)
+                        builder.memory.bind(tensor.name, argument.array, origin=origin)
                 value = run_body(self.func, call)
                 builder.require_closed()
                 self.returned[builder.core] = collect_outputs(value, self.func, builder)

@@ -18,7 +18,7 @@ from nki_lang.ir.types import Access, Block, Instruction, Tensor, walk
 from nki_lang.memory import MemoryRegion
 from nki_lang.semantics import TRAITS
 
-__all__ = ["Slots", "accesses_of", "assign_slots", "written_by"]
+__all__ = ["Slots", "accesses_in", "accesses_of", "assign_slots", "written_by"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Slots:
 def accesses_of(instruction: Instruction) -> Iterator[Access]:
     """Every access of an instruction, those of dynamic offsets included."""
     for value in instruction.operands.values():
-        yield from _accesses(value)
+        yield from accesses_in(value)
 
 
 def written_by(instruction: Instruction) -> Iterator[Access]:
@@ -56,16 +56,17 @@ def _tensors(value: Any) -> Iterator[Access]:
             yield from _tensors(entry)
 
 
-def _accesses(value: Any) -> Iterator[Access]:
+def accesses_in(value: Any) -> Iterator[Access]:
+    """Every access in an operand, those of dynamic offsets included."""
     kind = type(value)
     if kind is Access:
         yield value
         if value.is_dynamic:
-            yield from _accesses(value.scalar_offset)
-            yield from _accesses(value.vector_offset)
+            yield from accesses_in(value.scalar_offset)
+            yield from accesses_in(value.vector_offset)
     elif kind is tuple or kind is list:
         for entry in value:
-            yield from _accesses(entry)
+            yield from accesses_in(entry)
 
 
 def assign_slots(body: Block, bound: Container[str] = ()) -> Slots:

@@ -111,15 +111,24 @@ class Memory:
         self._pool: dict[int, list[np.ndarray[Any, Any]]] = {}
         self._shared: dict[str, Storage] = {} if shared is None else shared._shared
         self._bound: dict[str, np.ndarray[Any, Any]] = {} if shared is None else shared._bound
+        self._origins: dict[str, np.ndarray[Any, Any]] = {} if shared is None else shared._origins
         self._filled: set[str] = set() if shared is None else shared._filled
         self._arenas: dict[MemoryRegion, tuple[np.ndarray[Any, Any], Coverage | None]] = {}
 
     # -- tensors ---------------------------------------------------------------------------
 
-    def bind(self, name: str, array: np.ndarray[Any, Any], *, filled: bool = True) -> None:
+    def bind(
+        self,
+        name: str,
+        array: np.ndarray[Any, Any],
+        *,
+        filled: bool = True,
+        origin: np.ndarray[Any, Any] | None = None,
+    ) -> None:
         """Let the HBM tensor ``name`` be ``array`` (C-contiguous; seen, not copied).
 
-        ``filled`` says that its content means something (it does not in a fresh output).
+        ``filled`` says that its content means something (it does not in a fresh output);
+        ``origin`` is what the caller passed, when ``array`` is a copy of it.
 
         Raises:
             ValueError: the array is not C-contiguous.
@@ -127,6 +136,7 @@ class Memory:
         if not array.flags.c_contiguous:
             raise ValueError(f"the array bound to {name!r} is not C-contiguous")
         self._bound[name] = array
+        self._origins[name] = array if origin is None else origin
         if filled:
             self._filled.add(name)
         else:
@@ -140,9 +150,9 @@ class Memory:
         return frozenset(self._bound)
 
     def aliases(self) -> dict[str, tuple[str, ...]]:
-        """For each bound array that is the same memory as others, the names of those."""
+        """For each array that was passed as others too, the names of those."""
         names: dict[tuple[int, int], list[str]] = {}
-        for name, array in self._bound.items():
+        for name, array in self._origins.items():
             if array.nbytes:
                 names.setdefault((array.ctypes.data, array.nbytes), []).append(name)
         return {
@@ -160,6 +170,7 @@ class Memory:
         for name in [*self._bound]:
             self._own.pop(name, None)
         self._bound.clear()
+        self._origins.clear()
         self._shared.clear()
         self._filled.clear()
         self.state.reset()

@@ -1,12 +1,13 @@
 """From the kernel IR to what the executor runs; each step takes a kernel and returns the next.
 
-``kernel IR -> accumulation resolved -> copies forwarded -> instructions coalesced -> slots assigned``
+``kernel IR -> accumulation resolved -> doubtful memory filled -> copies forwarded ->
+instructions coalesced -> slots assigned``
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from nki_lang.errors import warn_at
 from nki_lang.execute.coalescing import coalesced
 from nki_lang.execute.forwarding import forwarded
+from nki_lang.execute.fresh import with_fresh_memory
 from nki_lang.execute.gaps import Gap, gaps_of
 from nki_lang.execute.liveness import Slots, assign_slots
 from nki_lang.ir.accumulation import resolve_accumulation
@@ -59,10 +61,15 @@ def program_of(kernel_ir: KernelIR, *, check: bool) -> Program:
     arguments = {tensor.name for tensor in (*resolved.inputs, *resolved.outputs)}
     bound = frozenset(constants) | arguments
     simplified = resolved
+    if not check:
+        given = bound - {tensor.name for tensor in resolved.outputs}
+        given |= {tensor.name for tensor in resolved.inputs}
+        bodies = with_fresh_memory(resolved.bodies, given, resolved.outputs)
+        simplified = replace(resolved, bodies=bodies)
     # The check reports each instruction at its own line, and another core may look at a tile
     # between any two instructions: both need the kernel as it was written.
     if not check and len(resolved.bodies) == 1:
-        simplified = coalesced(forwarded(resolved))
+        simplified = coalesced(forwarded(simplified))
     several = len(resolved.bodies) > 1
     return Program(
         kernel_ir=resolved,

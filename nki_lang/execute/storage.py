@@ -153,7 +153,8 @@ class Storage:
                 low += step * (count - 1)
         if offset + low < 0 or offset + high >= limit:
             raise outside(self.tensor, offset + (low if low < 0 else high), limit)
-        if self.tensor.on_chip and len(pattern) > 1:
+        # The executor's own accesses may walk a tile in any order; those that moved did not.
+        if offset != access.offset and self.tensor.on_chip and len(pattern) > 1:
             width = limit // self.tensor.shape[0]
             step, count = pattern[0]
             column = offset % width

@@ -286,7 +286,12 @@ class Tracker:
         )
         sent = (bad.get("src"), self.origins.get(operands["src"].tensor.name))
         met: Any = state.exchange.swap(
-            state.core, sent, to, source, pipe, instruction.location  # type: ignore[arg-type]
+            state.core,
+            sent,
+            to,
+            source,
+            pipe,
+            instruction.location,  # type: ignore[arg-type]
         )
         mask, origin = met
         name = operands["dst"].tensor.name

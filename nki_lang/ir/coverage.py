@@ -115,6 +115,13 @@ class Coverage:
         """Nothing was written yet."""
         return not (self.complete or self._pieces or self._map is not None)
 
+    def copy(self) -> Coverage:
+        """The same, to be changed on its own."""
+        other = Coverage(self.nbytes, complete=self.complete)
+        other._pieces, other._sum = set(self._pieces), self._sum
+        other._map = None if self._map is None else self._map.copy()
+        return other
+
     def add(self, piece: Piece) -> None:
         """The window was written."""
         if self.complete or piece in self._pieces:

@@ -1,0 +1,235 @@
+"""Memory that a program may read before it wrote it holds NaN, in integers all bits set.
+
+Engines find there whatever was left behind. Here the values are the same on every call and in
+every way of running, and no number: what is certainly written before it is read costs nothing,
+the rest is filled once a run, where it is first touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from nki_lang.dtypes import dtype_of
+from nki_lang.execute.liveness import accesses_in, accesses_of
+from nki_lang.execute.storage import FRESH, dense_pattern
+from nki_lang.ir.coverage import Coverage, piece_of
+from nki_lang.ir.types import (
+    Access,
+    Block,
+    ForLoop,
+    Instruction,
+    NoReorder,
+    Tensor,
+    WhileLoop,
+    walk,
+)
+from nki_lang.memory import MemoryRegion
+from nki_lang.semantics import TRAITS
+
+__all__ = ["SCALES", "with_fresh_memory"]
+
+SCALES = ("dst_scale", "stationary_scale", "moving_scale")
+"""Operands that hold block scales: what nobody wrote of such a tile is zero on hardware (the
+tests of the kernel library's MX kernels rely on it)."""
+
+_MAX_BYTES = 1 << 28
+"""A larger tensor counts as written: the map of its bytes would take too much memory."""
+
+_PRODUCTS = frozenset({"nc_matmul", "nc_matmul_mx"})
+
+
+def with_fresh_memory(
+    bodies: Sequence[Block], given: Collection[str], results: Sequence[Tensor]
+) -> tuple[Block, ...]:
+    """The bodies with instructions that fill what may be read before it is written.
+
+    Args:
+        bodies: the statements of each core, with accumulation made explicit.
+        given: names of the tensors that have content from the start.
+        results: tensors that are read in the end.
+    """
+    shared: dict[str, Coverage] = {}
+    found: list[Block] = []
+    seen: dict[str, Tensor] = {}
+    for index, body in enumerate(bodies):
+        core = _Core(body, given, shared, alone=len(bodies) == 1)
+        seen |= core.shared
+        found.append(core.filled())
+        if index + 1 < len(bodies):
+            continue
+        for tensor in results:
+            coverage = shared.get(tensor.name) or core.written.get(tensor.name)
+            written = coverage is not None and _is_full(coverage)
+            if tensor.name not in given and not written and tensor.nbytes:
+                seen[tensor.name] = tensor
+    if seen:
+        found[0] = [*(_fill(tensor, zero=False) for tensor in seen.values()), *found[0]]
+    return tuple(found)
+
+
+class _Core:
+    """What one core certainly wrote, followed in program order."""
+
+    def __init__(
+        self, body: Block, given: Collection[str], shared: dict[str, Coverage], *, alone: bool
+    ) -> None:
+        self._body, self._given, self._alone = body, given, alone
+        self.written: dict[str, Coverage] = {}
+        self._all = shared
+        self._doubtful: dict[str, Tensor] = {}
+        self.shared: dict[str, Tensor] = {}
+        self._block(body)
+
+    def filled(self) -> Block:
+        """The body with the filling of this core's own memory."""
+        if not self._doubtful:
+            return self._body
+        scales = _scales(self._body)
+        left = dict(self._doubtful)
+        done: Block = [
+            _fill(tensor, zero=name in scales)
+            for name, tensor in left.items()
+            if tensor.address is not None  # others may write the same bytes before
+        ]
+        left = {name: tensor for name, tensor in left.items() if tensor.address is None}
+        for statement in self._body:
+            for instruction in walk([statement]) if left else ():
+                for access in accesses_of(instruction):
+                    tensor = left.pop(access.tensor.name, None)
+                    if tensor is not None:
+                        done.append(_fill(tensor, zero=tensor.name in scales))
+            done.append(statement)
+        return done
+
+    def _block(self, body: Block) -> None:
+        for statement in body:
+            if isinstance(statement, Instruction):
+                self._instruction(statement)
+            elif isinstance(statement, NoReorder):
+                self._block(statement.body)
+            else:
+                self._loop(statement)
+
+    def _loop(self, loop: ForLoop | WhileLoop) -> None:
+        """A loop whose turns are not known may have none: what it writes is not certain after it."""
+        if isinstance(loop, ForLoop) and _turns(loop):
+            self._block(loop.body)
+            return
+        before = {name: each.copy() for name, each in self.written.items()}
+        beside = {name: each.copy() for name, each in self._all.items()}
+        self._block(loop.body)
+        self.written = before
+        self._all.clear()
+        self._all.update(beside)
+
+    def _instruction(self, instruction: Instruction) -> None:
+        traits = TRAITS.get(instruction.op)
+        if traits is None:
+            return
+        operands, writes = instruction.operands, traits.writes
+        certain: list[Access] = []
+        for name, value in operands.items():
+            kind = type(value)
+            if kind is Access and name not in writes and not value.is_dynamic:
+                self._read(value)
+            elif kind is Access or kind is tuple or kind is list:
+                certain += self._operand(instruction, name, value, name in writes)
+        for access in certain:
+            self._write(access)
+
+    def _operand(
+        self, instruction: Instruction, name: str, value: Any, writes: bool
+    ) -> list[Access]:
+        """Note what an operand reads; what is certainly written through it."""
+        if not writes:
+            for access in accesses_in(value):
+                self._read(access)
+            return []
+        own = [value] if type(value) is Access else [v for v in value if type(v) is Access]
+        for access in own:
+            for place in (access.scalar_offset, access.vector_offset):
+                if type(place) is Access:
+                    self._read(place)
+        if instruction.op in _PRODUCTS:
+            if instruction.operands.get("accumulate"):
+                self._read(value)
+        elif name in TRAITS[instruction.op].updates:
+            return []
+        if instruction.operands.get("oob_mode") == "skip":
+            return []
+        return [access for access in own if not access.is_dynamic]
+
+    def _write(self, access: Access) -> None:
+        tensor = access.tensor
+        coverage = self._coverage(tensor)
+        if coverage.complete:
+            return
+        if (
+            access.dtype is None
+            and access.offset == 0
+            and access.pattern == dense_pattern(tensor.shape)
+        ):
+            coverage.finish()
+        elif not _is_outside(access):
+            coverage.add(piece_of(access))
+
+    def _coverage(self, tensor: Tensor) -> Coverage:
+        table = self._all if tensor.buffer is MemoryRegion.shared_hbm else self.written
+        found = table.get(tensor.name)
+        if found is None:
+            large = tensor.nbytes > _MAX_BYTES
+            found = table[tensor.name] = Coverage(tensor.nbytes, complete=large)
+        return found
+
+    def _read(self, access: Access) -> None:
+        tensor = access.tensor
+        if tensor.name in self._given or tensor.name in self._doubtful:
+            return
+        coverage = self._coverage(tensor)
+        if coverage.complete or 0 in access.shape:
+            return
+        if access.is_dynamic or _is_outside(access):
+            known = _is_full(coverage)
+        else:
+            known = coverage.has(piece_of(access))
+        if known:
+            return
+        if tensor.buffer is MemoryRegion.shared_hbm:
+            self.shared[tensor.name] = tensor
+        else:
+            self._doubtful[tensor.name] = tensor
+
+
+def _is_full(coverage: Coverage) -> bool:
+    return coverage.try_finish() or not coverage.holes().any()
+
+
+def _turns(loop: ForLoop) -> int:
+    bounds = (loop.start, loop.stop, loop.step)
+    return len(range(*bounds)) if all(type(value) is int for value in bounds) else 0  # type: ignore[arg-type]
+
+
+def _is_outside(access: Access) -> bool:
+    low = high = access.offset
+    for step, count in access.pattern:
+        low += min(0, step * (count - 1))
+        high += max(0, step * (count - 1))
+    return low < 0 or (high + 1) * access.element_type.itemsize > access.tensor.nbytes
+
+
+def _scales(body: Block) -> set[str]:
+    return {
+        access.tensor.name
+        for instruction in walk(body)
+        for name in SCALES
+        if type(access := instruction.operands.get(name)) is Access
+    }
+
+
+def _fill(tensor: Tensor, *, zero: bool) -> Instruction:
+    """Every byte of the tensor becomes that of fresh memory, or zero."""
+    rows = tensor.shape[0] if tensor.shape else 1
+    width = tensor.nbytes // max(1, rows)
+    everything = Access(tensor, 0, ((width, rows), (1, width)), dtype=dtype_of("uint8"))
+    return Instruction("memset", {"dst": everything, "value": 0 if zero else FRESH})

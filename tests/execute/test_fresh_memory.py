@@ -1,0 +1,99 @@
+"""What nobody wrote reads as NaN, in integers as all bits set, on every call and in every way."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nki_lang.isa as nisa
+import nki_lang.language as nl
+from nki_lang.kernel import jit
+from tests.execute.ways import run
+
+RNG = np.random.default_rng(3)
+TRACED = pytest.mark.parametrize(
+    "way",
+    ["direct", "threads", "neff", pytest.param("jax", marks=pytest.mark.jax),
+     pytest.param("torch", marks=pytest.mark.torch_xla)],
+)  # fmt: skip
+pytestmark = pytest.mark.filterwarnings("ignore:.*NKI-UNWRITTEN", "ignore:.*NEFF-UNWRITTEN")
+
+
+@jit
+def half_of_a_tile(x):
+    out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+    other = nl.ndarray(x.shape, x.dtype, nl.sbuf)
+    nisa.dma_copy(other, x)  # the memory that the next tile may get is not zero
+    nisa.tensor_scalar(other, other, nl.add, 5.0)
+    tile, sum_of_both = nl.ndarray(x.shape, x.dtype, nl.sbuf), nl.ndarray(x.shape, x.dtype, nl.sbuf)
+    nisa.dma_copy(tile[:, 0:4], x[:, 0:4])
+    nisa.tensor_tensor(sum_of_both, tile, other, nl.add)
+    nisa.dma_copy(out, sum_of_both)
+    return out
+
+
+@TRACED
+def test_arithmetic_on_what_was_not_written_is_no_number(way):
+    for _ in range(3):
+        x = RNG.standard_normal((4, 8)).astype(np.float32)
+        result = run(way, half_of_a_tile, x)
+        np.testing.assert_array_equal(result[:, :4], (x + (x + np.float32(5)))[:, :4])
+        assert np.isnan(result[:, 4:]).all()
+
+
+@jit
+def half_of_integers(x):
+    out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+    tile, copy = nl.ndarray(x.shape, x.dtype, nl.sbuf), nl.ndarray(x.shape, x.dtype, nl.sbuf)
+    nisa.dma_copy(tile[:, 0:4], x[:, 0:4])
+    nisa.tensor_scalar(copy, tile, nl.bitwise_and, 0x7F)
+    nisa.dma_copy(out, copy)
+    return out
+
+
+@TRACED
+def test_integers_have_all_bits_set(way):
+    for dtype in (np.int32, np.uint8, np.int16):
+        x = RNG.integers(0, 100, (4, 8)).astype(dtype)
+        result = run(way, half_of_integers, x)
+        np.testing.assert_array_equal(result[:, :4], x[:, :4])
+        np.testing.assert_array_equal(result[:, 4:], 0x7F)
+
+
+@jit
+def rows_of_a_register(x, row):
+    out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+    tile, place = nl.ndarray((1, x.shape[1]), x.dtype, nl.sbuf), nisa.register_alloc()
+    nisa.register_load(place, nl.load(row))
+    nisa.dma_copy(tile, x[0:1])
+    nisa.dma_copy(out.ap([[x.shape[1], 1], [1, x.shape[1]]], scalar_offset=place), tile)
+    return out
+
+
+@TRACED
+def test_results_that_are_written_at_run_time(way):
+    for row in (2, 0):
+        x = RNG.standard_normal((4, 8)).astype(np.float32)
+        result = run(way, rows_of_a_register, x, np.array([[row]], np.int32))
+        wanted = np.full_like(x, np.nan)
+        wanted[row] = x[0]
+        np.testing.assert_array_equal(result, wanted)
+
+
+@jit
+def turns_of_a_loop(x, turns):
+    out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+    tile, count = nl.ndarray(x.shape, x.dtype, nl.sbuf), nisa.register_alloc()
+    nisa.register_load(count, nl.load(turns))
+    nl.fori_loop(0, count, lambda _: nisa.dma_copy(tile, x) and None)
+    nisa.tensor_scalar(tile, tile, nl.multiply, 2.0)
+    nisa.dma_copy(out, tile)
+    return out
+
+
+@TRACED
+def test_a_loop_without_turns_writes_nothing(way):
+    x = RNG.standard_normal((4, 8)).astype(np.float32)
+    for turns in (0, 2, 0):
+        result = run(way, turns_of_a_loop, x, np.array([[turns]], np.int32))
+        np.testing.assert_array_equal(result, 2 * x if turns else np.full_like(x, np.nan))
