@@ -92,8 +92,9 @@ class Pricing:
             if not extra.endswith("interval_cycles"):
                 latency += more
         known = self._known((work.rate, elements), (f"{engine}.latency_cycles", latency))
-        whole = (elements + latency) / clock
-        return Cost((elements + interval) / clock, whole, whole, known=known)
+        slower = p["engine.contention"] / clock
+        whole = (elements + latency) * slower
+        return Cost((elements + interval) * slower, whole, whole, known=known)
 
     def _weights(self, work: Weights) -> Cost:
         p = self.numbers
@@ -122,7 +123,8 @@ class Pricing:
         cycles = work.columns * (p[work.rate] if work.rate else 1.0)
         warm = p["tensor.clock_ghz"]
         cold = warm * p["tensor.cold_share"]
-        streams = [cycles / clock + p["tensor.gap_ns"] for clock in (warm, cold)]
+        slower = p["engine.contention"]
+        streams = [slower * cycles / clock + p["tensor.gap_ns"] for clock in (warm, cold)]
         ends = [
             cycles / clock + p["tensor.latency_ns"] + p["tensor.pipeline_cycles"] / clock
             for clock in (warm, cold)
@@ -174,7 +176,8 @@ class Pricing:
         if work.to_hbm:
             spent += p["dma.store_row_ns"] * (not work.from_hbm)
             spent += p["dma.short_store_ns"] * (size < _SHORT_STORE)
-        return spent + p["dma.cast_ns"] * work.casts * max(1.0, size / 256)
+        spent += p["dma.cast_ns"] * work.casts * max(1.0, size / 256)
+        return spent * p["dma.contention"]
 
     def _fixed(self, work: Fixed) -> Cost:
         spent = self.numbers[work.parameter]

@@ -201,15 +201,12 @@ def _simulated(
     lowering = Lowering(is_static, trips)
     steps = lowering.lower(program.subgraphs[number])
     place = f"{program.name}: sg{number:02d}"
-    machines = []
-    for side in Side:
-        pricing = Pricing(parameters, side, len(program.subgraphs))
-        machine = Machine(lowering.works, pricing, number, has_events=side is Side.nominal)
-        simulate(machine, steps, place)
-        machines.append(machine)
-    value, fastest, slowest = (machine.end for machine in machines)
+    one, two, three = (Pricing(parameters, side, len(program.subgraphs)) for side in Side)
+    machine = Machine(lowering.works, (one, two, three), number)
+    simulate(machine, steps, place)
+    value, fastest, slowest = machine.end
     total = Span(value, min(value, fastest), max(value, slowest))
-    return _summary(machines[0], total, lowering.unknown_loops, list(steps))
+    return _summary(machine, total, lowering.unknown_loops, list(steps))
 
 
 def _summary(machine: Machine, total: Span, unknown: int, engines: list[str]) -> CoreTime:
@@ -218,7 +215,7 @@ def _summary(machine: Machine, total: Span, unknown: int, engines: list[str]) ->
         total,
         {engine: lanes.pop(engine, LaneTime()) for engine in engines},
         lanes,
-        machine.dma.busy_ns,
+        machine.dma_ns,
         _measured_share(machine),
         unknown,
         machine.events,
@@ -228,7 +225,7 @@ def _summary(machine: Machine, total: Span, unknown: int, engines: list[str]) ->
 def _measured_share(machine: Machine) -> float:
     """Share of the critical path, from the last event back through what each one waited for."""
     events, index = machine.events, machine.last
-    until, whole, measured = machine.end, 0.0, 0.0
+    until, whole, measured = machine.end[0], 0.0, 0.0
     while index >= 0:
         event = events[index]
         spent = max(0.0, until - event.start) * event.turns

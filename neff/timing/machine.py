@@ -21,16 +21,9 @@ from neff.timing.events import Event
 from neff.timing.work import Work
 
 __all__ = [
-    "DmaEngines",
-    "EngineState",
-    "Item",
-    "Loop",
-    "Machine",
-    "Queue",
-    "Sent",
-    "Steps",
-    "Tensor",
-]
+    "DmaEngines", "EngineState", "Item", "Loop", "Machine", "Price", "Prices", "Queue",
+    "Semaphore", "Sent", "Steps", "Tensor", "Times", "added", "latest",
+]  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -67,25 +60,76 @@ Steps = dict[str, list["Item | Loop"]]
 """Engine name -> what it starts, in order."""
 
 
+Times = tuple[float, float, float]
+"""Nanoseconds by the parameters' values, by their fast ends, by their slow ends."""
+
+
+def latest(left: Times, right: Times) -> Times:
+    """The later of two, each of the three for itself."""
+    one, two, three = left
+    first, second, third = right
+    return (
+        one if one > first else first,
+        two if two > second else second,
+        three if three > third else third,
+    )
+
+
+def added(left: Times, right: Times) -> Times:
+    """The sum, each of the three for itself."""
+    return left[0] + right[0], left[1] + right[1], left[2] + right[2]
+
+
+@dataclass(slots=True)
+class Price:
+    """What a piece of work takes, by the three; see :class:`~neff.timing.costs.Cost`."""
+
+    kind: type
+    interval: Times
+    latency: Times
+    costs: tuple[Cost, Cost, Cost]
+    busy: float
+    known: float
+    by_software: bool
+    to_hbm: bool
+    nbytes: int
+
+
+@dataclass(slots=True)
+class Semaphore:
+    """One semaphore of a block.
+
+    Attributes:
+        reached: (when, event) of each signal in the program's order.
+        late: signals that were issued and whose time, or a time before, is not known: [when, event].
+        engines, queues: who waits for the next one.
+    """
+
+    reached: list[tuple[Times, int]] = field(default_factory=list)
+    late: deque[list[Any]] = field(default_factory=deque)
+    engines: list[str] = field(default_factory=list)
+    queues: list[Queue] = field(default_factory=list)
+
+
 @dataclass(slots=True)
 class Sent:
     """A transfer that was issued.
 
     Attributes:
         issued: when.
-        slots: for each of its item's signals, [when, or None while that is unknown; event].
         after: event of its issue, or of its descriptors.
         waits_for: event whose end it waited for in its queue, or -1.
+        slots: for each of its item's signals, [when, or None while that is unknown; event].
     """
 
     item: Item
-    cost: Cost
+    price: Price
     queue: Queue
-    issued: float
-    slots: list[list[Any]]
+    issued: Times
     after: int
+    has_descriptors: bool
     waits_for: int = -1
-    has_descriptors: bool = True
+    slots: list[list[Any]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -95,62 +139,69 @@ class Queue:
     engine: str
     name: str
     waiting: deque[Sent] = field(default_factory=deque)
-    last: float = 0.0
+    last: Times = (0.0, 0.0, 0.0)
 
 
 @dataclass(slots=True)
 class EngineState:
     """An engine: when it may start the next item, its last event, and when that one is done."""
 
-    ready: float = 0.0
+    ready: Times = (0.0, 0.0, 0.0)
     before: int = -1
-    done: float = 0.0
+    done: Times = (0.0, 0.0, 0.0)
+
+
+Prices = tuple[Pricing, Pricing, Pricing]
 
 
 class Machine:
     """One core, from time zero on."""
 
-    def __init__(
-        self, works: list[Work], pricing: Pricing, core: int = 0, *, has_events: bool = True
-    ) -> None:
-        p = pricing.numbers
-        self.works = works
-        self.costs = [pricing.cost(work) for work in works]
-        self.kinds = [type(work) for work in works]
+    def __init__(self, works: list[Work], pricings: Prices, core: int = 0) -> None:
+        numbers = [pricing.numbers for pricing in pricings]
+        self._numbers = numbers
+        self.prices = [_price(work, pricings) for work in works]
         self.core = core
-        self.has_events = has_events
         self.events: list[Event] = []
         self.turns = 1
-        self.end, self.last = 0.0, -1
+        self.end: Times = (0.0, 0.0, 0.0)
+        self.last = -1
         self.engines: dict[str, EngineState] = {}
         self.queues: dict[tuple[str, bool], Queue] = {}
-        self.dma = DmaEngines(p)
-        self.descriptors = p["dma.software_first_ns"]
-        self.completion = p["dma.completion_ns"]
-        self.semaphore = p["semaphore.compute_ns"]
-        self.to_tensor = p["semaphore.tensor_ns"]
-        self.loop_ns = p["control.loop_ns"]
-        self.tensor = Tensor(p)
+        self.dma = [DmaEngines(p) for p in numbers]
+        self.dma_ns = 0.0
+        self.tensor = [Tensor(p) for p in numbers]
+        self.descriptors = self._times("dma.software_first_ns")
+        self.completion = self._times("dma.completion_ns")
+        self.semaphore = self._times("semaphore.compute_ns")
+        self.to_tensor = self._times("semaphore.tensor_ns")
+        self.dispatch = self._times("tensor.dispatch_ns")
+        self.loop_ns = self._times("control.loop_ns")
+
+    def _times(self, parameter: str) -> Times:
+        one, two, three = (p[parameter] for p in self._numbers)
+        return one, two, three
 
     def record(
-        self, lane: str, item: Item, start: float, end: float, after: int, waits_for: int,
+        self, lane: str, item: Item, start: float, end: Times, after: int, waits_for: int,
         since: float, known: float, nbytes: int = 0,
     ) -> int:  # fmt: skip
-        """Add an event when events are wanted; its index."""
-        if end > self.end:
-            self.end, self.last = end, len(self.events)
-        if not self.has_events:
-            return -1
-        self.events.append(
-            Event(self.core, lane, item.opcode, start, end, after, waits_for, since, nbytes,
+        """Add an event; its index."""
+        events, index = self.events, len(self.events)
+        events.append(
+            Event(self.core, lane, item.opcode, start, end[0], after, waits_for, since, nbytes,
                   self.turns, known, item.source)
         )  # fmt: skip
-        return len(self.events) - 1
+        self.reach(end, index)
+        return index
 
-    def reach(self, end: float, event: int) -> None:
+    def reach(self, end: Times, event: int) -> None:
         """The body lasts at least until then, because of that event."""
-        if end > self.end:
-            self.end, self.last = end, event
+        now = self.end
+        if end[0] > now[0]:
+            self.last = event
+        if end[0] > now[0] or end[1] > now[1] or end[2] > now[2]:
+            self.end = latest(end, now)
 
     def queue(self, engine: str, is_store: bool) -> Queue:
         """The queue of an engine's loads, or stores."""
@@ -159,10 +210,54 @@ class Machine:
             self.queues[key] = Queue(engine, f"dma.{engine}.{'out' if is_store else 'in'}")
         return self.queues[key]
 
-    def skip(self, nanoseconds: float) -> None:
+    def move(self, arrival: Times, price: Price) -> tuple[float, Times, float]:
+        """Give a transfer's packets to the DMA engines.
+
+        Returns:
+            When the first one starts, when the last one with data has arrived, and when the
+            DMA engines have written that they are done.
+        """
+        one, two, three = self.dma
+        cost, fast, slow = price.costs
+        first, last = one.move(arrival[0], cost)
+        _, fast_last = two.move(arrival[1], fast)
+        _, slow_last = three.move(arrival[2], slow)
+        self.dma_ns += cost.moving * self.turns
+        return first, (last, fast_last, slow_last), last + one.report
+
+    def load(self, start: Times, price: Price) -> Times:
+        """Load weights; when they have arrived."""
+        (one, two, three), (cost, fast, slow) = self.tensor, price.costs
+        return one.load(start[0], cost), two.load(start[1], fast), three.load(start[2], slow)
+
+    def multiply(self, start: Times, price: Price) -> tuple[Times, Times]:
+        """Send columns: when the instruction starts, and when its result is there."""
+        (one, two, three), (cost, fast, slow) = self.tensor, price.costs
+        begin, end = one.multiply(start[0], cost)
+        fast_begin, fast_end = two.multiply(start[1], fast)
+        slow_begin, slow_end = three.multiply(start[2], slow)
+        return (begin, fast_begin, slow_begin), (end, fast_end, slow_end)
+
+    def skip(self, spent: Times) -> None:
         """Let time pass in which everything goes on as in the turn before."""
-        self.end += nanoseconds
-        self.tensor.skip(nanoseconds)
+        self.end = added(self.end, spent)
+        for tensor, nanoseconds in zip(self.tensor, spent, strict=True):
+            tensor.skip(nanoseconds)
+
+
+def _price(work: Work, pricings: Prices) -> Price:
+    one, two, three = (pricing.cost(work) for pricing in pricings)
+    return Price(
+        type(work),
+        (one.interval, two.interval, three.interval),
+        (one.latency, two.latency, three.latency),
+        (one, two, three),
+        one.busy,
+        one.known,
+        one.by_software,
+        one.to_hbm,
+        one.nbytes,
+    )
 
 
 class DmaEngines:
@@ -173,7 +268,7 @@ class DmaEngines:
     """
 
     __slots__ = (
-        "busy_ns", "lanes", "level", "next", "overlap", "report", "spread", "stagger",
+        "lanes", "level", "next", "overlap", "report", "spread", "stagger",
     )  # fmt: skip
 
     def __init__(self, p: dict[str, float]) -> None:
@@ -182,7 +277,6 @@ class DmaEngines:
         self.level = 0.0
         self.lanes: list[float] | None = None
         self.next = 0
-        self.busy_ns = 0.0
         self.overlap = p["dma.packet_overlap_ns"]
         self.report = p["dma.completion_packet_ns"]
 
@@ -220,11 +314,11 @@ class DmaEngines:
 class Tensor:
     """State of the tensor engine: columns under way, weights, and its clock."""
 
-    __slots__ = ("cooling", "dispatch", "free", "pause", "since", "warm", "warm_up", "weights")
+    __slots__ = ("cooling", "free", "pause", "since", "warm", "warm_up", "weights")
 
     def __init__(self, p: dict[str, float]) -> None:
         self.warm_up, self.cooling = p["tensor.warm_up_ns"], p["tensor.cooling_ns"]
-        self.pause, self.dispatch = p["tensor.pause_ns"], p["tensor.dispatch_ns"]
+        self.pause = p["tensor.pause_ns"]
         self.free = self.weights = 0.0
         self.since = -1.0
         self.warm = False

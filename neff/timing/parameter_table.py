@@ -157,6 +157,10 @@ _GPSIMD = (
 )  # fmt: skip
 
 _CONTROL = (
+    ("engine.contention", "times", "what engines slow each other down by, not modelled otherwise",
+     _all(_assumed(1.0, 0.95, 1.1, "banks of SBUF and PSUM; other sources than the profiles"))),
+    ("dma.contention", "times", "the same for packets",
+     _all(_assumed(1.0, 0.95, 1.1, "pages and refresh of HBM; other sources than the profiles"))),
     ("semaphore.compute_ns", "ns", "from a result to the start of who waits for it",
      {"trn2": _measured(36, 32, 39, _STREAMS)}),
     ("semaphore.tensor_ns", "ns", "the same when the tensor engine waits",

@@ -107,7 +107,8 @@ def replay(
     """
     stream = list(instructions)
     works, steps = _lowered(stream)
-    machine = Machine(works, Pricing(parameters or Parameters(target), side))
+    pricing = Pricing(parameters or Parameters(target), side)
+    machine = Machine(works, (pricing, pricing, pricing))
     simulate(machine, steps)
     return machine.events
 

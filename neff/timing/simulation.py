@@ -1,21 +1,32 @@
-"""The engine programs of one core, run over simulated time; see :mod:`neff.timing.machine`."""
+"""The engine programs of one core, run over simulated time; see :mod:`neff.timing.machine`.
+
+Every time is three: by the parameters' values, by their fast ends and by their slow ends. What
+starts in which order is decided by the first; so one pass gives the total and its range.
+"""
 
 from __future__ import annotations
 
 import heapq
-from collections import deque
-from typing import Any
 
 from neff.errors import NeffRuntimeError
-from neff.timing.costs import Cost
 from neff.timing.events import DESCRIPTORS
-from neff.timing.machine import EngineState, Item, Loop, Machine, Queue, Sent, Steps
+from neff.timing.machine import (
+    EngineState,
+    Item,
+    Loop,
+    Machine,
+    Price,
+    Queue,
+    Semaphore,
+    Sent,
+    Steps,
+    Times,
+    added,
+    latest,
+)
 from neff.timing.work import Matmul, Transfer, Weights
 
 __all__ = ["simulate"]
-
-_ORDER = 1e-6
-"""Two transfers of one queue never start at the same time; nanoseconds."""
 
 
 def simulate(machine: Machine, steps: Steps, place: str = "") -> None:
@@ -35,12 +46,9 @@ class _Block:
     def __init__(self, machine: Machine, steps: Steps, place: str) -> None:
         self.machine, self.steps, self.place = machine, steps, place
         self.at = dict.fromkeys(steps, 0)
-        self.reached: dict[int, list[tuple[float, int]]] = {}
-        self.late: dict[int, deque[list[Any]]] = {}
-        self.sleepers: dict[int, list[str]] = {}
-        self.parked: dict[int, list[Queue]] = {}
+        self.semaphores: dict[int, Semaphore] = {}
         self.runnable = list(steps)[::-1]
-        self.pending: list[tuple[float, int, Sent]] = []
+        self.pending: list[tuple[float, int, Times, Sent]] = []
         self.number = 0
 
     def run(self) -> None:
@@ -56,174 +64,191 @@ class _Block:
 
     def advance(self, engine: str) -> None:
         """Start the engine's items until one has to wait."""
-        machine, steps, kinds = self.machine, self.steps[engine], self.machine.kinds
-        costs, start = machine.costs, self.start
+        steps, prices, start = self.steps[engine], self.machine.prices, self.start
+        state = self.machine.engines[engine]
         at, count = self.at[engine], len(steps)
         while at < count:
             item = steps[at]
             if type(item) is not Item:
                 break
-            work = item.work
-            if kinds[work] is Transfer:
-                self.issue(engine, item, costs[work])
-            elif not start(engine, item, kinds[work], costs[work]):
+            price = prices[item.work]
+            if price.kind is Transfer:
+                self.issue(engine, state, item, price)
+            elif not start(engine, state, item, price):
                 break
             at += 1
         self.at[engine] = at
 
-    def start(self, engine: str, item: Item, kind: type, cost: Cost) -> bool:
+    def start(self, engine: str, state: EngineState, item: Item, price: Price) -> bool:
         """Start an instruction; False when it has to wait for something not known yet."""
-        machine = self.machine
-        state = machine.engines[engine]
-        since = start = state.ready
-        after, waits_for = state.before, -1
-        latency = machine.to_tensor if kind is Weights else machine.semaphore
-        for semaphore, value in item.waits:
-            reached = self.reached.get(semaphore)
-            if reached is None or len(reached) < value:
-                self.sleepers.setdefault(semaphore, []).append(engine)
+        machine, kind = self.machine, price.kind
+        first, fast, slow = state.ready
+        since, after, waits_for = first, state.before, -1
+        delay, fast_delay, slow_delay = machine.to_tensor if kind is Weights else machine.semaphore
+        for number, value in item.waits:
+            semaphore = self.semaphores.get(number)
+            if semaphore is None or len(semaphore.reached) < value:
+                self.semaphore(number).engines.append(engine)
                 return False
-            time, event = reached[value - 1]
-            if time + latency > start and value > 0:
-                start, after, waits_for = time + latency, event, event
-        if item.follows and state.done + latency > start:
-            start, after = state.done + latency, state.before
+            (one, two, three), event = semaphore.reached[value - 1]
+            if one + delay > first:
+                first, after, waits_for = one + delay, event, event
+            fast, slow = max(fast, two + fast_delay), max(slow, three + slow_delay)
+        if item.follows:
+            one, two, three = state.done
+            first, fast = max(first, one + delay), max(fast, two + fast_delay)
+            slow = max(slow, three + slow_delay)
         if kind is Matmul:
-            start, end = machine.tensor.multiply(start, cost)
-            state.ready = start + machine.tensor.dispatch
+            begin, end = machine.multiply((first, fast, slow), price)
+            first, state.ready = begin[0], added(begin, machine.dispatch)
         else:
-            end = machine.tensor.load(start, cost) if kind is Weights else start + cost.latency
-            state.ready = start + cost.interval
-        if machine.has_events:
-            state.before = machine.record(
-                engine, item, start, end, after, waits_for, since, cost.known
-            )
-        elif end > machine.end:
-            machine.end = end
+            interval, latency = price.interval, price.latency
+            state.ready = first + interval[0], fast + interval[1], slow + interval[2]
+            if kind is Weights:
+                end = machine.load((first, fast, slow), price)
+            else:
+                end = first + latency[0], fast + latency[1], slow + latency[2]
         state.done = end
-        index = state.before
-        for semaphore in item.signals:
-            self.signal(semaphore, end, index)
+        state.before = machine.record(
+            engine, item, first, end, after, waits_for, since, price.known
+        )
+        for number in item.signals:
+            self.signal(number, end, state.before)
         return True
 
     # --- semaphores ---------------------------------------------------------------------------
 
-    def signal(self, semaphore: int, time: float, event: int) -> None:
-        late = self.late.get(semaphore)
-        if late:
-            late.append([time, event])
+    def semaphore(self, number: int) -> Semaphore:
+        found = self.semaphores.get(number)
+        if found is None:
+            found = self.semaphores[number] = Semaphore()
+        return found
+
+    def signal(self, number: int, time: Times, event: int) -> None:
+        semaphore = self.semaphore(number)
+        if semaphore.late:
+            semaphore.late.append([time, event])
             return
-        reached = self.reached.setdefault(semaphore, [])
-        if reached and reached[-1][0] > time:
-            reached.append(reached[-1])
-        else:
-            reached.append((time, event))
+        self.count(semaphore, time, event)
         self.wake(semaphore)
 
-    def settle(self, semaphore: int) -> None:
+    def count(self, semaphore: Semaphore, time: Times, event: int) -> None:
+        """One more signal; it never counts before the ones in front of it."""
+        reached = semaphore.reached
+        if reached:
+            before, earlier = reached[-1]
+            if before[0] > time[0]:
+                event = earlier
+            if before[0] > time[0] or before[1] > time[1] or before[2] > time[2]:
+                time = latest(before, time)
+        reached.append((time, event))
+
+    def settle(self, semaphore: Semaphore) -> None:
         """Signals count in the order of the program; take those that are known by now."""
-        late = self.late[semaphore]
-        reached = self.reached.get(semaphore)
-        if reached is None:
-            reached = self.reached[semaphore] = []
+        late = semaphore.late
         while late and late[0][0] is not None:
             time, event = late.popleft()
-            if reached and reached[-1][0] > time:
-                time, event = reached[-1]
-            reached.append((time, event))
+            self.count(semaphore, time, event)
         self.wake(semaphore)
 
-    def wake(self, semaphore: int) -> None:
-        if semaphore in self.sleepers:
-            self.runnable += self.sleepers.pop(semaphore)
-        if semaphore in self.parked:
-            for queue in self.parked.pop(semaphore):
+    def wake(self, semaphore: Semaphore) -> None:
+        if semaphore.engines:
+            self.runnable += semaphore.engines
+            semaphore.engines = []
+        if semaphore.queues:
+            queues, semaphore.queues = semaphore.queues, []
+            for queue in queues:
                 self.release(queue)
 
     # --- transfers ----------------------------------------------------------------------------
 
-    def issue(self, engine: str, item: Item, cost: Cost) -> None:
+    def issue(self, engine: str, state: EngineState, item: Item, price: Price) -> None:
         """Put a transfer into its queue; what it waits for may come later."""
         machine = self.machine
-        state = machine.engines[engine]
-        since = max(state.ready, state.done)
-        state.ready = since + cost.interval
-        if machine.has_events and not cost.by_software:
+        since = latest(state.ready, state.done)
+        state.ready = added(since, price.interval)
+        if not price.by_software:
+            busy = since[0] + price.busy
             state.before = machine.record(
-                engine, item, since, since + cost.busy, state.before, -1, since, cost.known
-            )
-        slots: list[list[Any]] = []
-        for semaphore in item.signals:
-            late = self.late.get(semaphore)
-            if late is None:
-                late = self.late[semaphore] = deque()
-            slots.append([None, -1])
-            late.append(slots[-1])
-        queue = machine.queues.get((engine, cost.to_hbm))
+                engine, item, since[0], (busy, since[1], since[2]), state.before, -1, since[0],
+                price.known,
+            )  # fmt: skip
+        queue = machine.queues.get((engine, price.to_hbm))
         if queue is None:
-            queue = machine.queue(engine, cost.to_hbm)
-        queue.waiting.append(
-            Sent(item, cost, queue, since, slots, state.before, -1, not cost.by_software)
-        )
+            queue = machine.queue(engine, price.to_hbm)
+        sent = Sent(item, price, queue, since, state.before, not price.by_software)
+        for number in item.signals:
+            slot: list[object] = [None, -1]
+            self.semaphore(number).late.append(slot)
+            sent.slots.append(slot)
+        queue.waiting.append(sent)
         if len(queue.waiting) == 1:
             self.release(queue)
 
     def release(self, queue: Queue) -> None:
         """Send on the transfers in front of a queue that need not wait any more."""
-        waiting, latency = queue.waiting, self.machine.semaphore
+        waiting, delay = queue.waiting, self.machine.semaphore
         while waiting:
             sent = waiting[0]
-            begin = max(sent.issued, queue.last + _ORDER)
-            for semaphore, value in sent.item.waits:
-                reached = self.reached.get(semaphore)
-                if reached is None or len(reached) < value:
-                    self.parked.setdefault(semaphore, []).append(queue)
+            begin = latest(sent.issued, queue.last)
+            for number, value in sent.item.waits:
+                semaphore = self.semaphore(number)
+                if len(semaphore.reached) < value:
+                    semaphore.queues.append(queue)
                     return
-                time, event = reached[value - 1]
-                if time + latency > begin and value > 0:
-                    begin = time + latency
+                time, event = semaphore.reached[value - 1]
+                if time[0] + delay[0] > begin[0]:
                     sent.waits_for = sent.after = event
+                begin = latest(begin, added(time, delay))
             waiting.popleft()
             queue.last = begin
-            self.push(begin + sent.cost.latency if sent.has_descriptors else begin, sent)
+            self.push(added(begin, sent.price.latency) if sent.has_descriptors else begin, sent)
 
-    def push(self, time: float, sent: Sent) -> None:
+    def push(self, time: Times, sent: Sent) -> None:
         self.number += 1
-        heapq.heappush(self.pending, (time, self.number, sent))
+        heapq.heappush(self.pending, (time[0], self.number, time, sent))
 
     def serve(self) -> None:
         """The next transfer: its descriptors are made, or its packets are moved."""
-        time, _, sent = heapq.heappop(self.pending)
+        _, _, time, sent = heapq.heappop(self.pending)
         if not sent.has_descriptors:
             self.describe(time, sent)
             return
-        machine, item, cost, index = self.machine, sent.item, sent.cost, -1
-        first, last = machine.dma.move(time, cost)
-        if machine.has_events:
-            machine.dma.busy_ns += cost.moving * machine.turns
-            index = machine.record(
-                sent.queue.name, item, first, last + machine.dma.report, sent.after,
-                sent.waits_for, sent.issued, cost.known, cost.nbytes,
-            )  # fmt: skip
-        machine.reach(last + machine.completion, index)
-        seen = last + machine.completion - machine.semaphore
-        for semaphore, slot in zip(item.signals, sent.slots, strict=True):
-            slot[0], slot[1] = seen, index
-            self.settle(semaphore)
+        machine, item, price = self.machine, sent.item, sent.price
+        first, last, shown = machine.move(time, price)
+        index = machine.record(
+            sent.queue.name, item, first, (shown, 0.0, 0.0), sent.after, sent.waits_for,
+            sent.issued[0], price.known, price.nbytes,
+        )  # fmt: skip
+        seen = added(last, machine.completion)
+        machine.reach(seen, index)
+        one, two, three = machine.semaphore
+        seen = seen[0] - one, seen[1] - two, seen[2] - three
+        for number, slot in zip(item.signals, sent.slots, strict=True):
+            slot[:] = seen, index
+            self.settle(self.semaphores[number])
 
-    def describe(self, time: float, sent: Sent) -> None:
+    def describe(self, time: Times, sent: Sent) -> None:
         """GpSimd writes the descriptors, one transfer after the other."""
-        machine, cost = self.machine, sent.cost
-        begin = max(time, machine.descriptors)
-        machine.descriptors = end = begin + cost.interval
+        machine, price, item = self.machine, sent.price, sent.item
+        begin = latest(time, machine.descriptors)
+        machine.descriptors = end = added(begin, price.interval)
         made = machine.record(
-            DESCRIPTORS, sent.item, begin, end, sent.after, sent.waits_for, sent.issued, cost.known
+            DESCRIPTORS,
+            item,
+            begin[0],
+            end,
+            sent.after,
+            sent.waits_for,
+            sent.issued[0],
+            price.known,
         )
+        shown = end[0] + price.busy, end[1], end[2]
         sent.after = machine.record(
-            sent.queue.engine, sent.item, end, end + cost.busy, made, -1, end, cost.known
+            sent.queue.engine, item, end[0], shown, made, -1, end[0], price.known
         )
         sent.has_descriptors = True
-        self.push(end + cost.latency, sent)
+        self.push(added(end, price.latency), sent)
 
     # --- loops --------------------------------------------------------------------------------
 
@@ -245,7 +270,7 @@ class _Block:
             self.turn(bodies, 1)
         if turns > 1:
             spent = self.turn(bodies, turns - 1)
-            self.machine.skip(spent * (turns - 2))
+            self.machine.skip(tuple(one * (turns - 2) for one in spent))  # type: ignore[arg-type]
         self.meet()
         for engine in self.steps:
             self.at[engine] += 1
@@ -255,12 +280,12 @@ class _Block:
     def meet(self) -> None:
         """All engines go on together."""
         machine = self.machine
-        machine.end += machine.loop_ns
+        machine.end = added(machine.end, machine.loop_ns)
         for engine in self.steps:
             state = machine.engines[engine]
             state.ready, state.before = machine.end, machine.last
 
-    def turn(self, bodies: Steps, times: int) -> float:
+    def turn(self, bodies: Steps, times: int) -> Times:
         """One turn that stands for so many; nanoseconds from meeting to meeting."""
         machine = self.machine
         begin = machine.end
@@ -268,7 +293,8 @@ class _Block:
         machine.turns *= times
         _Block(machine, bodies, self.place).run()
         machine.turns //= times
-        return machine.end - begin
+        one, two, three = machine.end
+        return one - begin[0], two - begin[1], three - begin[2]
 
     def deadlock(self, fronts: dict[str, Item | Loop]) -> NeffRuntimeError:
         lines = [

@@ -312,8 +312,8 @@ class Case:
         target: family.
         statistic: of :data:`neff.timing.STATISTICS`, or ``benchmark``.
         trace: makes the kernel.
-        scale: the measured unit of one nanosecond of the estimate; None: bytes / time in GB/s.
-        nbytes: bytes that a row in GB/s counts.
+        nbytes: bytes that a row in GB/s counts; of two cores when they read at once, for the
+            HBM of trn1 has room for both.
     """
 
     target: str
@@ -393,6 +393,7 @@ CASES: Mapping[str, Case] = {
     "pantheon_read_w2048": _case("trn1", "body", read, _reads(1, 2048), 2048, nbytes=_GIB),
     "pantheon_read_w8192": _case("trn1", "body", read, _reads(1, 8192), 8192, nbytes=_GIB),
     "pantheon_read_w16384": _case("trn1", "body", read, _reads(1, 16384), 16384, nbytes=_GIB),
+    "pantheon_read_2core": _case("trn1", "body", read, _reads(1, 2048), 2048, nbytes=2 * _GIB),
     "pantheon_read_inf2": _case("trn1", "body", read, _reads(1, 2048), 2048, nbytes=_GIB),
     "pantheon_write_w2048": _case(
         "trn1", "body", write, (_GIB // 4096, 2048), 2048, nbytes=_GIB

@@ -14,6 +14,7 @@ from neff.timing import PARAMETERS, Event, Parameters, estimate, overrides_of
 from neff.timing.parameters import parameter_table
 from nki_lang.dtypes import BY_NAME
 from nki_lang.ir import Engine, Instruction, Register, Tensor
+from nki_lang.isa.table import TABLE
 from nki_lang.memory import MemoryRegion
 from tests.house.imports import edges, room
 from tests.neff.programs import F32, addition, binary, counted, engines, sbuf, whole
@@ -232,6 +233,13 @@ def test_every_parameter_has_a_range_around_its_value_and_a_source() -> None:
         for value in row.values.values():
             assert 0 <= value.low <= value.value <= value.high, row.name
             assert value.kind in ("documented", "measured", "assumed") and value.source
+
+
+@pytest.mark.parametrize("op", sorted(TABLE))
+def test_nothing_costs_nothing(op: str) -> None:
+    for engine in TABLE[op].engines[4] - {Engine.dma} or {Engine.gpsimd}:
+        program = alone(Instruction(op, {}, engine))
+        assert estimate(program).total.low > 0
 
 
 def test_a_deadlock_is_no_endless_time() -> None:
