@@ -321,7 +321,8 @@ def expand_dims(x: NkiTensor, axis: int) -> NkiTensor:
 def broadcast_to(x: Any, shape: Any, dtype: Any = None) -> NkiTensor:
     """A tile of the given shape; dimensions of extent 1 are repeated.
 
-    Only free dimensions are repeated as a view; the partition dimension is copied by DMA.
+    Free dimensions are repeated as a view; to more partitions one transfer reads the only one
+    again and again (stride 0).
     """
     tile = require_tile(x, "nl.broadcast_to")
     wanted = tuple(shape)
@@ -346,8 +347,7 @@ def broadcast_to(x: Any, shape: Any, dtype: Any = None) -> NkiTensor:
         source = fresh(tile)
         tensor_copy(source, tile)
     row = _spread(source, (1, *wanted[1:]))
-    for partition in range(wanted[0]):
-        dma_copy(out[partition : partition + 1], row)
+    dma_copy(out, row._view(wanted, (0, *row.strides[1:]), row.offset))
     return out
 
 

@@ -174,6 +174,9 @@ def test_shapes():
     assert np.array_equal(run(lambda x: nl.broadcast_to(x, (7, 24)), row), np.broadcast_to(row, (7, 24)))  # fmt: skip
     with tracing(), refused("NKI-SHAPE"):
         nl.broadcast_to(nl.ndarray((4, 3), nl.float32), (4, 6))
+    with tracing() as kernel:
+        nl.broadcast_to(nl.ndarray((1, 6), nl.float32), (128, 6))
+    assert [instruction.op for instruction in kernel.body] == ["dma_copy"]
 
 
 def test_creation():
