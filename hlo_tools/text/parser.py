@@ -7,6 +7,7 @@ demands, so names are resolved where they are read and errors point at them.
 from __future__ import annotations
 
 import re
+from operator import attrgetter
 from typing import Any
 
 from hlo_tools import schema
@@ -99,7 +100,7 @@ class _Parser:
             raise cursor.error("the module has no computation")
         while not cursor.at_end():
             self._computation()
-        self.proto.computations.sort(key=_id_of)
+        self.proto.computations.sort(key=attrgetter("id"))
         self._module_fields(header, named)
         self._uniquify()
         return self.proto
@@ -556,10 +557,6 @@ class _Parser:
         if thread not in ("", "main"):
             self._set_thread(message.id, thread)
         return message.id
-
-
-def _id_of(message: Message) -> int:
-    return message.id
 
 
 def _copy_field(source: Message, target: Message, name: str) -> None:
