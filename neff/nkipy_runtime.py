@@ -18,6 +18,7 @@ import numpy as np
 
 import neff
 from hlo_tools.trace import TracedFunction, trace
+from hlo_tools.trace.function import traced_call
 from hlo_tools.trace.kernel import NKIPyKernel
 from neff.options import parse_flags
 from neff.runtime import load
@@ -168,7 +169,7 @@ def baremetal_run_traced_kernel(
     Raises:
         TraceError, NeffCompileError: it cannot be traced or compiled.
     """
-    traced = trace(kernel.func, *args, **kwargs)
+    traced = traced_call(kernel.func, args, kwargs, for_one_call=True)
     with TemporaryDirectory(prefix="nki-hlo-") as scratch:
         folder = Path(artifacts_dir or scratch)
         folder.mkdir(parents=True, exist_ok=True)
@@ -180,7 +181,8 @@ def baremetal_run_traced_kernel(
         for tensor, array in zip(traced.inputs, given, strict=True)
     }
     found = model.run(fed)
-    results = [np.array(found[tensor.name]) for tensor in traced.outputs]
+    # A NEFF has booleans as bytes.
+    results = [np.array(found[tensor.name]).astype(tensor.dtype) for tensor in traced.outputs]
     hidden = set()
     for alias in traced.aliases:
         np.copyto(given[alias.param_index], results[alias.output_index], casting="unsafe")

@@ -15,6 +15,7 @@ __all__ = ["MEANINGS", "floor_divide", "remainder"]
 
 Meaning = Callable[..., Any]
 BOOL = np.dtype(bool)
+F32 = np.dtype(np.float32)
 
 
 def _is_float(node: Node) -> bool:
@@ -66,7 +67,20 @@ def _square(node: Node) -> Node:
 
 
 def _reciprocal(node: Node) -> Node:
+    if not _is_float(node) and node.dtype.kind in "iu":
+        return _integer_reciprocal(node)
     return hlo.elementwise("divide", _full(node, 1), node)
+
+
+def _integer_reciprocal(node: Node) -> Node:
+    """1 and -1 stay, all others are 0; 1 / 0 is what the conversion of inf gives NumPy."""
+    one = _full(node, 1)
+    size = node if node.dtype.kind == "u" else hlo.elementwise("abs", node)
+    found = hlo.select(hlo.compare("EQ", size, one), node, _full(node, 0))
+    if node.dtype != np.dtype(np.int32):
+        return found
+    zero = hlo.compare("EQ", node, _full(node, 0))
+    return hlo.select(zero, _full(node, np.iinfo(np.int32).min), found)
 
 
 def _exp2(node: Node) -> Node:
@@ -92,13 +106,34 @@ def _absolute(node: Node) -> Node:
 def _sign(node: Node) -> Node:
     if node.dtype.kind == "u":
         return hlo.elementwise("minimum", node, _full(node, 1))
-    return hlo.elementwise("sign", node)
+    found = hlo.elementwise("sign", node)
+    # NumPy gives 0.0 for -0.0, HLO -0.0.
+    return hlo.elementwise("add", found, _full(node, 0)) if _is_float(node) else found
+
+
+def _of_parts(test: Meaning, combine: str) -> Meaning:
+    """A test of floats, of complex numbers combined from that of both parts."""
+
+    def meaning(node: Node) -> Node:
+        if node.dtype.kind != "c":
+            return test(node)
+        real, imag = (hlo.elementwise(part, node, dtype=F32) for part in ("real", "imag"))
+        return hlo.elementwise(combine, test(real), test(imag))
+
+    return meaning
+
+
+def _conjugate(node: Node) -> Node:
+    if node.dtype.kind != "c":
+        return node
+    real, imag = (hlo.elementwise(part, node, dtype=F32) for part in ("real", "imag"))
+    return hlo.elementwise("complex", real, hlo.elementwise("negate", imag), dtype=node.dtype)
 
 
 def _isnan(node: Node) -> Node:
-    return hlo.compare("NE", node, node) if _is_float(node) else hlo.full(
-        node.graph, node.shape, False, BOOL
-    )  # fmt: skip
+    if not _is_float(node):
+        return hlo.full(node.graph, node.shape, False, BOOL)
+    return hlo.compare("NE", node, node)
 
 
 def _isinf(node: Node) -> Node:
@@ -150,13 +185,13 @@ def _half_difference(sign: str) -> Meaning:
     """(e^x +- e^-x) / 2; for sinh by expm1, which is right near zero."""
 
     def sinh(node: Node) -> Node:
-        grown = hlo.elementwise("exponential-minus-one", node)
+        size = hlo.elementwise("abs", node)
+        grown = hlo.elementwise("exponential-minus-one", size)
         ratio = hlo.elementwise("divide", grown, hlo.elementwise("add", grown, _full(node, 1)))
         small = _half(hlo.elementwise("add", grown, ratio))
         large = _half_exponential(node)
-        far = hlo.compare("GT", hlo.elementwise("abs", node), _full(node, 10))
-        signed = _copysign(large, node)
-        return hlo.select(far, signed, small)
+        far = hlo.compare("GT", size, _full(node, 10))
+        return _copysign(hlo.select(far, large, small), node)
 
     def cosh(node: Node) -> Node:
         size = hlo.elementwise("abs", node)
@@ -185,7 +220,10 @@ def _arcsinh(node: Node) -> Node:
     one = _full(node, 1)
     root = hlo.elementwise("sqrt", hlo.elementwise("add", square, one))
     part = hlo.elementwise("divide", square, hlo.elementwise("add", one, root))
-    grown = hlo.elementwise("log-plus-one", hlo.elementwise("add", size, part))
+    near = hlo.elementwise("log-plus-one", hlo.elementwise("add", size, part))
+    # The square overflows where log 2x is as good.
+    far = hlo.elementwise("add", hlo.elementwise("log", size), _full(node, math.log(2)))
+    grown = hlo.select(hlo.compare("GT", size, _full(node, 1e4)), far, near)
     return _copysign(grown, node)
 
 
@@ -277,7 +315,9 @@ def remainder(left: Node, right: Node) -> Node:
     """NumPy's ``%``: the sign is the divisor's; by 0, integers give 0 and floats NaN."""
     if _is_float(left):
         rest = hlo.elementwise("remainder", left, right)
-        return hlo.select(_signs_differ(rest, right), hlo.elementwise("add", rest, right), rest)
+        zero = hlo.compare("EQ", rest, _full(rest, 0))
+        rest = hlo.select(_signs_differ(rest, right), hlo.elementwise("add", rest, right), rest)
+        return hlo.select(zero, _copysign(_full(rest, 0), right), rest)
     zero, divisor = _zero_divisor(right)
     rest = hlo.elementwise("remainder", left, divisor)
     if left.dtype.kind == "i":
@@ -300,12 +340,19 @@ def floor_divide(left: Node, right: Node) -> Node:
 
 
 def _float_floor_divide(left: Node, right: Node) -> Node:
-    """(a - a % b) / b, rounded; a / b where b is 0."""
-    whole = hlo.elementwise(
-        "divide", hlo.elementwise("subtract", left, remainder(left, right)), right
-    )
-    nearest = hlo.elementwise("round-nearest-even", whole)
+    """The quotient of ``left - left % right``, to the nearest whole number, as NumPy has it."""
+    rest = hlo.elementwise("remainder", left, right)
+    quotient = hlo.elementwise("divide", hlo.elementwise("subtract", left, rest), right)
+    one = _full(left, 1)
+    lower = hlo.elementwise("subtract", quotient, one)
+    quotient = hlo.select(_signs_differ(rest, right), lower, quotient)
+    down = hlo.elementwise("floor", quotient)
+    gap = hlo.elementwise("subtract", quotient, down)
+    above = hlo.compare("GT", gap, _full(left, 0.5))
+    nearest = hlo.select(above, hlo.elementwise("add", down, one), down)
     plain = hlo.elementwise("divide", left, right)
+    zero = hlo.compare("EQ", quotient, _full(left, 0))
+    nearest = hlo.select(zero, _copysign(_full(left, 0), plain), nearest)
     return hlo.select(hlo.compare("EQ", right, _full(right, 0)), plain, nearest)
 
 
@@ -324,7 +371,8 @@ def _divmod(left: Node, right: Node) -> tuple[Node, Node]:
 def _modf(node: Node) -> tuple[Node, Node]:
     whole = _trunc(node)
     rest = hlo.elementwise("subtract", node, whole)
-    return hlo.select(_isinf(node), _full(node, 0), rest), whole
+    rest = hlo.select(_isinf(node), _full(node, 0), rest)
+    return _copysign(rest, node), _copysign(whole, node)
 
 
 def _shift_right(left: Node, right: Node) -> Node:
@@ -332,15 +380,30 @@ def _shift_right(left: Node, right: Node) -> Node:
     return hlo.elementwise(f"shift-right-{kind}", left, right)
 
 
+def _rounded_once(meaning: Meaning) -> Meaning:
+    """8 and 16-bit floats are computed in float32, so that several steps round once."""
+
+    def wide(*nodes: Node) -> Any:
+        dtype = nodes[0].dtype
+        if dtype.itemsize >= 4 or dtype.kind in "biu":
+            return meaning(*nodes)
+        found = meaning(*(hlo.convert(node, F32) for node in nodes))
+        if isinstance(found, tuple):
+            return tuple(hlo.convert(node, dtype) for node in found)
+        return hlo.convert(found, dtype) if found.dtype == F32 else found
+
+    return wide
+
+
 MEANINGS: dict[np.ufunc, Meaning] = {
     np.add: _by_kind("add", "or"),
     np.subtract: _direct("subtract"),
     np.multiply: _by_kind("multiply", "and"),
     np.divide: _direct("divide"),
-    np.floor_divide: floor_divide,
-    np.remainder: remainder,
-    np.fmod: _fmod,
-    np.divmod: _divmod,
+    np.floor_divide: _rounded_once(floor_divide),
+    np.remainder: _rounded_once(remainder),
+    np.fmod: _rounded_once(_fmod),
+    np.divmod: _rounded_once(_divmod),
     np.modf: _modf,
     np.power: _direct("power"),
     np.float_power: _direct("power"),
@@ -349,11 +412,11 @@ MEANINGS: dict[np.ufunc, Meaning] = {
     np.fmax: _ignoring_nan("maximum"),
     np.fmin: _ignoring_nan("minimum"),
     np.arctan2: _direct("atan2"),
-    np.hypot: _hypot,
+    np.hypot: _rounded_once(_hypot),
     np.copysign: _copysign,
     np.heaviside: _heaviside,
-    np.logaddexp: _logaddexp,
-    np.logaddexp2: _logaddexp2,
+    np.logaddexp: _rounded_once(_logaddexp),
+    np.logaddexp2: _rounded_once(_logaddexp2),
     np.bitwise_and: _direct("and"),
     np.bitwise_or: _direct("or"),
     np.bitwise_xor: _direct("xor"),
@@ -371,17 +434,17 @@ MEANINGS: dict[np.ufunc, Meaning] = {
     np.logical_not: _logical("not"),
     np.negative: _direct("negate"),
     np.positive: lambda node: node,
-    np.conjugate: lambda node: node,
+    np.conjugate: _conjugate,
     np.absolute: _absolute,
     np.fabs: _absolute,
     np.sign: _sign,
     np.exp: _direct("exponential"),
-    np.exp2: _exp2,
+    np.exp2: _rounded_once(_exp2),
     np.expm1: _direct("exponential-minus-one"),
     np.log: _direct("log"),
     np.log1p: _direct("log-plus-one"),
-    np.log2: _scaled(1 / math.log(2), "log"),
-    np.log10: _scaled(1 / math.log(10), "log"),
+    np.log2: _rounded_once(_scaled(1 / math.log(2), "log")),
+    np.log10: _rounded_once(_scaled(1 / math.log(10), "log")),
     np.sqrt: _direct("sqrt"),
     np.cbrt: _direct("cbrt"),
     np.square: _square,
@@ -390,26 +453,26 @@ MEANINGS: dict[np.ufunc, Meaning] = {
     np.cos: _direct("cosine"),
     np.tan: _direct("tan"),
     np.tanh: _direct("tanh"),
-    np.sinh: _half_difference("-"),
-    np.cosh: _half_difference("+"),
-    np.arcsin: _arcsin,
-    np.arccos: _arccos,
-    np.arctan: _arctan,
-    np.arcsinh: _arcsinh,
-    np.arccosh: _arccosh,
-    np.arctanh: _arctanh,
+    np.sinh: _rounded_once(_half_difference("-")),
+    np.cosh: _rounded_once(_half_difference("+")),
+    np.arcsin: _rounded_once(_arcsin),
+    np.arccos: _rounded_once(_arccos),
+    np.arctan: _rounded_once(_arctan),
+    np.arcsinh: _rounded_once(_arcsinh),
+    np.arccosh: _rounded_once(_arccosh),
+    np.arctanh: _rounded_once(_arctanh),
     np.ceil: _of_floats("ceil"),
     np.floor: _of_floats("floor"),
     np.rint: _of_floats("round-nearest-even"),
     np.trunc: _trunc,
     np.invert: _direct("not"),
-    np.isnan: _isnan,
-    np.isinf: _isinf,
-    np.isfinite: _isfinite,
+    np.isnan: _of_parts(_isnan, "or"),
+    np.isinf: _of_parts(_isinf, "or"),
+    np.isfinite: _of_parts(_isfinite, "and"),
     np.signbit: _signbit,
-    np.degrees: _scaled(180 / math.pi),
-    np.rad2deg: _scaled(180 / math.pi),
-    np.radians: _scaled(math.pi / 180),
-    np.deg2rad: _scaled(math.pi / 180),
+    np.degrees: _rounded_once(_scaled(180 / math.pi)),
+    np.rad2deg: _rounded_once(_scaled(180 / math.pi)),
+    np.radians: _rounded_once(_scaled(math.pi / 180)),
+    np.deg2rad: _rounded_once(_scaled(math.pi / 180)),
 }
 """Every ufunc that traced arrays take, besides matmul."""

@@ -222,7 +222,7 @@ class _Applied:
     ) -> Any:
         first, second = parameters[:2]
         if kind == "second":
-            return self._add(computation, f"{name}.root", "copy", dtype, (second,))
+            return second
         if kind in ("LT", "GT"):
             return self._add(
                 computation, f"{name}.root", "compare", np.dtype(bool), (first, second),

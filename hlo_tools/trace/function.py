@@ -15,9 +15,10 @@ from hlo_tools.trace.array import TracedArray, as_node
 from hlo_tools.trace.emission import to_proto
 from hlo_tools.trace.errors import refuse
 from hlo_tools.trace.graph import Graph, Node
+from hlo_tools.trace.layout import strides_of
 from hlo_tools.trace.promotion import narrow_input
 
-__all__ = ["Alias", "Tensor", "TracedFunction", "trace"]
+__all__ = ["Alias", "Tensor", "TracedFunction", "trace", "traced_call"]
 
 _NO_NAME = re.compile(r"[^A-Za-z0-9_.-]")
 """What names in HLO text have not: ``<lambda>`` is ``lambda``."""
@@ -119,23 +120,64 @@ def trace(func: Callable[..., Any], *args: Any, **kwargs: Any) -> TracedFunction
         TraceError: the function needs a value that is known only when the module runs, or uses
             something of NumPy that is not known; the place is the user's line.
     """
+    return traced_call(func, args, kwargs)
+
+
+def traced_call(
+    func: Callable[..., Any], args: Any, kwargs: Any, *, for_one_call: bool = False
+) -> TracedFunction:
+    """As :func:`trace`; ``for_one_call`` when the module runs with these very arguments.
+
+    Then an array that is passed twice is one array in the function too; else it stands for two.
+    """
     graph = Graph(_NO_NAME.sub("", getattr(func, "__name__", "")) or "function")
     signature = inspect.signature(func)
     bound = signature.bind(*args, **kwargs)
     bound.apply_defaults()
     taken: list[tuple[str, TracedArray]] = []
+    given: list[np.ndarray[Any, Any]] = []
 
     def take(name: str, value: Any) -> Any:
         if not isinstance(value, np.ndarray):
             return value
         array = narrow_input(value, name)
-        taken.append((name, TracedArray(graph.parameter(array.shape, array.dtype, _free(graph, name)))))  # fmt: skip
+        node = graph.parameter(array.shape, array.dtype, _free(graph, name))
+        earlier = [same for (_, same), other in zip(taken, given, strict=True) if other is value]
+        if for_one_call and earlier:
+            taken.append((name, TracedArray(node)))
+            given.append(np.empty(0))
+            return earlier[0]
+        taken.append((name, TracedArray(node, strides_of(value))))
+        given.append(value)
         return taken[-1][1]
 
     positional, named = _converted(signature, bound, take)
     with graph.current():
         returned = func(*positional, **named)
+    if for_one_call:
+        _check_overlaps(taken, given)
     return _finished(graph, returned, taken)
+
+
+def _check_overlaps(
+    taken: list[tuple[str, TracedArray]], given: list[np.ndarray[Any, Any]]
+) -> None:
+    """An argument that is written to must not share memory with another one.
+
+    Raises:
+        TraceError: it does: to the module they are two arrays (HLO-TRACE-ALIAS).
+    """
+    for number, (name, array) in enumerate(taken):
+        if not array.is_written:
+            continue
+        for other, value in enumerate(given):
+            if other != number and np.may_share_memory(given[number], value):
+                raise refuse(
+                    f"argument {name!r} is written to and shares memory with "
+                    f"{taken[other][0]!r}, which a module has as another array",
+                    code="HLO-TRACE-ALIAS",
+                    remedy="pass a copy, or write the function with one argument for both",
+                )
 
 
 def _free(graph: Graph, name: str) -> str:

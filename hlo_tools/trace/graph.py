@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -72,7 +72,7 @@ class Graph:
         self._constants: dict[Any, Node] = {}
 
     @contextmanager
-    def current(self) -> Iterator[None]:
+    def current(self) -> Generator[None]:
         """Let :func:`current_graph` be this one in the block."""
         token = _current.set(self)
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from dataclasses import dataclass
 from typing import Any
@@ -9,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from hlo_tools.trace import primitives as hlo
-from hlo_tools.trace.array import TracedArray, as_node, view
+from hlo_tools.trace.array import TracedArray, TracedScalar, as_node, view
 from hlo_tools.trace.errors import refuse
-from hlo_tools.trace.graph import Node
+from hlo_tools.trace.graph import Graph, Node
+from hlo_tools.trace.layout import Strides, copied, normal, plain
 
-__all__ = ["get", "put"]
+__all__ = ["fitted", "get", "put"]
 
 S32 = np.dtype(np.int32)
 BOOL = np.dtype(bool)
@@ -28,14 +30,30 @@ def get(array: TracedArray, key: Any) -> TracedArray:
     """
     parts = _parse(array, key)
     basic = _basic_view(array, parts)
-    if not parts.arrays:
-        return basic
+    is_element = not parts.has_ellipsis and not basic.shape
+    arrays = parts.arrays
+    if not arrays:
+        if is_element:
+            return TracedScalar(basic.node)
+        return (
+            TracedArray(basic.node, copied(basic.shape, basic.layout, "K"))
+            if parts.copies
+            else basic
+        )
+    if all(isinstance(axis.index, TracedScalar) for axis in arrays):
+        found = _Dynamic(basic, parts).view(basic)
+        return TracedScalar(found.node) if not found.shape and not parts.has_ellipsis else found
     gather = _Gather(basic, parts)
-    return TracedArray(gather.read(basic.node))
+    node = gather.read(basic.node)
+    if not node.shape and not parts.has_ellipsis:
+        return TracedScalar(node)
+    return TracedArray(node, gather.layout(basic))
 
 
 def put(array: TracedArray, key: Any, value: Any) -> None:
     """``array[key] = value``; of several values for one element, one is kept."""
+    if isinstance(array, TracedScalar):
+        array.write(array.node)
     mask = _single_mask(array, key)
     if mask is not None:
         _put_where(array, mask, value)
@@ -45,15 +63,23 @@ def put(array: TracedArray, key: Any, value: Any) -> None:
     graph = array.node.graph
     if not parts.arrays:
         node = as_node(value, graph, array.dtype)
-        target.write(hlo.broadcast(_fitted(node, target.shape), target.shape))
+        if node.shape and not target.shape and not parts.has_ellipsis:
+            raise ValueError("setting an array element with a sequence.")
+        target.write(hlo.broadcast(fitted(node, target.shape), target.shape))
+        return
+    if all(isinstance(axis.index, TracedScalar) for axis in parts.arrays):
+        part = _Dynamic(target, parts).view(target)
+        if not part.shape and not parts.has_ellipsis and np.ndim(value):
+            raise ValueError("setting an array element with a sequence.")
+        put(part, ..., value)
         return
     gather = _Gather(target, parts)
     node = as_node(value, graph, array.dtype)
-    update = hlo.broadcast(_fitted(node, gather.shape), gather.shape)
+    update = hlo.broadcast(fitted(node, gather.shape), gather.shape)
     target.write(gather.written(target.node, update))
 
 
-def _fitted(node: Node, shape: tuple[int, ...]) -> Node:
+def fitted(node: Node, shape: tuple[int, ...]) -> Node:
     """A value for assignment: leading ones go, as NumPy lets them.
 
     Raises:
@@ -121,6 +147,8 @@ class _Parts:
 
     axes: list[_Axis]
     separated: bool
+    has_ellipsis: bool
+    copies: bool
 
     @property
     def arrays(self) -> list[_Axis]:
@@ -129,7 +157,8 @@ class _Parts:
 
 def _parse(array: TracedArray, key: Any) -> _Parts:
     items = list(key) if isinstance(key, tuple) else [key]
-    items = [x for item in items for x in _as_indices(item)]
+    masks: dict[int, int] = {}
+    items = [x for item in items for x in _as_indices(item, masks)]
     used = sum(1 for item in items if item is not None and item is not Ellipsis)
     if used > array.ndim:
         raise IndexError(
@@ -139,6 +168,7 @@ def _parse(array: TracedArray, key: Any) -> _Parts:
     if sum(item is Ellipsis for item in items) > 1:
         raise IndexError("an index can only have a single ellipsis ('...')")
     has_arrays = any(_is_array(item) for item in items)
+    has_ellipsis = any(item is Ellipsis for item in items)
     separated = has_arrays and _are_separated(items)
     items = _fill_ellipsis(items, array.ndim - used)
     axes, place = [], 0
@@ -146,13 +176,21 @@ def _parse(array: TracedArray, key: Any) -> _Parts:
         if item is None:
             axes.append(_Axis("new"))
             continue
-        axes.append(_axis(item, array.shape[place], place, has_arrays))
+        size = array.shape[place]
+        if masks.get(id(item), size) != size:
+            raise IndexError(
+                f"boolean index did not match indexed array along axis {place}; size of axis is "
+                f"{size} but size of corresponding boolean axis is {masks[id(item)]}"
+            )
+        axes.append(_axis(item, size, place, has_arrays))
         place += 1
-    return _Parts(axes, separated)
+    # An integer in a 0-d array selects as a number does, but NumPy copies.
+    copies = any(isinstance(item, np.ndarray) for item in items)
+    return _Parts(axes, separated, has_ellipsis, copies)
 
 
-def _as_indices(item: Any) -> list[Any]:
-    """A boolean array stands for the indices of its true elements."""
+def _as_indices(item: Any, masks: dict[int, int]) -> list[Any]:
+    """A boolean array stands for the indices of its true elements; ``masks`` gets their sizes."""
     if isinstance(item, (list, tuple)):
         item = np.asarray(item) if not any(isinstance(x, TracedArray) for x in item) else np.stack(item)  # fmt: skip
         item = item.astype(int) if item.size == 0 else item
@@ -167,7 +205,9 @@ def _as_indices(item: Any) -> list[Any]:
     if isinstance(item, np.ndarray) and item.dtype == BOOL:
         if not item.ndim:
             raise _scalar_boolean()
-        return list(np.nonzero(item))
+        found = list(np.nonzero(item))
+        masks.update({id(one): size for one, size in zip(found, item.shape, strict=True)})
+        return found
     return [item]
 
 
@@ -269,7 +309,26 @@ def _basic_view(array: TracedArray, parts: _Parts) -> TracedArray:
     def write(old: Node, new: Node) -> Node:
         return _write_slices(old, hlo.reshape(new, middle), plan)
 
-    return view(array, read(source), read, write)
+    return view(array, read(source), read, write, _basic_layout(array, parts.axes, plan))
+
+
+def _basic_layout(array: TracedArray, axes: list[_Axis], plan: list[_Axis]) -> Strides:
+    """The strides of a view by slices, numbers and new dimensions."""
+    own = plain(array.shape) if array.layout is None else array.layout
+    steps = iter([stride * axis.step for stride, axis in zip(own, plan, strict=True)])
+    sliced = iter(plan)
+    shape: list[int] = []
+    strides: list[int] = []
+    for axis in axes:
+        if axis.kind == "new":
+            shape.append(1)
+            strides.append(0)
+            continue
+        count, step = next(sliced).count, next(steps)
+        if axis.kind != "number":
+            shape.append(count)
+            strides.append(step)
+    return normal(tuple(shape), strides)
 
 
 def _read_slices(node: Node, plan: list[_Axis]) -> Node:
@@ -305,6 +364,59 @@ def _write_slices(old: Node, new: Node, plan: list[_Axis]) -> Node:
 # Index arrays: gather and scatter
 
 
+def _plain_index(index: Any, size: int, graph: Graph) -> Node:
+    """An index from 0 up, one that is counted from the end made plain."""
+    if not isinstance(index, TracedArray):
+        return graph.constant(np.remainder(index, max(size, 1)).astype(np.int32))
+    if index.dtype.kind not in "iu":
+        raise IndexError("arrays used as indices must be of integer (or boolean) type")
+    node = index.node
+    if index.dtype.kind == "u":
+        return hlo.convert(node, S32)
+    node = hlo.convert(node, S32)
+    if node.opcode == "iota":
+        return node
+    negative = hlo.compare("LT", node, hlo.full(graph, node.shape, 0, S32))
+    from_end = hlo.elementwise("add", node, hlo.full(graph, node.shape, size, S32))
+    return hlo.select(negative, from_end, node)
+
+
+class _Dynamic:
+    """Traced numbers on some dimensions of an array, the others taken whole: a view."""
+
+    def __init__(self, array: TracedArray, parts: _Parts) -> None:
+        kept = [axis for axis in parts.axes if axis.kind != "number"]
+        graph = array.node.graph
+        self.places = [i for i, axis in enumerate(kept) if axis.kind == "array"]
+        self.whole = [i for i in range(array.ndim) if i not in self.places]
+        self.sizes = tuple(1 if i in self.places else n for i, n in enumerate(array.shape))
+        zero = hlo.constant(graph, 0, S32)
+        self.starts = tuple(
+            _plain_index(kept[i].index, array.shape[i], graph) if i in self.places else zero
+            for i in range(array.ndim)
+        )
+        if any(not array.shape[i] for i in self.places):
+            raise IndexError("an index into a dimension of size 0 is out of bounds")
+
+    def view(self, array: TracedArray) -> TracedArray:
+        own = plain(array.shape) if array.layout is None else array.layout
+        node = self.read(array.node)
+        layout = normal(node.shape, [own[i] for i in self.whole])
+        return view(array, node, self.read, self.written, layout)
+
+    def read(self, node: Node) -> Node:
+        part = node
+        if self.sizes != node.shape:
+            part = node.graph.emit(
+                "dynamic-slice", self.sizes, node.dtype, (node, *self.starts),
+                dynamic_slice_sizes=self.sizes,
+            )  # fmt: skip
+        return hlo.reshape(part, tuple(self.sizes[i] for i in self.whole))
+
+    def written(self, node: Node, update: Node) -> Node:
+        return hlo.dynamic_update_slice(node, hlo.reshape(update, self.sizes), self.starts)
+
+
 class _Gather:
     """Index arrays on some dimensions of an array, the others taken whole.
 
@@ -320,6 +432,8 @@ class _Gather:
         self.source = array.shape
         graph = array.node.graph
         self.indices = self._indices(arrays, graph)
+        if 0 not in self.batch and any(not array.shape[i] for i in self.places):
+            raise IndexError("an index into a dimension of size 0 is out of bounds")
         first = 0 if parts.separated else self.places[0]
         whole = [size for i, size in enumerate(array.shape) if i not in self.places]
         self.shape = (*whole[:first], *self.batch, *whole[first:])
@@ -331,24 +445,20 @@ class _Gather:
         columns = []
         for index, place in zip(arrays, self.places, strict=True):
             size = self.source[place]
-            node = self._one(index, size, graph)
+            node = _plain_index(index, size, graph)
             columns.append(hlo.reshape(hlo.broadcast(node, self.batch), (*self.batch, 1)))
         return hlo.concatenate(columns, len(self.batch))
 
-    def _one(self, index: Any, size: int, graph: Any) -> Node:
-        if not isinstance(index, TracedArray):
-            return graph.constant(np.remainder(index, max(size, 1)).astype(np.int32))
-        if index.dtype.kind not in "iu":
-            raise IndexError("arrays used as indices must be of integer (or boolean) type")
-        node = index.node
-        if index.dtype.kind == "u":
-            return hlo.convert(node, S32)
-        node = hlo.convert(node, S32)
-        if node.opcode == "iota":
-            return node
-        negative = hlo.compare("LT", node, hlo.full(graph, node.shape, 0, S32))
-        from_end = hlo.elementwise("add", node, hlo.full(graph, node.shape, size, S32))
-        return hlo.select(negative, from_end, node)
+    def layout(self, array: TracedArray) -> Strides:
+        """NumPy fills the result index by index: their dimensions are outermost."""
+        whole = [i for i in range(len(self.source)) if i not in self.places]
+        own = plain(self.source) if array.layout is None else array.layout
+        sizes = tuple(self.source[i] for i in whole)
+        inner = copied(sizes, [own[i] for i in whole], "K") or plain(sizes)
+        outer = [step * math.prod(sizes) for step in plain(self.batch)]
+        first = next((i for i in range(len(self.shape)) if i not in self.windows), 0)
+        strides = [*inner[:first], *outer, *inner[first:]]
+        return normal(self.shape, strides)
 
     def read(self, node: Node) -> Node:
         if 0 in self.shape:

@@ -17,7 +17,7 @@ _inside: dict[str, bool] = {}
 
 def user_line() -> tuple[str, int] | None:
     """(file, line) of the user's code, or None when there is none on the stack."""
-    frame = sys._getframe(2)
+    frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
     while frame is not None:
         name = frame.f_code.co_filename
         inside = _inside.get(name)

@@ -33,7 +33,7 @@ __all__ = [
 
 Shape = tuple[int, ...]
 BOOL = np.dtype(bool)
-S32 = np.dtype(np.int32)
+S32, U32 = np.dtype(np.int32), np.dtype(np.uint32)
 
 
 def constant(graph: Graph, value: Any, dtype: Any) -> Node:
@@ -69,7 +69,11 @@ def select(condition: Node, yes: Node, no: Node) -> Node:
 
 
 def convert(node: Node, dtype: Any) -> Node:
-    """NumPy's ``astype``: truncation to integers; to booleans, whether it is not zero."""
+    """NumPy's ``astype``: truncation to integers; to booleans, whether it is not zero.
+
+    Floats beyond a small or unsigned integer wrap, as NumPy's do through int32 (x86); HLO's own
+    conversion saturates. Beyond int32 and for NaN NumPy's answer is undefined, ours saturates.
+    """
     target = np.dtype(dtype)
     if node.dtype == target:
         return node
@@ -78,7 +82,23 @@ def convert(node: Node, dtype: Any) -> Node:
     if node.opcode == "constant" and not node.shape:
         with np.errstate(all="ignore"):
             return node.graph.constant(node.attributes["value"].astype(target))
+    is_float = node.dtype.kind not in "biuc"
+    if is_float and target.kind in "iu" and target.itemsize < 4:
+        node = node.graph.emit("convert", node.shape, S32, (node,))
+    if is_float and target == U32:
+        return _unsigned(node)
+    if node.dtype.kind == "c" and target.kind != "c":
+        node = elementwise("real", node, dtype=np.dtype(np.float32))
+        return convert(node, target)
     return node.graph.emit("convert", node.shape, target, (node,))
+
+
+def _unsigned(node: Node) -> Node:
+    """A float as uint32, negative ones wrapped."""
+    shape, graph = node.shape, node.graph
+    signed = bitcast(graph.emit("convert", shape, S32, (node,)), U32)
+    plain = graph.emit("convert", shape, U32, (node,))
+    return select(compare("LT", node, full(graph, shape, 0, node.dtype)), signed, plain)
 
 
 def bitcast(node: Node, dtype: Any) -> Node:

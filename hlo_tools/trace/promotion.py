@@ -66,13 +66,21 @@ Kind = np.dtype[Any] | type
 
 
 @lru_cache(maxsize=4096)
-def ufunc_dtypes(ufunc: np.ufunc, kinds: tuple[Kind, ...]) -> tuple[np.dtype[Any], ...]:
+def ufunc_dtypes(
+    ufunc: np.ufunc,
+    kinds: tuple[Kind, ...],
+    signature: Any = None,
+    casting: Any = "same_kind",
+) -> tuple[np.dtype[Any], ...]:
     """The dtypes in which a ufunc computes, inputs first, narrowed.
 
     Raises:
         TypeError: NumPy's own, when the ufunc does not take such inputs.
     """
-    resolved = ufunc.resolve_dtypes((*kinds, *[None] * ufunc.nout))  # pyright: ignore
+    resolve: Any = ufunc.resolve_dtypes
+    given = (*kinds, *[None] * ufunc.nout)
+    options = {} if signature is None else {"signature": signature}
+    resolved = resolve(given, casting=casting, **options)
     return tuple(narrow(dtype) for dtype in resolved)
 
 

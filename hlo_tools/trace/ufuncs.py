@@ -8,10 +8,21 @@ from typing import Any
 import numpy as np
 
 from hlo_tools.trace import primitives as hlo
-from hlo_tools.trace.array import TracedArray, as_node, graph_of, kind_of
+from hlo_tools.trace.array import (
+    TracedArray,
+    as_node,
+    graph_of,
+    kind_of,
+    layout_of,
+    result,
+    same_order,
+)
 from hlo_tools.trace.elementwise import MEANINGS
 from hlo_tools.trace.errors import refuse
-from hlo_tools.trace.graph import Node
+from hlo_tools.trace.functions.arguments import write_out
+from hlo_tools.trace.functions.linear import matmul
+from hlo_tools.trace.graph import Graph, Node
+from hlo_tools.trace.layout import Strides, copied, is_fortran
 from hlo_tools.trace.promotion import ufunc_dtypes
 
 __all__ = ["call", "dispatch"]
@@ -26,40 +37,115 @@ def dispatch(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict
 
 
 def call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """``ufunc(*inputs)`` with ``out``, ``where`` and ``dtype``.
+    """``ufunc(*inputs)`` with ``out``, ``where``, ``dtype``, ``casting`` and ``order``.
 
     Raises:
         TypeError: NumPy's own for such dtypes; ValueError: shapes that do not broadcast.
-        TraceError: a ufunc that has no meaning here (HLO-TRACE-FUNCTION).
+        TraceError: a ufunc or an argument that is not supported.
     """
+    outs = None
+    if kwargs or len(inputs) > ufunc.nin:
+        inputs, outs = _split(ufunc, inputs, kwargs)
     if ufunc is np.matmul:
-        from hlo_tools.trace.functions.linear import matmul
-
-        return _deliver(ufunc, (matmul(*inputs),), kwargs)
+        return _deliver(ufunc, (_matmul(inputs, kwargs),), outs, kwargs)
     meaning = MEANINGS.get(ufunc)
     if meaning is None:
         raise _unknown(ufunc.__name__)
-    graph = graph_of((*inputs, kwargs.get("out"), kwargs.get("where")))
-    dtypes = _dtypes(ufunc, inputs, kwargs)
-    nodes = [as_node(v, graph, d) for v, d in zip(inputs, dtypes, strict=False)]
+    graph = graph_of((*inputs, outs, kwargs.get("where")))
+    if kwargs and not kwargs.keys() <= _OPTIONS:
+        raise _surplus(ufunc, kwargs)
+    certain = _beyond(inputs, ufunc) if ufunc in _COMPARISONS else None
+    if certain is not None:
+        _dtypes(ufunc, (certain,) * 2, outs, kwargs)  # NumPy's error for a dtype of no loop
+        return _deliver(ufunc, (certain,), outs, kwargs)
+    dtypes = _dtypes(ufunc, inputs, outs, kwargs)
+    nodes = _operands(ufunc, inputs, graph, dtypes)
     if len(nodes) > 1:
         nodes = _together(nodes)
-    result = meaning(*nodes)
-    results = result if isinstance(result, tuple) else (result,)
+    found = meaning(*nodes)
+    results = found if isinstance(found, tuple) else (found,)
     wanted = dtypes[ufunc.nin :]
+    shape = nodes[0].shape
+    layout = _layout(inputs, shape, kwargs) if kwargs else same_order(inputs, shape)
     arrays = tuple(
-        TracedArray(hlo.convert(node, dtype)) for node, dtype in zip(results, wanted, strict=True)
+        [result(hlo.convert(node, d), layout) for node, d in zip(results, wanted, strict=True)]
     )
-    return _deliver(ufunc, arrays, kwargs)
+    return _deliver(ufunc, arrays, outs, kwargs)
+
+
+_OPTIONS = frozenset(("out", "where", "dtype", "casting", "order", "subok", "signature", "sig"))
+Outs = tuple[Any, ...] | None
+
+
+def _split(
+    ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], Outs]:
+    """Inputs, and outputs whether they were given by position or by name."""
+    outs = kwargs.get("out")
+    if len(inputs) > ufunc.nin:
+        inputs, outs = inputs[: ufunc.nin], inputs[ufunc.nin :]
+    if outs is None:
+        return inputs, None
+    known = outs if isinstance(outs, tuple) else (outs,)
+    known = (*known, *(None,) * (ufunc.nout - len(known)))
+    return inputs, known if any(o is not None and o is not Ellipsis for o in known) else None
+
+
+def _surplus(ufunc: np.ufunc, kwargs: dict[str, Any]) -> Exception:
+    names = ", ".join(sorted(kwargs.keys() - _OPTIONS))
+    return refuse(
+        f"numpy.{ufunc.__name__} with {names}= is not supported for traced arrays",
+        code="HLO-TRACE-ARGUMENT",
+        remedy="move axes with numpy.moveaxis before and after",
+    )
+
+
+def _matmul(inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> TracedArray:
+    if kwargs and not kwargs.keys() <= {"out", "dtype", "casting", "subok"}:
+        raise _surplus(np.matmul, kwargs)
+    return matmul(*inputs, dtype=kwargs.get("dtype"), casting=kwargs.get("casting", "same_kind"))
 
 
 def _dtypes(
-    ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]
+    ufunc: np.ufunc, inputs: tuple[Any, ...], outs: Outs, kwargs: dict[str, Any]
 ) -> tuple[np.dtype[Any], ...]:
+    kinds = tuple([kind_of(value) for value in inputs])
+    if not kwargs:
+        return ufunc_dtypes(ufunc, kinds)
+    signature = kwargs.get("signature", kwargs.get("sig"))
     dtype = kwargs.get("dtype")
-    if dtype is None:
-        return ufunc_dtypes(ufunc, tuple([kind_of(value) for value in inputs]))
-    return ufunc_dtypes(ufunc, (np.dtype(dtype),) * ufunc.nin)
+    if dtype is not None:
+        signature = (*(None,) * ufunc.nin, *(np.dtype(dtype),) * ufunc.nout)
+    casting = kwargs.get("casting", "same_kind")
+    return ufunc_dtypes(ufunc, kinds, signature, casting)
+
+
+_COMPARISONS = frozenset(
+    (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)
+)
+
+
+def _beyond(inputs: tuple[Any, ...], ufunc: np.ufunc) -> TracedArray | None:
+    """A comparison with a Python int that the array's type does not hold: NumPy knows the answer."""
+    for place, value in enumerate(inputs):
+        other = inputs[1 - place]
+        if type(value) is not int or not isinstance(other, TracedArray):
+            continue
+        if other.dtype.kind not in "iu":
+            continue
+        limits = np.iinfo(other.dtype)
+        if limits.min <= value <= limits.max:
+            continue
+        sides = (1 if value > 0 else -1, 0) if place == 0 else (0, 1 if value > 0 else -1)
+        answer = bool(ufunc(*sides))
+        return result(hlo.full(other.node.graph, other.shape, answer, np.dtype(bool)))
+    return None
+
+
+def _operands(
+    ufunc: np.ufunc, inputs: tuple[Any, ...], graph: Graph, dtypes: tuple[np.dtype[Any], ...]
+) -> list[Node]:
+    return [as_node(v, graph, d) for v, d in zip(inputs, dtypes, strict=False)]
 
 
 def _together(nodes: list[Node]) -> list[Node]:
@@ -71,52 +157,59 @@ def _together(nodes: list[Node]) -> list[Node]:
     return [hlo.broadcast(node, shape) for node in nodes]
 
 
-def _deliver(ufunc: np.ufunc, arrays: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _layout(inputs: tuple[Any, ...], shape: tuple[int, ...], kwargs: dict[str, Any]) -> Strides:
+    """In order K: as the operands lie in memory."""
+    order = kwargs.get("order", "K")
+    if order == "F":
+        return copied(shape, None, "F")
+    if order == "C" or len(shape) < 2:
+        return None
+    if order == "A":
+        known = [layout_of(value) for value in inputs]
+        is_f = all(is_fortran(own, strides) for own, strides in known)
+        return copied(shape, None, "F" if is_f else "C")
+    return same_order(inputs, shape)
+
+
+def _deliver(ufunc: np.ufunc, arrays: tuple[Any, ...], outs: Outs, kwargs: dict[str, Any]) -> Any:
     """Results as they are, or written into ``out`` where ``where`` says so."""
-    outs = kwargs.get("out")
     condition = kwargs.get("where", True)
-    if outs is None:
-        if condition is not True:
-            raise refuse(
-                "where= without out= leaves elements without a value",
-                code="HLO-TRACE-FUNCTION",
-                remedy="give out=, or use numpy.where",
-            )
-        return _one_or_all(arrays)
-    targets: tuple[Any, ...] = outs if isinstance(outs, tuple) else (outs,)
-    for out, array in zip(targets, arrays, strict=True):
-        if out is not None:
-            _write(ufunc, out, array, condition)
-    return _one_or_all(targets)
-
-
-def _one_or_all(values: tuple[Any, ...]) -> Any:
-    first, *more = values
-    return values if more else first
-
-
-def _write(ufunc: np.ufunc, out: Any, array: TracedArray, condition: Any) -> None:
-    if not isinstance(out, TracedArray):
+    if condition is not True and (outs is None or None in outs):
         raise refuse(
-            "a traced value cannot be written into a NumPy array",
-            code="HLO-TRACE-VALUE",
-            remedy="make the output inside the function, or pass it as an argument",
+            "where= without out= leaves elements without a value",
+            code="HLO-TRACE-FUNCTION",
+            remedy="give out=, or use numpy.where",
         )
-    if not np.can_cast(array.dtype, out.dtype, "same_kind"):
-        raise TypeError(
-            f"Cannot cast ufunc '{ufunc.__name__}' output from {array.dtype!r} to {out.dtype!r} "
-            "with casting rule 'same_kind'"
-        )
-    if np.broadcast_shapes(array.shape, out.shape) != out.shape:
+    if outs is None:
+        return arrays[0] if len(arrays) == 1 else arrays
+    casting = kwargs.get("casting", "same_kind")
+    found: list[Any] = []
+    for out, array in zip(outs, arrays, strict=True):
+        if out is not None:
+            _write(ufunc, out, array, condition, casting)
+        found.append(array if out is None else out)
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def _write(ufunc: np.ufunc, out: Any, array: TracedArray, condition: Any, casting: Any) -> None:
+    node, mask = array.node, None
+    if condition is not True:
+        mask = as_node(condition, node.graph)
+        if mask.dtype != np.dtype(bool):
+            raise TypeError(f"Cannot cast array data from {mask.dtype!r} to dtype('bool')")
+        shape = np.broadcast_shapes(node.shape, mask.shape)
+        mask, node = hlo.broadcast(mask, shape), hlo.broadcast(node, shape)
+    if np.broadcast_shapes(node.shape, np.shape(out)) != np.shape(out):
         raise ValueError(
             f"non-broadcastable output operand with shape {out.shape} doesn't match the "
-            f"broadcast shape {array.shape}"
+            f"broadcast shape {node.shape}"
         )
-    node = hlo.broadcast(hlo.convert(array.node, out.dtype), out.shape)
-    if condition is not True:
-        mask = hlo.broadcast(as_node(condition, node.graph, np.dtype(bool)), out.shape)
-        node = hlo.select(mask, node, out.node)
-    out.write(node)
+    if mask is not None and isinstance(out, TracedArray):
+        if not np.can_cast(node.dtype, out.dtype, casting):
+            raise TypeError(f"Cannot cast ufunc '{ufunc.__name__}' output to {out.dtype!r}")
+        node = hlo.broadcast(hlo.convert(node, out.dtype), out.shape)
+        node = hlo.select(hlo.broadcast(mask, out.shape), node, out.node)
+    write_out(out, node, casting, f"ufunc '{ufunc.__name__}' output")
 
 
 def _reduce(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -124,25 +217,43 @@ def _reduce(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) ->
     function = _REDUCTIONS.get(ufunc)
     if function is None:
         raise _unknown(f"{ufunc.__name__}.reduce")
-    options = {k: v for k, v in kwargs.items() if v is not None or k == "axis"}
-    options.setdefault("axis", 0)
-    out = options.pop("out", None)
-    result = function(inputs[0], *inputs[1:], **options)
-    return _deliver(ufunc, (result,), {"out": out}) if out else result
+    options = _by_name(_REDUCE_ARGUMENTS, inputs[1:], kwargs)
+    if function in (np.max, np.min, np.any, np.all) and options.pop("dtype", None) is not None:
+        raise _surplus(ufunc, {"dtype": None})
+    if function in (np.any, np.all) and options.pop("initial", np._NoValue) is not np._NoValue:  # pyright: ignore
+        raise _surplus(ufunc, {"initial": None})
+    options = {k: v for k, v in options.items() if v is not None or k == "axis"}
+    return function(inputs[0], **{"axis": 0, **options})
+
+
+_REDUCE_ARGUMENTS = ("axis", "dtype", "out", "keepdims", "initial", "where")
+_ACCUMULATE_ARGUMENTS = ("axis", "dtype", "out")
+
+
+def _by_name(
+    names: tuple[str, ...], values: tuple[Any, ...], kwargs: dict[str, Any]
+) -> dict[str, Any]:
+    """Arguments by position and by name, all by name."""
+    return {**dict(zip(names, values, strict=False)), **kwargs}
 
 
 def _accumulate(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     function = _ACCUMULATIONS.get(ufunc)
     if function is None:
         raise _unknown(f"{ufunc.__name__}.accumulate")
-    return function(inputs[0], **{"axis": 0, **kwargs})
+    if not np.ndim(inputs[0]):
+        raise TypeError("cannot accumulate on a scalar")
+    options = _by_name(_ACCUMULATE_ARGUMENTS, inputs[1:], kwargs)
+    return function(inputs[0], **{"axis": 0, **options})
 
 
 def _outer(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     left, right = inputs
     if not isinstance(left, TracedArray):
         left = np.asarray(left)
-    spread = np.reshape(left, left.shape + (1,) * np.ndim(right))
+    if not isinstance(right, TracedArray):
+        right = np.asarray(right)
+    spread = np.reshape(left, left.shape + (1,) * right.ndim)
     return call(ufunc, (spread, right), kwargs)
 
 

@@ -50,18 +50,6 @@ RANKS: dict[str, list[set[str]]] = {
 KNOWN_CIRCLES = {("nki_lang.ir.text", "nki_lang.ir.types")}
 """Circles of files at run time that stay: ``__str__`` of the IR's values prints them."""
 
-
-KNOWN_CIRCLES |= {
-    (
-        "hlo_tools.trace.array",
-        "hlo_tools.trace.functions.arguments",
-        "hlo_tools.trace.functions.linear",
-        "hlo_tools.trace.indexing",
-        "hlo_tools.trace.ufuncs",
-    ),
-}
-"""Those still to be broken."""
-
 KNOWN_TYPING_CIRCLES: list[set[str]] = [
     {
         "hlo_tools.ir.computation",

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from hlo_tools.evaluate import evaluate
 from hlo_tools.trace import TracedFunction, trace
 
 
@@ -82,3 +83,36 @@ def _same(want: Any, got: Any, tensor: Any, label: str, rtol: float, atol: float
             rtol, atol = max(rtol, 2e-2), max(atol, 2e-2)
         got, want = got.astype(np.float64), want.astype(np.float64)
     np.testing.assert_allclose(got, want, rtol=rtol, atol=atol, err_msg=label)
+
+
+def same_memory(function: Callable[..., Any], *arrays: np.ndarray[Any, Any]) -> None:
+    """Assert that results, their dtypes and the arguments afterwards are NumPy's.
+
+    The module is evaluated; what it writes to arguments is among its results.
+    """
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        traced = trace(function, *arrays)
+        found = evaluate(traced.to_module(), list(arrays))
+        mine = [array.copy(order="K") for array in arrays]
+        for alias in traced.aliases:
+            mine[alias.param_index] = found[alias.output_index]
+        theirs = [_alike(array) for array in arrays]
+        expected = function(*theirs)
+    wanted = list(expected) if isinstance(expected, (list, tuple)) else [expected]
+    for number, (want, got) in enumerate(zip([*wanted, *theirs], [*found[: len(wanted)], *mine], strict=True)):  # fmt: skip
+        value = np.asarray(want)
+        name = _NARROWER.get(str(value.dtype), str(value.dtype))
+        assert (str(got.dtype), got.shape) == (name, value.shape), number
+        np.testing.assert_allclose(got, value, rtol=1e-6, atol=1e-6, err_msg=str(number))
+
+
+def _alike(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A copy with the same strides."""
+    if array.base is None:
+        return array.copy(order="K")
+    span = np.zeros(sum(abs(s) * (n - 1) for s, n in zip(array.strides, array.shape, strict=True)) + array.itemsize, np.uint8)  # fmt: skip
+    offset = sum(-s * (n - 1) for s, n in zip(array.strides, array.shape, strict=True) if s < 0)
+    made = np.ndarray(array.shape, array.dtype, span.data, offset, array.strides)
+    made[...] = array
+    return made

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, TypeVar
 
-from hlo_tools.trace.array import _FUNCTIONS
+__all__ = ["FUNCTIONS", "implementation_of", "implements", "load"]
 
-__all__ = ["implements", "load"]
+FUNCTIONS: dict[Any, Callable[..., Any]] = {}
+"""NumPy function to what it does with traced arrays."""
 
 _MODULES = (
     "combining", "creation", "linear", "ordering", "reductions", "scans", "selection", "shaping",
@@ -22,7 +23,7 @@ def implements(*functions: Any) -> Callable[[Function], Function]:
 
     def register(implementation: Function) -> Function:
         for function in functions:
-            _FUNCTIONS[function] = implementation
+            FUNCTIONS[function] = implementation
         return implementation
 
     return register
@@ -32,3 +33,12 @@ def load() -> None:
     """Import every module of the package."""
     for name in _MODULES:
         import_module(f"{__name__}.{name}")
+
+
+def implementation_of(function: Any) -> Callable[..., Any] | None:
+    """What a NumPy function does with traced arrays; None for one that is not supported."""
+    found = FUNCTIONS.get(function)
+    if found is None:
+        load()
+        found = FUNCTIONS.get(function)
+    return found

@@ -8,13 +8,28 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from hlo_tools.trace.array import TracedArray, as_node, graph_of, kind_of
+from hlo_tools.trace import primitives as hlo
+from hlo_tools.trace.array import TracedArray, TracedScalar, as_node, graph_of, kind_of
 from hlo_tools.trace.errors import refuse
 from hlo_tools.trace.graph import Node
 from hlo_tools.trace.promotion import promote
 
-__all__ = ["axes_of", "deliver", "nodes_of", "one_axis", "traced", "unsupported", "xp"]
+__all__ = [
+    "NO_VALUE",
+    "axes_of",
+    "deliver",
+    "nodes_of",
+    "one_axis",
+    "real_only",
+    "traced",
+    "unsupported",
+    "write_out",
+    "xp",
+]
 
+
+NO_VALUE: Any = getattr(np, "_NoValue")  # noqa: B009 - what NumPy itself hands on
+"""An argument that was not given."""
 
 xp: Any = np
 """NumPy for calls with traced arrays, of which NumPy's own type stubs know nothing."""
@@ -48,20 +63,49 @@ def nodes_of(values: Sequence[Any], dtype: Any = None) -> list[Node]:
     return [as_node(value, graph, target) for value in values]
 
 
-def deliver(array: TracedArray, out: Any) -> TracedArray:
-    """The result, written into ``out`` when one is given."""
-    if out is None:
+def deliver(
+    array: TracedArray, out: Any, casting: Any = "same_kind", *, broadcast: bool = False
+) -> TracedArray:
+    """The result, written into ``out`` when one is given (by itself or in a tuple).
+
+    Raises:
+        TypeError, ValueError: as NumPy, when it has another shape or a dtype that does not fit.
+    """
+    if isinstance(out, tuple):
+        (out,) = out
+    if out is None or out is Ellipsis:
         return array
+    fits = np.broadcast_shapes(out.shape, array.shape) if broadcast else array.shape
+    if out.shape != fits:
+        raise ValueError(f"output array has shape {out.shape}, the result {array.shape}")
+    write_out(out, array.node, casting)
+    return out
+
+
+def write_out(out: Any, node: Node, casting: Any = "same_kind", what: str = "array data") -> None:
+    """Write a result into an array that the caller gave."""
+    if isinstance(out, TracedScalar) or not isinstance(out, (TracedArray, np.ndarray)):
+        raise TypeError("return arrays must be of ArrayType")
     if not isinstance(out, TracedArray):
         raise refuse(
             "a traced value cannot be written into a NumPy array",
             code="HLO-TRACE-VALUE",
             remedy="make the output inside the function, or pass it as an argument",
         )
-    out[...] = array
-    return out
+    if not np.can_cast(node.dtype, out.dtype, casting):
+        raise TypeError(
+            f"Cannot cast {what} from {node.dtype!r} to {out.dtype!r} with casting rule {casting!r}"
+        )
+    out.write(hlo.broadcast(hlo.convert(node, out.dtype), out.shape))
 
 
 def unsupported(what: str, remedy: str) -> Exception:
     """The error for an argument that has no meaning while tracing."""
     return refuse(what, code="HLO-TRACE-ARGUMENT", remedy=remedy)
+
+
+def real_only(array: TracedArray, name: str) -> TracedArray:
+    """The array, unless it is complex: HLO has no order of complex numbers."""
+    if array.dtype.kind == "c":
+        raise unsupported(f"{name} of complex numbers", "order by numpy.real or numpy.abs")
+    return array

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from hlo_tools.trace import primitives as hlo
-from hlo_tools.trace.array import TracedArray, graph_of
+from hlo_tools.trace.array import TracedArray, graph_of, layout_of
 from hlo_tools.trace.functions import implements
 from hlo_tools.trace.functions.arguments import deliver, nodes_of, one_axis, traced, xp
+from hlo_tools.trace.layout import Strides, copied, plain
+from hlo_tools.trace.promotion import narrow
 
 __all__: list[str] = []
 
@@ -20,7 +22,9 @@ def concatenate(
     arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind"
 ) -> TracedArray:
     values = list(arrays)
-    nodes = nodes_of(values, dtype)
+    if dtype is not None and out is not None:
+        raise TypeError("concatenate() only takes `out` or `dtype` as an argument, not both.")
+    nodes = nodes_of(values, _checked(values, dtype, casting))
     if axis is None:
         nodes = [hlo.reshape(node, (int(np.prod(node.shape)),)) for node in nodes]
         axis = 0
@@ -36,7 +40,51 @@ def concatenate(
                 f"all the input array dimensions except for the concatenation axis must match "
                 f"exactly, but array 0 has shape {first} and array {number} {node.shape}"
             )
-    return deliver(TracedArray(hlo.concatenate(nodes, place)), out)
+    node = hlo.concatenate(nodes, place)
+    return deliver(TracedArray(node, _joint_order(values, node.shape)), out, casting)
+
+
+def _checked(values: list[Any], dtype: Any, casting: Any) -> Any:
+    """The dtype that is asked for, after NumPy's check that all values may be cast to it."""
+    wanted: Any = dtype
+    for value in values if dtype is not None else ():
+        own = np.asarray(value).dtype if not isinstance(value, TracedArray) else value.dtype
+        if not np.can_cast(own, wanted, casting):
+            raise TypeError(f"Cannot cast array data from {own!r} to {np.dtype(dtype)!r}")
+    return None if dtype is None else narrow(dtype)
+
+
+def _joint_order(values: list[Any], shape: tuple[int, ...]) -> Strides:
+    """In memory as the arrays lie where they agree (NumPy's order of several arrays)."""
+    known = [layout_of(value) for value in values]
+    if all(strides is None for _, strides in known) or any(len(s) != len(shape) for s, _ in known):
+        return None
+    every = [plain(own) if strides is None else strides for own, strides in known]
+    shapes = [own for own, _ in known]
+    outwards: list[int] = []
+    for axis in range(len(shape)):
+        place = len(outwards)
+        for j in range(len(outwards) - 1, -1, -1):
+            further = _is_further(axis, outwards[j], shapes, every)
+            if further is False:
+                break
+            place = j if further else place
+        outwards.insert(place, axis)
+    ranks = [len(shape) - outwards.index(axis) for axis in range(len(shape))]
+    return copied(shape, ranks, "K")
+
+
+def _is_further(
+    one: int, other: int, shapes: list[tuple[int, ...]], strides: list[tuple[int, ...]]
+) -> bool | None:
+    """Whether all arrays have larger steps along one axis than along another; None: no telling."""
+    found: bool | None = None
+    for shape, steps in zip(shapes, strides, strict=True):
+        if shape[one] != 1 and shape[other] != 1:
+            if abs(steps[one]) <= abs(steps[other]):
+                return False
+            found = True
+    return found
 
 
 @implements(np.stack)
@@ -47,17 +95,15 @@ def stack(
     if len({np.shape(value) for value in values}) != 1:
         raise ValueError("all input arrays must have the same shape")
     place = one_axis(axis, np.ndim(values[0]) + 1)
-    nodes = nodes_of(values, dtype)
-    shape = nodes[0].shape
-    widened = [hlo.reshape(node, (*shape[:place], 1, *shape[place:])) for node in nodes]
-    return deliver(TracedArray(hlo.concatenate(widened, place)), out)
+    widened = [xp.expand_dims(traced(value, values), place) for value in values]
+    return concatenate(widened, place, out, dtype=dtype, casting=casting)
 
 
 def _stacked(rank: Callable[..., Any], axis: Callable[[int], int]) -> Callable[..., TracedArray]:
     def function(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> TracedArray:
         values = list(tup)
         parts = [rank(traced(value, values)) for value in values]
-        return concatenate(parts, axis(parts[0].ndim), dtype=dtype)
+        return concatenate(parts, axis(parts[0].ndim), dtype=dtype, casting=casting)
 
     return function
 
@@ -66,7 +112,7 @@ implements(np.vstack)(_stacked(np.atleast_2d, lambda rank: 0))
 implements(np.hstack)(_stacked(np.atleast_1d, lambda rank: 0 if rank == 1 else 1))
 implements(np.dstack)(_stacked(np.atleast_3d, lambda rank: 2))
 implements(np.column_stack)(
-    _stacked(lambda array: array[:, None] if array.ndim == 1 else array, lambda rank: 1)
+    _stacked(lambda array: xp.atleast_2d(array).T if array.ndim < 2 else array, lambda rank: 1)
 )
 
 
@@ -110,13 +156,20 @@ def _cuts(sections: Any, size: int) -> list[int]:
     return np.cumsum(sizes)[:-1].tolist()
 
 
-def _split_along(choose: Callable[[int], int]) -> Callable[..., list[TracedArray]]:
-    return lambda ary, sections: split(ary, sections, choose(np.ndim(ary)))
+def _split_along(
+    name: str, least: int, choose: Callable[[int], int]
+) -> Callable[..., list[TracedArray]]:
+    def function(ary: Any, indices_or_sections: Any) -> list[TracedArray]:
+        if np.ndim(ary) < least:
+            raise ValueError(f"{name} only works on arrays of {least} or more dimensions")
+        return split(ary, indices_or_sections, choose(np.ndim(ary)))
+
+    return function
 
 
-implements(np.hsplit)(_split_along(lambda rank: 0 if rank == 1 else 1))
-implements(np.vsplit)(_split_along(lambda rank: 0))
-implements(np.dsplit)(_split_along(lambda rank: 2))
+implements(np.hsplit)(_split_along("hsplit", 1, lambda rank: 0 if rank == 1 else 1))
+implements(np.vsplit)(_split_along("vsplit", 2, lambda rank: 0))
+implements(np.dsplit)(_split_along("dsplit", 3, lambda rank: 2))
 
 
 @implements(np.meshgrid)
@@ -132,4 +185,5 @@ def meshgrid(
     for value, place in zip(xi, places, strict=True):
         array = traced(value, xi)
         grids.append(array.reshape(tuple(-1 if i == place else 1 for i in range(rank))))
-    return tuple(grids) if sparse else xp.broadcast_arrays(*grids)
+    views: Sequence[TracedArray] = grids if sparse else xp.broadcast_arrays(*grids)
+    return tuple(xp.copy(each, order="C") for each in views) if copy else tuple(views)

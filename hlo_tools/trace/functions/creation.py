@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from hlo_tools.trace import primitives as hlo
-from hlo_tools.trace.array import TracedArray, as_node
+from hlo_tools.trace.array import NUMBERS, TracedArray, as_node, graph_of, view
 from hlo_tools.trace.functions import implements
-from hlo_tools.trace.functions.arguments import axes_of, traced, xp
+from hlo_tools.trace.functions.arguments import axes_of, traced, write_out, xp
 from hlo_tools.trace.graph import Node
+from hlo_tools.trace.indexing import fitted
+from hlo_tools.trace.layout import copied, normal, plain
 from hlo_tools.trace.promotion import narrow
 
 __all__: list[str] = []
@@ -24,7 +26,11 @@ def full_like(
     array = traced(a, fill_value)
     target = narrow(dtype) if dtype is not None else array.dtype
     size = array.shape if shape is None else _shape(shape)
-    return TracedArray(hlo.broadcast(as_node(fill_value, array.node.graph, target), size))
+    # The shape of another rank has no order to keep.
+    own = array.layout if len(size) == array.ndim else None
+    layout = copied(size, own, order if order != "A" or own is not None else "C")
+    fill = fitted(as_node(fill_value, array.node.graph, target), size)
+    return TracedArray(hlo.broadcast(fill, size), layout)
 
 
 def _shape(shape: Any) -> tuple[int, ...]:
@@ -49,23 +55,43 @@ def empty_like(prototype: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> 
 
 @implements(np.copy)
 def copy(a: Any, order: str = "K", subok: bool = False) -> TracedArray:
-    return TracedArray(traced(a).node)
+    array = traced(a)
+    return TracedArray(array.node, copied(array.shape, array.layout, order))
 
 
 @implements(np.astype)
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> TracedArray:
-    return x.astype(dtype)
+    return x.astype(dtype, copy=copy)
 
 
 @implements(np.copyto)
-def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
-    xp.positive(src, out=dst, where=where) if casting == "same_kind" else dst.__setitem__(..., src)
+def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
+    graph = graph_of((dst, src, where))
+    if isinstance(src, NUMBERS):
+        node = as_node(src, graph, dst.dtype)
+    else:
+        node = as_node(src, graph)
+    if not isinstance(dst, TracedArray):
+        write_out(dst, node)
+    node = fitted(node, dst.shape)
+    if where is not True:
+        chosen = as_node(where, graph)
+        if chosen.dtype != np.dtype(bool):
+            raise TypeError(f"Cannot cast array data from {chosen.dtype!r} to dtype('bool')")
+        mask = hlo.broadcast(chosen, dst.shape)
+        if not np.can_cast(node.dtype, dst.dtype, casting):
+            raise TypeError(f"Cannot cast array data from {node.dtype!r} to {dst.dtype!r}")
+        node = hlo.broadcast(hlo.convert(node, dst.dtype), dst.shape)
+        node = hlo.select(mask, node, dst.node)
+    write_out(dst, node, casting)
 
 
 def _triangle(array: TracedArray, k: int, direction: str) -> TracedArray:
     """Elements on one side of a diagonal; zero elsewhere."""
     node, graph = array.node, array.node.graph
     shape = node.shape
+    if not shape:
+        raise TypeError("a triangle needs an array of at least one dimension")
     if len(shape) == 1:
         shape = (shape[0], shape[0])
         node = hlo.broadcast(node, shape)
@@ -125,5 +151,12 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> TracedA
     moved = xp.moveaxis(array, (first, second), (0, 1))
     length = max(0, min(moved.shape[0] + min(offset, 0), moved.shape[1] - max(offset, 0)))
     places = np.arange(length)
-    picked = moved[places + max(-offset, 0), places + max(offset, 0)]
-    return xp.moveaxis(picked, 0, -1)
+    key = (places + max(-offset, 0), places + max(offset, 0))
+
+    def read(node: Node) -> Node:
+        return xp.moveaxis(TracedArray(node)[key], 0, -1).node
+
+    own = plain(moved.shape) if moved.layout is None else moved.layout
+    node = read(moved.node)
+    layout = normal(node.shape, [*own[2:], own[0] + own[1]])
+    return view(moved, node, read, None, layout)

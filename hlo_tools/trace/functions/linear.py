@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from hlo_tools.trace import primitives as hlo
-from hlo_tools.trace.array import TracedArray, as_node, graph_of, kind_of
+from hlo_tools.trace.array import TracedArray, as_node, graph_of, kind_of, result
 from hlo_tools.trace.functions import implements
 from hlo_tools.trace.functions.arguments import (
     axes_of,
@@ -18,7 +18,7 @@ from hlo_tools.trace.functions.arguments import (
     xp,
 )
 from hlo_tools.trace.graph import Node
-from hlo_tools.trace.promotion import ufunc_dtypes
+from hlo_tools.trace.promotion import narrow, promote, ufunc_dtypes
 
 __all__ = ["matmul"]
 
@@ -36,15 +36,16 @@ def _product(
     return hlo.convert(counted, BOOL)
 
 
-def matmul(x1: Any, x2: Any) -> TracedArray:
+def matmul(x1: Any, x2: Any, *, dtype: Any = None, casting: Any = "same_kind") -> TracedArray:
     """NumPy's ``@``: matrices in the last two dimensions, the others broadcast.
 
     Raises:
         ValueError: as NumPy, for scalars and for sizes that do not fit.
     """
     graph = graph_of((x1, x2))
-    dtype = ufunc_dtypes(np.matmul, (kind_of(x1), kind_of(x2)))[-1]
-    left, right = as_node(x1, graph, dtype), as_node(x2, graph, dtype)
+    signature = None if dtype is None else (None, None, np.dtype(dtype))
+    used = ufunc_dtypes(np.matmul, (kind_of(x1), kind_of(x2)), signature, casting)[-1]
+    left, right = as_node(x1, graph, used), as_node(x2, graph, used)
     if not left.shape or not right.shape:
         raise ValueError("matmul: Input operand 0 or 1 does not have enough dimensions")
     inner = left.shape[-1], right.shape[-2 if len(right.shape) > 1 else -1]
@@ -54,10 +55,10 @@ def matmul(x1: Any, x2: Any) -> TracedArray:
             f"{left.shape} and {right.shape} (size {inner[1]} is different from {inner[0]})"
         )
     if len(right.shape) == 1:
-        return TracedArray(_product(left, right, ((len(left.shape) - 1,), (0,))))
+        return result(_product(left, right, ((len(left.shape) - 1,), (0,))))
     if len(left.shape) == 1:
-        return TracedArray(_vector_matrix(left, right))
-    return TracedArray(_batched(left, right))
+        return result(_vector_matrix(left, right))
+    return result(_batched(left, right))
 
 
 def _vector_matrix(left: Node, right: Node) -> Node:
@@ -79,11 +80,13 @@ def _batched(left: Node, right: Node) -> Node:
 @implements(np.dot)
 def dot(a: Any, b: Any, out: Any = None) -> TracedArray:
     left, right = nodes_of([a, b])
+    if out is not None and (out.dtype != left.dtype or out.layout is not None):
+        raise ValueError("output array is not acceptable (must have the right datatype, ...)")
     if not left.shape or not right.shape:
         return deliver(xp.multiply(a, b), out)
     place = max(len(right.shape) - 2, 0)
     _same_size(left, len(left.shape) - 1, right, place)
-    return deliver(TracedArray(_product(left, right, ((len(left.shape) - 1,), (place,)))), out)
+    return deliver(result(_product(left, right, ((len(left.shape) - 1,), (place,)))), out, "no")
 
 
 @implements(np.inner)
@@ -93,12 +96,13 @@ def inner(a: Any, b: Any) -> TracedArray:
         return xp.multiply(a, b)
     last = len(left.shape) - 1, len(right.shape) - 1
     _same_size(left, last[0], right, last[1])
-    return TracedArray(_product(left, right, ((last[0],), (last[1],))))
+    return result(_product(left, right, ((last[0],), (last[1],))))
 
 
 @implements(np.vdot)
 def vdot(a: Any, b: Any) -> TracedArray:
-    return dot(xp.ravel(a), xp.ravel(b))
+    left = xp.ravel(a)
+    return dot(xp.conjugate(left) if np.dtype(left.dtype).kind == "c" else left, xp.ravel(b))
 
 
 @implements(np.outer)
@@ -134,6 +138,8 @@ def _same_size(left: Node, i: int, right: Node, j: int) -> None:
 @implements(np.kron)
 def kron(a: Any, b: Any) -> TracedArray:
     rank = max(np.ndim(a), np.ndim(b))
+    if not rank:
+        return xp.multiply(a, b)
     first, second = (xp.reshape(x, (1,) * (rank - np.ndim(x)) + np.shape(x)) for x in (a, b))
     spread = xp.expand_dims(first, tuple(range(1, 2 * rank, 2)))
     product = xp.multiply(spread, xp.expand_dims(second, tuple(range(0, 2 * rank, 2))))
@@ -146,7 +152,10 @@ def cross(
 ) -> TracedArray:
     if axis is not None:
         axisa = axisb = axisc = axis
+    promote((kind_of(a), kind_of(b)))  # NumPy's error for dtypes of which there is no common one
     first, second = xp.moveaxis(a, axisa, -1), xp.moveaxis(b, axisb, -1)
+    if {first.shape[-1], second.shape[-1]} <= {2, 3} and 2 in (first.shape[-1], second.shape[-1]):
+        raise unsupported("a cross product of vectors of two dimensions", "add a third of zeros")
     if first.shape[-1] != 3 or second.shape[-1] != 3:
         raise ValueError("incompatible dimensions for cross product (dimension must be 3)")
     x1, y1, z1 = (first[..., i] for i in range(3))
@@ -163,12 +172,27 @@ def trace(
 
 
 @implements(np.einsum)
-def einsum(subscripts: Any, *operands: Any, **kwargs: Any) -> TracedArray:
+def einsum(
+    subscripts: Any, *operands: Any, out: Any = None, dtype: Any = None, order: Any = "K",
+    casting: Any = "safe", optimize: Any = False,
+) -> TracedArray:  # fmt: skip
     """Any einsum whose operands name no index twice; two operands at a time, left to right."""
     if not isinstance(subscripts, str):
         raise unsupported("einsum with lists of numbers is not known", "use a subscript string")
     inputs, output = _parse_subscripts(subscripts, [np.ndim(x) for x in operands])
-    values = [(node, labels) for node, labels in zip(nodes_of(operands), inputs, strict=True)]
+    wanted: Any = dtype
+    for value in operands if dtype is not None else ():
+        own = kind_of(value)
+        if isinstance(own, np.dtype) and not np.can_cast(own, wanted, casting):
+            raise TypeError(f"einsum: an operand cannot be cast from {own!r} to {dtype!r}")
+    if len(operands) == 1 and set(output) == set(inputs[0]) and out is None:
+        return xp.transpose(operands[0], [inputs[0].index(label) for label in output])
+    values = [
+        (node, labels)
+        for node, labels in zip(
+            nodes_of(operands, narrow(dtype) if dtype is not None else None), inputs, strict=True
+        )
+    ]
     current = values.pop(0)
     while values:
         following = values.pop(0)
@@ -179,7 +203,8 @@ def einsum(subscripts: Any, *operands: Any, **kwargs: Any) -> TracedArray:
     if summed:
         node = hlo.reduce(node, 0, summed, "add")
         labels = [label for label in labels if label in output]
-    return TracedArray(hlo.transpose(node, [labels.index(label) for label in output]))
+    found = result(hlo.transpose(node, [labels.index(label) for label in output]))
+    return deliver(found, out, casting)
 
 
 def _parse_subscripts(text: str, ranks: list[int]) -> tuple[list[list[str]], list[str]]:

@@ -9,8 +9,9 @@ import numpy as np
 from hlo_tools.trace import primitives as hlo
 from hlo_tools.trace.array import TracedArray
 from hlo_tools.trace.functions import implements
-from hlo_tools.trace.functions.arguments import one_axis, traced, xp
+from hlo_tools.trace.functions.arguments import one_axis, real_only, traced, xp
 from hlo_tools.trace.graph import Node
+from hlo_tools.trace.layout import copied
 
 __all__ = ["sorted_with_places"]
 
@@ -42,16 +43,26 @@ def sorted_with_places(node: Node, axis: int, *, descending: bool = False) -> tu
 @implements(np.sort)
 def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, **kwargs: Any) -> TracedArray:
     array = traced(a)
+    array = real_only(array, "sort")
+    if order is not None:
+        raise ValueError("Cannot specify order when the array has no fields.")
     if axis is None:
         array, axis = xp.ravel(array), -1
-    return TracedArray(_sort((array.node,), one_axis(axis, array.ndim))[0])
+    place = one_axis(axis, array.ndim)
+    layout = copied(array.shape, array.layout, "K")
+    return TracedArray(_sort((array.node,), place)[0] if array.size else array.node, layout)
 
 
 @implements(np.argsort)
 def argsort(
     a: Any, axis: Any = -1, kind: Any = None, order: Any = None, **kwargs: Any
 ) -> TracedArray:
-    array = traced(a)
-    if axis is None:
+    array = real_only(traced(a), "argsort")
+    if order is not None:
+        raise ValueError("Cannot specify order when the array has no fields.")
+    if axis is None or (not array.ndim and axis in (0, -1)):
         array, axis = xp.ravel(array), -1
+    if not array.size:
+        one_axis(axis, array.ndim)
+        return TracedArray(hlo.full(array.node.graph, array.shape, 0, S32))
     return TracedArray(sorted_with_places(array.node, one_axis(axis, array.ndim))[1])

@@ -9,46 +9,63 @@ from typing import Any
 import numpy as np
 
 from hlo_tools.trace import primitives as hlo
-from hlo_tools.trace.array import TracedArray, as_node
+from hlo_tools.trace.array import TracedArray, as_node, kind_of, result
 from hlo_tools.trace.functions import implements
-from hlo_tools.trace.functions.arguments import axes_of, deliver, traced, unsupported, xp
+from hlo_tools.trace.functions.arguments import (
+    NO_VALUE,
+    axes_of,
+    deliver,
+    real_only,
+    traced,
+    unsupported,
+    xp,
+)
 from hlo_tools.trace.graph import Node
-from hlo_tools.trace.promotion import narrow
+from hlo_tools.trace.layout import copied, normal
+from hlo_tools.trace.promotion import narrow, promote
 
-__all__: list[str] = []
+__all__ = ["F32", "is_narrow_float", "sum_dtype"]
 
 BOOL = np.dtype(bool)
 F32 = np.dtype(np.float32)
 
 
-def _keep(node: Node, axes: tuple[int, ...], shape: tuple[int, ...], keepdims: Any) -> Node:
-    """The reduced dimensions again, as ones, when ``keepdims`` is asked for."""
-    if not keepdims or keepdims is np._NoValue:
-        return node
-    return hlo.reshape(node, tuple(1 if i in axes else size for i, size in enumerate(shape)))
+def _finished(node: Node, array: TracedArray, axes: tuple[int, ...], keepdims: Any) -> TracedArray:
+    """The reduced elements, the reduced dimensions as ones when ``keepdims`` is asked for."""
+    kept = [i for i in range(array.ndim) if i not in axes]
+    if keepdims and keepdims is not NO_VALUE:
+        kept = list(range(array.ndim))
+        node = hlo.reshape(node, tuple(1 if i in axes else n for i, n in enumerate(array.shape)))
+    if array.layout is None:
+        return result(node)
+    strides = [array.layout[i] for i in kept]
+    return result(node, copied(node.shape, strides, "K"))
 
 
 def _masked(node: Node, where: Any, neutral: Any) -> Node:
     """Elements where ``where`` is false replaced by one that changes nothing."""
-    if where is True or where is np._NoValue:
+    if where is True or where is NO_VALUE:
         return node
-    mask = hlo.broadcast(as_node(where, node.graph, BOOL), node.shape)
+    chosen = as_node(where, node.graph)
+    if chosen.dtype != BOOL:
+        raise TypeError(f"Cannot cast array data from {chosen.dtype!r} to dtype('bool')")
+    mask = hlo.broadcast(chosen, node.shape)
     return hlo.select(mask, node, hlo.full(node.graph, node.shape, neutral, node.dtype))
 
 
-def _is_narrow_float(dtype: np.dtype[Any]) -> bool:
+def is_narrow_float(dtype: np.dtype[Any]) -> bool:
     return dtype.itemsize < 4 and dtype.kind not in "biu"
 
 
 def _accumulated(node: Node, neutral: Any, axes: tuple[int, ...], opcode: str) -> Node:
     """Reduce; 8 and 16-bit floats are added up in float32 and rounded once."""
     dtype = node.dtype
-    if not _is_narrow_float(dtype):
+    if not is_narrow_float(dtype):
         return hlo.reduce(node, neutral, axes, opcode)
     return hlo.convert(hlo.reduce(hlo.convert(node, F32), neutral, axes, opcode), dtype)
 
 
-def _sum_dtype(array: TracedArray, dtype: Any) -> np.dtype[Any]:
+def sum_dtype(array: TracedArray, dtype: Any) -> np.dtype[Any]:
     """NumPy adds small integers and booleans up as platform integers; these are narrowed."""
     if dtype is not None:
         return narrow(dtype)
@@ -56,23 +73,41 @@ def _sum_dtype(array: TracedArray, dtype: Any) -> np.dtype[Any]:
     return np.dtype(np.int32) if kind in "bi" else np.dtype(np.uint32) if kind == "u" else array.dtype  # fmt: skip
 
 
+def _with_initial(node: Node, initial: Any, opcode: str) -> Node:
+    """The reduced elements combined with ``initial``, which takes their dtype."""
+    if initial is NO_VALUE or initial is None:
+        return node
+    start = as_node(initial, node.graph, node.dtype)
+    if start.shape:
+        raise ValueError("initial must be a scalar")
+    return hlo.elementwise(opcode, node, hlo.broadcast(start, node.shape))
+
+
 def _adding(opcode: str, neutral: int) -> Callable[..., TracedArray]:
+    boolean = "or" if opcode == "add" else "and"
+
     def function(
         a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
-        initial: Any = np._NoValue, where: Any = True,
+        initial: Any = NO_VALUE, where: Any = True,
     ) -> TracedArray:  # fmt: skip
-        array = traced(a, where)
-        node = _masked(hlo.convert(array.node, _sum_dtype(array, dtype)), where, neutral)
-        axes = axes_of(axis, array.ndim)
-        result = TracedArray(
-            _keep(_accumulated(node, neutral, axes, opcode), axes, array.shape, keepdims)
-        )
-        if initial is not np._NoValue:
-            result = (result + initial) if opcode == "add" else (result * initial)
-            result = result.astype(node.dtype)
-        return deliver(result, out)
+        array = traced(a, (where, initial, out))
+        axes = reduced_axes(axis, array.ndim)
+        used_dtype = sum_dtype(array, dtype_of(out) if dtype is None else dtype)
+        node = hlo.convert(array.node, used_dtype)
+        used = boolean if node.dtype == BOOL else opcode
+        has_start = initial is not NO_VALUE or (where is not True and where is not NO_VALUE)
+        start = _neutral(node, neutral, array.size, has_start)
+        reduced = _accumulated(_masked(node, where, start), start, axes, used)
+        found = _with_initial(reduced, initial, used)
+        return deliver(_finished(found, array, axes, keepdims), out, "unsafe")
 
     return function
+
+
+def _neutral(node: Node, neutral: int, size: int, has_start: bool) -> Any:
+    """What changes nothing: for a sum of floats -0.0, as the sum of -0.0 is -0.0."""
+    is_float = node.dtype.kind not in "biuc"
+    return -0.0 if is_float and not neutral and size and not has_start else neutral
 
 
 implements(np.sum)(_adding("add", 0))
@@ -94,28 +129,30 @@ def highest(dtype: np.dtype[Any]) -> Any:
 
 
 def _extreme(opcode: str, start: Callable[[Any], Any]) -> Callable[..., TracedArray]:
-    combine: Any = np.maximum if opcode == "maximum" else np.minimum
     boolean = "or" if opcode == "maximum" else "and"
 
     def function(
         a: Any, axis: Any = None, out: Any = None, keepdims: Any = False,
-        initial: Any = np._NoValue, where: Any = True,
+        initial: Any = NO_VALUE, where: Any = True,
     ) -> TracedArray:  # fmt: skip
-        array = traced(a, where)
-        axes = axes_of(axis, array.ndim)
-        if initial is np._NoValue and math.prod(array.shape[i] for i in axes) == 0:
+        array = real_only(traced(a, (where, initial, out)), opcode)
+        axes = reduced_axes(axis, array.ndim)
+        has_initial = initial is not NO_VALUE and initial is not None
+        if not has_initial and math.prod(array.shape[i] for i in axes) == 0:
             raise ValueError(
                 f"zero-size array to reduction operation {opcode} which has no identity"
             )
-        neutral = start(array.dtype)
-        node = _masked(array.node, where, neutral)
-        used = boolean if array.dtype == BOOL else opcode
-        result = TracedArray(
-            _keep(hlo.reduce(node, neutral, axes, used), axes, array.shape, keepdims)
-        )
-        if initial is not np._NoValue:
-            result = combine(result, initial)
-        return deliver(result, out)
+        if not has_initial and where is not True and where is not NO_VALUE:
+            raise ValueError(
+                f"reduction operation '{opcode}' does not have an identity, so to use a where "
+                "mask one has to specify 'initial'"
+            )
+        node = hlo.convert(array.node, dtype_of(out) or array.dtype)
+        neutral = start(node.dtype)
+        node = _masked(node, where, neutral)
+        used = boolean if node.dtype == BOOL else opcode
+        reduced = _with_initial(hlo.reduce(node, neutral, axes, used), initial, used)
+        return deliver(_finished(reduced, array, axes, keepdims), out)
 
     return function
 
@@ -128,17 +165,41 @@ def _truth(opcode: str, neutral: bool) -> Callable[..., TracedArray]:
     def function(
         a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True
     ) -> TracedArray:
-        array = traced(a, where)
-        axes = axes_of(axis, array.ndim)
+        array = traced(a, (where, out))
+        axes = reduced_axes(axis, array.ndim)
         node = _masked(hlo.convert(array.node, BOOL), where, neutral)
         reduced = hlo.reduce(node, neutral, axes, opcode)
-        return deliver(TracedArray(_keep(reduced, axes, array.shape, keepdims)), out)
+        return deliver(_finished(reduced, array, axes, keepdims), out, "unsafe")
 
     return function
 
 
 implements(np.any)(_truth("or", False))
 implements(np.all)(_truth("and", True))
+
+
+def dtype_of(out: Any) -> np.dtype[Any] | None:
+    """That of an output, in which NumPy then computes."""
+    return out.dtype if isinstance(out, TracedArray) else None
+
+
+def same_dtype(out: Any, array: TracedArray) -> Any:
+    """``out``, unless its dtype is another one: NumPy would compute some steps in that.
+
+    Raises:
+        TraceError: HLO-TRACE-ARGUMENT.
+    """
+    if out is not None and out.dtype != array.dtype:
+        raise unsupported(
+            f"a mean or variance of {array.dtype} into an array of {out.dtype}",
+            f"give an output of {array.dtype}",
+        )
+    return out
+
+
+def reduced_axes(axis: Any, rank: int) -> tuple[int, ...]:
+    """As :func:`axes_of`; NumPy's reductions let a 0-d array have an axis 0."""
+    return () if not rank and axis in (0, -1) else axes_of(axis, rank)
 
 
 def _mean_dtype(array: TracedArray, dtype: Any) -> np.dtype[Any]:
@@ -148,7 +209,7 @@ def _mean_dtype(array: TracedArray, dtype: Any) -> np.dtype[Any]:
 
 
 def _count(array: TracedArray, axes: tuple[int, ...], where: Any) -> Any:
-    if where is True or where is np._NoValue:
+    if where is True or where is NO_VALUE:
         return math.prod(array.shape[i] for i in axes)
     return xp.sum(xp.broadcast_to(traced(where, array), array.shape), axis=axes, keepdims=True)
 
@@ -159,47 +220,74 @@ def mean(
     where: Any = True,
 ) -> TracedArray:  # fmt: skip
     """Sum over count; 8 and 16-bit floats in float32."""
-    array = traced(a, where)
+    array = traced(a, (where, out))
     target = _mean_dtype(array, dtype)
-    wide = F32 if _is_narrow_float(target) else target
-    axes = axes_of(axis, array.ndim)
-    total = xp.sum(array.astype(wide), axis=axes, keepdims=True, where=where)
-    result = (total / _count(array, axes, where)).astype(target)
-    return deliver(_drop(result, axes, keepdims), out)
+    wide = F32 if is_narrow_float(target) or target == BOOL else target
+    axes = axes_of(axis, array.ndim) if where is True else reduced_axes(axis, array.ndim)
+    total = xp.sum(array.astype(wide), axis=axes, dtype=wide, keepdims=True, where=where)
+    average = _quotient(total, _count(array, axes, where)).astype(target)
+    return deliver(_drop(average, axes, keepdims), same_dtype(out, average), "unsafe")
+
+
+def _quotient(total: Any, count: Any) -> Any:
+    """``total / count``; a count that is an array does not make a half a float32."""
+    divisor = count.astype(total.dtype) if isinstance(count, TracedArray) else count
+    return total / divisor
 
 
 def _drop(array: TracedArray, axes: tuple[int, ...], keepdims: Any) -> TracedArray:
     """Without the dimensions that were kept as ones, unless they are wanted."""
-    if keepdims and keepdims is not np._NoValue:
+    if keepdims and keepdims is not NO_VALUE:
         return array
-    shape = tuple(size for i, size in enumerate(array.shape) if i not in axes)
-    return TracedArray(hlo.reshape(array.node, shape))
+    kept = [i for i in range(array.ndim) if i not in axes]
+    node = hlo.reshape(array.node, tuple(array.shape[i] for i in kept))
+    layout = array.layout and normal(node.shape, [array.layout[i] for i in kept])
+    return result(node, layout)
 
 
 @implements(np.var)
 def var(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0,
-    keepdims: Any = False, *, where: Any = True, mean: Any = np._NoValue, correction: Any = None,
+    keepdims: Any = False, *, where: Any = True, mean: Any = NO_VALUE, correction: Any = NO_VALUE,
 ) -> TracedArray:  # fmt: skip
     """Mean of squared distances from the mean; 8 and 16-bit floats in float32."""
+    spread, axes = _variance(a, axis, dtype, ddof, where, mean, correction)
+    return deliver(_drop(spread, axes, keepdims), same_dtype(out, spread), "unsafe")
+
+
+def _variance(
+    a: Any, axis: Any, dtype: Any, ddof: Any, where: Any, mean: Any, correction: Any
+) -> tuple[TracedArray, tuple[int, ...]]:
+    if correction is not NO_VALUE and ddof != 0:
+        raise ValueError("ddof and correction can't be provided simultaneously.")
     array = traced(a, where)
     target = _mean_dtype(array, dtype)
-    wide = F32 if _is_narrow_float(target) else target
-    axes = axes_of(axis, array.ndim)
+    if target.kind in "biu":
+        raise unsupported(f"a variance computed in {target}", "compute it in float32 and convert")
+    wide = F32 if is_narrow_float(target) else target
+    axes = axes_of(axis, array.ndim) if where is True else reduced_axes(axis, array.ndim)
     values = array.astype(wide)
     count = _count(array, axes, where)
-    if mean is np._NoValue:
-        mean = xp.sum(values, axis=axes, keepdims=True, where=where) / count
+    if mean is NO_VALUE:
+        mean = _quotient(xp.sum(values, axis=axes, keepdims=True, where=where), count)
     distance = values - mean
-    total = xp.sum(distance * distance, axis=axes, keepdims=True, where=where)
-    freedom = count - (ddof if correction is None or correction is np._NoValue else correction)
-    return deliver(_drop((total / freedom).astype(target), axes, keepdims), out)
+    is_complex = wide.kind == "c"
+    squares = xp.abs(distance) ** 2 if is_complex else distance * distance
+    total = xp.sum(squares, axis=axes, keepdims=True, where=where)
+    freedom = count - (ddof if correction is NO_VALUE else correction)
+    freedom = xp.maximum(freedom, 0) if isinstance(freedom, TracedArray) else max(freedom, 0)
+    return _quotient(total, freedom).astype(F32 if is_complex else target), axes
 
 
 @implements(np.std)
-def std(a: Any, *args: Any, out: Any = None, **kwargs: Any) -> TracedArray:
+def std(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0,
+    keepdims: Any = False, *, where: Any = True, mean: Any = NO_VALUE, correction: Any = NO_VALUE,
+) -> TracedArray:  # fmt: skip
     """Square root of :func:`var`."""
-    return deliver(xp.sqrt(var(a, *args, **kwargs)), out)
+    spread, axes = _variance(a, axis, dtype, ddof, where, mean, correction)
+    root = xp.sqrt(spread)
+    return deliver(_drop(root, axes, keepdims), same_dtype(out, root), "unsafe")
 
 
 @implements(np.average)
@@ -207,25 +295,43 @@ def average(
     a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *,
     keepdims: Any = False,
 ) -> Any:  # fmt: skip
+    """Mean with weights. Weights whose sum is zero give inf or NaN, as nobody can raise then."""
     array = traced(a, weights)
     if weights is None:
-        result = mean(array, axis, keepdims=keepdims)
-        scale: Any = np.full(result.shape, array.size // max(result.size, 1), result.dtype)
-    else:
-        if np.shape(weights) != array.shape:
-            place = axes_of(axis, array.ndim)[0]
-            spread = [1] * array.ndim
-            spread[place] = np.shape(weights)[0]
-            weights = xp.reshape(weights, spread)
-        product = array * weights
-        scale = xp.sum(xp.broadcast_to(traced(weights, array), array.shape), axis, keepdims=keepdims)  # fmt: skip
-        result = xp.sum(product, axis, keepdims=keepdims) / scale
-    return (result, scale) if returned else result
+        found = mean(array, axis, keepdims=keepdims)
+        if not found.size:
+            raise ZeroDivisionError("division by zero")
+        scale: Any = xp.full_like(found, array.size / max(found.size, 1))
+        return (found, scale) if returned else found
+    kinds = (
+        array.dtype,
+        kind_of(weights) if isinstance(weights, TracedArray) else np.asarray(weights).dtype,
+    )
+    wide = promote((*kinds, np.dtype(np.float64)) if array.dtype.kind in "biu" else kinds)
+    work = traced(weights, array).astype(wide)
+    if work.shape != array.shape:
+        work = _spread_weights(work, array, axis)
+    scale = xp.sum(xp.broadcast_to(work, array.shape), axis, dtype=wide, keepdims=keepdims)
+    found = xp.sum(array.astype(wide) * work, axis, keepdims=keepdims) / scale
+    return (found, scale) if returned else found
+
+
+def _spread_weights(weights: TracedArray, array: TracedArray, axis: Any) -> TracedArray:
+    """Weights of some axes only, in the order in which these are named."""
+    if axis is None:
+        raise TypeError("Axis must be specified when shapes of a and weights differ.")
+    axes = axes_of(axis, array.ndim)
+    if weights.shape != tuple(array.shape[i] for i in axes):
+        raise ValueError(
+            "Shape of weights must be consistent with shape of a along specified axis."
+        )
+    turned = xp.transpose(weights, np.argsort(axes))
+    return turned.reshape(tuple(n if i in axes else 1 for i, n in enumerate(array.shape)))
 
 
 @implements(np.count_nonzero)
 def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> TracedArray:
-    return xp.sum(traced(a) != 0, axis=axis, keepdims=keepdims)
+    return xp.sum(xp.not_equal(traced(a), 0), axis=axis, keepdims=keepdims)
 
 
 @implements(np.ptp)
@@ -240,9 +346,10 @@ def _position(extreme: str) -> Callable[..., TracedArray]:
     def function(
         a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False
     ) -> TracedArray:
-        array = traced(a)
+        array = real_only(traced(a, (out,)), f"arg{extreme}")
         flat = axis is None
         rank = array.ndim
+        flat = flat or (not rank and axis in (0, -1))
         work = xp.ravel(array) if flat else array
         place = axes_of(0 if flat else int(axis), work.ndim)[0]
         if work.shape[place] == 0:
@@ -255,9 +362,11 @@ def _position(extreme: str) -> Callable[..., TracedArray]:
         none = hlo.full(work.node.graph, work.shape, work.shape[place], where.dtype)
         places = hlo.select(hit.node, where, none)
         first = hlo.reduce(places, work.shape[place], (place,), "minimum")
-        if keepdims and keepdims is not np._NoValue:
+        if keepdims and keepdims is not NO_VALUE:
             first = hlo.reshape(first, (1,) * rank if flat else best.shape)
-        return deliver(TracedArray(first), out)
+        if out is not None and not np.can_cast(out.dtype, np.int64, "safe"):
+            raise TypeError(f"Cannot cast from {out.dtype!r} to dtype('int64')")
+        return deliver(result(first), out, "unsafe")
 
     return function
 
@@ -267,9 +376,17 @@ implements(np.argmin)(_position("min"))
 
 
 def _without_nan(function: Any, neutral: Any) -> Callable[..., TracedArray]:
-    def implementation(a: Any, axis: Any = None, **kwargs: Any) -> TracedArray:
-        array = traced(a)
-        return function(xp.where(xp.isnan(array), neutral, array), axis=axis, **kwargs)
+    def implementation(
+        a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
+        initial: Any = NO_VALUE, where: Any = True,
+    ) -> TracedArray:  # fmt: skip
+        array = traced(a, (out, where))
+        clean = array
+        if array.dtype.kind not in "biu":
+            clean = xp.where(xp.isnan(array), array.dtype.type(neutral), array)
+        if initial is NO_VALUE and clean is not array:
+            initial = neutral  # a sum without NaN starts from 0.0, not from -0.0
+        return function(clean, axis, dtype, out, keepdims, initial, where)
 
     return implementation
 
@@ -287,7 +404,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> T
         TraceError: a norm that needs singular values.
     """
     array = traced(x)
-    values = xp.abs(array if array.dtype.kind not in "biu" else array.astype(F32))
+    values = xp.abs(array if array.dtype.kind in "fc" else array.astype(F32))
     if axis is None and ord is None:
         total = xp.sqrt(xp.sum(values * values))
         return total.reshape((1,) * array.ndim) if keepdims else total

@@ -10,9 +10,10 @@ import numpy as np
 from hlo_tools.trace import primitives as hlo
 from hlo_tools.trace.array import TracedArray
 from hlo_tools.trace.functions import implements
-from hlo_tools.trace.functions.arguments import deliver, one_axis, traced, xp
-from hlo_tools.trace.functions.reductions import F32, _is_narrow_float, _sum_dtype
+from hlo_tools.trace.functions.arguments import NO_VALUE, deliver, one_axis, traced, xp
+from hlo_tools.trace.functions.reductions import F32, dtype_of, is_narrow_float, sum_dtype
 from hlo_tools.trace.graph import Node
+from hlo_tools.trace.layout import copied
 
 __all__: list[str] = []
 
@@ -36,13 +37,15 @@ def _shifted(node: Node, axis: int, distance: int, neutral: int) -> Node:
 
 def _running(opcode: str, neutral: int) -> Callable[..., TracedArray]:
     def function(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> TracedArray:
-        array = traced(a)
-        work = xp.ravel(array) if axis is None else array
-        target = _sum_dtype(array, dtype)
-        wide = F32 if _is_narrow_float(target) else target
+        array = traced(a, out)
+        work = xp.ravel(array) if axis is None or not array.ndim else array
+        target = sum_dtype(array, dtype_of(out) if dtype is None else dtype)
+        wide = F32 if is_narrow_float(target) else target
         place = one_axis(0 if axis is None else axis, work.ndim)
-        node = _scan(hlo.convert(work.node, wide), place, opcode, neutral)
-        return deliver(TracedArray(hlo.convert(node, target)), out)
+        used = opcode if wide.kind != "b" else "or" if opcode == "add" else "and"
+        node = _scan(hlo.convert(work.node, wide), place, used, neutral)
+        layout = copied(work.shape, work.layout, "K")
+        return deliver(TracedArray(hlo.convert(node, target), layout), out, "unsafe")
 
     return function
 
@@ -53,16 +56,18 @@ implements(np.cumprod)(_running("multiply", 1))
 
 @implements(np.diff)
 def diff(
-    a: Any, n: int = 1, axis: int = -1, prepend: Any = np._NoValue, append: Any = np._NoValue
+    a: Any, n: int = 1, axis: int = -1, prepend: Any = NO_VALUE, append: Any = NO_VALUE
 ) -> TracedArray:
     """Differences of neighbours, ``n`` times; of booleans, whether they differ."""
     array = traced(a, (prepend, append))
     if n < 0:
         raise ValueError(f"order must be non-negative but got {n!r}")
+    if not array.ndim:
+        raise ValueError("diff requires input that is at least one dimensional")
     place = one_axis(axis, array.ndim)
     for _ in range(n):
         array = _with_boundaries(array, place, prepend, append)
-        prepend = append = np._NoValue
+        prepend = append = NO_VALUE
         size = array.shape[place]
         later, earlier = _part(array, place, 1, size), _part(array, place, 0, size - 1)
         array = xp.not_equal(later, earlier) if array.dtype == bool else xp.subtract(later, earlier)
@@ -72,7 +77,7 @@ def diff(
 def _with_boundaries(array: TracedArray, axis: int, prepend: Any, append: Any) -> TracedArray:
     parts: list[Any] = [array]
     for value, place in ((prepend, 0), (append, len(parts) + 1)):
-        if value is np._NoValue:
+        if value is NO_VALUE:
             continue
         if np.ndim(value) == 0:
             shape = tuple(1 if i == axis else size for i, size in enumerate(array.shape))

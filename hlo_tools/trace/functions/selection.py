@@ -8,19 +8,33 @@ import numpy as np
 
 from hlo_tools.trace import indexing
 from hlo_tools.trace import primitives as hlo
-from hlo_tools.trace.array import TracedArray, as_node, graph_of, kind_of
+from hlo_tools.trace.array import (
+    NUMBERS,
+    TracedArray,
+    TracedScalar,
+    as_node,
+    graph_of,
+    kind_of,
+    result,
+    same_order,
+    view,
+)
+from hlo_tools.trace.elementwise import floor_divide
 from hlo_tools.trace.functions import implements
-from hlo_tools.trace.functions.arguments import deliver, one_axis, traced, unsupported, xp
-from hlo_tools.trace.promotion import promote
+from hlo_tools.trace.functions.arguments import NO_VALUE, deliver, one_axis, traced, unsupported, xp
+from hlo_tools.trace.graph import Node
+from hlo_tools.trace.layout import copied, normal, plain
+from hlo_tools.trace.promotion import narrow, promote, ufunc_dtypes
 
 __all__: list[str] = []
 
 BOOL = np.dtype(bool)
+builtins_min, builtins_max = min, max
 
 
 @implements(np.where)
-def where(condition: Any, x: Any = np._NoValue, y: Any = np._NoValue) -> TracedArray:
-    if x is np._NoValue or y is np._NoValue:
+def where(condition: Any, x: Any = NO_VALUE, y: Any = NO_VALUE) -> TracedArray:
+    if x is NO_VALUE or y is NO_VALUE:
         raise unsupported(
             "where(condition) gives as many indices as there are true elements",
             "use where(condition, x, y)",
@@ -30,50 +44,132 @@ def where(condition: Any, x: Any = np._NoValue, y: Any = np._NoValue) -> TracedA
     mask = as_node(condition, graph, BOOL)
     yes, no = as_node(x, graph, dtype), as_node(y, graph, dtype)
     shape = np.broadcast_shapes(mask.shape, yes.shape, no.shape)
-    return TracedArray(hlo.select(*(hlo.broadcast(node, shape) for node in (mask, yes, no))))
+    layout = same_order((condition, x, y), shape)
+    chosen = hlo.select(*(hlo.broadcast(node, shape) for node in (mask, yes, no)))
+    return TracedArray(chosen, layout)
 
 
 @implements(np.select)
 def select(condlist: Any, choicelist: Any, default: Any = 0) -> TracedArray:
-    result = default
+    """The first choice whose condition holds, in the dtype of all choices and the default."""
+    if len(condlist) != len(choicelist):
+        raise ValueError("list of cases must be same length as list of conditions")
+    every = (*choicelist, default)
+    graph = graph_of((*condlist, *every))
+    dtype = promote(tuple(kind_of(value) for value in every))
+    found = as_node(np.asarray(default) if isinstance(default, NUMBERS) else default, graph, dtype)
     for condition, choice in reversed(list(zip(condlist, choicelist, strict=True))):
-        result = where(condition, choice, result)
-    return result
+        mask, node = as_node(condition, graph), as_node(choice, graph, dtype)
+        if mask.dtype != BOOL:
+            raise TypeError("invalid entry in condlist: should be boolean ndarray")
+        shape = np.broadcast_shapes(mask.shape, node.shape, found.shape)
+        found = hlo.select(*(hlo.broadcast(each, shape) for each in (mask, node, found)))
+    return TracedArray(found)
 
 
 @implements(np.clip)
 def clip(
-    a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *,
-    min: Any = None, max: Any = None, **kwargs: Any,
+    a: Any, a_min: Any = NO_VALUE, a_max: Any = NO_VALUE, out: Any = None, *,
+    min: Any = NO_VALUE, max: Any = NO_VALUE, dtype: Any = None, casting: Any = "same_kind",
 ) -> TracedArray:  # fmt: skip
-    low = a_min if a_min is not None and a_min is not np._NoValue else min
-    high = a_max if a_max is not None and a_max is not np._NoValue else max
-    result: Any = traced(a, (low, high))
-    if low is not None and low is not np._NoValue:
-        result = xp.maximum(result, low)
-    if high is not None and high is not np._NoValue:
-        result = xp.minimum(result, high)
-    return deliver(TracedArray(result.node), out)
+    """``minimum(maximum(a, low), high)`` in the dtype of all three."""
+    low = _bound(min if a_min is NO_VALUE else a_min)
+    high = _bound(max if a_max is NO_VALUE else a_max)
+    array = traced(a, (low, high, out))
+    low, high = _within(low, array.dtype), _within(high, array.dtype)
+    bounds = [bound for bound in (low, high) if bound is not None]
+    kinds = (array.dtype, *(kind_of(bound) for bound in bounds))
+    target = narrow(dtype) if dtype is not None else _clip_dtype(kinds)
+    if not np.can_cast(array.dtype, target, casting):
+        raise TypeError(f"Cannot cast ufunc 'clip' input from {array.dtype!r} to {target!r}")
+    work: Any = array.astype(target)
+    for bound, combine in ((low, xp.maximum), (high, xp.minimum)):
+        if bound is not None:
+            work = combine(work, traced(bound, array).astype(target))
+    layout = same_order((array, *bounds), work.shape)
+    return deliver(result(work.node, layout), out, casting, broadcast=True)
+
+
+def _clip_dtype(kinds: tuple[Any, ...]) -> np.dtype[Any]:
+    """That of the ufunc behind numpy.clip; with one bound that is maximum or minimum."""
+    if len(kinds) == 1:
+        return kinds[0]
+    ufunc = np.maximum if len(kinds) == 2 else getattr(np, "_core").umath.clip  # noqa: B009
+    return ufunc_dtypes(ufunc, kinds)[-1]
+
+
+def _bound(value: Any) -> Any:
+    return None if value is NO_VALUE else value
+
+
+def _within(bound: Any, dtype: np.dtype[Any]) -> Any:
+    """A Python int as an integer dtype has it: one beyond its limits bounds nothing more."""
+    if type(bound) is not int or dtype.kind not in "iu":
+        return bound if isinstance(bound, (TracedArray, type(None))) else _typed(bound, dtype)
+    limits = np.iinfo(dtype)
+    return np.asarray(builtins_min(builtins_max(bound, limits.min), limits.max), dtype)
+
+
+def _typed(bound: Any, dtype: np.dtype[Any]) -> Any:
+    """A Python number in the dtype that NumPy gives it beside the array."""
+    if isinstance(bound, (np.ndarray, np.generic)) or not isinstance(bound, (int, float, complex)):
+        return np.asarray(bound)
+    return np.asarray(bound, promote((dtype, kind_of(bound))))
 
 
 @implements(np.round, np.around)
-def round_(a: Any, decimals: int = 0, out: Any = None) -> TracedArray:
-    array = traced(a)
-    if array.dtype.kind in "biu" and decimals >= 0:
-        return deliver(TracedArray(array.node), out)
-    if not decimals:
-        return deliver(xp.rint(array), out)
-    scale = 10.0 ** abs(decimals)
-    work = array.astype(np.float32) if array.dtype.kind in "iu" else array
-    scaled = work * scale if decimals > 0 else work / scale
+def round_(a: Any, decimals: Any = 0, out: Any = None) -> TracedArray:
+    array = traced(a, out)
+    places = int(decimals)
+    if array.dtype.kind == "c":
+        parts = [round_(part(array), places) for part in (xp.real, xp.imag)]
+        node = hlo.elementwise("complex", *(p.node for p in parts), dtype=array.dtype)
+        return deliver(result(node, array.layout), out)
+    if array.dtype == BOOL and places:
+        if out is not None:
+            raise unsupported("rounding booleans to decimals", "convert them before")
+        raise TypeError("Cannot cast ufunc 'multiply' output from float64 to bool")
+    if array.dtype.kind in "iu" and places >= 0:
+        return deliver(result(array.node, copied(array.shape, array.layout, "K")), out)
+    if not places:
+        return deliver(xp.rint(array), out, "unsafe")
+    if array.dtype.kind in "iu" and (out is None or out.dtype.kind in "iu"):
+        node = _rounded_integers(array.node, 10**-places)
+        return deliver(result(node, copied(array.shape, array.layout, "K")), out)
+    if out is not None and out.dtype != array.dtype:
+        raise unsupported(
+            f"rounding {array.dtype} into an array of {out.dtype}", f"round into {array.dtype}"
+        )
+    scale = 10.0 ** abs(places)
+    scaled = array * scale if places > 0 else array / scale
     rounded = xp.rint(scaled)
-    back = rounded / scale if decimals > 0 else rounded * scale
+    back = rounded / scale if places > 0 else rounded * scale
     return deliver(back.astype(array.dtype), out)
+
+
+def _rounded_integers(node: Node, unit: int) -> Node:
+    """Integers rounded to multiples of ``unit``, halves to even ones, without leaving integers."""
+    if unit > 2 * int(np.iinfo(node.dtype).max) + 2:
+        return hlo.full(node.graph, node.shape, 0, node.dtype)
+    wide = hlo.convert(node, np.dtype(np.uint32 if node.dtype.kind == "u" else np.int32))
+    if unit > int(np.iinfo(wide.dtype).max):
+        raise unsupported(f"rounding integers to multiples of {unit}", "divide before rounding")
+    step = hlo.full(wide.graph, wide.shape, unit, wide.dtype)
+    quotient = floor_divide(wide, step)
+    rest = hlo.elementwise("subtract", wide, hlo.elementwise("multiply", quotient, step))
+    room = hlo.elementwise("subtract", step, rest)
+    one = hlo.full(wide.graph, wide.shape, 1, wide.dtype)
+    odd = hlo.compare("EQ", hlo.elementwise("and", quotient, one), one)
+    half = hlo.elementwise("and", hlo.compare("EQ", rest, room), odd)
+    up = hlo.elementwise("or", hlo.compare("GT", rest, room), half)
+    down = hlo.elementwise("subtract", wide, rest)
+    chosen = hlo.select(up, hlo.elementwise("add", down, step), down)
+    return hlo.convert(chosen, node.dtype)
 
 
 @implements(np.fix)
 def fix(x: Any, out: Any = None) -> TracedArray:
-    return deliver(xp.trunc(x), out)
+    return deliver(xp.trunc(x), out, broadcast=True)
 
 
 @implements(np.nan_to_num)
@@ -81,25 +177,45 @@ def nan_to_num(
     x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
 ) -> TracedArray:
     array = traced(x)
-    if array.dtype.kind in "biu":
+    if array.dtype.kind == "c":
+        raise unsupported("nan_to_num of complex numbers", "treat numpy.real and numpy.imag")
+    clean: TracedArray = array if array.dtype.kind in "biu" else _finite(array, nan, posinf, neginf)
+    if not copy and not isinstance(array, TracedScalar):
+        if clean is not array:
+            array.write(clean.node)
         return array
-    limits = np.finfo(array.dtype) if array.dtype.kind == "f" else None
+    return result(clean.node, copied(array.shape, array.layout, "K"))
+
+
+def _finite(array: TracedArray, nan: Any, posinf: Any, neginf: Any) -> TracedArray:
     import ml_dtypes
 
-    largest = float((limits or ml_dtypes.finfo(array.dtype)).max)
-    result = where(xp.isnan(array), nan, array)
-    result = where(array == np.inf, largest if posinf is None else posinf, result)
-    result = where(array == -np.inf, -largest if neginf is None else neginf, result)
-    return result.astype(array.dtype)
+    limits: Any = ml_dtypes.finfo(array.dtype)
+    high = as_node(limits.max if posinf is None else posinf, array.node.graph, array.dtype)
+    low = as_node(limits.min if neginf is None else neginf, array.node.graph, array.dtype)
+    graph, shape = array.node.graph, array.shape
+    found: Any = array
+    for test, value in ((xp.isnan(array), as_node(nan, graph, array.dtype)),
+                        (xp.equal(array, np.inf), high), (xp.equal(array, -np.inf), low)):  # fmt: skip
+        found = where(test, TracedArray(hlo.broadcast(value, shape)), found)
+    return found
 
 
 @implements(np.isclose)
 def isclose(
     a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False
 ) -> TracedArray:
-    near = xp.abs(xp.subtract(a, b)) <= atol + rtol * xp.abs(b)
-    close = xp.where(xp.isfinite(b), near & xp.isfinite(a), xp.equal(a, b))
-    return close | (xp.isnan(a) & xp.isnan(b)) if equal_nan else close
+    graph = graph_of((a, b, rtol, atol))
+    x, y = (TracedArray(as_node(value, graph)) for value in (a, b))
+    # As NumPy: no unsigned difference and no overflowing abs of integers.
+    wide = promote((y.dtype, float))
+    y = y if y.dtype.kind in "fc" or y.dtype.kind not in "biu" else y.astype(wide)
+    if x.dtype.kind in "biu":
+        x = x.astype(promote((x.dtype, y.dtype)))
+    near = xp.less_equal(xp.abs(x - y), atol + rtol * xp.abs(y))
+    close = (near & xp.isfinite(y)) | xp.equal(x, y)
+    found = close | (xp.isnan(x) & xp.isnan(y)) if equal_nan else close
+    return result(found.node)
 
 
 @implements(np.allclose)
@@ -109,18 +225,39 @@ def allclose(a: Any, b: Any, *args: Any, **kwargs: Any) -> TracedArray:
 
 @implements(np.real)
 def real(val: Any) -> TracedArray:
-    array = traced(val)
-    if array.dtype.kind != "c":
-        return array
-    return TracedArray(hlo.elementwise("real", array.node, dtype=np.dtype(np.float32)))
+    return _component(traced(val), "real")
 
 
 @implements(np.imag)
 def imag(val: Any) -> TracedArray:
     array = traced(val)
+    if array.dtype.kind == "c":
+        return _component(array, "imag")
+    zeros = xp.zeros_like(array)  # NumPy gives a read-only array
+    if isinstance(array, TracedScalar):
+        return TracedScalar(zeros.node)
+    return view(zeros, zeros.node, lambda node: node, None, zeros.layout)
+
+
+def _component(array: TracedArray, name: str) -> TracedArray:
+    """The real or the imaginary part, a view; the real part of real numbers is the array."""
     if array.dtype.kind != "c":
-        return xp.zeros_like(array)
-    return TracedArray(hlo.elementwise("imag", array.node, dtype=np.dtype(np.float32)))
+        return array
+
+    def read(node: Node) -> Node:
+        return hlo.elementwise(name, node, dtype=np.dtype(np.float32))
+
+    def write(old: Node, new: Node) -> Node:
+        other = "imag" if name == "real" else "real"
+        kept = hlo.elementwise(other, old, dtype=np.dtype(np.float32))
+        pair = (new, kept) if name == "real" else (kept, new)
+        return hlo.elementwise("complex", *pair, dtype=old.dtype)
+
+    if isinstance(array, TracedScalar):
+        return TracedScalar(read(array.node))
+    own = plain(array.shape) if array.layout is None else array.layout
+    layout = normal(array.shape, [2 * step for step in own])
+    return view(array, read(array.node), read, write, layout)
 
 
 @implements(np.take)
@@ -128,17 +265,24 @@ def take(
     a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise"
 ) -> TracedArray:
     """As indexing along one axis; traced indices out of bounds are clipped."""
-    array = traced(a, indices)
-    if axis is None:
+    array = traced(a, (indices, out))
+    if axis is None or (not array.ndim and axis in (0, -1)):
         array, axis = xp.ravel(array), 0
     place = one_axis(axis, array.ndim)
+    if mode not in ("raise", "wrap", "clip"):
+        raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
     if mode == "wrap":
         indices = xp.remainder(indices, array.shape[place])
     elif mode == "clip":
         indices = xp.clip(indices, 0, array.shape[place] - 1)
     chosen = indices if isinstance(indices, TracedArray) else np.asarray(indices)
+    if chosen.dtype.kind not in "iu" and not (chosen.dtype == BOOL or not chosen.size):
+        raise TypeError("Cannot cast array data to an index according to the rule 'safe'")
+    chosen = chosen.astype(np.int32)
     key = (*(slice(None),) * place, chosen)
-    return deliver(indexing.get(array, key), out)
+    if out is not None and not np.can_cast(out.dtype, array.dtype, "safe"):
+        raise TypeError(f"Cannot cast array data from {out.dtype!r} to {array.dtype!r}")
+    return deliver(result(indexing.get(array, key).node), out)
 
 
 def _along_axis(array: TracedArray, indices: Any, axis: int) -> tuple[Any, ...]:
@@ -167,6 +311,8 @@ def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> TracedArray:
 @implements(np.put_along_axis)
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
     if axis is None:
+        if traced(arr).layout is not None:
+            raise ValueError("assignment destination is read-only")
         put_along_axis(xp.ravel(arr), indices, values, 0)
         return
     array = traced(arr)

@@ -13,6 +13,16 @@ from hlo_tools.trace.array import TracedArray, as_node, graph_of, view
 from hlo_tools.trace.functions import implements
 from hlo_tools.trace.functions.arguments import axes_of, one_axis, traced, unsupported, xp
 from hlo_tools.trace.graph import Node
+from hlo_tools.trace.layout import (
+    NeedsCopyError,
+    copied,
+    elementwise,
+    is_fortran,
+    normal,
+    outer_to_inner,
+    plain,
+    regrouped,
+)
 
 __all__: list[str] = []
 
@@ -20,22 +30,27 @@ Shape = tuple[int, ...]
 
 
 def reshaped(array: TracedArray, shape: Shape) -> TracedArray:
-    """A view in another shape of as many elements."""
+    """As many elements in another shape: a view where NumPy has one, else a copy."""
     own = array.shape
-    if shape == own:
-        return view(array, array.node, lambda node: node, lambda old, new: new)
+    try:
+        layout = regrouped(own, array.layout, shape)
+    except NeedsCopyError:
+        return TracedArray(hlo.reshape(array.node, shape))
     return view(
         array, hlo.reshape(array.node, shape),
-        lambda node: hlo.reshape(node, shape), lambda old, new: hlo.reshape(new, own),
+        lambda node: hlo.reshape(node, shape), lambda old, new: hlo.reshape(new, own), layout,
     )  # fmt: skip
 
 
 def permuted(array: TracedArray, order: tuple[int, ...]) -> TracedArray:
     """A view with its dimensions in another order."""
     back = tuple(int(i) for i in np.argsort(order))
+    own = plain(array.shape) if array.layout is None else array.layout
+    node = hlo.transpose(array.node, order)
+    layout = normal(node.shape, [own[i] for i in order])
     return view(
-        array, hlo.transpose(array.node, order),
-        lambda node: hlo.transpose(node, order), lambda old, new: hlo.transpose(new, back),
+        array, node,
+        lambda node: hlo.transpose(node, order), lambda old, new: hlo.transpose(new, back), layout,
     )  # fmt: skip
 
 
@@ -68,15 +83,50 @@ def reshape(
 ) -> TracedArray:
     array = traced(a)
     target = _target_shape(shape if shape is not None else newshape, array.size, array.shape)
-    if order in ("C", "A", "K"):
-        return reshaped(array, target)
+    is_f = _is_f(array, order)
+    if copy:
+        array = copied_array(array, "F" if is_f else "C")
+    found = _in_fortran_order(array, target) if is_f else reshaped(array, target)
+    if copy is False and found.parent is None:
+        raise ValueError("Unable to avoid creating a copy while reshaping.")
+    return found
+
+
+def _is_f(array: TracedArray, order: str) -> bool:
+    if order not in ("C", "F", "A"):
+        raise ValueError(f"order must be one of 'C', 'F', 'A' (got {order!r})")
+    if order != "A":
+        return order == "F"
+    return array.layout is not None and is_fortran(array.shape, array.layout)
+
+
+def _in_fortran_order(array: TracedArray, target: Shape) -> TracedArray:
     turned = permuted(array, tuple(range(array.ndim))[::-1])
     return permuted(reshaped(turned, target[::-1]), tuple(range(len(target)))[::-1])
 
 
+def copied_array(array: TracedArray, order: str = "K") -> TracedArray:
+    """New memory with the same elements, arranged in ``order``."""
+    return TracedArray(array.node, copied(array.shape, array.layout, order))
+
+
 @implements(np.ravel)
 def ravel(a: Any, order: str = "C") -> TracedArray:
-    return reshape(a, (-1,) if np.size(a) else (0,), order)
+    array = traced(a)
+    flat = (array.size,)
+    if order == "K":
+        layout = array.layout
+        walked = array if layout is None else permuted(array, outer_to_inner(layout))
+        if walked.layout is not None:
+            order_of_copy = elementwise([(array.shape, layout)], array.shape)
+            outwards = outer_to_inner(order_of_copy or plain(array.shape))
+            walked = copied_array(permuted(array, outwards), "C")
+    else:
+        walked = xp.transpose(array) if _is_f(array, order) else array
+    # Unlike reshape it copies whatever is not contiguous.
+    return (
+        reshaped(walked, flat) if walked.layout is None else copied_array(walked, "C").reshape(flat)
+    )
 
 
 @implements(np.transpose)
@@ -128,6 +178,8 @@ def squeeze(a: Any, axis: Any = None) -> TracedArray:
     array = traced(a)
     if axis is None:
         return reshaped(array, tuple(size for size in array.shape if size != 1))
+    if not array.ndim and axis in (0, -1):
+        axis = ()
     places = axes_of(axis, array.ndim)
     if any(array.shape[place] != 1 for place in places):
         raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
@@ -160,7 +212,14 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> TracedArray:
             f"operands could not be broadcast together with remapped shapes {source.shape} "
             f"and requested shape {target}"
         )
-    return TracedArray(hlo.broadcast(source.node, target))
+    own = plain(source.shape) if source.layout is None else source.layout
+    lead = len(target) - source.ndim
+    spread = [0] * lead + [
+        0 if source.shape[i] != target[lead + i] else own[i] for i in range(source.ndim)
+    ]
+    node = hlo.broadcast(source.node, target)
+    layout = normal(target, spread)
+    return view(source, node, lambda base: hlo.broadcast(base, target), None, layout)
 
 
 @implements(np.broadcast_arrays)
@@ -173,9 +232,11 @@ def broadcast_arrays(*arrays: Any, subok: bool = False) -> tuple[TracedArray, ..
 def flip(m: Any, axis: Any = None) -> TracedArray:
     array = traced(m)
     axes = axes_of(axis, array.ndim)
+    own = plain(array.shape) if array.layout is None else array.layout
+    layout = normal(array.shape, [-step if i in axes else step for i, step in enumerate(own)])
     return view(
         array, hlo.reverse(array.node, axes),
-        lambda node: hlo.reverse(node, axes), lambda old, new: hlo.reverse(new, axes),
+        lambda node: hlo.reverse(node, axes), lambda old, new: hlo.reverse(new, axes), layout,
     )  # fmt: skip
 
 
@@ -212,7 +273,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> TracedArray:
     node = array.node
     for distance, place in pairs:
         node = _rolled(node, int(distance), int(place))
-    return TracedArray(node)
+    return TracedArray(node, copied(array.shape, array.layout, "K"))
 
 
 def _rolled(node: Node, distance: int, axis: int) -> Node:
@@ -229,7 +290,7 @@ def _rolled(node: Node, distance: int, axis: int) -> Node:
 @implements(np.repeat)
 def repeat(a: Any, repeats: Any, axis: Any = None) -> TracedArray:
     array = traced(a)
-    if axis is None:
+    if axis is None or (not array.ndim and axis in (0, -1)):
         array, axis = ravel(array), 0
     place = one_axis(axis, array.ndim)
     if isinstance(repeats, TracedArray):
@@ -269,14 +330,56 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Tr
             table[axis] = width
         pad_width = table
     widths = xp.broadcast_to(np.asarray(pad_width), (source.ndim, 2)).tolist()
+    np.pad(
+        np.zeros((1,) * source.ndim, np.int8), 0, mode, **kwargs
+    )  # NumPy's own errors for options
+    own = source.layout
+    order = "F" if own is not None and is_fortran(source.shape, own) else "C"
     if mode in ("constant", "empty"):
-        return _pad_constant(source, widths, kwargs.get("constant_values", 0))
-    if mode not in ("edge", "reflect", "symmetric", "wrap"):
+        padded = _pad_constant(source, widths, kwargs.get("constant_values", 0))
+    elif mode not in ("edge", "reflect", "symmetric", "wrap"):
         raise unsupported(f"pad mode {mode!r} is not known", "use constant, edge, reflect, wrap")
+    else:
+        padded = _pad_repeated(source, widths, mode, kwargs)
+    return TracedArray(padded.node, copied(padded.shape, None, order))
+
+
+def _pad_repeated(
+    source: TracedArray, widths: list[list[int]], mode: Any, options: dict[str, Any]
+) -> TracedArray:
+    """Padded with the array's own elements; with ``reflect_type="odd"`` mirrored at the edge's."""
+    is_odd = options.get("reflect_type", "even") == "odd"
     for axis, width in enumerate(widths):
-        places = np.pad(np.arange(source.shape[axis]), width, mode=mode, **kwargs)
-        if any(width):
-            source = xp.take(source, places, axis=axis)
+        if not any(width):
+            continue
+        size = source.shape[axis]
+        if is_odd and mode in ("reflect", "symmetric"):
+            source = _pad_odd(source, axis, width, mode)
+        else:
+            source = xp.take(
+                source, np.pad(np.arange(size), width, mode=mode, **options), axis=axis
+            )
+    return source
+
+
+def _pad_odd(source: TracedArray, axis: int, width: list[int], mode: str) -> TracedArray:
+    """Twice the edge minus the mirrored element, chunk by chunk, as NumPy goes outwards."""
+    edge = 1 if mode == "reflect" else 0
+    left, right = width
+    if source.shape[axis] == 1 and mode == "reflect":
+        return xp.take(source, np.zeros(1 + left + right, int), axis=axis)
+    period = source.shape[axis]
+    while left or right:
+        size = source.shape[axis]
+        most = period - edge
+        before, after = min(left, most), min(right, most)
+        first, last = xp.take(source, [0], axis=axis), xp.take(source, [size - 1], axis=axis)
+        near = xp.take(source, list(range(before - 1 + edge, edge - 1, -1)), axis=axis)
+        far = xp.take(source, [size - 1 - edge - i for i in range(after)], axis=axis)
+        parts = [first * 2 - near] if before else []
+        parts += [source, *([last * 2 - far] if after else [])]
+        source = xp.concatenate(parts, axis=axis)
+        left, right = left - before, right - after
     return source
 
 

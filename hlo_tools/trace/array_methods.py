@@ -1,0 +1,281 @@
+"""What a TracedArray does: operators, indexing, NumPy's protocols and methods.
+
+They are attached to the class of :mod:`hlo_tools.trace.array`, because they need what is built on
+it (JAX does the same). :mod:`hlo_tools.trace` imports this file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from hlo_tools.trace import functions, indexing, ufuncs
+from hlo_tools.trace import primitives as hlo
+from hlo_tools.trace.array import NUMBERS, TracedArray, TracedScalar, view
+from hlo_tools.trace.errors import refuse
+from hlo_tools.trace.functions.arguments import xp
+from hlo_tools.trace.graph import Node
+from hlo_tools.trace.layout import copied
+from hlo_tools.trace.promotion import narrow
+
+__all__: list[str] = []
+
+Operator = Callable[[Any, Any], Any]
+
+
+# Operators
+
+_OPERANDS = (TracedArray, np.ndarray, np.generic, *NUMBERS, list, tuple)
+
+_BINARY = {
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide",
+    "floordiv": "floor_divide", "mod": "remainder", "pow": "power", "matmul": "matmul",
+    "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
+    "lshift": "left_shift", "rshift": "right_shift",
+}  # fmt: skip
+"""Operators with a swapped form and one in place, and the ufunc that each calls."""
+_COMPARISONS = {
+    "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal",
+    "eq": "equal", "ne": "not_equal",
+}  # fmt: skip
+_UNARY = {"neg": "negative", "pos": "positive", "abs": "absolute", "invert": "invert"}
+
+
+def _operator(ufunc: np.ufunc, *, swapped: bool = False) -> Operator:
+    def operator(self: TracedArray, other: Any) -> Any:
+        if not isinstance(other, _OPERANDS):
+            return NotImplemented
+        return ufuncs.call(ufunc, (other, self) if swapped else (self, other), {})
+
+    return operator
+
+
+def _in_place(ufunc: np.ufunc) -> Operator:
+    def operator(self: TracedArray, other: Any) -> Any:
+        if ufunc is np.matmul and (not self.ndim or np.ndim(other) < 2):
+            raise ValueError(
+                "inplace matrix multiplication requires the first operand to have at least one "
+                "and the second at least two dimensions."
+            )
+        if isinstance(self, TracedScalar):  # a number is not changed, the name gets a new one
+            return ufuncs.call(ufunc, (self, other), {})
+        return ufuncs.call(ufunc, (self, other), {"out": (self,)})
+
+    return operator
+
+
+def _unary(ufunc: np.ufunc) -> Callable[[Any], Any]:
+    return lambda self: ufuncs.call(ufunc, (self,), {})
+
+
+_POWERS = {1: np.positive, -1: np.reciprocal, 0.5: np.sqrt, 2: np.square}
+"""Exponents that NumPy's ``**`` (not ``numpy.power``) has ufuncs of their own for."""
+
+
+def _fast_power(self: TracedArray, exponent: Any) -> np.ufunc | None:
+    if isinstance(self, TracedScalar):
+        return None
+    if self.dtype.kind in "biu":
+        return np.square if type(exponent) is int and exponent == 2 else None
+    return _POWERS.get(exponent) if type(exponent) in (int, float) else None
+
+
+def _power(self: TracedArray, exponent: Any) -> Any:
+    fast = _fast_power(self, exponent)
+    return ufuncs.call(fast, (self,), {}) if fast else _plain_power(self, exponent)
+
+
+def _power_in_place(self: TracedArray, exponent: Any) -> Any:
+    fast = _fast_power(self, exponent)
+    if fast is None:
+        return _plain_power_in_place(self, exponent)
+    return ufuncs.call(fast, (self,), {"out": (self,)})
+
+
+_plain_power, _plain_power_in_place = _operator(np.power), _in_place(np.power)
+
+
+def _attach_operators() -> None:
+    for name, ufunc_name in _BINARY.items():
+        ufunc = getattr(np, ufunc_name)
+        setattr(TracedArray, f"__{name}__", _operator(ufunc))
+        setattr(TracedArray, f"__r{name}__", _operator(ufunc, swapped=True))
+        setattr(TracedArray, f"__i{name}__", _in_place(ufunc))
+    for name, ufunc_name in _COMPARISONS.items():
+        setattr(TracedArray, f"__{name}__", _operator(getattr(np, ufunc_name)))
+    for name, ufunc_name in _UNARY.items():
+        setattr(TracedArray, f"__{name}__", _unary(getattr(np, ufunc_name)))
+    for name, swapped in (("__divmod__", False), ("__rdivmod__", True)):
+        setattr(TracedArray, name, _operator(np.divmod, swapped=swapped))
+
+
+# NumPy's protocols and indexing
+
+
+def _array_ufunc(
+    self: TracedArray, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any
+) -> Any:
+    return ufuncs.dispatch(ufunc, method, inputs, kwargs)
+
+
+def _array_function(self: TracedArray, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    implementation = functions.implementation_of(func)
+    if implementation is None:
+        name = f"{getattr(func, '__module__', 'numpy')}.{getattr(func, '__name__', func)}"
+        raise refuse(
+            f"{name} is not known for traced arrays",
+            code="HLO-TRACE-FUNCTION",
+            remedy="write it with functions that are; the list is hlo_tools.trace.supported()",
+        )
+    return implementation(*args, **kwargs)
+
+
+def _iterate(self: TracedArray) -> Iterator[TracedArray]:
+    if not self.shape:
+        raise TypeError("iteration over a 0-d array")
+    return (self[number] for number in range(self.shape[0]))
+
+
+# Methods that are not functions of the same name
+
+
+def _astype(
+    self: TracedArray,
+    dtype: Any,
+    order: str = "K",
+    casting: Any = "unsafe",
+    subok: bool = True,
+    copy: bool = True,
+) -> TracedArray:
+    target = narrow(dtype)
+    if not np.can_cast(self.dtype, target, casting):
+        raise TypeError(
+            f"Cannot cast array data from {self.dtype!r} to {target!r} "
+            f"according to the rule {casting!r}"
+        )
+    layout = copied(self.shape, self.layout, order)
+    if not copy and target == self.dtype and (order == "K" or layout == self.layout):
+        return self
+    node = hlo.convert(self.node, target)
+    return TracedScalar(node) if isinstance(self, TracedScalar) else TracedArray(node, layout)
+
+
+def _refuse_bits(old: Node, new: Node) -> Node:
+    raise refuse(
+        "numbers are written into the bytes of an array of booleans, which are 0 or 1",
+        code="HLO-TRACE-FUNCTION",
+        remedy="write booleans into the array itself",
+    )
+
+
+def _view(self: TracedArray, dtype: Any = None) -> TracedArray:
+    target = self.dtype if dtype is None else np.dtype(dtype)
+    if target.itemsize != self.itemsize or "c" in (self.dtype.kind, target.kind):
+        if target == self.dtype:
+            return view(self, self.node, lambda node: node, lambda old, new: new, self.layout)
+        raise refuse(
+            f"a traced {self.dtype} array has no view as {target}",
+            code="HLO-TRACE-FUNCTION",
+            remedy="view as a type of the same size, or use astype",
+        )
+    if target.kind == "b" != self.dtype.kind:
+        raise refuse(
+            f"a traced {self.dtype} array has no view as bool, which is 0 or 1",
+            code="HLO-TRACE-FUNCTION",
+            remedy="compare with 0",
+        )
+    own = self.dtype
+    bits = hlo.convert if own.kind == "b" else hlo.bitcast
+    made = view(
+        self, bits(self.node, target),
+        lambda node: bits(node, target),
+        _refuse_bits if own.kind == "b" else lambda old, new: bits(new, own),
+        self.layout,
+    )  # fmt: skip
+    return TracedScalar(made.node) if isinstance(self, TracedScalar) else made
+
+
+def _reshape(
+    self: TracedArray, *shape: Any, order: str = "C", copy: bool | None = None
+) -> TracedArray:
+    target = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
+    return xp.reshape(self, target, order=order, copy=copy)
+
+
+def _transpose(self: TracedArray, *axes: Any) -> TracedArray:
+    order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
+    return xp.transpose(self, order or None)
+
+
+def _flatten(self: TracedArray, order: str = "C") -> TracedArray:
+    return TracedArray(xp.ravel(self, order).node)
+
+
+def _copy(self: TracedArray, order: str = "C") -> TracedArray:
+    """As a method it copies in C order; numpy.copy keeps the order."""
+    if isinstance(self, TracedScalar):
+        return self
+    return TracedArray(self.node, copied(self.shape, self.layout, order))
+
+
+def _conjugate(self: TracedArray) -> TracedArray:
+    """The array itself when it is real."""
+    return xp.conjugate(self) if self.dtype.kind == "c" else self
+
+
+def _fill(self: TracedArray, value: Any) -> None:
+    self[...] = value
+
+
+_METHODS: dict[str, Any] = {
+    "__array_ufunc__": _array_ufunc,
+    "__array_function__": _array_function,
+    "__getitem__": indexing.get,
+    "__setitem__": indexing.put,
+    "__iter__": _iterate,
+    "astype": _astype,
+    "view": _view,
+    "reshape": _reshape,
+    "transpose": _transpose,
+    "flatten": _flatten,
+    "fill": _fill,
+    "T": property(lambda self: xp.transpose(self)),
+    "mT": property(lambda self: xp.swapaxes(self, -1, -2)),
+    "real": property(lambda self: xp.real(self)),
+    "imag": property(lambda self: xp.imag(self)),
+    "flat": property(lambda self: iter(xp.ravel(self))),
+    "conj": _conjugate,
+    "conjugate": _conjugate,
+    "copy": _copy,
+    "__pow__": _power,
+    "__ipow__": _power_in_place,
+}
+_FUNCTIONS = (
+    "sum", "prod", "max", "min", "mean", "var", "std", "any", "all", "argmax", "argmin",
+    "cumsum", "cumprod", "ptp", "squeeze", "swapaxes", "ravel", "repeat", "take", "clip", "round",
+    "trace", "diagonal", "argsort", "dot",
+)  # fmt: skip
+"""Methods that are NumPy's functions of the same names."""
+
+
+def _method(name: str) -> Callable[..., Any]:
+    function = getattr(np, name)
+
+    def method(self: TracedArray, *args: Any, **kwargs: Any) -> Any:
+        return function(self, *args, **kwargs)
+
+    method.__name__ = name
+    return method
+
+
+def _attach_methods() -> None:
+    for name, value in _METHODS.items():
+        setattr(TracedArray, name, value)
+    for name in _FUNCTIONS:
+        setattr(TracedArray, name, _method(name))
+
+
+_attach_operators()
+_attach_methods()

@@ -1,0 +1,185 @@
+"""Run random calls of NumPy traced and untraced: what NumPy gives is right.
+
+Usage: python scripts/fuzz/fuzz_numpy.py [--seed N] [--count N] [--seconds N] [--jaxlib SHARE]
+           [--programs SHARE] [--show N]
+
+Each case is traced and evaluated with ``hlo_tools.evaluate`` (a share in jaxlib too), and compared
+with NumPy: results, their dtypes and the arguments afterwards. A difference is shrunk and shown as
+a function of a few lines; those of one function and kind are counted together. Exit code 1 when
+there was any. What differs on purpose is in docs/numpy-tracing.md; :func:`excused` knows it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+import warnings
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import numpy as np
+from numpy_cases import Case, build, generate, shrunk
+
+from hlo_tools import HloError
+from hlo_tools.evaluate import evaluate
+from hlo_tools.trace import trace
+
+NARROWER = {"float64": "float32", "int64": "int32", "uint64": "uint32", "complex128": "complex64"}
+
+
+def difference(case: Case, *, jaxlib: bool = False) -> str:
+    """What differs between NumPy and the traced function; empty when nothing does.
+
+    A refusal (a coded error) is no difference; an error where NumPy has none is.
+    """
+    try:
+        function = build(case)
+    except SyntaxError:  # an argument by position and by name
+        return ""
+    arrays = [array.make() for _, array in case.arrays]
+    given = [array.make() for _, array in case.arrays]
+    with np.errstate(invalid="warn"), warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        try:
+            wanted = function(*arrays)
+        except Exception as error:
+            wanted = error
+    if any("in cast" in str(one.message) for one in warned):
+        return ""  # a float that no integer holds: undefined in NumPy
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            traced = trace(function, *given)
+        except HloError as error:
+            return "" if error.code.startswith("HLO-TRACE") else f"refused with {error.code}"
+        except Exception as error:
+            if isinstance(wanted, Exception) or any(
+                known in str(error)
+                for known in ("into shape ()", "could not be promoted by", "output array has shape")
+            ):
+                return ""
+            return f"raises {type(error).__name__}: {error}"
+        if isinstance(wanted, Exception):
+            if excused_error(case, wanted):
+                return ""
+            return f"NumPy raises {type(wanted).__name__}: {wanted}"
+        inputs = [array.make() for _, array in case.arrays]
+        try:
+            found = _run(traced, inputs, jaxlib=jaxlib)
+        except Exception as error:
+            return f"module fails: {type(error).__name__}: {error}"
+    for number, want in enumerate(wanted):
+        told = _compare(np.asarray(want), np.asarray(found[number]), traced.outputs[number], case)
+        if told:
+            return f"result {number}: {told}"
+    return ""
+
+
+def _run(traced: Any, inputs: list[Any], *, jaxlib: bool) -> list[Any]:
+    if not jaxlib:
+        return evaluate(traced.to_module(), inputs)
+    from tests.trace.running import run_proto
+
+    return run_proto(traced.to_proto().SerializeToString(), inputs)
+
+
+def excused_error(case: Case, error: Exception) -> bool:
+    """Errors of NumPy that depend on values."""
+    words = str(error)
+    return any(
+        known in words
+        for known in (
+            "Integers to negative integer powers", "ZeroDivisionError", "Weights sum to zero",
+            "out of bounds for axis", "can't multiply sequence",
+            "invalid data type for einsum", "could not be promoted by", "'bool' object has no", "dtype('float64')", "dtype('int64')", "dtype('uint64')",
+        )
+    )  # fmt: skip
+
+
+def _compare(want: Any, got: Any, tensor: Any, case: Case) -> str:
+    name = NARROWER.get(str(want.dtype), str(want.dtype))
+    if str(tensor.dtype) != name or str(got.dtype) != name:
+        return f"dtype {tensor.dtype}/{got.dtype}, NumPy has {want.dtype}"
+    if want.shape != got.shape:
+        return f"shape {got.shape}, NumPy has {want.shape}"
+    if not want.size:
+        return ""
+    if _is_beyond_32_bits(want.dtype, case):
+        return ""
+    with np.errstate(all="ignore"):
+        narrow = want.astype(got.dtype)
+    if want.dtype.kind in "biu":
+        if np.array_equal(narrow, got):
+            return ""
+        return f"{got.tolist()}, NumPy has {want.tolist()}"
+    return _compare_floats(narrow, got, case)
+
+
+def _is_beyond_32_bits(dtype: Any, case: Case) -> bool:
+    """Whether NumPy may have computed with 64 bits what 32 do not hold: the policy."""
+    dtypes = {array.dtype for _, array in case.arrays}
+    is_large = any(array.special and array.dtype in ("int32", "uint32") for _, array in case.arrays)
+    return is_large and (dtype.itemsize == 8 or len(dtypes) > 1)
+
+
+def _compare_floats(want: Any, got: Any, case: Case) -> str:
+    size = want.dtype.itemsize if want.dtype.kind != "c" else 4
+    rough = 2e-2 if size < 4 and str(want.dtype) == "bfloat16" else 4e-3 if size < 4 else 3e-5
+    kind = complex if want.dtype.kind == "c" else float
+    a, b = want.astype(kind), got.astype(kind)
+    finite = np.abs(a[np.isfinite(a)])
+    scale = 1e-6 + (0 if case.exact else rough * (finite.max() if finite.size else 0))
+    if not np.allclose(b, a, rtol=0 if case.exact else rough, atol=scale, equal_nan=True):
+        return f"{got.tolist()}, NumPy has {want.tolist()}"
+    zeros = (a == 0) & (b == 0)
+    if kind is float and np.any(np.signbit(a[zeros]) != np.signbit(b[zeros])):
+        return f"sign of zero: {got.tolist()}, NumPy has {want.tolist()}"
+    return ""
+
+
+def told(case: Case, what: str) -> str:
+    """A difference as a program that shows it."""
+    lines = [case.text]
+    for name, array in case.arrays:
+        made = array.make()
+        lines.append(f"# {name}: {made.dtype}{list(made.shape)} {array.layout} {made.tolist()}")
+    return "\n".join([*lines, f"# {what}"])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--count", type=int, default=10_000)
+    parser.add_argument("--seconds", type=float, default=float("inf"))
+    parser.add_argument("--jaxlib", type=float, default=0.0)
+    parser.add_argument("--show", type=int, default=1)
+    options = parser.parse_args()
+    rng = random.Random(options.seed)
+    kinds: Counter[str] = Counter()
+    start, done = time.monotonic(), 0
+    while done < options.count and time.monotonic() - start < options.seconds:
+        case = generate(rng)
+        done += 1
+        jaxlib = rng.random() < options.jaxlib
+        what = difference(case, jaxlib=jaxlib)
+        if not what:
+            continue
+        kind = f"{case.function or case.body.strip('()')}: {what.split(':')[0][:40]}"
+        kinds[kind] += 1
+        if kinds[kind] <= options.show:
+            small = shrunk(case, lambda each, j=jaxlib: bool(difference(each, jaxlib=j)))
+            print(told(small, difference(small, jaxlib=jaxlib)), "\n", flush=True)
+    for kind, number in kinds.most_common():
+        print(f"{number:6} {kind}")
+    print(f"{done} cases, {sum(kinds.values())} differences of {len(kinds)} kinds")
+    return 1 if kinds else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

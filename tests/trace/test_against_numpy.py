@@ -1,0 +1,144 @@
+"""The tracer beside NumPy: each kind of difference that was found, and a share of the fuzzer."""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hlo_tools.errors import HloError
+from hlo_tools.trace import trace
+from tests.trace.running import same_memory
+
+FUZZ = Path(__file__).resolve().parents[2] / "scripts" / "fuzz"
+F32, I32, I8, U8, F16 = (np.dtype(name) for name in ("f4", "i4", "i1", "u1", "f2"))
+
+
+def of(*values: Any, dtype: Any = F32) -> Any:
+    return np.array(values, dtype)
+
+
+INF, NAN = np.inf, np.nan
+EDGES = of(0.0, -0.0, 1, -1, 2.5, -2.5, INF, -INF, NAN, 3e38, 2e19)
+WHOLE = of(-4, -3, 2, 0, 127, -128, dtype=I8)
+
+
+@pytest.mark.parametrize(
+    ("function", "arrays"),
+    [
+        (lambda a: np.equal(a, a + 1, dtype=bool), [of(1, 2, dtype=I32)]),
+        (lambda a: np.equal(a, a, dtype=bool), [of(1, 2, dtype=I32)]),
+        (lambda a, w: np.average(a, weights=w), [of(100, 50, dtype=I8), of(100, 100, dtype=I8)]),
+        (lambda a, w: np.average(a, weights=w), [of(200, 100, dtype=U8), of(200, 200, dtype=U8)]),
+        (lambda a, b: np.isclose(a, b, atol=4), [of(3, 9, dtype=U8), of(5, 7, dtype=U8)]),
+        (lambda a, b: np.isclose(a, b, equal_nan=True), [EDGES, EDGES]),
+        (lambda a: np.pad(a, (2, 0), "reflect", reflect_type="odd"), [of(1, 2, 4, 8)]),
+        (lambda a: np.pad(a, (7, 9), "symmetric", reflect_type="odd"), [of(1, 2, 4)]),
+        (lambda a: np.max(a, initial=2.5), [WHOLE]), (lambda a: np.sum(a, initial=2.5), [WHOLE]),
+        (lambda a: np.prod(a, initial=2.9), [of(2, 3, dtype=I32)]),
+        (lambda a: a.astype(np.uint8), [of(-1, 300, 200, 3.7)]),
+        (lambda a: a.astype(np.int8), [of(-1, 300, 200, 3.7)]),
+        (lambda a: a.astype(np.uint32), [of(-1, 300, 4e9)]),
+        (lambda a: np.round(a, -1), [of(123456789, 16777225, -15, 25, dtype=I32)]),
+        (lambda a: np.arcsinh(a), [EDGES]), (lambda a: np.sinh(a), [of(-9, 9, 0.5, -0.0)]), (lambda a: np.modf(a), [of(-1, 5, -INF)]),
+        (lambda a: a // np.float32(INF), [of(1, -1, 0)]), (lambda a: 0.5 // a, [EDGES]),
+        (lambda a: np.sign(a), [EDGES]), (lambda a: a % 1, [of(-1, 2, -0.0)]),
+        (lambda a: a**0.5, [of(-0.0, 4)]), (lambda a: a**2, [of(True, False, dtype=bool)]),
+        (lambda a: [a < 300, a == -200, a <= 1000], [WHOLE]),
+        (lambda a: np.clip(a, -300, 300), [WHOLE]), (lambda a: np.clip(a, 0.5, 1), [WHOLE]),
+        (lambda a: np.sum(a), [of(-0.0, -0.0)]), (lambda a: np.log2(a), [of(2.625, 7, dtype=F16)]),
+        (lambda a: np.reciprocal(a), [of(1, -1, 5, 0, dtype=I8)]),
+        (lambda a: np.select([a > 1], [a], -1), [of(1, 2, dtype=U8)]),
+        (lambda a: np.linalg.norm(a[None].T, axis=0), [of(3, 4)]),
+        (lambda a: np.argsort(a[0] + np.zeros((), np.float32)), [of(3, 4)]),
+        (lambda a: np.mean(a, where=a > 1), [of(1, 2, 5)]),
+        (lambda a: np.std(a, ddof=9), [of(1, 2, 5)]),
+        (lambda a: np.add.reduce(a, 0, None, None, True), [of(1, 2)]),
+        (lambda a, o: np.sum(a * 0.6, out=o), [of(1, 2), np.zeros((), np.int8)]),
+        (lambda a: np.broadcast_to(a, (2, 3)).ravel("K"), [of(1, 2, 3)]),
+    ],
+)  # fmt: skip
+def test_values_and_dtypes(function: Any, arrays: list[Any]) -> None:
+    same_memory(function, *arrays)
+
+
+def test_complex_numbers() -> None:
+    a = np.array([1 + 2j, 3 - 1j], np.complex64)
+    same_memory(
+        lambda a: [a.conj(), np.vdot(a, a), np.round(a + 0.4), np.isnan(a * np.nan), np.var(a),
+                   np.inner(a, np.conj(a)), np.isfinite(a), a.astype(np.float32)], a
+    )  # fmt: skip
+
+    def parts(a: Any) -> Any:
+        real, imag = np.real(a), np.imag(a)
+        real[...], imag[0] = 7, -1
+        return a * 1
+
+    same_memory(parts, a)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda a: np.max(a, where=a > 1), lambda a: np.sum(a, where=a), lambda a: a.astype("i4", casting="safe"),
+        lambda a: np.concatenate([a, a], dtype=np.int32), lambda a: np.vsplit(a, 1),
+        lambda a: a[np.array([True])], lambda a: np.copyto(a, a, where=a),
+        lambda a: np.sin(a, dtype=np.int32), lambda a: np.sqrt(a, out=a.astype(np.int32)),
+        lambda a: np.dot(a, a, out=np.zeros_like(a)), lambda a: np.std(a, ddof=1, correction=1),
+    ],
+)  # fmt: skip
+def test_what_numpy_does_not_take_is_an_error(function: Any) -> None:
+    a = of(1, 2, 3)
+    with pytest.raises((TypeError, ValueError, IndexError)):
+        function(a.copy())
+    with pytest.raises((TypeError, ValueError, IndexError)):
+        trace(function, a)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda a: np.max(a * 1j), lambda a: np.mean(a, out=np.zeros_like(a[0] + a, dtype="f2")),
+        lambda a: np.matmul(a, a, axes=[(0,), (0,), ()]), lambda a: np.cross(a[:2], a[:2]),
+        lambda a: np.var(a, dtype=np.int32),
+    ],
+)  # fmt: skip
+def test_what_would_be_wrong_is_refused(function: Any) -> None:
+    with pytest.raises(HloError) as caught:
+        trace(function, of(1, 2, 3))
+    assert caught.value.code == "HLO-TRACE-ARGUMENT" and caught.value.remedy
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_calls(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A share of ``scripts/fuzz/fuzz_numpy.py``."""
+    monkeypatch.syspath_prepend(str(FUZZ))
+    import fuzz_numpy
+    import numpy_cases
+
+    rng = random.Random(100 + seed)
+    for _ in range(250):
+        case = numpy_cases.generate(rng)
+        what = fuzz_numpy.difference(case)
+        assert not what, fuzz_numpy.told(case, what)
+    assert "fuzz_numpy" in sys.modules
+
+
+def test_the_fuzzer_sees_a_wrong_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    from hlo_tools.trace.elementwise import MEANINGS
+
+    monkeypatch.syspath_prepend(str(FUZZ))
+    import fuzz_numpy
+    from numpy_cases import Array, Case, shrunk
+
+    monkeypatch.setitem(MEANINGS, np.subtract, MEANINGS[np.add])
+    arrays = (("a", Array("float32", (2, 3), "F", 5)), ("o", Array("float32", (2, 3))))
+    case = Case("np.subtract", ("a", "1"), (("out", "o"), ("order", "'F'")), arrays)
+    assert fuzz_numpy.difference(case)
+    small = shrunk(case, lambda each: bool(fuzz_numpy.difference(each)))
+    assert small.named == () and small.arrays[0][1].shape == (2,)
+    monkeypatch.undo()

@@ -1,0 +1,200 @@
+"""What is a view, a copy or a number: writes reach what NumPy lets them reach, and nothing else."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hlo_tools.evaluate import evaluate
+from hlo_tools.trace import TraceError, trace
+from hlo_tools.trace.function import traced_call
+from tests.trace.running import same_memory
+
+F32 = np.float32
+
+
+def numbers(*shape: int, dtype: Any = F32) -> Any:
+    return np.arange(1, 1 + int(np.prod(shape)), dtype=dtype).reshape(shape)
+
+
+def swap(a: Any) -> Any:
+    a[0], a[1] = a[1], a[0]
+    return a * 1
+
+
+def total(a: Any) -> Any:
+    s = a[0]
+    for i in range(1, 3):
+        s += a[i]
+    return a * 1, s * 1
+
+
+def keep(a: Any) -> Any:
+    m = np.sum(a)
+    k = m
+    k -= 1
+    return m, k
+
+
+def test_an_element_and_a_sum_are_numbers() -> None:
+    for function in (swap, total, keep):
+        same_memory(function, numbers(3))
+
+
+def test_a_number_is_not_assigned_to() -> None:
+    def function(a: Any) -> Any:
+        s = a[0]
+        s[...] = 1
+        return s
+
+    with pytest.raises(TypeError, match="does not support item assignment"):
+        trace(function, numbers(3))
+    with pytest.raises(TypeError, match="return arrays must be of ArrayType"):
+        trace(lambda a: np.add(a[0], 1, out=a[1]), numbers(3))
+
+
+def written(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A function that writes to what ``make`` gives, and returns both."""
+
+    def function(a: Any) -> Any:
+        made = make(a)
+        made[...] = 9
+        return a * 1, made * 1
+
+    return function
+
+
+def _named(out: Any, result: Any) -> Any:
+    return out if result is out else result
+
+
+@pytest.mark.parametrize("layout", ["C", "F", "step", "back"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda a: a.T.ravel(), lambda a: a[:, :3].reshape(-1), lambda a: a.reshape(-1),
+        lambda a: a.ravel(), lambda a: a.ravel("F"), lambda a: a.ravel("K"), lambda a: a.flatten(),
+        lambda a: a.reshape(2, 2, -1), lambda a: a.reshape(a.shape[::-1], order="F"),
+        lambda a: a.view(np.int32), lambda a: a.astype(F32, copy=False), lambda a: a.astype(F32),
+        lambda a: a[0], lambda a: a[np.array(0)], lambda a: a[[0]], lambda a: a[..., 0],
+        lambda a: a[np.argmax(a) // 4], lambda a: a[None, ::-1, 1], lambda a: np.real(a),
+        lambda a: np.einsum("ij->ji", a), lambda a: np.flip(a, 0), lambda a: np.squeeze(a[:1]),
+        lambda a: np.split(a, 2, 1)[1], lambda a: np.meshgrid(a[0])[0], lambda a: a.conj(),
+        lambda a: np.round(a), lambda a: np.positive(a), lambda a: np.copy(a)[0],
+        lambda a: np.nan_to_num(a, copy=False), lambda a: np.atleast_3d(a), lambda a: np.rot90(a, 0),
+    ],
+)  # fmt: skip
+def test_writing_to_a_result(make: Callable[[Any], Any], layout: str) -> None:
+    arrays = {
+        "C": numbers(2, 4), "F": np.asfortranarray(numbers(2, 4)),
+        "step": numbers(2, 8)[:, ::2], "back": numbers(2, 4)[::-1],
+    }  # fmt: skip
+    same_memory(written(make), arrays[layout])
+
+
+@pytest.mark.parametrize("order", ["C", "F", "A", "K"])
+def test_orders(order: Any) -> None:
+    def function(a: Any) -> Any:
+        return (
+            np.ravel(a.T, order="K"), a.T.flatten(order), a[:, ::-1].flatten(order),
+            np.copy(a.T, order=order).ravel("K"), (a.T + a.T).ravel("K"), np.exp(a.T).ravel("K"),
+            a.T.sum(0).ravel("K"), np.add(a.T, 1, order=order).ravel("K"),
+            a.T.astype(np.int32, order=order).ravel("K"), a[:, [1, 0]].ravel("K"),
+        )  # fmt: skip
+
+    same_memory(function, numbers(2, 3, 2))
+    same_memory(function, np.asfortranarray(numbers(2, 3, 2)))
+
+
+@pytest.mark.parametrize("make", [lambda a: np.broadcast_to(a, (2, 3)), lambda a: a.imag,
+                                  lambda a: np.diagonal(a[None] * a[:, None])])  # fmt: skip
+def test_read_only_views(make: Callable[[Any], Any]) -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        trace(written(make), numbers(3))
+
+
+def test_views_follow_their_base() -> None:
+    def function(a: Any) -> Any:
+        spread, corner, bits = np.broadcast_to(a, (2, 3)), np.diagonal(a[None]), a.view(np.int32)
+        a[0] = 7
+        return spread * 1, corner * 1, bits * 1
+
+    same_memory(function, numbers(3))
+
+
+def test_outputs() -> None:
+    def function(a: Any, o: Any, v: Any) -> Any:
+        np.einsum("ij,ij->ij", a, a, out=o)
+        np.std(a, 0, None, v)
+        np.copyto(o, a, casting="unsafe", where=a > 2)
+        np.add(a, 1, o, where=a > 4)
+        return o * 1, v * 1
+
+    same_memory(function, numbers(2, 3), np.zeros((2, 3), F32), np.zeros(3, F32))
+
+
+def test_traced_numbers_as_indices() -> None:
+    def function(a: Any, i: Any) -> Any:
+        row = a[i[0]]
+        row += 1
+        a[i[1], 0] = -1
+        a[0, i[0]] *= 2
+        return row * 1, a[i[1], i[0]] + 0
+
+    for index in ([1, 0], [-1, 1], [0, -2]):
+        same_memory(function, numbers(2, 2), np.array(index, np.int32))
+
+
+def test_one_array_twice() -> None:
+    def function(a: Any, b: Any) -> Any:
+        a += 1
+        return b * 1
+
+    x = numbers(4)
+    for other in (x[:2], x[::-1]):
+        with pytest.raises(TraceError, match="shares memory with 'b'") as caught:
+            traced_call(function, (x, other), {}, for_one_call=True)
+        assert caught.value.code == "HLO-TRACE-ALIAS"
+    traced_call(function, (x[:2], x[2:]), {}, for_one_call=True)
+    one = traced_call(function, (x, x), {}, for_one_call=True)
+    assert evaluate(one.to_module(), [x, x])[0].tolist() == (x + 1).tolist()
+    two = trace(function, x, x)
+    assert evaluate(two.to_module(), [x, x * 3])[0].tolist() == (x * 3).tolist()
+
+
+def test_the_runtime_runs_one_array_twice_and_gives_booleans() -> None:
+    from nkipy.runtime import baremetal_jit
+
+    def function(a: Any, b: Any) -> Any:
+        a += 1
+        return b * 1, a > 2
+
+    x = numbers(3)
+    found, large = baremetal_jit(function)(x, x)
+    assert found.tolist() == x.tolist() == [2, 3, 4]
+    assert large.dtype == bool and large.tolist() == [False, True, True]
+
+
+def test_indexed_assignment_compiles() -> None:
+    from nkipy.runtime import baremetal_jit
+
+    def function(a: Any, i: Any) -> Any:
+        b = a * 1
+        b[i] = 5
+        return b
+
+    x, i = numbers(4), np.array([2, 0], np.int32)
+    assert baremetal_jit(function)(x, i).tolist() == function(x, i).tolist()
+
+
+def test_a_module_has_its_own_memory_for_its_results() -> None:
+    x = numbers(3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        traced = trace(lambda a: (a, a.T, a[:]), x)
+    found = evaluate(traced.to_module(), [x])
+    assert all(each.tolist() == x.tolist() for each in found) and not traced.aliases
