@@ -216,6 +216,8 @@ def view(
     array = TracedArray(node, layout)
     if not isinstance(base, TracedScalar):
         array.follow(base, read, write)
+    elif write is None:
+        array.follow(TracedArray(base.node), read, None)
     return array
 
 

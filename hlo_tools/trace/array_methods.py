@@ -79,7 +79,8 @@ def _fast_power(self: TracedArray, exponent: Any) -> np.ufunc | None:
         return None
     if self.dtype.kind in "biu":
         return np.square if type(exponent) is int and exponent == 2 else None
-    return _POWERS.get(exponent) if type(exponent) in (int, float) else None
+    is_fast = self.dtype.kind in "fc" and type(exponent) in (int, float)
+    return _POWERS.get(exponent) if is_fast else None
 
 
 def _power(self: TracedArray, exponent: Any) -> Any:

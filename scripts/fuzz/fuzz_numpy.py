@@ -17,6 +17,7 @@ import sys
 import time
 import warnings
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import numpy as np
 from numpy_cases import Case, build, generate, shrunk
+from numpy_programs import Program, programs, shorter
 
 from hlo_tools import HloError
 from hlo_tools.evaluate import evaluate
@@ -33,47 +35,67 @@ from hlo_tools.trace import trace
 NARROWER = {"float64": "float32", "int64": "int32", "uint64": "uint32", "complex128": "complex64"}
 
 
-def difference(case: Case, *, jaxlib: bool = False) -> str:
+def difference(case: Case | Program, *, jaxlib: bool = False) -> str:
     """What differs between NumPy and the traced function; empty when nothing does.
 
-    A refusal (a coded error) is no difference; an error where NumPy has none is.
+    A refusal (a coded error) is no difference; an error where NumPy has none is. A program runs on
+    other data than it was traced with, too.
     """
     try:
         function = build(case)
     except SyntaxError:  # an argument by position and by name
         return ""
-    arrays = [array.make() for _, array in case.arrays]
-    given = [array.make() for _, array in case.arrays]
+    wanted, is_defined = _by_numpy(function, _made(case))
+    if not is_defined:
+        return ""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            traced = trace(function, *_made(case))
+        except HloError as error:
+            return "" if error.code.startswith("HLO-TRACE") else f"refused with {error.code}"
+        except Exception as error:
+            if isinstance(wanted, Exception) or any(known in str(error) for known in STRICTER):
+                return ""
+            return f"raises {type(error).__name__}: {error}"
+    told = _differs(case, traced, wanted, _made(case), jaxlib=jaxlib)
+    if told or not isinstance(case, Program):
+        return told
+    wanted, is_defined = _by_numpy(function, _made(case, 1000))
+    if not is_defined:
+        return ""
+    return _differs(case, traced, wanted, _made(case, 1000), jaxlib=jaxlib)
+
+
+STRICTER = ("into shape ()", "could not be promoted by", "output array has shape")
+"""Errors of ours where NumPy takes what nobody means."""
+
+
+def _made(case: Case | Program, shift: int = 0) -> list[Any]:
+    return [replace(array, seed=array.seed + shift).make() for _, array in case.arrays]
+
+
+def _by_numpy(function: Any, arrays: list[Any]) -> tuple[Any, bool]:
+    """NumPy's results or error; False when they are undefined: a float that no integer holds."""
     with np.errstate(invalid="warn"), warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         try:
             wanted = function(*arrays)
         except Exception as error:
             wanted = error
-    if any("in cast" in str(one.message) for one in warned):
-        return ""  # a float that no integer holds: undefined in NumPy
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            traced = trace(function, *given)
-        except HloError as error:
-            return "" if error.code.startswith("HLO-TRACE") else f"refused with {error.code}"
-        except Exception as error:
-            if isinstance(wanted, Exception) or any(
-                known in str(error)
-                for known in ("into shape ()", "could not be promoted by", "output array has shape")
-            ):
-                return ""
-            return f"raises {type(error).__name__}: {error}"
-        if isinstance(wanted, Exception):
-            if excused_error(case, wanted):
-                return ""
-            return f"NumPy raises {type(wanted).__name__}: {wanted}"
-        inputs = [array.make() for _, array in case.arrays]
-        try:
-            found = _run(traced, inputs, jaxlib=jaxlib)
-        except Exception as error:
-            return f"module fails: {type(error).__name__}: {error}"
+    return wanted, not any("in cast" in str(one.message) for one in warned)
+
+
+def _differs(
+    case: Case | Program, traced: Any, wanted: Any, inputs: list[Any], *, jaxlib: bool
+) -> str:
+    if isinstance(wanted, Exception):
+        known = excused_error(wanted)
+        return "" if known else f"NumPy raises {type(wanted).__name__}: {wanted}"
+    try:
+        found = _run(traced, inputs, jaxlib=jaxlib)
+    except Exception as error:
+        return f"module fails: {type(error).__name__}: {error}"
     for number, want in enumerate(wanted):
         told = _compare(np.asarray(want), np.asarray(found[number]), traced.outputs[number], case)
         if told:
@@ -89,7 +111,7 @@ def _run(traced: Any, inputs: list[Any], *, jaxlib: bool) -> list[Any]:
     return run_proto(traced.to_proto().SerializeToString(), inputs)
 
 
-def excused_error(case: Case, error: Exception) -> bool:
+def excused_error(error: Exception) -> bool:
     """Errors of NumPy that depend on values."""
     words = str(error)
     return any(
@@ -102,7 +124,7 @@ def excused_error(case: Case, error: Exception) -> bool:
     )  # fmt: skip
 
 
-def _compare(want: Any, got: Any, tensor: Any, case: Case) -> str:
+def _compare(want: Any, got: Any, tensor: Any, case: Case | Program) -> str:
     name = NARROWER.get(str(want.dtype), str(want.dtype))
     if str(tensor.dtype) != name or str(got.dtype) != name:
         return f"dtype {tensor.dtype}/{got.dtype}, NumPy has {want.dtype}"
@@ -121,14 +143,14 @@ def _compare(want: Any, got: Any, tensor: Any, case: Case) -> str:
     return _compare_floats(narrow, got, case)
 
 
-def _is_beyond_32_bits(dtype: Any, case: Case) -> bool:
+def _is_beyond_32_bits(dtype: Any, case: Case | Program) -> bool:
     """Whether NumPy may have computed with 64 bits what 32 do not hold: the policy."""
     dtypes = {array.dtype for _, array in case.arrays}
     is_large = any(array.special and array.dtype in ("int32", "uint32") for _, array in case.arrays)
     return is_large and (dtype.itemsize == 8 or len(dtypes) > 1)
 
 
-def _compare_floats(want: Any, got: Any, case: Case) -> str:
+def _compare_floats(want: Any, got: Any, case: Case | Program) -> str:
     size = want.dtype.itemsize if want.dtype.kind != "c" else 4
     rough = 2e-2 if size < 4 and str(want.dtype) == "bfloat16" else 4e-3 if size < 4 else 3e-5
     kind = complex if want.dtype.kind == "c" else float
@@ -143,7 +165,7 @@ def _compare_floats(want: Any, got: Any, case: Case) -> str:
     return ""
 
 
-def told(case: Case, what: str) -> str:
+def told(case: Case | Program, what: str) -> str:
     """A difference as a program that shows it."""
     lines = [case.text]
     for name, array in case.arrays:
@@ -152,28 +174,48 @@ def told(case: Case, what: str) -> str:
     return "\n".join([*lines, f"# {what}"])
 
 
+def _named(case: Case | Program) -> str:
+    if isinstance(case, Program):
+        return "program"
+    return case.function or case.body.strip("()")
+
+
+def _shrunk(case: Case | Program, *, jaxlib: bool) -> Case | Program:
+    def fails(each: Case | Program) -> bool:
+        return bool(difference(each, jaxlib=jaxlib))
+
+    if not isinstance(case, Program):
+        return shrunk(case, fails)
+    while True:
+        smaller = next((each for each in shorter(case) if fails(each)), None)
+        if smaller is None:
+            return case
+        case = smaller
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--jaxlib", type=float, default=0.0)
+    parser.add_argument("--programs", type=float, default=0.3)
     parser.add_argument("--show", type=int, default=1)
     options = parser.parse_args()
     rng = random.Random(options.seed)
     kinds: Counter[str] = Counter()
     start, done = time.monotonic(), 0
     while done < options.count and time.monotonic() - start < options.seconds:
-        case = generate(rng)
+        case = programs(rng) if rng.random() < options.programs else generate(rng)
         done += 1
         jaxlib = rng.random() < options.jaxlib
         what = difference(case, jaxlib=jaxlib)
         if not what:
             continue
-        kind = f"{case.function or case.body.strip('()')}: {what.split(':')[0][:40]}"
+        kind = f"{_named(case)}: {what.split(':')[0][:40]}"
         kinds[kind] += 1
         if kinds[kind] <= options.show:
-            small = shrunk(case, lambda each, j=jaxlib: bool(difference(each, jaxlib=j)))
+            small = _shrunk(case, jaxlib=jaxlib)
             print(told(small, difference(small, jaxlib=jaxlib)), "\n", flush=True)
     for kind, number in kinds.most_common():
         print(f"{number:6} {kind}")

@@ -133,7 +133,7 @@ def results(found: Any, *arrays: Any) -> list[Any]:
               [v for v in values if hasattr(v, "dtype")]], *arrays]  # fmt: skip
 
 
-def build(case: Case) -> Callable[..., Any]:
+def build(case: Any) -> Callable[..., Any]:
     """The function of a case."""
     names: dict[str, Any] = {
         "np": np,

@@ -59,6 +59,8 @@ WHOLE = of(-4, -3, 2, 0, 127, -128, dtype=I8)
         (lambda a: np.std(a, ddof=9), [of(1, 2, 5)]),
         (lambda a: np.add.reduce(a, 0, None, None, True), [of(1, 2)]),
         (lambda a, o: np.sum(a * 0.6, out=o), [of(1, 2), np.zeros((), np.int8)]),
+        (lambda a, o: np.prod(a, out=o), [of(-1.25, -2.25, -2.75), np.zeros((), np.int32)]),
+        (lambda a: np.clip(a, 0, 3), [EDGES]),
         (lambda a: np.broadcast_to(a, (2, 3)).ravel("K"), [of(1, 2, 3)]),
     ],
 )  # fmt: skip
@@ -126,6 +128,20 @@ def test_random_calls(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
         what = fuzz_numpy.difference(case)
         assert not what, fuzz_numpy.told(case, what)
     assert "fuzz_numpy" in sys.modules
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_programs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Views, writes in place, steps, index arrays and loops, on two sets of data."""
+    monkeypatch.syspath_prepend(str(FUZZ))
+    import fuzz_numpy
+    import numpy_programs
+
+    rng = random.Random(seed)
+    for _ in range(80):
+        program = numpy_programs.programs(rng)
+        what = fuzz_numpy.difference(program)
+        assert not what, fuzz_numpy.told(program, what)
 
 
 def test_the_fuzzer_sees_a_wrong_result(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,7 +92,7 @@ def _adding(opcode: str, neutral: int) -> Callable[..., TracedArray]:
     ) -> TracedArray:  # fmt: skip
         array = traced(a, (where, initial, out))
         axes = reduced_axes(axis, array.ndim)
-        used_dtype = sum_dtype(array, dtype_of(out) if dtype is None else dtype)
+        used_dtype = sum_dtype(array, dtype_with(array, out) if dtype is None else dtype)
         node = hlo.convert(array.node, used_dtype)
         used = boolean if node.dtype == BOOL else opcode
         has_start = initial is not NO_VALUE or (where is not True and where is not NO_VALUE)
@@ -147,12 +147,12 @@ def _extreme(opcode: str, start: Callable[[Any], Any]) -> Callable[..., TracedAr
                 f"reduction operation '{opcode}' does not have an identity, so to use a where "
                 "mask one has to specify 'initial'"
             )
-        node = hlo.convert(array.node, dtype_of(out) or array.dtype)
+        node = hlo.convert(array.node, dtype_with(array, out) or array.dtype)
         neutral = start(node.dtype)
         node = _masked(node, where, neutral)
         used = boolean if node.dtype == BOOL else opcode
         reduced = _with_initial(hlo.reduce(node, neutral, axes, used), initial, used)
-        return deliver(_finished(reduced, array, axes, keepdims), out)
+        return deliver(_finished(reduced, array, axes, keepdims), out, "unsafe")
 
     return function
 
@@ -178,9 +178,9 @@ implements(np.any)(_truth("or", False))
 implements(np.all)(_truth("and", True))
 
 
-def dtype_of(out: Any) -> np.dtype[Any] | None:
-    """That of an output, in which NumPy then computes."""
-    return out.dtype if isinstance(out, TracedArray) else None
+def dtype_with(array: TracedArray, out: Any) -> np.dtype[Any] | None:
+    """In which NumPy adds up elements into an output: that of both."""
+    return promote((array.dtype, out.dtype)) if isinstance(out, TracedArray) else None
 
 
 def same_dtype(out: Any, array: TracedArray) -> Any:

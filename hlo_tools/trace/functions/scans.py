@@ -11,7 +11,7 @@ from hlo_tools.trace import primitives as hlo
 from hlo_tools.trace.array import TracedArray
 from hlo_tools.trace.functions import implements
 from hlo_tools.trace.functions.arguments import NO_VALUE, deliver, one_axis, traced, xp
-from hlo_tools.trace.functions.reductions import F32, dtype_of, is_narrow_float, sum_dtype
+from hlo_tools.trace.functions.reductions import F32, dtype_with, is_narrow_float, sum_dtype
 from hlo_tools.trace.graph import Node
 from hlo_tools.trace.layout import copied
 
@@ -39,7 +39,7 @@ def _running(opcode: str, neutral: int) -> Callable[..., TracedArray]:
     def function(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> TracedArray:
         array = traced(a, out)
         work = xp.ravel(array) if axis is None or not array.ndim else array
-        target = sum_dtype(array, dtype_of(out) if dtype is None else dtype)
+        target = sum_dtype(array, dtype_with(array, out) if dtype is None else dtype)
         wide = F32 if is_narrow_float(target) else target
         place = one_axis(0 if axis is None else axis, work.ndim)
         used = opcode if wide.kind != "b" else "or" if opcode == "add" else "and"

@@ -85,7 +85,11 @@ def clip(
     work: Any = array.astype(target)
     for bound, combine in ((low, xp.maximum), (high, xp.minimum)):
         if bound is not None:
-            work = combine(work, traced(bound, array).astype(target))
+            limit = traced(bound, array).astype(target)
+            inside = combine(work, limit)
+            is_float = target.kind not in "biuc"
+            # Of zeros of both signs NumPy keeps the element.
+            work = where(xp.equal(work, limit), work, inside) if is_float else inside
     layout = same_order((array, *bounds), work.shape)
     return deliver(result(work.node, layout), out, casting, broadcast=True)
 

@@ -311,6 +311,8 @@ def tile(A: Any, reps: Any) -> TracedArray:
     array = traced(A)
     counts = _as_shape(reps)
     rank = max(array.ndim, len(counts))
+    if all(count == 1 for count in counts) and rank == array.ndim:
+        return copied_array(array)
     shape = (1,) * (rank - array.ndim) + array.shape
     counts = (1,) * (rank - len(counts)) + counts
     single = tuple(n for size in shape for n in (1, size))
