@@ -23,7 +23,7 @@ def command(
         typer.Option(
             "--reference",
             "-r",
-            help="What a kernel computes: a file with HLO, or FILE.py:NAME.",
+            help="What a kernel (or %call) computes: a file with HLO, or FILE.py:NAME.",
             metavar="NAME=HLO",
         ),
     ],

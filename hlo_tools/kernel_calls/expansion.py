@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hlo_tools.errors import HloVerifyError
+from hlo_tools.errors import HloError, HloVerifyError
 from hlo_tools.ir.computation import Computation
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import Module
 from hlo_tools.kernel_calls.references import Reference, as_module
 from hlo_tools.kernels.backend_config import decode
+from hlo_tools.kernels.calls import content_of
+from hlo_tools.kernels.location import locate
 from hlo_tools.rewrite.cloning import clone_into, hand_on_control_edges
 from hlo_tools.rewrite.dead_code import UnusedRemover, remove_unreachable
 from hlo_tools.rewrite.inlining import inline_call
@@ -42,26 +44,30 @@ def expand(module: Module, references: Mapping[str, Reference] | None = None) ->
     """Expand every kernel call that has a reference, registered or given; the kernels' names.
 
     Args:
-        references: kernel name -> reference, before the registered ones.
+        references: kernel name, or ``%call`` for one call, -> reference, before the registered
+            ones.
 
     Raises:
         HloVerifyError: a reference has other parameters or results than a call (HLO-REFERENCE-
-            SHAPE); calls before that one are expanded.
+            SHAPE); calls before that one are expanded. Or several kernels of one name take such
+            operands (HLO-REFERENCE-AMBIGUOUS); nothing is expanded.
     """
     known = {**_references, **(references or {})}
     done: list[str] = []
     cloned: dict[tuple[str, str], Computation] = {}
     sources: dict[tuple[str, str], Module] = {}
     calls = module.find_custom_calls()
+    _check_names(calls, known)
     unused = {here: UnusedRemover(here) for here in {call.computation for call in calls}}
     for call in calls:
         name = decode(call.backend_config).func_name
-        if name not in known:
+        chosen = f"%{call.name}" if f"%{call.name}" in known else name
+        if chosen not in known:
             continue
         shapes = [operand.shape for operand in call.operands]
-        key = (name, " ".join(map(str, shapes)))
+        key = (chosen, " ".join(map(str, shapes)))
         if key not in sources:
-            sources[key] = as_module(known[name], shapes)
+            sources[key] = as_module(known[chosen], shapes)
         operands = _operands(call, sources[key], name)
         if key not in cloned:
             cloned[key] = clone_into(sources[key], module)
@@ -72,6 +78,38 @@ def expand(module: Module, references: Mapping[str, Reference] | None = None) ->
     if done:
         remove_unreachable(module)
     return done
+
+
+def _check_names(calls: list[Instruction], known: Mapping[str, Reference]) -> None:
+    """One name, one kernel: else a reference would stand for a kernel that computes another thing.
+
+    Kernels of one name for operands of other shapes are taken for one kernel.
+    """
+    found: dict[tuple[str, ...], tuple[str, Instruction]] = {}
+    for call in calls:
+        name = decode(call.backend_config).func_name
+        if name not in known or f"%{call.name}" in known:
+            continue
+        key = (name, *(str(operand.shape) for operand in call.operands))
+        content = _content(call)
+        other, first = found.setdefault(key, (content, call))
+        if other != content:
+            raise HloVerifyError(
+                f"two kernels named {name} are called, by %{first.name} and %{call.name}, and one "
+                "reference was given for both",
+                code="HLO-REFERENCE-AMBIGUOUS",
+                place=f"%{call.name}",
+                remedy=f"give a reference for each call: %{first.name}=..., %{call.name}=...",
+            )
+
+
+def _content(call: Instruction) -> str:
+    """What tells a kernel from others of its name: its file's content, or where it should be."""
+    config = decode(call.backend_config)
+    try:
+        return content_of(locate(config, call.module.folder))
+    except HloError:
+        return config.binary
 
 
 def _operands(call: Instruction, reference: Module, name: str) -> list[Instruction]:

@@ -25,7 +25,7 @@ from nki_lang import execute, klir
 from nki_lang.errors import NkiError
 from nki_lang.ir import KernelIR, Tensor
 
-__all__ = ["KernelCall", "clear_cache", "interpret_with", "resolve"]
+__all__ = ["KernelCall", "clear_cache", "content_of", "interpret_with", "resolve"]
 
 _CACHE_SIZE = 256
 
@@ -179,7 +179,7 @@ class _CallCache:
             if call is not None:
                 self._by_stamp.move_to_end(stamp)
                 return call
-        content = (config, _content(path))
+        content = (config, content_of(path))
         with self._lock:
             call = self._by_content.get(content)
         if call is None:
@@ -245,7 +245,12 @@ def _stamp(path: Path) -> tuple[Any, ...]:
     return tuple(stamps)
 
 
-def _content(path: Path) -> str:
+def content_of(path: Path) -> str:
+    """A digest of a kernel file and its companion record.
+
+    Raises:
+        HloFileError: it cannot be read.
+    """
     digest = hashlib.sha256()
     for file in _files(path):
         try:

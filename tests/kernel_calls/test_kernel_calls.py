@@ -398,6 +398,35 @@ def test_expand_is_the_inverse_of_replace(calling: Module) -> None:
     assert prove_equal(before, calling).difference < 1e-6
 
 
+def test_two_kernels_of_one_name_are_not_expanded_by_one_reference(
+    calling: Module, tmp_path: Path
+) -> None:
+    def scaled_add(a, b):
+        return difference(a, b)
+
+    folder = tmp_path / "other"
+    folder.mkdir()
+    swap(calling, f"%{calling.find_custom_calls()[1].name}", write_kernel(folder, scaled_add))
+    first, second = calling.find_custom_calls()
+    before = hlo_tools.load(calling.to_bytes())
+    with pytest.raises(HloVerifyError, match="two kernels named scaled_add") as caught:
+        expand(calling, {"scaled_add": PATTERN})
+    assert caught.value.code == "HLO-REFERENCE-AMBIGUOUS"
+    assert caught.value.remedy and f"%{first.name}=" in caught.value.remedy
+    assert calling.to_bytes() == before.to_bytes()
+    references = {f"%{first.name}": PATTERN, f"%{second.name}": lambda a, b: a - b}
+    assert expand(calling, references) == ["scaled_add", "scaled_add"]
+    assert prove_equal(before, calling).difference < 1e-6
+
+
+def test_a_copy_of_a_kernel_is_the_same_kernel(calling: Module, tmp_path: Path) -> None:
+    folder = tmp_path / "copy"
+    folder.mkdir()
+    last = calling.find_custom_calls()[1]
+    swap(calling, f"%{last.name}", write_kernel(folder, scaled_add))
+    assert len(expand(calling, {"scaled_add": PATTERN})) == 2
+
+
 def test_registered_reference(calling: Module) -> None:
     assert expand(calling) == []
     register_reference("scaled_add", PATTERN)
