@@ -13,11 +13,7 @@ import hlo_tools
 from neff.compiler import compile
 from tests.compiler.compiling import oracle, run, same
 
-pytestmark = [
-    pytest.mark.torch_xla,
-    pytest.mark.jax,
-    pytest.mark.xdist_group("torch_modules", reason="torch_xla writes the modules once for all"),
-]
+pytestmark = [pytest.mark.torch_xla, pytest.mark.jax]
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,6 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 REAL = "ORIGIN = 'the real one'\n"
 
-pytestmark = pytest.mark.xdist_group("packaging", reason="the wheels are built once for all")
-
 
 class Environment:
     """A throw-away virtual environment, filled by this interpreter's pip without a network."""

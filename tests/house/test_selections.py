@@ -1,4 +1,4 @@
-"""What the suite's selections promise: quick ones cover every room, others say why they are."""
+"""What the suite's selections promise: quick ones cover every room, slow ones say why they are."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from tests.house.imports import modules, room
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = ROOT / "tests" / "quick.txt"
 PACKAGES = ["nki_lang", "hlo_tools", "neff"]
-SELECTING = {"slow": "scripts/test leaves it out", "xdist_group": "not side by side with its like"}
-"""Marks that keep a test from running with all others; each says why."""
 
 
 def quick() -> dict[str, list[str]]:
@@ -35,12 +33,8 @@ def marks(tree: ast.AST) -> Iterator[tuple[str, ast.expr]]:
             yield node.attr, called.get(id(node), node)
 
 
-def says_why(name: str, mark: ast.expr) -> bool:
-    if not isinstance(mark, ast.Call):
-        return False
-    reasons = [word.value for word in mark.keywords if word.arg == "reason"]
-    if name == "slow":
-        reasons += mark.args[:1]
+def says_why(mark: ast.expr) -> bool:
+    reasons = mark.args[:1] if isinstance(mark, ast.Call) else []
     return any(isinstance(one, ast.Constant) and len(str(one.value)) > 10 for one in reasons)
 
 
@@ -59,11 +53,11 @@ def test_quick_names_files_that_exist() -> None:
     assert [file for file in quick() if not (ROOT / file.partition("::")[0]).exists()] == []
 
 
-def test_what_is_left_out_or_grouped_says_why() -> None:
+def test_slow_tests_say_why() -> None:
     silent = [
-        f"{path.relative_to(ROOT)}:{mark.lineno} {name}: {SELECTING[name]}"
+        f"{path.relative_to(ROOT)}:{mark.lineno}"
         for path in sorted((ROOT / "tests").rglob("*.py"))
         for name, mark in marks(ast.parse(path.read_text()))
-        if name in SELECTING and not says_why(name, mark)
+        if name == "slow" and not says_why(mark)
     ]
     assert not silent, "\n".join(silent)
