@@ -7,7 +7,6 @@ from pathlib import Path
 
 from hlo_tools.errors import HloFileError
 from hlo_tools.kernels.backend_config import BackendConfig
-from hlo_tools.kernels.embedded import is_embedded, unpack
 
 __all__ = ["locate"]
 
@@ -23,8 +22,11 @@ def locate(config: BackendConfig, root: Path | None = None) -> Path:
         HloFileError: code ``HLO-KERNEL-PATH``; the path is relative and there is no root, or it
             leads out of the root; ``HLO-EMBEDDED``: the kernel in the configuration is damaged.
     """
-    if is_embedded(config):
-        return unpack(config)
+    if config.extra_binary:  # late: few kernels are embedded
+        from hlo_tools.kernels.embedded import is_embedded, unpack
+
+        if is_embedded(config):
+            return unpack(config)
     path = Path(config.binary)
     if path.is_absolute():
         return path
