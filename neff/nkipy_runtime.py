@@ -183,7 +183,7 @@ def baremetal_run_traced_kernel(
     found = model.run(fed)
     # A NEFF has booleans as bytes.
     results = [np.array(found[tensor.name]).astype(tensor.dtype) for tensor in traced.outputs]
-    hidden = set()
+    hidden: set[int] = set()
     for alias in traced.aliases:
         np.copyto(given[alias.param_index], results[alias.output_index], casting="unsafe")
         if not alias.is_user_returned:

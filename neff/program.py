@@ -138,4 +138,4 @@ class Program:
     subgraphs: list[SubGraph]
     scratch_bytes: int = 0
     returns_tuple: bool = False
-    metadata: dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict[str, Any])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from hlo_tools.cli import console
 from hlo_tools.cli.progress import shown, step
@@ -153,12 +153,13 @@ def _parse(folder: Path, given: list[str]) -> Flags:
 def _kept_flags(path: Path) -> list[str]:
     """The flags that the module was extracted with."""
     try:
-        flags = json.loads(path.read_text(encoding="utf-8"))
+        flags: Any = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise _damaged_flags(path, str(error)) from None
-    if not isinstance(flags, list) or any(not isinstance(flag, str) for flag in flags):
+    found: list[Any] = cast("list[Any]", flags) if isinstance(flags, list) else [None]
+    if any(not isinstance(flag, str) for flag in found):
         raise _damaged_flags(path, "it is no list of texts")
-    return flags
+    return found
 
 
 def _damaged_flags(path: Path, reason: str) -> NeffError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -105,13 +105,13 @@ def _read_inputs(inputs: list[str], known: set[str]) -> dict[str, Any]:
 
 def _load(path: str) -> np.ndarray[Any, Any]:
     try:
-        loaded = np.load(path, allow_pickle=False, mmap_mode="r")
+        loaded: Any = np.load(path, allow_pickle=False, mmap_mode="r")
     except (OSError, ValueError, EOFError) as error:
         reason = getattr(error, "strerror", None) or error
         raise _no_array(path, str(reason)) from None
     if not isinstance(loaded, np.ndarray):
         raise _no_array(path, "an archive of arrays, not one array")
-    return loaded
+    return cast("np.ndarray[Any, Any]", loaded)
 
 
 def _no_array(path: str, why: str) -> NeffError:

@@ -36,12 +36,12 @@ class Parts:
     name: str
     target: Target
     cores: int
-    variables: dict[str, Variable] = field(default_factory=dict)
-    inputs: list[str] = field(default_factory=list)
-    outputs: list[str] = field(default_factory=list)
-    calls: list[Call] = field(default_factory=list)
+    variables: dict[str, Variable] = field(default_factory=dict[str, Variable])
+    inputs: list[str] = field(default_factory=list[str])
+    outputs: list[str] = field(default_factory=list[str])
+    calls: list[Call] = field(default_factory=list[Call])
     returns_tuple: bool = False
-    metadata: dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
 def assemble(parts: Parts) -> Program:

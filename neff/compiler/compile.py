@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -83,7 +83,7 @@ def compile_kernel(
 
 
 @contextmanager
-def _own_bugs(place: str) -> Iterator[None]:
+def _own_bugs(place: str) -> Generator[None]:
     """Report whatever is no error of ours as a bug of the compiler.
 
     What a module does wrong has its own check, at its cause; so nothing that gets here is the

@@ -35,8 +35,8 @@ class Unit:
 
 @dataclass(slots=True)
 class _Fuser:
-    units: list[Unit] = field(default_factory=list)
-    owner: dict[int, Unit] = field(default_factory=dict)
+    units: list[Unit] = field(default_factory=list[Unit])
+    owner: dict[int, Unit] = field(default_factory=dict[int, Unit])
 
     def unit_of(self, node: Node) -> Unit | None:
         unit = self.owner.get(id(node))

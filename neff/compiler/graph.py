@@ -36,7 +36,7 @@ class Node:
     operands: tuple[Node, ...]
     shape: tuple[int, ...]
     element: ElementType
-    attributes: dict[str, Any] = field(default_factory=dict)
+    attributes: dict[str, Any] = field(default_factory=dict[str, Any])
     name: str = ""
     place: str = ""
 
@@ -91,7 +91,7 @@ class Graph:
     nodes: list[Node]
     results: list[Node]
     returns_tuple: bool
-    attributes: dict[str, str] = field(default_factory=dict)
+    attributes: dict[str, str] = field(default_factory=dict[str, str])
 
 
 def derived(

@@ -45,7 +45,7 @@ class Arena:
     size: int
     page: int = 0
     resting: int = 0
-    _free: list[tuple[int, int]] = field(default_factory=list)
+    _free: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     _rest: deque[tuple[int, int]] = field(default_factory=deque)
     _rest_bytes: int = 0
 

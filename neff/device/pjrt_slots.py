@@ -8,7 +8,7 @@ exception; ``plugin.py`` turns both into the C function that the table holds.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from neff.device import abi
 
@@ -23,6 +23,17 @@ IMPLEMENTED: dict[str, SlotFunction] = {}
 # PJRT writes Buffer_IsDeleted, we buffer_is_deleted: both are looked up without case and bars, so
 # that a slot's name is written once.
 _BY_LOWER_NAME = {name.lower().replace("_", ""): name for name in abi.SLOTS}
+
+
+Slot = TypeVar("Slot", bound=SlotFunction)
+
+
+@overload
+def slot(function: Slot) -> Slot: ...
+
+
+@overload
+def slot(*, name: str) -> Callable[[Slot], Slot]: ...
 
 
 def slot(function: SlotFunction | None = None, *, name: str = "") -> Any:

@@ -81,7 +81,7 @@ class Topology:
     """All devices of the process, with the handle arrays that the framework is given."""
 
     target: Target
-    devices: list[Device] = field(default_factory=list)
+    devices: list[Device] = field(default_factory=list[Device])
     handle: int = 0
     device_list: Any = None
     memory_list: Any = None

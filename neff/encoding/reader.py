@@ -141,7 +141,8 @@ class _EngineReader:
                 f"the sections take {sum(sizes[0::2])} bytes, the member has {len(data) - size}",
                 self.place,
             )
-        sections, at = [], size
+        sections: list[tuple[memoryview, int]] = []
+        at = size
         for length, count in zip(sizes[0::2], sizes[1::2], strict=True):
             if count > length:
                 raise _bad("NEFF-ENGINE-COUNT", f"{count} entries in {length} bytes", self.place)

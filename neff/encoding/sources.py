@@ -90,7 +90,7 @@ class SourceTable:
 def _short_names(paths: list[str]) -> dict[str, str]:
     """Each path with the fewest trailing parts that keep it apart from the others."""
     parts = {path: PurePath(path).parts for path in dict.fromkeys(paths)}
-    short = {}
+    short: dict[str, str] = {}
     for path, own in parts.items():
         others = [other for key, other in parts.items() if key != path]
         kept = 1

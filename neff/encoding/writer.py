@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -130,7 +130,7 @@ class _EngineWriter:
         self.block(loop.body, code)
 
     def operand(self, value: Any, code: list[int]) -> None:
-        kind = type(value)
+        kind = value.__class__
         if kind is Access:
             code += (Tag.ACCESS, self.access(value))
         elif value is None:
@@ -138,7 +138,7 @@ class _EngineWriter:
         elif kind is bool or isinstance(value, np.bool_):
             code.append(Tag.TRUE if value else Tag.FALSE)
         elif kind is int or isinstance(value, np.integer):
-            self.integer(int(value), code)
+            self.integer(int(cast("int", value)), code)
         elif kind is float or isinstance(value, np.floating):
             code += (Tag.FLOAT, self.floats[struct.pack("<d", value)])
         elif kind is str:
@@ -148,8 +148,9 @@ class _EngineWriter:
         elif kind is DType:
             code += (Tag.DTYPE, DTYPE_CODES[value.name])
         elif isinstance(value, (tuple, list)):
-            code += (Tag.TUPLE, len(value))
-            for item in value:
+            items = cast("tuple[Any, ...] | list[Any]", value)
+            code += (Tag.TUPLE, len(items))
+            for item in items:
                 self.operand(item, code)
         else:
             raise TypeError(f"{value!r} of type {kind.__name__} is no operand")

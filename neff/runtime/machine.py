@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -151,7 +151,7 @@ class Machine:
         return [block.run for block in self._blocks]
 
     @contextmanager
-    def faults(self) -> Iterator[None]:
+    def faults(self) -> Generator[None]:
         """Tell a fault of the kernel as one of the runtime.
 
         Raises:

@@ -117,11 +117,11 @@ class LoadedModel:
         """
         given = dict(outputs or {})
         with self._lock, engine_floats():
-            machine, arrays, targets = self._begin(inputs, given, check)
+            machine, arrays, targets = self.begin(inputs, given, check)
             machine.execute()
-        return self._collect(arrays, targets, given)
+        return self.collect(arrays, targets, given)
 
-    def _begin(
+    def begin(
         self, inputs: Mapping[str, Any], given: dict[str, Any], check: bool = False
     ) -> tuple[Machine, dict[str, Array], dict[str, Array]]:
         """The machine with every array bound; those arrays; those that results go into."""
@@ -136,9 +136,10 @@ class LoadedModel:
         machine.bind(arrays, fresh)
         return machine, arrays, targets
 
-    def _collect(
+    def collect(
         self, arrays: dict[str, Array], targets: dict[str, Array], given: dict[str, Any]
     ) -> dict[str, Array]:
+        """The results after a run, written into the caller's arrays where there are any."""
         for gap in self.gaps:
             gap.poison(arrays[gap.tensor.name])
         results: dict[str, Array] = {}

@@ -38,7 +38,7 @@ def run_ranks(
     """
     program = source if isinstance(source, Program) else read(source)
     models = [load(program) for _ in inputs]
-    bound = [model._begin(given, {}) for model, given in zip(models, inputs, strict=True)]
+    bound = [model.begin(given, {}) for model, given in zip(models, inputs, strict=True)]
     machines = [machine for machine, _, _ in bound]
     programs = [run for machine in machines for run in machine.begin()]
     meeting = meeting_of([machine.states for machine in machines])
@@ -46,6 +46,6 @@ def run_ranks(
         with machine.faults():
             run_together(programs, meeting)
     return [
-        model._collect(arrays, targets, {})
+        model.collect(arrays, targets, {})
         for model, (_, arrays, targets) in zip(models, bound, strict=True)
     ]

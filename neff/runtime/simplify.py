@@ -88,7 +88,7 @@ class _Freed:
         return freed
 
     def operand(self, value: Any) -> Any:
-        kind = type(value)
+        kind = value.__class__
         if kind is Access:
             return self.access(value)
         if kind is tuple:

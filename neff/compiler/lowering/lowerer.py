@@ -44,9 +44,9 @@ class Lowerer:
 
     parts: Parts
     dot_cast: str = ""
-    located: dict[int, View] = field(default_factory=dict)
-    homes: dict[int, str] = field(default_factory=dict)
-    _shared: dict[Any, View] = field(default_factory=dict)
+    located: dict[int, View] = field(default_factory=dict[int, View])
+    homes: dict[int, str] = field(default_factory=dict[int, str])
+    _shared: dict[Any, View] = field(default_factory=dict[Any, View])
     _count: int = 0
 
     def variable(self, name: str, kind: str, dtype: DType, shape: tuple[int, ...]) -> Variable:

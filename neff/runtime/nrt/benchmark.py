@@ -24,7 +24,7 @@ class BenchmarkResult:
     std_dev_ms: float
     iterations: int
     warmup_iterations: int
-    durations_ms: list[float] = field(default_factory=list)
+    durations_ms: list[float] = field(default_factory=list[float])
 
     def __repr__(self) -> str:
         return (
@@ -54,7 +54,7 @@ def host_times(run: Callable[[], object], warmup: int, iterations: int) -> list[
     """Milliseconds of each of ``iterations`` runs, after ``warmup`` untimed ones."""
     for _ in range(warmup):
         run()
-    durations = []
+    durations: list[float] = []
     for _ in range(iterations):
         start = time.perf_counter()
         run()

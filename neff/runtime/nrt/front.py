@@ -131,7 +131,7 @@ class FrontModel:
     def allocate_output_tensors(self) -> list[Any]:
         """A new tensor for each output, on the model's core."""
         device = self._device()
-        made = []
+        made: list[Any] = []
         for name in self.output_tensors_info:
             variable = self._variable(name)
             tensor = device.allocate_tensor(variable.nbytes, self.model_ref.core_id, name)

@@ -7,6 +7,7 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from neff.runtime.nrt.device import Device
 
@@ -57,7 +58,7 @@ class Session:
                 f"visible_cores must be an iterable, not int. Use [{visible_cores}] or "
                 f"({visible_cores},)"
             )
-        cores = list(visible_cores)
+        cores: list[Any] = list(visible_cores)
         for core in cores:
             if not isinstance(core, int):
                 raise TypeError(f"visible_cores must contain integers, got {type(core)}: {core}")
