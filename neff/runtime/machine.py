@@ -87,7 +87,7 @@ class Machine:
             return list(with_fresh_memory(bodies, given, results))
 
     @contextmanager
-    def _operand_faults(self) -> Iterator[None]:
+    def _operand_faults(self) -> Generator[None]:
         try:
             yield
         except FAULTS as error:
