@@ -78,9 +78,10 @@ class EagerBuilder(TraceBuilder):
 
     def allocate(self, tensor: Tensor) -> None:
         """The tensor's memory lives as long as the kernel can reach the tensor."""
-        if tensor.on_chip and tensor.address is None:
+        if tensor.on_chip:
             self.tensors[tensor.name] = twin(tensor)
-            self.memory.recycle(tensor)
+            if tensor.address is None:
+                self.memory.recycle(tensor)
 
     def allocate_constant(self, constant: Constant) -> None:
         """The constant's memory with its value."""

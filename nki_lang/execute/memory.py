@@ -281,7 +281,7 @@ class Memory:
             )
         dtype = tensor.dtype.dtype
         return Storage(
-            tensor, data, dtype, coverage=coverage, row=row, start=partition * row + byte
+            twin(tensor), data, dtype, coverage=coverage, row=row, start=partition * row + byte
         )
 
     def _row(self, buffer: MemoryRegion) -> int:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from nki_lang.errors import NkiExecutionError
+from nki_lang.execute.fresh import SCALES
 from nki_lang.execute.memory import Memory
 from nki_lang.execute.prepare import injected
 from nki_lang.execute.storage import Storage, whole
@@ -38,6 +39,8 @@ _MOVES = {
     "local_gather": ("src_buffer", ("index", "num_elem_per_idx", "num_valid_indices")),
 }
 """Instructions that only move elements: what they move, and what says where to."""
+
+_SCALED = frozenset({"quantize_mx", "nc_matmul_mx"})
 
 _MEETINGS = frozenset({"collective_permute", "all_to_all_v", "all_gather_v"})
 """Instructions that cannot be executed once more: others would have to come again."""
@@ -86,6 +89,8 @@ class Tracker:
 
     def run(self, instruction: Instruction, step: Callable[[], None]) -> None:
         """Execute the instruction and carry the marks over."""
+        if instruction.op in _SCALED:
+            self._zero_scales(instruction)
         bad = self._missing(instruction)
         keeps = keeps_old(instruction)
         written = list(_written(instruction))
@@ -102,6 +107,24 @@ class Tracker:
         self._carry_all(instruction, written, bad)
         if any(hole is not None for hole in before) and instruction.op not in _MEETINGS:
             self._reopen(step, written, before)
+
+    def _zero_scales(self, instruction: Instruction) -> None:
+        """What nobody wrote of a tile of block scales is zero, as on hardware."""
+        for name in SCALES:
+            access = instruction.operands.get(name)
+            if type(access) is not Access or self._coverage(access.tensor).complete:
+                continue
+            storage, coverage = self.memory.storage(access.tensor), self._coverage(access.tensor)
+            layout = storage.layout(whole(access.tensor))
+            unwritten = coverage.unwritten(layout.piece)
+            if not unwritten.any():
+                continue
+            tainted = coverage.tainted(layout.piece)
+            storage.settle()
+            _bits(storage.view(layout))[unwritten] = 0
+            coverage.add(layout.piece)
+            if tainted.any():
+                coverage.taint(layout.piece, tainted)
 
     def quick(self, instruction: Instruction) -> bool:
         """Execute an instruction whose operands are all of the usual kind; False if it is not.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
@@ -15,7 +16,8 @@ import numpy as np
 
 from nki_lang.errors import NkiAttributeError, NkiError, NkiTypeError, NkiValidationError
 from nki_lang.frontend.tensor import NkiTensor
-from nki_lang.source import raised_location, raised_outside
+from nki_lang.memory import MemoryRegion
+from nki_lang.source import in_package, raised_location, raised_outside
 
 __all__ = ["run_body"]
 
@@ -23,6 +25,12 @@ _PLAIN = (list, tuple, dict, str, bytes, int, float, complex, type(None), np.gen
 
 _INDEXED = re.compile(r"'(\w+)' object is not subscriptable|(\w+) indices must be integers")
 """What Python says of ``None[0:4]`` and of ``[1, 2][0:4, 0:4]``."""
+
+
+_CALLED = re.compile(r"(?:\w+\.)*(\w+)\(\) (?:missing|takes|got) ")
+"""What Python says of a call whose arguments do not fit."""
+
+_LANGUAGE = ("nki_lang.language", "nki_lang.isa", "nki_lang.collectives")
 
 
 def run_body(func: Callable[..., Any], bound: inspect.BoundArguments) -> Any:
@@ -38,6 +46,14 @@ def run_body(func: Callable[..., Any], bound: inspect.BoundArguments) -> Any:
     except NkiError:
         raise
     except AttributeError as error:
+        if isinstance(error.obj, MemoryRegion):
+            raise NkiAttributeError(
+                f"nl.{error.obj.value} has no {error.name!r}: it only names a memory",
+                code="NKI-BUFFER",
+                location=raised_location(error),
+                remedy=f"write nl.ndarray(shape, dtype, buffer=nl.{error.obj.value}); the tensor"
+                " has views",
+            ) from error
         if isinstance(error.obj, _PLAIN) and hasattr(NkiTensor, error.name or ""):
             same = _given(bound, [n for n, value in _values(bound) if value is error.obj])
             if same:
@@ -51,6 +67,7 @@ def run_body(func: Callable[..., Any], bound: inspect.BoundArguments) -> Any:
                 ) from error
         raise
     except TypeError as error:
+        _explain_call(error)
         for kind in filter(None, _kinds(error)):
             same = [
                 (name, value)
@@ -61,6 +78,42 @@ def run_body(func: Callable[..., Any], bound: inspect.BoundArguments) -> Any:
                 names = _given(bound, [name for name, _ in same])
                 _tell(error, same[0][1], names, func, NkiTypeError)
         raise
+
+
+def _explain_call(error: TypeError) -> None:
+    """A call of the language with too few, too many or unknown arguments, told by its signature.
+
+    Raises:
+        NkiTypeError: code ``NKI-ARGUMENTS``.
+    """
+    called = _CALLED.match(str(error))
+    if called is None:
+        return
+    name = called[1]
+    for module in _LANGUAGE:
+        function = getattr(sys.modules.get(module), name, None)
+        if inspect.isfunction(function) and not _is_own(error, name):
+            raise NkiTypeError(
+                str(error),
+                code="NKI-ARGUMENTS",
+                location=raised_location(error),
+                remedy=f"write {name}{_parameters(function)}",
+            ) from error
+
+
+def _parameters(function: Callable[..., Any]) -> inspect.Signature:
+    """What a function takes, without types."""
+    rows = inspect.signature(function).parameters.values()
+    return inspect.Signature([row.replace(annotation=inspect.Parameter.empty) for row in rows])
+
+
+def _is_own(error: TypeError, name: str) -> bool:
+    """The user's file has a function of that name itself."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    found = trace and trace.tb_frame.f_globals.get(name)
+    return inspect.isfunction(found) and not in_package(found.__code__)
 
 
 def _kinds(error: TypeError) -> list[str]:

@@ -10,7 +10,7 @@ import nki_lang.isa as nisa
 import nki_lang.language as nl
 from nki_lang.errors import NkiExecutionError, NkiValidationError
 from nki_lang.execute import simulate
-from nki_lang.execute.checks import CHECKS
+from nki_lang.execute.checks import CHECKS, overlap
 from nki_lang.kernel import jit
 from nki_lang.targets import target_of
 
@@ -19,7 +19,7 @@ A = np.arange(1, 33, dtype=np.float32).reshape(4, 8)
 
 def report(func, *arguments, checks="all", target="trn3"):
     run = simulate(func, checks=checks, target=target_of(target))
-    run(*(np.array(argument) for argument in arguments))
+    run(*(np.array(a) if isinstance(a, np.ndarray) else a for a in arguments))
     return run.report
 
 
@@ -421,3 +421,24 @@ def test_races_between_cores():
     assert finding.code == "NKI-RACE"
     assert sorted(finding.details["cores"]) == [0, 1]
     assert len(report(halves(True), A, checks="races")) == 0
+
+
+def tiles_at_one_address(x, turns):
+    out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+    for _ in range(turns):
+        tile = nl.ndarray(x.shape, x.dtype, nl.sbuf, address=(0, 64))
+        nisa.dma_copy(tile, x)
+        nisa.dma_copy(out, tile)
+    return out
+
+
+def test_overlaps_are_looked_for_among_tensors_that_can_still_be_read(monkeypatch):
+    met = []
+    meet = overlap._meet
+    monkeypatch.setattr(overlap, "_meet", lambda *reaches: met.append(1) or meet(*reaches))
+    counts = []
+    for turns in (50, 100):
+        met.clear()
+        assert len(report(tiles_at_one_address, A, turns, checks=["overlap"])) == 0
+        counts.append(len(met))
+    assert counts[1] <= 100  # each new tile meets at most the one before it

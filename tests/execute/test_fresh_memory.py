@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import nki_lang.isa as nisa
 import nki_lang.language as nl
 from nki_lang.kernel import jit
-from tests.execute.ways import run
+from tests.execute.ways import every_way, run
 
 RNG = np.random.default_rng(3)
 TRACED = pytest.mark.parametrize(
@@ -97,3 +98,24 @@ def test_a_loop_without_turns_writes_nothing(way):
     for turns in (0, 2, 0):
         result = run(way, turns_of_a_loop, x, np.array([[turns]], np.int32))
         np.testing.assert_array_equal(result, 2 * x if turns else np.full_like(x, np.nan))
+
+
+@jit(platform_target="trn3")
+def scales_of_a_tile(x):
+    out = nl.ndarray((64, 4), nl.uint8, nl.shared_hbm)
+    packed = nl.ndarray((64, 4), nl.float8_e5m2_x4, nl.sbuf)
+    scales = nl.ndarray((64, 4), nl.uint8, nl.sbuf)
+    nisa.quantize_mx(src=nl.load(x), dst=packed, dst_scale=scales)
+    nisa.dma_copy(out, scales)
+    return out
+
+
+@every_way
+def test_rows_of_a_scale_tile_that_nobody_writes_are_zero(way):
+    for exponent in (0, 3):
+        x = np.full((64, 16), 2.0**exponent, ml_dtypes.bfloat16)
+        result = run(way, scales_of_a_tile, x)
+        written = [32 * quadrant + row for quadrant in range(2) for row in range(4)]
+        assert (result[written] == result[0, 0]).all()
+        assert result[0, 0] != 0
+        np.testing.assert_array_equal(np.delete(result, written, axis=0), 0)

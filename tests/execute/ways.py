@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from nki_lang.execute import simulate
+from nki_lang.execute.hosts import to_kind
 
 __all__ = ["WAYS", "every_way", "run"]
 
@@ -38,9 +39,9 @@ def _jax(kernel: Any, args: tuple[Any, ...]) -> Any:
 
 
 def _torch(kernel: Any, args: tuple[Any, ...]) -> Any:
-    import torch
+    import torch  # noqa: F401  arrays become tensors
 
-    made = {id(v): torch.from_numpy(v.copy()) for v in args if isinstance(v, np.ndarray)}
+    made = {id(v): to_kind(v.copy(), "torch") for v in args if isinstance(v, np.ndarray)}
     given = [made.get(id(v), v) for v in args]
     return kernel(*given)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +18,9 @@ from nki_lang.source import SourceLocation
 
 __all__ = ["OverlapCheck"]
 
+_CELL = 1024
+"""Tensors are looked up by the pieces of a partition, of so many bytes, that they lie in."""
+
 _WORD = 4
 """Owners are kept for words of so many bytes, until tensors of smaller elements come."""
 
@@ -31,6 +35,7 @@ class _Placed:
         writes: what was written through it.
         disturbed: something was written since through another tensor that overlaps it.
         disturbs: overlapping tensors that a write through this one would disturb.
+        alive: the tensor, while the kernel can reach it.
     """
 
     name: str
@@ -39,6 +44,12 @@ class _Placed:
     writes: list[Access] = field(default_factory=list)
     disturbed: bool = False
     disturbs: list[_Placed] = field(default_factory=list)
+    alive: weakref.ref[Tensor] | None = None
+
+    @property
+    def cells(self) -> range:
+        """The pieces of a partition that it lies in."""
+        return range(self.reach[2] // _CELL, self.reach[3] // _CELL + 1)
 
 
 class OverlapCheck(Check):
@@ -55,7 +66,7 @@ class OverlapCheck(Check):
         super().__init__(*arguments)
         self._owners: dict[MemoryRegion, Shadow] = {}
         self._placed: dict[str, _Placed] = {}
-        self._in: dict[MemoryRegion, list[_Placed]] = {}
+        self._in: dict[MemoryRegion, dict[int, dict[int, _Placed]]] = {}
         self._writes: list[tuple[int, Access, SourceLocation | None]] = []
         self._entered = 0
         self._scratch: dict[MemoryRegion, Shadow] = {}
@@ -113,14 +124,24 @@ class OverlapCheck(Check):
         reach = (partition, partition + rows - 1, byte, byte + max(1, tensor.free_bytes) - 1)
         made = _Placed(tensor.name, len(self._names), reach)
         self._names.append(tensor.name)
-        others = self._in.setdefault(tensor.buffer, [])
-        for other in others:
-            if _meet(reach, other.reach):
-                made.disturbs.append(other)
-                other.disturbs.append(made)
-        others.append(made)
+        cells = self._in.setdefault(tensor.buffer, {})
+        met: dict[int, _Placed] = {}
+        for cell in made.cells:
+            beside = cells.setdefault(cell, {})
+            met |= {other.number: other for other in beside.values() if _meet(reach, other.reach)}
+            beside[made.number] = made
+        made.alive = weakref.ref(tensor, lambda _: self._forget(made))
+        for _, other in sorted(met.items()):
+            made.disturbs.append(other)
+            other.disturbs.append(made)
         self._placed[tensor.name] = made
         return made
+
+    def _forget(self, placed: _Placed) -> None:
+        """The kernel cannot reach the tensor any more, so nothing will be read through it."""
+        for cells in self._in.values():
+            for cell in placed.cells:
+                cells.get(cell, {}).pop(placed.number, None)
 
     def _shadow(self, access: Access) -> Shadow:
         """The owners of the memory that the access lies in, brought up to date."""

@@ -1,0 +1,41 @@
+"""Spellings of earlier versions, and calls whose arguments do not fit, get a sentence."""
+
+import numpy as np
+import pytest
+
+import nki_lang.isa as nisa
+import nki_lang.language as nl
+from nki_lang.errors import NkiError
+from nki_lang.kernel import jit, simulate, trace
+
+CALLS = {
+    "view of a memory": (
+        lambda x: nl.sbuf.view(nl.float32, (4, 4)), "NKI-BUFFER", "nl.ndarray(shape, dtype, buffer=nl.sbuf)"),
+    "zeros": (lambda x: nl.zeros(), "NKI-ARGUMENTS", "write zeros(shape, dtype"),
+    "sendrecv": (lambda x: nisa.sendrecv(), "NKI-ARGUMENTS", "write sendrecv(src, dst"),
+    "unknown argument": (
+        lambda x: nisa.tensor_copy(nl.load(x), source=x), "NKI-ARGUMENTS", "write tensor_copy(dst, src"),
+    "list": (lambda x: nisa.tensor_copy([1, 2], nl.load(x)), "NKI-OPERAND", "dst=[1, 2] (list)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", ["simulate", "trace"])
+@pytest.mark.parametrize("name", CALLS)
+def test_a_sentence_at_the_users_line(name, way):
+    body, code, sentence = CALLS[name]
+    x = np.zeros((4, 4), np.float32)
+    with pytest.raises(NkiError) as caught:
+        simulate(jit(body))(x) if way == "simulate" else trace(jit(body), (x,))
+    assert caught.value.code == code
+    assert sentence in str(caught.value)
+    assert caught.value.location.file == __file__
+
+
+def full(shape, dtype):
+    return nl.ndarray(shape, dtype, nl.sbuf)
+
+
+def test_a_users_own_function_keeps_pythons_error():
+    with pytest.raises(TypeError, match="missing 2 required") as caught:
+        trace(jit(lambda x: full()), (np.zeros((4, 4), np.float32),))
+    assert not isinstance(caught.value, NkiError)
