@@ -17,6 +17,8 @@ What flows through here:
 6. :mod:`estimate`: the total with its range, the share that measured parameters have in it, and
    each engine's busy time.
 
+:mod:`instructions` answers what one instruction costs, for a compiler that has a choice.
+
 It imports ``neff.program`` and the kernel language only, so that the compiler may ask it for costs.
 """
 
@@ -33,6 +35,7 @@ from neff.timing.estimate import (
     estimate,
 )
 from neff.timing.events import Event, LaneTime, lane_times
+from neff.timing.instructions import InstructionCost, InstructionCosts
 from neff.timing.parameters import (
     PARAMETERS,
     Parameter,
@@ -52,6 +55,8 @@ __all__ = [
     "Cost",
     "Estimate",
     "Event",
+    "InstructionCost",
+    "InstructionCosts",
     "LaneTime",
     "Parameter",
     "Parameters",

@@ -13,7 +13,7 @@ from nki_lang.ir import Access, Engine, Instruction
 from nki_lang.isa.table import COLLECTIVES
 from nki_lang.memory import MemoryRegion
 
-__all__ = ["Lowering"]
+__all__ = ["Lowering", "works_of"]
 
 _IN_EVERY_TABLE = frozenset({"copy", "identity", "square", "abs", "relu", "sign", "none"})
 """Functions without a table of their own (assumed)."""
@@ -81,7 +81,7 @@ class Lowering:
             number = self._transfer(instruction)
             found.append(Item(number, instruction.op, waits, step.signals, False, instruction))
             return
-        works = self._works(instruction)
+        works = works_of(instruction)
         if len(waits) > 1:
             number = self._number(_WAIT)
             for wait in waits[:-1]:
@@ -138,14 +138,23 @@ class Lowering:
             self.works.append(work)
         return number
 
-    def _works(self, instruction: Instruction) -> tuple[Work, ...]:
-        rule = _RULES.get((instruction.engine, instruction.op)) or _RULES.get(
-            (Engine.unknown, instruction.op)
-        )
-        if rule is not None:
-            return rule(instruction)
-        default = _DEFAULTS.get(instruction.engine)
-        return (Fixed("control.register_ns"),) if default is None else (default(instruction),)
+
+def works_of(instruction: Instruction, is_static: bool = False) -> tuple[Work, ...]:
+    """What an instruction asks of its engine, in order.
+
+    Args:
+        instruction: with its engine.
+        is_static: transfers whose place is known have their descriptors ready in memory.
+    """
+    if instruction.op in COPIES:
+        return (transfer_of(instruction, is_static),)
+    rule = _RULES.get((instruction.engine, instruction.op)) or _RULES.get(
+        (Engine.unknown, instruction.op)
+    )
+    if rule is not None:
+        return rule(instruction)
+    default = _DEFAULTS.get(instruction.engine)
+    return (Fixed("control.register_ns"),) if default is None else (default(instruction),)
 
 
 def _tables(steps: list[EngineStep]) -> set[str]:

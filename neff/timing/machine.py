@@ -188,10 +188,9 @@ class Machine:
     ) -> int:  # fmt: skip
         """Add an event; its index."""
         events, index = self.events, len(self.events)
-        events.append(
-            Event(self.core, lane, item.opcode, start, end[0], after, waits_for, since, nbytes,
-                  self.turns, known, item.source)
-        )  # fmt: skip
+        row = (self.core, lane, item.opcode, start, end[0], after, waits_for, since, nbytes,
+               self.turns, known, item.source)  # fmt: skip
+        events.append(tuple.__new__(Event, row))  # half the time of Event(...), a million times
         self.reach(end, index)
         return index
 

@@ -137,7 +137,6 @@ def _wrong(message: str) -> NeffError:
 _FIXED = {
     "EVENT_SEMAPHORE": Fixed("semaphore.more_ns"),
     "ACT_TABLE_LOAD": Fixed("scalar.table_load_ns"),
-    "SET_ORDERING_MODE": Fixed("control.register_ns"),
 }
 
 _VECTOR_RATES = {
@@ -158,9 +157,12 @@ def _work(one: StreamInstruction) -> Work:
         return fixed
     if one.opcode.startswith("DMA"):
         return _transfer(one)
-    rule = _RULES.get(one.engine.lower())
-    if rule is None:
+    engine = one.engine.lower()
+    if engine not in _ENGINES:
         raise _wrong(f"instruction {one.index} runs on {one.engine!r}, which is no engine")
+    rule = _RULES.get(engine)
+    if rule is None or not one.elements:
+        return Fixed("control.register_ns")
     return rule(one)
 
 
@@ -199,14 +201,21 @@ def _gpsimd(one: StreamInstruction) -> Work:
     return Compute("gpsimd", "gpsimd.plain_cycles", one.elements)
 
 
+_ENGINES = frozenset({"tensor", "vector", "scalar", "gpsimd", "sync"})
 _RULES = {"tensor": _tensor, "vector": _vector, "scalar": _scalar, "gpsimd": _gpsimd}
 
 
+_PARTITIONS = 128
+
+
 def _transfer(one: StreamInstruction) -> Transfer:
-    """A store's rows are those of one partition: streams record 4x512 for [128, 4, 512 B]."""
+    """Few rows are those of one partition: streams record 4x512 for [4, 128, 512 B] in HBM.
+
+    A load of one row is taken as it stands.
+    """
     to_hbm, from_hbm = one.dst.endswith("H"), one.src.endswith("H")
     rows, each = one.rows, 1
-    if to_hbm and not from_hbm and one.rows < 128:
-        rows, each = 128 * one.rows, one.rows
+    if to_hbm != from_hbm and one.rows < _PARTITIONS and (to_hbm or one.rows > 1):
+        rows, each = _PARTITIONS * one.rows, one.rows
     descriptors = "software" if one.engine == "GpSimd" else "hardware"
     return Transfer(descriptors, rows, one.row_bytes, False, each, to_hbm, from_hbm)

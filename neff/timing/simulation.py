@@ -93,7 +93,10 @@ class _Block:
             (one, two, three), event = semaphore.reached[value - 1]
             if one + delay > first:
                 first, after, waits_for = one + delay, event, event
-            fast, slow = max(fast, two + fast_delay), max(slow, three + slow_delay)
+            if two + fast_delay > fast:
+                fast = two + fast_delay
+            if three + slow_delay > slow:
+                slow = three + slow_delay
         if item.follows:
             one, two, three = state.done
             first, fast = max(first, one + delay), max(fast, two + fast_delay)

@@ -290,14 +290,15 @@ def copy(x):
 
 
 def transpose(x):
-    """A DMA transpose, a row of tiles at a time."""
+    """A DMA transpose, [512, 128] at a time."""
     rows, columns = x.shape
+    height = min(rows, 512)
     out = nl.ndarray((columns, rows), dtype=x.dtype, buffer=nl.shared_hbm)
-    for start in range(0, rows, P):
+    for start in range(0, rows, height):
         for first in range(0, columns, P):
-            tile = _tile((P, P), x.dtype)
-            nisa.dma_transpose(tile, x[start : start + P, first : first + P])
-            nisa.dma_copy(out[first : first + P, start : start + P], tile)
+            tile = _tile((P, height), x.dtype)
+            nisa.dma_transpose(tile, x[start : start + height, first : first + P])
+            nisa.dma_copy(out[first : first + P, start : start + height], tile)
     return out
 
 
@@ -380,6 +381,7 @@ _FIRST = ("tiled_chunk1", "tiled_chunk128", "stream_fd2", "stream_fd200")
 CASES: Mapping[str, Case] = {
     **_adds("trn2", "cs149_", _FIRST),
     **_adds("trn1", "cs149_trn1_", (*_FIRST, "stream256k_fd2000", "stream256k_fd1000")),
+    "cs149_transpose2d_4096": _case("trn2", "nc-latency", transpose, _f32(4096, 4096)),
     "labs_attn_S128_d64": _head(128, 64),
     "labs_attn_S64_d128": _head(64, 128),
     "labs_attn_S96_d32": _head(96, 32),

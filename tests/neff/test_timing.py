@@ -10,7 +10,7 @@ import pytest
 
 from neff.errors import NeffError, NeffRuntimeError
 from neff.program import EngineLoop, Program, Step
-from neff.timing import PARAMETERS, Event, Parameters, estimate, overrides_of
+from neff.timing import PARAMETERS, Event, InstructionCosts, Parameters, estimate, overrides_of
 from neff.timing.parameters import parameter_table
 from nki_lang.dtypes import BY_NAME
 from nki_lang.ir import Engine, Instruction, Register, Tensor
@@ -233,6 +233,17 @@ def test_every_parameter_has_a_range_around_its_value_and_a_source() -> None:
         for value in row.values.values():
             assert 0 <= value.low <= value.value <= value.high, row.name
             assert value.kind in ("documented", "measured", "assumed") and value.source
+
+
+def test_costs_of_single_instructions_are_those_of_the_simulation() -> None:
+    costs = InstructionCosts(Parameters("trn2"))
+    program = on_trn2(addition())
+    vector = program.subgraphs[0].engines[Engine.vector][0].instruction
+    load = program.subgraphs[0].engines[Engine.sync][0].instruction
+    event = lane(alone(vector), "vector")[0]
+    assert costs.of(vector).latency == pytest.approx(event.end - event.start)
+    assert costs.of(load).latency == pytest.approx(estimate(alone(load)).total.value, rel=0.01)
+    assert costs.of(load).interval < costs.of(load).latency
 
 
 @pytest.mark.parametrize("op", sorted(TABLE))

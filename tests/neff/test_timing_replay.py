@@ -128,6 +128,12 @@ def test_rows_of_a_store_are_those_of_each_partition() -> None:
     assert moved[0].nbytes == 128 * 4 * 512
 
 
+def test_an_instruction_without_elements_still_takes_time() -> None:
+    for row in ("Sync NOP - - - - - -", "Vector SET_ORDERING_MODE - - - - - -"):
+        event = of(stream(row), 0)
+        assert event.end > event.start
+
+
 def test_what_a_stream_reads_alone_decides() -> None:
     """The figures behind | are for comparing."""
     row = "0\tVector\tCOPY\t-\tfp32@P\tfp32@S\t512\t-\t-"
