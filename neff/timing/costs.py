@@ -105,8 +105,8 @@ class Pricing:
                 if work.is_transpose
                 else "tensor.load_fp32_cycles"
             )
-        slow = work.is_fp32 and not work.is_transpose
-        more = p["tensor.weights_fp32_cycles"] if slow else 0.0
+        is_slow = work.is_fp32 and not work.is_transpose
+        more = p["tensor.weights_fp32_cycles"] if is_slow else 0.0
         warm = p["tensor.clock_ghz"]
         cold = warm * p["tensor.cold_share"]
         durations = [p["tensor.load_ns"] + p[kind] / clock for clock in (warm, cold)]
@@ -126,7 +126,7 @@ class Pricing:
         slower = p["engine.contention"]
         streams = [slower * cycles / clock + p["tensor.gap_ns"] for clock in (warm, cold)]
         ends = [
-            cycles / clock + p["tensor.latency_ns"] + p["tensor.pipeline_cycles"] / clock
+            slower * cycles / clock + p["tensor.latency_ns"] + p["tensor.pipeline_cycles"] / clock
             for clock in (warm, cold)
         ]
         known = self.parameters.is_known(work.rate or "tensor.clock_ghz")

@@ -16,6 +16,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from math import isfinite
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -138,8 +139,8 @@ def _check(name: str, number: float) -> None:
             code="NEFF-PARAMETER",
             remedy=f"did you mean {near}? docs/timing.md lists them all",
         )
-    rate = PARAMETERS[name].unit in _RATES
-    if number < 0 or (rate and number == 0) or number != number:
+    divides = PARAMETERS[name].unit in _RATES | {"B"}
+    if not isfinite(number) or number < 0 or (divides and number == 0):
         raise NeffError(
             f"{name} cannot be {number:g} {PARAMETERS[name].unit}",
             code="NEFF-PARAMETER",
@@ -194,7 +195,9 @@ def _of_project(folder: Path) -> dict[str, float]:
             raise NeffError(
                 f"not TOML: {error}", code="NEFF-PARAMETER", place=str(path), remedy="correct it"
             ) from error
-        table = document.get("tool", {}).get("nki-neff", {}).get("timing", {})
+        table: Any = document
+        for key in ("tool", "nki-neff", "timing"):
+            table = table.get(key, {}) if isinstance(table, dict) else {}
         return {name: _number(name, value, f"{name} = {value!r}") for name, value in _flat(table)}
     return {}
 

@@ -213,7 +213,8 @@ def test_overrides_of_a_project(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("setting", ["dma.isue_ns=5", "dma.issue_ns=-1", "dma.issue_ns=fast",
-                                     "dma.issue_ns", "dma.bytes_per_ns=0", "dma.issue_ns=nan"])  # fmt: skip
+                                     "dma.issue_ns", "dma.bytes_per_ns=0", "dma.packet_bytes=0", "dma.issue_ns=nan",
+                                     "dma.issue_ns=inf"])  # fmt: skip
 def test_a_wrong_override_names_what_is_wrong(setting: str) -> None:
     with pytest.raises(NeffError) as caught:
         Parameters("trn2", overrides_of([setting]))
