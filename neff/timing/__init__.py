@@ -44,7 +44,7 @@ from neff.timing.parameters import (
     Value,
     overrides_of,
 )
-from neff.timing.replay import StreamInstruction, read_stream, replay
+from neff.timing.replay import StreamInstruction, read_stream, replay, replay_total
 
 __all__ = [
     "DMA_MODES",
@@ -70,4 +70,5 @@ __all__ = [
     "overrides_of",
     "read_stream",
     "replay",
+    "replay_total",
 ]

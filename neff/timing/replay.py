@@ -12,13 +12,14 @@ from dataclasses import dataclass
 
 from neff.errors import NeffError
 from neff.timing.costs import Pricing
+from neff.timing.estimate import Span
 from neff.timing.events import Event
-from neff.timing.machine import Item, Machine, Steps
+from neff.timing.machine import Item, Machine, Prices, Steps
 from neff.timing.parameters import Parameters, Side
 from neff.timing.simulation import simulate
 from neff.timing.work import Compute, Fixed, Matmul, Transfer, Weights, Work
 
-__all__ = ["StreamInstruction", "read_stream", "replay"]
+__all__ = ["StreamInstruction", "read_stream", "replay", "replay_total"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +106,30 @@ def replay(
         NeffError: ``NEFF-STREAM``; an engine or an index is unknown.
         NeffRuntimeError: ``NEFF-DEADLOCK``; the instructions wait for each other.
     """
-    stream = list(instructions)
-    works, steps = _lowered(stream)
     pricing = Pricing(parameters or Parameters(target), side)
-    machine = Machine(works, (pricing, pricing, pricing))
+    return _run(instructions, (pricing, pricing, pricing)).events
+
+
+def replay_total(
+    instructions: Iterable[StreamInstruction],
+    target: str = "trn2",
+    parameters: Parameters | None = None,
+) -> Span:
+    """How long a decoded stream takes, from its first instruction to its last transfer's arrival.
+
+    Takes and raises what :func:`replay` does.
+    """
+    chosen = parameters or Parameters(target)
+    one, two, three = (Pricing(chosen, side) for side in Side)
+    value, fastest, slowest = _run(instructions, (one, two, three)).end
+    return Span(value, min(value, fastest), max(value, slowest))
+
+
+def _run(instructions: Iterable[StreamInstruction], prices: Prices) -> Machine:
+    works, steps = _lowered(list(instructions))
+    machine = Machine(works, prices)
     simulate(machine, steps)
-    return machine.events
+    return machine
 
 
 def _lowered(stream: list[StreamInstruction]) -> tuple[list[Work], Steps]:

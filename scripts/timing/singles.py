@@ -7,12 +7,11 @@ model's figure, in the row's own unit.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from neff.timing import Event, Parameters, Pricing, Side, read_stream, replay
 from neff.timing.work import Transfer
 
-__all__ = ["SINGLES", "stream_body_ns"]
+__all__ = ["SINGLES"]
 
 Figure = Callable[[Side], float | list[float]]
 
@@ -184,12 +183,3 @@ SINGLES: Mapping[str, Figure] = {
     "act_copy_128_in_transpose": _transposes,
 }  # fmt: skip
 """By the row's name, without ``trn2_instr_``."""
-
-
-def stream_body_ns(path: Path, side: Side) -> float:
-    """First transfer issued to last store seen, of a decoded stream."""
-    with open(path, encoding="utf-8") as lines:
-        events = replay(read_stream(lines), "trn2", side=side)
-    numbers = Pricing(Parameters("trn2"), side).numbers
-    end = max(event.end for event in events)
-    return end - numbers["dma.completion_packet_ns"] + numbers["dma.completion_ns"]

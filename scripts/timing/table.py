@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from kernels import CASES, Case
-from singles import SINGLES, stream_body_ns
+from singles import SINGLES
 
 from neff.compiler import compile_kernel
-from neff.timing import Parameters, Side, estimate
+from neff.timing import Parameters, Side, estimate, read_stream, replay_total
 
 SUSPECTED = {
     "cs149_trn1_stream_fd2": "transfers merged by the older compiler",
@@ -105,8 +105,9 @@ def _stream(name: str, folder: Path) -> tuple[float, ...]:
     """A stream's body; the kernel's own row is body and launch."""
     own = name.removeprefix("stream_").removeprefix("chau_attn_").lower()
     launch = Parameters("trn2")["launch.nc_latency_ns"][:3] if "chau" in name else (0.0, 0.0, 0.0)
-    bodies = (stream_body_ns(folder / "streams" / f"{own}.txt", side) for side in Side)
-    return tuple((body + more) / 1e3 for body, more in zip(bodies, launch, strict=True))
+    with open(folder / "streams" / f"{own}.txt", encoding="utf-8") as lines:
+        body = replay_total(read_stream(lines))
+    return tuple((one + more) / 1e3 for one, more in zip(body, launch, strict=True))
 
 
 def _line(row: Row) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from neff.errors import NeffError
-from neff.timing import Event, StreamInstruction, read_stream, replay
+from neff.timing import Event, StreamInstruction, read_stream, replay, replay_total
 
 HEADER = "# index engine opcode detail src dst elements bytes waits_on | start duration waited\n"
 
@@ -121,6 +121,15 @@ def test_spans_of_transfers() -> None:
     assert span("GpSimd DMA_DIRECT2D - H S - 128x4096 -") == pytest.approx(1432, rel=0.05)
     three = ["GpSimd DMA_DIRECT2D - H S - 128x2048 -"] * 3
     assert span(*three) == pytest.approx(3232, rel=0.1)
+
+
+def test_total_of_a_stream_is_when_its_last_transfer_was_seen() -> None:
+    rows = ["0 GpSimd DMA_DIRECT2D - S H - 4x512 -", "1 Vector COPY - fp32@P fp32@S 4 - -"]
+    given = read_stream(["\t".join(row.split()) for row in rows])
+    total = replay_total(given)
+    last = max(event.end for event in replay(given))
+    assert total.value == pytest.approx(last + 415 - 35)
+    assert total.low < total.value < total.high
 
 
 def test_rows_of_a_store_are_those_of_each_partition() -> None:
