@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from hlo_tools.trace import primitives as hlo
 from hlo_tools.trace.errors import refuse
-from hlo_tools.trace.graph import Graph, Node
+from hlo_tools.trace.graph import Array, DType, Graph, Node, Operand
 from hlo_tools.trace.layout import Strides, elementwise, plain, strides_of
 from hlo_tools.trace.promotion import Kind, narrow_array
 
@@ -103,7 +103,7 @@ class TracedArray:
         return self._node.shape
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> DType:
         return self._node.dtype
 
     @property
@@ -221,19 +221,19 @@ def view(
     return array
 
 
-def kind_of(value: Any) -> Kind:
+def kind_of(value: Operand) -> Kind:
     """What promotion needs to know of an operand: its dtype, or the type of a Python number."""
     if isinstance(value, TracedArray):
         return value.dtype
     if isinstance(value, (np.ndarray, np.generic)):
-        return value.dtype
+        return cast("Array", value).dtype
     for kind in _WEAK:
         if isinstance(value, kind) and not isinstance(value, bool):
             return kind
     return np.asarray(value).dtype
 
 
-def layout_of(value: Any) -> tuple[tuple[int, ...], Strides]:
+def layout_of(value: Operand) -> tuple[tuple[int, ...], Strides]:
     """Shape and strides, in elements, of an operand."""
     if isinstance(value, TracedArray):
         return value.shape, value.layout
@@ -256,7 +256,7 @@ def same_order(operands: tuple[Any, ...], shape: tuple[int, ...]) -> Strides:
     return elementwise([layout_of(value) for value in operands], shape)
 
 
-def graph_of(values: Any) -> Graph:
+def graph_of(values: Operand) -> Graph:
     """The graph of the first traced array among operands (lists of operands are looked into)."""
     found = _graph_in(values)
     if found is None:
@@ -264,7 +264,7 @@ def graph_of(values: Any) -> Graph:
     return found
 
 
-def _graph_in(values: Any) -> Graph | None:
+def _graph_in(values: Operand) -> Graph | None:
     for value in values:
         if isinstance(value, TracedArray):
             return value.graph
@@ -275,7 +275,7 @@ def _graph_in(values: Any) -> Graph | None:
     return None
 
 
-def as_node(value: Any, graph: Graph, dtype: np.dtype[Any] | None = None) -> Node:
+def as_node(value: Operand, graph: Graph, dtype: DType | None = None) -> Node:
     """An operand as a node, converted to ``dtype``; numbers and arrays become constants.
 
     Raises:
@@ -292,13 +292,16 @@ def as_node(value: Any, graph: Graph, dtype: np.dtype[Any] | None = None) -> Nod
             )
         return node if dtype is None else hlo.convert(node, dtype)
     if isinstance(value, (list, tuple)) and _graph_in(value) is not None:
-        stacked = np.stack([v if isinstance(v, TracedArray) else np.asarray(v) for v in value])
+        parts = cast("list[Operand]", value)
+        numpy: Operand = np  # its stubs know nothing of traced arrays
+        stacked = numpy.stack([v if isinstance(v, TracedArray) else np.asarray(v) for v in parts])
         return as_node(stacked, graph, dtype)
+    plain_value = cast("Operand", value)
     if isinstance(value, np.ndarray) or dtype is None:
-        array = narrow_array(np.asarray(value))
+        array = narrow_array(np.asarray(plain_value))
         with np.errstate(all="ignore"):
             return graph.constant(array if dtype is None else array.astype(dtype))
     if isinstance(value, np.generic) or not isinstance(value, NUMBERS):
         with np.errstate(all="ignore"):
-            return graph.constant(np.asarray(value).astype(dtype))
+            return graph.constant(np.asarray(plain_value).astype(dtype))
     return graph.constant(np.asarray(value, dtype))

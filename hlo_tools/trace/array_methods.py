@@ -7,7 +7,7 @@ it (JAX does the same). :mod:`hlo_tools.trace` imports this file.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from hlo_tools.trace import primitives as hlo
 from hlo_tools.trace.array import NUMBERS, TracedArray, TracedScalar, view
 from hlo_tools.trace.errors import refuse
 from hlo_tools.trace.functions.arguments import xp
-from hlo_tools.trace.graph import Node
+from hlo_tools.trace.graph import Node, Operand
 from hlo_tools.trace.layout import copied
 from hlo_tools.trace.promotion import narrow
 
@@ -47,7 +47,8 @@ def _operator(ufunc: np.ufunc, *, swapped: bool = False) -> Operator:
     def operator(self: TracedArray, other: Any) -> Any:
         if not isinstance(other, _OPERANDS):
             return NotImplemented
-        return ufuncs.call(ufunc, (other, self) if swapped else (self, other), {})
+        value = cast("Operand", other)
+        return ufuncs.call(ufunc, (value, self) if swapped else (self, value), {})
 
     return operator
 

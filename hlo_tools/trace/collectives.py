@@ -14,6 +14,7 @@ import numpy as np
 from hlo_tools.trace.array import TracedArray
 from hlo_tools.trace.errors import refuse
 from hlo_tools.trace.functions.arguments import one_axis, xp
+from hlo_tools.trace.graph import Array, Operand
 
 __all__ = ["all_gather", "all_reduce", "all_to_all", "reduce_scatter"]
 
@@ -24,7 +25,7 @@ _REDUCTIONS: dict[Any, str] = {
 }  # fmt: skip
 
 
-def all_gather(data: Any, all_gather_dim: int, replica_groups: Groups, **_: Any) -> Any:
+def all_gather(data: Operand, all_gather_dim: int, replica_groups: Groups, **_: Any) -> Any:
     """Every replica's data one after the other along a dimension."""
     size, axis = _size(replica_groups), one_axis(all_gather_dim, data.ndim)
     if not isinstance(data, TracedArray):
@@ -33,7 +34,7 @@ def all_gather(data: Any, all_gather_dim: int, replica_groups: Groups, **_: Any)
     return _emit("all-gather", data, shape, replica_groups, dimensions=(axis,))
 
 
-def all_reduce(data: Any, replica_groups: Groups, reduce_op: Any = np.add, **_: Any) -> Any:
+def all_reduce(data: Operand, replica_groups: Groups, reduce_op: Any = np.add, **_: Any) -> Any:
     """All replicas' data combined, element by element."""
     opcode = _opcode(reduce_op)
     if not isinstance(data, TracedArray):
@@ -42,7 +43,11 @@ def all_reduce(data: Any, replica_groups: Groups, reduce_op: Any = np.add, **_: 
 
 
 def reduce_scatter(
-    data: Any, reduce_scatter_dim: int, replica_groups: Groups, reduce_op: Any = np.add, **_: Any
+    data: Operand,
+    reduce_scatter_dim: int,
+    replica_groups: Groups,
+    reduce_op: Any = np.add,
+    **_: Any,
 ) -> Any:
     """As :func:`all_reduce`; each replica gets its part along a dimension.
 
@@ -62,7 +67,7 @@ def reduce_scatter(
 
 
 def all_to_all(
-    data: Any, split_dimension: int, concat_dimension: int, replica_groups: Groups, **_: Any
+    data: Operand, split_dimension: int, concat_dimension: int, replica_groups: Groups, **_: Any
 ) -> Any:
     """Each replica sends its n-th part along one dimension to the n-th replica, which puts what it
     gets one after the other along another.
@@ -119,7 +124,7 @@ def _opcode(reduce_op: Any) -> str:
     return found
 
 
-def _combined(data: np.ndarray[Any, Any], size: int, reduce_op: Any) -> np.ndarray[Any, Any]:
+def _combined(data: Array, size: int, reduce_op: Any) -> Array:
     result = data
     for _ in range(size - 1):
         result = reduce_op(result, data)

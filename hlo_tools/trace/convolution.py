@@ -9,6 +9,7 @@ import numpy as np
 
 from hlo_tools.trace.array import TracedArray
 from hlo_tools.trace.functions.arguments import nodes_of, xp
+from hlo_tools.trace.graph import Array, Operand
 
 __all__ = ["conv2d", "conv3d"]
 
@@ -16,9 +17,9 @@ Extents = tuple[int, ...]
 
 
 def conv2d(
-    input: Any,
-    weight: Any,
-    bias: Any = None,
+    input: Operand,
+    weight: Operand,
+    bias: Operand = None,
     stride: int | Sequence[int] = 1,
     padding: int | Sequence[int] = 0,
     dilation: int | Sequence[int] = 1,
@@ -43,9 +44,9 @@ def conv2d(
 
 
 def conv3d(
-    input: Any,
-    weight: Any,
-    bias: Any = None,
+    input: Operand,
+    weight: Operand,
+    bias: Operand = None,
     stride: int | Sequence[int] = 1,
     padding: int | Sequence[int] = 0,
     dilation: int | Sequence[int] = 1,
@@ -58,7 +59,7 @@ def conv3d(
 
 
 def _convolution(
-    name: str, rank: int, input: Any, weight: Any, bias: Any,
+    name: str, rank: int, input: Operand, weight: Operand, bias: Operand,
     stride: Any, padding: Any, dilation: Any, groups: int,
 ) -> Any:  # fmt: skip
     steps = _each(name, "stride", stride, rank, least=1)
@@ -109,7 +110,7 @@ def _check_shapes(name: str, rank: int, data: Extents, weight: Extents, groups: 
 
 
 def _traced(
-    input: Any, weight: Any, extents: Extents, steps: Extents, around: Extents, spread: Extents,
+    input: Operand, weight: Operand, extents: Extents, steps: Extents, around: Extents, spread: Extents,
     groups: int,
 ) -> TracedArray:  # fmt: skip
     data, kernel = nodes_of((input, weight))
@@ -143,9 +144,9 @@ def _traced(
 
 
 def _computed(
-    input: np.ndarray[Any, Any], weight: np.ndarray[Any, Any], extents: Extents, steps: Extents,
+    input: Array, weight: Array, extents: Extents, steps: Extents,
     around: Extents, spread: Extents, groups: int,
-) -> np.ndarray[Any, Any]:  # fmt: skip
+) -> Array:  # fmt: skip
     dtype = np.result_type(input, weight)
     wide = np.float32 if dtype.itemsize <= 2 and dtype.kind not in "biu" else dtype
     rank = len(extents)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -41,11 +41,18 @@ def _by_kind(numbers: str, booleans: str) -> Meaning:
 
 def _of_floats(opcode: str) -> Meaning:
     """An instruction that leaves integers as they are (floor of an int32 is that int32)."""
-    return lambda node: hlo.elementwise(opcode, node) if _is_float(node) else node
+
+    def meaning(node: Node) -> Node:
+        return hlo.elementwise(opcode, node) if _is_float(node) else node
+
+    return meaning
 
 
 def _comparison(direction: str) -> Meaning:
-    return lambda left, right: hlo.compare(direction, left, right)
+    def meaning(left: Node, right: Node) -> Node:
+        return hlo.compare(direction, left, right)
+
+    return meaning
 
 
 def _logical(opcode: str) -> Meaning:
@@ -121,6 +128,10 @@ def _of_parts(test: Meaning, combine: str) -> Meaning:
         return hlo.elementwise(combine, test(real), test(imag))
 
     return meaning
+
+
+def _positive(node: Node) -> Node:
+    return node
 
 
 def _conjugate(node: Node) -> Node:
@@ -389,7 +400,8 @@ def _rounded_once(meaning: Meaning) -> Meaning:
             return meaning(*nodes)
         found = meaning(*(hlo.convert(node, F32) for node in nodes))
         if isinstance(found, tuple):
-            return tuple(hlo.convert(node, dtype) for node in found)
+            nodes = cast("tuple[Node, ...]", found)
+            return tuple(hlo.convert(node, dtype) for node in nodes)
         return hlo.convert(found, dtype) if found.dtype == F32 else found
 
     return wide
@@ -433,7 +445,7 @@ MEANINGS: dict[np.ufunc, Meaning] = {
     np.logical_xor: _logical("xor"),
     np.logical_not: _logical("not"),
     np.negative: _direct("negate"),
-    np.positive: lambda node: node,
+    np.positive: _positive,
     np.conjugate: _conjugate,
     np.absolute: _absolute,
     np.fabs: _absolute,

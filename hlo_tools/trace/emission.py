@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from hlo_tools import schema
-from hlo_tools.trace.graph import Graph, Node
+from hlo_tools.trace.graph import DType, Graph, Node
 from hlo_tools.types.element_types import element_of
 from hlo_tools.types.literal import literal_of
 from hlo_tools.types.shape import array_shape, tuple_shape
@@ -140,7 +140,7 @@ class _Writer:
 
 
 def _parameter(writer: _Writer, graph: Graph, node: Node) -> dict[str, Any]:
-    number = node.attributes["parameter_number"]
+    number: int = node.attributes["parameter_number"]
     name = graph.parameter_names[number]
     return {
         "name": name,
@@ -160,14 +160,15 @@ _PREPARED: dict[str, Any] = {"parameter": _parameter, "constant": _constant}
 
 
 @lru_cache(maxsize=1024)
-def _scalar_literal(dtype: np.dtype[Any], data: bytes) -> Any:
+def _scalar_literal(dtype: DType, data: bytes) -> Any:
     return literal_of(np.frombuffer(data, dtype)[0]).proto
 
 
 @lru_cache(maxsize=4096)
 def _shape_bytes(shape: Any, dtype: Any) -> bytes:
     if isinstance(dtype, tuple):
-        parts = [array_shape(element_of(d), s) for s, d in zip(shape, dtype, strict=True)]
+        dtypes: tuple[DType, ...] = cast("tuple[DType, ...]", dtype)
+        parts = [array_shape(element_of(d), s) for s, d in zip(shape, dtypes, strict=True)]
         return tuple_shape(parts).proto.SerializeToString()
     return array_shape(element_of(dtype), shape).proto.SerializeToString()
 

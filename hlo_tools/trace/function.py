@@ -6,7 +6,7 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from hlo_tools.ir.module import Module
 from hlo_tools.trace.array import TracedArray, as_node
 from hlo_tools.trace.emission import to_proto
 from hlo_tools.trace.errors import refuse
-from hlo_tools.trace.graph import Graph, Node
+from hlo_tools.trace.graph import Array, DType, Graph, Node
 from hlo_tools.trace.layout import strides_of
 from hlo_tools.trace.promotion import narrow_input
 
@@ -39,7 +39,7 @@ class Tensor:
 
     name: str
     shape: tuple[int, ...]
-    dtype: np.dtype[Any]
+    dtype: DType
     original_name: str
 
 
@@ -135,20 +135,21 @@ def traced_call(
     bound = signature.bind(*args, **kwargs)
     bound.apply_defaults()
     taken: list[tuple[str, TracedArray]] = []
-    given: list[np.ndarray[Any, Any]] = []
+    given: list[Array] = []
 
     def take(name: str, value: Any) -> Any:
         if not isinstance(value, np.ndarray):
             return value
-        array = narrow_input(value, name)
+        own = cast("Array", value)
+        array = narrow_input(own, name)
         node = graph.parameter(array.shape, array.dtype, _free(graph, name))
         earlier = [same for (_, same), other in zip(taken, given, strict=True) if other is value]
         if for_one_call and earlier:
             taken.append((name, TracedArray(node)))
             given.append(np.empty(0))
             return earlier[0]
-        taken.append((name, TracedArray(node, strides_of(value))))
-        given.append(value)
+        taken.append((name, TracedArray(node, strides_of(own))))
+        given.append(own)
         return taken[-1][1]
 
     positional, named = _converted(signature, bound, take)
@@ -159,9 +160,7 @@ def traced_call(
     return _finished(graph, returned, taken)
 
 
-def _check_overlaps(
-    taken: list[tuple[str, TracedArray]], given: list[np.ndarray[Any, Any]]
-) -> None:
+def _check_overlaps(taken: list[tuple[str, TracedArray]], given: list[Array]) -> None:
     """An argument that is written to must not share memory with another one.
 
     Raises:
@@ -213,7 +212,8 @@ def _finished(graph: Graph, returned: Any, taken: list[tuple[str, TracedArray]])
     for alias in aliases:
         graph.parameter_names[alias.param_index] += ALIASED
     aliased = {alias.output_index: alias for alias in aliases}
-    nodes, names = [], []
+    nodes: list[Node] = []
+    names: list[str] = []
     for index, result in enumerate(results):
         node = _result_node(graph, result, index)
         is_parameter = node.opcode == "parameter" and index not in aliased
@@ -225,12 +225,14 @@ def _finished(graph: Graph, returned: Any, taken: list[tuple[str, TracedArray]])
 def _as_list(returned: Any) -> list[Any]:
     if returned is None:
         return []
-    return list(returned) if isinstance(returned, (list, tuple)) else [returned]
+    if isinstance(returned, (list, tuple)):
+        return list(cast("list[Any]", returned))
+    return [returned]
 
 
 def _aliases(results: list[Any], taken: list[tuple[str, TracedArray]]) -> list[Alias]:
     """Written parameters are results; those that the function does not return are added."""
-    aliases = []
+    aliases: list[Alias] = []
     count = len(results)
     for number, (_, array) in enumerate(taken):
         if not array.is_written:

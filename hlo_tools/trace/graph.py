@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from hlo_tools.trace.location import user_line
 
-__all__ = ["Graph", "Node", "current_graph"]
+__all__ = ["Array", "DType", "Graph", "Node", "Operand", "current_graph"]
+
+Array = np.ndarray[Any, Any]
+DType = np.dtype[Any]
+Operand: TypeAlias = Any
+"""What NumPy takes for an array: a traced one, its own, a number, or nested lists of them."""
 
 Shape = tuple[int, ...]
 
@@ -94,7 +99,7 @@ class Graph:
         nodes.append(node)
         return node
 
-    def parameter(self, shape: Shape, dtype: np.dtype[Any], name: str) -> Node:
+    def parameter(self, shape: Shape, dtype: DType, name: str) -> Node:
         """Add the next parameter."""
         node = self.emit("parameter", shape, dtype, parameter_number=len(self.parameters))
         node.source = None
@@ -102,7 +107,7 @@ class Graph:
         self.parameter_names.append(name)
         return node
 
-    def constant(self, value: np.ndarray[Any, Any]) -> Node:
+    def constant(self, value: Array) -> Node:
         """A constant with the elements and the dtype of ``value``; equal scalars are shared."""
         if value.ndim:
             return self.emit("constant", value.shape, value.dtype, value=value.copy())

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from hlo_tools.trace import primitives as hlo
 from hlo_tools.trace.array import TracedArray, TracedScalar, as_node, view
 from hlo_tools.trace.errors import refuse
-from hlo_tools.trace.graph import Graph, Node
+from hlo_tools.trace.graph import Array, Graph, Node
 from hlo_tools.trace.layout import Strides, copied, normal, plain
 
 __all__ = ["fitted", "get", "put"]
@@ -156,7 +157,7 @@ class _Parts:
 
 
 def _parse(array: TracedArray, key: Any) -> _Parts:
-    items = list(key) if isinstance(key, tuple) else [key]
+    items: list[Any] = list(cast("tuple[Any, ...]", key)) if isinstance(key, tuple) else [key]
     masks: dict[int, int] = {}
     items = [x for item in items for x in _as_indices(item, masks)]
     used = sum(1 for item in items if item is not None and item is not Ellipsis)
@@ -171,7 +172,8 @@ def _parse(array: TracedArray, key: Any) -> _Parts:
     has_ellipsis = any(item is Ellipsis for item in items)
     separated = has_arrays and _are_separated(items)
     items = _fill_ellipsis(items, array.ndim - used)
-    axes, place = [], 0
+    axes: list[_Axis] = []
+    place = 0
     for item in items:
         if item is None:
             axes.append(_Axis("new"))
@@ -192,8 +194,7 @@ def _parse(array: TracedArray, key: Any) -> _Parts:
 def _as_indices(item: Any, masks: dict[int, int]) -> list[Any]:
     """A boolean array stands for the indices of its true elements; ``masks`` gets their sizes."""
     if isinstance(item, (list, tuple)):
-        item = np.asarray(item) if not any(isinstance(x, TracedArray) for x in item) else np.stack(item)  # fmt: skip
-        item = item.astype(int) if item.size == 0 else item
+        item = _index_array(cast("list[Any]", item))
     if isinstance(item, TracedArray) and item.dtype == BOOL:
         raise refuse(
             "a traced boolean array selects as many elements as are true",
@@ -202,13 +203,23 @@ def _as_indices(item: Any, masks: dict[int, int]) -> list[Any]:
         )
     if isinstance(item, (np.bool_, bool)):
         raise _scalar_boolean()
-    if isinstance(item, np.ndarray) and item.dtype == BOOL:
-        if not item.ndim:
+    if isinstance(item, np.ndarray) and cast("Array", item).dtype == BOOL:
+        mask = cast("Array", item)
+        if not mask.ndim:
             raise _scalar_boolean()
-        found = list(np.nonzero(item))
-        masks.update({id(one): size for one, size in zip(found, item.shape, strict=True)})
+        found = list(np.nonzero(mask))
+        masks.update({id(one): size for one, size in zip(found, mask.shape, strict=True)})
         return found
     return [item]
+
+
+def _index_array(items: Sequence[Any]) -> Any:
+    """A list of indices as an array; an empty one selects nothing."""
+    if any(isinstance(each, TracedArray) for each in items):
+        stack: Any = np.stack
+        return stack(items)
+    found = np.asarray(items)
+    return found if found.size else found.astype(int)
 
 
 def _scalar_boolean() -> Exception:
@@ -235,13 +246,13 @@ def _fill_ellipsis(items: list[Any], missing: int) -> list[Any]:
 
 def _axis(item: Any, size: int, place: int, has_arrays: bool) -> _Axis:
     if isinstance(item, slice):
-        return _sliced(item, size)
+        return _sliced(cast("slice[Any, Any, Any]", item), size)
     if isinstance(item, TracedArray):
         return _Axis("array", index=item)
     if isinstance(item, np.ndarray) and item.ndim:
-        _check_bounds(item, size, place)
+        _check_bounds(cast("Array", item), size, place)
         return _Axis("array", index=item)
-    number = operator.index(item)
+    number = operator.index(cast("int", item))
     if not -size <= number < size:
         raise IndexError(f"index {number} is out of bounds for axis {place} with size {size}")
     if has_arrays:
@@ -262,7 +273,7 @@ def _sliced(item: slice, size: int) -> _Axis:
     return _Axis("slice", places[-1], len(places), places.step)
 
 
-def _check_bounds(item: np.ndarray[Any, Any], size: int, place: int) -> None:
+def _check_bounds(item: Array, size: int, place: int) -> None:
     if item.dtype.kind not in "iu":
         raise IndexError("arrays used as indices must be of integer (or boolean) type")
     if item.size and not (-size <= int(item.min()) and int(item.max()) < size):
@@ -442,7 +453,7 @@ class _Gather:
 
     def _indices(self, arrays: list[Any], graph: Any) -> Node:
         """All indices, [batch..., array], from 0 up, those counted from the end made plain."""
-        columns = []
+        columns: list[Node] = []
         for index, place in zip(arrays, self.places, strict=True):
             size = self.source[place]
             node = _plain_index(index, size, graph)

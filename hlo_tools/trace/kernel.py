@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -43,7 +44,7 @@ class NKIPyKernel:
     def trace(cls, func: Callable[..., Any] | None = None, backend: str = "hlo") -> Any:
         """Wrap a function; without one, a decorator."""
         if func is None:
-            return lambda wrapped: cls(wrapped, backend)
+            return functools.partial(cls, backend=backend)
         return cls(func, backend)
 
     def specialize(self, *args: Any, **kwargs: Any) -> TracedFunction | None:

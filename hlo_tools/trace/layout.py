@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from hlo_tools.trace.graph import Array
+
 __all__ = [
     "NeedsCopyError",
     "Strides",
@@ -53,7 +55,7 @@ def normal(shape: Shape, strides: Sequence[int]) -> Strides:
     return None
 
 
-def strides_of(array: np.ndarray[Any, Any]) -> Strides:
+def strides_of(array: Array) -> Strides:
     """Those of a NumPy array; of one whose elements share memory, those of a copy."""
     if array.flags.c_contiguous or not array.size:
         return None

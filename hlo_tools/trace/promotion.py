@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from hlo_tools.errors import HloUnsupportedError
+from hlo_tools.trace.graph import Array, DType
 from hlo_tools.types.element_types import element_of
 
 __all__ = ["narrow", "narrow_array", "narrow_input", "promote", "ufunc_dtypes"]
@@ -26,7 +27,7 @@ _NARROWER = {
 
 
 @lru_cache(maxsize=256)
-def narrow(dtype: Any) -> np.dtype[Any]:
+def narrow(dtype: Any) -> DType:
     """The dtype that stands for ``dtype`` in HLO.
 
     Raises:
@@ -42,12 +43,12 @@ def narrow(dtype: Any) -> np.dtype[Any]:
     return _NARROWER.get(key, key)
 
 
-def narrow_array(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def narrow_array(array: Array) -> Array:
     """The same values in the dtype that stands for theirs."""
     return array.astype(narrow(array.dtype), copy=False)
 
 
-def narrow_input(array: np.ndarray[Any, Any], name: str = "") -> np.ndarray[Any, Any]:
+def narrow_input(array: Array, name: str = "") -> Array:
     """An argument of a traced function, narrowed with a warning where it must be."""
     target = narrow(array.dtype)
     if target == array.dtype:
@@ -61,7 +62,7 @@ def narrow_input(array: np.ndarray[Any, Any], name: str = "") -> np.ndarray[Any,
     return array.astype(target)
 
 
-Kind = np.dtype[Any] | type
+Kind = DType | type
 """A dtype, or ``int``, ``float``, ``complex`` for a Python number of that kind."""
 
 
@@ -71,7 +72,7 @@ def ufunc_dtypes(
     kinds: tuple[Kind, ...],
     signature: Any = None,
     casting: Any = "same_kind",
-) -> tuple[np.dtype[Any], ...]:
+) -> tuple[DType, ...]:
     """The dtypes in which a ufunc computes, inputs first, narrowed.
 
     Raises:
@@ -85,7 +86,7 @@ def ufunc_dtypes(
 
 
 @lru_cache(maxsize=4096)
-def promote(kinds: tuple[Kind, ...]) -> np.dtype[Any]:
+def promote(kinds: tuple[Kind, ...]) -> DType:
     """The dtype that holds values of all kinds (concatenate, where, stack)."""
     strong = [kind for kind in kinds if isinstance(kind, np.dtype)]
     weak = [_WEAK_VALUES[kind] for kind in kinds if not isinstance(kind, np.dtype)]

@@ -16,7 +16,7 @@ import numpy as np
 from hlo_tools.trace import primitives as hlo
 from hlo_tools.trace.array import TracedArray, as_node
 from hlo_tools.trace.functions.arguments import one_axis, xp
-from hlo_tools.trace.graph import current_graph
+from hlo_tools.trace.graph import Array, Operand, current_graph
 from hlo_tools.trace.promotion import narrow
 
 __all__ = ["constant", "full", "rms_norm", "softmax", "topk", "zeros"]
@@ -27,7 +27,7 @@ S32, U32 = np.dtype(np.int32), np.dtype(np.uint32)
 # --------------------------------------------------------------------------------- creation
 
 
-def full(shape: int | Sequence[int], fill_value: Any, dtype: Any) -> Any:
+def full(shape: int | Sequence[int], fill_value: Operand, dtype: Any) -> Any:
     """An array with one value everywhere; while tracing, one that can be written to."""
     extents = (shape,) if isinstance(shape, int) else tuple(shape)
     graph = current_graph()
@@ -41,7 +41,7 @@ def zeros(shape: int | Sequence[int], dtype: Any) -> Any:
     return full(shape, 0, dtype)
 
 
-def constant(value: Any, dtype: Any = None) -> Any:
+def constant(value: Operand, dtype: Any = None) -> Any:
     """``value`` as an array; while tracing, as a constant of the module.
 
     A Python int becomes int32 and a float float32, as nkipy has it.
@@ -52,7 +52,8 @@ def constant(value: Any, dtype: Any = None) -> Any:
     if graph is None:
         return np.asarray(value, dtype)
     if dtype is None and not hasattr(value, "dtype"):
-        dtype = {int: np.int32, float: np.float32}.get(type(value))
+        dtypes: dict[Any, Any] = {int: np.int32, float: np.float32}
+        dtype = dtypes.get(type(value))
     array = np.asarray(value, dtype)
     return TracedArray(as_node(array, graph, narrow(array.dtype)))
 
@@ -60,7 +61,7 @@ def constant(value: Any, dtype: Any = None) -> Any:
 # ---------------------------------------------------------------------------- normalisation
 
 
-def softmax(x: Any, axis: int = -1) -> Any:
+def softmax(x: Operand, axis: int = -1) -> Any:
     """Exponentials along ``axis`` divided by their sum; 16-bit floats are computed in float32."""
 
     def work(wide: Any) -> Any:
@@ -70,7 +71,7 @@ def softmax(x: Any, axis: int = -1) -> Any:
     return _in_float32(x, work)
 
 
-def rms_norm(x: Any, weight: Any, eps: float) -> Any:
+def rms_norm(x: Operand, weight: Operand, eps: float) -> Any:
     """``x / sqrt(mean(x**2) + eps) * weight`` over the last axis; 16-bit floats are computed in
     float32."""
 
@@ -80,7 +81,7 @@ def rms_norm(x: Any, weight: Any, eps: float) -> Any:
     return _in_float32(x, work) * weight
 
 
-def _in_float32(x: Any, work: Callable[[Any], Any]) -> Any:
+def _in_float32(x: Operand, work: Callable[[Any], Any]) -> Any:
     if x.dtype.itemsize != 2:
         return work(x)
     return work(x.astype(np.float32)).astype(x.dtype)
@@ -90,7 +91,7 @@ def _in_float32(x: Any, work: Callable[[Any], Any]) -> Any:
 
 
 def topk(
-    x: Any, k: int, axis: int = 0, is_ascend: bool = False, out: Any = None, dtype: Any = None
+    x: Operand, k: int, axis: int = 0, is_ascend: bool = False, out: Any = None, dtype: Any = None
 ) -> tuple[Any, Any]:
     """The ``k`` largest elements along ``axis`` in order (the smallest with ``is_ascend``), and
     where they are (uint32); of equal ones the first comes first.
@@ -111,7 +112,7 @@ def topk(
     return xp.moveaxis(values, -1, place), xp.moveaxis(places, -1, place).astype(U32)
 
 
-def _topk_numpy(x: np.ndarray[Any, Any], k: int, smallest: bool) -> tuple[Any, Any]:
+def _topk_numpy(x: Array, k: int, smallest: bool) -> tuple[Any, Any]:
     if smallest:
         order = np.argsort(x, axis=-1, kind="stable")
     else:  # from behind, so that of equal elements the first comes first

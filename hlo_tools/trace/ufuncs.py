@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from hlo_tools.trace.elementwise import MEANINGS
 from hlo_tools.trace.errors import refuse
 from hlo_tools.trace.functions.arguments import write_out
 from hlo_tools.trace.functions.linear import matmul
-from hlo_tools.trace.graph import Graph, Node
+from hlo_tools.trace.graph import DType, Graph, Node, Operand
 from hlo_tools.trace.layout import Strides, copied, is_fortran
 from hlo_tools.trace.promotion import ufunc_dtypes
 
@@ -63,7 +63,7 @@ def call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     if len(nodes) > 1:
         nodes = _together(nodes)
     found = meaning(*nodes)
-    results = found if isinstance(found, tuple) else (found,)
+    results = cast("tuple[Node, ...]", found) if isinstance(found, tuple) else (found,)
     wanted = dtypes[ufunc.nin :]
     shape = nodes[0].shape
     layout = _layout(inputs, shape, kwargs) if kwargs else same_order(inputs, shape)
@@ -86,8 +86,8 @@ def _split(
         inputs, outs = inputs[: ufunc.nin], inputs[ufunc.nin :]
     if outs is None:
         return inputs, None
-    known = outs if isinstance(outs, tuple) else (outs,)
-    known = (*known, *(None,) * (ufunc.nout - len(known)))
+    given = cast("tuple[Any, ...]", outs) if isinstance(outs, tuple) else (outs,)
+    known = (*given, *(None,) * (ufunc.nout - len(given)))
     return inputs, known if any(o is not None and o is not Ellipsis for o in known) else None
 
 
@@ -108,7 +108,7 @@ def _matmul(inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> TracedArray:
 
 def _dtypes(
     ufunc: np.ufunc, inputs: tuple[Any, ...], outs: Outs, kwargs: dict[str, Any]
-) -> tuple[np.dtype[Any], ...]:
+) -> tuple[DType, ...]:
     kinds = tuple([kind_of(value) for value in inputs])
     if not kwargs:
         return ufunc_dtypes(ufunc, kinds)
@@ -143,7 +143,7 @@ def _beyond(inputs: tuple[Any, ...], ufunc: np.ufunc) -> TracedArray | None:
 
 
 def _operands(
-    ufunc: np.ufunc, inputs: tuple[Any, ...], graph: Graph, dtypes: tuple[np.dtype[Any], ...]
+    ufunc: np.ufunc, inputs: tuple[Any, ...], graph: Graph, dtypes: tuple[DType, ...]
 ) -> list[Node]:
     return [as_node(v, graph, d) for v, d in zip(inputs, dtypes, strict=False)]
 
@@ -191,7 +191,7 @@ def _deliver(ufunc: np.ufunc, arrays: tuple[Any, ...], outs: Outs, kwargs: dict[
     return found[0] if len(found) == 1 else tuple(found)
 
 
-def _write(ufunc: np.ufunc, out: Any, array: TracedArray, condition: Any, casting: Any) -> None:
+def _write(ufunc: np.ufunc, out: Any, array: TracedArray, condition: Operand, casting: Any) -> None:
     node, mask = array.node, None
     if condition is not True:
         mask = as_node(condition, node.graph)

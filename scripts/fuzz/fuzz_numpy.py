@@ -98,7 +98,7 @@ def _differs(
         return f"module fails: {type(error).__name__}: {error}"
     for number, want in enumerate(wanted):
         told = _compare(np.asarray(want), np.asarray(found[number]), traced.outputs[number], case)
-        if told:
+        if told and not (jaxlib and told.startswith("sign of zero")):  # XLA simplifies it away
             return f"result {number}: {told}"
     return ""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
@@ -11,7 +11,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from hlo_tools.trace import primitives as hlo
 from hlo_tools.trace.array import TracedArray, TracedScalar, as_node, graph_of, kind_of
 from hlo_tools.trace.errors import refuse
-from hlo_tools.trace.graph import Node
+from hlo_tools.trace.graph import Node, Operand
 from hlo_tools.trace.promotion import promote
 
 __all__ = [
@@ -35,7 +35,7 @@ xp: Any = np
 """NumPy for calls with traced arrays, of which NumPy's own type stubs know nothing."""
 
 
-def traced(value: Any, like: Any = None) -> TracedArray:
+def traced(value: Operand, like: Operand = None) -> TracedArray:
     """``value`` as a traced array; a NumPy value becomes a constant of the graph of ``like``."""
     if isinstance(value, TracedArray):
         return value
@@ -72,7 +72,7 @@ def deliver(
         TypeError, ValueError: as NumPy, when it has another shape or a dtype that does not fit.
     """
     if isinstance(out, tuple):
-        (out,) = out
+        out = cast("tuple[Any]", out)[0]
     if out is None or out is Ellipsis:
         return array
     fits = np.broadcast_shapes(out.shape, array.shape) if broadcast else array.shape

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -11,6 +13,7 @@ from hlo_tools.trace import primitives as hlo
 from hlo_tools.trace.array import TracedArray, graph_of, layout_of
 from hlo_tools.trace.functions import implements
 from hlo_tools.trace.functions.arguments import deliver, nodes_of, one_axis, traced, xp
+from hlo_tools.trace.graph import Operand
 from hlo_tools.trace.layout import Strides, copied, plain
 from hlo_tools.trace.promotion import narrow
 
@@ -19,14 +22,19 @@ __all__: list[str] = []
 
 @implements(np.concatenate)
 def concatenate(
-    arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind"
+    arrays: Operand,
+    axis: Any = 0,
+    out: Any = None,
+    *,
+    dtype: Any = None,
+    casting: str = "same_kind",
 ) -> TracedArray:
     values = list(arrays)
     if dtype is not None and out is not None:
         raise TypeError("concatenate() only takes `out` or `dtype` as an argument, not both.")
     nodes = nodes_of(values, _checked(values, dtype, casting))
     if axis is None:
-        nodes = [hlo.reshape(node, (int(np.prod(node.shape)),)) for node in nodes]
+        nodes = [hlo.reshape(node, (math.prod(node.shape),)) for node in nodes]
         axis = 0
     first = nodes[0].shape
     if not first:
@@ -89,7 +97,12 @@ def _is_further(
 
 @implements(np.stack)
 def stack(
-    arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind"
+    arrays: Operand,
+    axis: int = 0,
+    out: Any = None,
+    *,
+    dtype: Any = None,
+    casting: str = "same_kind",
 ) -> TracedArray:
     values = list(arrays)
     if len({np.shape(value) for value in values}) != 1:
@@ -100,7 +113,7 @@ def stack(
 
 
 def _stacked(rank: Callable[..., Any], axis: Callable[[int], int]) -> Callable[..., TracedArray]:
-    def function(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> TracedArray:
+    def function(tup: Operand, *, dtype: Any = None, casting: str = "same_kind") -> TracedArray:
         values = list(tup)
         parts = [rank(traced(value, values)) for value in values]
         return concatenate(parts, axis(parts[0].ndim), dtype=dtype, casting=casting)
@@ -108,38 +121,40 @@ def _stacked(rank: Callable[..., Any], axis: Callable[[int], int]) -> Callable[.
     return function
 
 
+def _as_column(array: TracedArray) -> TracedArray:
+    return xp.atleast_2d(array).T if array.ndim < 2 else array
+
+
 implements(np.vstack)(_stacked(np.atleast_2d, lambda rank: 0))
 implements(np.hstack)(_stacked(np.atleast_1d, lambda rank: 0 if rank == 1 else 1))
 implements(np.dstack)(_stacked(np.atleast_3d, lambda rank: 2))
-implements(np.column_stack)(
-    _stacked(lambda array: xp.atleast_2d(array).T if array.ndim < 2 else array, lambda rank: 1)
-)
+implements(np.column_stack)(_stacked(_as_column, lambda rank: 1))
 
 
 @implements(np.append)
-def append(arr: Any, values: Any, axis: Any = None) -> TracedArray:
+def append(arr: Operand, values: Operand, axis: Any = None) -> TracedArray:
     if axis is None:
         return concatenate([xp.ravel(arr), xp.ravel(values)])
     return concatenate([arr, values], axis)
 
 
 @implements(np.split)
-def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[TracedArray]:
+def split(ary: Operand, indices_or_sections: Any, axis: int = 0) -> list[TracedArray]:
     array = traced(ary)
     if isinstance(indices_or_sections, (int, np.integer)):
         size = array.shape[one_axis(axis, array.ndim)]
-        if size % int(indices_or_sections):
+        if size % operator.index(cast("int", indices_or_sections)):
             raise ValueError("array split does not result in an equal division")
     return array_split(array, indices_or_sections, axis)
 
 
 @implements(np.array_split)
-def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[TracedArray]:
+def array_split(ary: Operand, indices_or_sections: Any, axis: int = 0) -> list[TracedArray]:
     array = traced(ary)
     place = one_axis(axis, array.ndim)
     size = array.shape[place]
     cuts = _cuts(indices_or_sections, size)
-    parts = []
+    parts: list[TracedArray] = []
     for start, stop in zip([0, *cuts], [*cuts, size], strict=True):
         key = tuple(slice(start, stop) if i == place else slice(None) for i in range(array.ndim))
         parts.append(array[key])
@@ -151,15 +166,16 @@ def _cuts(sections: Any, size: int) -> list[int]:
         return [int(cut) for cut in sections]
     if sections <= 0:
         raise ValueError("number sections must be larger than 0.")
-    small, larger = divmod(size, int(sections))
-    sizes = [small + 1] * larger + [small] * (int(sections) - larger)
+    count = operator.index(cast("int", sections))
+    small, larger = divmod(size, count)
+    sizes = [small + 1] * larger + [small] * (count - larger)
     return np.cumsum(sizes)[:-1].tolist()
 
 
 def _split_along(
     name: str, least: int, choose: Callable[[int], int]
 ) -> Callable[..., list[TracedArray]]:
-    def function(ary: Any, indices_or_sections: Any) -> list[TracedArray]:
+    def function(ary: Operand, indices_or_sections: Any) -> list[TracedArray]:
         if np.ndim(ary) < least:
             raise ValueError(f"{name} only works on arrays of {least} or more dimensions")
         return split(ary, indices_or_sections, choose(np.ndim(ary)))
@@ -174,14 +190,14 @@ implements(np.dsplit)(_split_along("dsplit", 3, lambda rank: 2))
 
 @implements(np.meshgrid)
 def meshgrid(
-    *xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy"
+    *xi: Operand, copy: bool = True, sparse: bool = False, indexing: str = "xy"
 ) -> Sequence[TracedArray]:
     rank = len(xi)
     graph_of(xi)
     places = list(range(rank))
     if indexing == "xy" and rank > 1:
         places[:2] = [1, 0]
-    grids = []
+    grids: list[TracedArray] = []
     for value, place in zip(xi, places, strict=True):
         array = traced(value, xi)
         grids.append(array.reshape(tuple(-1 if i == place else 1 for i in range(rank))))

@@ -10,7 +10,7 @@ from hlo_tools.trace import primitives as hlo
 from hlo_tools.trace.array import NUMBERS, TracedArray, as_node, graph_of, view
 from hlo_tools.trace.functions import implements
 from hlo_tools.trace.functions.arguments import axes_of, traced, write_out, xp
-from hlo_tools.trace.graph import Node
+from hlo_tools.trace.graph import Node, Operand
 from hlo_tools.trace.indexing import fitted
 from hlo_tools.trace.layout import copied, normal, plain
 from hlo_tools.trace.promotion import narrow
@@ -20,7 +20,7 @@ __all__: list[str] = []
 
 @implements(np.full_like)
 def full_like(
-    a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True,
+    a: Operand, fill_value: Operand, dtype: Any = None, order: str = "K", subok: bool = True,
     shape: Any = None, *, device: Any = None,
 ) -> TracedArray:  # fmt: skip
     array = traced(a, fill_value)
@@ -38,34 +38,34 @@ def _shape(shape: Any) -> tuple[int, ...]:
 
 
 @implements(np.zeros_like)
-def zeros_like(a: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> TracedArray:
+def zeros_like(a: Operand, dtype: Any = None, *args: Any, **kwargs: Any) -> TracedArray:
     return full_like(a, 0, dtype, *args, **kwargs)
 
 
 @implements(np.ones_like)
-def ones_like(a: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> TracedArray:
+def ones_like(a: Operand, dtype: Any = None, *args: Any, **kwargs: Any) -> TracedArray:
     return full_like(a, 1, dtype, *args, **kwargs)
 
 
 @implements(np.empty_like)
-def empty_like(prototype: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> TracedArray:
+def empty_like(prototype: Operand, dtype: Any = None, *args: Any, **kwargs: Any) -> TracedArray:
     """Zeros: HLO has no memory without a value."""
     return full_like(prototype, 0, dtype, *args, **kwargs)
 
 
 @implements(np.copy)
-def copy(a: Any, order: str = "K", subok: bool = False) -> TracedArray:
+def copy(a: Operand, order: str = "K", subok: bool = False) -> TracedArray:
     array = traced(a)
     return TracedArray(array.node, copied(array.shape, array.layout, order))
 
 
 @implements(np.astype)
-def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> TracedArray:
+def astype(x: Operand, dtype: Any, /, *, copy: bool = True, device: Any = None) -> TracedArray:
     return x.astype(dtype, copy=copy)
 
 
 @implements(np.copyto)
-def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
+def copyto(dst: Operand, src: Operand, casting: Any = "same_kind", where: Operand = True) -> None:
     graph = graph_of((dst, src, where))
     if isinstance(src, NUMBERS):
         node = as_node(src, graph, dst.dtype)
@@ -104,17 +104,17 @@ def _triangle(array: TracedArray, k: int, direction: str) -> TracedArray:
 
 
 @implements(np.tril)
-def tril(m: Any, k: int = 0) -> TracedArray:
+def tril(m: Operand, k: int = 0) -> TracedArray:
     return _triangle(traced(m), int(k), "LE")
 
 
 @implements(np.triu)
-def triu(m: Any, k: int = 0) -> TracedArray:
+def triu(m: Operand, k: int = 0) -> TracedArray:
     return _triangle(traced(m), int(k), "GE")
 
 
 @implements(np.diag)
-def diag(v: Any, k: int = 0) -> TracedArray:
+def diag(v: Operand, k: int = 0) -> TracedArray:
     array = traced(v)
     if array.ndim == 2:
         return diagonal(array, k)
@@ -138,12 +138,12 @@ def _on_diagonal(node: Node, k: int) -> Node:
 
 
 @implements(np.diagflat)
-def diagflat(v: Any, k: int = 0) -> TracedArray:
+def diagflat(v: Operand, k: int = 0) -> TracedArray:
     return diag(xp.ravel(v), k)
 
 
 @implements(np.diagonal)
-def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> TracedArray:
+def diagonal(a: Operand, offset: int = 0, axis1: int = 0, axis2: int = 1) -> TracedArray:
     array = traced(a)
     if array.ndim < 2:
         raise ValueError("diag requires an array of at least two dimensions")

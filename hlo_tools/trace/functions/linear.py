@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import operator
+from typing import Any, cast
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from hlo_tools.trace.functions.arguments import (
     unsupported,
     xp,
 )
-from hlo_tools.trace.graph import Node
+from hlo_tools.trace.graph import Node, Operand
 from hlo_tools.trace.promotion import narrow, promote, ufunc_dtypes
 
 __all__ = ["matmul"]
@@ -36,7 +37,9 @@ def _product(
     return hlo.convert(counted, BOOL)
 
 
-def matmul(x1: Any, x2: Any, *, dtype: Any = None, casting: Any = "same_kind") -> TracedArray:
+def matmul(
+    x1: Operand, x2: Operand, *, dtype: Any = None, casting: Any = "same_kind"
+) -> TracedArray:
     """NumPy's ``@``: matrices in the last two dimensions, the others broadcast.
 
     Raises:
@@ -78,7 +81,7 @@ def _batched(left: Node, right: Node) -> Node:
 
 
 @implements(np.dot)
-def dot(a: Any, b: Any, out: Any = None) -> TracedArray:
+def dot(a: Operand, b: Operand, out: Any = None) -> TracedArray:
     left, right = nodes_of([a, b])
     if out is not None and (out.dtype != left.dtype or out.layout is not None):
         raise ValueError("output array is not acceptable (must have the right datatype, ...)")
@@ -90,7 +93,7 @@ def dot(a: Any, b: Any, out: Any = None) -> TracedArray:
 
 
 @implements(np.inner)
-def inner(a: Any, b: Any) -> TracedArray:
+def inner(a: Operand, b: Operand) -> TracedArray:
     left, right = nodes_of([a, b])
     if not left.shape or not right.shape:
         return xp.multiply(a, b)
@@ -100,21 +103,21 @@ def inner(a: Any, b: Any) -> TracedArray:
 
 
 @implements(np.vdot)
-def vdot(a: Any, b: Any) -> TracedArray:
+def vdot(a: Operand, b: Operand) -> TracedArray:
     left = xp.ravel(a)
     return dot(xp.conjugate(left) if np.dtype(left.dtype).kind == "c" else left, xp.ravel(b))
 
 
 @implements(np.outer)
-def outer(a: Any, b: Any, out: Any = None) -> TracedArray:
+def outer(a: Operand, b: Operand, out: Any = None) -> TracedArray:
     return deliver(xp.multiply(xp.ravel(a)[:, None], xp.ravel(b)[None, :]), out)
 
 
 @implements(np.tensordot)
-def tensordot(a: Any, b: Any, axes: Any = 2) -> TracedArray:
+def tensordot(a: Operand, b: Operand, axes: Any = 2) -> TracedArray:
     left, right = nodes_of([a, b])
     if isinstance(axes, (int, np.integer)):
-        count = int(axes)
+        count = operator.index(cast("int", axes))
         first = tuple(range(len(left.shape) - count, len(left.shape)))
         second = tuple(range(count))
     else:
@@ -136,7 +139,7 @@ def _same_size(left: Node, i: int, right: Node, j: int) -> None:
 
 
 @implements(np.kron)
-def kron(a: Any, b: Any) -> TracedArray:
+def kron(a: Operand, b: Operand) -> TracedArray:
     rank = max(np.ndim(a), np.ndim(b))
     if not rank:
         return xp.multiply(a, b)
@@ -148,7 +151,7 @@ def kron(a: Any, b: Any) -> TracedArray:
 
 @implements(np.cross)
 def cross(
-    a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: Any = None
+    a: Operand, b: Operand, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: Any = None
 ) -> TracedArray:
     if axis is not None:
         axisa = axisb = axisc = axis
@@ -166,14 +169,14 @@ def cross(
 
 @implements(np.trace)
 def trace(
-    a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None
+    a: Operand, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None
 ) -> TracedArray:
-    return deliver(xp.sum(xp.diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype), out)
+    return xp.sum(xp.diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype, out=out)
 
 
 @implements(np.einsum)
 def einsum(
-    subscripts: Any, *operands: Any, out: Any = None, dtype: Any = None, order: Any = "K",
+    subscripts: Any, *operands: Operand, out: Any = None, dtype: Any = None, order: Any = "K",
     casting: Any = "safe", optimize: Any = False,
 ) -> TracedArray:  # fmt: skip
     """Any einsum whose operands name no index twice; two operands at a time, left to right."""
@@ -266,6 +269,6 @@ def _sum_out(node: Node, labels: list[str], needed: set[str]) -> tuple[Node, lis
 
 
 @implements(np.linalg.matrix_transpose, np.matrix_transpose)
-def matrix_transpose(x: Any) -> TracedArray:
+def matrix_transpose(x: Operand) -> TracedArray:
     one_axis(1, np.ndim(x))
     return xp.swapaxes(x, -1, -2)

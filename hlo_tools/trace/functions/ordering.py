@@ -10,7 +10,7 @@ from hlo_tools.trace import primitives as hlo
 from hlo_tools.trace.array import TracedArray
 from hlo_tools.trace.functions import implements
 from hlo_tools.trace.functions.arguments import one_axis, real_only, traced, xp
-from hlo_tools.trace.graph import Node
+from hlo_tools.trace.graph import Node, Operand
 from hlo_tools.trace.layout import copied
 
 __all__ = ["sorted_with_places"]
@@ -41,7 +41,9 @@ def sorted_with_places(node: Node, axis: int, *, descending: bool = False) -> tu
 
 
 @implements(np.sort)
-def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, **kwargs: Any) -> TracedArray:
+def sort(
+    a: Operand, axis: Any = -1, kind: Any = None, order: Any = None, **kwargs: Any
+) -> TracedArray:
     array = traced(a)
     array = real_only(array, "sort")
     if order is not None:
@@ -55,7 +57,7 @@ def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, **kwargs: 
 
 @implements(np.argsort)
 def argsort(
-    a: Any, axis: Any = -1, kind: Any = None, order: Any = None, **kwargs: Any
+    a: Operand, axis: Any = -1, kind: Any = None, order: Any = None, **kwargs: Any
 ) -> TracedArray:
     array = real_only(traced(a), "argsort")
     if order is not None:

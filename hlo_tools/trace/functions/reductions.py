@@ -20,7 +20,7 @@ from hlo_tools.trace.functions.arguments import (
     unsupported,
     xp,
 )
-from hlo_tools.trace.graph import Node
+from hlo_tools.trace.graph import DType, Node, Operand
 from hlo_tools.trace.layout import copied, normal
 from hlo_tools.trace.promotion import narrow, promote
 
@@ -42,7 +42,7 @@ def _finished(node: Node, array: TracedArray, axes: tuple[int, ...], keepdims: A
     return result(node, copied(node.shape, strides, "K"))
 
 
-def _masked(node: Node, where: Any, neutral: Any) -> Node:
+def _masked(node: Node, where: Operand, neutral: Any) -> Node:
     """Elements where ``where`` is false replaced by one that changes nothing."""
     if where is True or where is NO_VALUE:
         return node
@@ -53,7 +53,7 @@ def _masked(node: Node, where: Any, neutral: Any) -> Node:
     return hlo.select(mask, node, hlo.full(node.graph, node.shape, neutral, node.dtype))
 
 
-def is_narrow_float(dtype: np.dtype[Any]) -> bool:
+def is_narrow_float(dtype: DType) -> bool:
     return dtype.itemsize < 4 and dtype.kind not in "biu"
 
 
@@ -65,7 +65,7 @@ def _accumulated(node: Node, neutral: Any, axes: tuple[int, ...], opcode: str) -
     return hlo.convert(hlo.reduce(hlo.convert(node, F32), neutral, axes, opcode), dtype)
 
 
-def sum_dtype(array: TracedArray, dtype: Any) -> np.dtype[Any]:
+def sum_dtype(array: TracedArray, dtype: Any) -> DType:
     """NumPy adds small integers and booleans up as platform integers; these are narrowed."""
     if dtype is not None:
         return narrow(dtype)
@@ -73,7 +73,7 @@ def sum_dtype(array: TracedArray, dtype: Any) -> np.dtype[Any]:
     return np.dtype(np.int32) if kind in "bi" else np.dtype(np.uint32) if kind == "u" else array.dtype  # fmt: skip
 
 
-def _with_initial(node: Node, initial: Any, opcode: str) -> Node:
+def _with_initial(node: Node, initial: Operand, opcode: str) -> Node:
     """The reduced elements combined with ``initial``, which takes their dtype."""
     if initial is NO_VALUE or initial is None:
         return node
@@ -87,8 +87,8 @@ def _adding(opcode: str, neutral: int) -> Callable[..., TracedArray]:
     boolean = "or" if opcode == "add" else "and"
 
     def function(
-        a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
-        initial: Any = NO_VALUE, where: Any = True,
+        a: Operand, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
+        initial: Operand = NO_VALUE, where: Operand = True,
     ) -> TracedArray:  # fmt: skip
         array = traced(a, (where, initial, out))
         axes = reduced_axes(axis, array.ndim)
@@ -114,14 +114,14 @@ implements(np.sum)(_adding("add", 0))
 implements(np.prod)(_adding("multiply", 1))
 
 
-def lowest(dtype: np.dtype[Any]) -> Any:
+def lowest(dtype: DType) -> Any:
     """The value below all others: what a maximum starts from."""
     if dtype == BOOL:
         return False
     return np.iinfo(dtype).min if dtype.kind in "iu" else -math.inf
 
 
-def highest(dtype: np.dtype[Any]) -> Any:
+def highest(dtype: DType) -> Any:
     """The value above all others."""
     if dtype == BOOL:
         return True
@@ -132,8 +132,8 @@ def _extreme(opcode: str, start: Callable[[Any], Any]) -> Callable[..., TracedAr
     boolean = "or" if opcode == "maximum" else "and"
 
     def function(
-        a: Any, axis: Any = None, out: Any = None, keepdims: Any = False,
-        initial: Any = NO_VALUE, where: Any = True,
+        a: Operand, axis: Any = None, out: Any = None, keepdims: Any = False,
+        initial: Operand = NO_VALUE, where: Operand = True,
     ) -> TracedArray:  # fmt: skip
         array = real_only(traced(a, (where, initial, out)), opcode)
         axes = reduced_axes(axis, array.ndim)
@@ -163,7 +163,12 @@ implements(np.min, np.amin)(_extreme("minimum", highest))
 
 def _truth(opcode: str, neutral: bool) -> Callable[..., TracedArray]:
     def function(
-        a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True
+        a: Operand,
+        axis: Any = None,
+        out: Any = None,
+        keepdims: Any = False,
+        *,
+        where: Operand = True,
     ) -> TracedArray:
         array = traced(a, (where, out))
         axes = reduced_axes(axis, array.ndim)
@@ -178,7 +183,7 @@ implements(np.any)(_truth("or", False))
 implements(np.all)(_truth("and", True))
 
 
-def dtype_with(array: TracedArray, out: Any) -> np.dtype[Any] | None:
+def dtype_with(array: TracedArray, out: Any) -> DType | None:
     """In which NumPy adds up elements into an output: that of both."""
     return promote((array.dtype, out.dtype)) if isinstance(out, TracedArray) else None
 
@@ -202,13 +207,13 @@ def reduced_axes(axis: Any, rank: int) -> tuple[int, ...]:
     return () if not rank and axis in (0, -1) else axes_of(axis, rank)
 
 
-def _mean_dtype(array: TracedArray, dtype: Any) -> np.dtype[Any]:
+def _mean_dtype(array: TracedArray, dtype: Any) -> DType:
     if dtype is not None:
         return narrow(dtype)
     return F32 if array.dtype.kind in "biu" else array.dtype
 
 
-def _count(array: TracedArray, axes: tuple[int, ...], where: Any) -> Any:
+def _count(array: TracedArray, axes: tuple[int, ...], where: Operand) -> Any:
     if where is True or where is NO_VALUE:
         return math.prod(array.shape[i] for i in axes)
     return xp.sum(xp.broadcast_to(traced(where, array), array.shape), axis=axes, keepdims=True)
@@ -216,8 +221,8 @@ def _count(array: TracedArray, axes: tuple[int, ...], where: Any) -> Any:
 
 @implements(np.mean)
 def mean(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *,
-    where: Any = True,
+    a: Operand, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *,
+    where: Operand = True,
 ) -> TracedArray:  # fmt: skip
     """Sum over count; 8 and 16-bit floats in float32."""
     array = traced(a, (where, out))
@@ -247,8 +252,8 @@ def _drop(array: TracedArray, axes: tuple[int, ...], keepdims: Any) -> TracedArr
 
 @implements(np.var)
 def var(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0,
-    keepdims: Any = False, *, where: Any = True, mean: Any = NO_VALUE, correction: Any = NO_VALUE,
+    a: Operand, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0,
+    keepdims: Any = False, *, where: Operand = True, mean: Operand = NO_VALUE, correction: Any = NO_VALUE,
 ) -> TracedArray:  # fmt: skip
     """Mean of squared distances from the mean; 8 and 16-bit floats in float32."""
     spread, axes = _variance(a, axis, dtype, ddof, where, mean, correction)
@@ -256,7 +261,7 @@ def var(
 
 
 def _variance(
-    a: Any, axis: Any, dtype: Any, ddof: Any, where: Any, mean: Any, correction: Any
+    a: Operand, axis: Any, dtype: Any, ddof: Any, where: Operand, mean: Operand, correction: Any
 ) -> tuple[TracedArray, tuple[int, ...]]:
     if correction is not NO_VALUE and ddof != 0:
         raise ValueError("ddof and correction can't be provided simultaneously.")
@@ -281,8 +286,8 @@ def _variance(
 
 @implements(np.std)
 def std(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0,
-    keepdims: Any = False, *, where: Any = True, mean: Any = NO_VALUE, correction: Any = NO_VALUE,
+    a: Operand, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0,
+    keepdims: Any = False, *, where: Operand = True, mean: Operand = NO_VALUE, correction: Any = NO_VALUE,
 ) -> TracedArray:  # fmt: skip
     """Square root of :func:`var`."""
     spread, axes = _variance(a, axis, dtype, ddof, where, mean, correction)
@@ -292,7 +297,7 @@ def std(
 
 @implements(np.average)
 def average(
-    a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *,
+    a: Operand, axis: Any = None, weights: Operand = None, returned: bool = False, *,
     keepdims: Any = False,
 ) -> Any:  # fmt: skip
     """Mean with weights. Weights whose sum is zero give inf or NaN, as nobody can raise then."""
@@ -330,12 +335,12 @@ def _spread_weights(weights: TracedArray, array: TracedArray, axis: Any) -> Trac
 
 
 @implements(np.count_nonzero)
-def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> TracedArray:
+def count_nonzero(a: Operand, axis: Any = None, *, keepdims: bool = False) -> TracedArray:
     return xp.sum(xp.not_equal(traced(a), 0), axis=axis, keepdims=keepdims)
 
 
 @implements(np.ptp)
-def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> TracedArray:
+def ptp(a: Operand, axis: Any = None, out: Any = None, keepdims: Any = False) -> TracedArray:
     high = xp.max(a, axis=axis, keepdims=keepdims)
     return deliver(high - xp.min(a, axis=axis, keepdims=keepdims), out)
 
@@ -344,7 +349,7 @@ def _position(extreme: str) -> Callable[..., TracedArray]:
     """argmax and argmin: the first place that equals the extreme, or is NaN."""
 
     def function(
-        a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False
+        a: Operand, axis: Any = None, out: Any = None, *, keepdims: Any = False
     ) -> TracedArray:
         array = real_only(traced(a, (out,)), f"arg{extreme}")
         flat = axis is None
@@ -377,8 +382,8 @@ implements(np.argmin)(_position("min"))
 
 def _without_nan(function: Any, neutral: Any) -> Callable[..., TracedArray]:
     def implementation(
-        a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
-        initial: Any = NO_VALUE, where: Any = True,
+        a: Operand, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
+        initial: Operand = NO_VALUE, where: Operand = True,
     ) -> TracedArray:  # fmt: skip
         array = traced(a, (out, where))
         clean = array
@@ -396,7 +401,7 @@ implements(np.nanprod)(_without_nan(np.prod, 1))
 
 
 @implements(np.linalg.norm)
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> TracedArray:
+def norm(x: Operand, ord: Any = None, axis: Any = None, keepdims: bool = False) -> TracedArray:
     """Vector norms, and the Frobenius, 1 and infinity norms of matrices.
 
     Raises:
@@ -416,7 +421,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> T
     raise ValueError("Improper number of dimensions to norm.")
 
 
-def _vector_norm(values: Any, ord: Any, axis: int, keepdims: bool) -> TracedArray:
+def _vector_norm(values: Operand, ord: Any, axis: int, keepdims: bool) -> TracedArray:
     options: dict[str, Any] = {"axis": axis, "keepdims": keepdims}
     if ord is None or ord == 2:
         return xp.sqrt(xp.sum(values * values, **options))
@@ -431,7 +436,7 @@ def _vector_norm(values: Any, ord: Any, axis: int, keepdims: bool) -> TracedArra
     return xp.sum(values**ord, **options) ** (1.0 / ord)
 
 
-def _matrix_norm(values: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> TracedArray:
+def _matrix_norm(values: Operand, ord: Any, axes: tuple[int, ...], keepdims: bool) -> TracedArray:
     if ord is None or ord in ("fro", "f"):
         return xp.sqrt(xp.sum(values * values, axis=axes, keepdims=keepdims))
     sums = {1: (axes[0], np.max), -1: (axes[0], np.min), np.inf: (axes[1], np.max),

@@ -12,7 +12,7 @@ from hlo_tools.trace.array import TracedArray
 from hlo_tools.trace.functions import implements
 from hlo_tools.trace.functions.arguments import NO_VALUE, deliver, one_axis, traced, xp
 from hlo_tools.trace.functions.reductions import F32, dtype_with, is_narrow_float, sum_dtype
-from hlo_tools.trace.graph import Node
+from hlo_tools.trace.graph import Node, Operand
 from hlo_tools.trace.layout import copied
 
 __all__: list[str] = []
@@ -36,7 +36,7 @@ def _shifted(node: Node, axis: int, distance: int, neutral: int) -> Node:
 
 
 def _running(opcode: str, neutral: int) -> Callable[..., TracedArray]:
-    def function(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> TracedArray:
+    def function(a: Operand, axis: Any = None, dtype: Any = None, out: Any = None) -> TracedArray:
         array = traced(a, out)
         work = xp.ravel(array) if axis is None or not array.ndim else array
         target = sum_dtype(array, dtype_with(array, out) if dtype is None else dtype)
@@ -56,7 +56,7 @@ implements(np.cumprod)(_running("multiply", 1))
 
 @implements(np.diff)
 def diff(
-    a: Any, n: int = 1, axis: int = -1, prepend: Any = NO_VALUE, append: Any = NO_VALUE
+    a: Operand, n: int = 1, axis: int = -1, prepend: Any = NO_VALUE, append: Any = NO_VALUE
 ) -> TracedArray:
     """Differences of neighbours, ``n`` times; of booleans, whether they differ."""
     array = traced(a, (prepend, append))

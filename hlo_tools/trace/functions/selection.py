@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from hlo_tools.trace.array import (
 from hlo_tools.trace.elementwise import floor_divide
 from hlo_tools.trace.functions import implements
 from hlo_tools.trace.functions.arguments import NO_VALUE, deliver, one_axis, traced, unsupported, xp
-from hlo_tools.trace.graph import Node
+from hlo_tools.trace.graph import DType, Node, Operand
 from hlo_tools.trace.layout import copied, normal, plain
 from hlo_tools.trace.promotion import narrow, promote, ufunc_dtypes
 
@@ -33,7 +33,7 @@ builtins_min, builtins_max = min, max
 
 
 @implements(np.where)
-def where(condition: Any, x: Any = NO_VALUE, y: Any = NO_VALUE) -> TracedArray:
+def where(condition: Operand, x: Operand = NO_VALUE, y: Operand = NO_VALUE) -> TracedArray:
     if x is NO_VALUE or y is NO_VALUE:
         raise unsupported(
             "where(condition) gives as many indices as there are true elements",
@@ -69,8 +69,8 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> TracedArray:
 
 @implements(np.clip)
 def clip(
-    a: Any, a_min: Any = NO_VALUE, a_max: Any = NO_VALUE, out: Any = None, *,
-    min: Any = NO_VALUE, max: Any = NO_VALUE, dtype: Any = None, casting: Any = "same_kind",
+    a: Operand, a_min: Operand = NO_VALUE, a_max: Operand = NO_VALUE, out: Any = None, *,
+    min: Operand = NO_VALUE, max: Operand = NO_VALUE, dtype: Any = None, casting: Any = "same_kind",
 ) -> TracedArray:  # fmt: skip
     """``minimum(maximum(a, low), high)`` in the dtype of all three."""
     low = _bound(min if a_min is NO_VALUE else a_min)
@@ -94,7 +94,7 @@ def clip(
     return deliver(result(work.node, layout), out, casting, broadcast=True)
 
 
-def _clip_dtype(kinds: tuple[Any, ...]) -> np.dtype[Any]:
+def _clip_dtype(kinds: tuple[Any, ...]) -> DType:
     """That of the ufunc behind numpy.clip; with one bound that is maximum or minimum."""
     if len(kinds) == 1:
         return kinds[0]
@@ -102,11 +102,11 @@ def _clip_dtype(kinds: tuple[Any, ...]) -> np.dtype[Any]:
     return ufunc_dtypes(ufunc, kinds)[-1]
 
 
-def _bound(value: Any) -> Any:
+def _bound(value: Operand) -> Any:
     return None if value is NO_VALUE else value
 
 
-def _within(bound: Any, dtype: np.dtype[Any]) -> Any:
+def _within(bound: Any, dtype: DType) -> Any:
     """A Python int as an integer dtype has it: one beyond its limits bounds nothing more."""
     if type(bound) is not int or dtype.kind not in "iu":
         return bound if isinstance(bound, (TracedArray, type(None))) else _typed(bound, dtype)
@@ -114,15 +114,15 @@ def _within(bound: Any, dtype: np.dtype[Any]) -> Any:
     return np.asarray(builtins_min(builtins_max(bound, limits.min), limits.max), dtype)
 
 
-def _typed(bound: Any, dtype: np.dtype[Any]) -> Any:
+def _typed(bound: Any, dtype: DType) -> Any:
     """A Python number in the dtype that NumPy gives it beside the array."""
     if isinstance(bound, (np.ndarray, np.generic)) or not isinstance(bound, (int, float, complex)):
-        return np.asarray(bound)
+        return np.asarray(cast("Operand", bound))
     return np.asarray(bound, promote((dtype, kind_of(bound))))
 
 
 @implements(np.round, np.around)
-def round_(a: Any, decimals: Any = 0, out: Any = None) -> TracedArray:
+def round_(a: Operand, decimals: Any = 0, out: Any = None) -> TracedArray:
     array = traced(a, out)
     places = int(decimals)
     if array.dtype.kind == "c":
@@ -172,13 +172,13 @@ def _rounded_integers(node: Node, unit: int) -> Node:
 
 
 @implements(np.fix)
-def fix(x: Any, out: Any = None) -> TracedArray:
+def fix(x: Operand, out: Any = None) -> TracedArray:
     return deliver(xp.trunc(x), out, broadcast=True)
 
 
 @implements(np.nan_to_num)
 def nan_to_num(
-    x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
+    x: Operand, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
 ) -> TracedArray:
     array = traced(x)
     if array.dtype.kind == "c":
@@ -194,7 +194,8 @@ def nan_to_num(
 def _finite(array: TracedArray, nan: Any, posinf: Any, neginf: Any) -> TracedArray:
     import ml_dtypes
 
-    limits: Any = ml_dtypes.finfo(array.dtype)
+    finfo: Any = ml_dtypes.finfo
+    limits = finfo(array.dtype)
     high = as_node(limits.max if posinf is None else posinf, array.node.graph, array.dtype)
     low = as_node(limits.min if neginf is None else neginf, array.node.graph, array.dtype)
     graph, shape = array.node.graph, array.shape
@@ -207,7 +208,7 @@ def _finite(array: TracedArray, nan: Any, posinf: Any, neginf: Any) -> TracedArr
 
 @implements(np.isclose)
 def isclose(
-    a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False
+    a: Operand, b: Operand, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False
 ) -> TracedArray:
     graph = graph_of((a, b, rtol, atol))
     x, y = (TracedArray(as_node(value, graph)) for value in (a, b))
@@ -223,17 +224,17 @@ def isclose(
 
 
 @implements(np.allclose)
-def allclose(a: Any, b: Any, *args: Any, **kwargs: Any) -> TracedArray:
+def allclose(a: Operand, b: Operand, *args: Any, **kwargs: Any) -> TracedArray:
     return xp.all(isclose(a, b, *args, **kwargs))
 
 
 @implements(np.real)
-def real(val: Any) -> TracedArray:
+def real(val: Operand) -> TracedArray:
     return _component(traced(val), "real")
 
 
 @implements(np.imag)
-def imag(val: Any) -> TracedArray:
+def imag(val: Operand) -> TracedArray:
     array = traced(val)
     if array.dtype.kind == "c":
         return _component(array, "imag")
@@ -266,7 +267,7 @@ def _component(array: TracedArray, name: str) -> TracedArray:
 
 @implements(np.take)
 def take(
-    a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise"
+    a: Operand, indices: Operand, axis: Any = None, out: Any = None, mode: str = "raise"
 ) -> TracedArray:
     """As indexing along one axis; traced indices out of bounds are clipped."""
     array = traced(a, (indices, out))
@@ -289,7 +290,7 @@ def take(
     return deliver(result(indexing.get(array, key).node), out)
 
 
-def _along_axis(array: TracedArray, indices: Any, axis: int) -> tuple[Any, ...]:
+def _along_axis(array: TracedArray, indices: Operand, axis: int) -> tuple[Any, ...]:
     """An index for every dimension, that of ``axis`` being ``indices``."""
     graph = array.node.graph
     shape = tuple(
@@ -303,7 +304,7 @@ def _along_axis(array: TracedArray, indices: Any, axis: int) -> tuple[Any, ...]:
 
 
 @implements(np.take_along_axis)
-def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> TracedArray:
+def take_along_axis(arr: Operand, indices: Operand, axis: Any = -1) -> TracedArray:
     array = traced(arr, indices)
     if axis is None:
         array, axis = xp.ravel(array), 0
@@ -313,7 +314,7 @@ def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> TracedArray:
 
 
 @implements(np.put_along_axis)
-def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
+def put_along_axis(arr: Operand, indices: Operand, values: Operand, axis: Any) -> None:
     if axis is None:
         if traced(arr).layout is not None:
             raise ValueError("assignment destination is read-only")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from hlo_tools.trace import primitives as hlo
 from hlo_tools.trace.array import TracedArray, as_node, graph_of, view
 from hlo_tools.trace.functions import implements
 from hlo_tools.trace.functions.arguments import axes_of, one_axis, traced, unsupported, xp
-from hlo_tools.trace.graph import Node
+from hlo_tools.trace.graph import Node, Operand
 from hlo_tools.trace.layout import (
     NeedsCopyError,
     copied,
@@ -54,7 +54,7 @@ def permuted(array: TracedArray, order: tuple[int, ...]) -> TracedArray:
     )  # fmt: skip
 
 
-def _as_shape(value: Any) -> Shape:
+def _as_shape(value: Operand) -> Shape:
     """A number or several as a tuple."""
     return (int(value),) if np.ndim(value) == 0 else tuple(int(n) for n in value)
 
@@ -65,8 +65,7 @@ def _target_shape(shape: Any, size: int, own: Shape) -> Shape:
     Raises:
         ValueError: as NumPy, when the number of elements differs.
     """
-    given = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
-    wanted = tuple(int(n) for n in given)
+    wanted = given = _as_shape(shape)
     if wanted.count(-1) > 1:
         raise ValueError("can only specify one unknown dimension")
     known = math.prod(n for n in wanted if n != -1)
@@ -79,7 +78,7 @@ def _target_shape(shape: Any, size: int, own: Shape) -> Shape:
 
 @implements(np.reshape)
 def reshape(
-    a: Any, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: Any = None
+    a: Operand, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: Any = None
 ) -> TracedArray:
     array = traced(a)
     target = _target_shape(shape if shape is not None else newshape, array.size, array.shape)
@@ -111,7 +110,7 @@ def copied_array(array: TracedArray, order: str = "K") -> TracedArray:
 
 
 @implements(np.ravel)
-def ravel(a: Any, order: str = "C") -> TracedArray:
+def ravel(a: Operand, order: str = "C") -> TracedArray:
     array = traced(a)
     flat = (array.size,)
     if order == "K":
@@ -130,7 +129,7 @@ def ravel(a: Any, order: str = "C") -> TracedArray:
 
 
 @implements(np.transpose)
-def transpose(a: Any, axes: Any = None) -> TracedArray:
+def transpose(a: Operand, axes: Any = None) -> TracedArray:
     array = traced(a)
     if axes is None:
         return permuted(array, tuple(range(array.ndim))[::-1])
@@ -143,7 +142,7 @@ def transpose(a: Any, axes: Any = None) -> TracedArray:
 
 
 @implements(np.swapaxes)
-def swapaxes(a: Any, axis1: int, axis2: int) -> TracedArray:
+def swapaxes(a: Operand, axis1: int, axis2: int) -> TracedArray:
     array = traced(a)
     order = list(range(array.ndim))
     first, second = one_axis(axis1, array.ndim), one_axis(axis2, array.ndim)
@@ -152,7 +151,7 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> TracedArray:
 
 
 @implements(np.moveaxis)
-def moveaxis(a: Any, source: Any, destination: Any) -> TracedArray:
+def moveaxis(a: Operand, source: Any, destination: Any) -> TracedArray:
     array = traced(a)
     sources, targets = axes_of(source, array.ndim), axes_of(destination, array.ndim)
     if len(sources) != len(targets):
@@ -164,17 +163,17 @@ def moveaxis(a: Any, source: Any, destination: Any) -> TracedArray:
 
 
 @implements(np.expand_dims)
-def expand_dims(a: Any, axis: Any) -> TracedArray:
+def expand_dims(a: Operand, axis: Any) -> TracedArray:
     array = traced(a)
-    wanted = axis if isinstance(axis, (tuple, list)) else (axis,)
+    wanted = _as_shape(axis)
     rank = array.ndim + len(wanted)
-    places = axes_of(tuple(wanted), rank)
+    places = axes_of(wanted, rank)
     sizes = iter(array.shape)
     return reshaped(array, tuple(1 if i in places else next(sizes) for i in range(rank)))
 
 
 @implements(np.squeeze)
-def squeeze(a: Any, axis: Any = None) -> TracedArray:
+def squeeze(a: Operand, axis: Any = None) -> TracedArray:
     array = traced(a)
     if axis is None:
         return reshaped(array, tuple(size for size in array.shape if size != 1))
@@ -187,8 +186,8 @@ def squeeze(a: Any, axis: Any = None) -> TracedArray:
 
 
 def _at_least(rank: int, place: Callable[[int], Shape]) -> Callable[..., Any]:
-    def function(*arrays: Any) -> Any:
-        done = []
+    def function(*arrays: Operand) -> Any:
+        done: list[TracedArray] = []
         for value in arrays:
             array = traced(value, arrays)
             lacking = max(rank - array.ndim, 0)
@@ -204,7 +203,7 @@ implements(np.atleast_3d)(_at_least(3, lambda rank: {0: (0, 1, 2), 1: (0, 2), 2:
 
 
 @implements(np.broadcast_to)
-def broadcast_to(array: Any, shape: Any, subok: bool = False) -> TracedArray:
+def broadcast_to(array: Operand, shape: Any, subok: bool = False) -> TracedArray:
     source = traced(array)
     target = _as_shape(shape)
     if np.broadcast_shapes(source.shape, target) != target:
@@ -223,13 +222,13 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> TracedArray:
 
 
 @implements(np.broadcast_arrays)
-def broadcast_arrays(*arrays: Any, subok: bool = False) -> tuple[TracedArray, ...]:
+def broadcast_arrays(*arrays: Operand, subok: bool = False) -> tuple[TracedArray, ...]:
     shape = np.broadcast_shapes(*(np.shape(array) for array in arrays))
     return tuple(broadcast_to(traced(array, arrays), shape) for array in arrays)
 
 
 @implements(np.flip)
-def flip(m: Any, axis: Any = None) -> TracedArray:
+def flip(m: Operand, axis: Any = None) -> TracedArray:
     array = traced(m)
     axes = axes_of(axis, array.ndim)
     own = plain(array.shape) if array.layout is None else array.layout
@@ -241,17 +240,17 @@ def flip(m: Any, axis: Any = None) -> TracedArray:
 
 
 @implements(np.fliplr)
-def fliplr(m: Any) -> TracedArray:
+def fliplr(m: Operand) -> TracedArray:
     return flip(m, 1)
 
 
 @implements(np.flipud)
-def flipud(m: Any) -> TracedArray:
+def flipud(m: Operand) -> TracedArray:
     return flip(m, 0)
 
 
 @implements(np.rot90)
-def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> TracedArray:
+def rot90(m: Operand, k: int = 1, axes: Any = (0, 1)) -> TracedArray:
     array = traced(m)
     first, second = axes_of(tuple(axes), array.ndim)
     turns = k % 4
@@ -263,7 +262,7 @@ def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> TracedArray:
 
 
 @implements(np.roll)
-def roll(a: Any, shift: Any, axis: Any = None) -> TracedArray:
+def roll(a: Operand, shift: Any, axis: Any = None) -> TracedArray:
     array = traced(a)
     if axis is None:
         return reshaped(roll(ravel(array), shift, 0), array.shape)
@@ -288,7 +287,7 @@ def _rolled(node: Node, distance: int, axis: int) -> Node:
 
 
 @implements(np.repeat)
-def repeat(a: Any, repeats: Any, axis: Any = None) -> TracedArray:
+def repeat(a: Operand, repeats: Any, axis: Any = None) -> TracedArray:
     array = traced(a)
     if axis is None or (not array.ndim and axis in (0, -1)):
         array, axis = ravel(array), 0
@@ -307,7 +306,7 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> TracedArray:
 
 
 @implements(np.tile)
-def tile(A: Any, reps: Any) -> TracedArray:
+def tile(A: Operand, reps: Any) -> TracedArray:
     array = traced(A)
     counts = _as_shape(reps)
     rank = max(array.ndim, len(counts))
@@ -323,12 +322,12 @@ def tile(A: Any, reps: Any) -> TracedArray:
 
 
 @implements(np.pad)
-def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> TracedArray:
+def pad(array: Operand, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> TracedArray:
     """Constant, edge, reflect, symmetric, wrap and empty; other modes need values."""
     source = traced(array)
     if isinstance(pad_width, dict):
         table = np.zeros((source.ndim, 2), int)
-        for axis, width in pad_width.items():
+        for axis, width in cast("dict[int, int]", pad_width).items():
             table[axis] = width
         pad_width = table
     widths = xp.broadcast_to(np.asarray(pad_width), (source.ndim, 2)).tolist()
@@ -385,7 +384,7 @@ def _pad_odd(source: TracedArray, axis: int, width: list[int], mode: str) -> Tra
     return source
 
 
-def _pad_constant(source: TracedArray, widths: list[list[int]], values: Any) -> TracedArray:
+def _pad_constant(source: TracedArray, widths: list[list[int]], values: Operand) -> TracedArray:
     graph = graph_of((source,))
     if np.ndim(values) == 0:
         fill = as_node(values, graph, source.dtype)
@@ -402,15 +401,15 @@ def _pad_constant(source: TracedArray, widths: list[list[int]], values: Any) -> 
 
 
 @implements(np.shape)
-def shape(a: Any) -> Shape:
+def shape(a: Operand) -> Shape:
     return a.shape
 
 
 @implements(np.ndim)
-def ndim(a: Any) -> int:
+def ndim(a: Operand) -> int:
     return a.ndim
 
 
 @implements(np.size)
-def size(a: Any, axis: Any = None) -> int:
+def size(a: Operand, axis: Any = None) -> int:
     return a.size if axis is None else math.prod(a.shape[i] for i in axes_of(axis, a.ndim))
