@@ -12,7 +12,7 @@ import secrets
 import shutil
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -24,7 +24,7 @@ _STALE_SECONDS: Final = 60.0
 
 
 @contextmanager
-def atomic_file(path: str | os.PathLike[str], *, durable: bool = False) -> Iterator[BinaryIO]:
+def atomic_file(path: str | os.PathLike[str], *, durable: bool = False) -> Generator[BinaryIO]:
     """A file to write beside ``path`` that takes its place when the block ends well.
 
     What killed writers of the same target left beside it goes.

@@ -6,13 +6,13 @@ A rank is one launch of the kernel; a replica group says which ranks take part t
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, SupportsIndex
 
 from nki_lang.errors import NkiValidationError, missing_attribute
 from nki_lang.frontend.builder import current
-from nki_lang.frontend.objects import NKIObject
+from nki_lang.frontend.objects import NKIObject, is_sequence
 from nki_lang.frontend.registers import VirtualRegister
-from nki_lang.frontend.tensor import NkiTensor
+from nki_lang.frontend.tensor import NkiTensor, refuse
 from nki_lang.ir import Engine
 from nki_lang.isa.issue import issue
 from nki_lang.isa.table import TABLE
@@ -44,16 +44,16 @@ class ReplicaGroup(NKIObject):
         replica_groups: lists of ranks; no rank stands in two of them.
     """
 
-    replica_groups: list[list[int]] = field(default_factory=list)
+    replica_groups: list[list[int]] = field(default_factory=list[list[int]])
 
     def __post_init__(self) -> None:
         groups: Any = self.replica_groups
-        if isinstance(groups, (list, tuple)) and groups and not _is_list(groups[0]):
+        if is_sequence(groups) and groups and not is_sequence(groups[0]):
             groups = [groups]
         wrong = "no lists of ranks"
-        if _is_list(groups) and all(map(_is_list, groups)):
+        if is_sequence(groups) and all(map(is_sequence, groups)):
             ranks = [rank for group in groups for rank in group]
-            if all(hasattr(type(rank), "__index__") and rank >= 0 for rank in ranks):
+            if all(isinstance(rank, SupportsIndex) and int(rank) >= 0 for rank in ranks):
                 self.replica_groups = [[int(rank) for rank in group] for group in groups]
                 if len(ranks) == len(set(ranks)):
                     return
@@ -69,10 +69,6 @@ class ReplicaGroup(NKIObject):
     def nki_operand(self) -> tuple[tuple[int, ...], ...]:
         """The groups as the kernel IR holds them."""
         return tuple(tuple(group) for group in self.replica_groups)
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, (list, tuple))
 
 
 def _issue(op: str, values: tuple[Any, ...], name: str | None) -> None:
@@ -233,7 +229,8 @@ def _check_scale(
     (count,) = ranks
     for part, whole in zip(parts, wholes, strict=False):
         if whole.size != part.size * count:
-            part._refuse(
+            refuse(
+                part,
                 f"a {what} over {count} ranks pairs {part.shape} with {whole.shape}",
                 "NKI-COLLECTIVE",
                 f"the larger tensor holds {count} times the elements of the smaller",

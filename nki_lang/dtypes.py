@@ -205,12 +205,16 @@ def is_float_type(dtype: Any) -> bool:
     return kind.is_float if isinstance(kind, DType) else kind.kind == "f"
 
 
+_finfo: Any = ml_dtypes.finfo
+"""Untyped in ml_dtypes."""
+
+
 def finfo(dtype: Any) -> Any:
     """Limits of a floating point dtype (of one value for a packed dtype), as NumPy's finfo."""
     kind = _kind(dtype)
     if isinstance(kind, DType):
         kind = (kind.lane or kind).dtype
-    return ml_dtypes.finfo(kind)
+    return _finfo(kind)
 
 
 def _kind(dtype: Any) -> DType | np.dtype[Any]:

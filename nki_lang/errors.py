@@ -126,7 +126,7 @@ def warn_deprecated(message: str) -> None:
     A DeprecationWarning: Python shows it, once a line, where the script itself or a test uses the
     name, and not for kernels of a library.
     """
-    frame = sys._getframe(1)
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     while frame.f_back is not None and in_package(frame.f_code):
         frame = frame.f_back
     namespace = frame.f_globals

@@ -8,12 +8,13 @@ import os
 import threading
 import types
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from nki_lang.errors import NkiTypeError, fail, warn_at_caller
 from nki_lang.frontend.builder import active
+from nki_lang.frontend.objects import is_sequence
 from nki_lang.ir import KernelIR
 from nki_lang.targets import Target, current_target, target_of
 from nki_lang.tracing.arguments import replace_tensors
@@ -185,7 +186,7 @@ class Kernel:
         return self._with(schedule=schedule)
 
     def _with(self, **changes: Any) -> Kernel:
-        options = {
+        options: dict[str, Any] = {
             "func": self.func, "target": self._bound, "grid": self.grid, "schedule": self.schedule,
         }  # fmt: skip
         other = Kernel(**(options | changes))
@@ -357,10 +358,10 @@ def deliver(kernel_ir: KernelIR, arrays: list[Any], results: list[Any]) -> Any:
 
 
 def _any_tensor(value: Any, detects: Callable[[Any], bool]) -> bool:
-    if isinstance(value, (list, tuple)):
+    if is_sequence(value):
         return any(_any_tensor(item, detects) for item in value)
     if isinstance(value, dict):
-        return any(_any_tensor(item, detects) for item in value.values())
+        return any(_any_tensor(item, detects) for item in cast(dict[Any, Any], value).values())
     if isinstance(value, np.ndarray) or not is_tensor(value):
         return False
     return detects(value)
@@ -376,7 +377,7 @@ def jit(fn: Callable[..., Any] | None = None, **kwargs: Any) -> Any:
         NkiTypeError: an option that no version has, or something else than a function.
     """
     if fn is None:
-        return lambda function: jit(function, **kwargs)
+        return functools.partial(jit, **kwargs)
     name = kwargs.pop("platform_target", None) or kwargs.pop("target", None)
     unknown = set(kwargs) - _IGNORED - {"grid"}
     if unknown:

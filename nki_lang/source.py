@@ -61,7 +61,7 @@ def caller_location(depth: int = 2) -> SourceLocation | None:
 
     A tuple of interned values: cheap enough to be taken for every instruction.
     """
-    frame = sys._getframe(depth)
+    frame = sys._getframe(depth)  # pyright: ignore[reportPrivateUsage]
     while frame is not None:
         code = frame.f_code
         if not code.co_filename.startswith(PACKAGE_FOLDER):

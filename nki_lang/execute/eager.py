@@ -348,7 +348,7 @@ class _Run:
         return run
 
     def _deliver(self, outputs: tuple[Tensor, ...], structure: Structure) -> Any:
-        names = set().union(*(builder.written for builder in self.builders))
+        names = set[str]().union(*(builder.written for builder in self.builders))
         written = {name: self.inputs[name] for name in names & self.inputs.keys()}
         self._check_written(written, {tensor.name for tensor in outputs})
         for argument in written.values():

@@ -246,7 +246,7 @@ def _reads_elsewhere(touch: _Touch, touches: list[_Touch]) -> bool:
 
 
 def _changed(value: Any, changes: dict[Access, Access]) -> Any:
-    kind = type(value)
+    kind = type(value)  # pyright: ignore[reportUnknownVariableType]
     if kind is Access:
         if value.is_dynamic:
             value = value._replace(

@@ -93,7 +93,8 @@ def share_memory(one: Array, other: Array) -> bool:
     if not np.may_share_memory(one, other):
         return False
     try:
-        return np.shares_memory(one, other, max_work=10_000)
+        # NumPy's stub has the two named limits only; any number of candidates is one.
+        return np.shares_memory(one, other, max_work=10_000)  # pyright: ignore[reportArgumentType]
     except np.exceptions.TooHardError:
         return True
 

@@ -52,13 +52,13 @@ def _tensors(value: Any) -> Iterator[Access]:
     if type(value) is Access:
         yield value
     elif type(value) is tuple or type(value) is list:
-        for entry in value:
+        for entry in value:  # pyright: ignore[reportUnknownVariableType]
             yield from _tensors(entry)
 
 
 def accesses_in(value: Any) -> Iterator[Access]:
     """Every access in an operand, those of dynamic offsets included."""
-    kind = type(value)
+    kind = type(value)  # pyright: ignore[reportUnknownVariableType]
     if kind is Access:
         yield value
         if value.is_dynamic:

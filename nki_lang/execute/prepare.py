@@ -79,7 +79,7 @@ def _is_static(instruction: Instruction, raw: bool) -> bool:
 
 
 def _fixed(value: Any, raw: bool) -> bool:
-    kind = type(value)
+    kind = type(value)  # pyright: ignore[reportUnknownVariableType]
     if kind is Access:
         return value.scalar_offset is None and value.vector_offset is None
     if kind is Register:
@@ -112,7 +112,7 @@ def _static(function: Callable[..., None], instruction: Instruction, memory: Mem
 
 
 def _resolve(value: Any, memory: Memory) -> Any:
-    kind = type(value)
+    kind = type(value)  # pyright: ignore[reportUnknownVariableType]
     if kind is Access:
         return memory.view(value)
     if kind is tuple or kind is list:
@@ -151,7 +151,7 @@ class _Resolver:
 
     def value(self, operand: Any) -> Any:
         """An operand as the meaning takes it, now."""
-        kind = type(operand)
+        kind = type(operand)  # pyright: ignore[reportUnknownVariableType]
         if kind is Access:
             return self.memory.read(operand, skip=self.skip, group=self.group)
         if kind is Register:

@@ -139,7 +139,7 @@ class Tracker:
         arguments: dict[str, Any] = {}
         written: list[tuple[Storage, Access]] = []
         for name, value in instruction.operands.items():
-            kind = type(value)
+            kind = type(value)  # pyright: ignore[reportUnknownVariableType]
             if kind is Access:
                 if value.scalar_offset is not None or value.vector_offset is not None:
                     return False
@@ -423,7 +423,7 @@ def _read(instruction: Instruction) -> Iterator[tuple[str, Access]]:
 
 
 def _entries(name: str, value: Any) -> Iterator[tuple[str, Access]]:
-    kind = type(value)
+    kind = type(value)  # pyright: ignore[reportUnknownVariableType]
     if kind is Access:
         yield from _offsets(value)
         yield name, value

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dis
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import CodeType, FrameType
@@ -65,7 +65,7 @@ def current() -> TraceBuilder:
 
 
 @contextmanager
-def building(builder: TraceBuilder) -> Iterator[TraceBuilder]:
+def building(builder: TraceBuilder) -> Generator[TraceBuilder]:
     """Make ``builder`` the current one for the duration of the block."""
     token = _CURRENT.set(builder)
     try:
@@ -76,7 +76,7 @@ def building(builder: TraceBuilder) -> Iterator[TraceBuilder]:
 
 def user_frame(depth: int = 2) -> FrameType | None:
     """The nearest Python frame outside this package."""
-    frame: FrameType | None = sys._getframe(depth)
+    frame: FrameType | None = sys._getframe(depth)  # pyright: ignore[reportPrivateUsage]
     while frame is not None and frame.f_code.co_filename.startswith(PACKAGE_FOLDER):
         frame = frame.f_back
     return frame
@@ -214,7 +214,7 @@ class TraceBuilder:
 
     def location(self) -> SourceLocation | None:
         """The user's line that is running now."""
-        frame: FrameType | None = sys._getframe(1)
+        frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
         while frame is not None and frame.f_code.co_filename.startswith(PACKAGE_FOLDER):
             frame = frame.f_back
         if frame is None:

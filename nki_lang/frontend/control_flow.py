@@ -7,7 +7,7 @@ first tested and closes it when it is tested again. In the eager interpreter bot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -150,7 +150,7 @@ def _while_body(
 
 
 @contextmanager
-def no_reorder() -> Iterator[None]:
+def no_reorder() -> Generator[None]:
     """Instructions of the block keep their order."""
     builder = current()
     region = NoReorder([], builder.location())

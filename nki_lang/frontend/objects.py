@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeGuard
 
-__all__ = ["NKIObject"]
+__all__ = ["NKIObject", "is_sequence"]
 
 _MISSING = object()
 _NO_FIELDS = ("ClassVar", "KW_ONLY", "InitVar")
 _PLAIN = (type(None), bool, int, float, str)
+
+
+def is_sequence(value: object) -> TypeGuard[Sequence[Any]]:
+    """True for a list or a tuple, which kernels take for each other."""
+    return isinstance(value, (list, tuple))
 
 
 class NKIObject:

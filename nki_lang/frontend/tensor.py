@@ -23,7 +23,7 @@ from nki_lang.frontend.tile_arithmetic import TileArithmetic, missing_method
 from nki_lang.ir import Access, Tensor
 from nki_lang.memory import ON_CHIP, MemoryRegion
 
-__all__ = ["NkiTensor"]
+__all__ = ["NkiTensor", "refuse"]
 
 _GUIDE = "nki/get-started/nki-language-guide.rst"
 _STUB = "NkiTensor (nki/api/nki/language)"
@@ -137,6 +137,11 @@ class NkiTensor(TileArithmetic, NKIObject):
         """``[[stride, count], ...]`` in the order of the dimensions."""
         return [[step, extent] for step, extent in zip(self.strides, self.shape, strict=True)]
 
+    @property
+    def runtime_index(self) -> Index | None:
+        """The part of the view that is only known while the kernel runs, or None."""
+        return self._index
+
     def is_indirect(self) -> bool:
         """True when the elements are only known while the kernel runs."""
         return self._index is not None
@@ -245,7 +250,7 @@ class NkiTensor(TileArithmetic, NKIObject):
         return new
 
     def _refuse(self, message: str, code: str, remedy: str = "", source: str = _STUB) -> NoReturn:
-        fail(f"{message} (tensor {self.name!r}, shape {self.shape})", code, remedy, source)
+        refuse(self, message, code, remedy, source)
 
     def _axis(self, dim: Any) -> int:
         axis = to_int(dim)
@@ -493,3 +498,10 @@ class NkiTensor(TileArithmetic, NKIObject):
         return indexing.reinterpret_view(self, dtype_of(dtype))
 
     reinterpret_cast = view
+
+
+def refuse(
+    tensor: NkiTensor, message: str, code: str, remedy: str = "", source: str = _STUB
+) -> NoReturn:
+    """Raise an error at the user's line that names the tensor and its shape."""
+    fail(f"{message} (tensor {tensor.name!r}, shape {tensor.shape})", code, remedy, source)

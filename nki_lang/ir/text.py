@@ -26,7 +26,7 @@ import base64
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -56,7 +56,8 @@ RESERVED = frozenset({"True", "False", "None", "inf", "nan"})
 
 def full_pattern(shape: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
     """The pattern of an access to all elements in row-major order."""
-    pairs, step = [], 1
+    pairs: list[tuple[int, int]] = []
+    step = 1
     for extent in reversed(shape):
         pairs.append((step, extent))
         step *= extent
@@ -80,7 +81,7 @@ def _register(register: Register) -> str:
 def _access(access: Access) -> str:
     tensor, offset, pattern, scalar, vector, dim, dtype, step = access
     head = f"%{_name(tensor.name)}"
-    more = []
+    more: list[str] = []
     if scalar is not None:
         more.append(f"scalar={_value(scalar)}")
     if vector is not None:
@@ -103,7 +104,7 @@ def _float(value: float) -> str:
 
 
 def _value(value: Any) -> str:
-    kind = type(value)
+    kind = type(value)  # pyright: ignore[reportUnknownVariableType]
     if kind is Access:
         return _access(value)
     if kind is Register:
@@ -195,17 +196,23 @@ def statement_to_text(statement: Any) -> str:
     return "\n".join(_block([statement], ""))
 
 
+_HOLDERS = frozenset({tuple, list, dict})
+
+
 def _tensors_of(value: Any) -> Iterator[Tensor]:
     if type(value) is Access:
         yield value.tensor
         yield from _tensors_of(value.scalar_offset)
         yield from _tensors_of(value.vector_offset)
-    elif type(value) in (tuple, list):
-        for part in value:
+    elif type(value) in _HOLDERS:
+        for part in _parts(value):
             yield from _tensors_of(part)
-    elif type(value) is dict:
-        for part in value.values():
-            yield from _tensors_of(part)
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    if type(value) is dict:
+        value = value.values()  # pyright: ignore[reportUnknownVariableType]
+    return value  # pyright: ignore[reportUnknownVariableType]
 
 
 def _used(statements: list[Any]) -> Iterator[Tensor]:

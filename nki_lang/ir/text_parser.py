@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import ml_dtypes  # noqa: F401 - gives NumPy the names of the small float types
 import numpy as np
 
 from nki_lang.dtypes import BY_NAME, DType
@@ -16,6 +15,7 @@ from nki_lang.errors import NkiFileError
 from nki_lang.ir.text import full_pattern, identity
 from nki_lang.ir.types import (
     Access,
+    Block,
     Constant,
     Engine,
     ForLoop,
@@ -50,7 +50,8 @@ class _Token(NamedTuple):
 
 
 def _tokens(text: str, fail: Callable[[int, str], NkiFileError]) -> list[_Token]:
-    found, at = [], 0
+    found: list[_Token] = []
+    at = 0
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
@@ -408,7 +409,7 @@ class _Parser:
             parts[kind].append(made)
             tensor = made.tensor if isinstance(made, Constant) else made
             self.shared[tensor.name] = tensor
-        bodies = []
+        bodies: list[Block] = []
         while self.accept("core"):
             bodies.append(self.core())
         given.setdefault("lnc", len(bodies))

@@ -259,7 +259,7 @@ class KernelIR:
     grid: tuple[int, ...] = ()
     returns_tuple: bool = False
     has_collectives: bool = False
-    metadata: dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def aliases(self) -> dict[int, int]:

@@ -5,30 +5,32 @@ from __future__ import annotations
 from nki_lang.errors import NkiValidationError, missing_attribute
 from nki_lang.frontend.builder import active
 from nki_lang.frontend.registers import VirtualRegister
+from nki_lang.isa import (
+    activations,
+    cores,
+    dma,
+    elementwise,
+    enums,
+    indexing,
+    matmul,
+    movement,
+    random,
+    reductions,
+    registers,
+)
 from nki_lang.isa.activations import *  # noqa: F403
-from nki_lang.isa.activations import __all__ as _activations
 from nki_lang.isa.cores import *  # noqa: F403
-from nki_lang.isa.cores import __all__ as _cores
 from nki_lang.isa.dma import *  # noqa: F403
-from nki_lang.isa.dma import __all__ as _dma
 from nki_lang.isa.elementwise import *  # noqa: F403
-from nki_lang.isa.elementwise import __all__ as _elementwise
 from nki_lang.isa.enums import *  # noqa: F403
-from nki_lang.isa.enums import __all__ as _enums
 from nki_lang.isa.enums import nc_version
 from nki_lang.isa.indexing import *  # noqa: F403
-from nki_lang.isa.indexing import __all__ as _indexing
 from nki_lang.isa.issue import NkiInstruction
 from nki_lang.isa.matmul import *  # noqa: F403
-from nki_lang.isa.matmul import __all__ as _matmul
 from nki_lang.isa.movement import *  # noqa: F403
-from nki_lang.isa.movement import __all__ as _movement
 from nki_lang.isa.random import *  # noqa: F403
-from nki_lang.isa.random import __all__ as _random
 from nki_lang.isa.reductions import *  # noqa: F403
-from nki_lang.isa.reductions import __all__ as _reductions
 from nki_lang.isa.registers import *  # noqa: F403
-from nki_lang.isa.registers import __all__ as _registers
 from nki_lang.targets import current_target
 
 
@@ -53,9 +55,18 @@ _REMOVED = {
 __all__ = [
     "NkiInstruction", "NkiValidationError", "VirtualRegister", "get_nc_sub_version",
     "get_nc_version",
-    *_activations, *_cores, *_dma, *_elementwise, *_enums, *_indexing, *_matmul, *_movement,
-    *_random, *_reductions, *_registers,
 ]  # fmt: skip
+__all__ += activations.__all__
+__all__ += cores.__all__
+__all__ += dma.__all__
+__all__ += elementwise.__all__
+__all__ += enums.__all__
+__all__ += indexing.__all__
+__all__ += matmul.__all__
+__all__ += movement.__all__
+__all__ += random.__all__
+__all__ += reductions.__all__
+__all__ += registers.__all__
 
 
 __getattr__ = missing_attribute("nki.isa", __all__, _REMOVED)

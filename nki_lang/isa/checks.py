@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any, NoReturn, SupportsFloat, SupportsIndex
 
 from nki_lang.errors import fail
 from nki_lang.frontend.builder import TraceBuilder
+from nki_lang.frontend.objects import is_sequence
 from nki_lang.frontend.operators import Operator
 from nki_lang.frontend.registers import VirtualRegister
 from nki_lang.frontend.tensor import NkiTensor
@@ -48,7 +49,7 @@ class Call:
         """Every tensor operand with its name, sequences flattened."""
         found: list[tuple[str, NkiTensor]] = []
         for name, value in self.values.items():
-            for entry in value if isinstance(value, (list, tuple)) else (value,):
+            for entry in value if is_sequence(value) else (value,):
                 if isinstance(entry, NkiTensor):
                     found.append((name, entry))
         return found
@@ -122,7 +123,7 @@ def _check_target(call: Call) -> None:
 def _check_engine(call: Call) -> None:
     if call.engine is Engine.unknown:
         return
-    if not isinstance(call.engine, Engine):
+    if not isinstance(call.engine, Engine):  # pyright: ignore[reportUnnecessaryIsInstance]
         call.refuse(
             "NKI-ENGINE",
             f"engine={call.engine!r} is no member of nisa.engine",
@@ -177,7 +178,7 @@ def _check_member(call: Call, name: str, value: Any) -> None:
 def _is_number(value: Any) -> bool:
     return not isinstance(
         value, (NkiTensor, str, bytes, list, tuple, VirtualRegister, Operator)
-    ) and (hasattr(type(value), "__float__") or hasattr(type(value), "__index__"))
+    ) and isinstance(value, (SupportsFloat, SupportsIndex))
 
 
 def _check_operator(call: Call, operand: OperandSpec, value: Any) -> None:
@@ -189,10 +190,10 @@ def _check_operator(call: Call, operand: OperandSpec, value: Any) -> None:
 
 
 def _check_sequence(call: Call, operand: OperandSpec, value: Any) -> None:
-    if not isinstance(value, (list, tuple)) or not value:
+    if not is_sequence(value) or not value:
         call.refuse("NKI-OPERAND", f"{operand.name}={value!r}", "pass a list of tensors")
     for entry in value:
-        if isinstance(entry, (list, tuple)):
+        if is_sequence(entry):
             _check_sequence(call, operand, entry)
         else:
             _check_tensor(call, operand, entry)

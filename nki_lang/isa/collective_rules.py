@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from nki_lang.frontend.objects import is_sequence
 from nki_lang.isa.rules import custom
 from nki_lang.memory import HBM
 
@@ -72,7 +73,7 @@ def metadata_shape(call: Any) -> str:
         "nki.collectives.ReplicaGroup")  # fmt: skip
 def groups(call: Any) -> str:
     value = call["replica_group"]
-    listed = isinstance(value, (list, tuple)) and all(isinstance(g, (list, tuple)) for g in value)
+    listed = is_sequence(value) and all(is_sequence(group) for group in value)
     return "" if listed or hasattr(value, "replica_groups") else f"replica_group={value!r}"
 
 
@@ -92,4 +93,4 @@ def same_shapes(call: Any) -> str:
 
 def _flat(value: Any) -> list[Any]:
     """Tensors of a list, or of a list for each channel."""
-    return [t for entry in value for t in (entry if isinstance(entry, (list, tuple)) else (entry,))]
+    return [t for entry in value for t in (entry if is_sequence(entry) else (entry,))]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from operator import index as to_int
-from typing import Any
+from typing import Any, SupportsFloat, SupportsIndex
 
+from nki_lang.frontend.objects import is_sequence
 from nki_lang.frontend.tensor import NkiTensor
 from nki_lang.ir import Engine
 from nki_lang.isa.enums import dge_mode, dma_engine, nc_version, oob_mode, reduce_cmd
@@ -197,7 +198,7 @@ def operand_float32(call: Any) -> str:
 def reduce_axes(call: Any) -> str:
     data, axis = call["data"], call["axis"]
     rank = len(data.shape)
-    given = tuple(axis) if isinstance(axis, (list, tuple)) else (axis,)
+    given = tuple(axis) if is_sequence(axis) else (axis,)
     axes = sorted(a + rank if a < 0 else a for a in given)
     if not axes or axes != list(range(rank - len(axes), rank)) or axes[0] == 0:
         return f"axis={axis} for {call.describe('data')}"
@@ -279,7 +280,7 @@ def reduce_init(call: Any) -> str:
 def pattern_size(call: Any) -> str:
     pattern = call["pattern"]
     try:
-        counts = [to_int(count) for step, count in pattern if to_int(step) is not None]
+        counts = [to_int(count) for step, count in pattern for _ in (to_int(step),)]
     except (TypeError, ValueError):
         return f"pattern={pattern!r}"
     total = 1
@@ -331,8 +332,8 @@ def bn_aggr(call: Any) -> str:
 )
 def shuffle_mask(call: Any) -> str:
     mask = call["shuffle_mask"]
-    wrong = [entry for entry in mask if not (hasattr(type(entry), "__index__") and
-             (0 <= entry < 32 or entry == 255))]  # fmt: skip
+    wrong = [entry for entry in mask if not isinstance(entry, SupportsIndex)
+             or not (0 <= to_int(entry) < 32 or to_int(entry) == 255)]  # fmt: skip
     return f"shuffle_mask={mask!r}" if len(mask) != 32 or wrong else ""
 
 
@@ -399,7 +400,7 @@ def bounds_shape(call: Any) -> str:
 def barrier_cores(call: Any) -> str:
     """``data`` should be in shared HBM, but public kernels pass tiles of their own core too."""
     cores = call["cores"]
-    fits = isinstance(cores, (tuple, list)) and tuple(cores) == (0, 1)
+    fits = is_sequence(cores) and tuple(cores) == (0, 1)
     return "" if fits else f"cores={cores!r}"
 
 
@@ -463,7 +464,7 @@ def scale_fits(scale: Any, data: Any) -> bool:
         "nisa.range_select, on_false_value")  # fmt: skip
 def lowest_float(call: Any) -> str:
     value = call["on_false_value"]
-    lowest = hasattr(type(value), "__float__") and float(value) <= -3.4028e38
+    lowest = isinstance(value, SupportsFloat) and float(value) <= -3.4028e38
     return "" if lowest else f"on_false_value={value!r}"
 
 

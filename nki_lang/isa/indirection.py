@@ -40,7 +40,11 @@ _MATMUL_DTYPES = frozenset({"float16", "bfloat16", "float8_e4m3", "float8_e5m2",
 
 def is_indirect(value: Any) -> bool:
     """True for a view made by ``tile.indirect(index)``."""
-    return isinstance(value, NkiTensor) and value._index is not None and value._index.dim == 1
+    return (
+        isinstance(value, NkiTensor)
+        and value.runtime_index is not None
+        and value.runtime_index.dim == 1
+    )
 
 
 def check_indirection(call: Any) -> None:
@@ -98,7 +102,8 @@ def _products(call: Any, found: dict[str, NkiTensor]) -> tuple[str, str] | None:
 
 
 def _index(tensor: NkiTensor | None) -> Any:
-    return None if tensor is None or tensor._index is None else tensor._index.vector
+    index = None if tensor is None else tensor.runtime_index
+    return None if index is None else index.vector
 
 
 def _start(index: Any) -> int | None:

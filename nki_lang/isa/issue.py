@@ -8,18 +8,18 @@ a kernel; a later call with the same combination costs one look-up in a set.
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from nki_lang.dtypes import DType
 from nki_lang.errors import fail
 from nki_lang.frontend.builder import TraceBuilder, current
-from nki_lang.frontend.objects import NKIObject
+from nki_lang.frontend.objects import NKIObject, is_sequence
 from nki_lang.frontend.operators import Operator
 from nki_lang.frontend.registers import VirtualRegister
 from nki_lang.frontend.tensor import NkiTensor
-from nki_lang.ir import Engine, Instruction
+from nki_lang.ir import Access, Engine, Instruction
 from nki_lang.isa.checks import validate
 from nki_lang.isa.spec import InstructionSpec
 from nki_lang.memory import HBM
@@ -45,7 +45,7 @@ class NkiInstruction(NKIObject):
         name = f" {self.handle.name}" if self.handle.name else ""
         return f"NkiInstruction({self.handle.op}{name} at {self.handle.location})"
 
-    def depends_on(self, *producers: NkiInstruction) -> NkiInstruction:
+    def depends_on(self, *producers: Any) -> NkiInstruction:
         """This instruction runs after every producer has completed.
 
         Raises:
@@ -92,7 +92,7 @@ def issue(
     operands: dict[str, Any] = {}
     key: list[Any] = [spec.op, id(engine)]
     for (slot, immediate), value in zip(spec.slots, values):  # noqa: B905  (equal by construction)
-        kind = type(value)
+        kind = type(value)  # pyright: ignore[reportUnknownVariableType]
         if kind is NkiTensor:
             operands[slot] = value.access
             key.append(-value.signature)
@@ -122,11 +122,11 @@ def issue(
 
 
 def _note_write(builder: TraceBuilder, operand: Any) -> None:
-    for access in operand if type(operand) is tuple else (operand,):
-        if type(access) is tuple:
-            _note_write(builder, access)
-        elif access is not None and access.tensor.buffer in HBM:
-            builder.written.add(access.tensor.name)
+    if not isinstance(operand, Access):
+        for entry in operand or ():
+            _note_write(builder, entry)
+    elif operand.tensor.buffer in HBM:
+        builder.written.add(operand.tensor.name)
 
 
 def _convert(value: Any, spec: InstructionSpec, slot: str) -> Any:
@@ -143,10 +143,10 @@ def _convert(value: Any, spec: InstructionSpec, slot: str) -> Any:
         return value
     if isinstance(value, Enum):
         return value.name
-    if isinstance(value, (list, tuple)):
+    if is_sequence(value):
         return tuple(_convert(entry, spec, slot) for entry in value)
     if isinstance(value, np.generic):
-        return value.item()
+        return cast(Any, value).item()
     hook = getattr(value, "nki_operand", None)
     if hook is not None:
         return hook()
@@ -171,7 +171,7 @@ def _mark(value: Any) -> Any:
     """What stands for a less common value in the memory of passed checks."""
     if isinstance(value, NkiTensor):
         return -value.signature
-    if isinstance(value, (list, tuple)):
+    if is_sequence(value):
         return tuple(_mark(entry) for entry in value)
     if isinstance(value, VirtualRegister):
         return VirtualRegister

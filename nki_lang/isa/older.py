@@ -51,7 +51,7 @@ def without_priority(
     Every value stands one place too far left; what stands in the wrong kind of place is
     recognised by its type, and what was passed by name stays where it is.
     """
-    fields = [type(default) for default in defaults]
+    fields: list[type[Any]] = [type(default) for default in defaults]
     found = list(defaults)
     for place, value in enumerate(values):
         left = place < len(fields) and isinstance(value, Enum) and type(value) is fields[place]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, SupportsFloat, SupportsIndex
 
 import numpy as np
 
@@ -107,7 +107,7 @@ def integers(*names: str) -> Constraint:
     def check(call: Any) -> str:
         for name in names:
             value = call[name]
-            if not isinstance(value, VirtualRegister) and not hasattr(type(value), "__index__"):
+            if not isinstance(value, VirtualRegister) and not isinstance(value, SupportsIndex):
                 return f"{name}={value!r}"
         return ""
 
@@ -168,7 +168,7 @@ def cumulative_start(call: Any) -> str:
         "nisa.range_select, Constraints")  # fmt: skip
 def exact_indices(call: Any) -> str:
     start = call["range_start"]
-    if isinstance(start, bool) or not hasattr(type(start), "__index__"):
+    if isinstance(start, bool) or not isinstance(start, SupportsIndex):
         return f"range_start={start!r}"
     if int(start) + free_elements(call["on_true_tile"]) > 1 << 24:
         return f"range_start={start!r} with {call.describe('on_true_tile')}"
@@ -190,7 +190,7 @@ def probability(call: Any) -> str:
 @custom("NKI-VALUE", "value is a number", "nisa.memset")
 def memset_value(call: Any) -> str:
     value = call["value"]
-    number = hasattr(type(value), "__float__") and not _is_tile(value)
+    number = isinstance(value, SupportsFloat) and not _is_tile(value)
     return "" if number and not isinstance(value, VirtualRegister) else f"value={value!r}"
 
 

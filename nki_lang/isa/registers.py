@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, SupportsIndex
 
 from nki_lang.errors import fail
 from nki_lang.frontend.builder import current
@@ -23,7 +23,8 @@ def register_alloc(x: int | None = None) -> VirtualRegister:
     elif x is not None and not isinstance(x, NkiTensor):
         x = _integer(x)
     if isinstance(x, NkiTensor) and x.size != 1:
-        x._refuse("register_alloc takes a one-element tensor", "NKI-REGISTER", "index one element")
+        fail(f"register_alloc takes a one-element tensor, not {x!r}", "NKI-REGISTER",
+             "index one element")  # fmt: skip
     value = x.access if isinstance(x, NkiTensor) else x
     builder.emit("register_alloc", {"dst": register.register, "x": value})
     return register
@@ -45,7 +46,7 @@ def register_store(dst: NkiTensor, src: Any) -> None:
 
 
 def _integer(value: Any) -> int:
-    if not hasattr(type(value), "__index__") or isinstance(value, bool):
+    if not isinstance(value, SupportsIndex) or isinstance(value, bool):
         fail(f"a register holds a 32-bit integer, not {value!r}", "NKI-REGISTER",
              "pass an int; nisa.register_load takes the element of a tensor")  # fmt: skip
     number = int(value)

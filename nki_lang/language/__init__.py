@@ -8,6 +8,7 @@ from typing import Any
 from nki_lang.dtypes import BY_NAME as _DTYPES
 from nki_lang.dtypes import DType
 from nki_lang.errors import missing_attribute
+from nki_lang.frontend import operators as _operators
 from nki_lang.frontend.control_flow import (
     dynamic_range,
     fori_loop,
@@ -17,7 +18,6 @@ from nki_lang.frontend.control_flow import (
 )
 from nki_lang.frontend.objects import NKIObject
 from nki_lang.frontend.operators import *  # noqa: F403
-from nki_lang.frontend.operators import __all__ as _OPERATORS
 from nki_lang.frontend.slices import ds
 from nki_lang.frontend.tensor import NkiTensor
 from nki_lang.language.creation import (
@@ -108,8 +108,8 @@ __all__ = [
     "rms_norm", "sbuf", "sequential_range", "shared_constant", "shared_hbm",
     "shared_identity_matrix", "softmax", "static_range", "store", "tfloat32", "tile_size",
     "transpose", "uint8", "uint16", "uint32", "var", "where", "while_loop", "zeros", "zeros_like",
-    *_OPERATORS,
 ]  # fmt: skip
+__all__ += _operators.__all__
 
 __getattr__ = missing_attribute("nki.language", __all__, _REMOVED)
 

@@ -7,7 +7,7 @@ from math import prod as product
 from typing import Any
 
 from nki_lang.frontend import operators as op
-from nki_lang.frontend.tensor import NkiTensor
+from nki_lang.frontend.tensor import NkiTensor, refuse
 from nki_lang.isa.activations import activation
 from nki_lang.isa.dma import dma_copy
 from nki_lang.isa.elementwise import reciprocal as reciprocal_instruction
@@ -61,7 +61,8 @@ def invert(x: Any, dtype: Any) -> NkiTensor:
     """Bitwise NOT, as XOR with all ones."""
     tile = require_tile(x, "nl.invert")
     if not tile.dtype.is_integer:
-        tile._refuse(
+        refuse(
+            tile,
             "nl.invert takes integers",
             "NKI-DTYPE",
             "copy into an integer tile, or use nl.negative",
@@ -330,7 +331,8 @@ def broadcast_to(x: Any, shape: Any, dtype: Any = None) -> NkiTensor:
         have in (1, want) for have, want in zip(tile.shape, wanted, strict=True)
     )
     if not fits:
-        tile._refuse(
+        refuse(
+            tile,
             f"cannot broadcast to {wanted}",
             "NKI-SHAPE",
             "keep the rank; only dimensions of extent 1 are repeated",
@@ -355,7 +357,8 @@ def transpose(x: Any, dtype: Any = None) -> NkiTensor:
     """A 2-D tile with its axes swapped, in PSUM."""
     tile = require_tile(x, "nl.transpose")
     if len(tile.shape) != 2:
-        tile._refuse(
+        refuse(
+            tile,
             "nl.transpose takes two dimensions",
             "NKI-SHAPE",
             "merge the free dimensions with flatten_dims first",

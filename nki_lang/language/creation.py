@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
 from nki_lang.dtypes import DType, dtype_of
 from nki_lang.errors import fail
 from nki_lang.frontend.builder import current
+from nki_lang.frontend.objects import is_sequence
 from nki_lang.frontend.operators import multiply, right_shift
-from nki_lang.frontend.tensor import NkiTensor
+from nki_lang.frontend.tensor import NkiTensor, refuse
 from nki_lang.ir import Engine, Tensor
 from nki_lang.memory import MemoryRegion
 
@@ -48,7 +49,7 @@ def ndarray(
     builder = current()
     region = buffer if type(buffer) is MemoryRegion else _region(buffer)
     element = dtype if type(dtype) is DType else _element(dtype)
-    extents = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    extents = tuple(shape) if is_sequence(shape) else (shape,)
     extents = tuple(_extent(extent, extents) for extent in extents)
     if region is _sbuf or region is _psum:
         extents = _check_on_chip(extents, element, region, address, builder)
@@ -61,7 +62,7 @@ def ndarray(
 def _extent(extent: Any, shape: tuple[Any, ...]) -> int:
     if type(extent) is int and extent > 0:
         return extent
-    if not hasattr(type(extent), "__index__"):
+    if not isinstance(extent, SupportsIndex):
         fail(f"shape {shape} has the extent {extent!r}", "NKI-SHAPE", "extents are integers")
     number = int(extent)
     if number < 1:
@@ -199,7 +200,8 @@ def load_transpose2d(src: NkiTensor, dtype: Any = None) -> NkiTensor:
     from nki_lang.isa.movement import tensor_copy
 
     if len(src.shape) != 2:
-        src._refuse(
+        refuse(
+            src,
             "load_transpose2d takes two dimensions",
             "NKI-SHAPE",
             "view the tensor as two dimensions with reshape",

@@ -7,6 +7,7 @@ from typing import Any
 
 from nki_lang.errors import fail
 from nki_lang.frontend.builder import current
+from nki_lang.frontend.objects import is_sequence
 from nki_lang.frontend.operators import Operator
 from nki_lang.frontend.tensor import NkiTensor
 from nki_lang.isa.activations import activation
@@ -109,7 +110,7 @@ def activate(op: Operator, x: Any, dtype: Any) -> NkiTensor:
 def reduced_shape(tile: NkiTensor, axis: Any, keepdims: bool) -> tuple[int, ...]:
     """Shape after reducing ``axis``; at least two dimensions remain."""
     rank = len(tile.shape)
-    axes = {entry % rank for entry in (axis if isinstance(axis, (tuple, list)) else (axis,))}
+    axes = {entry % rank for entry in (axis if is_sequence(axis) else (axis,))}
     kept = tuple(
         1 if place in axes else extent
         for place, extent in enumerate(tile.shape)

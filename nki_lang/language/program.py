@@ -7,6 +7,7 @@ from typing import Any
 
 from nki_lang.errors import fail
 from nki_lang.frontend.builder import current
+from nki_lang.frontend.objects import is_sequence
 from nki_lang.ir import Engine
 from nki_lang.memory import HBM, ON_CHIP, MemoryRegion
 
@@ -36,11 +37,11 @@ def num_programs(axes: Any = 0) -> int:
     builder = current()
     if axes is None:
         axes = tuple(range(len(builder.grid)))
-    chosen = axes if isinstance(axes, (tuple, list)) else (axes,)
+    chosen: list[int] = list(axes) if is_sequence(axes) else [axes]
     for axis in chosen:
         _check_axis(axis, builder.grid)
     if builder.program is not None:
-        return prod(builder.grid[axis] for axis in chosen)
+        return prod([builder.grid[axis] for axis in chosen])
     return builder.lnc if builder.grid else 1
 
 

@@ -13,7 +13,15 @@ import numpy as np
 
 from nki_lang.ir.types import Access, Engine
 from nki_lang.memory import MemoryRegion
-from nki_lang.semantics.numbers import aligned, convert, kept_apart, per_partition, single, store
+from nki_lang.semantics.numbers import (
+    aligned,
+    convert,
+    is_array,
+    kept_apart,
+    per_partition,
+    single,
+    store,
+)
 from nki_lang.semantics.operators import Operator, operator_of
 from nki_lang.semantics.table import meaning
 
@@ -143,7 +151,7 @@ def _bit_scalar(
 def bit_operand(operand: Any, like: Array) -> Array:
     """An operand of a bit operator as bit pattern of ``like``'s type."""
     kind = like.dtype
-    if not isinstance(operand, np.ndarray):
+    if not is_array(operand):
         mask = (1 << (8 * kind.itemsize)) - 1
         return np.asarray(int(operand) & mask, f"u{kind.itemsize}").view(kind)
     if operand.ndim and operand.size == operand.shape[0]:
@@ -192,11 +200,12 @@ def reciprocal(dst: Array, data: Array) -> None:
 @meaning(elementwise=True)
 def memset(dst: Array, value: Any) -> None:
     """``dst = value``; integers are written exactly, bit patterns above the sign included."""
+    number: Any = value
     if isinstance(value, (int, np.integer)) and dst.dtype.kind in "iu":
         width = 8 * dst.dtype.itemsize
         if -(1 << (width - 1)) <= value < (1 << width):
             dst.fill(
-                np.asarray(int(value) & ((1 << width) - 1), f"u{dst.dtype.itemsize}").view(
+                np.asarray(int(number) & ((1 << width) - 1), f"u{dst.dtype.itemsize}").view(
                     dst.dtype
                 )[()]
             )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+from collections.abc import Callable
 
 import numpy as np
 
@@ -27,7 +28,7 @@ _FLUSHES = 1 << 15 | 1 << 6
 """Flush results to zero (FTZ), take operands as zero (DAZ)."""
 
 
-def _functions() -> tuple[ctypes._NamedFuncPointer, ctypes._NamedFuncPointer] | None:
+def _functions() -> tuple[Callable[..., int], Callable[..., int]] | None:
     if "CS_GNU_LIBC_VERSION" not in getattr(os, "confstr_names", ()):
         return None
     library = ctypes.PyDLL(None)

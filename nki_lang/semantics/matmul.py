@@ -35,12 +35,9 @@ def nc_matmul(
     """
     if is_transpose and not accumulate:
         # Transpose mode moves bits: NaN and Inf survive (NeuronCore-v3 and later).
-        store(
-            dst,
-            stationary.reshape(stationary.shape[0], -1).T.reshape(dst.shape)
-            if _is_identity(moving)
-            else product(stationary, moving),
-        )
+        transposed: Array = stationary.reshape(stationary.shape[0], -1).T
+        exact = _is_identity(moving)
+        store(dst, transposed.reshape(dst.shape) if exact else product(stationary, moving))
         return
     if not accumulate and dst.dtype == _F32 and dst.ndim == 2 and perf_mode == "none":
         left, right = _flat(stationary), _flat(moving)

@@ -14,7 +14,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from nki_lang.dtypes import DType
+from nki_lang.dtypes import DType, finfo
 from nki_lang.semantics.numbers import single, store
 from nki_lang.semantics.state import EngineState
 from nki_lang.semantics.table import meaning
@@ -46,7 +46,7 @@ def pack(lanes: Array, packed: DType) -> Array:
     What is too large becomes the largest finite value.
     """
     assert packed.lane is not None
-    limit = float(ml_dtypes.finfo(packed.lane.dtype).max)
+    limit = float(finfo(packed.lane.dtype).max)
     small = np.clip(lanes, -limit, limit).astype(packed.lane.dtype)
     if packed.lane.name == "float4_e2m1fn":
         nibbles = small.view(np.uint8).astype(np.uint16) & 15

@@ -7,13 +7,14 @@ floats, and round to nearest even and saturate into integers (NKI release notes 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
 __all__ = [
     "aligned",
     "convert",
+    "is_array",
     "kept_apart",
     "per_partition",
     "round_tfloat32",
@@ -22,6 +23,12 @@ __all__ = [
 ]
 
 Array = np.ndarray[Any, Any]
+
+
+def is_array(value: object) -> TypeGuard[Array]:
+    """True for an array, whose type NumPy leaves open."""
+    return isinstance(value, np.ndarray)
+
 
 _F32 = np.dtype(np.float32)
 _LIMITS = {
@@ -85,7 +92,7 @@ def per_partition(value: Any, like: Array) -> Any:
 
     Numbers become float32 scalars; a ``(P, 1)`` tile gets as many free dimensions as ``like``.
     """
-    if not isinstance(value, np.ndarray):
+    if not is_array(value):
         return np.float32(value)
     if value.ndim == 0 or value.size == 1:
         return single(value).reshape(())[()]
@@ -99,7 +106,7 @@ def kept_apart(value: Any, dst: Array) -> Any:
 
     The engines read their vector operands before they write: a tile may be operand and result.
     """
-    if isinstance(value, np.ndarray) and np.may_share_memory(value, dst):
+    if is_array(value) and np.may_share_memory(value, dst):
         return value.copy()
     return value
 

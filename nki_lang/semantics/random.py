@@ -34,7 +34,9 @@ def xorwow(state: Array, count: int) -> Array:
     lanes, words = state.shape
     generators = words // 6
     result = np.empty((count, lanes), np.uint32)
-    parts = [[state[:, 6 * g + w].copy() for w in range(6)] for g in range(generators)]
+    parts: list[list[Any]] = [
+        [state[:, 6 * g + w].copy() for w in range(6)] for g in range(generators)
+    ]
     for step in range(count):
         part = parts[step % generators]
         mixed = part[0] ^ (part[0] >> np.uint32(2))

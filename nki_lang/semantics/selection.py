@@ -8,7 +8,7 @@ import numpy as np
 
 from nki_lang.semantics.accumulators import accumulate
 from nki_lang.semantics.movement import ramp
-from nki_lang.semantics.numbers import aligned, convert, per_partition, single, store
+from nki_lang.semantics.numbers import aligned, convert, is_array, per_partition, single, store
 from nki_lang.semantics.operators import operator_of
 from nki_lang.semantics.state import EngineState
 from nki_lang.semantics.table import meaning
@@ -29,7 +29,7 @@ def tensor_copy_predicated(
     chosen = aligned(predicate, dst.shape) != 0
     if reverse_pred:
         chosen = ~chosen
-    value = src if isinstance(src, np.ndarray) else np.asarray(src, np.float32)
+    value = src if is_array(src) else np.asarray(src, np.float32)
     if value.size == dst.size:
         value = value.reshape(dst.shape)
     elif value.ndim and value.size == value.shape[0] == dst.shape[0]:

@@ -71,10 +71,10 @@ class EngineState:
     """
 
     target: Target = field(default_factory=lambda: TARGETS["trn3"])
-    registers: dict[str, int] = field(default_factory=dict)
+    registers: dict[str, int] = field(default_factory=dict[str, int])
     vector_accumulator: np.ndarray[Any, Any] | None = None
     scalar_accumulator: np.ndarray[Any, Any] | None = None
-    random: dict[str, Any] = field(default_factory=dict)
+    random: dict[str, Any] = field(default_factory=dict[str, Any])
     core: int = 0
     exchange: Exchange | None = None
     wide_mx_scale: bool = True

@@ -72,7 +72,7 @@ class Check:
 
 
 def _accesses(name: str, value: Any) -> Iterator[tuple[str, Access]]:
-    kind = type(value)
+    kind = type(value)  # pyright: ignore[reportUnknownVariableType]
     if kind is Access:
         yield name, value
     elif kind is tuple or kind is list:

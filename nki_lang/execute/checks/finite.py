@@ -28,7 +28,7 @@ class FiniteCheck(Check):
         """Remember whether everything that is read is finite, numbers in the source too."""
         self._clean = not any(map(_given, instruction.operands.values())) and all(
             _bad(self.value(access)) is None
-            for name, access in reads_of(instruction)
+            for _, access in reads_of(instruction)
             if access.element_type.is_float
         )
 

@@ -41,9 +41,9 @@ class _Placed:
     name: str
     number: int
     reach: tuple[int, int, int, int]
-    writes: list[Access] = field(default_factory=list)
+    writes: list[Access] = field(default_factory=list[Access])
     disturbed: bool = False
-    disturbs: list[_Placed] = field(default_factory=list)
+    disturbs: list[_Placed] = field(default_factory=list)  # pyright: ignore[reportUnknownVariableType]
     alive: weakref.ref[Tensor] | None = None
 
     @property

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from nki_lang.dtypes import finfo
 from nki_lang.errors import NkiExecutionError
 from nki_lang.execute.checks.base import Check, reads_of, writes_of
 from nki_lang.execute.checks.report import Finding
@@ -201,8 +202,6 @@ def _wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 def _ulp(value: float, dtype: np.dtype[Any]) -> float:
     """Distance of neighbours of ``value`` in a float type."""
-    import ml_dtypes
-
-    info = ml_dtypes.finfo(dtype)
+    info = finfo(dtype)
     magnitude = max(abs(value), float(info.smallest_normal))
     return float(info.eps) * 2.0 ** float(np.floor(np.log2(magnitude)))

@@ -62,9 +62,9 @@ class _History:
 
     reads: Shadow
     writes: Shadow
-    touches: list[_Touch] = field(default_factory=list)
-    same: dict[Any, Shadow] = field(default_factory=dict)
-    unmarked: list[tuple[int, Access]] = field(default_factory=list)
+    touches: list[_Touch] = field(default_factory=list[_Touch])
+    same: dict[Any, Shadow] = field(default_factory=dict[Any, Shadow])
+    unmarked: list[tuple[int, Access]] = field(default_factory=list[tuple[int, Access]])
     low: int = 1 << 62
     high: int = -1
 
@@ -85,12 +85,16 @@ class _Pair:
 class _Book:
     """What all cores share."""
 
-    history: dict[tuple[int, str], _History] = field(default_factory=dict)
-    meetings: dict[Any, list[Clock]] = field(default_factory=dict)
-    visits: dict[Any, int] = field(default_factory=dict)
-    barriers: dict[str, Instruction] = field(default_factory=dict)
-    pairs: dict[Any, list[_Pair]] = field(default_factory=dict)
-    named: dict[tuple[int, str], Instruction] = field(default_factory=dict)
+    history: dict[tuple[int, str], _History] = field(
+        default_factory=dict[tuple[int, str], _History]
+    )
+    meetings: dict[Any, list[Clock]] = field(default_factory=dict[Any, list[Clock]])
+    visits: dict[Any, int] = field(default_factory=dict[Any, int])
+    barriers: dict[str, Instruction] = field(default_factory=dict[str, Instruction])
+    pairs: dict[Any, list[_Pair]] = field(default_factory=dict[Any, list[_Pair]])
+    named: dict[tuple[int, str], Instruction] = field(
+        default_factory=dict[tuple[int, str], Instruction]
+    )
     aliases: dict[str, tuple[str, ...]] | None = None
 
 

@@ -30,7 +30,7 @@ class Finding:
     message: str
     location: SourceLocation | None = None
     remedy: str = ""
-    details: dict[str, Any] = field(default_factory=dict)
+    details: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def __str__(self) -> str:
         place = f"{self.location}: " if self.location else ""
@@ -56,7 +56,7 @@ class Finding:
 class Report:
     """All findings of one run, in the order of the checks and of the program."""
 
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list[Finding])
 
     def __iter__(self) -> Iterator[Finding]:
         return iter(self.findings)

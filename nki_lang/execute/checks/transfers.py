@@ -48,14 +48,14 @@ def is_suspect(instruction: Instruction) -> bool:
         if type(value) is Access:
             if value.tensor.name == dst.tensor.name and (value != dst or op == "dma_transpose"):
                 return True
-        elif type(value) is tuple and any(_reaches(entry, dst) for entry in value):
+        elif type(value) is tuple and any(_reaches(entry, dst) for entry in value):  # pyright: ignore[reportUnknownVariableType]
             return True
     return op == "dma_transpose" and instruction.operands["src"] is dst
 
 
 def _reaches(value: Any, dst: Access) -> bool:
     if type(value) is tuple:
-        return any(_reaches(entry, dst) for entry in value)
+        return any(_reaches(entry, dst) for entry in value)  # pyright: ignore[reportUnknownVariableType]
     return type(value) is Access and value.tensor.name == dst.tensor.name and value != dst
 
 
