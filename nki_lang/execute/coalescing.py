@@ -45,6 +45,7 @@ def coalesce(block: Block) -> Block:
         else replace(statement, body=coalesce(statement.body))
         for statement in block
     ]
+    # A sweep merges along one dimension; its rows may be merged along the next one after it.
     while True:
         shorter = list(_pass(merged))
         if len(shorter) == len(merged):
@@ -92,6 +93,8 @@ def _merge_uniform(
     shape = one[places[0]].shape
     if any(one[name].shape != shape for name in places):
         return None
+    # The innermost dimension first: pieces that follow each other there make one long run of
+    # memory, which NumPy walks fastest.
     for dim in range(len(shape) - 1, -1, -1) if direction is None else (direction,):
         joined = {name: beside(one[name], two[name], int(dim)) for name in places}
         if all(access is not None for access in joined.values()):
@@ -161,6 +164,8 @@ def _apart(joined: dict[str, Access]) -> bool:
 
 
 def _along_contraction(one: dict[str, Any], two: dict[str, Any]) -> dict[str, Access] | None:
+    # A narrower destination rounds after each product. In float32, one product over both
+    # contractions differs from two only in the order of additions.
     dst = one["dst"]
     if dst != two["dst"] or not two.get("accumulate") or dst.element_type.name != "float32":
         return None

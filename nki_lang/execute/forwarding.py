@@ -123,6 +123,7 @@ class _Forwarder:
         if tensor.buffer is MemoryRegion.shared_hbm:
             return None
         touches = uses.touches.get(tensor.name, [])
+        # Fewer uses here than in the kernel: another block uses it, which is not looked at now.
         if len(touches) != self.totals[tensor.name] or len(touches) > _LOOKED_THROUGH_LIMIT:
             return None
         if any(touch.access is None or touch.access.is_dynamic for touch in touches):
@@ -135,8 +136,11 @@ class _Forwarder:
         touches = self._candidate(uses, tile.tensor)
         if touches is None or not _fills(tile, source):
             return
+        # One write, the copy itself, and first: no reader sees anything but what was copied.
         if sum(touch.writes for touch in touches) != 1 or touches[0].at != position:
             return
+        # The last reader would see what is written into the source before it, which the tile
+        # did not; only that range has to be free of writes.
         last = touches[-1].at
         for touch in uses.between(uses.writes, source.tensor.name, position + 1, last + 1):
             if touch.access is None or may_overlap(touch.access, source):
@@ -154,6 +158,8 @@ class _Forwarder:
             _reads_elsewhere(touch, touches) for touch in readers[:-1]
         ):
             return
+        # Writing early must be unseen: from the first write to the copy, nobody reads or writes
+        # the target's elements.
         first = touches[0].at
         for touch in uses.between(uses.touches, target.tensor.name, first, position):
             if touch.access is None or may_overlap(touch.access, target):
@@ -180,6 +186,7 @@ class _Forwarder:
                 name: _changed(value, changes) for name, value in statement.operands.items()
             }
             uses.statements[at] = replace(statement, operands=operands)
+        # The region now has the tile's uses: copies that are looked at later must see them.
         uses.statements[position] = None
         name = region.tensor.name
         for touch in touches:

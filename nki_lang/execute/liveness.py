@@ -79,6 +79,7 @@ def assign_slots(body: Block, bound: Container[str] = ()) -> Slots:
     first: dict[str, int] = {}
     last: dict[str, int] = {}
     tensors: dict[str, Tensor] = {}
+    # A loop is one point of time: what one turn leaves in a tensor the next one may read.
     for time, statement in enumerate(body):
         for instruction in walk([statement]):
             for access in accesses_of(instruction):
@@ -93,9 +94,11 @@ def assign_slots(body: Block, bound: Container[str] = ()) -> Slots:
     placed: list[tuple[Tensor, int]] = []
     for tensor in sorted(private, key=lambda entry: first[entry.name]):
         start = first[tensor.name]
+        # Strictly before: a tensor that ends in the statement where another begins is its operand.
         ended = [entry for entry in busy if entry[0] < start]
         busy = [entry for entry in busy if entry[0] >= start]
         free.extend(slot for _, slot in ended)
+        # Four bytes an element at least: smaller types may be kept in float32, see Memory.
         slot = _take(free, sizes, tensor.elements * max(4, tensor.dtype.itemsize))
         busy.append((last[tensor.name], slot))
         placed.append((tensor, slot))
