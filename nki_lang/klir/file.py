@@ -152,16 +152,16 @@ def loads(
             ) from None
         values[entry.name] = constants.from_npy(entry.name, content)
     family = target_of(target).name if target is not None else current_target().name
-    kernel = decode(node, known, values, family)
+    kernel_ir = decode(node, known, values, family)
     if record is None:
         try:
-            foreign.keep(kernel, data, lambda: dumps(kernel).klir)
+            foreign.keep(kernel_ir, data, lambda: dumps(kernel_ir).klir)
         except (NkiValidationError, OverflowError) as error:
             raise NkiFileError(
                 f"the kernel in the file could not be written again: {error}",
                 code="NKI-FILE-UNSUPPORTED",
             ) from error
-    return kernel
+    return kernel_ir
 
 
 # --- files ---------------------------------------------------------------------------------
