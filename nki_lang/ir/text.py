@@ -34,6 +34,7 @@ import numpy as np
 from nki_lang.dtypes import DType
 from nki_lang.ir.types import (
     Access,
+    Block,
     Constant,
     Engine,
     ForLoop,
@@ -41,6 +42,7 @@ from nki_lang.ir.types import (
     KernelIR,
     NoReorder,
     Register,
+    Statement,
     Tensor,
     WhileLoop,
 )
@@ -181,9 +183,9 @@ def _region(statement: ForLoop | WhileLoop | NoReorder) -> str:
     return f"{head}{_place(statement.location)} {{"
 
 
-def _block(statements: list[Any], indent: str) -> Iterator[str]:
+def _block(statements: Block, indent: str) -> Iterator[str]:
     for statement in statements:
-        if type(statement) is Instruction:
+        if isinstance(statement, Instruction):
             yield indent + _instruction(statement)
             continue
         yield indent + _region(statement)
@@ -191,7 +193,7 @@ def _block(statements: list[Any], indent: str) -> Iterator[str]:
         yield indent + "}"
 
 
-def statement_to_text(statement: Any) -> str:
+def statement_to_text(statement: Statement) -> str:
     """One statement, with the statements inside it."""
     return "\n".join(_block([statement], ""))
 
@@ -215,9 +217,9 @@ def _parts(value: Any) -> Iterable[Any]:
     return value  # pyright: ignore[reportUnknownVariableType]
 
 
-def _used(statements: list[Any]) -> Iterator[Tensor]:
+def _used(statements: Block) -> Iterator[Tensor]:
     for statement in statements:
-        if type(statement) is Instruction:
+        if isinstance(statement, Instruction):
             for value in statement.operands.values():
                 yield from _tensors_of(value)
         else:

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from nki_lang.ir.types import KernelIR
+from nki_lang.ir.types import Block, Instruction, KernelIR
 from nki_lang.source import shortest_names
 
 __all__ = ["shown_names"]
 
 
-def _files(statements: list[Any], found: dict[str, None]) -> None:
+def _files(statements: Block, found: dict[str, None]) -> None:
     last = None
     for statement in statements:
         location = statement.location
         if location is not None and location.file is not last:
             last = location.file
             found[last] = None
-        body = getattr(statement, "body", None)
-        if body is not None:
-            _files(body, found)
+        if not isinstance(statement, Instruction):
+            _files(statement.body, found)
 
 
 def shown_names(kernel_ir: KernelIR) -> dict[str, str]:

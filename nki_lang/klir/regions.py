@@ -20,7 +20,7 @@ def encode_body(
     """The blocks of one core, and its tree of regions when blocks cannot tell it."""
     names.begin_core()
     writer.begin_core()
-    loops = any(type(statement) is not Instruction for statement in statements)
+    loops = any(not isinstance(statement, Instruction) for statement in statements)
     body = _BodyWriter(names, writer, _registers_of(statements) if loops else set())
     body.block(statements, in_order=False)
     tree = _tree_of(statements, names.files) if body.irregular else None
@@ -37,17 +37,17 @@ class _BodyWriter:
         self.blocks = BlockWriter(names)
         self.irregular = False
 
-    def block(self, statements: list[Any], *, in_order: bool) -> None:
+    def block(self, statements: Block, *, in_order: bool) -> None:
         encode = self.writer.statement
         for statement in statements:
-            if type(statement) is Instruction:
+            if isinstance(statement, Instruction):
                 self.blocks.current.append(encode(statement))
                 continue
             if in_order:
                 self.irregular = True
-            if type(statement) is ForLoop:
+            if isinstance(statement, ForLoop):
                 self.counted(statement, in_order)
-            elif type(statement) is WhileLoop:
+            elif isinstance(statement, WhileLoop):
                 self.conditional(statement, in_order)
             else:
                 self.in_order(statement, in_order)
@@ -135,38 +135,38 @@ def _bound(value: int | Register) -> Any:
     return {"register": value.name} if type(value) is Register else value
 
 
-def _tree_of(statements: list[Any], names: dict[str, str]) -> list[Any]:
+def _tree_of(statements: Block, names: dict[str, str]) -> list[Any]:
     """The regions of a block: numbers are runs of instructions."""
     tree: list[Any] = []
     for statement in statements:
-        if type(statement) is Instruction:
+        if isinstance(statement, Instruction):
             if tree and type(tree[-1]) is int:
                 tree[-1] += 1
             else:
                 tree.append(1)
             continue
         inner, place = _tree_of(statement.body, names), _place(statement.location, names)
-        if type(statement) is ForLoop:
+        if isinstance(statement, ForLoop):
             bounds = [_bound(statement.start), _bound(statement.stop), _bound(statement.step)]
             tree.append(["for", statement.register.name, *bounds, place, inner])
-        elif type(statement) is WhileLoop:
+        elif isinstance(statement, WhileLoop):
             tree.append(["while", statement.condition.name, place, inner])
         else:
             tree.append(["no_reorder", place, inner])
     return tree
 
 
-def _registers_of(statements: list[Any]) -> set[str]:
+def _registers_of(statements: Block) -> set[str]:
     """Names of the registers that a body with loops sets."""
     found: set[str] = set()
     for statement in statements:
-        if type(statement) is Instruction:
+        if isinstance(statement, Instruction):
             found |= {one.name for one in statement.operands.values() if type(one) is Register}
         else:
-            if type(statement) is ForLoop:
+            if isinstance(statement, ForLoop):
                 parts = (statement.register, statement.start, statement.stop, statement.step)
                 found |= {one.name for one in parts if type(one) is Register}
-            elif type(statement) is WhileLoop:
+            elif isinstance(statement, WhileLoop):
                 found.add(statement.condition.name)
             found |= _registers_of(statement.body)
     return found
