@@ -130,7 +130,7 @@ class _Core:
         operands, writes = instruction.operands, traits.writes
         certain: list[Access] = []
         for name, value in operands.items():
-            kind = type(value)
+            kind = type(value)  # pyright: ignore[reportUnknownVariableType]
             if kind is Access and name not in writes and not value.is_dynamic:
                 self._read(value)
             elif kind is Access or kind is tuple or kind is list:

@@ -349,7 +349,8 @@ def broadcast_to(x: Any, shape: Any, dtype: Any = None) -> NkiTensor:
         source = fresh(tile)
         tensor_copy(source, tile)
     row = _spread(source, (1, *wanted[1:]))
-    dma_copy(out, row._view(wanted, (0, *row.strides[1:]), row.offset))
+    repeated = row._view(wanted, (0, *row.strides[1:]), row.offset)  # pyright: ignore[reportPrivateUsage]
+    dma_copy(out, repeated)
     return out
 
 
