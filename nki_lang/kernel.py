@@ -361,7 +361,7 @@ def _any_tensor(value: Any, detects: Callable[[Any], bool]) -> bool:
     if is_sequence(value):
         return any(_any_tensor(item, detects) for item in value)
     if isinstance(value, dict):
-        return any(_any_tensor(item, detects) for item in cast(dict[Any, Any], value).values())
+        return any(_any_tensor(item, detects) for item in cast(dict[str, object], value).values())
     if isinstance(value, np.ndarray) or not is_tensor(value):
         return False
     return detects(value)

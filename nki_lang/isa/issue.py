@@ -45,7 +45,7 @@ class NkiInstruction(NKIObject):
         name = f" {self.handle.name}" if self.handle.name else ""
         return f"NkiInstruction({self.handle.op}{name} at {self.handle.location})"
 
-    def depends_on(self, *producers: Any) -> NkiInstruction:
+    def depends_on(self, *producers: object) -> NkiInstruction:
         """This instruction runs after every producer has completed.
 
         Raises:
