@@ -7,7 +7,16 @@ from itertools import islice
 from typing import Any
 
 from nki_lang.errors import NkiFileError
-from nki_lang.ir.types import Engine, ForLoop, Instruction, NoReorder, Register, Tensor, WhileLoop
+from nki_lang.ir.types import (
+    Block,
+    Engine,
+    ForLoop,
+    Instruction,
+    NoReorder,
+    Register,
+    Tensor,
+    WhileLoop,
+)
 from nki_lang.klir import companion
 from nki_lang.klir.control import MAX_LOOP_DEPTH
 from nki_lang.klir.registers import inferred
@@ -48,14 +57,14 @@ class Finisher:
         self.at = 0
         self.defined: set[str] = set()
 
-    def block(self, statements: list[Any]) -> None:
+    def block(self, statements: Block) -> None:
         for index, statement in enumerate(statements):
             if statement.location is not None and self.functions:
                 statement.location = self.place(statement.location)
-            if type(statement) is Instruction:
+            if isinstance(statement, Instruction):
                 statements[index] = self.instruction(statement)
                 continue
-            if type(statement) is ForLoop:
+            if isinstance(statement, ForLoop):
                 self.defined.add(statement.register.name)
             self.block(statement.body)
 

@@ -8,6 +8,7 @@ from nki_lang.dtypes import DType, dtype_of
 from nki_lang.errors import NkiFileError
 from nki_lang.ir.types import (
     Access,
+    Block,
     Constant,
     Engine,
     Instruction,
@@ -319,7 +320,7 @@ def _body(blocks: list[PlainBlock], tree: Any) -> list[Any]:
     return statements
 
 
-def _dependences(edges: Any, statements: list[Any]) -> None:
+def _dependences(edges: Any, statements: Block) -> None:
     """``depends_on`` from the edges, producer to consumers."""
     producers: dict[str, list[str]] = {}
     for edge in edges:
@@ -329,9 +330,9 @@ def _dependences(edges: Any, statements: list[Any]) -> None:
         _set_dependences(statements, producers)
 
 
-def _set_dependences(statements: list[Any], producers: dict[str, list[str]]) -> None:
+def _set_dependences(statements: Block, producers: dict[str, list[str]]) -> None:
     for statement in statements:
-        if type(statement) is not Instruction:
+        if not isinstance(statement, Instruction):
             _set_dependences(statement.body, producers)
         elif statement.name in producers:
             statement.depends_on = tuple(producers[statement.name])
@@ -348,10 +349,10 @@ def _constant_tensor(decoder: Decoder, name: str, value: Any) -> Tensor:
     return Tensor(name, dtype, value.shape, MemoryRegion.shared_hbm)
 
 
-def _uses_collectives(bodies: list[list[Any]]) -> bool:
-    def found(statements: list[Any]) -> bool:
+def _uses_collectives(bodies: list[Block]) -> bool:
+    def found(statements: Block) -> bool:
         for statement in statements:
-            if type(statement) is Instruction:
+            if isinstance(statement, Instruction):
                 if statement.op.startswith(_COLLECTIVES):
                     return True
             elif found(statement.body):
