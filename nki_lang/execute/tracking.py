@@ -300,7 +300,8 @@ class Tracker:
     def _exchanged(self, instruction: Instruction, bad: dict[str, Mask]) -> dict[str, Mask]:
         """The marks of what another core sent; both cores hand over theirs."""
         state = self.memory.state
-        if state.exchange is None:
+        exchange: Any = state.exchange  # its value is an array for meanings, here it is marks
+        if exchange is None:
             return bad
         operands = instruction.operands
         to, source, pipe = (
@@ -308,15 +309,7 @@ class Tracker:
             for name in ("send_to_rank", "recv_from_rank", "pipe_id")
         )
         sent = (bad.get("src"), self.origins.get(operands["src"].tensor.name))
-        met: Any = state.exchange.swap(
-            state.core,
-            sent,
-            to,
-            source,
-            pipe,
-            instruction.location,  # type: ignore[arg-type]
-        )
-        mask, origin = met
+        mask, origin = exchange.swap(state.core, sent, to, source, pipe, instruction.location)
         name = operands["dst"].tensor.name
         if mask is None:
             self.origins.pop(name, None)
