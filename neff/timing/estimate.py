@@ -21,7 +21,7 @@ __all__ = ["DMA_MODES", "NOT_MODELLED", "STATISTICS", "CoreTime", "Estimate", "S
 
 NOT_MODELLED = (
     "instruction fetch",
-    "conflicts of engines for banks of SBUF and PSUM",
+    "conflicts of engines for banks and ports of SBUF and PSUM, but for a range",
     "how full a queue of transfers may be",
     "HBM's pages and refresh",
     "what the two cores of a logical core wait for each other, but for barriers",

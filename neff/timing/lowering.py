@@ -67,9 +67,9 @@ class Lowering:
         return Loop(loop.ident, self._turns(loop), body)
 
     def _turns(self, loop: EngineLoop) -> int:
-        bounds = (loop.start, loop.stop, loop.step)
-        if loop.condition is None and all(type(bound) is int for bound in bounds):
-            return len(range(*bounds))  # type: ignore[arg-type]
+        start, stop, step = loop.start, loop.stop, loop.step
+        if loop.condition is None and type(start) is type(stop) is type(step) is int and step:
+            return len(range(start, stop, step))  # type: ignore[arg-type]
         if loop.ident not in self._seen:
             self._seen.add(loop.ident)
             self.unknown_loops += 1

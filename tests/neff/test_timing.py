@@ -63,7 +63,7 @@ def test_an_independent_successor_starts_after_the_interval() -> None:
     assert lane(alone(first, dependent), "vector")[1].start == pytest.approx(latency + 36)
 
 
-def test_the_tensor_engine_warms_up_and_cools_down() -> None:
+def test_the_tensor_engine_warms_up() -> None:
     bf16 = BY_NAME["bfloat16"]
     weights, moving = (
         sbuf("w", (128, 128), 0, bf16),

@@ -98,6 +98,17 @@ def test_one_pass_of_a_warm_fp32_matmul() -> None:
     assert cold.end - cold.start == pytest.approx(1060, rel=0.05)
 
 
+@pytest.mark.parametrize(("pauses", "latency"), [(0, 379), (1, 379), (2, 630)])
+def test_a_long_pause_makes_the_tensor_engine_cold(pauses: int, latency: float) -> None:
+    """Each transfer between is a pause of two microseconds; a window is 3.4."""
+    matmul = "Tensor MATMUL - bfloat16@S @P 512 - {}"
+    rows = [matmul.format("-")] * 40
+    for _ in range(pauses):
+        rows.append(f"Sync DMA_DIRECT2D - H S - 128x512 {len(rows) - 1}")
+    last = of(stream(*rows, matmul.format(len(rows) - 1)), len(rows))
+    assert last.end - last.start == pytest.approx(latency, rel=0.05)
+
+
 def test_waiting() -> None:
     events = stream(REDUCE, "Scalar COPY - fp32@P fp32@S 512 - 0")
     assert of(events, 1).start - of(events, 0).end == pytest.approx(36)
