@@ -60,13 +60,15 @@ def call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> An
         return _deliver(ufunc, (certain,), outs, kwargs)
     dtypes = _dtypes(ufunc, inputs, outs, kwargs)
     nodes = _operands(ufunc, inputs, graph, dtypes)
-    if len(nodes) > 1:
+    if len(nodes) > 1 and nodes[0].shape != nodes[-1].shape:
         nodes = _together(nodes)
     found = meaning(*nodes)
+    shape = nodes[0].shape
+    if not kwargs and outs is None and not isinstance(found, tuple):  # by far the most
+        return result(hlo.convert(found, dtypes[-1]), same_order(inputs, shape))
     results = cast("tuple[Node, ...]", found) if isinstance(found, tuple) else (found,)
     wanted = dtypes[ufunc.nin :]
-    shape = nodes[0].shape
-    layout = _layout(inputs, shape, kwargs) if kwargs else same_order(inputs, shape)
+    layout = _layout(inputs, shape, kwargs)
     arrays = tuple(
         [result(hlo.convert(node, d), layout) for node, d in zip(results, wanted, strict=True)]
     )
@@ -150,9 +152,6 @@ def _operands(
 
 def _together(nodes: list[Node]) -> list[Node]:
     """Operands of one shape."""
-    first = nodes[0].shape
-    if all(node.shape == first for node in nodes):
-        return nodes
     shape = np.broadcast_shapes(*(node.shape for node in nodes))
     return [hlo.broadcast(node, shape) for node in nodes]
 
