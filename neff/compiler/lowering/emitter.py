@@ -96,6 +96,20 @@ class Emitter:
             nisa.tensor_tensor(made, a, b, _op(op))
         return made
 
+    def twice(
+        self, a: Any, op: str, number: float, op1: str, number1: float, *, reverse: bool = False
+    ) -> Any:
+        """``(a op number) op1 number1`` in float32; ``number op a`` first when reversed."""
+        made = self.new(dtype_of("float32"))
+        nisa.tensor_scalar(made, a, _op(op), number, reverse, _op(op1), number1)
+        return made
+
+    def fused(self, a: Any, op: str, number: float, op1: str, b: Any) -> Any:
+        """``(a op number) op1 b`` in float32."""
+        made = self.new(dtype_of("float32"))
+        nisa.scalar_tensor_tensor(made, a, _op(op), number, _op(op1), b)
+        return made
+
     def words(self, op: str, a: Value, b: Value, dtype: DType) -> Any:
         """``a op b`` in 32-bit integer arithmetic (it wraps around)."""
         made = self.new(dtype)

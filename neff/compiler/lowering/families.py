@@ -201,7 +201,7 @@ def dot(lowerer: Lowerer, node: Node) -> None:
     assert out is not None
     dtype = _tile_type(lowerer, node, left.shape[-1])
     ports = (lowerer.port(left), lowerer.port(right), lowerer.port(out))
-    spec = Product(*ports, dtype, lowerer.parts.target.generation >= 3)
+    spec = Product(*ports, dtype, held_as(node).kind, lowerer.parts.target.generation >= 3)
     lowerer.call(product_task("dot", spec), node)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from neff.compiler.graph import Node, uncovered
+from neff.compiler.lowering.angles import cosine, sine, tangent
 from neff.compiler.lowering.emitter import Emitter, Value
 from neff.compiler.types import held_as, unsupported_type
 from nki_lang.dtypes import DType, dtype_of
@@ -22,6 +23,8 @@ F32 = dtype_of("float32")
 I32 = dtype_of("int32")
 U32 = dtype_of("uint32")
 U8 = dtype_of("uint8")
+
+_SIGN = 1 << 31
 
 _EXACT = float(2**23)
 """From here on every float32 is a whole number."""
@@ -77,22 +80,7 @@ def _remainder(e: Emitter, node: Node, a: Value, b: Value) -> Value:
     if held.kind != "float":
         _, rest = _integer_division(e, node, a, b)
         return rest
-    divisor = e.tile(b, F32)
-    quotient = truncated(e, e.binary("multiply", a, e.reciprocal(divisor, F32), F32))
-    rest = e.binary("subtract", a, e.binary("multiply", quotient, divisor, F32), F32)
-    return _rest_in_range(e, rest, e.tile(a, F32), divisor, held.tile)
-
-
-def _rest_in_range(e: Emitter, rest: Any, a: Any, divisor: Any, dtype: DType) -> Any:
-    """Mend a float remainder whose quotient was one off: |rest| < |divisor|, sign of ``a``."""
-    size = e.activation("abs", divisor, F32)
-    sign = e.activation("sign", a, F32)
-    along = e.binary("multiply", rest, sign, F32)
-    under = e.binary("less", along, 0.0, F32)
-    along = e.binary("add", along, e.binary("multiply", under, size, F32), F32)
-    over = e.binary("greater_equal", along, size, F32)
-    along = e.binary("subtract", along, e.binary("multiply", over, size, F32), F32)
-    return e.binary("multiply", along, sign, dtype)
+    return e.binary("fmod", a, b, held.tile)  # exact: a rounded quotient loses large ones
 
 
 def _integer_division(e: Emitter, node: Node, a: Value, b: Value) -> tuple[Any, Any]:
@@ -118,15 +106,19 @@ def _integer_division(e: Emitter, node: Node, a: Value, b: Value) -> tuple[Any, 
 
 
 def _mend_quotient(e: Emitter, quotient: Any, rest: Any, a: Any, b: Any) -> tuple[Any, Any]:
-    """Give the remainder the sign of the dividend and a size below the divisor's."""
+    """Give the remainder the sign of the dividend and a size below the divisor's.
+
+    Sizes are compared without sign: that of the lowest divisor, 2^31, has no other form. A
+    negative remainder is then over the size too, hence twice ``under``.
+    """
     sign_b = _word_sign(e, b)
     sign_a = _word_sign(e, a)
     size = e.words("multiply", b, sign_b, I32)
     for _ in range(2):
         along = e.words("multiply", rest, sign_a, I32)
         under = e.words("less", along, 0, I32)
-        over = e.words("greater_equal", along, size, I32)
-        move = e.words("subtract", over, under, I32)
+        over = e.words("greater_equal", as_type(along, U32), as_type(size, U32), U32)
+        move = e.words("subtract", as_type(over, I32), e.words("add", under, under, I32), I32)
         move = e.words("multiply", e.words("multiply", move, sign_a, I32), sign_b, I32)
         quotient = e.words("add", quotient, move, I32)
         rest = e.words("subtract", a, e.words("multiply", quotient, b, I32), I32)
@@ -181,57 +173,20 @@ def _exponential_minus_one(e: Emitter, node: Node, a: Value) -> Value:
     return e.copy(found, held_as(node).tile)
 
 
-_TURN = (6.28125, 0.0019350051879882812, 3.0199157663446332e-07)
-"""2 pi in three parts; the first two have few bits, so that whole multiples of them are exact."""
-
-
-def _angle(e: Emitter, a: Value) -> Any:
-    """The angle in [-pi, pi] (float32) that has the same sine and cosine."""
-    x = e.tile(a, F32)
-    turns = nearest(e, e.binary("multiply", x, 1 / (2 * np.pi), F32))
-    for part in _TURN:
-        x = e.binary("subtract", x, e.binary("multiply", turns, part, F32), F32)
-    limit = float(np.nextafter(np.float32(np.pi), np.float32(0)))
-    return e.binary("minimum", e.binary("maximum", x, -limit, F32), limit, F32)
-
-
-def _sine(e: Emitter, node: Node, a: Value) -> Value:
-    return e.activation("sin", _angle(e, a), held_as(node).tile)
-
-
-_QUARTER = (float(np.float32(np.pi / 2)), np.pi / 2 - float(np.float32(np.pi / 2)))
-"""pi / 2 and what float32 leaves of it."""
-
-
-def _cosine_of(e: Emitter, angle: Any, dtype: DType) -> Any:
-    """cos(r) = sin(pi/2 - |r|) of an angle in [-pi, pi]."""
-    size = e.activation("abs", angle, F32)
-    shifted = e.binary("subtract", _QUARTER[0], size, F32)
-    return e.activation("sin", e.binary("add", shifted, _QUARTER[1], F32), dtype)
-
-
-def _cosine(e: Emitter, node: Node, a: Value) -> Value:
-    return _cosine_of(e, _angle(e, a), held_as(node).tile)
-
-
-def _tangent(e: Emitter, node: Node, a: Value) -> Value:
-    angle = _angle(e, a)
-    cosine = _cosine_of(e, angle, F32)
-    sine = e.activation("sin", angle, F32)
-    return e.binary("multiply", sine, e.reciprocal(cosine, F32), held_as(node).tile)
-
-
 def _cube_root(e: Emitter, node: Node, a: Value) -> Value:
     x = e.tile(a, F32)
     root = e.binary("power", e.activation("abs", x, F32), e.filled(1 / 3, F32), F32)
-    return e.binary("multiply", root, e.activation("sign", x, F32), held_as(node).tile)
+    return e.copy(with_sign_of(e, root, x), held_as(node).tile)
 
 
-def nearest(e: Emitter, value: Value) -> Any:
-    """The nearest whole number, the even one of two (float32)."""
-    x = e.tile(value, F32)
-    whole = e.copy(e.copy(x, I32), F32)
-    return e.select(_has_fraction(e, x), whole, e.copy(x, F32), F32)
+def with_sign_of(e: Emitter, value: Any, x: Any) -> Any:
+    """``value`` (float32), which is not of the other sign, with the sign bit of ``x``.
+
+    A zero gets the sign that arithmetic loses.
+    """
+    x = x if x.dtype == F32 else e.copy(x, F32)
+    sign = e.bits("bitwise_and", as_type(x, U32), _SIGN, U32)
+    return as_type(e.bits("bitwise_or", as_type(value, U32), sign, U32), F32)
 
 
 def _has_fraction(e: Emitter, x: Any) -> Any:
@@ -245,8 +200,7 @@ def truncated(e: Emitter, value: Value) -> Any:
     size = e.activation("abs", x, F32)
     whole = e.copy(e.copy(size, I32), F32)
     whole = e.binary("subtract", whole, e.binary("greater", whole, size, F32), F32)
-    whole = e.binary("multiply", whole, e.activation("sign", x, F32), F32)
-    return e.select(_has_fraction(e, x), whole, e.copy(x, F32), F32)
+    return e.select(_has_fraction(e, x), with_sign_of(e, whole, x), e.copy(x, F32), F32)
 
 
 def _rounded(mend: str) -> Rule:
@@ -259,7 +213,7 @@ def _rounded(mend: str) -> Rule:
             whole = e.binary("subtract", whole, e.binary("greater", whole, x, F32), F32)
         elif mend == "ceil":
             whole = e.binary("add", whole, e.binary("less", whole, x, F32), F32)
-        found = e.select(_has_fraction(e, x), whole, e.copy(x, F32), F32)
+        found = e.select(_has_fraction(e, x), with_sign_of(e, whole, x), e.copy(x, F32), F32)
         return e.copy(found, held_as(node).tile)
 
     return rule
@@ -270,8 +224,7 @@ def _round_half_away(e: Emitter, node: Node, a: Value) -> Value:
     size = e.activation("abs", x, F32)
     whole = e.copy(e.copy(size, I32), F32)
     short = e.binary("greater_equal", e.binary("subtract", size, whole, F32), 0.5, F32)
-    whole = e.binary("add", whole, short, F32)
-    whole = e.binary("multiply", whole, e.activation("sign", x, F32), F32)
+    whole = with_sign_of(e, e.binary("add", whole, short, F32), x)
     found = e.select(_has_fraction(e, x), whole, e.copy(x, F32), F32)
     return e.copy(found, held_as(node).tile)
 
@@ -300,9 +253,9 @@ def _abs(e: Emitter, node: Node, a: Value) -> Value:
 def _sign(e: Emitter, node: Node, a: Value) -> Value:
     held = held_as(node)
     if held.kind == "float":
-        found = e.activation("sign", a, F32)
-        lost = e.binary("not_equal", a, a, U8)
-        return e.copy(e.select(lost, np.float32(np.nan), found, F32), held.tile)
+        found = e.activation("sign", a, held.tile)
+        beyond_zero = e.binary("greater", e.activation("abs", a, F32), 0.0, U8)
+        return e.select(beyond_zero, found, a, held.tile)  # zeros and NaN are themselves
     word = widen(e, a) if held.kind == "small" else a
     dtype = I32 if held.kind == "small" else held.tile
     if dtype.kind == "uint":
@@ -457,7 +410,7 @@ OPERATIONS: dict[str, Rule] = {
     "clamp": _clamp,
     "compare": _compare,
     "convert": _convert,
-    "cosine": _cosine,
+    "cosine": cosine,
     "divide": _divide,
     "erf": _activation("erf"),
     "exponential": _activation("exp"),
@@ -484,10 +437,10 @@ OPERATIONS: dict[str, Rule] = {
     "shift-right-arithmetic": _shift(False, True),
     "shift-right-logical": _shift(False, False),
     "sign": _sign,
-    "sine": _sine,
+    "sine": sine,
     "sqrt": _activation("sqrt"),
     "subtract": _arithmetic("subtract"),
-    "tan": _tangent,
+    "tan": tangent,
     "tanh": _activation("tanh"),
     "xor": _bitwise("bitwise_xor"),
 }

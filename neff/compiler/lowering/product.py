@@ -14,9 +14,11 @@ from typing import Any
 
 import nki_lang.isa as nisa
 import nki_lang.language as nl
+from neff.compiler.lowering.emitter import Emitter
+from neff.compiler.lowering.operations import as_type, narrow
 from neff.compiler.lowering.task import Port, Task, window
 from neff.compiler.lowering.tiling import affordable
-from nki_lang.dtypes import DType
+from nki_lang.dtypes import BY_NAME, DType
 
 __all__ = ["Product", "product_task"]
 
@@ -41,6 +43,7 @@ class Product:
         lhs, rhs: views of shape (batch..., M, K) and (batch..., K, N).
         out: view of shape (batch..., M, N).
         dtype: type of the operands' tiles.
+        kind: how values of the result are held, see :class:`neff.compiler.types.Held`.
         transposes: the tensor engine transposes bit for bit (arch guide trainium2, 194-204).
     """
 
@@ -48,6 +51,7 @@ class Product:
     rhs: Port
     out: Port
     dtype: DType
+    kind: str
     transposes: bool = False
 
     @property
@@ -70,6 +74,17 @@ def product_task(name: str, spec: Product) -> Task:
             _Multiplier(spec, tensors, where).run()
 
     return Task(name, reads, [spec.out.view.buffer], body)
+
+
+def _rounded(total: Any, dtype: DType, kind: str) -> Any:
+    """The sums in the result's type: integers wrap around, of truth values one is enough."""
+    e = Emitter(*total.shape, {})
+    if kind == "float":
+        return e.copy(total, dtype)
+    if kind == "pred":
+        return e.binary("greater", total, 0.0, dtype)
+    word = e.copy(total, BY_NAME["int32"])
+    return narrow(e, word, dtype) if kind == "small" else as_type(word, dtype)
 
 
 class _Multiplier:
@@ -122,8 +137,7 @@ class _Multiplier:
         for number, (stationary, moving) in enumerate(parts):
             nisa.nc_matmul(total, stationary, moving, accumulate=number > 0)
         out = self._spec.out
-        result = nl.ndarray((rows, columns), dtype=out.dtype, buffer=nl.sbuf)
-        nisa.tensor_copy(result, total)
+        result = _rounded(total, out.dtype, self._spec.kind)
         down, across = out.view.strides[-2:]
         start = self._starts["out"] + top * down + left * across
         pattern = [[down, rows], [across, columns]]
