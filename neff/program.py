@@ -34,6 +34,8 @@ class Variable:
         value: the bytes of a constant as an array.
         alias: for an output, name of the input whose memory it shares, or "".
         core: physical core that owns it, or -1 when all cores share it.
+        bounds: for an input of 64-bit integers, the least and greatest value for which the
+            program, which computes them in 32 bits, is right.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Variable:
     value: np.ndarray[Any, Any] | None = None
     alias: str = ""
     core: int = -1
+    bounds: tuple[int, int] | None = None
 
     @property
     def nbytes(self) -> int:

@@ -15,6 +15,7 @@ from neff.compiler.lowering.elementwise import Group, group_task
 from neff.compiler.lowering.lowerer import Lowerer
 from neff.compiler.types import held_as
 from neff.compiler.views import VIEWS, View, row_major
+from neff.compiler.wide_integers import input_bounds
 from neff.errors import NeffCompileError
 from nki_lang.ir import KernelIR
 from nki_lang.targets import Target
@@ -71,8 +72,10 @@ def _declare(graph: Graph, lowerer: Lowerer) -> None:
     inputs = _names(graph, "neff_input_names", "input", len(graph.parameters))
     outputs = _names(graph, "neff_output_names", "output", len(graph.results))
     _refuse_shared_names(graph, inputs, outputs)
-    for name, node in zip(inputs, graph.parameters, strict=True):
-        lowerer.variable(name, "input", held_as(node).outside, node.shape)
+    bounds = input_bounds(graph)
+    for name, node, limits in zip(inputs, graph.parameters, bounds, strict=True):
+        made = lowerer.variable(name, "input", held_as(node).outside, node.shape)
+        made.bounds = limits
         lowerer.located[id(node)] = View(name, node.shape, row_major(node.shape))
     for name, node in zip(outputs, graph.results, strict=True):
         lowerer.variable(name, "output", held_as(node).outside, node.shape)

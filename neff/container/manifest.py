@@ -57,6 +57,8 @@ def _row(variable: Variable, files: dict[str, str]) -> dict[str, Any]:
         row["offset"] = variable.offset
     if variable.alias:
         row["alias"] = variable.alias
+    if variable.bounds is not None:
+        row["bounds"] = list(variable.bounds)
     if variable.core >= 0:
         row["core"] = variable.core
     if variable.name in files:
@@ -150,6 +152,14 @@ class _Fields:
             raise self.bad(f"{key!r} is {value}")
         return value
 
+    def interval(self, key: str) -> tuple[int, int]:
+        values = self.take(key, list)
+        if len(values) != 2 or any(type(one) is not int for one in values):
+            raise self.bad(f"{key!r} is no pair of integers")
+        if not -(1 << 63) <= values[0] <= values[1] < 1 << 64:
+            raise self.bad(f"{key!r} is {values}")
+        return values[0], values[1]
+
     def names(self, key: str) -> list[str]:
         values = self.take(key, list)
         if any(type(value) is not str for value in values) or len(set(values)) != len(values):
@@ -176,6 +186,7 @@ def _variables(
         made = Variable(name, kind, DTYPES[code], tuple(shape), core=core)
         made.offset = fields.number("offset") if kind == "scratch" else 0
         made.alias = fields.text("alias") if "alias" in row else ""
+        made.bounds = fields.interval("bounds") if "bounds" in row else None
         if made.nbytes >= 1 << 50:
             raise fields.bad(f"variable {name[:80]!r}: {made.nbytes} bytes")
         if kind == "constant":

@@ -48,7 +48,8 @@ def array_for(variable: Variable, array: Any, role: str, model: str) -> Array:
         model: the model's name, for errors.
 
     Raises:
-        NeffRuntimeError: ``NEFF-SHAPE`` or ``NEFF-DTYPE``.
+        NeffRuntimeError: ``NEFF-SHAPE``, ``NEFF-DTYPE`` or, for 64-bit integers of an input
+            that are beyond what the program was built for, ``NEFF-INT64``.
     """
     given = np.asarray(array)
     if given.shape != variable.shape:
@@ -60,6 +61,7 @@ def array_for(variable: Variable, array: Any, role: str, model: str) -> Array:
         )
     expected = variable.dtype.dtype
     if given.dtype == expected:
+        _check_bounds(variable, given, role, model)
         return given
     if _same_bits(given.dtype, variable.dtype):
         return given.view(expected)
@@ -68,6 +70,21 @@ def array_for(variable: Variable, array: Any, role: str, model: str) -> Array:
         f"{variable.dtype}",
         code="NEFF-DTYPE",
         remedy=f"convert it, for example with .astype({expected.name!r}), or build the NEFF again",
+    )
+
+
+def _check_bounds(variable: Variable, array: Array, role: str, model: str) -> None:
+    if role != "input" or variable.bounds is None or not array.size:
+        return
+    low, high = variable.bounds
+    least, greatest = int(array.min()), int(array.max())
+    if low <= least and greatest <= high:
+        return
+    raise NeffRuntimeError(
+        f"input {variable.name!r} of model {model!r} holds {least if least < low else greatest}; "
+        f"beyond {low} to {high} its 64-bit integers could leave the 32 bits they are computed in",
+        code="NEFF-INT64",
+        remedy="compute what is larger outside of the model, or in float32",
     )
 
 

@@ -78,7 +78,8 @@ def product_task(name: str, spec: Product) -> Task:
 
 def _rounded(total: Any, dtype: DType, kind: str) -> Any:
     """The sums in the result's type: integers wrap around, of truth values one is enough."""
-    e = Emitter(*total.shape, {})
+    rows, columns = total.shape
+    e = Emitter(rows, columns, {})
     if kind == "float":
         return e.copy(total, dtype)
     if kind == "pred":

@@ -1,0 +1,303 @@
+"""For which inputs a module's 64-bit integers stay within the 32 bits that they are computed in.
+
+The values that each node can have are followed as intervals, from bounds of the inputs on. The
+widest bounds under which no 64-bit integer leaves 32 bits are kept with the program, and the
+runtime refuses inputs beyond them; where there are none, the module is refused. Values of which
+only the low word matters (seeds, what is converted to 32 bits) are free to wrap around.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from neff.compiler.graph import Graph, Node
+from neff.compiler.types import HELD
+from neff.errors import NeffCompileError
+
+__all__ = ["Bounds", "input_bounds"]
+
+Number = int | float
+Bounds = tuple[Number, Number]
+Rule = Callable[[Node, list["Bounds | None"]], "Bounds | None"]
+
+_WIDE = ("s64", "u64")
+
+
+_UNCHANGED = frozenset(
+    {"broadcast", "reshape", "transpose", "slice", "reverse", "restride", "gather",
+     "dynamic-slice", "copy"}
+)  # fmt: skip
+"""Opcodes whose result has values of the first operand only."""
+
+_LOW_WORD = _UNCHANGED | {
+    "add", "and", "concatenate", "convert", "multiply", "negate", "not", "or", "pad", "reduce",
+    "select", "shift-left", "subtract", "update-slice", "xor",
+}  # fmt: skip
+"""Opcodes whose low word depends on the low words of 64-bit operands only."""
+
+_LOW_WORD_OPERANDS = {"gather": 1, "dynamic-slice": 1, "shift-left": 1}
+"""How many operands that is about; the others say where."""
+
+
+def input_bounds(graph: Graph) -> list[tuple[int, int] | None]:
+    """The least and greatest value of each parameter; None where it is no 64-bit integer.
+
+    Raises:
+        NeffCompileError: ``NEFF-INT64``; a 64-bit integer may leave 32 bits whatever the inputs.
+    """
+    if not any(node.element.name in _WIDE for node in graph.nodes):
+        return [None] * len(graph.parameters)
+    exact = _needed_exactly(graph)
+    bits, signed, culprit = max(
+        (_widest(graph, exact, signed) for signed in (True, False)), key=lambda found: found[0]
+    )
+    if bits < 0:
+        raise NeffCompileError(
+            f"{culprit.describe()}: its values may leave the 32 bits in which 64-bit integers "
+            "are computed",
+            code="NEFF-INT64",
+            place=culprit.place,
+            remedy="clamp them, or convert to s32 or u32 (int32 in the model) before",
+        )
+    return [_bounds(node, bits, signed) if id(node) in exact else None for node in graph.parameters]
+
+
+def _needed_exactly(graph: Graph) -> set[int]:
+    """``id`` of the nodes of whose values more than the low word matters."""
+    exact = {id(node) for node in graph.results}
+    for node in reversed(graph.nodes):
+        if node.element.name in _WIDE:
+            if node.opcode == "convert" and node.operands[0].element.kind == "float":
+                exact.add(id(node))  # saturates
+            low_word = id(node) not in exact
+        else:
+            low_word = node.opcode == "convert" and node.element.kind in ("int", "uint")
+        kept = _LOW_WORD_OPERANDS.get(node.opcode, len(node.operands))
+        if not low_word or not _keeps_low_word(node):
+            kept = 0
+        exact.update(id(operand) for operand in node.operands[kept:])
+    return exact
+
+
+def _keeps_low_word(node: Node) -> bool:
+    """True when the low word of the result depends on the low words of the operands."""
+    if node.opcode == "reduce":
+        return node.attributes["applied"] in _LOW_WORD
+    return node.opcode in _LOW_WORD
+
+
+def _bounds(node: Node, bits: int, signed: bool) -> tuple[int, int] | None:
+    """Bounds of a parameter of so many bits."""
+    if node.element.name == "u64":
+        return 0, (1 << bits) - 1
+    if node.element.name == "s64":
+        bits = min(bits, 31)
+        return (-(1 << bits) if signed else 0), (1 << bits) - 1
+    return None
+
+
+def _widest(graph: Graph, exact: set[int], signed: bool) -> tuple[int, bool, Node]:
+    """The most bits of the parameters for which all stays in 32 bits, or -1; who leaves them."""
+    culprit = graph.nodes[0]
+    for bits in range(32, 0, -1):
+        found = _leaving(graph, exact, bits, signed)
+        if found is None:
+            return bits, signed, culprit
+        culprit = found
+    return -1, signed, culprit
+
+
+def _leaving(graph: Graph, exact: set[int], bits: int, signed: bool) -> Node | None:
+    """A node whose values may leave 32 bits, or None."""
+    known: dict[int, Bounds | None] = {
+        id(node): (_bounds(node, bits, signed) if id(node) in exact else None) or _of_type(node)
+        for node in graph.parameters
+    }
+    for node in graph.nodes:
+        if id(node) in known:
+            continue
+        found = _values(node, [known.get(id(operand)) for operand in node.operands])
+        limits = _of_type(node)
+        if node.element.name in _WIDE and node.opcode != "constant" and id(node) in exact:
+            if found is None or limits is None or not _within(found, limits):
+                return node
+        elif found is None or (limits is not None and not _within(found, limits)):
+            found = limits  # it wraps around, or saturates, as it should
+        known[id(node)] = found
+    return None
+
+
+def _values(node: Node, operands: list[Bounds | None]) -> Bounds | None:
+    """Bounds of a node's values; None when they are not known."""
+    if node.opcode == "constant":
+        return _of_constant(node)
+    if node.opcode in _UNCHANGED:
+        return operands[0]
+    rule = _RULES.get(node.opcode)
+    if rule is None:
+        return None
+    return rule(node, operands)
+
+
+def _of_constant(node: Node) -> Bounds | None:
+    value = node.attributes["value"]
+    if not value.size:
+        return 0, 0
+    if node.element.kind in ("int", "uint", "pred"):
+        return int(value.min()), int(value.max())
+    if node.element.kind != "float":
+        return None
+    low, high = float(value.min()), float(value.max())
+    return (low, high) if np.isfinite(low) and np.isfinite(high) else None
+
+
+def _of_type(node: Node) -> Bounds | None:
+    """Everything that an integer type can hold on chip."""
+    held = HELD.get(node.element.name)
+    if held is None or held.kind in ("float", "double"):
+        return None
+    if held.kind == "pred":
+        return 0, 1
+    info = np.iinfo(held.tile.dtype)
+    return int(info.min), int(info.max)
+
+
+def _within(one: Bounds, limits: Bounds) -> bool:
+    return limits[0] <= one[0] and one[1] <= limits[1]
+
+
+def _union(bounds: list[Bounds]) -> Bounds:
+    return min(low for low, _ in bounds), max(high for _, high in bounds)
+
+
+def _of_all(rule: Callable[..., Bounds | None]) -> Rule:
+    """A rule for operands that are all known."""
+
+    def apply(node: Node, operands: list[Bounds | None]) -> Bounds | None:
+        known = [one for one in operands if one is not None]
+        return rule(node, *known) if len(known) == len(operands) else None
+
+    return apply
+
+
+def _corners(function: Callable[[Number, Number], Number]) -> Rule:
+    """A function that is monotonic in each operand; of integers, for floats are rounded."""
+
+    def rule(node: Node, a: Bounds, b: Bounds) -> Bounds | None:
+        if node.element.kind == "float":
+            return None
+        found = [function(x, y) for x in a for y in b]
+        return min(found), max(found)
+
+    return _of_all(rule)
+
+
+def _extreme(function: Callable[[Number, Number], Number]) -> Rule:
+    return _of_all(lambda _, a, b: (function(a[0], b[0]), function(a[1], b[1])))
+
+
+def _quotient(node: Node, a: Bounds, b: Bounds) -> Bounds | None:
+    if node.element.kind == "float":
+        return None
+    if node.element.name == "u64":
+        return a if b[0] > 0 else None  # by zero it is all ones
+    most = max(abs(a[0]), abs(a[1]))
+    lowest = 0 if a[0] >= 0 and b[0] > 0 else -most
+    return min(lowest, 0 if b[0] > 0 or b[1] < 0 else -1), most
+
+
+def _shifted_left(node: Node, a: Bounds, b: Bounds) -> Bounds | None:
+    if b[0] < 0 or b[1] > 63:
+        return None
+    most = 1 << int(b[1])
+    return min(a[0], a[0] * most), max(a[1], a[1] * most)
+
+
+def _bits_of(node: Node, *operands: Bounds) -> Bounds:
+    """Of sign-extended operands: the smallest powers of two that hold them all."""
+    low, high = _union(list(operands))
+    bits = max(int(high).bit_length(), int(-low - 1).bit_length() if low < 0 else 0)
+    return (-(1 << bits) if low < 0 else 0), (1 << bits) - 1
+
+
+def _converted(node: Node, a: Bounds) -> Bounds | None:
+    if node.operands[0].element.kind == "float" and node.element.kind != "float":
+        return min(0, int(a[0])), max(0, int(a[1]))  # NaN becomes zero
+    return a
+
+
+def _whole(node: Node, a: Bounds) -> Bounds:
+    """Of what rounds to a whole number."""
+    return int(np.floor(a[0])), int(np.ceil(a[1]))
+
+
+def _reduced(node: Node, operands: list[Bounds | None]) -> Bounds | None:
+    """A reduce or a scatter of one operand: by its values, how many meet, and the start."""
+    first, last = operands[0], operands[-1]
+    if first is None or last is None:
+        return None
+    applied = node.attributes["applied"]
+    if node.opcode == "reduce":
+        values, start = first, last
+        count = node.operands[0].size // max(node.size, 1)
+    else:
+        values, start, count = last, first, node.operands[-1].size
+    if applied == "add":
+        return start[0] + min(0, values[0] * count), start[1] + max(0, values[1] * count)
+    if applied in ("maximum", "minimum"):
+        return _union([values, start]) if _fits(start) else values
+    if applied in ("and", "or", "xor"):
+        return _bits_of(node, values, start)
+    return _union([values, start]) if node.opcode == "scatter" and applied != "multiply" else None
+
+
+def _fits(start: Bounds) -> bool:
+    """False for the ends of 64 bits, which a maximum or minimum starts from."""
+    return abs(start[0]) < 1 << 62
+
+
+_RULES: dict[str, Rule] = {
+    "abs": _of_all(lambda _, a: (0, max(abs(a[0]), abs(a[1])))),
+    "add": _corners(lambda x, y: x + y),
+    "and": _of_all(_bits_of),
+    "ceil": _of_all(_whole),
+    "clamp": _of_all(
+        lambda _, low, a, high: (
+            min(max(low[0], a[0]), high[0]),
+            min(max(low[1], a[1]), high[1]),
+        )
+    ),
+    "compare": lambda _node, _: (0, 1),
+    "concatenate": _of_all(lambda _, *parts: _union(list(parts))),
+    "convert": _of_all(_converted),
+    "divide": _of_all(_quotient),
+    "dynamic-update-slice": lambda _, found: _pair(found[0], found[1]),
+    "floor": _of_all(_whole),
+    "iota": lambda node, _: (0, max(0, node.shape[node.attributes["dimensions"][0]] - 1)),
+    "maximum": _extreme(max),
+    "minimum": _extreme(min),
+    "multiply": _corners(lambda x, y: x * y),
+    "negate": _of_all(lambda _, a: (-a[1], -a[0])),
+    "not": _of_all(lambda _, a: (~int(a[1]), ~int(a[0]))),
+    "or": _of_all(_bits_of),
+    "pad": _of_all(lambda _, a, b: _union([a, b])),
+    "reduce": _reduced,
+    "remainder": _of_all(lambda _, a, b: (min(a[0], 0), max(a[1], 0))),
+    "round-nearest-afz": _of_all(_whole),
+    "round-nearest-even": _of_all(_whole),
+    "scatter": _reduced,
+    "select": lambda _, found: _pair(found[1], found[2]),
+    "shift-left": _of_all(_shifted_left),
+    "shift-right-arithmetic": _of_all(lambda _, a, b: (min(a[0], 0), max(a[1], 0))),
+    "shift-right-logical": _of_all(lambda _, a, b: (0, a[1]) if a[0] >= 0 else None),
+    "sign": _of_all(lambda _, a: (-1 if a[0] < 0 else 0, 1)),
+    "subtract": _corners(lambda x, y: x - y),
+    "update-slice": lambda _, found: _pair(found[0], found[1]),
+    "xor": _of_all(_bits_of),
+}
+
+
+def _pair(one: Bounds | None, other: Bounds | None) -> Bounds | None:
+    return None if one is None or other is None else _union([one, other])

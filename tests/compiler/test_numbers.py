@@ -1,0 +1,219 @@
+"""Numbers at the edges: signs of zero, lowest integers, large quotients and angles, 64 bits."""
+
+from __future__ import annotations
+
+import itertools
+from math import prod
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import hlo_tools
+from neff import container, runtime
+from neff.compiler import compile
+from neff.errors import NeffCompileError, NeffRuntimeError
+from tests.compiler.compiling import TARGETS, Array, oracle, run
+
+pytestmark = pytest.mark.jax
+
+_DTYPES = {
+    "pred": np.bool_, "s8": np.int8, "u8": np.uint8, "s16": np.int16, "u16": np.uint16,
+    "s32": np.int32, "u32": np.uint32, "s64": np.int64, "u64": np.uint64, "f32": np.float32,
+    "f16": np.float16, "bf16": ml_dtypes.bfloat16,
+}  # fmt: skip
+
+
+def module(result: str, opcode: str, *operands: str, attributes: str = "") -> hlo_tools.Module:
+    """One operation on parameters; types as HLO writes them (``f32[3]``)."""
+    names = [f"p{number}" for number in range(len(operands))]
+    lines = [
+        f"{name} = {kind} parameter({number})"
+        for number, (name, kind) in enumerate(zip(names, operands, strict=True))
+    ]
+    lines.append(f"ROOT r = {result} {opcode}({', '.join(names)}){attributes}")
+    return hlo_tools.load(("HloModule m\nENTRY e {\n" + "\n".join(lines) + "\n}").encode())
+
+
+def elementwise(opcode: str, element: str, *arrays: Array, target: str) -> tuple[Array, Array]:
+    """What the NEFF and what jaxlib gives."""
+    kind = f"{element}[{arrays[0].size}]"
+    made = module(kind, opcode, *(kind for _ in arrays))
+    return run(compile(made, target=target), arrays)[0], oracle(made, arrays)[0]
+
+
+def assert_same_bits(found: Array, wanted: Array) -> None:
+    """Equal values with equal signs of zero; NaN equals NaN."""
+    one, other = found.astype(np.float64), wanted.astype(np.float64)
+    np.testing.assert_array_equal(one, other)
+    numbers = ~np.isnan(one)
+    np.testing.assert_array_equal(np.signbit(one[numbers]), np.signbit(other[numbers]))
+
+
+_EDGES = [
+    0.0, 0.3, 0.49999997, 0.5, 0.7, 1.0, 1.5, 2.5, 7.0, 1e-8, 1e5, 123456.7, 2.0**22 + 0.5,
+    2.0**23 + 1, 2.0**31, 1e30, 3e38, np.inf,
+]  # fmt: skip
+
+
+def edges(element: str) -> Array:
+    with np.errstate(over="ignore"):
+        values = np.array([*_EDGES, np.nan]).astype(_DTYPES[element])
+    return np.concatenate([values, -values])
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("element", ["f32", "bf16", "f16"])
+def test_signs_of_zero_stay(target: str, element: str) -> None:
+    for opcode in ("floor", "ceil", "round-nearest-even", "round-nearest-afz", "sign"):
+        assert_same_bits(*elementwise(opcode, element, edges(element), target=target))
+    found, wanted = elementwise("cbrt", element, edges(element), target=target)
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_division_by_the_lowest_integer(target: str) -> None:
+    special = np.array([0, 1, -1, 2, -7, 46341, 2**31 - 1, -(2**31) + 1, -(2**31)], np.int32)
+    a, b = (each.reshape(-1).copy() for each in np.meshgrid(special, special))
+    for opcode in ("divide", "remainder"):
+        np.testing.assert_array_equal(*elementwise(opcode, "s32", a, b, target=target))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("element", ["f32", "bf16", "f16"])
+def test_float_remainder_is_exact(target: str, element: str) -> None:
+    values = edges(element)
+    a, b = (each.reshape(-1).copy() for each in np.meshgrid(values, values))
+    random = np.random.default_rng(0)
+    a = np.concatenate([a, np.exp2(random.uniform(-14, 15, 500)).astype(a.dtype)])
+    b = np.concatenate([b, np.exp2(random.uniform(-14, 15, 500)).astype(a.dtype)])
+    assert_same_bits(*elementwise("remainder", element, a, b, target=target))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("element", "most"), [("f32", 128), ("bf16", 127), ("f16", 15.9)])
+def test_angles_of_any_size(target: str, element: str, most: float) -> None:
+    random = np.random.default_rng(1)
+    values = np.exp2(random.uniform(-20, most, 4000)) * random.choice([-1, 1], 4000)
+    multiples = np.arange(-200, 200) * (np.pi / 2)
+    angles = np.concatenate([values, multiples]).astype(_DTYPES[element])
+    angles = np.concatenate([angles, edges(element)])
+    exact = angles.astype(np.float64)
+    step = float(ml_dtypes.finfo(_DTYPES[element]).eps)
+    with np.errstate(invalid="ignore"):
+        for opcode, function in (("sine", np.sin), ("cosine", np.cos)):
+            found, _ = elementwise(opcode, element, angles, target=target)
+            tolerance = step / 2 + 1e-6
+            np.testing.assert_allclose(found.astype(float), function(exact), rtol=0, atol=tolerance)
+        sine, _ = elementwise("sine", element, np.array([0.0, -0.0]).astype(angles.dtype), target=target)  # fmt: skip
+        assert np.signbit(sine).tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "result"),
+    [("s8", "s8", "s8"), ("u8", "u8", "u8"), ("s8", "s8", "u32"), ("s8", "u8", "s16"),
+     ("pred", "pred", "pred"), ("s8", "s8", "s32"), ("s8", "s8", "f32")],
+)  # fmt: skip
+@pytest.mark.parametrize("target", TARGETS)
+def test_products_of_integers_wrap(left: str, right: str, result: str, target: str) -> None:
+    random = np.random.default_rng(2)
+    a, b = (
+        random.integers(0, 256, shape).astype(np.uint8) for shape in ((5, 100), (100, 7))
+    )  # fmt: skip
+    arrays = [
+        each % 2 == 0 if kind == "pred" else each.view(_DTYPES[kind])
+        for each, kind in ((a, left), (b, right))
+    ]
+    made = module(
+        f"{result}[5,7]", "dot", f"{left}[5,100]", f"{right}[100,7]",
+        attributes=", lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+    )  # fmt: skip
+    (found,) = run(compile(made, target=target), arrays)
+    (wanted,) = oracle(made, arrays)
+    np.testing.assert_array_equal(found.view(wanted.dtype), wanted)
+
+
+# -- 64-bit integers ------------------------------------------------------------------------------
+
+_WIDE = {
+    "add": 2, "subtract": 2, "multiply": 2, "divide": 2, "remainder": 2, "maximum": 2,
+    "minimum": 2, "and": 2, "or": 2, "xor": 2, "negate": 1, "abs": 1, "sign": 1, "not": 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("element", ["s64", "u64"])
+@pytest.mark.parametrize("opcode", _WIDE)
+def test_wide_integers_are_right_or_refused(opcode: str, element: str) -> None:
+    dtype = _DTYPES[element]
+    if element == "u64" and opcode in ("abs", "divide", "remainder", "negate", "not", "subtract"):
+        pytest.skip("of no use, or refused for the type")
+    made = module(f"{element}[1]", opcode, *[f"{element}[1]"] * _WIDE[opcode])
+    model = runtime.load(compile(made, target="trn2"))
+    special = [0, 1, 3, 46340, 46341, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**33 + 5, 2**62]
+    special += [-value for value in special] if element == "s64" else []
+    right = 0
+    for values in itertools.product(special, repeat=_WIDE[opcode]):
+        arrays = [np.array([value], dtype) for value in values]
+        try:
+            found = model.run(dict(zip(model.inputs, arrays, strict=True)))["output0"]
+        except NeffRuntimeError as error:
+            assert error.code == "NEFF-INT64"
+            continue
+        np.testing.assert_array_equal(found, oracle(made, arrays)[0], f"{opcode}{values}")
+        right += 1
+    assert right >= 4
+
+
+def test_bounds_of_wide_inputs_are_as_wide_as_the_module_allows() -> None:
+    def bounds(text: str) -> list[tuple[int, int] | None]:
+        made = hlo_tools.load(f"HloModule m\nENTRY e {{ {text} }}".encode())
+        program = compile(made, target="trn1")
+        return [program.variables[name].bounds for name in program.inputs]
+
+    same = "a = s64[4] parameter(0) ROOT r = s64[4] negate(a)"
+    assert bounds(same) == [(-(2**30), 2**30 - 1)]
+    tripled = "a = s64[] parameter(0) c = s64[] constant(3) ROOT r = s64[] multiply(a, c)"
+    assert bounds(tripled) == [(-(2**29), 2**29 - 1)]
+    seed = """a = s64[] parameter(0) c = s64[] constant(214013) m = s64[] multiply(a, c)
+      ROOT r = u32[] convert(m)"""
+    assert bounds(seed) == [None]  # only the low word matters
+    assert bounds("a = s32[4] parameter(0) ROOT r = s32[4] negate(a)") == [None]
+    clamped = """a = f32[4] parameter(0) l = f32[] constant(0) h = f32[] constant(9)
+      c = f32[4] clamp(l, a, h) i = s64[4] convert(c) ROOT r = s64[4] add(i, i)"""
+    assert bounds(clamped) == [None]
+
+
+def test_bounds_are_in_the_file(tmp_path) -> None:
+    made = module("s64[2]", "add", "s64[2]", "s64[2]")
+    path = tmp_path / "a.neff"
+    container.write(compile(made, target="trn2"), path)
+    program = container.read(path)
+    assert [program.variables[name].bounds for name in program.inputs] == [
+        (-(2**30), 2**30 - 1)
+    ] * 2
+    model = runtime.load(path)
+    with pytest.raises(NeffRuntimeError, match="holds 8589934592; beyond") as caught:
+        model.run({"input0": np.array([1, 2**33]), "input1": np.array([1, 1])})
+    assert caught.value.code == "NEFF-INT64"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a = f32[4] parameter(0) ROOT r = s64[4] convert(a)",
+     "a = u32[4] parameter(0) ROOT r = s64[4] convert(a)",
+     "a = u64[] parameter(0) ROOT r = u64[] not(a)",
+     "a = s64[] parameter(0) b = s64[] constant(1) c = s64[] shift-left(b, a) ROOT r = s64[] add(c, c)"],
+)  # fmt: skip
+def test_wide_integers_that_may_leave_32_bits_are_refused(text: str) -> None:
+    made = hlo_tools.load(f"HloModule m\nENTRY e {{ {text} }}".encode())
+    with pytest.raises(NeffCompileError) as caught:
+        compile(made, target="trn2")
+    assert caught.value.code == "NEFF-INT64"
+
+
+def test_what_only_moves_is_checked_too() -> None:
+    made = module("s64[3,2]", "transpose", "s64[2,3]", attributes=", dimensions={1,0}")
+    model = runtime.load(compile(made, target="trn3"))
+    assert prod(model.outputs["output0"].shape) == 6
+    with pytest.raises(NeffRuntimeError):
+        model.run({"input0": np.full((2, 3), 2**40)})
