@@ -26,13 +26,17 @@ def erf(value: Array) -> Array:
 
 def logistic(value: Array) -> Array:
     """1 / (1 + exp(-x)) without overflow."""
+    if value.dtype.kind == "c":
+        return (1 / (1 + np.exp(-value))).astype(value.dtype)
     small = np.exp(-np.abs(value))
     return np.where(value >= 0, 1 / (1 + small), small / (1 + small)).astype(value.dtype)
 
 
 def round_away(value: Array) -> Array:
-    """Round half away from zero."""
-    return np.copysign(np.floor(np.abs(value) + value.dtype.type(0.5)), value)
+    """Round half away from zero; the half is not added, for the sum would be rounded."""
+    size = np.abs(value)
+    whole = np.floor(size)
+    return np.copysign(np.where(size - whole >= 0.5, whole + 1, whole), value).astype(value.dtype)
 
 
 def sign(value: Array) -> Array:
@@ -168,14 +172,20 @@ def power(x: Array, y: Array) -> Array:
 
 
 def _shift(function: Function, *, arithmetic: bool) -> Function:
+    """Shifts of bit patterns: an arithmetic one extends the top bit of unsigned types too."""
+
     def shift(x: Array, y: Array) -> Array:
         width = element_of(x.dtype).bits
-        base = x if arithmetic else x.view(f"u{x.dtype.itemsize}")
+        base = x.view(f"{'i' if arithmetic else 'u'}{x.dtype.itemsize}")
         amount = y.astype(np.int64)
         outside = (amount < 0) | (amount >= width)
         inside = np.where(outside, 0, amount).astype(base.dtype)
         moved = function(base, inside)
-        rest = np.where(base < 0, -1, 0) if arithmetic else np.zeros_like(base)
+        rest = (
+            np.where(base < 0, base.dtype.type(-1), base.dtype.type(0))
+            if arithmetic
+            else np.zeros_like(base)
+        )
         return np.where(outside, rest, moved).astype(base.dtype).view(x.dtype)
 
     return shift
@@ -184,12 +194,19 @@ def _shift(function: Function, *, arithmetic: bool) -> Function:
 def _extreme(function: Function) -> Function:
     def pick(x: Array, y: Array) -> Array:
         if x.dtype.kind != "c":
-            return function(x, y)
+            found = function(x, y)
+            return _ordered_zeros(function, x, y, found) if x.dtype.kind == "f" else found
         first = function(np.stack([x.real, y.real]).max(0), 0) is not None
         order = (x.real > y.real) | ((x.real == y.real) & (x.imag >= y.imag))
         return np.where(order == (function is np.maximum), x, y) if first else x
 
     return pick
+
+
+def _ordered_zeros(function: Function, x: Array, y: Array, found: Array) -> Array:
+    """The extreme of two floats where both are zero: -0 is less than 0."""
+    zeros = x + y if function is np.maximum else -(-x - y)
+    return np.where((x == 0) & (y == 0), zeros, found)
 
 
 def _logical(function: Function, logical: Function) -> Function:
@@ -266,7 +283,7 @@ def _select(call: Call) -> Value:
 @operation("clamp")
 def _clamp(call: Call) -> Value:
     low, value, high = (wide(operand) for operand in call.operands)
-    return np.minimum(np.maximum(low, value), high).astype(call.dtype)
+    return BINARY["minimum"](BINARY["maximum"](low, value), high).astype(call.dtype)
 
 
 @operation("copy opt-barrier domain")
@@ -338,7 +355,11 @@ def _reduce_precision(call: Call) -> Value:
     value = call.operands[0].astype(np.float64)
     exponent, mantissa = call.row.exponent_bits, call.row.mantissa_bits
     fraction, power_of_two = np.frexp(value)
-    rounded = np.ldexp(np.rint(np.ldexp(fraction, mantissa + 1)), power_of_two - mantissa - 1)
+    digits = np.rint(np.ldexp(fraction, mantissa + 1))
+    if not mantissa:  # XLA looks for the even one at the bit in front: the exponent's last
+        tie = (np.abs(fraction) == 0.75) & (power_of_two % 2 == 0)
+        digits = np.where(tie, np.copysign(1.0, value), digits)
+    rounded = np.ldexp(digits, power_of_two - mantissa - 1)
     bias = (1 << exponent - 1) - 1
     largest = np.ldexp(2.0 - np.ldexp(1.0, -mantissa), bias)
     smallest = np.ldexp(1.0, 1 - bias)

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from hlo_tools.evaluate.random import halved
 from hlo_tools.types.element_types import BY_NAME, ElementType
-from neff.compiler.graph import Node, uncovered
+from neff.compiler.graph import Node, sliced, uncovered
 
 __all__ = ["random_bits"]
 
@@ -88,21 +89,32 @@ def random_bits(node: Node, state: Node, algorithm: int, element: ElementType) -
     """
     if state.shape != (2,) or state.element.name != "u64" or element is not _U32:
         raise uncovered(node, "of random bits only u32 from a state of u64[2] are covered")
-    lanes = 2 if algorithm == _THREEFRY else 4
-    count = max(1, -(-prod(node.shape) // lanes))
-    words = _Words(node, count)
+    shape = node.shape or (1,)
+    if algorithm == _THREEFRY:
+        split, part = halved(shape)
+    else:
+        shape, split, part = (prod(shape),), 0, (-(-prod(shape) // 4),)
+    words = _Words(node, prod(part))
     seed, counter = (_word(words, state, index) for index in (0, 1))
     numbers = words.add(counter, words.node("iota", (), dimensions=(0,)))
     made = (_threefry if algorithm == _THREEFRY else _philox)(words, seed, numbers)
-    columns = tuple(words.node("reshape", (each,), (count, 1)) for each in made)
-    table = words.node("concatenate", columns, (count, lanes), dimensions=(1,))
-    flat = words.node("reshape", (table,), (count * lanes,))
-    fields = {"starts": (0,), "limits": (prod(node.shape),), "strides": (1,)}
-    cut = words.node("slice", (flat,), (prod(node.shape),), _U32, **fields)
-    moved = np.asarray([0, count], np.uint64)
+    bits = words.node("reshape", (_interleaved(words, made, split, part, shape),), node.shape)
+    moved = np.asarray([0, prod(part)], np.uint64)
     step = words.node("constant", (), (2,), state.element, value=moved)
-    following = words.node("add", (state, step), (2,), state.element)
-    return following, words.node("reshape", (cut,), node.shape)
+    return words.node("add", (state, step), (2,), state.element), bits
+
+
+def _interleaved(
+    words: _Words, made: list[Node], split: int, part: tuple[int, ...], shape: tuple[int, ...]
+) -> Node:
+    """The lanes, each of shape ``part``, taken in turn along a dimension; cut to ``shape``."""
+    before, after, lanes = part[: split + 1], part[split + 1 :], len(made)
+    columns = tuple(words.node("reshape", (each,), (*before, 1, *after)) for each in made)
+    extents = (*before, lanes, *after)
+    table = words.node("concatenate", columns, extents, dimensions=(split + 1,))
+    extents = (*part[:split], part[split] * lanes, *after)
+    table = words.node("reshape", (table,), extents)
+    return sliced(table, table, split, 0, shape[split])
 
 
 def _word(words: _Words, state: Node, index: int) -> Node:

@@ -41,6 +41,10 @@ _LOW_WORD_OPERANDS = {"gather": 1, "dynamic-slice": 1, "shift-left": 1}
 """How many operands that is about; the others say where."""
 
 
+_FEW_BITS = 16
+"""With fewer bits than that left for negative values, they are given up if that leaves more."""
+
+
 def input_bounds(graph: Graph) -> list[tuple[int, int] | None]:
     """The least and greatest value of each parameter; None where it is no 64-bit integer.
 
@@ -50,9 +54,10 @@ def input_bounds(graph: Graph) -> list[tuple[int, int] | None]:
     if not any(node.element.name in _WIDE for node in graph.nodes):
         return [None] * len(graph.parameters)
     exact = _needed_exactly(graph)
-    bits, signed, culprit = max(
-        (_widest(graph, exact, signed) for signed in (True, False)), key=lambda found: found[0]
-    )
+    bits, signed, culprit = _widest(graph, exact, signed=True)
+    if bits < _FEW_BITS:
+        other = _widest(graph, exact, signed=False)
+        bits, signed, culprit = max(other, (bits, signed, culprit), key=lambda found: found[0])
     if bits < 0:
         raise NeffCompileError(
             f"{culprit.describe()}: its values may leave the 32 bits in which 64-bit integers "

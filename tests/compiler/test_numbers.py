@@ -133,6 +133,18 @@ def test_products_of_integers_wrap(left: str, right: str, result: str, target: s
     np.testing.assert_array_equal(found.view(wanted.dtype), wanted)
 
 
+@pytest.mark.parametrize("algorithm", ["rng_three_fry", "rng_philox"])
+@pytest.mark.parametrize("shape", ["", "3,5", "4,7", "2,3,5", "33"])
+def test_random_bits(algorithm: str, shape: str) -> None:
+    text = f"""HloModule m
+    ENTRY e {{ a = u64[2] parameter(0)
+      ROOT r = (u64[2], u32[{shape}]) rng-bit-generator(a), algorithm={algorithm} }}"""
+    made, state = hlo_tools.load(text.encode()), np.array([12345, 678], np.uint64)
+    found, wanted = run(compile(made, target="trn2"), [state]), oracle(made, [state])
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 # -- 64-bit integers ------------------------------------------------------------------------------
 
 _WIDE = {

@@ -162,9 +162,9 @@ WRONG = {
         [np.zeros(2, np.float32)], "HLO-CUSTOM-CALL",
     ),
     "elided constant": ("ROOT c = f32[20] constant({...})", [], "HLO-ELIDED"),
-    "random of the device": (
-        "s = u64[2] parameter(0)\nROOT r = (u64[2], u32[3]) rng-bit-generator(s), algorithm=rng_default",
-        [np.zeros(2, np.uint64)], "HLO-RANDOM",
+    "random of another state": (
+        "s = u64[3] parameter(0)\nROOT r = (u64[3], u32[3]) rng-bit-generator(s), algorithm=rng_three_fry",
+        [np.zeros(3, np.uint64)], "HLO-RANDOM",
     ),
 }  # fmt: skip
 

@@ -1,0 +1,163 @@
+"""Elementwise operations, their constant folding, and random bits beside jaxlib, bit for bit where
+IEEE 754 or integers leave no choice."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import hlo_tools
+from hlo_tools.evaluate import evaluate
+from hlo_tools.passes import Pipeline
+from hlo_tools.types.element_types import BY_NAME
+from tests.compiler.compiling import Array, oracle
+
+pytestmark = pytest.mark.jax
+
+_EXACT = "abs ceil floor negate round-nearest-afz round-nearest-even sign"
+_EXACT_PAIRS = "add subtract multiply divide remainder maximum minimum"
+_CLOSE = (
+    "cbrt cosine erf exponential exponential-minus-one log log-plus-one logistic rsqrt sine sqrt "
+    "tan tanh"
+)
+_WHOLE = "abs negate not popcnt count-leading-zeros sign"
+_WHOLE_PAIRS = (
+    "add subtract multiply divide remainder maximum minimum and or xor shift-left "
+    "shift-right-arithmetic shift-right-logical"
+)
+"""``power`` is not there: XLA's looks at six bits of the exponent only."""
+
+_SUBNORMAL = 1.2e-38
+"""XLA:CPU takes float32 below that for zero."""
+
+_FLOATS = ["f16", "bf16", "f32", "f64"]
+_INTEGERS = ["s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64"]
+
+
+def special(element: str) -> Array:
+    kind = BY_NAME[element]
+    dtype = np.dtype(kind.dtype)
+    if kind.kind in ("int", "uint"):
+        info = np.iinfo(dtype)
+        values = {0, 1, 2, 3, 7, kind.bits - 1, kind.bits, kind.bits + 1, 100, info.max, info.min}
+        values |= {info.max - 1, info.min + 1, info.max // 2 + 1, -1, -2, -7}
+        return np.array(sorted(v for v in values if info.min <= v <= info.max), dtype)
+    values = [
+        0.0, 0.3, 0.49999997, 0.5, 1.0, 1.5, 2.5, 7.0, 10.0, 1e-8, 88.0, 1e5, 2.0**22 + 0.5,
+        2.0**23 + 1, 3.14159274, 1e30, np.inf, np.nan,
+    ]  # fmt: skip
+    with np.errstate(over="ignore"):
+        found = np.array(values).astype(dtype)
+    return np.concatenate([found, -found])
+
+
+def several(element: str, opcodes: str, count: int) -> hlo_tools.Module:
+    """A module with every opcode on the same one or two parameters."""
+    kind = f"{element}[{count}]"
+    pairs = opcodes in (_EXACT_PAIRS, _WHOLE_PAIRS)
+    lines = [f"a = {kind} parameter(0)"] + ([f"b = {kind} parameter(1)"] if pairs else [])
+    names = []
+    for number, opcode in enumerate(opcodes.split()):
+        if opcode in ("abs", "sign") and element[0] == "u":
+            continue
+        names.append(f"r{number}")
+        lines.append(f"r{number} = {kind} {opcode}({'a, b' if pairs else 'a'})")
+    lines.append(f"ROOT t = ({', '.join(kind for _ in names)}) tuple({', '.join(names)})")
+    return hlo_tools.load(("HloModule m\nENTRY e {\n" + "\n".join(lines) + "\n}").encode())
+
+
+def operands(element: str, opcodes: str) -> list[Array]:
+    values = special(element)
+    if opcodes not in (_EXACT_PAIRS, _WHOLE_PAIRS):
+        return [values]
+    return [np.ascontiguousarray(each.reshape(-1)) for each in np.meshgrid(values, values)]
+
+
+def assert_same(found: Array, wanted: Array, tolerance: float) -> None:
+    assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
+    if found.dtype.kind in "biu":
+        np.testing.assert_array_equal(found, wanted)
+        return
+    one, other = found.astype(np.float64), wanted.astype(np.float64)
+    np.testing.assert_allclose(one, other, rtol=tolerance, atol=_SUBNORMAL)
+    numbers = ~np.isnan(one)
+    np.testing.assert_array_equal(np.signbit(one[numbers]), np.signbit(other[numbers]))
+
+
+@pytest.mark.parametrize("opcodes", [_EXACT, _EXACT_PAIRS, _CLOSE], ids=["one", "two", "close"])
+@pytest.mark.parametrize("element", _FLOATS)
+def test_floats(element: str, opcodes: str) -> None:
+    arrays = operands(element, opcodes)
+    module = several(element, opcodes, arrays[0].size)
+    step = float(ml_dtypes.finfo(BY_NAME[element].dtype).eps)
+    tolerance = max(4 * step, 1e-9) if opcodes == _CLOSE else 0.0
+    for found, wanted in zip(evaluate(module, arrays), oracle(module, arrays), strict=True):
+        assert_same(found, wanted, tolerance)
+
+
+@pytest.mark.parametrize("opcodes", [_WHOLE, _WHOLE_PAIRS], ids=["one", "two"])
+@pytest.mark.parametrize("element", _INTEGERS)
+def test_integers(element: str, opcodes: str) -> None:
+    arrays = operands(element, opcodes)
+    module = several(element, opcodes, arrays[0].size)
+    for found, wanted in zip(evaluate(module, arrays), oracle(module, arrays), strict=True):
+        assert_same(found, wanted, 0.0)
+
+
+def test_clamp_orders_zeros_and_precision_zero_rounds_to_the_even_exponent() -> None:
+    zeros = np.array([0.0, -0.0, 0.0, -0.0], np.float32)
+    other = np.array([-0.0, 0.0, -0.0, 3.0], np.float32)
+    text = """HloModule m
+    ENTRY e { a = f32[4] parameter(0) b = f32[4] parameter(1) ROOT r = f32[4] clamp(a, b, b) }"""
+    module = hlo_tools.load(text.encode())
+    assert_same(evaluate(module, [zeros, other])[0], oracle(module, [zeros, other])[0], 0.0)
+    ties = np.array([1.5, 3.0, 6.0, -3.0, -12.0, 2.9, 3.1], np.float32)
+    text = """HloModule m
+    ENTRY e { a = f32[7] parameter(0)
+      ROOT r = f32[7] reduce-precision(a), exponent_bits=4, mantissa_bits=0 }"""
+    module = hlo_tools.load(text.encode())
+    assert_same(evaluate(module, [ties])[0], oracle(module, [ties])[0], 0.0)
+
+
+def test_logistic_of_complex_numbers() -> None:
+    values = np.array([1 + 1j, 1 - 2.5j, -0.5 + 3j], np.complex64)
+    text = "HloModule m\nENTRY e { a = c64[3] parameter(0) ROOT r = c64[3] logistic(a) }"
+    module = hlo_tools.load(text.encode())
+    np.testing.assert_allclose(evaluate(module, [values])[0], oracle(module, [values])[0], 1e-5)
+
+
+def test_folded_constants_are_what_xla_computes() -> None:
+    text = """HloModule m
+    ENTRY e {
+      a = u8[2] constant({221, 128})  b = u8[2] constant({5, 1})
+      c = f32[2] constant({0.49999997, -0.49999997})
+      q = u8[2] shift-right-arithmetic(a, b)
+      r = f32[2] round-nearest-afz(c)
+      ROOT t = (u8[2], f32[2]) tuple(q, r) }"""
+    module = hlo_tools.load(text.encode())
+    wanted = oracle(module, [])
+    Pipeline.parse("constant-folding").run(module)
+    opcodes = {instruction.opcode for instruction in module.entry.instructions}
+    assert opcodes == {"constant", "tuple"}
+    for found, each in zip(evaluate(module, []), wanted, strict=True):
+        assert_same(found, each, 0.0)
+
+
+@pytest.mark.parametrize("algorithm", ["rng_three_fry", "rng_philox", "rng_default"])
+@pytest.mark.parametrize("words", [2, 3])
+def test_random_bits(algorithm: str, words: int) -> None:
+    if algorithm == "rng_three_fry" and words == 3:
+        pytest.skip("XLA has no such state")
+    state = np.array([0x123456789ABCDEF0, 2**64 - 2, 0x0FEDCBA987654321][:words], np.uint64)
+    for element in ("u8", "s16", "u32", "u64", "f32"):
+        shapes = ["", "1", "3,5", "4,7", "2,3,5", "33", "0", "6,1"]
+        for shape in shapes if element == "u32" else shapes[2:5]:
+            text = f"""HloModule m
+            ENTRY e {{ a = u64[{words}] parameter(0)
+              ROOT r = (u64[{words}], {element}[{shape}]) rng-bit-generator(a), algorithm={algorithm} }}"""
+            module = hlo_tools.load(text.encode())
+            found, wanted = evaluate(module, [state]), oracle(module, [state])
+            for one, other in zip(found, wanted, strict=True):
+                assert one.shape == other.shape
+                assert one.tobytes() == np.asarray(other).tobytes(), (element, shape)
