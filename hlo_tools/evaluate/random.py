@@ -60,7 +60,8 @@ def _threefry_bits(state: Array, extents: tuple[int, ...], wide: bool) -> tuple[
     """The next state, and an array of 64-bit or 32-bit words."""
     split, shape = (0, extents) if wide else halved(extents)
     counters = state[1] + _numbers(shape)
-    first, second = threefry(*map(int, _words(state[0])), *_words(counters))
+    key0, key1 = (int(word) for word in _words(state[0]))
+    first, second = threefry(key0, key1, *_words(counters))
     after = np.array([state[0], state[1] + np.uint64(counters.size)], np.uint64)
     if wide:
         return after, _joined(first, second)
@@ -111,7 +112,8 @@ def _philox_bits(state: Array, extents: tuple[int, ...], wide: bool) -> tuple[Ar
     top = state[2] if state.size == 3 else state[0]
     high = (top + (low < state[1]).astype(np.uint64)).astype(np.uint64)
     counters = [*_words(low[:-1]), *_words(high[:-1])]
-    made = np.stack(philox(*map(int, _words(state[0])), counters), -1).reshape(-1)
+    key0, key1 = (int(word) for word in _words(state[0]))
+    made = np.stack(philox(key0, key1, counters), -1).reshape(-1)
     after = np.array([state[0], low[-1], high[-1]][: state.size], np.uint64)
     if wide:
         made = _joined(made[0::2], made[1::2])
