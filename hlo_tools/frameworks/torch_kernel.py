@@ -29,6 +29,7 @@ __all__ = [
     "TORCH_DTYPES",
     "TorchKernel",
     "has_no_data",
+    "memory_of",
     "neuron_dtype",
     "tensor_of",
     "torch_dtypes",
@@ -167,7 +168,8 @@ def without_gradient(results: list[Any], tensors: Sequence[torch.Tensor]) -> lis
 class TorchKernel(FrameworkKernel):
     """A kernel that takes and returns PyTorch tensors of the host or of the device "neuron".
 
-    Arguments that the kernel writes in place are written in place. Autograd does not see
+    Arguments that the kernel writes in place are written in place; autograd is told, and one that
+    asks for a gradient is refused (``HLO-KERNEL-GRADIENT``). Autograd does not see
     through a kernel: wrap it in a ``torch.autograd.Function`` to give it a gradient. Tensors
     without data (torch.compile, torch.export) give results without data.
     """
@@ -206,7 +208,7 @@ _FIXED: ContextVar[dict[int, str] | None] = ContextVar("fixed_tensors", default=
 
 @contextmanager
 def keeping(tensors: dict[int, str]) -> Iterator[None]:
-    """Refuse kernels that write one of these tensors (id -> what it is called)."""
+    """Refuse kernels that write this memory (``memory_of`` -> what it is called)."""
     token = _FIXED.set({**(_FIXED.get() or {}), **tensors})
     try:
         yield
@@ -214,12 +216,25 @@ def keeping(tensors: dict[int, str]) -> Iterator[None]:
         _FIXED.reset(token)
 
 
+def memory_of(tensor: torch.Tensor) -> int:
+    """What a tensor shares with its views, and with nothing else."""
+    return (tensor.host if is_neuron_tensor(tensor) else tensor).untyped_storage()._cdata
+
+
 def _check_written(call: BoundCall, func: Any) -> None:
-    fixed = _FIXED.get()
-    if not fixed:
-        return
-    for _, operand in call.plan.written:
-        label = fixed.get(id(call.tensors[operand]))
+    fixed = _FIXED.get() or {}
+    for result, operand in call.plan.written:
+        tensor = call.tensors[operand]
+        if torch.is_grad_enabled() and tensor.requires_grad:
+            raise NkiValidationError(
+                f"kernel {call.plan.func_name} writes {call.plan.output_names[result]}, a tensor "
+                "that asks for a gradient, and autograd does not see through a kernel",
+                code="HLO-KERNEL-GRADIENT",
+                location=definition_of(func),
+                remedy="call it under torch.no_grad(), or in the forward of a "
+                "torch.autograd.Function that marks the tensor dirty",
+            )
+        label = fixed.get(memory_of(tensor)) if fixed else None
         if label is not None:
             raise NkiValidationError(
                 f"kernel {call.plan.func_name} writes {label}, which does not say so",
@@ -242,6 +257,9 @@ def _execute(call: BoundCall) -> list[torch.Tensor]:
             )
     values = run_bound(call, [view_of(tensor) for tensor in hosts])
     written = dict(call.plan.written)
+    for operand in written.values():
+        for tensor in (call.tensors[operand], hosts[operand]):
+            torch.autograd.graph.increment_version(tensor)  # so that a saved one is found stale
     return [
         call.tensors[written[index]] if index in written else _on_device(tensor_of(value), device)
         for index, value in enumerate(values)

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from hlo_tools.frameworks import torch_device
-from hlo_tools.frameworks.torch_kernel import keeping
+from hlo_tools.frameworks.torch_kernel import keeping, memory_of
 from nki_lang.errors import NkiTypeError, fail
 
 __all__ = ["nki_op"]
@@ -73,7 +73,7 @@ def _guarded(name: str, function: Callable[..., Any], changed: tuple[str, ...]) 
     def guarded(*args: Any, **kwargs: Any) -> Any:
         arguments = signature.bind(*args, **kwargs).arguments
         fixed = {
-            id(value): f"argument {key!r} of operator {name}"
+            memory_of(value): f"argument {key!r} of operator {name}"
             for key, value in arguments.items()
             if isinstance(value, torch.Tensor) and key not in changed
         }

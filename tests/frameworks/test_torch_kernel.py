@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import nki
+import nki.isa as nisa
+import nki.language as nl
 import numpy as np
 import pytest
 import torch
@@ -155,3 +157,32 @@ def test_a_result_that_pytorch_has_no_dtype_for() -> None:
         to_float8(torch.ones(2, 3))
     assert caught.value.code == "NKI-DTYPE"
     assert caught.value.location is not None and caught.value.location.file == __file__
+
+
+@nki.jit
+def tripled_in_place(x):
+    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    nisa.tensor_scalar(tile, tile, nl.multiply, 3.0)
+    nisa.dma_copy(dst=x, src=tile)
+    return x
+
+
+@pytest.mark.parametrize("device", ["cpu", "neuron"])
+def test_autograd_is_told_of_writes(device):
+    from hlo_tools.frameworks import torch_device
+
+    torch_device.install()
+    weight = torch.ones(2, 3, device=device).requires_grad_()
+    hidden = weight * 2
+    with pytest.raises(NkiValidationError) as caught:
+        tripled_in_place(hidden)
+    assert caught.value.code == "HLO-KERNEL-GRADIENT"
+    factor = torch.ones(2, 3, device=device)
+    loss = (weight * factor).sum()
+    tripled_in_place(factor)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+    with torch.no_grad():
+        tripled_in_place(hidden)
+    assert hidden.cpu()[0, 0].item() == 6

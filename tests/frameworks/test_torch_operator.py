@@ -129,3 +129,20 @@ def test_arguments_that_do_not_exist_are_refused():
 
     with pytest.raises(ValueError, match="zzz"):
         nki_op("nki_hlo_tests::other", mutates_args={"zzz"})(other)
+
+
+@nki_op("nki_hlo_tests::double_a_view_in_silence", mutates_args={})
+def double_a_view_in_silence(x: torch.Tensor, how: str) -> torch.Tensor:
+    double_in_place(
+        {"view": x.view(128, -1), "detach": x.detach(), "reshape": x.reshape(128, 512)}[how]
+    )
+    return x + 0
+
+
+@pytest.mark.parametrize("how", ["view", "detach", "reshape"])
+def test_a_view_of_an_argument_is_the_argument(how: str) -> None:
+    x = torch.ones(128, 512)
+    with pytest.raises(NkiValidationError) as caught:
+        double_a_view_in_silence(x, how)
+    assert caught.value.code == "NKI-OP-MUTATES"
+    assert x[0, 0].item() == 1
