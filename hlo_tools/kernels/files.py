@@ -16,7 +16,7 @@ from hlo_tools.errors import HloError, HloFileError
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import Module
 from hlo_tools.kernels.backend_config import BackendConfig, decode, encode
-from hlo_tools.kernels.location import locate
+from hlo_tools.kernels.location import check_file, locate
 
 __all__ = ["CONSTANTS", "KernelFile", "kernel_files", "rename_kernels"]
 
@@ -68,6 +68,7 @@ class KernelFile:
         return digest.hexdigest()
 
     def _read(self, path: Path) -> bytes:
+        check_file(path)
         try:
             return path.read_bytes()
         except OSError as error:

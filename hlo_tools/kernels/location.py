@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
+from typing import Final
 
 from hlo_tools.errors import HloFileError
 from hlo_tools.kernels.backend_config import BackendConfig
 
-__all__ = ["locate"]
+__all__ = ["check_file", "locate"]
+
+MOST_BYTES: Final = 1 << 32
+"""Size of a kernel file, its record or a constant at most."""
 
 
 def locate(config: BackendConfig, root: Path | None = None) -> Path:
-    """The path of the kernel file that a configuration names.
+    """The path of the kernel file that a configuration names; nothing is read.
 
     Args:
         config: the decoded configuration.
@@ -20,15 +25,24 @@ def locate(config: BackendConfig, root: Path | None = None) -> Path:
 
     Raises:
         HloFileError: code ``HLO-KERNEL-PATH``; the path is relative and there is no root, or it
-            leads out of the root; ``HLO-EMBEDDED``: the kernel in the configuration is damaged.
+            leads out of the root (through a link, too), or it is that of no plain file;
+            ``HLO-TOO-LARGE``; ``HLO-EMBEDDED``: the kernel in the configuration is damaged.
     """
     if config.extra_binary:  # late: few kernels are embedded
         from hlo_tools.kernels.embedded import is_embedded, unpack
 
         if is_embedded(config):
             return unpack(config)
+    if "\0" in config.binary:
+        raise HloFileError(
+            f"the path of kernel {config.func_name} has a NUL character",
+            code="HLO-KERNEL-PATH",
+            place=config.binary.replace("\0", "\\0"),
+            remedy="do not trust this module",
+        )
     path = Path(config.binary)
     if path.is_absolute():
+        _check_files(path, None)
         return path
     if root is None:
         raise HloFileError(
@@ -45,4 +59,43 @@ def locate(config: BackendConfig, root: Path | None = None) -> Path:
             code="HLO-KERNEL-PATH",
             place=config.binary,
         )
+    _check_files(found, folder)
     return found
+
+
+def _check_files(path: Path, folder: Path | None) -> None:
+    for file in (path, path.with_name(path.name + ".json")):
+        check_file(file, folder)
+
+
+def check_file(path: Path, folder: Path | None = None) -> None:
+    """Refuse what must not be opened: devices, pipes, links out of ``folder``, very large files.
+
+    What is not there passes: whoever reads it says so.
+
+    Raises:
+        HloFileError: ``HLO-KERNEL-PATH`` or ``HLO-TOO-LARGE``.
+    """
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return
+    if folder is not None and not Path(os.path.realpath(path)).is_relative_to(
+        os.path.realpath(folder)
+    ):
+        raise HloFileError(
+            "the file is a link out of the module's folder",
+            code="HLO-KERNEL-PATH",
+            place=str(path),
+            remedy="copy the kernel file itself into the folder",
+        )
+    if not stat.S_ISREG(status.st_mode):
+        raise HloFileError(
+            "this is no plain file, so it is not opened", code="HLO-KERNEL-PATH", place=str(path)
+        )
+    if status.st_size > MOST_BYTES:
+        raise HloFileError(
+            f"the file has {status.st_size} bytes, more than the {MOST_BYTES} allowed",
+            code="HLO-TOO-LARGE",
+            place=str(path),
+        )

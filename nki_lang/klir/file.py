@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -206,7 +207,10 @@ def write(kernel_ir: KernelIR, path: str | os.PathLike[str]) -> KernelFile:
 
 
 def _read_bytes(path: Path) -> bytes:
-    if path.stat().st_size > MAX_FILE_BYTES:
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise NkiFileError(f"{path} is no plain file, so it is not opened", code="NKI-FILE-READ")
+    if status.st_size > MAX_FILE_BYTES:
         raise NkiFileError(f"{path} has more than {MAX_FILE_BYTES} bytes", code="NKI-FILE-SIZE")
     return path.read_bytes()
 

@@ -1,0 +1,65 @@
+"""What docs/security.md promises of files that strangers made."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hlo_tools.errors import HloFileError
+from hlo_tools.kernels.backend_config import BackendConfig
+from hlo_tools.kernels.files import KernelFile
+from hlo_tools.kernels.location import MOST_BYTES, locate
+from nki_lang import klir
+from nki_lang.errors import NkiFileError
+
+CONFIG = BackendConfig("kernel", "kernel.klir", ["x"], ["y"])
+
+
+def refused(binary: str, root: Path) -> str:
+    with pytest.raises(HloFileError) as caught:
+        locate(replace(CONFIG, binary=binary), root)
+    return caught.value.code
+
+
+def test_a_kernel_path_stays_in_the_folder_of_the_module(tmp_path: Path) -> None:
+    folder, outside = tmp_path / "module", tmp_path / "secret.klir"
+    folder.mkdir()
+    outside.write_bytes(b"secret")
+    (folder / "link.klir").symlink_to(outside)
+    (folder / "linked").symlink_to(tmp_path)
+    (folder / "own.klir").write_bytes(b"own")
+    (folder / "same.klir").symlink_to("own.klir")
+    for binary in ("../secret.klir", "link.klir", "linked/secret.klir", "a\0b.klir", "/a\0b"):
+        assert refused(binary, folder) == "HLO-KERNEL-PATH", binary
+    for binary in ("own.klir", "same.klir"):
+        assert locate(replace(CONFIG, binary=binary), folder) == folder / binary
+
+
+def test_the_record_beside_a_kernel_stays_there_too(tmp_path: Path) -> None:
+    (tmp_path / "module").mkdir()
+    (tmp_path / "record").write_bytes(b"{}")
+    (tmp_path / "module" / "own.klir").write_bytes(b"own")
+    (tmp_path / "module" / "own.klir.json").symlink_to(tmp_path / "record")
+    assert refused("own.klir", tmp_path / "module") == "HLO-KERNEL-PATH"
+
+
+def test_devices_pipes_and_folders_are_not_opened(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.klir"
+    os.mkfifo(pipe)
+    for binary in ("pipe.klir", "/dev/zero", str(pipe), str(tmp_path)):
+        assert refused(binary, tmp_path) == "HLO-KERNEL-PATH", binary
+    for path in (pipe, Path("/dev/zero")):
+        with pytest.raises(HloFileError, match="no plain file"):
+            _ = KernelFile(path, "kernel").parts
+        with pytest.raises(NkiFileError, match="no plain file"):
+            klir.read(path)
+
+
+def test_the_size_is_looked_at_before_a_file_is_read(tmp_path: Path) -> None:
+    large = tmp_path / "large.klir"
+    with large.open("wb") as file:
+        file.truncate(MOST_BYTES + 1)  # takes no room on disk
+    assert refused("large.klir", tmp_path) == "HLO-TOO-LARGE"
