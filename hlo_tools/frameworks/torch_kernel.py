@@ -218,7 +218,7 @@ def keeping(tensors: dict[int, str]) -> Iterator[None]:
 
 def memory_of(tensor: torch.Tensor) -> int:
     """What a tensor shares with its views, and with nothing else."""
-    return (tensor.host if is_neuron_tensor(tensor) else tensor).untyped_storage()._cdata
+    return (tensor.host if isinstance(tensor, NeuronTensor) else tensor).untyped_storage()._cdata
 
 
 def _check_written(call: BoundCall, func: Any) -> None:

@@ -71,7 +71,7 @@ def _check_files(path: Path, folder: Path | None) -> None:
 def check_file(path: Path, folder: Path | None = None) -> None:
     """Refuse what must not be opened: devices, pipes, links out of ``folder``, very large files.
 
-    What is not there passes: whoever reads it says so.
+    What is not there, or a folder, passes: whoever reads it says so.
 
     Raises:
         HloFileError: ``HLO-KERNEL-PATH`` or ``HLO-TOO-LARGE``.
@@ -89,6 +89,8 @@ def check_file(path: Path, folder: Path | None = None) -> None:
             place=str(path),
             remedy="copy the kernel file itself into the folder",
         )
+    if stat.S_ISDIR(status.st_mode):
+        return
     if not stat.S_ISREG(status.st_mode):
         raise HloFileError(
             "this is no plain file, so it is not opened", code="HLO-KERNEL-PATH", place=str(path)

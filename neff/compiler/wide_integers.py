@@ -268,12 +268,7 @@ _RULES: dict[str, Rule] = {
     "add": _corners(lambda x, y: x + y),
     "and": _of_all(_bits_of),
     "ceil": _of_all(_whole),
-    "clamp": _of_all(
-        lambda _, low, a, high: (
-            min(max(low[0], a[0]), high[0]),
-            min(max(low[1], a[1]), high[1]),
-        )
-    ),
+    "clamp": lambda _, found: _clamped(*found),
     "compare": lambda _node, _: (0, 1),
     "concatenate": _of_all(lambda _, *parts: _union(list(parts))),
     "convert": _of_all(_converted),
@@ -302,6 +297,13 @@ _RULES: dict[str, Rule] = {
     "update-slice": lambda _, found: _pair(found[0], found[1]),
     "xor": _of_all(_bits_of),
 }
+
+
+def _clamped(low: Bounds | None, a: Bounds | None, high: Bounds | None) -> Bounds | None:
+    if low is None or high is None:
+        return None
+    a = a or (low[0], high[1])
+    return min(max(low[0], a[0]), high[0]), min(max(low[1], a[1]), high[1])
 
 
 def _pair(one: Bounds | None, other: Bounds | None) -> Bounds | None:
