@@ -221,8 +221,7 @@ def test_bounds_are_in_the_file(tmp_path) -> None:
     "text",
     ["a = f32[4] parameter(0) ROOT r = s64[4] convert(a)",
      "a = u32[4] parameter(0) ROOT r = s64[4] convert(a)",
-     "a = u64[] parameter(0) ROOT r = u64[] not(a)",
-     "a = s64[] parameter(0) b = s64[] constant(1) c = s64[] shift-left(b, a) ROOT r = s64[] add(c, c)"],
+     "a = u64[] parameter(0) ROOT r = u64[] not(a)"],
 )  # fmt: skip
 def test_wide_integers_that_may_leave_32_bits_are_refused(text: str) -> None:
     made = hlo_tools.load(f"HloModule m\nENTRY e {{ {text} }}".encode())
