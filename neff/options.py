@@ -154,7 +154,7 @@ def _split(text: str) -> tuple[Flag, str | None]:
     flag = _BY_NAME.get(name)
     if flag is None:
         known = ", ".join(each.names[0] for each in FLAGS if each.field)
-        raise _wrong(name, f"is no flag of the compiler; those with an effect are {known}")
+        raise _wrong(name, f"is not a flag of the compiler; those with an effect are {known}")
     return flag, value if equals else None
 
 

@@ -143,7 +143,7 @@ def dtype_of(value: Any) -> DType:
         return BY_NAME[packed] if packed else _BY_NUMPY[plain]
     except (TypeError, KeyError):
         raise TypeError(
-            f"{value!r} is no data type of the kernel language; it has {', '.join(BY_NAME)}"
+            f"{value!r} is not a data type of the kernel language; it has {', '.join(BY_NAME)}"
         ) from None
 
 

@@ -312,7 +312,7 @@ class Kernel:
     def _traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """As :meth:`_specialised`, in one thread at a time: another may have traced it meanwhile.
 
-        What the kernel itself changes while it is traced (a list that it fills) is no input.
+        What the kernel itself changes while it is traced (a list that it fills) is not an input.
         """
         from nki_lang import execute
 

@@ -1,4 +1,4 @@
-"""``nki-hlo bisect``: where two evaluations part."""
+"""``nki-hlo bisect``: where two evaluations first differ."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def command(
     """Find the first instruction where two modules, or our evaluation and jaxlib's, differ.
 
     Instructions of two modules are matched as nki-hlo diff does. Calls, branches and loops that
-    differ are looked into. Exit code 1 when the results differ.
+    differ are searched too. Exit code 1 when the results differ.
 
     Example: nki-hlo bisect before.hlo after.hlo
     """
@@ -64,7 +64,7 @@ def _told(found: Difference) -> str:
             f"both sides have: %{found.instruction}{source}"
         )
     other = f", there %{found.other}," if found.other not in ("", found.instruction) else ""
-    turn = f" in turn {found.turn} of its loop" if found.turn is not None else ""
+    turn = f" in iteration {found.turn} of its loop" if found.turn is not None else ""
     return (
         f"%{found.instruction} ({found.opcode}) in %{found.computation}{other} differs by "
         f"{found.difference:.1e}{turn}{source}"

@@ -24,7 +24,7 @@ from nki_lang.targets import target_of
 __all__ = ["command"]
 
 INFORMATION = "precision"
-"""Tells how exact each line is: no fault by itself, so it is run and counted only when asked."""
+"""Reports the precision of each line: not a fault by itself, so it runs only on request."""
 DEFAULT = tuple(name for name in CHECKS if name != INFORMATION)
 
 
@@ -34,10 +34,10 @@ def command(
         list[str] | None, typer.Argument(help="The script's own arguments, after --.")
     ] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Look for what the vendor's compiler does not parse.")
+        bool, typer.Option("--strict", help="Find what the vendor's compiler does not parse.")
     ] = False,
     kernel: Annotated[
-        str, typer.Option("--kernel", "-k", help="Run this kernel alone.", metavar="NAME")
+        str, typer.Option("--kernel", "-k", help="Run only this kernel.", metavar="NAME")
     ] = "",
     values: Annotated[
         list[str] | None,
@@ -46,7 +46,7 @@ def command(
     cores: Annotated[int, typer.Option("--cores", help="Launch it on so many cores.")] = 1,
     checks: Annotated[
         str,
-        typer.Option("--checks", "-c", help=f"Of {', '.join(CHECKS)}; or all.", metavar="NAMES"),
+        typer.Option("--checks", "-c", help=f"From {', '.join(CHECKS)}; or all.", metavar="NAMES"),
     ] = ",".join(DEFAULT),
     platform: Annotated[
         str, typer.Option("--platform", "-p", help="trn1, trn2 or trn3.", metavar="TARGET")
@@ -55,10 +55,10 @@ def command(
         bool, typer.Option("--json", help="One JSON document; the script prints to stderr.")
     ] = False,
 ) -> int:
-    """Run a script with every kernel checked as it runs, or one kernel on made-up numbers.
+    """Run a script with every kernel checked as it runs, or one kernel on generated inputs.
 
     With --strict nothing runs: the kernels of the file, and all that they call, are read for what
-    the compiler's language does not have. Exit code 1 with findings; warnings are none.
+    the compiler's language does not have. Exit code 1 with findings other than warnings.
 
     Example: nki-hlo check train.py --platform trn2
     Example: nki-hlo check kernels.py --kernel softmax --arg x=bfloat16[128,512] --checks all
@@ -100,7 +100,7 @@ def _strict(file: str, names: list[str], as_json: bool) -> int:
 def _one_kernel(
     file: str, name: str, words: list[str], cores: int, checks: tuple[str, ...], platform: str
 ) -> list[dict[str, Any]]:
-    """Findings of one call with made-up numbers."""
+    """Findings of one call with generated inputs."""
     values = parse_arguments(words)
     loaded = load_kernel(file, name)
     findings: list[dict[str, Any]] = []

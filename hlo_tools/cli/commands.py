@@ -1,6 +1,6 @@
 """The table of ``nki-hlo``'s commands. To add one, add one line here and write its module.
 
-The module is imported only when the command runs (or its own ``--help`` is asked for), so it may
+The module is imported only when the command runs (or its own ``--help`` is shown), so it may
 import what it needs at its top. It has one function ``command``, a plain typer command: typed
 parameters with ``Annotated[..., typer.Option/Argument(help=...)]``, a docstring that is the help
 text (first line: what it does; then an example after a blank line). What it returns is the exit
@@ -30,8 +30,8 @@ class Command:
         name: the word on the command line.
         module: where its ``command`` or ``app`` is.
         help: one line for the list of commands.
-        panel: the heading that it stands under.
-        passes_arguments: the words after the first argument belong to someone else's program,
+        panel: the heading that it is listed under.
+        passes_arguments: the words after the first argument belong to the script,
             so ``--debug`` there is not ours.
     """
 
@@ -42,35 +42,45 @@ class Command:
     passes_arguments: bool = False
 
 
-LOOK = "Look at modules"
+LOOK = "Inspect modules"
 CHANGE = "Change modules"
 SCRIPTS = "Run scripts"
 CHECK = "Check"
 
 COMMANDS: tuple[Command, ...] = (
-    Command("show", "hlo_tools.cli.show", "What a module holds, instruction by instruction.", LOOK),
-    Command("kernels", "hlo_tools.cli.kernels", "The kernels that modules call.", LOOK),
-    Command("graph", "hlo_tools.cli.graph", "A module as a picture or a page.", LOOK),
-    Command("diff", "hlo_tools.cli.diff", "What differs between two modules.", LOOK),
-    Command("stats", "hlo_tools.cli.stats", "What modules cost: FLOPs, bytes, constants.", LOOK),
-    Command("slice", "hlo_tools.cli.slice", "Cut a part out, as a module that runs.", CHANGE),
-    Command("convert", "hlo_tools.cli.convert", "Other formats, ids, dialects.", CHANGE),
+    Command("show", "hlo_tools.cli.show", "Show a module, instruction by instruction.", LOOK),
+    Command("kernels", "hlo_tools.cli.kernels", "List the kernels that modules call.", LOOK),
+    Command("graph", "hlo_tools.cli.graph", "Draw a module as a picture or a page.", LOOK),
+    Command("diff", "hlo_tools.cli.diff", "Compare two modules.", LOOK),
+    Command(
+        "stats", "hlo_tools.cli.stats", "Count what modules cost: FLOPs, bytes, constants.", LOOK
+    ),
+    Command(
+        "slice", "hlo_tools.cli.slice", "Extract part of a module as a module that runs.", CHANGE
+    ),
+    Command("convert", "hlo_tools.cli.convert", "Convert between formats, ids, dialects.", CHANGE),
     Command("opt", "hlo_tools.cli.opt", "Run passes on modules.", CHANGE),
-    Command("passes", "hlo_tools.cli.passes", "The passes that opt can run.", CHANGE),
-    Command("embed", "hlo_tools.cli.embed", "Kernel files into the module, and out.", CHANGE),
-    Command("swap", "hlo_tools.cli.swap", "Another version of a kernel.", CHANGE),
-    Command("replace", "hlo_tools.cli.replace", "Sub-graphs by kernel calls.", CHANGE),
-    Command("expand", "hlo_tools.cli.expand", "Kernel calls by ordinary HLO.", CHANGE),
-    Command("extract", "hlo_tools.cli.extract", "The modules that a script compiles.", SCRIPTS),
+    Command("passes", "hlo_tools.cli.passes", "List the passes that opt can run.", CHANGE),
+    Command(
+        "embed", "hlo_tools.cli.embed", "Embed kernel files in the module, or extract them.", CHANGE
+    ),
+    Command("swap", "hlo_tools.cli.swap", "Swap a kernel for another version.", CHANGE),
+    Command("replace", "hlo_tools.cli.replace", "Replace sub-graphs by kernel calls.", CHANGE),
+    Command("expand", "hlo_tools.cli.expand", "Expand kernel calls into ordinary HLO.", CHANGE),
+    Command(
+        "extract", "hlo_tools.cli.extract", "Extract the modules that a script compiles.", SCRIPTS
+    ),
     Command("run", "hlo_tools.cli.run", "Run a script on the simulated device.", SCRIPTS),
-    Command("evaluate", "hlo_tools.cli.evaluate", "What a module computes.", CHECK),
-    Command("bisect", "hlo_tools.cli.bisect", "Where two evaluations part.", CHECK),
-    Command("check", "hlo_tools.cli.check", "What is wrong with kernels.", CHECK),
-    Command("verify", "hlo_tools.cli.verify", "What is wrong with a module.", CHECK),
-    Command("lint", "hlo_tools.cli.lint", "What the compiler would refuse.", CHECK),
-    Command("rule", "hlo_tools.cli.rule", "What a code of a finding means.", CHECK),
-    Command("config", "hlo_tools.cli.config", "The settings that hold here.", CHECK),
-    Command("doctor", "hlo_tools.cli.doctor", "Who provides each package, what works.", CHECK),
+    Command("evaluate", "hlo_tools.cli.evaluate", "Evaluate a module.", CHECK),
+    Command("bisect", "hlo_tools.cli.bisect", "Find where two evaluations first differ.", CHECK),
+    Command("check", "hlo_tools.cli.check", "Check kernels for faults.", CHECK),
+    Command("verify", "hlo_tools.cli.verify", "Check that a module is valid.", CHECK),
+    Command("lint", "hlo_tools.cli.lint", "Report what the compiler would reject.", CHECK),
+    Command("rule", "hlo_tools.cli.rule", "Explain the code of a finding.", CHECK),
+    Command("config", "hlo_tools.cli.config", "Show the settings in effect.", CHECK),
+    Command(
+        "doctor", "hlo_tools.cli.doctor", "Report who provides each package and what works.", CHECK
+    ),
 )
 
 

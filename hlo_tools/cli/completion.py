@@ -1,6 +1,6 @@
 """What a shell completes beside commands, options and files: names from our tables and modules.
 
-Each function is given to typer as ``autocompletion=``. Completion never fails: what cannot be
+Each function is passed to typer as ``autocompletion=``. Completion never fails: what cannot be
 found out is not offered.
 """
 
@@ -35,7 +35,7 @@ _MOST = 500
 
 
 def words(*known: str) -> Completer:
-    """Some fixed words; also behind a comma."""
+    """Some fixed words; also after a comma."""
 
     def complete(incomplete: str) -> list[str]:
         return _listed(known, incomplete)
@@ -53,7 +53,7 @@ def pass_names(incomplete: str) -> list[str]:
 
 
 def pipelines(incomplete: str) -> list[str]:
-    """The pass that is being written, behind those that stand there."""
+    """The pass that is being typed, after those already there."""
     from hlo_tools.passes.registry import registered_passes
 
     with suppress(Exception):
@@ -62,7 +62,7 @@ def pipelines(incomplete: str) -> list[str]:
 
 
 def lint_codes(incomplete: str) -> list[str]:
-    """Codes of lint's rules, behind commas."""
+    """Codes of lint's rules, comma-separated."""
     from hlo_tools.lint import registered_rules
 
     with suppress(Exception):
@@ -119,7 +119,7 @@ def _outline(ctx: typer.Context) -> ModuleOutline:
 
 
 def _file(ctx: typer.Context) -> str:
-    """The module on the command line: click does not tell while an option has no value yet."""
+    """The module on the command line: click does not report it while an option has no value yet."""
     given = ctx.params.get("file")
     if given:
         return given

@@ -1,4 +1,4 @@
-"""``nki-hlo config``: the settings that hold here."""
+"""``nki-hlo config``: the settings in effect."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def command(
     Example: nki-hlo config
     """
     if what != "show":
-        raise typer.BadParameter(f"{what!r} is nothing that config does; it only shows")
+        raise typer.BadParameter(f"{what!r} is not an action of config; it only shows")
     values = read_configuration().values
     if as_json:
         rows = {name: {"value": one.value, "origin": one.origin} for name, one in values.items()}

@@ -1,7 +1,7 @@
 """Settings that a project keeps in a file: ``nki-hlo.toml``, or ``[tool.nki-hlo]`` in pyproject.
 
 The nearest file at or above the working folder counts; ``nki-hlo.toml`` before ``pyproject.toml``.
-What stands on the command line goes first, then ``NKI_HLO_<NAME>`` of the environment (lists with
+The command line takes precedence, then ``NKI_HLO_<NAME>`` of the environment (lists with
 commas), then the file, then the default.
 """
 
@@ -31,8 +31,8 @@ class Setting:
 
     Attributes:
         name: its key.
-        many: it is a list of texts, not one text.
-        is_path: it names a file, relative to the folder of the file that says so.
+        many: it is a list of strings, not one string.
+        is_path: it names a file, relative to the folder of the file that sets it.
         help: what it is.
     """
 
@@ -43,10 +43,10 @@ class Setting:
 
 
 KNOWN: tuple[Setting, ...] = (
-    Setting("select", True, False, "rules to lint for, by the beginning of their codes"),
-    Setting("ignore", True, False, "rules not to lint for"),
-    Setting("target", False, False, "what modules are compiled for: trn1, trn2, trn3"),
-    Setting("baseline", False, True, "the file with findings that are known"),
+    Setting("select", True, False, "rules to report, by prefixes of their codes"),
+    Setting("ignore", True, False, "rules not to report"),
+    Setting("target", False, False, "target that modules are compiled for: trn1, trn2, trn3"),
+    Setting("baseline", False, True, "the file of known findings"),
 )
 
 
@@ -60,7 +60,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """The settings that hold, by name."""
+    """The settings in effect, by name."""
 
     values: Mapping[str, Value]
 
@@ -80,7 +80,7 @@ def read_configuration(flags: Mapping[str, Any] | None = None) -> Configuration:
         flags: values from the command line by name; empty ones were not given.
 
     Raises:
-        HloError: the file is no TOML, or has a key or a value that there is not
+        HloError: the file is not TOML, or has an unknown key or an invalid value
             (HLO-CONFIGURATION).
     """
     folder, table, origin = _table()
@@ -132,7 +132,7 @@ def _read(path: Path) -> dict[str, Any]:
 def _known(table: Any, path: Path) -> dict[str, Any]:
     names = [setting.name for setting in KNOWN]
     if not isinstance(table, dict):
-        raise _wrong(path.name, f"{_TABLE} is no table")
+        raise _wrong(path.name, f"{_TABLE} is not a table")
     for name in table:
         if name not in names:
             near = did_you_mean(name, names)
@@ -164,5 +164,5 @@ def _wrong(place: str, reason: str) -> HloError:
         f"the configuration cannot be used: {reason}",
         code="HLO-CONFIGURATION",
         place=place,
-        remedy="nki-hlo config shows the settings that hold",
+        remedy="nki-hlo config shows the settings in effect",
     )

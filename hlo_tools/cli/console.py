@@ -71,7 +71,7 @@ def line(text: str = "") -> None:
 
 
 def note(text: str, *, verbose: bool = False) -> None:
-    """One line for the person at the terminal; left out when quiet, or not verbose enough."""
+    """One line for the user at the terminal; left out when quiet, or not verbose enough."""
     chosen = settings()
     if chosen.quiet or (verbose and not chosen.verbose):
         return
@@ -88,7 +88,7 @@ def write_binary(data: bytes, target: str | Path, *, force: bool = False) -> Non
     """Bytes to a file (beside it, then renamed), or to stdout for ``-``.
 
     Raises:
-        typer.BadParameter: stdout is a terminal and ``force`` is not given.
+        typer.BadParameter: stdout is a terminal and ``force`` is not set.
         HloFileError: the file cannot be written.
     """
     if str(target) != "-":
@@ -106,7 +106,7 @@ def write_binary(data: bytes, target: str | Path, *, force: bool = False) -> Non
 
 
 def marks(code: str, stream: TextIO | None = None) -> tuple[str, str]:
-    """What switches an ANSI style on and off on ``stream`` (stderr): nothing where unwanted."""
+    """The codes of an ANSI style on and off for ``stream`` (stderr): nothing where unwanted."""
     return (f"\x1b[{code}m", "\x1b[0m") if _colored(stream or sys.stderr) else ("", "")
 
 

@@ -1,4 +1,4 @@
-"""``nki-hlo convert``: other file formats, id schemes and dialects; constants out and in."""
+"""``nki-hlo convert``: other file formats, id schemes and dialects; constants moved out and in."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["command"]
 
 def command(
     file: Annotated[str, typer.Argument(help="A module, or - for standard input.")],
-    output: Annotated[str, typer.Option("--output", "-o", help="Where to, or -.")] = "-",
+    output: Annotated[str, typer.Option("--output", "-o", help="Output file, or -.")] = "-",
     to: Annotated[
         str | None,
         typer.Option(
@@ -33,7 +33,7 @@ def command(
         str | None,
         typer.Option(
             "--ids",
-            help="Number instructions anew: wide or legacy.",
+            help="Renumber instructions: wide or legacy.",
             autocompletion=completion.words(*SCHEMES),
         ),
     ] = None,
@@ -48,13 +48,19 @@ def command(
     externalize: Annotated[
         int | None,
         typer.Option(
-            "--externalize", help="Move constants over so many bytes to files beside it.", min=0
+            "--externalize",
+            help="Move constants larger than this many bytes to files beside it.",
+            min=0,
         ),
     ] = None,
-    inline: Annotated[bool, typer.Option("--inline", help="Take such constants in again.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Binary data on a terminal too.")] = False,
+    inline: Annotated[
+        bool, typer.Option("--inline", help="Move such constants back into the module.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write binary data to a terminal too.")
+    ] = False,
 ) -> int:
-    """Write a module in another form. Without options, as it is.
+    """Write a module in another form. Without options, unchanged.
 
     The format is that of the output's name (.txt, .hlo, .json, .pbtxt, else proto), .gz and .zst
     at the end compress.
@@ -64,14 +70,16 @@ def command(
     module = open_module(file)
     if inline:
         taken = external_constants.inline(module, _folder(file))
-        console.note(f"{console.counted(taken, 'constant')} taken in", verbose=True)
+        console.note(f"{console.counted(taken, 'constant')} moved in", verbose=True)
     if dialect:
         to_dialect(module, dialect)
     if ids:
         set_ids(module, ids)
     if externalize is not None:
         if output == "-":
-            raise typer.BadParameter("--externalize needs a file to put constants beside; use -o")
+            raise typer.BadParameter(
+                "--externalize writes constants beside the output file; use -o"
+            )
         moved = external_constants.externalize(module, _folder(output), threshold=externalize)
         console.note(f"{console.counted(moved, 'constant')} moved out", verbose=True)
     write_module(module, output, to or format_of(output), force=force)

@@ -34,19 +34,19 @@ def command(
         typer.Option(
             "--ignore",
             "-i",
-            help=f"Leave out: {', '.join(IGNORABLE)}.",
+            help=f"Ignore: {', '.join(IGNORABLE)}.",
             metavar="WHAT",
             autocompletion=completion.words(*IGNORABLE),
         ),
     ] = None,
     metadata: Annotated[
-        bool, typer.Option("--metadata", help="Source lines and op names count too.")
+        bool, typer.Option("--metadata", help="Compare source lines and op names too.")
     ] = False,
-    names: Annotated[bool, typer.Option("--names", help="Names count too.")] = False,
-    output: Annotated[str, typer.Option("--output", "-o", help="Where to, or -.")] = "-",
+    names: Annotated[bool, typer.Option("--names", help="Compare names too.")] = False,
+    output: Annotated[str, typer.Option("--output", "-o", help="Output file, or -.")] = "-",
     as_json: Annotated[bool, typer.Option("--json", help="Same as --format json.")] = False,
     exit_zero: Annotated[
-        bool, typer.Option("--exit-zero", help="Exit code 0 also with differences.")
+        bool, typer.Option("--exit-zero", help="Exit with code 0 despite differences.")
     ] = False,
 ) -> int:
     """Compare two modules by structure: names, ids and order make no difference.
@@ -58,9 +58,9 @@ def command(
     """
     form = "json" if as_json else format
     if form not in _FORMATS:
-        raise typer.BadParameter(f"{form!r} is none of {', '.join(_FORMATS)}")
+        raise typer.BadParameter(f"{form!r} is not one of {', '.join(_FORMATS)}")
     if left == right == "-":
-        raise typer.BadParameter("standard input has one module; give a file for the other")
+        raise typer.BadParameter("standard input holds one module; pass a file for the other")
     ignored = {*(ignore or ()), *(() if metadata else ("metadata",))}
     found = diff_modules(open_module(left), open_module(right), ignore=ignored, names=names)
     _write(found, form, output)

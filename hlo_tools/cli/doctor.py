@@ -1,4 +1,4 @@
-"""``nki-hlo doctor``: who provides each name, and what therefore works."""
+"""``nki-hlo doctor``: who provides each name, and what works."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def command(
 ) -> int:
     """Show who provides nki, jax, torch and the others, and what works here.
 
-    Exit code 1 when something installed is in the way: a placeholder package or a broken import.
+    Exit code 1 when something installed interferes: a placeholder package or a broken import.
 
     Example: nki-hlo doctor
     """

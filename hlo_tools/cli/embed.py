@@ -1,4 +1,4 @@
-"""``nki-hlo embed``: kernel files into a module, and out again."""
+"""``nki-hlo embed``: kernel files embedded in a module, and extracted."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ def command(
     out_to: Annotated[
         str, typer.Option("--take-out", help="Write embedded kernels to this folder instead.")
     ] = "",
-    force: Annotated[bool, typer.Option("--force", help="Write bytes to a terminal.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write binary data to a terminal too.")
+    ] = False,
 ) -> None:
-    """Put the kernel files that a module names into it, so that one file is enough.
+    """Embed the kernel files that a module names, so that one file is enough.
 
     Example: nki-hlo embed model.pb -o whole.pb
     Example: nki-hlo embed whole.pb --take-out kernels -o model.pb
@@ -37,5 +39,5 @@ def command(
         console.note(f"{console.counted(len(files), 'kernel file')} in {out_to}")
     else:
         changed = embed(module, module.folder or Path.cwd())
-        console.note(f"kernels put into {console.counted(changed, 'call')}")
+        console.note(f"kernels embedded in {console.counted(changed, 'call')}")
     write_module(module, output, form, force=force)

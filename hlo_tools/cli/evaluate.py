@@ -24,14 +24,14 @@ _DEFAULT = Limits()
 Work = Annotated[
     float,
     typer.Option(
-        help="Elementary operations that NumPy may take; 1e9 are about a second.",
+        help="Limit of elementary operations; 1e9 take about a second.",
         show_default="1e12",
     ),
 ]
 Memory = Annotated[
     float,
     typer.Option(
-        help="Bytes that one value, and all filled inputs, may have.", show_default="8 GiB"
+        help="Limit of bytes of one value, and of all filled inputs.", show_default="8 GiB"
     ),
 ]
 
@@ -48,13 +48,15 @@ def command(
         str,
         typer.Option("--with", help="numpy or jaxlib.", autocompletion=completion.words(*WAYS)),
     ] = "numpy",
-    compare: Annotated[bool, typer.Option("--compare", help="Both, and the difference.")] = False,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Run both and report the difference.")
+    ] = False,
     tolerance: Tolerance = 1e-4,
     work: Work = _DEFAULT.work,
     memory: Memory = _DEFAULT.memory,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
 ) -> int:
-    """Compute what a module computes, with NumPy (kernels from their files) or with jaxlib.
+    """Evaluate a module with NumPy (kernels from their files) or with jaxlib.
 
     Exit code 1 when --compare finds a difference.
 
@@ -62,7 +64,7 @@ def command(
     """
     check_fill(fill)
     if way not in WAYS:
-        raise typer.BadParameter(f"{way!r} is none of {', '.join(WAYS)}")
+        raise typer.BadParameter(f"{way!r} is not one of {', '.join(WAYS)}")
     module = open_module(file)
     check(module)
     limits = Limits(work=work, memory=int(memory))
@@ -90,7 +92,7 @@ def command(
 
 
 def _plain(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """A value in a type that .npy files know, and that -i takes again."""
+    """A value in a type that .npy files support, and that -i accepts again."""
     if value.dtype.kind in "biufc":
         return value
     return value.astype(np.int8 if "int" in value.dtype.name else np.float32)
@@ -106,6 +108,6 @@ def _show(results: list[Any], gaps: list[float], as_json: bool) -> None:
         console.write_json("evaluate", outputs=rows)
         return
     for row, value in zip(rows, results, strict=True):
-        gap = f"  difference to jaxlib {row['difference']:.1e}" if gaps else ""
+        gap = f"  difference from jaxlib {row['difference']:.1e}" if gaps else ""
         with np.printoptions(threshold=8, edgeitems=2):
             console.line(f"{row['name']}  {row['dtype']}{row['shape']}{gap}\n{value}")

@@ -34,9 +34,11 @@ def command(
     tolerance: Annotated[
         float, typer.Option(help="Largest difference, relative to the largest value.")
     ] = 1e-3,
-    force: Annotated[bool, typer.Option("--force", help="Write bytes to a terminal.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write binary data to a terminal too.")
+    ] = False,
 ) -> None:
-    """Put what a kernel computes, written in HLO, in the place of its calls.
+    """Replace calls of a kernel by what it computes, written in HLO.
 
     Example: nki-hlo expand model.pb -r softmax=softmax.hlo -o plain.pb
     Example: nki-hlo expand model.pb -r softmax=references.py:softmax -o plain.pb
@@ -53,8 +55,8 @@ def command(
     done = expand(module, known)
     if not done:
         raise HloError(
-            f"the module calls none of {', '.join(known)}", code="HLO-NO-KERNEL", place=file,
-            remedy="nki-hlo kernels shows what it calls",
+            f"the module does not call any of {', '.join(known)}", code="HLO-NO-KERNEL", place=file,
+            remedy="nki-hlo kernels lists what it calls",
         )  # fmt: skip
     console.note(f"{console.counted(len(done), 'call')} expanded")
     if proving:

@@ -32,7 +32,10 @@ def command(
         str, typer.Option("--output", "-o", help="Compile cache to write to.", metavar="DIR")
     ] = "",
     no_run: Annotated[
-        bool, typer.Option("--no-run", help="Capture programs only; their results are zeros.")
+        bool,
+        typer.Option(
+            "--no-run", help="Capture programs without running them; their results are zeros."
+        ),
     ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON document; the script prints to stderr.")

@@ -1,4 +1,4 @@
-"""How errors are shown, and which exit code they give."""
+"""How errors are shown, and which exit code they map to."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ def report(error: Exception, program: str = "nki-hlo") -> int:
         _print(
             f"{package}-MEMORY",
             "",
-            "there is not enough memory",
-            "use a machine with more, or a smaller input",
+            "out of memory",
+            "use a machine with more memory, or a smaller input",
         )
         return UNUSABLE
     if isinstance(error, OSError):
         place = str(error.filename or "")
         _print(
             f"{package}-IO", place, error.strerror or str(error),
-            "check that the path exists, is what it should be (file or folder) and is yours",
+            "check that the path exists, is of the expected kind (file or folder) and is accessible",
         )  # fmt: skip
         return UNUSABLE
     _print(
@@ -74,7 +74,7 @@ def _usage(error: Any, program: str, package: str) -> int:
     if not error.format_message():  # help was shown because nothing was given
         return USAGE
     name = context.command_path if context is not None else program
-    _print(f"{package}-USAGE", "", error.format_message(), f"{name} --help tells the usage")
+    _print(f"{package}-USAGE", "", error.format_message(), f"{name} --help shows the usage")
     return USAGE
 
 

@@ -25,7 +25,7 @@ _SOURCE = re.compile(r"^(?P<file>.+?):(?P<line>\d+)")
 
 @dataclass(frozen=True, slots=True)
 class RuleText:
-    """What is said about a rule beside its findings."""
+    """The texts of a rule besides its findings."""
 
     title: str
     why: str
@@ -38,7 +38,7 @@ class Report:
 
     Attributes:
         command: its name.
-        files: what it looked at.
+        files: what it checked.
         findings: what it found.
         rules: code -> texts, for every code that can occur.
         extra: further keys of the JSON document.
@@ -59,7 +59,7 @@ def print_findings(report: Report, form: str) -> None:
     """
     printer = FORMATS.get(form)
     if printer is None:
-        raise typer.BadParameter(f"{form!r} is none of {', '.join(FORMATS)}")
+        raise typer.BadParameter(f"{form!r} is not one of {', '.join(FORMATS)}")
     printer(report)
 
 

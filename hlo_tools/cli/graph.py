@@ -42,7 +42,7 @@ def command(
         typer.Option(
             "--computation",
             "-c",
-            help="Only this; may be repeated.",
+            help="Only this computation; may be repeated.",
             autocompletion=completion.computations,
         ),
     ] = None,
@@ -50,11 +50,11 @@ def command(
         str,
         typer.Option(
             "--layout",
-            help="Who lays out SVG: own, or dot (Graphviz).",
+            help="Layout of SVG: own, or dot (Graphviz).",
             autocompletion=completion.words(*_LAYOUTS),
         ),
     ] = "own",
-    output: Annotated[str, typer.Option("--output", "-o", help="Where to, or -.")] = "-",
+    output: Annotated[str, typer.Option("--output", "-o", help="Output file, or -.")] = "-",
 ) -> int:
     """Draw a module: a page for a browser, SVG, Graphviz's dot, or Model Explorer's JSON.
 
@@ -66,12 +66,12 @@ def command(
     form = format or ("dot" if output == "-" else _BY_SUFFIX.get(Path(output).suffix.lower(), ""))
     if not form:
         raise typer.BadParameter(
-            f"{output} does not tell the format; end it in {', '.join(_BY_SUFFIX)}, or give --format"
+            f"{output} does not determine the format; end it in {', '.join(_BY_SUFFIX)}, or give --format"
         )
     if form not in _FORMATS:
-        raise typer.BadParameter(f"{form!r} is none of {', '.join(_FORMATS)}")
+        raise typer.BadParameter(f"{form!r} is not one of {', '.join(_FORMATS)}")
     if layout not in _LAYOUTS:
-        raise typer.BadParameter(f"{layout!r} is none of {', '.join(_LAYOUTS)}")
+        raise typer.BadParameter(f"{layout!r} is not one of {', '.join(_LAYOUTS)}")
     graph = graph_of(open_module(file), computation or ())
     render = draw_with_dot if form == "svg" and layout == "dot" else _FORMATS[form]
     text = render(graph)

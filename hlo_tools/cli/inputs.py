@@ -41,7 +41,7 @@ def open_module(name: str) -> Module:
 
 
 def load_input(data: bytes) -> Module:
-    """The module that standard input held; errors say so.
+    """The module on standard input; errors name it so.
 
     Raises:
         HloError: it cannot be read.
@@ -107,7 +107,7 @@ def _only_file(name: str) -> str:
     if len(files) == 1:
         return files[0]
     raise HloFileError(
-        f"the folder holds {len(files)} modules, one is wanted",
+        f"the folder contains {len(files)} modules, but one is expected",
         code="HLO-MODULES",
         place=name,
         remedy=f"name one, for instance {files[0]}",
@@ -115,7 +115,7 @@ def _only_file(name: str) -> str:
 
 
 def module_files(name: str) -> list[str]:
-    """The files to look at: the file itself, or every module under a folder, sorted.
+    """The files to read: the file itself, or every module under a folder, sorted.
 
     Raises:
         HloFileError: a folder without modules (HLO-NO-MODULE).
@@ -126,7 +126,7 @@ def module_files(name: str) -> list[str]:
     found = sorted(str(path) for path in folder.rglob("*") if _is_module(path))
     if not found:
         raise HloFileError(
-            "the folder holds no module",
+            "the folder contains no module",
             code="HLO-NO-MODULE",
             place=name,
             remedy=f"modules are files that end in {', '.join(SUFFIXES)}, "
@@ -136,7 +136,7 @@ def module_files(name: str) -> list[str]:
 
 
 def _is_module(path: Path) -> bool:
-    """Whether a file of a folder is one to look at: damaged modules are, other messages are not.
+    """Whether a file of a folder is to be read: damaged modules are, other messages are not.
 
     XLA's dumps put messages of other kinds beside modules, and the modules' text into ``.txt``.
     """

@@ -1,4 +1,4 @@
-"""``nki-hlo lint``: what the vendor's compiler would refuse."""
+"""``nki-hlo lint``: what the vendor's compiler would reject."""
 
 from __future__ import annotations
 
@@ -38,18 +38,22 @@ TargetName = Annotated[
 Select = Annotated[
     list[str] | None,
     typer.Option(
-        "--select", help="Only codes that begin so (commas).", autocompletion=completion.lint_codes
+        "--select",
+        help="Only codes with these prefixes, comma-separated.",
+        autocompletion=completion.lint_codes,
     ),
 ]
 Ignore = Annotated[
     list[str] | None,
     typer.Option(
-        "--ignore", help="No codes that begin so (commas).", autocompletion=completion.lint_codes
+        "--ignore",
+        help="No codes with these prefixes, comma-separated.",
+        autocompletion=completion.lint_codes,
     ),
 ]
 Own = Annotated[
     list[str] | None,
-    typer.Option("--rules", help="Rules of your own too.", metavar="FILE.py:NAME"),
+    typer.Option("--rules", help="Add rules of your own.", metavar="FILE.py:NAME"),
 ]
 Format = Annotated[
     str,
@@ -69,21 +73,21 @@ def command(
     ignore: Ignore = None,
     own: Own = None,
     form: Format = "text",
-    as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Same as --format json.")] = False,
     baseline: Annotated[
-        str, typer.Option("--baseline", help="Findings in this file are known.", metavar="FILE")
+        str, typer.Option("--baseline", help="File of known findings.", metavar="FILE")
     ] = "",
     write: Annotated[
         bool, typer.Option("--write-baseline", help="Write all findings to the baseline.")
     ] = False,
     exit_zero: Annotated[
-        bool, typer.Option("--exit-zero", help="Exit code 0 also with findings.")
+        bool, typer.Option("--exit-zero", help="Exit with code 0 despite findings.")
     ] = False,
 ) -> int:
-    """Find what the compiler refuses for a target, and kernels that do not fit their calls.
+    """Find what the compiler rejects for a target, and kernels that do not match their calls.
 
     Exit code 1 with errors or warnings; files that cannot be read are reported after everything
-    else (exit code 3). Settings may stand in nki-hlo.toml or pyproject.toml.
+    else (exit code 3). Settings may be in nki-hlo.toml or pyproject.toml.
 
     Example: nki-hlo lint --target trn2 hlo_artifacts/
     Example: nki-hlo lint model.pb --format sarif > lint.sarif
@@ -93,7 +97,7 @@ def command(
     settings = read_configuration(given)
     form = "json" if as_json else form
     if form not in FORMATS:
-        raise typer.BadParameter(f"{form!r} is none of {', '.join(FORMATS)}")
+        raise typer.BadParameter(f"{form!r} is not one of {', '.join(FORMATS)}")
     name = settings.text("target")
     chosen = target_of(name) if name else current_target()
     known_rules = _known_rules(own or ())
@@ -127,13 +131,13 @@ def _root(module: Module) -> Path:
 def _new(
     baseline: str, findings: list[Finding], files: list[str], codes: set[str]
 ) -> list[Finding]:
-    """The findings that are not in the baseline; notes tell what is in it and does not occur."""
+    """The findings that are not in the baseline; notes report entries that no longer occur."""
     known, folder = read_baseline(baseline), Path(os.path.abspath(baseline)).parent
     missing = gone(known, findings, folder, files=files, codes=codes)
     if missing:
         entries = console.counted(missing.total(), "known finding no longer occurs",
                                   "known findings no longer occur")  # fmt: skip
-        console.note(f"{baseline}: {entries}; --write-baseline forgets what does not occur")
+        console.note(f"{baseline}: {entries}; --write-baseline removes what no longer occurs")
     for (file, code, place), count in missing.items():
         times = f" ({count} times)" if count > 1 else ""
         console.note(f"  {file}: {code} {place}".rstrip() + times)

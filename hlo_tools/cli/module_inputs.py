@@ -27,7 +27,7 @@ FILLS = ("zeros", "random")
 
 def _from_zero(value: float) -> float:
     if not value >= 0:
-        raise typer.BadParameter(f"{value} is no number from 0 on")
+        raise typer.BadParameter(f"{value} is not a number of at least 0")
     return value
 
 
@@ -42,11 +42,11 @@ Inputs = Annotated[
 Fill = Annotated[
     str | None,
     typer.Option(
-        help="What inputs without a file are: zeros, or random (normal floats, integers 0 and 1).",
+        help="Fill inputs without a file: zeros, or random (normal floats, integers 0 and 1).",
         autocompletion=completion.words(*FILLS),
     ),
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Of random inputs.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of random inputs.")]
 Tolerance = Annotated[
     float,
     typer.Option(help="Largest difference, relative to the largest value.", callback=_from_zero),
@@ -54,9 +54,9 @@ Tolerance = Annotated[
 
 
 def check_fill(fill: str | None) -> None:
-    """Raises typer.BadParameter for a way to fill that there is not."""
+    """Raises typer.BadParameter for an unknown way to fill."""
     if fill is not None and fill not in FILLS:
-        raise typer.BadParameter(f"{fill!r} is none of {', '.join(FILLS)}")
+        raise typer.BadParameter(f"{fill!r} is not one of {', '.join(FILLS)}")
 
 
 def gather(
@@ -78,8 +78,8 @@ def gather(
         seed: of random values.
 
     Raises:
-        typer.BadParameter: an input that the module has not, or one is missing.
-        HloFileError: a file cannot be read (HLO-NPY), or holds something else (HLO-INPUTS).
+        typer.BadParameter: an input that the module does not have, or a missing one.
+        HloFileError: a file cannot be read (HLO-NPY), or contains something else (HLO-INPUTS).
         LimitError: inputs to fill are too large.
     """
     parameters = module.entry.parameters
@@ -93,7 +93,7 @@ def gather(
         if fill is None and any(shape.is_array for _, shape in parameter.shape.leaves()):
             raise typer.BadParameter(
                 f"no value for parameter {number} (%{parameter.name}: {parameter.shape}); "
-                "give -i FILE.npy or --fill zeros|random"
+                "pass -i FILE.npy or --fill zeros|random"
             )
         found[number] = filled(parameter.shape, random)
     return [found[number] for number in range(len(parameters))]
@@ -141,7 +141,7 @@ def _read(path: str) -> np.ndarray[Any, Any] | dict[str, np.ndarray[Any, Any]]:
         return content if isinstance(content, np.ndarray) else dict(content)
     except (OSError, ValueError, EOFError) as error:
         raise HloFileError(
-            f"no usable .npy file: {error}",
+            f"not a usable .npy file: {error}",
             code="HLO-NPY",
             place=path,
             remedy="write it with numpy.save or numpy.savez",
@@ -160,10 +160,11 @@ def _fitting(
     if len(arrays) != len(leaves) or isinstance(content, np.ndarray) == shape.is_tuple:
         held = "an array" if isinstance(content, np.ndarray) else counted(len(arrays), "array")
         raise HloFileError(
-            f"parameter {parameter.proto.parameter_number} (%{parameter.name}) is {shape}, the file holds {held}",
+            f"parameter {parameter.proto.parameter_number} (%{parameter.name}) is {shape}, the file "
+            f"contains {held}",
             code="HLO-INPUTS",
             place=place,
-            remedy="give a tuple as NAME=FILE.npz with its arrays in order, an array as .npy",
+            remedy="pass a tuple as NAME=FILE.npz with its arrays in order, an array as .npy",
         )
     pairs = zip(arrays, leaves, strict=True)
     parts = iter([_in_type(array, leaf, parameter, place) for array, leaf in pairs])
@@ -195,7 +196,7 @@ def _in_type(
             return array.astype(wanted)
     raise HloFileError(
         f"parameter {parameter.proto.parameter_number} (%{parameter.name}) is {shape}, the file "
-        f"holds {array.dtype}{list(array.shape)}",
+        f"contains {array.dtype}{list(array.shape)}",
         code="HLO-INPUTS",
         place=place,
         remedy=f"save an array of that shape with .astype({wanted.name!r})",

@@ -32,13 +32,13 @@ Passes = Annotated[
     ),
 ]
 Output = Annotated[
-    str, typer.Option("--output", "-o", help="Where to: .hlo or .txt, .pb, .json, .pbtxt; or -.")
+    str, typer.Option("--output", "-o", help="Output file: .hlo or .txt, .pb, .json, .pbtxt; or -.")
 ]
 To = Annotated[
     str | None,
     typer.Option(
         "--to",
-        help="Format, whatever the output is called; - is what came in.",
+        help="Format, whatever the output's name; - is the input's format.",
         autocompletion=completion.words(*formats.FORMATS),
         metavar="FORMAT",
     ),
@@ -57,10 +57,10 @@ def command(
         bool, typer.Option("--verify-each", help="Verify before the first and after every pass.")
     ] = False,
     time_passes: Annotated[
-        bool, typer.Option("--time-passes", help="What each pass took, on stderr.")
+        bool, typer.Option("--time-passes", help="Print each pass's time to stderr.")
     ] = False,
     print_between: Annotated[
-        bool, typer.Option("--print-between", help="The text after each pass, on stderr.")
+        bool, typer.Option("--print-between", help="Print the text after each pass to stderr.")
     ] = False,
     proving: Annotated[
         bool,
@@ -68,22 +68,24 @@ def command(
     ] = False,
     tolerance: Tolerance = 1e-3,
     as_json: Annotated[
-        bool, typer.Option("--json", help="What each pass did as one JSON document; needs -o.")
+        bool, typer.Option("--json", help="Report each pass as one JSON document; requires -o.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Binary data on a terminal too.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write binary data to a terminal too.")
+    ] = False,
 ) -> int:
     """Run passes on a module, in order; nki-hlo passes lists them.
 
-    Text may hold several modules between lines // -----; each is rewritten by itself. With a
-    number in the output's name as {}, each goes into a file of its own, else all into one text.
+    Text may contain several modules separated by lines // -----; each is rewritten by itself.
+    With {} in the output's name for their number, each is written to its own file, else all to one.
 
     Example: nki-hlo opt -p dce,cse model.hlo_module.pb -o smaller.pb
     Example: nki-hlo opt -p 'cse,auto-cast{type=bf16}' model.pb -o cast.pb --prove --tolerance 0.1
     """
     if as_json and output == "-":
-        raise typer.BadParameter("--json writes to stdout; give the module a place with -o")
+        raise typer.BadParameter("--json writes to stdout; write the module to a file with -o")
     if to is not None and to not in formats.FORMATS:
-        raise typer.BadParameter(f"{to!r} is none of {', '.join(formats.FORMATS)}")
+        raise typer.BadParameter(f"{to!r} is not one of {', '.join(formats.FORMATS)}")
     pipeline = Pipeline.parse(passes)
     modules = _modules(file)
     form = _form(output, modules, to)
@@ -109,7 +111,7 @@ def command(
 
 
 def _comparison(module: Module, tolerance: float) -> Callable[[Module], None]:
-    """What compares a rewritten module with how it is now, and says how far apart they are."""
+    """A function that compares a rewritten module with its current state."""
     prover = Prover(module, tolerance=tolerance, root=module.folder or Path.cwd())
 
     def compare(rewritten: Module) -> None:
@@ -123,7 +125,7 @@ def _comparison(module: Module, tolerance: float) -> Callable[[Module], None]:
 
 
 def _modules(file: str) -> list[Module]:
-    """The modules of a file: several only where text holds separators."""
+    """The modules of a file: several only where text contains separators."""
     if file == "-":
         data = sys.stdin.buffer.read()
         texts = _separated(data)
@@ -152,12 +154,12 @@ def _parsed(text: str, place: str) -> Module:
 
 
 def _form(output: str, modules: list[Module], to: str | None) -> str | None:
-    """The format that the output's name asks for; standard output gets what came in."""
+    """The format that the output's name selects; standard output gets what came in."""
     several = len(modules) > 1
     form = to or format_of(output, text=several or came_as_text(modules[0]))
     if several and form != "text" and "{}" not in output:
         raise typer.BadParameter(
-            f"{len(modules)} modules do not go into one {output}; write text (.hlo), or put {{}} "
+            f"{len(modules)} modules cannot be written to one {output}; write text (.hlo), or put {{}} "
             "into the name for their number"
         )
     return form
@@ -183,7 +185,7 @@ def _tell(modules: list[Module], reports: list[Report], *, proved: bool, times: 
     if proved:
         changed = sum(step.modified for report in reports for step in report.steps)
         passes = console.counted(changed, "pass that changed", "passes that changed")
-        console.note(f"results stay on random inputs after {passes} something")
+        console.note(f"results on random inputs are unchanged after {passes} something")
     if times:
         _tell_times(reports)
     for module, report in zip(modules, reports, strict=True):

@@ -19,7 +19,7 @@ def came_as_text(module: Module) -> bool:
 
 
 def format_of(output: str, *, text: bool = False) -> str | None:
-    """The format that an output's name asks for; None keeps the message that came in.
+    """The format that an output's name selects; None keeps the message that came in.
 
     Args:
         text: standard output gets text.

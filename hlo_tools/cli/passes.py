@@ -1,4 +1,4 @@
-"""``nki-hlo passes``: which passes there are, and what each takes."""
+"""``nki-hlo passes``: the passes and their options."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ __all__ = ["command"]
 def command(
     names: Annotated[
         list[str] | None,
-        typer.Argument(
-            help="Passes to tell everything about.", autocompletion=completion.pass_names
-        ),
+        typer.Argument(help="Passes to describe in full.", autocompletion=completion.pass_names),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
 ) -> int:

@@ -60,7 +60,7 @@ class _LazyGroup(TyperGroup):
 
 
 def _runs_module(words: list[str]) -> bool:
-    """Whether ``run`` gets a module, or arrays for one, where a script would stand."""
+    """Whether ``run`` gets a module, or arrays for one, in place of a script."""
     from hlo_tools.cli.inputs import SUFFIXES
 
     first = next((word for word in words if not word.startswith("-")), "")
@@ -68,7 +68,7 @@ def _runs_module(words: list[str]) -> bool:
 
 
 def _refuse(word: str) -> None:
-    """A word that is no command, with the command that it may have meant."""
+    """Reject a word that is not a command, and suggest the nearest one."""
     from difflib import get_close_matches
 
     near = get_close_matches(word, [entry.name for entry in commands.COMMANDS], 1)
@@ -77,7 +77,7 @@ def _refuse(word: str) -> None:
 
 
 def load_command(entry: commands.Command) -> Any:
-    """Import a command's module and make the command."""
+    """Import a command's module and build the command."""
     module = import_module(entry.module)
     app = getattr(module, "app", None)
     if app is None:
@@ -92,7 +92,7 @@ def load_command(entry: commands.Command) -> Any:
 
 
 def _with_examples(text: str) -> str:
-    """A command's help with its ``Example:`` lines as one block whose lines stay lines."""
+    """A command's help with its ``Example:`` lines as one block that keeps its line breaks."""
     told, mark, examples = text.partition("Example: ")
     if not mark:
         return text
@@ -110,15 +110,15 @@ def _tell_version(wanted: bool) -> None:
 def _options(
     debug: bool = typer.Option(False, "--debug", help="Show tracebacks of errors."),
     color: str = typer.Option("auto", "--color", help="auto, always or never.", metavar="WHEN"),
-    quiet: bool = typer.Option(False, "--quiet", "-q", help="Only data and errors."),
-    verbose: bool = typer.Option(False, "--verbose", "-v", help="Say more on stderr."),
+    quiet: bool = typer.Option(False, "--quiet", "-q", help="Print only data and errors."),
+    verbose: bool = typer.Option(False, "--verbose", "-v", help="Print more to stderr."),
     version: bool = typer.Option(
         False, "--version", help="Print the version.", callback=_tell_version, is_eager=True
     ),
 ) -> None:
-    """Look at, check, extract and run HLO modules with NKI kernels; no Trainium needed."""
+    """Inspect, check, extract and run HLO modules with NKI kernels; no Trainium needed."""
     if color not in console.COLORS:
-        raise typer.BadParameter(f"{color!r} is none of {', '.join(console.COLORS)}")
+        raise typer.BadParameter(f"{color!r} is not one of {', '.join(console.COLORS)}")
     console.configure(debug=debug, color=color, quiet=quiet, verbose=verbose)
 
 
@@ -165,7 +165,7 @@ def _wants_debug(words: list[str]) -> bool:
 
 
 def _without_debug(words: list[str]) -> list[str]:
-    """``--debug`` may stand anywhere, except among another program's words."""
+    """``--debug`` may be anywhere, except among another program's words."""
     end = len(words)
     for place, word in enumerate(words):
         entry = commands.find(word)
@@ -178,7 +178,7 @@ def _without_debug(words: list[str]) -> list[str]:
 
 
 def _silence_stdout() -> None:
-    """Whoever read our output has gone: nothing may be written to it when Python ends."""
+    """The reader of our output has exited: nothing may be written to it when Python ends."""
     devnull = os.open(os.devnull, os.O_WRONLY)
     os.dup2(devnull, sys.stdout.fileno())
 

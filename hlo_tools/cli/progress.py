@@ -1,7 +1,7 @@
-"""What takes over a second shows on a terminal how far it is.
+"""A progress bar on a terminal for what takes over a second.
 
-Commands name what they are at with :func:`step`. The bar stands on stderr, comes by itself, and
-goes before anything else is written; where stderr is no terminal there is none.
+Commands name their current step with :func:`step`. The bar is on stderr, appears by itself, and is
+removed before anything else is written; where stderr is not a terminal there is none.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _current: Progress | None = None
 
 
 def step(text: str, done: int = 0, total: int = 0) -> None:
-    """Say what is done now.
+    """Name the current step.
 
     Args:
         done, total: how many of how many are finished; a total of 0 is unknown.
@@ -115,7 +115,7 @@ class Progress:
             self._within_line = not text.endswith("\n")
 
     def hide(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         with self._lock:
             if self._bar is not None:
                 self._bar.stop()
@@ -151,7 +151,7 @@ def _new_bar(stream: TextIO) -> Any:
 
 
 class _Watched:
-    """A stream that takes the bar away before it is written to."""
+    """A stream that removes the bar before it is written to."""
 
     def __init__(self, stream: TextIO, progress: Progress) -> None:
         self._stream = stream

@@ -23,12 +23,12 @@ def command(
         typer.Option(
             "--pattern",
             "-p",
-            help="What to look for: a file with HLO, or FILE.py:NAME.",
+            help="The pattern: a file with HLO, or FILE.py:NAME.",
             metavar="HLO",
         ),
     ],
     kernel: Annotated[
-        str, typer.Option("--kernel", "-k", help="What to call instead.", metavar="KLIR")
+        str, typer.Option("--kernel", "-k", help="The kernel to call instead.", metavar="KLIR")
     ],
     output: Annotated[str, typer.Option("--output", "-o", help="The new module, or -.")],
     proving: Annotated[
@@ -37,11 +37,13 @@ def command(
     tolerance: Annotated[
         float, typer.Option(help="Largest difference, relative to the largest value.")
     ] = 1e-3,
-    force: Annotated[bool, typer.Option("--force", help="Write bytes to a terminal.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write binary data to a terminal too.")
+    ] = False,
 ) -> None:
-    """Call a kernel wherever a pattern is found, and prove that the results stay.
+    """Call a kernel wherever a pattern matches, and check that the results stay the same.
 
-    FILE.py:NAME is a NumPy function, one that jax.jit made, or a pattern of
+    FILE.py:NAME is a NumPy function, one decorated with jax.jit, or a pattern of
     hlo_tools.rewrite.patterns.
 
     Example: nki-hlo replace model.pb -p softmax.hlo -k softmax.klir -o with_kernel.pb
@@ -53,8 +55,8 @@ def command(
     calls = replace_matches(module, pattern, kernel)
     if not calls:
         raise HloError(
-            "the pattern is nowhere in the module", code="HLO-NO-MATCH", place=file,
-            remedy="opcodes, shapes, attributes and constants must be those of the pattern",
+            "the pattern does not match anywhere in the module", code="HLO-NO-MATCH", place=file,
+            remedy="opcodes, shapes, attributes and constants must equal the pattern's",
         )  # fmt: skip
     console.note(f"{console.counted(len(calls), 'sub-graph')} replaced")
     if proving:

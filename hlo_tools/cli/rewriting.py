@@ -1,4 +1,4 @@
-"""What the commands that change kernel calls share: saving the module, proving it equal."""
+"""Shared by commands that change kernel calls: saving the module, checking equivalence."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ __all__ = ["copy_of", "kernel_names", "name_kernel", "name_new_kernels", "prove"
 
 
 def copy_of(module: Module) -> Module:
-    """The module as it is now; changes of the other do not touch it."""
+    """A copy of the module; changes to the original do not affect it."""
     copy = load(module.to_bytes())
     copy.path = module.path
     return copy
 
 
 def prove(before: Module, after: Module, tolerance: float) -> None:
-    """Compare both on random inputs and say so on stderr.
+    """Compare both on random inputs and report it on stderr.
 
     Raises:
         HloVerifyError: they differ (HLO-DIFFERENT).
@@ -38,7 +38,7 @@ def prove(before: Module, after: Module, tolerance: float) -> None:
 
 
 def name_kernel(calls: Iterable[Instruction], file: str, output: str) -> None:
-    """Let calls name a kernel file: relative to the module's folder where it lies below that."""
+    """Make calls name a kernel file: relative to the module's folder if it is inside it."""
     path = Path(os.path.abspath(file))
     home = Path.cwd() if output == "-" else Path(os.path.abspath(output)).parent
     name = path.relative_to(home).as_posix() if path.is_relative_to(home) else str(path)
@@ -52,7 +52,7 @@ def kernel_names(module: Module) -> set[str]:
 
 
 def name_new_kernels(module: Module, known: set[str], output: str) -> None:
-    """Let calls of kernel files that passes brought in name them as :func:`name_kernel` does."""
+    """Rename kernel files that passes introduced as :func:`name_kernel` does."""
     for call, config in _configs(module):
         if config.binary not in known and os.path.isabs(config.binary):
             name_kernel([call], config.binary, output)

@@ -19,7 +19,7 @@ def command(
     code: Annotated[
         str,
         typer.Argument(
-            help="A code; all are listed without one.", autocompletion=completion.rule_codes
+            help="A code; without one, all are listed.", autocompletion=completion.rule_codes
         ),
     ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
@@ -78,7 +78,11 @@ def _explain(rule: dict[str, Any]) -> None:
     if rule["remedy"]:
         console.line(f"Remedy: {rule['remedy']}.")
     console.line(f"Targets: {rule['targets']}.")
-    where = f"nki-hlo {rule['command']}" if rule["command"] else "nothing: no graph shows it"
+    where = (
+        f"nki-hlo {rule['command']}"
+        if rule["command"]
+        else "nothing; it cannot be seen in the graph"
+    )
     console.line(f"Found by: {where}.")
     if rule["origin"] != OWN:
-        console.line(f"Brought by: {rule['origin']}.")
+        console.line(f"Provided by: {rule['origin']}.")

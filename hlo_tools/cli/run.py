@@ -26,21 +26,21 @@ def command(
         typer.Option(
             "--executor",
             "-e",
-            help="cpu: graph parts on XLA:CPU. neff: each program is built into a NEFF and that "
-            "runs. neff,cpu: as neff, on XLA:CPU what cannot be built.",
+            help="cpu: graph parts on XLA:CPU. neff: each program is built into a NEFF, "
+            "which is run. neff,cpu: as neff, but what cannot be built runs on XLA:CPU.",
             metavar="WHICH",
         ),
     ] = "",
 ) -> int:
     """Run a script on the simulated device; nothing is written.
 
-    The exit code is the script's own. A module (.pb, .hlo) in the place of the script is evaluated,
+    The exit code is the script's own. A module (.pb, .hlo) in place of the script is evaluated,
     as nki-hlo evaluate does, with its options.
 
     Example: nki-hlo run train.py --platform trn2 --executor neff -- --steps 10
     """
     if executor and executor not in EXECUTORS:
-        raise typer.BadParameter(f"{executor!r} is none of {', '.join(EXECUTORS)}")
+        raise typer.BadParameter(f"{executor!r} is not one of {', '.join(EXECUTORS)}")
     return run_script(
         script, arguments or [], platform=checked_platform(platform), executor=executor
     ).exit_code

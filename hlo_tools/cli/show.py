@@ -140,7 +140,7 @@ def _print_computation(computation: Computation, wanted: set[str]) -> None:
 
 
 def _details(view: Instruction) -> str:
-    """What tells instructions of one opcode apart, in a few words."""
+    """What distinguishes instructions of one opcode, in a few words."""
     parts = []
     if view.custom_call_target:
         parts.append(view.custom_call_target)

@@ -28,14 +28,17 @@ Names = Annotated[
 Where = Annotated[
     str | None,
     typer.Option(
-        "--computation", "-c", help="Where --source looks.", autocompletion=completion.computations
+        "--computation",
+        "-c",
+        help="The computation that --source searches.",
+        autocompletion=completion.computations,
     ),
 ]
 Operands = Annotated[
     str,
     typer.Option(
         "--operands",
-        help="Steps towards operands, or all. Default: all of -i, none of --source.",
+        help="Levels towards operands, or all. Default: all of -i, none of --source.",
         metavar="N",
     ),
 ]
@@ -46,30 +49,34 @@ def command(
     instruction: Names = None,
     source: Annotated[
         str | None,
-        typer.Option("--source", "-s", help="What FILE, FILE:LINE or FILE:FIRST-LAST made."),
+        typer.Option(
+            "--source", "-s", help="Instructions from FILE, FILE:LINE or FILE:FIRST-LAST."
+        ),
     ] = None,
     computation: Where = None,
     operands: Operands = "",
-    users: Annotated[int, typer.Option("--users", min=0, help="Steps towards users.")] = 0,
+    users: Annotated[int, typer.Option("--users", min=0, help="Levels towards users.")] = 0,
     constants: Annotated[
-        bool, typer.Option("--constants/--no-constants", help="Take needed constants in.")
+        bool,
+        typer.Option("--constants/--no-constants", help="Include the constants that are used."),
     ] = True,
     output: Annotated[
-        str, typer.Option("--output", "-o", help="Where to: .hlo or .txt, .pb, .json; or -.")
+        str, typer.Option("--output", "-o", help="Output file: .hlo or .txt, .pb, .json; or -.")
     ] = "-",
     as_json: Annotated[
-        bool, typer.Option("--json", help="What went in and out, as one JSON document; needs -o.")
+        bool,
+        typer.Option("--json", help="Report inputs and outputs as one JSON document; requires -o."),
     ] = False,
 ) -> int:
-    """Cut a part out of a module, as a module that runs.
+    """Extract part of a module as a module that runs.
 
-    Values that the part needs and does not have become parameters with the same names; what
-    nothing in it uses is the result. Names, ids and source lines stay. Standard output gets text.
+    Values that the part uses and does not contain become parameters with the same names; what
+    nothing in it uses is the result. Names, ids and source lines are kept. Standard output is text.
 
     Example: nki-hlo slice model.pb -i dot.3 --operands 2 -o part.pb
     """
     if as_json and output == "-":
-        raise typer.BadParameter("--json writes to stdout; give the module a place with -o")
+        raise typer.BadParameter("--json writes to stdout; write the module to a file with -o")
     module = open_module(file)
     targets = _targets(module, instruction or [], source, computation)
     found = grow(targets, operands=_depth(operands, bool(instruction)), users=users)
@@ -91,7 +98,7 @@ def _targets(
     module: Module, names: list[str], source: str | None, computation: str | None
 ) -> list[Instruction]:
     if bool(names) == bool(source):
-        raise typer.BadParameter("say what to cut out: with -i NAME, or with --source FILE:LINE")
+        raise typer.BadParameter("select what to extract with -i NAME or --source FILE:LINE")
     if names:
         return find_targets(module, names)
     where = module.computation(computation) if computation else None
@@ -99,7 +106,7 @@ def _targets(
 
 
 def _depth(text: str, by_name: bool) -> int | None:
-    """Steps towards operands; None is all."""
+    """Levels towards operands; None is all."""
     if not text:
         return None if by_name else 0
     if text == "all":

@@ -29,9 +29,9 @@ _COSTS = ("FLOPs", "transcendentals", "bytes")
 
 def command(
     file: Annotated[str, typer.Argument(help="A module, or - for standard input.")],
-    other: Annotated[str | None, typer.Argument(help="A second one, to set beside it.")] = None,
+    other: Annotated[str | None, typer.Argument(help="A second module to compare with.")] = None,
     by_computation: Annotated[
-        bool, typer.Option("--computations", "-c", help="Each computation too.")
+        bool, typer.Option("--computations", "-c", help="List each computation too.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
 ) -> int:
@@ -39,7 +39,7 @@ def command(
 
     Counted as XLA's cost analysis does: an operation on an element is one FLOP, a multiply-add
     two; bytes are operands and results of each instruction by itself. Loops count as often as they
-    are known to run. What a kernel computes is no FLOP of the module.
+    are known to run. What a kernel computes is not counted.
 
     Example: nki-hlo stats before.pb after.pb
     """
@@ -57,7 +57,7 @@ def command(
     for name, one in zip(files, found, strict=True):
         if one.unknown_loops:
             loops = console.counted(one.unknown_loops, "loop counts", "loops count")
-            console.note(f"{name}: {loops} as one turn")
+            console.note(f"{name}: {loops} counted as one iteration")
     return 0
 
 

@@ -21,7 +21,7 @@ def command(
     kernel: Annotated[
         str,
         typer.Argument(
-            help="Which: the kernel's name, or %CALL for one call.",
+            help="The kernel's name, or %CALL for one call.",
             metavar="NAME",
             autocompletion=completion.kernels,
         ),
@@ -34,9 +34,11 @@ def command(
     tolerance: Annotated[
         float, typer.Option(help="Largest difference, relative to the largest value.")
     ] = 1e-3,
-    force: Annotated[bool, typer.Option("--force", help="Write bytes to a terminal.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write binary data to a terminal too.")
+    ] = False,
 ) -> None:
-    """Let calls of a kernel run another one of the same shapes; refuse one that computes otherwise.
+    """Swap a kernel for one of the same shapes; reject one with different results.
 
     Example: nki-hlo swap model.pb softmax softmax_v2.klir -o faster.pb
     """

@@ -21,8 +21,8 @@ from hlo_tools.verify import RULES, Finding, verify
 __all__ = ["command"]
 
 _KERNEL_FILE = RuleText(
-    "every kernel file that a module calls is there and whole",
-    "such a module can be looked at, but neither run nor built",
+    "every kernel file that a module calls exists and is complete",
+    "such a module can be inspected, but neither run nor built",
 )
 
 
@@ -37,9 +37,9 @@ def command(
             autocompletion=completion.words(*FORMATS),
         ),
     ] = "text",
-    as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Same as --format json.")] = False,
     exit_zero: Annotated[
-        bool, typer.Option("--exit-zero", help="Exit code 0 also with findings.")
+        bool, typer.Option("--exit-zero", help="Exit with code 0 despite findings.")
     ] = False,
 ) -> int:
     """Check ids, references, shapes, layouts, constants, schedule, aliases and kernel files.
@@ -51,7 +51,7 @@ def command(
     """
     form = "json" if as_json else form
     if form not in FORMATS:
-        raise typer.BadParameter(f"{form!r} is none of {', '.join(FORMATS)}")
+        raise typer.BadParameter(f"{form!r} is not one of {', '.join(FORMATS)}")
     paths = [path for name in files for path in module_files(name)]
     shown, findings, unread = look_at_each(paths, _of_module)
     texts = {one.code: _KERNEL_FILE for one in findings}
@@ -63,7 +63,7 @@ def command(
 
 
 def _of_module(module: Module) -> list[Finding]:
-    """What is wrong with a module; its kernel files are looked at when it is whole."""
+    """What is wrong with a module; its kernel files are checked when it is valid."""
     return verify(module) or list(_of_kernels(module))
 
 

@@ -59,7 +59,7 @@ def _given(environment: Mapping[str, str]) -> list[str]:
         return shlex.split(text)
     except ValueError as error:
         raise HloFileError(
-            f"NEURON_CC_FLAGS is no list of flags: {error}",
+            f"NEURON_CC_FLAGS is not a list of flags: {error}",
             code="HLO-FLAGS",
             place=f"NEURON_CC_FLAGS={text!r}",
             remedy="close the quotes",

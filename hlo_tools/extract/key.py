@@ -84,7 +84,7 @@ def explain_key(module: bytes, root: Path | None = None) -> KeyParts:
     try:
         proto.ParseFromString(module)
     except Exception as error:
-        raise HloFileError("the module is no HloModuleProto", code="HLO-DAMAGED") from error
+        raise HloFileError("the module is not an HloModuleProto", code="HLO-DAMAGED") from error
     view = Module(proto)
     kernels = kernel_files(view, root)
     rename_kernels(view, lambda kernel: kernel.digest, root)

@@ -41,7 +41,7 @@ def import_file(path: str) -> ModuleType:
     sys.path.extend(root for root in roots() if root not in sys.path)
     spec = importlib.util.spec_from_file_location(file.stem, file)
     if spec is None or spec.loader is None:
-        raise HloFileError("this is no Python file", code="HLO-NO-FILE", place=path)
+        raise HloFileError("this is not a Python file", code="HLO-NO-FILE", place=path)
     module = importlib.util.module_from_spec(spec)
     sys.modules.setdefault(file.stem, module)
     try:

@@ -54,7 +54,7 @@ def read(source: Source, mapped_over: int = LARGE) -> tuple[Any, str]:
     """The bytes (of a large file, a memory map), and what to call them in messages.
 
     Raises:
-        TypeError: the source is no path, bytes or stream.
+        TypeError: the source is not a path, bytes or stream.
         HloFileError: it cannot be read (HLO-READ).
     """
     if isinstance(source, (bytes, bytearray, memoryview)):

@@ -58,19 +58,19 @@ def detect(data: bytes | memoryview) -> Detected:
         raise HloFileError("the file is empty", code="HLO-EMPTY", remedy="write it again")
     if bytes(data[: len(_KERNEL_FILE)]) == _KERNEL_FILE:
         raise HloFileError(
-            "this is a kernel file (KLIR), no module",
+            "this is a kernel file (KLIR), not a module",
             code="HLO-NOT-HLO",
             remedy="give the module that calls it: 'nki-hlo kernels' shows a module's kernels",
         )
     if bytes(data[:16]) in _NEFF:
         raise HloFileError(
-            "this is a NEFF, no module",
+            "this is a NEFF, not a module",
             code="HLO-NOT-HLO",
             remedy="'nki-neff info' shows what is in it",
         )
     if bytes(data[:32]).lstrip().startswith(_MLIR):
         raise HloFileError(
-            "this is MLIR (StableHLO), no HLO",
+            "this is MLIR (StableHLO), not HLO",
             code="HLO-NOT-HLO",
             remedy="jax.jit(f).lower(...).compiler_ir('hlo') gives HLO; nki-hlo extract SCRIPT "
             "writes the modules of a script",

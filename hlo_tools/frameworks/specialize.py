@@ -61,7 +61,7 @@ def _drop_overwritten(traced: KernelIR) -> tuple[KernelIR, tuple[int, ...]]:
     """The kernel without the inputs whose old content cannot matter, and the inputs left.
 
     An HLO custom call returns what a kernel writes, so an argument that is only an output
-    (``def kernel(in1, in2, out)``) is no operand.
+    (``def kernel(in1, in2, out)``) is not an operand.
     """
     dropped = overwritten_inputs(traced)
     operands = tuple(

@@ -42,7 +42,7 @@ def nki_op(
     Raises:
         ValueError: the name is not of that form, the annotations make no schema, or the function
             returns one of its arguments.
-        NkiTypeError: ``fn`` is no function.
+        NkiTypeError: ``fn`` is not a function.
         NkiValidationError: when the operator is called: code ``NKI-OP-MUTATES``, a kernel in it
             writes an argument that ``mutates_args`` does not name.
     """

@@ -57,7 +57,7 @@ def add(
         _check_here(operand, computation)
     if not isinstance(cast(object, shape), Shape):
         raise HloError(
-            f"{shape!r} is no shape",
+            f"{shape!r} is not a shape",
             code="HLO-EDIT",
             remedy="give a Shape, as array_shape('f32', (2, 3)) or parse_shape('f32[2,3]') makes",
         )
@@ -150,7 +150,7 @@ def set_called(instruction: Instruction, computations: Iterable[Computation]) ->
         number = getattr(one, "id", None)
         if number is None or known.get(number) is not one:
             raise HloError(
-                f"{one!r} is no computation of module {instruction.module.name}",
+                f"{one!r} is not a computation of module {instruction.module.name}",
                 code="HLO-EDIT",
                 remedy="module.computation(NAME) finds one, module.add_computation makes one",
             )
@@ -425,7 +425,7 @@ def _check_here(instruction: Instruction, computation: Computation) -> None:
         reason, remedy = "was removed", "use what took its place"
     elif home is None:
         raise HloError(
-            f"{instruction!r} is no instruction",
+            f"{instruction!r} is not an instruction",
             code="HLO-EDIT",
             remedy=f"give an instruction of %{computation.name}; its find(NAME) finds one",
         )

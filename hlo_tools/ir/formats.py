@@ -58,7 +58,7 @@ FORMATS: dict[str, Callable[[Module], bytes]] = {
 
 
 def form_of(target: Any) -> str | None:
-    """The format that a file's name asks for; None where it asks for none, or is no name.
+    """The format that a file's name asks for; None where it asks for none, or is not a name.
 
     A suffix that says how the file is compressed is passed over.
     """

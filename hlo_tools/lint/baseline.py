@@ -51,7 +51,7 @@ def read_baseline(path: str | Path) -> Counter[Key]:
     """How often each finding is known.
 
     Raises:
-        HloFileError: there is no such file, or it is no baseline (HLO-BASELINE).
+        HloFileError: there is no such file, or it is not a baseline (HLO-BASELINE).
     """
     try:
         record: Any = json.loads(Path(path).read_text("utf-8"))
@@ -63,7 +63,7 @@ def read_baseline(path: str | Path) -> Counter[Key]:
         reason = error.strerror or str(error)
         raise _wrong(path, f"it cannot be read: {reason}") from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise _wrong(path, f"it is no baseline: {error}") from error
+        raise _wrong(path, f"it is not a baseline: {error}") from error
 
 
 def unknown_to(known: Counter[Key], findings: Sequence[Finding], folder: Path) -> list[Finding]:

@@ -93,11 +93,11 @@ def _limits(graph: Graph) -> Iterator[Hit]:
     """The notes of the list."""
     for view in graph.of("dynamic-update-slice"):
         if not all(_is_constant(index) for index in view.operands[2:]):
-            yield Hit("its start is no constant", view)
+            yield Hit("its start is not a constant", view)
     for view in graph.of("power"):
         exponent = view.operands[1]
         if not _is_constant(exponent):
-            yield Hit(f"its exponent %{exponent.name} is no constant", view)
+            yield Hit(f"its exponent %{exponent.name} is not a constant", view)
     for view in graph.of("reduce"):
         yield from _reduce(view)
     for view in graph.of("gather"):
@@ -125,7 +125,7 @@ def _reduce(view: Instruction) -> Iterator[Hit]:
         yield Hit(f"its reducer ends in {reducer}; listed are {', '.join(sorted(listed))}", view)
     initial = view.operands[len(view.operands) // 2 :]
     if not all(_is_constant(one) for one in initial):
-        yield Hit("its initial value is no constant", view)
+        yield Hit("its initial value is not a constant", view)
 
 
 def _algorithm(graph: Graph) -> Iterator[Hit]:

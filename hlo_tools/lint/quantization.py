@@ -63,7 +63,7 @@ def _each(problem: Callable[[_Call], str]) -> Check:
 
 
 def _unreadable(call: _Call) -> str:
-    return "" if call.settings is not None else "its backend_config is no JSON object"
+    return "" if call.settings is not None else "its backend_config is not a JSON object"
 
 
 def _operands(call: _Call) -> str:

@@ -73,7 +73,7 @@ def rules_of(value: Any, place: str) -> list[LintRule]:
     rules = [value] if isinstance(value, LintRule) else list(_members(value, place))
     for rule in rules:
         if not isinstance(rule, LintRule):
-            raise _broken(place, f"holds {type(rule).__name__}, no LintRule")
+            raise _broken(place, f"holds {type(rule).__name__}, not a LintRule")
         if not _CODE.fullmatch(rule.code):
             raise _broken(place, f"has the code {rule.code!r}; write capitals, as in TEAM-001")
     return rules
@@ -81,7 +81,7 @@ def rules_of(value: Any, place: str) -> list[LintRule]:
 
 def _members(value: Any, place: str) -> Iterator[Any]:
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
-        raise _broken(place, f"is {type(value).__name__}, no LintRule and no list of them")
+        raise _broken(place, f"is {type(value).__name__}, not a LintRule or a list of them")
     yield from value.values() if isinstance(value, dict) else value
 
 

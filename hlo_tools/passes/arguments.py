@@ -78,12 +78,12 @@ def _number(text: str) -> int:
     try:
         return int(text, 0)
     except ValueError:
-        raise ValueError(f"{text!r} is no whole number") from None
+        raise ValueError(f"{text!r} is not an integer") from None
 
 
 def _word(text: str, words: tuple[str, ...]) -> str:
     if text not in words:
-        raise ValueError(f"{text!r} is none of {', '.join(words)}")
+        raise ValueError(f"{text!r} is not one of {', '.join(words)}")
     return text
 
 

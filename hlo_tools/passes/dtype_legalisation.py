@@ -251,7 +251,7 @@ def _check_range(view: Instruction) -> None:
         outside &= (values != wide.min) & (values != wide.max)
         if outside.any():
             raise PassError(
-                f"constant %{view.name} holds {values[outside].flat[0]}, which is no {small}",
+                f"constant %{view.name} holds {values[outside].flat[0]}, which {small} cannot represent",
                 code="HLO-PASS-LEGALISE",
                 place=f"%{view.name}",
                 remedy="change the program, or take the nearest number with saturate=true",

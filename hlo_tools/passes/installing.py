@@ -67,7 +67,7 @@ def install_into_jax(
         platforms: names such as ``"cpu"``; all known ones when not given.
 
     Raises:
-        PassError: text that is no pipeline, or a JAX that cannot do it (HLO-JAX; it needs jax and
+        PassError: text that is not a pipeline, or a JAX that cannot do it (HLO-JAX; it needs jax and
             jaxlib 0.10.2 or later).
     """
     parsed = Pipeline.parse(pipeline)
@@ -101,7 +101,7 @@ def install_into_device(pipeline: str) -> Pipeline:
     The same as setting NKI_HLO_PASSES; an empty text takes it away again.
 
     Raises:
-        PassError: text that is no pipeline.
+        PassError: text that is not a pipeline.
     """
     import os
 

@@ -64,7 +64,7 @@ def parse_passes(text: str) -> tuple[Pass, ...]:
     """The passes of a pipeline's text, in order; none for a blank text.
 
     Raises:
-        PassError: text that is no pipeline (HLO-PIPELINE), no such pass (HLO-NO-PASS), no such
+        PassError: text that is not a pipeline (HLO-PIPELINE), no such pass (HLO-NO-PASS), no such
             argument or value (HLO-PASS-ARGUMENT); the place is line and column of the text.
     """
     reader = _Reader(text)
@@ -125,7 +125,7 @@ def _read_argument(reader: _Reader, kind: type[Pass], given: dict[str, Any]) -> 
     key = name.replace("-", "_")
     argument = arguments_of(kind).get(key)
     if argument is None or key in given:
-        wrong = "is given twice" if argument else "is no argument of it"
+        wrong = "is given twice" if argument else "is not an argument of it"
         raise reader.fail(
             f"{kind.name}: {name} {wrong}", start, "HLO-PASS-ARGUMENT", _arguments_help(kind)
         )

@@ -57,14 +57,14 @@ class Registered(Plugin):
         """The class.
 
         Raises:
-            PassError: it cannot be imported, or is no pass of that name (HLO-PASS-BROKEN).
+            PassError: it cannot be imported, or is not a pass of that name (HLO-PASS-BROKEN).
         """
         try:
             found = self.get()
         except Exception as error:  # another package's import may fail in any way
             raise self._broken(f"cannot be imported: {error}") from error
         if not (isinstance(found, type) and issubclass(found, Pass)):
-            raise self._broken("is no class derived from hlo_tools.passes.Pass")
+            raise self._broken("is not a class derived from hlo_tools.passes.Pass")
         if getattr(found, "name", None) != self.name:
             raise self._broken(f"calls itself {getattr(found, 'name', None)!r}")
         return found

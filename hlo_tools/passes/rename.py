@@ -35,7 +35,7 @@ class Rename(Pass):
     def __post_init__(self) -> None:
         if self.module and not _WORD.fullmatch(self.module):
             raise PassError(
-                f"{self.module!r} is no name for a module",
+                f"{self.module!r} is not a name for a module",
                 code="HLO-PASS-ARGUMENT",
                 remedy="take letters, digits, _, . and -, a letter or _ first",
             )

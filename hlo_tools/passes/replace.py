@@ -36,8 +36,8 @@ class Replace(Pass):
         calls = replace_matches(module, self.pattern, self.kernel)
         if self.required and not calls:
             raise PassError(
-                f"the pattern {self.pattern} is nowhere in the module",
+                f"the pattern {self.pattern} does not match anywhere in the module",
                 code="HLO-NO-MATCH",
-                remedy="opcodes, shapes, attributes and constants must be those of the pattern",
+                remedy="opcodes, shapes, attributes and constants must equal the pattern's",
             )
         return bool(calls)

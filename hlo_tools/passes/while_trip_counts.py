@@ -52,7 +52,7 @@ def _annotate(view: Instruction, count: int) -> bool:
         return False
     try:
         config = json.loads(view.backend_config or b"{}")
-    except ValueError:  # a configuration that is no JSON belongs to somebody else
+    except ValueError:  # a configuration that is not JSON belongs to somebody else
         return False
     known = {"known_trip_count": {"n": str(count)}}
     if not isinstance(config, dict) or config.get("known_trip_count") == known["known_trip_count"]:

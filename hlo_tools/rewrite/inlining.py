@@ -59,10 +59,10 @@ def inline_call(call: Instruction) -> Instruction:
     What the call waited for comes before everything in it, and that before what waited for it.
 
     Raises:
-        HloError: it is no call, or its operands are not the parameters (HLO-EDIT).
+        HloError: it is not a call, or its operands are not the parameters (HLO-EDIT).
     """
     if call.opcode != "call" or len(call.called_computations) != 1:
-        raise _refused(call, "it is no call of one computation")
+        raise _refused(call, "it is not a call of one computation")
     target = call.called_computations[0]
     parameters = target.parameters
     if len(parameters) != len(call.operands):

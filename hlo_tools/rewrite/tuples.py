@@ -128,7 +128,7 @@ def _move_aliases(module: Module, places: dict[tuple[int, Index], int]) -> None:
         key = (entry.parameter_number, tuple(entry.parameter_shape_index))
         if key not in places:
             raise HloError(
-                f"an alias names part {list(key[1])} of parameter {key[0]}, which is no array of it",
+                f"an alias names part {list(key[1])} of parameter {key[0]}, which is not an array of it",
                 code="HLO-REFERENCE",
                 remedy="nki-hlo verify tells all that is wrong with the module",
             )

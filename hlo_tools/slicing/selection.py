@@ -52,7 +52,7 @@ def parse_source(text: str) -> SourceRange:
     last = int(found["last"] or first) if found else -1
     if found is None or last < first:
         raise HloError(
-            f"{text!r} is no place in a source file",
+            f"{text!r} is not a place in a source file",
             code="HLO-ARGUMENT",
             remedy="give FILE, FILE:LINE or FILE:FIRST-LAST",
         )

@@ -192,7 +192,7 @@ def word(cursor: Cursor, what: str, allowed: dict[str, Any]) -> Any:
     found = cursor.identifier(what)
     if found not in allowed:
         raise cursor.error(
-            f"there is no {what} '{found}'; there is {', '.join(allowed)}", pos=start
+            f"there is no {what} '{found}'; known are {', '.join(allowed)}", pos=start
         )
     return allowed[found]
 
@@ -253,7 +253,9 @@ def _operand_precision(pending: Pending, instruction: Message) -> None:
     cursor = pending.cursor
     for word in cursor.items("{", "}", lambda: cursor.identifier("a precision"), "precisions"):
         if word.lower() not in _PRECISIONS:
-            raise cursor.error(f"there is no precision '{word}'; there is {', '.join(_PRECISIONS)}")
+            raise cursor.error(
+                f"there is no precision '{word}'; known are {', '.join(_PRECISIONS)}"
+            )
         instruction.precision_config.operand_precision.append(_PRECISIONS[word.lower()])
 
 

@@ -133,7 +133,9 @@ def _read_dense(
     try:
         values = _values(tokens, name)
     except (ValueError, OverflowError) as error:
-        raise cursor.error(f"a number of this literal is no {name}: {error}", pos=pos) from None
+        raise cursor.error(
+            f"a number of this literal is not a valid {name}: {error}", pos=pos
+        ) from None
     store(literal, values.reshape(dimensions))
 
 
@@ -179,7 +181,7 @@ def _float(token: str) -> float:
     if found is not None:
         return -float("nan") if found.group(1) == "-" else float("nan")
     if "_" in token:
-        raise ValueError(f"{token!r} is no number")
+        raise ValueError(f"{token!r} is not a number")
     return float(token)
 
 

@@ -168,7 +168,7 @@ class TracedArray:
         raise refuse(
             "Python control flow or a Python number depends on a traced value",
             code="HLO-TRACE-VALUE",
-            remedy="use numpy.where, numpy.maximum or masks; make it a keyword that is no array",
+            remedy="use numpy.where, numpy.maximum or masks; make it a keyword that is not an array",
         )
 
     __bool__ = __int__ = __float__ = __complex__ = __index__ = _scalar

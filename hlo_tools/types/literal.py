@@ -60,7 +60,7 @@ class Literal:
         """
         shape = self.shape
         if not shape.is_array:
-            raise _wrong(f"a literal of shape {shape} is no array; take its parts")
+            raise _wrong(f"a literal of shape {shape} is not an array; take its parts")
         count, stored = shape.element_count, _stored(self.proto, shape)
         if stored != count:
             raise self._wrong_count(shape, stored)
@@ -83,7 +83,7 @@ class Literal:
         )
 
     def leaves(self) -> Iterator[tuple[tuple[int, ...], Literal]]:
-        """(shape index, literal) of every part that is no tuple."""
+        """(shape index, literal) of every part that is not a tuple."""
         if not self.is_tuple:
             yield (), self
             return

@@ -105,7 +105,7 @@ class Shape:
         return self.layout == tuple(range(self.rank - 1, -1, -1))
 
     def leaves(self) -> Iterator[tuple[tuple[int, ...], Shape]]:
-        """(shape index, shape) of every part that is no tuple, in order."""
+        """(shape index, shape) of every part that is not a tuple, in order."""
         if not self.is_tuple:
             yield (), self
             return

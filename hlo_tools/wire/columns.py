@@ -135,7 +135,7 @@ def split(words: Words, begin: Array, end: Array, wanted: Iterable[int]) -> Tabl
     """The fields of the wanted tags (below 1 << 15) of the messages ``data[begin[i]:end[i]]``.
 
     Raises:
-        HloFileError: one of them is no message; offset and reason are in the text.
+        HloFileError: one of them is not a message; offset and reason are in the text.
     """
     tags = list(wanted)
     chosen = np.zeros((max(tags) | 7) + 2, bool)
@@ -250,4 +250,4 @@ def _refuse(data: Any, begin: Array, end: Array, rows: Array) -> None:
     for row in rows.tolist():
         for _ in wire.fields(data, int(begin[row]), int(end[row])):
             pass
-    raise wire.damage(int(begin[rows[0]]), "this is no message")
+    raise wire.damage(int(begin[rows[0]]), "this is not a message")

@@ -1,4 +1,4 @@
-"""``nki-neff``: build, look at, check and run NEFF files on the command line."""
+"""``nki-neff``: build, inspect, check and run NEFF files on the command line."""
 
 from __future__ import annotations
 

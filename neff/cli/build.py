@@ -17,7 +17,7 @@ __all__ = ["MODULE_FILE", "build"]
 MODULE_FILE = "model.hlo_module.pb"
 FLAGS_FILE = "compile_flags.json"
 DEFAULT_OUTPUT = "file.neff"
-"""What ``neuronx-cc`` writes when nothing is said."""
+"""The default output name of ``neuronx-cc``."""
 
 
 def build(module: Path, flags: list[str], output: str, *, as_json: bool) -> int:
@@ -74,21 +74,21 @@ def build(module: Path, flags: list[str], output: str, *, as_json: bool) -> int:
 def _warn_of_flags(folder: Path, wrong: str) -> None:
     if wrong:
         console.note(
-            f"warning[NEFF-FLAGS] {folder}: {wrong}; the flags of this build may not be those that "
-            "the module was made with"
+            f"warning[NEFF-FLAGS] {folder}: {wrong}; this build may use other flags than the "
+            "module was extracted with"
         )
 
 
 def _note_other_targets(module: Any, folder: Path, family: str) -> None:
-    """Say which kernels keep to the limits of another family than that of the NEFF."""
+    """Report kernels that were traced for another family than that of the NEFF."""
     from hlo_tools.kernels.calls import resolve
 
     calls = [resolve(call.proto.backend_config, folder) for call in module.find_custom_calls()]
     for name, traced in sorted({(call.config.func_name, call.kernel.target) for call in calls}):
         if traced != family:
             console.note(
-                f"warning[NEFF-TARGET] {name} was traced for {traced}: what {family} lacks is not "
-                f"noticed; nki-hlo extract --platform {family} traces it for {family}"
+                f"warning[NEFF-TARGET] {name} was traced for {traced}: what {family} lacks goes "
+                f"unnoticed; nki-hlo extract --platform {family} traces it for {family}"
             )
 
 
@@ -135,7 +135,9 @@ def _parse(folder: Path, given: list[str]) -> Flags:
     own = parse_flags(given)
     if own.rest:
         raise NeffError(
-            f"{own.rest[0]!r} is no flag", code="NEFF-FLAG", remedy="quote a value with blanks"
+            f"{own.rest[0]!r} is not a flag",
+            code="NEFF-FLAG",
+            remedy="quote a value that contains spaces",
         )
     path = folder / FLAGS_FILE
     if not path.is_file():
@@ -146,7 +148,7 @@ def _parse(folder: Path, given: list[str]) -> Flags:
     except NeffError as error:
         raise _damaged_flags(path, error.message) from None
     if parsed.rest:
-        raise _damaged_flags(path, f"{parsed.rest[0]!r} is no flag")
+        raise _damaged_flags(path, f"{parsed.rest[0]!r} is not a flag")
     return parsed
 
 
@@ -158,20 +160,20 @@ def _kept_flags(path: Path) -> list[str]:
         raise _damaged_flags(path, str(error)) from None
     found: list[Any] = cast("list[Any]", flags) if isinstance(flags, list) else [None]
     if any(not isinstance(flag, str) for flag in found):
-        raise _damaged_flags(path, "it is no list of texts")
+        raise _damaged_flags(path, "it is not a list of strings")
     return found
 
 
 def _damaged_flags(path: Path, reason: str) -> NeffError:
     return NeffError(
-        f"no usable list of flags: {reason}",
+        f"not a usable list of flags: {reason}",
         code="NEFF-FLAGS-FILE",
         place=str(path),
-        remedy="extract the module again, or remove this file and give the flags yourself",
+        remedy="extract the module again, or remove this file and pass the flags yourself",
     )
 
 
 def _say(text: str) -> None:
-    """What is done now: beside the bar, and as a line when asked for more."""
+    """Name the current step: beside the bar, and as a line when verbose."""
     step(text)
     console.note(text, verbose=True)

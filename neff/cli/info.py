@@ -15,7 +15,7 @@ _SCALES = ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"))
 
 
 def info(file: Path, *, as_json: bool) -> int:
-    """Print what is known of a NEFF; 1 when its hash does not match.
+    """Print what is known about a NEFF; 1 when its hash does not match.
 
     Raises:
         NeffFileError: it cannot be read.

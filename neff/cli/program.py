@@ -47,13 +47,15 @@ _flag = functools.partial(
 def _options(
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
     color: Annotated[str, typer.Option(help="auto, always or never.", metavar="WHEN")] = "auto",
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only data and errors.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say more on stderr.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print only data and errors.")
+    ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print more to stderr.")] = False,
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> None:
-    """Build, look at, check and run NEFF files; no Trainium needed."""
+    """Build, inspect, check and run NEFF files; no Trainium needed."""
     if color not in console.COLORS:
-        raise typer.BadParameter(f"{color!r} is none of {', '.join(console.COLORS)}")
+        raise typer.BadParameter(f"{color!r} is not one of {', '.join(console.COLORS)}")
     console.configure(debug=debug, color=color, quiet=quiet, verbose=verbose)
     if version:
         console.line(f"nki-neff {__version__}")
@@ -69,7 +71,7 @@ def build(
     output: Annotated[
         str, typer.Option("--output", "-o", help="The NEFF to write.", metavar="FILE")
     ] = "",
-    framework: Annotated[str, _flag(help="XLA; nothing else exists.")] = "XLA",
+    framework: Annotated[str, _flag(help="XLA, the only choice.")] = "XLA",
     optlevel: Annotated[str, _flag("--optlevel", "-O", help="1, 2 or 3.")] = "",
     fast_loading: Annotated[
         bool,
@@ -107,7 +109,7 @@ def build(
 
 @app.command()
 def info(file: File, as_json: AsJson = False) -> int:
-    """What a NEFF holds: header, members, tensors, memory, engines. Any NEFF will do."""
+    """Show a NEFF: header, members, tensors, memory, engines. Accepts any NEFF."""
     from neff.cli.info import info as command
 
     return command(file, as_json=as_json)
@@ -129,7 +131,7 @@ def run_neff(
         typer.Option("--float32", help="Write types that NumPy lacks (bfloat16, fp8) as float32."),
     ] = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Refuse results from uninitialised memory (slow).")
+        bool, typer.Option("--check", help="Reject results from uninitialised memory (slow).")
     ] = False,
     as_json: AsJson = False,
 ) -> int:
@@ -146,7 +148,7 @@ def run_neff(
 
 @app.command()
 def verify(file: File, as_json: AsJson = False) -> int:
-    """Check a NEFF through and through: hash, members, instructions, order.
+    """Check a NEFF in full: hash, members, instructions, order.
 
     Exits with 1 when the program has faults, and with 3, as all commands, when the file is damaged.
     """
@@ -170,11 +172,15 @@ def time_neff(
     ] = None,
     trips: Annotated[
         int | None,
-        typer.Option(help="Turns of loops whose number only a run knows.", min=0, metavar="N"),
+        typer.Option(
+            help="Iterations of loops whose trip count is known only at run time.",
+            min=0,
+            metavar="N",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """How long a NEFF of ours would take on its target: an estimate from documented costs."""
+    """Estimate how long a NEFF built here takes on its target, from documented costs."""
     from neff.cli.time import time_file
 
     return time_file(
@@ -193,7 +199,7 @@ def diff(
     two: Annotated[Path, typer.Argument(help="Another NEFF.", metavar="OTHER")],
     as_json: AsJson = False,
 ) -> int:
-    """Where two NEFFs differ: header, tensors, the first other instruction. 1 when they do."""
+    """Compare two NEFFs: header, tensors, first differing instruction; exit code 1 if they differ."""
     from neff.cli.diff import diff as command
 
     return command(one, two, as_json=as_json)
@@ -203,7 +209,8 @@ def diff(
 def unpack(
     file: File,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder to make; FILE's stem by default.")
+        Path | None,
+        typer.Option("--output", "-o", help="Folder to create; FILE's stem by default."),
     ] = None,
 ) -> int:
     """Write the members of any NEFF into a new folder."""

@@ -33,10 +33,10 @@ def run_file(
     Args:
         file: the NEFF.
         inputs: ``NAME=FILE.npy``.
-        folder: where ``NAME.npy`` of each output goes; made when it is missing.
-        zeros: inputs that are not given are zeros.
-        widen: outputs of types that NumPy does not know are written as float32.
-        check: refuse results that come from uninitialised memory.
+        folder: where ``NAME.npy`` of each output is written; created if missing.
+        zeros: missing inputs are zeros.
+        widen: outputs of types that NumPy lacks are written as float32.
+        check: reject results that come from uninitialised memory.
         as_json: print one document instead of lines.
 
     Raises:
@@ -80,17 +80,17 @@ def _read_inputs(inputs: list[str], known: set[str]) -> dict[str, Any]:
         name, equals, path = text.partition("=")
         if not equals or not name or not path:
             raise NeffError(
-                f"{text!r} is no input",
+                f"{text!r} is not an input",
                 code="NEFF-INPUT",
                 place="--input",
                 remedy="write NAME=FILE.npy",
             )
         if name in arrays:
             raise NeffError(
-                f"input {name!r} is given twice",
+                f"input {name!r} is passed twice",
                 code="NEFF-INPUT",
                 place="--input",
-                remedy="give each input once",
+                remedy="pass each input once",
             )
         if name not in known:
             raise NeffRuntimeError(
@@ -116,7 +116,7 @@ def _load(path: str) -> np.ndarray[Any, Any]:
 
 def _no_array(path: str, why: str) -> NeffError:
     return NeffError(
-        f"no usable .npy file: {why}",
+        f"not a usable .npy file: {why}",
         code="NEFF-NPY",
         place=path,
         remedy="write the array with numpy.save",
@@ -140,10 +140,10 @@ def _save(path: Path, array: np.ndarray[Any, Any], widen: bool) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise NeffError(
-            f"cannot make the folder: {error.strerror}",
+            f"cannot create the folder: {error.strerror}",
             code="NEFF-WRITE",
             place=str(path.parent),
-            remedy="name a folder that can be made with --output",
+            remedy="name a folder that can be created with --output",
         ) from None
     with atomic_file(path) as file:
         np.save(file, array, allow_pickle=False)

@@ -19,10 +19,10 @@ def time_file(
     trips: int | None,
     as_json: bool,
 ) -> int:
-    """Print how long a NEFF takes on its target by the timing model.
+    """Print the timing model's estimate for a NEFF on its target.
 
     Raises:
-        NeffError: it cannot be read, is not ours, or an option names nothing.
+        NeffError: it cannot be read, is not ours, or an option is unknown.
     """
     from neff.container import read
     from neff.timing import Parameters, estimate, overrides_of

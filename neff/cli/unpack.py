@@ -14,17 +14,17 @@ __all__ = ["unpack"]
 
 
 def unpack(file: Path, output: Path | None) -> int:
-    """Write every member below a new folder; the folder appears whole or not at all.
+    """Write every member below a new folder; the folder is created completely or not at all.
 
     Raises:
         NeffFileError: the file is damaged, or a name in it is not safe.
-        NeffError: ``NEFF-WRITE``; the folder is there already or cannot be made.
+        NeffError: ``NEFF-WRITE``; the folder exists already or cannot be created.
     """
     package = open_package(file)
     folder = output or Path(file.stem)
     if folder.exists():
         raise NeffError(
-            "there is something already", code="NEFF-WRITE", place=str(folder),
+            "it already exists", code="NEFF-WRITE", place=str(folder),
             remedy="name a folder that does not exist with -o",
         )  # fmt: skip
     try:

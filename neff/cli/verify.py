@@ -33,7 +33,7 @@ def findings(file: Path) -> list[dict[str, str]]:
     """What is wrong with a file: code, place, message and remedy of each finding.
 
     Raises:
-        NeffFileError: it cannot be read, or is damaged; then there is no program to look at.
+        NeffFileError: it cannot be read, or is damaged; then there is no program to check.
     """
     from neff.compiler.verify import verify as prove
     from neff.container import members_of, open_package, program_of
@@ -53,9 +53,7 @@ def findings(file: Path) -> list[dict[str, str]]:
     except NeffError as error:
         return [_row(error.code, error.place, error.message, error.remedy)]
     found = [
-        _row(
-            "NEFF-DIFFERS", f"{file}: {name}", "does not say what the rest of the file says", _AGAIN
-        )
+        _row("NEFF-DIFFERS", f"{file}: {name}", "does not match the rest of the file", _AGAIN)
         for name, data in package.members.items()
         if bytes(data) != again.get(name)
     ]
@@ -75,7 +73,7 @@ def findings(file: Path) -> list[dict[str, str]]:
     ]
 
 
-_AGAIN = "the file was changed, or made by a faulty program; build it again"
+_AGAIN = "the file was changed, or written by a faulty program; build it again"
 
 
 def _row(code: str, place: str, message: str, remedy: str) -> dict[str, str]:

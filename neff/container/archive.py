@@ -229,7 +229,7 @@ def _entry(block: bytes, at: int, place: str, limits: Limits) -> tuple[str, int,
     raw = (prefix + b"/" if prefix else b"") + _name_field(block[:100])
     name = _clean_name(raw, place, limits, folder=kind in _FOLDER)
     if kind not in _FILE and kind not in _FOLDER:
-        raise _tar("NEFF-TAR-KIND", f"{name!r} is no plain file (kind {kind!r})", place)
+        raise _tar("NEFF-TAR-KIND", f"{name!r} is not a regular file (kind {kind!r})", place)
     size = _number(block[124:136], at, place)
     if kind in _FOLDER and size:
         raise _tar("NEFF-TAR", f"folder {name!r} has contents", place)
@@ -253,7 +253,7 @@ def _clean_name(raw: bytes, place: str, limits: Limits, *, folder: bool) -> str:
     try:
         name = raw.decode()
     except UnicodeDecodeError:
-        raise _tar("NEFF-TAR-NAME", f"name {raw[:80]!r} is no UTF-8", place) from None
+        raise _tar("NEFF-TAR-NAME", f"name {raw[:80]!r} is not UTF-8", place) from None
     name = name.removeprefix("./").rstrip("/") if folder else name.removeprefix("./")
     if folder and name in ("", "."):
         return "."

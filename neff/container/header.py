@@ -125,7 +125,7 @@ def unpack_header(data: bytes | memoryview, file_size: int, place: str) -> Heade
             f"the file has {file_size} bytes; a NEFF begins with a header of {HEADER_SIZE}",
             code="NEFF-SHORT",
             place=place,
-            remedy="the file is cut off or is no NEFF; build or copy it again",
+            remedy="the file is cut off or is not a NEFF; build or copy it again",
         )
     fields = _LAYOUT.unpack_from(data)
     pkg_version, header_size, data_size = fields[:3]
@@ -136,7 +136,7 @@ def unpack_header(data: bytes | memoryview, file_size: int, place: str) -> Heade
             f"pkg_version is {pkg_version}; known are 1 (sha256) and 2 (md5)",
             code="NEFF-PKG-VERSION",
             place=f"{place}, byte 0",
-            remedy="this is no NEFF, or its header is damaged",
+            remedy="this is not a NEFF, or its header is damaged",
         )
     _check_size(data_size, file_size, place)
     return Header(
@@ -180,7 +180,7 @@ def _text(raw: bytes, place: str, field: str) -> str:
     try:
         return text.decode()
     except UnicodeDecodeError:
-        raise _field(place, field, "is no UTF-8 text") from None
+        raise _field(place, field, "is not UTF-8 text") from None
 
 
 def _field(place: str, field: str, what: str) -> NeffFileError:
@@ -188,7 +188,7 @@ def _field(place: str, field: str, what: str) -> NeffFileError:
         f"{field} {what}",
         code="NEFF-HEADER",
         place=f"{place}, byte {OFFSETS[field]}",
-        remedy="this is no NEFF, or its header is damaged",
+        remedy="this is not a NEFF, or its header is damaged",
     )
 
 

@@ -131,7 +131,7 @@ class _Fields:
 
     def __init__(self, document: Any, place: str) -> None:
         if not isinstance(document, dict):
-            raise NeffFileError("this is no JSON object", code="NEFF-MANIFEST", place=place)
+            raise NeffFileError("this is not a JSON object", code="NEFF-MANIFEST", place=place)
         self.document, self.place = document, place
 
     def bad(self, message: str) -> NeffFileError:
@@ -163,7 +163,7 @@ class _Fields:
     def names(self, key: str) -> list[str]:
         values = self.take(key, list)
         if any(type(value) is not str for value in values) or len(set(values)) != len(values):
-            raise self.bad(f"{key!r} is no list of different names")
+            raise self.bad(f"{key!r} is not a list of different names")
         return values
 
 

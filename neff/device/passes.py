@@ -13,7 +13,7 @@ def transformed(module: bytes) -> bytes:
     """A serialized module after the pipeline that the environment names; itself without one.
 
     Raises:
-        HloError: text that is no pipeline, or a pass that fails; the compilation fails with it.
+        HloError: text that is not a pipeline, or a pass that fails; the compilation fails with it.
     """
     text = os.environ.get(VARIABLE, "").strip()
     if not text:

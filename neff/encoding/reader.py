@@ -161,7 +161,7 @@ class _EngineReader:
             try:
                 self.strings.append(str(data[at : at + length], "utf-8"))
             except UnicodeDecodeError:
-                raise _bad("NEFF-ENGINE-TEXT", f"string at {at} is no UTF-8", self.place) from None
+                raise _bad("NEFF-ENGINE-TEXT", f"string at {at} is not UTF-8", self.place) from None
             at += length
 
     def read_floats(self, data: memoryview, count: int) -> None:
@@ -333,7 +333,7 @@ class _EngineReader:
     def wide(self, index: int, words: _Words) -> int:
         text = self.string(index, words)
         if len(text) > 40 or not text.lstrip("-").isdecimal():
-            raise _bad("NEFF-ENGINE-OPERAND", f"{text[:40]!r} is no integer", words.place)
+            raise _bad("NEFF-ENGINE-OPERAND", f"{text[:40]!r} is not an integer", words.place)
         return int(text)
 
     _READERS: dict[int, Any] = {  # noqa: RUF012

@@ -74,15 +74,17 @@ class SourceTable:
             files, functions = document["files"], document["functions"]
             for file, line, column, function in document["locations"]:
                 if min(file, function) < 0 or type(line) is not int or type(column) is not int:
-                    raise ValueError("negative index or a line that is no number")
+                    raise ValueError("negative index or a line that is not a number")
                 if not isinstance(files[file], str) or not isinstance(functions[function], str):
-                    raise ValueError("a name that is no string")
+                    raise ValueError("a name that is not a string")
                 table.locations.append(
                     SourceLocation(files[file], line, functions[function], column)
                 )
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise NeffFileError(
-                f"this is no table of source locations: {error}", code="NEFF-SOURCES", place=place
+                f"this is not a table of source locations: {error}",
+                code="NEFF-SOURCES",
+                place=place,
             ) from None
         return table
 

@@ -153,7 +153,7 @@ class _EngineWriter:
             for item in items:
                 self.operand(item, code)
         else:
-            raise TypeError(f"{value!r} of type {kind.__name__} is no operand")
+            raise TypeError(f"{value!r} of type {kind.__name__} is not an operand")
 
     def integer(self, value: int, code: list[int]) -> None:
         if -_INT64 <= value < _INT64:
@@ -202,7 +202,7 @@ class _EngineWriter:
         elif tensor.name in self.variables:
             words.append(self.variables[tensor.name])
         else:
-            raise TypeError(f"{tensor.name!r} is no variable of the program")
+            raise TypeError(f"{tensor.name!r} is not a variable of the program")
         number = self.by_identity[id(tensor)] = self.tensors[tuple(words)]
         return number
 

@@ -24,7 +24,7 @@ def check_accesses(body: Block, program: Program, place: str) -> None:
 
     Raises:
         NeffRuntimeError: ``NEFF-NAME`` (two tensors have one name), ``NEFF-ADDRESS`` (a tensor
-            leaves its memory, or is no variable), ``NEFF-OPERAND`` (an instruction has other operands
+            leaves its memory, or is not a variable), ``NEFF-OPERAND`` (an instruction has other operands
             than its public function), ``NEFF-EXEC-OUT-OF-BOUNDS``.
     """
     checker = _Checker(program, place)
@@ -97,7 +97,7 @@ class _Checker:
         if not tensor.on_chip:
             variable = self.program.variables.get(tensor.name)
             if variable is None or variable.nbytes < tensor.nbytes:
-                self.no_place(tensor, "is no variable of that size", instruction)
+                self.no_place(tensor, "is not a variable of that size", instruction)
             return
         psum = tensor.buffer is MemoryRegion.psum
         row = self.target.psum_partition_bytes if psum else self.target.sbuf_partition_bytes

@@ -179,7 +179,7 @@ def _no_collection() -> Iterator[None]:
 def _check(given: str, allowed: tuple[str, ...]) -> None:
     if given not in allowed:
         raise NeffError(
-            f"{given!r} is none of {', '.join(allowed)}",
+            f"{given!r} is not one of {', '.join(allowed)}",
             code="NEFF-STATISTIC",
             remedy=f"use one of {', '.join(allowed)}",
         )

@@ -86,7 +86,7 @@ def _pattern_index(
     axis = to_int(dim)
     if not -len(tensor.shape) <= axis < len(tensor.shape):
         tensor._refuse(
-            f"indirect_dim {dim} is no dimension of the tensor",
+            f"indirect_dim {dim} is not a dimension of the tensor",
             "NKI-AP",
             "it counts the dimensions of the tensor, not those of the pattern",
             _APS,

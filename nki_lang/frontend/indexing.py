@@ -198,7 +198,7 @@ def _position(tensor: NkiTensor, axis: int, item: Any) -> int:
         position = to_int(item)
     except TypeError:
         tensor._refuse(
-            f"{item!r} ({type(item).__name__}) is no index",
+            f"{item!r} ({type(item).__name__}) is not an index",
             "NKI-INDEX",
             "index with integers, slices, ..., nl.ds, registers or (1, 1) tiles",
             "nki/get-started/nki-language-guide.rst, Tensor Indexing",

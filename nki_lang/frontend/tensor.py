@@ -348,7 +348,7 @@ class NkiTensor(TileArithmetic, NKIObject):
         order = tuple(to_int(dim) for dim in dims)
         if sorted(order) != list(range(len(self.shape))):
             self._refuse(
-                f"{order} is no permutation of the dimensions",
+                f"{order} is not a permutation of the dimensions",
                 "NKI-PERMUTE",
                 f"name each of 0 to {len(self.shape) - 1} once",
             )

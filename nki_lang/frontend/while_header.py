@@ -131,7 +131,7 @@ def _while_loops(path: str) -> dict[_Place, _Place]:
     """The while loops of a file: place of the test, and of the statement -> of the statement.
 
     The jump on the condition stands at the statement in Python 3.11 and at the test later.
-    A test that Python puts together itself (``not``, ``and``, ``or``) is no loop of the device.
+    A test that Python puts together itself (``not``, ``and``, ``or``) is not a loop of the device.
     """
     try:
         tree = ast.parse("".join(linecache.getlines(path)))

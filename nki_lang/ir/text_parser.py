@@ -138,7 +138,9 @@ class _Parser:
     def one_of(self, table: dict[str, Any], what: str) -> Any:
         token = self.take("word", what)
         if token.text not in table:
-            raise self.fail(token.at, f"{token.text!r} is no {what}; there are {', '.join(table)}")
+            raise self.fail(
+                token.at, f"{token.text!r} is not a known {what}; known are {', '.join(table)}"
+            )
         return table[token.text]
 
     def several(self, close: str, item: Callable[[], Any]) -> list[Any]:
@@ -204,7 +206,7 @@ class _Parser:
             at = self.token.at
             key = self.value()
             if isinstance(key, (list, dict)):
-                raise self.fail(at, "a list or a dict is no key")
+                raise self.fail(at, "a list or a dict is not a key")
             self.expect(":")
             return key, self.value()
 

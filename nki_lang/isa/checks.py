@@ -126,7 +126,7 @@ def _check_engine(call: Call) -> None:
     if not isinstance(call.engine, Engine):  # pyright: ignore[reportUnnecessaryIsInstance]
         call.refuse(
             "NKI-ENGINE",
-            f"engine={call.engine!r} is no member of nisa.engine",
+            f"engine={call.engine!r} is not a member of nisa.engine",
             "use nisa.engine.vector, nisa.engine.scalar, ...",
         )
     allowed = call.spec.engines[call.generation]
@@ -172,7 +172,7 @@ def _check_member(call: Call, name: str, value: Any) -> None:
     if enum is None or isinstance(value, enum):
         return
     members = ", ".join(f"nisa.{enum.__name__}.{member.name}" for member in enum)
-    call.refuse("NKI-ENUM", f"{name}={value!r} is no member of nisa.{enum.__name__}", members)
+    call.refuse("NKI-ENUM", f"{name}={value!r} is not a member of nisa.{enum.__name__}", members)
 
 
 def _is_number(value: Any) -> bool:

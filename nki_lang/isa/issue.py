@@ -117,7 +117,7 @@ def issue(
     if name is None:
         name = ""
     elif type(name) is not str:
-        fail(f"name={name!r} is no string", "NKI-NAME", "pass a string or leave name out")
+        fail(f"name={name!r} is not a string", "NKI-NAME", "pass a string or leave name out")
     return NkiInstruction(builder.emit(spec.op, operands, engine, name))
 
 

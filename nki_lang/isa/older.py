@@ -74,7 +74,7 @@ def without_priority(
 def member(enum: type[Enum], value: Any) -> Any:
     """The enumeration member that a raw number or a name means, with a warning.
 
-    Published kernels write ``dge_mode=3`` and ``perf_mode="double_row"``. What is no member comes
+    Published kernels write ``dge_mode=3`` and ``perf_mode="double_row"``. What is not a member comes
     back as it is, for the checks to refuse.
     """
     if type(value) is str:

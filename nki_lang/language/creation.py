@@ -76,7 +76,7 @@ def _region(buffer: Any) -> MemoryRegion:
         return MemoryRegion(names.get(buffer, buffer))
     except (ValueError, TypeError):
         fail(
-            f"buffer={buffer!r} is no memory",
+            f"buffer={buffer!r} is not a memory",
             "NKI-BUFFER",
             "use nl.sbuf, nl.psum, nl.private_hbm or nl.shared_hbm",
             "nl.ndarray",

@@ -102,7 +102,7 @@ _TABLE = (
     ),
     Rule("CONSTANT", "the constant {}", "values are None, booleans, integers, floats and strings",
          "compute it outside and pass a number"),
-    Rule("ELLIPSIS", "'...' that is no index", "'...' stands for dimensions of a tensor only",
+    Rule("ELLIPSIS", "'...' that is not an index", "'...' stands for dimensions of a tensor only",
          "write 'pass', or None for what is left out"),
     Rule("INTEGER", "the integer {}", "integers have 32 bits", "split it, or compute it on the device"),
     Rule("ASSIGN-TARGET", "an assignment to {}",

@@ -39,7 +39,7 @@ def run_body(func: Callable[..., Any], bound: inspect.BoundArguments) -> Any:
     Raises:
         NkiAttributeError, NkiTypeError: code ``NKI-ARGUMENT``; the body used a list, a text, a
             number or None among the arguments as a tensor; ``NKI-OPERAND``: it gave a function
-            such a value that is no argument.
+            such a value that is not an argument.
     """
     try:
         return func(*bound.args, **bound.kwargs)

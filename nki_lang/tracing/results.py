@@ -17,7 +17,7 @@ Structure = Any
 
 
 def take_apart(value: Any) -> tuple[list[Any], Structure]:
-    """The leaves of what a kernel returned, and their structure; None is no leaf."""
+    """The leaves of what a kernel returned, and their structure; None is not a leaf."""
     leaves: list[Any] = []
 
     def walk(part: Any) -> Structure:

@@ -218,7 +218,7 @@ def test_a_folder_with_one_module_is_that_module(
     entry_of(tmp_path, "other")
     assert main(["show", str(tmp_path)]) == 3
     err = capsys.readouterr().err
-    assert f"error[HLO-MODULES] {tmp_path}: the folder holds 2 modules" in err
+    assert f"error[HLO-MODULES] {tmp_path}: the folder contains 2 modules" in err
     assert f"name one, for instance {entry / 'model.hlo_module.pb'}" in err
 
 
@@ -267,7 +267,7 @@ def test_what_the_system_refuses_says_what_to_do(
 def test_a_neff_is_not_taken_for_a_damaged_module(tmp_path: Path) -> None:
     file = tmp_path / "x.neff"
     file.write_bytes(struct.pack("<QQ", 1, 1024) + bytes(1100))
-    with pytest.raises(HloFileError, match="this is a NEFF, no module") as failure:
+    with pytest.raises(HloFileError, match="this is a NEFF, not a module") as failure:
         hlo_tools.load(file)
     assert "nki-neff info" in str(failure.value)
 

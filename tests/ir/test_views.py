@@ -311,9 +311,9 @@ def test_instructions_of_other_computations_are_refused(module: Module) -> None:
         (lambda e, gone: e.set_root(gone), "%extra was removed"),
         (lambda e, gone: gone.remove(), "%extra was removed"),
         (lambda e, gone: e.root.replace_operand(7, e.root), "1 operand, none at place 7"),
-        (lambda e, gone: e.root.replace_operand(0, "x"), "'x' is no instruction"),
-        (lambda e, gone: e.add("negate", F32, [None]), "None is no instruction"),
-        (lambda e, gone: e.add("negate", "f32[2]", [e.root]), "'f32\\[2\\]' is no shape"),
+        (lambda e, gone: e.root.replace_operand(0, "x"), "'x' is not an instruction"),
+        (lambda e, gone: e.add("negate", F32, [None]), "None is not an instruction"),
+        (lambda e, gone: e.add("negate", "f32[2]", [e.root]), "'f32\\[2\\]' is not a shape"),
         (lambda e, gone: e.add("negate", F32, [e.root], bogus=1), '%negate cannot be added.*"bogus"'),
     ],
 )  # fmt: skip

@@ -199,7 +199,7 @@ def test_rule(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rule", "HLO-V018"]) == 0
     assert "Found by: nki-hlo verify." in capsys.readouterr().out
     assert main(["rule", "NCC_EOOM001"]) == 0
-    assert "no graph shows it" in capsys.readouterr().out
+    assert "nothing; it cannot be seen in the graph" in capsys.readouterr().out
     assert main(["rule", "NCC_EVRF05"]) == 2
     assert "did you mean NCC_EVRF0" in capsys.readouterr().err
 

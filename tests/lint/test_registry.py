@@ -77,7 +77,7 @@ def test_a_rule_of_another_package_is_linted_selected_and_explained(
     assert main(["lint", str(tmp_path / "m.hlo")]) == 1
     assert "error[TEAM-001] %main/%d" in capsys.readouterr().out
     assert main(["rule", "TEAM-001"]) == 0
-    assert "Brought by: an unknown distribution." in capsys.readouterr().out
+    assert "Provided by: an unknown distribution." in capsys.readouterr().out
 
 
 def test_a_rule_that_fails_is_named_and_can_be_left_out(
@@ -96,8 +96,8 @@ def test_a_rule_that_fails_is_named_and_can_be_left_out(
     ("attribute", "message"),
     [
         ("Absent", "cannot be imported"),
-        ("NO_RULES", "holds str, no LintRule"),
-        ("main", "no LintRule and no list"),
+        ("NO_RULES", "holds str, not a LintRule"),
+        ("main", "not a LintRule or a list"),
         ("LOWER", "has the code 'team'"),
     ],
 )
@@ -143,7 +143,7 @@ def test_rules_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert code == 1 and text.count("error[TEAM-001]") == 2 and "help: multiply" in text
     assert "did you mean NO_DIVISION?" in run(f"{file}:NO_DIVISON")[1]
     code, text = run(f"{file}:ANSWER")
-    assert code == 3 and "is int, no LintRule" in text
+    assert code == 3 and "is int, not a LintRule" in text
     code, text = run(file)
     assert code == 2 and "is not FILE.py:NAME" in text
     assert run(f"{tmp_path}/none.py:X")[0] == 3

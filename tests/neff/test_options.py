@@ -27,7 +27,7 @@ def test_the_last_one_wins() -> None:
 @pytest.mark.parametrize(
     ("flags", "text"),
     [
-        (["--fast"], "--fast is no flag"),
+        (["--fast"], "--fast is not a flag"),
         (["--optlevel"], "needs a value: 1, 2, 3"),
         (["--optlevel", "9"], "cannot be '9'; allowed are 1, 2, 3"),
         (["--no_cache=1"], "takes no value"),

@@ -68,7 +68,7 @@ def test_a_name_twice_is_an_error(others: list[EntryPoint]) -> None:
 @pytest.mark.parametrize(
     ("name", "attribute", "message"),
     [
-        ("odd", "NoPass", "is no class derived from"),
+        ("odd", "NoPass", "is not a class derived from"),
         ("odd", "Absent", "cannot be imported"),
         ("odd", "Nothing", "calls itself 'nothing'"),
     ],

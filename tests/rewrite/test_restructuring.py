@@ -90,14 +90,14 @@ def test_inlining_removes_the_call(module: Module) -> None:
         (lambda m: outline([m.entry.find("out"), m.computations[0].find("sum")]), "exactly one"),
         (lambda m: outline(chosen(m, "x")), "it is a parameter"),
         (lambda m: outline(chosen(m, "product", "out")), "it needs %total, which stays outside"),
-        (lambda m: inline_call(m.entry.find("total")), "it is no call"),
+        (lambda m: inline_call(m.entry.find("total")), "it is not a call"),
         (
             lambda m: m.entry.find("out").set_called_computations(
                 [Module.new("n").add_computation("c")]
             ),
-            "is no computation of module",
+            "is not a computation of module",
         ),
-        (lambda m: m.entry.find("out").set_called_computations(["f"]), "'f' is no computation"),
+        (lambda m: m.entry.find("out").set_called_computations(["f"]), "'f' is not a computation"),
     ],
 )
 def test_what_cannot_be_done(module: Module, edit: Any, message: str) -> None:

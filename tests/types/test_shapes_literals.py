@@ -157,7 +157,7 @@ def test_elided_and_wrong_counts() -> None:
     literal.proto.f32s.extend([1, 2, 3])
     with pytest.raises(HloFileError, match="4 elements, the file holds 3"):
         literal.numpy()
-    with pytest.raises(HloFileError, match="is no array"):
+    with pytest.raises(HloFileError, match="is not an array"):
         Literal(type(literal.proto)(shape=token_shape().proto)).numpy()
 
 

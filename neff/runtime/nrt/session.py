@@ -43,7 +43,7 @@ class Session:
 
         Raises:
             RuntimeError: a runtime is alive already.
-            TypeError, ValueError: that is no list of core numbers.
+            TypeError, ValueError: that is not a list of core numbers.
         """
         with self._lock:
             if self._device is not None:
