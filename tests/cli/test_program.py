@@ -112,7 +112,7 @@ def test_a_configuration_that_does_not_decode(
         (["shw"], 2, "did you mean 'show'"),
         (["zzz"], 2, "zzz"),
         (["show"], 2, "Missing argument"),
-        (["--color", "sometimes", "show", "x"], 2, "none of auto, always, never"),
+        (["--color", "sometimes", "show", "x"], 2, "not one of auto, always, never"),
         (["show", "--no-such"], 2, "--no-such"),
         (["show", "/nowhere/m.pb"], 3, "error[HLO-READ] /nowhere/m.pb: cannot be read"),
     ],

@@ -68,7 +68,7 @@ _HEAD = "kernel k target=trn2 {\n  input %a: float32[4] shared_hbm\n  core {\n"
         ("kernel k target=trn2 {\n input %a: int8[x] sbuf }", "2:17", "expected an extent"),
         (_HEAD + "    op(x=%b)\n  }\n}", "4:11", "the tensor %b is not declared"),
         (_HEAD + "    op(x=%a[0; 1*])\n  }\n}", "4:18", "expected a count, found ']'"),
-        (_HEAD + "    op(x=%a[0; 1*2 | size=1])\n  }\n}", "4:22", "'size' is no part of an access"),
+        (_HEAD + "    op(x=%a[0; 1*2 | size=1])\n  }\n}", "4:22", "'size' is not a known part of an access"),
         (_HEAD + "    op(x=@)\n  }\n}", "4:10", "expected a value, found '@'"),
         (_HEAD + "    op(x=1 y=2)\n  }\n}", "4:12", "expected ',', found 'y'"),
         (_HEAD + "    op() engine=warp\n  }\n}", "4:17", "'warp' is not a known engine"),
