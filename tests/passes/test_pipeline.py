@@ -73,7 +73,12 @@ def test_text_and_back(text: str, passes: tuple[Pass, ...]) -> None:
         ("dce{computations=maybe}", "HLO-PASS-ARGUMENT", "1:18", "neither true nor false"),
         ("constant-folding{limit=few}", "HLO-PASS-ARGUMENT", "1:24", "not an integer"),
         ("constant-folding{limit=0}", "HLO-PASS-ARGUMENT", "1:1", "limit is 0"),
-        ("auto-cast{type=f8}", "HLO-PASS-ARGUMENT", "1:16", "not one of bf16, fp16, tf32, fp8_e4m3"),
+        (
+            "auto-cast{type=f8}",
+            "HLO-PASS-ARGUMENT",
+            "1:16",
+            "not one of bf16, fp16, tf32, fp8_e4m3",
+        ),
         ('outlining{scope="x}', "HLO-PIPELINE", "1:17", "never closed"),
         ("strip-metadata{fields=colour}", "HLO-PASS-ARGUMENT", "1:1", "no field colour"),
         ("rename{module=9}", "HLO-PASS-ARGUMENT", "1:1", "not a name for a module"),
