@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from neff.program import EngineLoop, EngineStep, Step, SubGraph
 from neff.timing.machine import Item, Loop, Steps
 from neff.timing.transfers import COPIES, transfer_of
 from neff.timing.work import Compute, Fixed, Matmul, Weights, Work
-from nki_lang.ir import Access, Engine, Instruction
+from nki_lang.ir import Access, Engine, Instruction, Tensor
 from nki_lang.isa.table import COLLECTIVES
 from nki_lang.memory import MemoryRegion
 
@@ -39,8 +38,8 @@ class Lowering:
         self._is_static = is_static
         self._trips = trips
         self._numbers: dict[Work, int] = {}
-        self._transfers: dict[Any, int] = {}
-        self._written: dict[Engine, Any] = {}
+        self._transfers: dict[object, int] = {}
+        self._written: dict[Engine, Tensor | None] = {}
         self._table = ""
         self._seen: set[int] = set()
 
@@ -176,7 +175,7 @@ def _table(instruction: Instruction) -> str:
     return "" if function in _IN_EVERY_TABLE else function
 
 
-def _form(access: Any) -> tuple[Any, ...]:
+def _form(access: object) -> tuple[object, ...]:
     """What an access pattern has in common with those of other tiles."""
     if type(access) is not Access:
         return ()
@@ -190,7 +189,7 @@ def _form(access: Any) -> tuple[Any, ...]:
 # --- what the rules read --------------------------------------------------------------------
 
 
-def _elements(access: Any) -> int:
+def _elements(access: object) -> int:
     """Elements of one partition."""
     count = 1
     if type(access) is Access:
@@ -207,11 +206,11 @@ def _widest(instruction: Instruction) -> int:
     return widest
 
 
-def _size(access: Any) -> int:
+def _size(access: object) -> int:
     return access.element_type.itemsize if type(access) is Access else 0
 
 
-def _in_sbuf(access: Any) -> bool:
+def _in_sbuf(access: object) -> bool:
     return type(access) is Access and access.tensor.buffer is MemoryRegion.sbuf
 
 

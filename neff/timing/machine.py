@@ -14,15 +14,28 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any
 
 from neff.timing.costs import LANES, Cost, Pricing
 from neff.timing.events import Event
 from neff.timing.work import Work
 
 __all__ = [
-    "DmaEngines", "EngineState", "Item", "Loop", "Machine", "Price", "Prices", "Queue",
-    "Semaphore", "Sent", "Steps", "Tensor", "Times", "added", "latest",
+    "DmaEngines",
+    "EngineState",
+    "Item",
+    "Loop",
+    "Machine",
+    "Price",
+    "Prices",
+    "Queue",
+    "Semaphore",
+    "Sent",
+    "Signal",
+    "Steps",
+    "Tensor",
+    "Times",
+    "added",
+    "latest",
 ]  # fmt: skip
 
 
@@ -44,7 +57,7 @@ class Item:
     waits: tuple[tuple[int, int], ...] = ()
     signals: tuple[int, ...] = ()
     follows: bool = False
-    source: Any = None
+    source: object = None
 
 
 @dataclass(slots=True)
@@ -96,17 +109,25 @@ class Price:
 
 
 @dataclass(slots=True)
+class Signal:
+    """A signal in its place among others: when it comes, None while unknown, and its event."""
+
+    time: Times | None = None
+    event: int = -1
+
+
+@dataclass(slots=True)
 class Semaphore:
     """One semaphore of a block.
 
     Attributes:
         reached: (when, event) of each signal in the program's order.
-        late: signals that were issued and whose time, or a time before, is not known: [when, event].
+        late: signals that were issued and whose time, or a time before, is not known.
         engines, queues: who waits for the next one.
     """
 
     reached: list[tuple[Times, int]] = field(default_factory=list)
-    late: deque[list[Any]] = field(default_factory=deque)
+    late: deque[Signal] = field(default_factory=deque)
     engines: list[str] = field(default_factory=list)
     queues: list[Queue] = field(default_factory=list)
 
@@ -119,7 +140,7 @@ class Sent:
         issued: when.
         after: event of its issue, or of its descriptors.
         waits_for: event whose end it waited for in its queue, or -1.
-        slots: for each of its item's signals, [when, or None while that is unknown; event].
+        signals: those of its item, in order.
     """
 
     item: Item
@@ -129,7 +150,7 @@ class Sent:
     after: int
     has_descriptors: bool
     waits_for: int = -1
-    slots: list[list[Any]] = field(default_factory=list)
+    signals: list[Signal] = field(default_factory=list)
 
 
 @dataclass(slots=True)

@@ -10,24 +10,25 @@ documentation as nki_lang/ir/cost.py cites it.
 
 from __future__ import annotations
 
-from typing import Any
+__all__ = ["ROWS", "Cell"]
 
-__all__ = ["ROWS"]
+Cell = tuple[float, float, float, str, str]
+"""Value, low, high, kind, source."""
 
 
-def _measured(value: float, low: float, high: float, source: str) -> tuple[Any, ...]:
+def _measured(value: float, low: float, high: float, source: str) -> Cell:
     return value, low, high, "measured", source
 
 
-def _documented(value: float, source: str, spread: float = 0.0) -> tuple[Any, ...]:
+def _documented(value: float, source: str, spread: float = 0.0) -> Cell:
     return value, value * (1 - spread), value * (1 + spread), "documented", source
 
 
-def _assumed(value: float, low: float, high: float, source: str) -> tuple[Any, ...]:
+def _assumed(value: float, low: float, high: float, source: str) -> Cell:
     return value, low, high, "assumed", source
 
 
-def _all(cell: tuple[Any, ...]) -> dict[str, tuple[Any, ...]]:
+def _all(cell: Cell) -> dict[str, Cell]:
     return {"trn1": cell, "trn2": cell, "trn3": cell}
 
 

@@ -22,7 +22,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from neff.errors import NeffError
-from neff.timing.parameter_table import ROWS
+from neff.timing.parameter_table import ROWS, Cell
 from nki_lang.targets import TARGETS, target_of
 
 __all__ = [
@@ -83,9 +83,7 @@ def _assumed(measured: Value) -> Value:
     return Value(measured.value, max(0.0, low), high, "assumed", f"as trn2: {measured.source}")
 
 
-def _parameter(
-    name: str, unit: str, meaning: str, given: Mapping[str, tuple[Any, ...]]
-) -> Parameter:
+def _parameter(name: str, unit: str, meaning: str, given: Mapping[str, Cell]) -> Parameter:
     named = {target: Value(*value) for target, value in given.items()}
     values = {target: named.get(target) or _assumed(named["trn2"]) for target in TARGETS}
     faster = unit in _RATES or name == "tensor.cooling_ns"

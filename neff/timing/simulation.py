@@ -19,6 +19,7 @@ from neff.timing.machine import (
     Queue,
     Semaphore,
     Sent,
+    Signal,
     Steps,
     Times,
     added,
@@ -130,7 +131,7 @@ class _Block:
     def signal(self, number: int, time: Times, event: int) -> None:
         semaphore = self.semaphore(number)
         if semaphore.late:
-            semaphore.late.append([time, event])
+            semaphore.late.append(Signal(time, event))
             return
         self.count(semaphore, time, event)
         self.wake(semaphore)
@@ -149,9 +150,9 @@ class _Block:
     def settle(self, semaphore: Semaphore) -> None:
         """Signals count in the order of the program; take those that are known by now."""
         late = semaphore.late
-        while late and late[0][0] is not None:
-            time, event = late.popleft()
-            self.count(semaphore, time, event)
+        while late and late[0].time is not None:
+            self.count(semaphore, late[0].time, late[0].event)
+            late.popleft()
         self.wake(semaphore)
 
     def wake(self, semaphore: Semaphore) -> None:
@@ -181,9 +182,9 @@ class _Block:
             queue = machine.queue(engine, price.to_hbm)
         sent = Sent(item, price, queue, since, state.before, not price.by_software)
         for number in item.signals:
-            slot: list[object] = [None, -1]
-            self.semaphore(number).late.append(slot)
-            sent.slots.append(slot)
+            signal = Signal()
+            self.semaphore(number).late.append(signal)
+            sent.signals.append(signal)
         queue.waiting.append(sent)
         if len(queue.waiting) == 1:
             self.release(queue)
@@ -227,8 +228,8 @@ class _Block:
         machine.reach(seen, index)
         one, two, three = machine.semaphore
         seen = seen[0] - one, seen[1] - two, seen[2] - three
-        for number, slot in zip(item.signals, sent.slots, strict=True):
-            slot[:] = seen, index
+        for number, signal in zip(item.signals, sent.signals, strict=True):
+            signal.time, signal.event = seen, index
             self.settle(self.semaphores[number])
 
     def describe(self, time: Times, sent: Sent) -> None:
