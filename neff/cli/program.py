@@ -193,6 +193,53 @@ def time_neff(
     )
 
 
+@app.command("profile")
+def profile_neff(
+    file: File,
+    by: Annotated[
+        str, typer.Option("--by", help="line, op, kernel, engine or opcode.", metavar="WHAT")
+    ] = "line",
+    source: Annotated[
+        bool, typer.Option("--source", help="The source files with the cost of each line.")
+    ] = False,
+    root: Annotated[
+        Path, typer.Option("--source-root", help="Where the source files are searched for.")
+    ] = Path("."),
+    what_if: Annotated[
+        str, typer.Option(help="Estimate again: dma=2x,tensor=free.", metavar="PART=FACTOR,...")
+    ] = "",
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Folder for summary.json, events.json and a trace."),
+    ] = None,
+    statistic: Annotated[
+        str, typer.Option(help="What to include: body, nc-latency or profile-total.")
+    ] = "body",
+    dma: Annotated[
+        str, typer.Option(help="Descriptors: dynamic or static; static on trn1 by default.")
+    ] = "",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A parameter of the model: dma.issue_ns=550.", metavar="NAME=X"),
+    ] = None,
+    trips: Annotated[
+        int | None,
+        typer.Option(help="Turns of loops whose number only a run knows.", min=0, metavar="N"),
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Where the time of a NEFF of ours would go on its target; all of it is estimated.
+
+    Example: nki-neff profile matmul.neff --by line -o profile
+    """
+    from neff.cli.profile import Asked, profile_file
+
+    asked = Asked(by, source, root, what_if, output, as_json)
+    return profile_file(
+        file, asked, statistic=statistic, dma=dma, settings=settings or [], trips=trips
+    )
+
+
 @app.command()
 def diff(
     one: File,

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PARTS = ("container", "encoding", "runtime", "cli", "timing", "options.py")
+PARTS = ("container", "encoding", "runtime", "cli", "timing", "profile", "options.py")
 GENERAL = {"NEFF-RUN"}
 """The code of a class, only seen where an error says nothing closer."""
 

@@ -1,0 +1,241 @@
+"""The events as a trace in Perfetto's protobuf format, for ui.perfetto.dev.
+
+Field numbers are those of google/perfetto, ``protos/perfetto/trace``. Perfetto takes some faults
+of a trace in silence, so the writer never makes them:
+
+* slices of one track that overlap without nesting lose their ends: each lane has as many tracks
+  as it has events at a time;
+* a flow that ends before it starts is dropped: only later events end one;
+* a name that was never interned is shown as nothing: all names are interned first;
+* a slice's end at the time of the next one's begin must be in front of it: tracks are written one
+  after the other, in order.
+
+The colour of a slice is that of its name, so the name is the opcode; the rest are arguments.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import BinaryIO
+
+from neff.profile.sites import Site
+from neff.profile.table import Profile
+from neff.timing import Event
+
+__all__ = ["write_trace"]
+
+_SEQUENCE = 1
+_STATE_CLEARED, _NEEDS_STATE = 1, 2
+_EXPLICIT_ORDER = 3
+_COMPRESSED_BYTES = 1 << 19
+
+_STRINGS = ("operands", "place", "op", "kernel", "scope")
+"""Arguments of every slice, from its site."""
+
+_NUMBERS = ("bytes", "flops", "turns", "waited_ns")
+"""Further arguments, where they are not zero (turns: one)."""
+
+
+def write_trace(profile: Profile, file: BinaryIO) -> None:
+    """Write all events of all cores; times are whole nanoseconds."""
+    packets = _Packets(file)
+    writer = _Trace(profile, packets)
+    writer.write()
+    packets.flush()
+
+
+# --- the protobuf wire format ---------------------------------------------------------------
+
+
+def _varint(number: int) -> bytes:
+    if number < 0x80:
+        return bytes((number,))
+    found = bytearray()
+    while number > 0x7F:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    found.append(number)
+    return bytes(found)
+
+
+def _number(field: int, value: int) -> bytes:
+    return _varint(field << 3) + _varint(value)
+
+
+def _fixed64(field: int, value: int) -> bytes:
+    return _varint(field << 3 | 1) + value.to_bytes(8, "little")
+
+
+def _bytes(field: int, content: bytes) -> bytes:
+    return _varint(field << 3 | 2) + _varint(len(content)) + content
+
+
+def _text(field: int, text: str) -> bytes:
+    return _bytes(field, text.encode())
+
+
+class _Packets:
+    """Collects packets (``Trace.packet``) and writes them compressed (``compressed_packets``)."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._pending = bytearray()
+
+    def add(self, content: bytes) -> None:
+        self._pending += b"\x0a" + _varint(len(content)) + content
+        if len(self._pending) > _COMPRESSED_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._pending:
+            self._file.write(_bytes(1, _bytes(50, zlib.compress(self._pending, 4))))
+            self._pending.clear()
+
+
+_BEGIN, _END = _number(9, 1), _number(9, 2)
+
+
+# --- the trace ------------------------------------------------------------------------------
+
+
+class _Trace:
+    def __init__(self, profile: Profile, packets: _Packets) -> None:
+        self._profile = profile
+        self._packets = packets
+        self._opcodes: dict[str, int] = {}
+        self._values: dict[str, int] = {}
+        self._arguments = {name: index for index, name in enumerate((*_STRINGS, *_NUMBERS), 1)}
+        self._texts: dict[tuple[int, str], bytes] = {}
+        self._known: dict[tuple[str, int], bytes] = {}
+        self._uuid = 0
+        self._flow = 0
+        self._tail = _number(10, _SEQUENCE) + _number(13, _NEEDS_STATE)
+
+    def write(self) -> None:
+        profile = self._profile
+        self._packets.add(self._interned())
+        for number in range(len(profile.estimate.cores)):
+            name = f"{profile.name}, core {number} (estimated, {profile.estimate.target})"
+            self._core(number, self._track(name, 0, number))
+
+    def _interned(self) -> bytes:
+        """All names that slices will use; the numbers start with 1."""
+        for core in self._profile.estimate.cores:
+            for event in core.events:
+                self._opcodes.setdefault(event.opcode, len(self._opcodes) + 1)
+        for site in self._profile.sites:
+            for text in _texts(site):
+                self._values.setdefault(text, len(self._values) + 1)
+        tables = (2, self._opcodes), (3, self._arguments), (29, self._values)
+        data = b"".join(
+            _bytes(field, _number(1, index) + _text(2, name))
+            for field, names in tables
+            for name, index in names.items()
+        )
+        return _number(10, _SEQUENCE) + _number(13, _STATE_CLEARED) + _bytes(12, data)
+
+    def _track(self, name: str, parent: int, rank: int) -> int:
+        self._uuid += 1
+        descriptor = _number(1, self._uuid) + _text(2, name)
+        descriptor += _number(5, parent) if parent else b""
+        descriptor += _number(11, _EXPLICIT_ORDER) + _number(12, rank)
+        self._packets.add(_number(10, _SEQUENCE) + _bytes(60, descriptor))
+        return self._uuid
+
+    def _core(self, core: int, parent: int) -> None:
+        events = self._profile.estimate.cores[core].events
+        starting, ending = self._flows(events)
+        for rank, (lane, tracks) in enumerate(_lanes(events)):
+            above = self._track(lane, parent, rank)
+            for place, indices in enumerate(tracks):
+                track = self._track(f"{lane} {place + 1}", above, place) if place else above
+                for index in indices:
+                    flows = starting.get(index, b"") + ending.get(index, b"")
+                    self._slice(core, index, track, flows)
+
+    def _flows(self, events: list[Event]) -> tuple[dict[int, bytes], dict[int, bytes]]:
+        """Semaphores as fields of the slices that they leave and reach."""
+        starting: dict[int, bytes] = {}
+        ending: dict[int, bytes] = {}
+        for index, event in enumerate(events):
+            source = event.waits_for
+            if source < 0 or round(events[source].start) >= round(event.start):
+                continue
+            self._flow += 1
+            starting[source] = starting.get(source, b"") + _fixed64(47, self._flow)
+            ending[index] = _fixed64(48, self._flow)
+        return starting, ending
+
+    def _slice(self, core: int, index: int, track: int, flows: bytes) -> None:
+        profile = self._profile
+        event = profile.estimate.cores[core].events[index]
+        waited = round(event.start - event.since) if event.waits_for >= 0 else 0
+        turns = event.turns if event.turns > 1 else 0
+        numbers = event.nbytes, profile.flops[core][index], turns, waited
+        on_track = _number(11, track)
+        begin = _BEGIN + on_track + self._site(profile.site_of[core][index], event.opcode)
+        for name, value in zip(_NUMBERS, numbers, strict=True):
+            if value:
+                begin += self._argument(name, value)
+        self._event(event.start, begin + flows)
+        self._event(event.end, _END + on_track)
+
+    def _argument(self, name: str, value: int) -> bytes:
+        found = self._known.get((name, value))
+        if found is None:
+            content = _number(1, self._arguments[name]) + _number(4, value)
+            found = self._known[name, value] = _bytes(4, content)
+        return found
+
+    def _site(self, number: int, opcode: str) -> bytes:
+        """The opcode as name, and the arguments that a site has."""
+        found = self._texts.get((number, opcode))
+        if found is None:
+            found = _number(10, self._opcodes[opcode])
+            for name, text in zip(_STRINGS, _texts(self._profile.sites[number]), strict=True):
+                if text:
+                    argument = _number(1, self._arguments[name]) + _number(17, self._values[text])
+                    found += _bytes(4, argument)
+            self._texts[number, opcode] = found
+        return found
+
+    def _event(self, time: float, content: bytes) -> None:
+        head = b"\x5a" + _varint(len(content))
+        self._packets.add(b"\x40" + _varint(round(time)) + self._tail + head + content)
+
+
+def _texts(site: Site) -> tuple[str, ...]:
+    return site.operands, site.place, site.op, site.kernel, site.scope
+
+
+def _lanes(events: list[Event]) -> Iterator[tuple[str, list[list[int]]]]:
+    """Lanes with the events of each of their tracks; those of one track do not overlap."""
+    lanes: dict[str, list[int]] = {}
+    for index, event in enumerate(events):
+        lane = "tensor weights" if event.opcode == "load_weights" else event.lane
+        lanes.setdefault(lane, []).append(index)
+    for lane in sorted(lanes, key=_lane_rank):
+        yield lane, _tracks(events, lanes[lane])
+
+
+_ORDER = ("tensor", "tensor weights", "vector", "scalar", "gpsimd", "descriptors", "sync")
+
+
+def _lane_rank(lane: str) -> tuple[int, str]:
+    return (_ORDER.index(lane) if lane in _ORDER else len(_ORDER)), lane
+
+
+def _tracks(events: list[Event], indices: Iterable[int]) -> list[list[int]]:
+    """Each event on the first track that is free when it starts."""
+    tracks: list[list[int]] = []
+    free: list[int] = []
+    for index in sorted(indices, key=lambda one: (events[one].start, events[one].end)):
+        start, end = round(events[index].start), round(events[index].end)
+        place = next((place for place, time in enumerate(free) if time <= start), len(free))
+        if place == len(free):
+            tracks.append([])
+            free.append(0)
+        tracks[place].append(index)
+        free[place] = end
+    return tracks

@@ -1,0 +1,137 @@
+"""What the instructions of a program are, those that are alike once."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from nki_lang.ir import Access, Instruction, Register
+from nki_lang.memory import MemoryRegion
+from nki_lang.source import SourceLocation
+
+__all__ = ["Site", "Sites"]
+
+_SHORT = {MemoryRegion.sbuf: "SBUF", MemoryRegion.psum: "PSUM"}
+_PRODUCTS = {"nc_matmul": 1, "nc_matmul_mx": 4}
+"""Matrix products; elements that one element of the operands stands for."""
+
+
+class Site(NamedTuple):
+    """Instructions that differ in nothing but their tiles.
+
+    Attributes:
+        opcode, engine: as in the program.
+        operands: ``name=type[shape]@memory`` of each tensor, and the operators.
+        flops: floating-point operations of the tensor engine for one of them, 2 for a
+            multiplication with its addition; 0 for every other engine.
+        passes: how many events of the tensor engine share these.
+        file, line: the user's; "" and 0 when not known.
+        op: the HLO instruction that the compiler lowered, or the kernel's function.
+        kernel: label of the call in the program and its first function, such as
+            ``k0 tensor_add``; "" when the instruction has no tensor on chip.
+        scope: the framework's name of the HLO instruction, where it has no line.
+    """
+
+    opcode: str
+    engine: str
+    operands: str
+    flops: int
+    passes: int
+    file: str
+    line: int
+    op: str
+    kernel: str
+    scope: str
+
+    @property
+    def place(self) -> str:
+        """``file:line``, else the scope, else "(unknown)"."""
+        return f"{self.file}:{self.line}" if self.line else self.scope or "(unknown)"
+
+
+_LABEL = re.compile(r"k\d+")
+"""What the compiler puts in front of the names of a call's tensors, with a dot."""
+
+_NOWHERE = SourceLocation("", 0)
+
+
+class Sites:
+    """Numbers the sites of a program in the order in which they come."""
+
+    def __init__(self) -> None:
+        self.found: list[Site] = []
+        self._numbers: dict[Site, int] = {}
+        self._by_instruction: dict[int, int] = {}
+        self._texts: dict[Any, str] = {}
+        self._kernels: dict[str, str] = {}
+
+    def number(self, instruction: Instruction | None, opcode: str, lane: str) -> int:
+        """The site of an event's instruction; an event without one is a site of its own."""
+        if instruction is None:
+            return self._add(Site(opcode, lane, "", 0, 1, "", 0, "", "", ""))
+        found = self._by_instruction.get(id(instruction))
+        if found is None:
+            found = self._by_instruction[id(instruction)] = self._add(self._site(instruction))
+        return found
+
+    def _add(self, site: Site) -> int:
+        number = self._numbers.get(site)
+        if number is None:
+            number = self._numbers[site] = len(self.found)
+            self.found.append(site)
+        return number
+
+    def _site(self, instruction: Instruction) -> Site:
+        where = instruction.location or _NOWHERE
+        texts: list[str] = []
+        label = ""
+        for name, value in instruction.operands.items():
+            if type(value) is Access:
+                texts.append(f"{name}={self._access(value)}")
+                if not label and value.tensor.on_chip:
+                    label = value.tensor.name.partition(".")[0]
+            elif type(value) is Register:
+                texts.append(f"{name}=register")
+            elif isinstance(value, str) and name.startswith("op"):
+                texts.append(f"{name}={value}")
+        flops, passes = _flops(instruction)
+        kernel = ""
+        if _LABEL.fullmatch(label):
+            kernel = self._kernels.setdefault(label, f"{label} {where.function}".rstrip())
+        file, scope = (where.file, "") if where.line else ("", where.file)
+        return Site(
+            instruction.op, instruction.engine.name, ", ".join(texts), flops, passes,
+            file, where.line, where.function, kernel, scope,
+        )  # fmt: skip
+
+    def _access(self, access: Access) -> str:
+        tensor = access.tensor
+        key = (access.pattern, access.dtype, tensor.dtype, tensor.buffer)
+        text = self._texts.get(key)
+        if text is None:
+            shape = ",".join(str(extent) for extent in access.shape)
+            memory = _SHORT.get(tensor.buffer, "HBM")
+            text = self._texts[key] = f"{access.element_type.name}[{shape}]@{memory}"
+        return text
+
+
+def _flops(instruction: Instruction) -> tuple[int, int]:
+    """2 K M N of a matrix product; fp32 takes two passes. Transposes count nothing."""
+    given = instruction.operands
+    factor = _PRODUCTS.get(instruction.op)
+    stationary, moving = given.get("stationary"), given.get("moving")
+    if factor is None or type(stationary) is not Access or type(moving) is not Access:
+        return 0, 1
+    size = max(stationary.element_type.itemsize, moving.element_type.itemsize)
+    if given.get("is_transpose"):
+        return 0, 1
+    contracted = factor * stationary.pattern[0][1]
+    count = 2 * contracted * _columns(stationary) * _columns(moving)
+    return count, 2 if size >= 4 and factor == 1 else 1
+
+
+def _columns(access: Access) -> int:
+    count = 1
+    for _, extent in access.pattern[1:]:
+        count *= extent
+    return count

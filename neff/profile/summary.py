@@ -1,0 +1,70 @@
+"""The figures of a profile as one document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from neff.profile.attribution import GROUPINGS, Share, cells, grouped
+from neff.profile.stalls import EngineSplit, PathStep, critical_path, engine_splits
+from neff.profile.table import SCHEMA, Profile
+
+__all__ = ["summary"]
+
+
+def summary(profile: Profile) -> dict[str, Any]:
+    """Total with its range, every grouping, each engine's split and the critical path."""
+    estimate, found = profile.estimate, cells(profile)
+    return {
+        "schema": SCHEMA,
+        "estimated": True,
+        "program": profile.name,
+        **estimate.to_json(),
+        "by": {name: [_share(share) for share in grouped(found, name)] for name in GROUPINGS},
+        "engines": [
+            {"core": core, **_split(split)}
+            for core in range(len(estimate.cores))
+            for split in engine_splits(profile, core)
+        ],
+        "critical_path": [
+            {"core": core, **_step(profile, step)}
+            for core in range(len(estimate.cores))
+            for step in critical_path(profile, core)
+        ],
+    }
+
+
+def _us(nanoseconds: float) -> float:
+    return round(nanoseconds / 1e3, 3)
+
+
+def _share(share: Share) -> dict[str, Any]:
+    return {
+        "name": share.name,
+        "events": share.events,
+        "self_us": _us(share.self_ns),
+        "path_us": _us(share.path_ns),
+        "waiting_us": _us(share.waiting_ns),
+        "bytes": share.nbytes,
+        "flops": share.flops,
+    }
+
+
+def _split(split: EngineSplit) -> dict[str, Any]:
+    return {
+        "engine": split.engine,
+        "busy_us": _us(split.busy_ns),
+        "issue_us": _us(split.issue_ns),
+        "waiting_us": {cause: _us(spent) for cause, spent in split.waiting_ns.items()},
+        "idle_us": _us(split.idle_ns),
+    }
+
+
+def _step(profile: Profile, step: PathStep) -> dict[str, Any]:
+    return {
+        "lane": step.lane,
+        "opcode": step.opcode,
+        "place": profile.sites[step.site].place,
+        "op": profile.sites[step.site].op,
+        "count": step.count,
+        "path_us": _us(step.path_ns),
+    }

@@ -1,0 +1,136 @@
+"""The events of a program, each with its instruction's site, as one document."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import BinaryIO
+
+from neff.profile.sites import Site, Sites
+from neff.program import Program
+from neff.timing import Estimate, Event, Parameters, estimate
+
+__all__ = ["COLUMNS", "SCHEMA", "Profile", "profile_of"]
+
+SCHEMA = "nki-neff/profile/1"
+"""Version of ``summary.json`` and ``events.json``; changes when a column's meaning does."""
+
+COLUMNS = (
+    "core", "lane", "opcode", "start_ns", "end_ns", "self_ns", "site", "bytes", "flops", "turns",
+    "after", "waits_for", "since_ns",
+)  # fmt: skip
+
+_CHUNK = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A program's estimate with what its events are.
+
+    Attributes:
+        name: the program's.
+        estimate: what it was made from; ``estimate.cores[i].events`` are the events.
+        parameters: of the model.
+        sites: what the instructions are.
+        site_of: for each core, the number of each event's site.
+        self_ns: for each core, the time for which each event alone keeps its lane: what it adds
+            to the time in which something happens there. Their sum is the lane's busy time.
+        flops: for each core, the FLOPs of each event.
+    """
+
+    name: str
+    estimate: Estimate
+    parameters: Parameters
+    sites: tuple[Site, ...]
+    site_of: tuple[list[int], ...]
+    self_ns: tuple[list[float], ...]
+    flops: tuple[list[int], ...]
+
+    def write_events(self, file: BinaryIO) -> None:
+        """The event table as JSON: columns, sites, and one array an event."""
+        head = {
+            "schema": SCHEMA,
+            "estimated": True,
+            "program": self.name,
+            "target": self.estimate.target,
+            "statistic": self.estimate.statistic,
+            "site_columns": Site._fields,
+            "sites": self.sites,
+            "columns": COLUMNS,
+        }
+        file.write(json.dumps(head, ensure_ascii=False)[:-1].encode() + b', "events": [\n')
+        separator = ""
+        for number in range(len(self.estimate.cores)):
+            for lines in _chunks(self._lines(number)):
+                file.write((separator + ",\n".join(lines)).encode())
+                separator = ",\n"
+        file.write(b"\n]}\n")
+
+    def _lines(self, core: int) -> Iterator[str]:
+        """Events as JSON arrays; lanes and opcodes are identifiers, which need no escapes."""
+        columns = self.site_of[core], self.self_ns[core], self.flops[core]
+        events = self.estimate.cores[core].events
+        for event, site, own, flops in zip(events, *columns, strict=True):
+            _, lane, opcode, start, end, after, waits_for, since, nbytes, turns, _, _ = event
+            yield (
+                f'[{core},"{lane}","{opcode}",{start:.1f},{end:.1f},{own:.1f},{site},{nbytes},'
+                f"{flops},{turns},{after},{waits_for},{since:.1f}]"
+            )
+
+
+def profile_of(
+    program: Program,
+    *,
+    parameters: Parameters | None = None,
+    statistic: str = "body",
+    dma: str = "",
+    trips: int | None = None,
+) -> Profile:
+    """Estimate a program and say what each event is; the options are those of ``estimate``.
+
+    Raises:
+        NeffError: ``NEFF-STATISTIC``; an unknown statistic or mode.
+        NeffRuntimeError: its engines wait for each other.
+    """
+    parameters = parameters or Parameters(program.target)
+    found = estimate(program, parameters=parameters, statistic=statistic, dma=dma, trips=trips)
+    sites = Sites()
+    site_of = tuple(
+        [sites.number(event.source, event.opcode, event.lane) for event in core.events]
+        for core in found.cores
+    )
+    self_ns = tuple(_self_times(core.events) for core in found.cores)
+    flops = tuple(
+        [
+            sites.found[site].flops // sites.found[site].passes if _is_product(event) else 0
+            for event, site in zip(core.events, numbers, strict=True)
+        ]
+        for core, numbers in zip(found.cores, site_of, strict=True)
+    )
+    name = program.name
+    return Profile(name, found, parameters, tuple(sites.found), site_of, self_ns, flops)
+
+
+def _is_product(event: Event) -> bool:
+    return event.lane == "tensor" and event.opcode.startswith("nc_matmul")
+
+
+def _self_times(events: list[Event]) -> list[float]:
+    """What each event adds to the time in which its lane is busy; what overlaps counts once."""
+    last: dict[str, float] = {}
+    found: list[float] = []
+    for _, lane, _, start, end, _, _, _, _, _, _, _ in events:
+        until = last.get(lane, 0.0)
+        if end > until:
+            found.append(end - (start if start > until else until))
+            last[lane] = end
+        else:
+            found.append(0.0)
+    return found
+
+
+def _chunks(lines: Iterator[str]) -> Iterator[list[str]]:
+    while chunk := list(islice(lines, _CHUNK)):
+        yield chunk

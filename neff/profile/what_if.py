@@ -1,0 +1,83 @@
+"""The same program on a machine of which some parts are faster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from neff.errors import NeffError
+from neff.program import Program
+from neff.timing import PARAMETERS, Estimate, Parameters, estimate
+
+__all__ = ["PARTS", "Changes", "changes_of", "what_if"]
+
+Changes = Mapping[str, float]
+"""Part of the machine -> how many times as fast."""
+
+PARTS = ("dma", "tensor", "vector", "scalar", "gpsimd", "semaphore", "control", "link")
+"""First words of parameters."""
+
+_FREE = 1e9
+_TIMES = frozenset({"ns"})
+_RATES = frozenset({"GHz", "B/ns", "GB/s"})
+_NOT_COSTS = frozenset({
+    "tensor.warm_up_ns", "tensor.pause_ns", "tensor.cooling_ns", "dma.packet_overlap_ns",
+})  # fmt: skip
+"""Thresholds, not durations; and the part of a duration that counts twice."""
+
+
+def changes_of(text: str) -> Changes:
+    """Read ``dma=2x,tensor=free``.
+
+    Raises:
+        NeffError: ``NEFF-WHAT-IF``; a part or a factor is none.
+    """
+    found: dict[str, float] = {}
+    for piece in text.split(","):
+        part, _, factor = (word.strip() for word in piece.partition("="))
+        if part not in PARTS:
+            raise _error(f"{part!r} is no part of the machine", f"use {', '.join(PARTS)}")
+        found[part] = _factor(factor, piece)
+    return found
+
+
+def _factor(text: str, piece: str) -> float:
+    if text == "free":
+        return _FREE
+    try:
+        factor = float(text.removesuffix("x"))
+    except ValueError:
+        factor = 0.0
+    if not 0.0 < factor < _FREE:
+        raise _error(f"{piece.strip()!r} says no factor", "write dma=2x, or tensor=free")
+    return factor
+
+
+def _error(message: str, remedy: str) -> NeffError:
+    return NeffError(message, code="NEFF-WHAT-IF", remedy=remedy)
+
+
+def what_if(
+    program: Program,
+    changes: Changes,
+    *,
+    parameters: Parameters | None = None,
+    statistic: str = "body",
+    dma: str = "",
+    trips: int | None = None,
+) -> Estimate:
+    """Estimate a program with every cost of the named parts divided by a factor.
+
+    The result's range is that of the parameters that did not change.
+    """
+    given = parameters or Parameters(program.target)
+    changed = dict(given.overrides)
+    for name, row in PARAMETERS.items():
+        part = name.partition(".")[0]
+        if part not in changes or name in _NOT_COSTS:
+            continue
+        if row.unit in _TIMES:
+            changed[name] = given[name].value / changes[part]
+        elif row.unit in _RATES:
+            changed[name] = given[name].value * changes[part]
+    faster = Parameters(given.target, changed)
+    return estimate(program, parameters=faster, statistic=statistic, dma=dma, trips=trips)

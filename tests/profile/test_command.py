@@ -1,0 +1,81 @@
+"""``nki-neff profile``: its text, documents and refusals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from neff import write
+from neff.cli import main
+from tests.profile.programs import line_of, softmax
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    write(softmax(), tmp_path / "softmax.neff")
+    return tmp_path / "softmax.neff"
+
+
+def test_text_by_line(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["profile", str(file)]) == 0
+    out = capsys.readouterr().out
+    assert "(estimated)" in out.splitlines()[0]
+    assert f"programs.py:{line_of('nisa.reciprocal(')} " in out
+    assert "critical path" in out
+    assert "waits for DMA" in out
+
+
+def test_source_has_the_cost_beside_each_line(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = Path(__file__).parent
+    assert main(["profile", str(file), "--source", "--source-root", str(root)]) == 0
+    line = line_of("nisa.reciprocal(")
+    (row,) = [row for row in capsys.readouterr().out.splitlines() if f" {line} | " in row]
+    own, path, number, *rest = row.split()
+    assert float(own) > 0
+    assert float(path) > 0
+    assert (number, rest[1]) == (str(line), "nisa.reciprocal(dst=total,")
+
+
+def test_source_that_is_not_there_is_named(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["profile", str(file), "--source", "--source-root", str(tmp_path)]) == 0
+    assert "programs.py is not below" in capsys.readouterr().err
+
+
+def test_documents(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "made" / "profile"
+    words = ["profile", str(file), "-o", str(folder), "--what-if", "dma=2x", "--json"]
+    assert main(words) == 0
+    names = {path.name for path in folder.iterdir()}
+    assert names == {"summary.json", "events.json", "profile.perfetto-trace"}
+    summary = json.loads((folder / "summary.json").read_text())
+    assert json.loads(capsys.readouterr().out)["profile"] == summary
+    assert summary["estimated"] is True
+    assert summary["what_if"]["total_us"] < summary["total_us"]
+    spent = sum(row["path_us"] for row in summary["by"]["line"])
+    assert spent == pytest.approx(summary["total_us"], abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["--by", "colour"], "NEFF-GROUPING"),
+        (["--what-if", "dma"], "NEFF-WHAT-IF"),
+        (["--set", "dma.wheels=3"], "NEFF-PARAMETER"),
+    ],
+)
+def test_refusals(
+    file: Path, words: list[str], code: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["profile", str(file), *words]) in (2, 3)
+    assert code in capsys.readouterr().err
+
+
+def test_a_folder_that_is_a_file(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["profile", str(file), "-o", str(file)]) == 3
+    assert "NEFF-WRITE" in capsys.readouterr().err

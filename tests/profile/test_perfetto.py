@@ -1,0 +1,148 @@
+"""The trace, decoded by a reader of the wire format that shares nothing with the writer."""
+
+from __future__ import annotations
+
+import io
+import zlib
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from neff.profile import profile_of, write_trace
+from neff.program import Program
+from tests.neff.programs import counted
+from tests.profile.programs import line_of, matmul, softmax
+
+
+def fields(data: bytes) -> dict[int, list[Any]]:
+    """Field number -> values of a message."""
+    found: dict[int, list[Any]] = defaultdict(list)
+    at = 0
+
+    def varint() -> int:
+        nonlocal at
+        shift = value = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    while at < len(data):
+        key = varint()
+        if key & 7 == 0:
+            found[key >> 3].append(varint())
+            continue
+        length = 8 if key & 7 == 1 else varint()
+        assert key & 7 in (1, 2)
+        piece = data[at : at + length]
+        assert len(piece) == length
+        at += length
+        found[key >> 3].append(int.from_bytes(piece, "little") if key & 7 == 1 else piece)
+    return found
+
+
+class Trace:
+    """Tracks by uuid, and slices: (track, begin, end, name, arguments, flows out, flows in)."""
+
+    def __init__(self, data: bytes) -> None:
+        self.tracks: dict[int, tuple[str, int]] = {}
+        self.slices: list[tuple[int, int, int, str, dict[str, Any], list[int], list[int]]] = []
+        self.names: dict[int, dict[int, str]] = {}
+        pending: dict[int, tuple[int, Any]] = {}
+        for outer in fields(data)[1]:
+            (compressed,) = fields(outer)[50]
+            for content in fields(zlib.decompress(compressed))[1]:
+                self.packet(fields(content), pending)
+        assert not pending
+
+    def packet(self, packet: dict[int, list[Any]], pending: dict[int, tuple[int, Any]]) -> None:
+        if 12 in packet:
+            for kind, entries in fields(packet[12][0]).items():
+                pairs = (fields(entry) for entry in entries)
+                self.names[kind] = {pair[1][0]: pair[2][0].decode() for pair in pairs}
+        if 60 in packet:
+            track = fields(packet[60][0])
+            self.tracks[track[1][0]] = track[2][0].decode(), track.get(5, [0])[0]
+        if 11 in packet:
+            event, time = fields(packet[11][0]), packet[8][0]
+            track = event[11][0]
+            if event[9] == [1]:
+                assert track not in pending, "slices of a track overlap"
+                pending[track] = time, event
+            else:
+                begin, first = pending.pop(track)
+                self.slices.append((
+                    track, begin, time, self.names[2][first[10][0]],
+                    dict(self.argument(fields(one)) for one in first[4]), first[47], first[48],
+                ))  # fmt: skip
+
+    def argument(self, one: dict[int, list[Any]]) -> tuple[str, Any]:
+        value = one[4][0] if 4 in one else self.names[29][one[17][0]]
+        return self.names[3][one[1][0]], value
+
+
+def traced(program: Program) -> tuple[Any, Trace]:
+    profile, file = profile_of(program), io.BytesIO()
+    write_trace(profile, file)
+    return profile, Trace(file.getvalue())
+
+
+@pytest.mark.parametrize("make", [softmax, matmul, counted])
+def test_every_event_is_one_slice(make: Callable[[], Program]) -> None:
+    profile, trace = traced(make())
+    events = profile.estimate.cores[0].events
+    wanted = sorted((round(event.start), round(event.end), event.opcode) for event in events)
+    assert sorted(slice[1:4] for slice in trace.slices) == wanted
+    assert all(track in trace.tracks for track, *_ in trace.slices)
+
+
+def test_slices_of_a_track_follow_each_other() -> None:
+    _, trace = traced(matmul())
+    last: dict[int, int] = {}
+    for track, begin, end, *_ in trace.slices:
+        assert last.get(track, 0) <= begin <= end
+        last[track] = end
+
+
+def test_tracks_are_lanes_below_a_core_that_says_estimated() -> None:
+    profile, trace = traced(matmul())
+    roots = [name for name, parent in trace.tracks.values() if not parent]
+    assert roots == [f"{profile.name}, core 0 (estimated, trn2)"]
+    names = {name for name, _ in trace.tracks.values()}
+    assert {"tensor", "tensor weights", "vector", "sync", "dma.sync.in"} <= names
+    assert len(names) == len(trace.tracks)
+
+
+def test_flows_are_the_semaphores_that_were_waited_for() -> None:
+    profile, trace = traced(softmax())
+    events = profile.estimate.cores[0].events
+    wanted = {
+        (round(events[event.waits_for].start), round(event.start))
+        for event in events
+        if event.waits_for >= 0
+    }
+    begins = {flow: slice[1] for slice in trace.slices for flow in slice[5]}
+    found = {(begins[flow], slice[1]) for slice in trace.slices for flow in slice[6]}
+    assert found == wanted
+    assert all(begin < end for begin, end in found)
+
+
+def test_arguments() -> None:
+    profile, trace = traced(matmul())
+    products = [slice[4] for slice in trace.slices if slice[3] == "nc_matmul"]
+    assert [product["flops"] for product in products] == [128 * 64 * 512] * 2
+    line = line_of("nisa.nc_matmul(")
+    assert products[0]["place"].endswith(f"programs.py:{line}")
+    assert products[0]["operands"].startswith("dst=float32[64,512]@PSUM")
+    moved = sum(slice[4].get("bytes", 0) for slice in trace.slices)
+    assert moved == profile.estimate.cores[0].dma_bytes
+
+
+def test_folded_turns_of_a_loop_are_said() -> None:
+    _, trace = traced(counted(5))
+    assert {slice[4].get("turns") for slice in trace.slices} == {None, 4}
