@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
+from neff.timing.lowering import works_of
+from neff.timing.work import Matmul
 from nki_lang.ir import Access, Instruction, Register
 from nki_lang.memory import MemoryRegion
 from nki_lang.source import SourceLocation
@@ -116,18 +118,17 @@ class Sites:
 
 
 def _flops(instruction: Instruction) -> tuple[int, int]:
-    """2 K M N of a matrix product; fp32 takes two passes. Transposes count nothing."""
+    """2 K M N of a matrix product; fp32 takes several passes. Transposes count nothing."""
     given = instruction.operands
     factor = _PRODUCTS.get(instruction.op)
     stationary, moving = given.get("stationary"), given.get("moving")
     if factor is None or type(stationary) is not Access or type(moving) is not Access:
         return 0, 1
-    size = max(stationary.element_type.itemsize, moving.element_type.itemsize)
     if given.get("is_transpose"):
         return 0, 1
     contracted = factor * stationary.pattern[0][1]
     count = 2 * contracted * _columns(stationary) * _columns(moving)
-    return count, 2 if size >= 4 and factor == 1 else 1
+    return count, sum(type(work) is Matmul for work in works_of(instruction))
 
 
 def _columns(access: Access) -> int:

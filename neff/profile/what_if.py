@@ -29,13 +29,13 @@ def changes_of(text: str) -> Changes:
     """Read ``dma=2x,tensor=free``.
 
     Raises:
-        NeffError: ``NEFF-WHAT-IF``; a part or a factor is none.
+        NeffError: ``NEFF-WHAT-IF``; an unknown part, or no factor.
     """
     found: dict[str, float] = {}
     for piece in text.split(","):
         part, _, factor = (word.strip() for word in piece.partition("="))
         if part not in PARTS:
-            raise _error(f"{part!r} is no part of the machine", f"use {', '.join(PARTS)}")
+            raise _error(f"{part!r} is not a part of the machine", f"use {', '.join(PARTS)}")
         found[part] = _factor(factor, piece)
     return found
 
@@ -48,7 +48,7 @@ def _factor(text: str, piece: str) -> float:
     except ValueError:
         factor = 0.0
     if not 0.0 < factor < _FREE:
-        raise _error(f"{piece.strip()!r} says no factor", "write dma=2x, or tensor=free")
+        raise _error(f"{piece.strip()!r} gives no factor", "write dma=2x, or tensor=free")
     return factor
 
 
