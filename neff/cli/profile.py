@@ -61,22 +61,20 @@ def profile_file(
     options: dict[str, Any] = {
         "parameters": parameters, "statistic": statistic, "dma": dma, "trips": trips,
     }  # fmt: skip
-    changes = changes_of(asked.what_if) if asked.what_if else {}
+    changes = changes_of(asked.what_if) if asked.what_if else None
     profile = profile_of(program, **options)
     shares = by(profile, asked.by)
     document = summary(profile) if asked.as_json or asked.output else {}
-    if changes:
-        faster = what_if(program, changes, **options).total.value
+    faster = None if changes is None else what_if(program, changes, **options).total.value
+    if faster is not None:
         document["what_if"] = {"changes": asked.what_if, "total_us": round(faster / 1e3, 3)}
-    else:
-        faster = 0.0
     if asked.output is not None:
         _write(profile, document, asked.output)
     if asked.as_json:
         console.write_json("profile", file=str(file), profile=document)
         return 0
     _text(profile, shares, asked)
-    if changes:
+    if faster is not None:
         _what_if(profile, asked.what_if, faster)
     return 0
 
