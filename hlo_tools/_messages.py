@@ -21,7 +21,7 @@ def did_you_mean(name: str, known: Iterable[str], mark: str = "") -> str:
     """``did you mean %a or %b? ``, or nothing when no name is near.
 
     Args:
-        known: the names there are; of many, those that begin alike are looked at first.
+        known: the names there are; of many, those that begin alike are compared first.
         mark: what stands before each name.
     """
     from difflib import get_close_matches  # late: only messages of errors need it

@@ -48,7 +48,7 @@ class KernelChecker:
 
     Attributes:
         checks: names of the checks that are run when a call names none.
-        reports: what is found in the kernel that runs now is told here and nowhere else.
+        reports: findings in the kernel that runs now are reported only here.
     """
 
     reports = False

@@ -54,7 +54,7 @@ def register_framework(
 
     Args:
         name: for people; a second registration of a name replaces the first.
-        detects: tells whether an argument is a tensor of the framework.
+        detects: returns whether an argument is a tensor of the framework.
         call: runs the kernel: ``call(kernel, args, kwargs)``.
     """
     _FRAMEWORKS[name] = (detects, call)
@@ -190,7 +190,7 @@ class Kernel:
             "func": self.func, "target": self._bound, "grid": self.grid, "schedule": self.schedule,
         }  # fmt: skip
         other = Kernel(**(options | changes))
-        other._cache, other._ambient = self._cache, self._ambient  # the key tells them apart
+        other._cache, other._ambient = self._cache, self._ambient  # the key distinguishes them
         other._filled = self._filled
         other._owner = self._owner
         return other

@@ -54,7 +54,7 @@ def report(error: Exception, program: str = "nki-hlo") -> int:
         return UNUSABLE
     _print(
         f"{package}-INTERNAL", "", f"{type(error).__name__}: {error}",
-        f"this is a fault of {program}; report it with the output of the same command and --debug",
+        f"this is a bug of {program}; report it with the output of the same command and --debug",
     )  # fmt: skip
     return INTERNAL
 

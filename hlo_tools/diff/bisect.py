@@ -238,7 +238,7 @@ class _Search:
     def _inside(
         self, view: Instruction, other: Instruction, ours: Values, others: Values
     ) -> Difference | None:
-        """The first difference in what two calls run, if that can be told."""
+        """The first difference in what two calls run, if that can be determined."""
         look = _INSIDE.get(view.opcode)
         if look is None or view.opcode != other.opcode:
             return None

@@ -47,7 +47,7 @@ _OF_PARTITIONS = frozenset({"all-to-all", "collective-broadcast", "ragged-all-to
 def _too_few(call: Call) -> EvaluationError:
     count = call.evaluator.device.meeting.count
     few = "one" if count == 1 else str(count)
-    return call.fail(f"talks to other devices; this evaluates {few}", "HLO-COLLECTIVE")
+    return call.fail(f"communicates with other devices; this evaluates {few}", "HLO-COLLECTIVE")
 
 
 def _with(groups: list[list[int]], one: int) -> list[int]:
@@ -77,7 +77,8 @@ def _checked(call: Call, values: list[Array]) -> Value:
             count = call.evaluator.device.meeting.count
             few = "one" if count == 1 else str(count)
             raise call.fail(
-                f"joins what another number of devices has; this evaluates {few}", "HLO-COLLECTIVE"
+                f"joins the data of another number of devices; this evaluates {few}",
+                "HLO-COLLECTIVE",
             )
     return _one_or_more(values)
 
@@ -152,7 +153,7 @@ def _permute(call: Call) -> Value:
     if any(not 0 <= one < count for pair in pairs.items() for one in pair):
         raise _too_few(call)
     if any(isinstance(one, tuple) or one.shape == () for one in call.operands[2:]):
-        raise call.fail("writes slices in place, which has no meaning here", "HLO-COLLECTIVE")
+        raise call.fail("writes slices in place, which cannot be evaluated", "HLO-COLLECTIVE")
     if row.channel_id:
         mine, members = device.partition, [device.replica * count + one for one in range(count)]
     else:

@@ -33,9 +33,9 @@ def _while(call: Call) -> Value:
         if not bool(call.apply(1, [state])):
             return state
         if turn == _SHORT_LOOP and _is_endless(call):
-            raise call.fail("never ends: what its condition looks at does not change")
+            raise call.fail("never ends: its condition depends on nothing that changes")
         state = call.apply(0, [state])
-    raise call.fail(f"runs for more than {_MOST_TURNS} turns")
+    raise call.fail(f"runs for more than {_MOST_TURNS} iterations")
 
 
 def _is_endless(call: Call) -> bool:
@@ -58,7 +58,7 @@ def _is_endless(call: Call) -> bool:
 
 
 def _seen(condition: Any) -> list[int] | None:
-    """Elements of its parameter on which a condition depends; None where that is not told."""
+    """Elements of its parameter on which a condition depends; None where that is undetermined."""
     rows = {row.id: row for row in condition.instructions}
     seen: set[int] = set()
     todo, done = [condition.root_id], set()
@@ -122,9 +122,9 @@ def _custom_call(call: Call) -> Value:
     runner = call.evaluator.custom_calls.get(target)
     if runner is None:
         raise call.fail(
-            f"calls {target!r}, which has no meaning here",
+            f"calls {target!r}, which cannot be evaluated",
             "HLO-CUSTOM-CALL",
-            "jaxlib may know it (nki-hlo evaluate --with jaxlib); nki-hlo slice cuts a part out "
+            "jaxlib may support it (nki-hlo evaluate --with jaxlib); nki-hlo slice cuts a part out "
             "that does not call it",
         )
     values = runner(call.row, call.operands)

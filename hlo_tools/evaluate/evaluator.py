@@ -145,7 +145,7 @@ class Evaluator:
                 f"{row.opcode} cannot be computed: {error}",
                 code="HLO-EVALUATE-FAILED",
                 place=f"%{row.name}",
-                remedy="nki-hlo verify tells whether the module is valid",
+                remedy="nki-hlo verify reports whether the module is valid",
             ) from error
         self._budget.spend(row, elements(value))
         return value
@@ -225,7 +225,7 @@ def evaluate_devices(
     partitions: int = 1,
     limits: Limits | None = None,
 ) -> list[list[Array]]:
-    """The results of a module on several devices that talk to each other, by device.
+    """The results of a module on several devices that communicate, by device.
 
     Args:
         module: the program of every device.

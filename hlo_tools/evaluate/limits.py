@@ -70,7 +70,7 @@ class Budget:
                 f"evaluating takes more than {self.limits.work:.1e} elementary operations; "
                 f"they ran out at {row.opcode}",
                 place=f"%{row.name}",
-                remedy="evaluate a slice of the module, run it with jaxlib, or give more work",
+                remedy="evaluate a slice of the module, run it with jaxlib, or raise the limit",
             )
 
     def check_size(self, row: Message) -> None:
@@ -82,9 +82,9 @@ class Budget:
         size = 0 if row.opcode in _VIEWS else byte_size(row.shape)
         if size > self.limits.memory:
             raise LimitError(
-                f"{row.opcode} makes {size} bytes, more than the {self.limits.memory} allowed",
+                f"{row.opcode} creates {size} bytes, more than the {self.limits.memory} allowed",
                 place=f"%{row.name}",
-                remedy="evaluate a slice of the module, run it with jaxlib, or give more memory",
+                remedy="evaluate a slice of the module, run it with jaxlib, or raise the limit",
             )
 
 
@@ -100,7 +100,7 @@ def check_inputs(module: Module, limits: Limits | None = None) -> None:
             raise LimitError(
                 f"parameter {parameter.shape} has no bound",
                 place=f"%{parameter.name}",
-                remedy="give the input itself",
+                remedy="pass the input itself",
             )
     size = sum(byte_size(parameter.proto.shape) for parameter in entry.parameters)
     if size > limit:

@@ -177,5 +177,5 @@ def _size(call: Call) -> Value:
 def _set_size(call: Call) -> Value:
     operand, size = call.operands
     if int(size) != operand.shape[call.row.dimensions[0]]:
-        raise call.fail("makes a dynamic shape, which arrays here do not have")
+        raise call.fail("has a dynamic shape, which is not supported")
     return operand

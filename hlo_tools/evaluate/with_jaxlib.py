@@ -111,7 +111,7 @@ def _make_tokens(module: Module) -> None:
     proto = module.proto
     for alias in (*proto.input_output_alias.entries, *proto.buffer_donor.entries):
         alias.parameter_number = places[alias.parameter_number]
-    entry.set_root(entry.root)  # what the entry takes is told anew
+    entry.set_root(entry.root)  # the entry's signature is updated
 
 
 def _reason(done: subprocess.CompletedProcess[str]) -> str:
@@ -119,5 +119,5 @@ def _reason(done: subprocess.CompletedProcess[str]) -> str:
     if done.returncode < 0:
         fatal = [line for line in lines if re.match(r"F\d{4} ", line)]
         told = f": {fatal[0].partition('] ')[2][:300]}" if fatal else ""
-        return f"it died of signal {-done.returncode}{told}"
+        return f"it was killed by signal {-done.returncode}{told}"
     return lines[-1][:300] if lines else f"exit code {done.returncode}"

@@ -158,7 +158,7 @@ def _install(staging: Path, entry: Path) -> None:
             pass
         finally:
             shutil.rmtree(aside, ignore_errors=True)
-    raise OSError(f"{entry} keeps changing while it is written")
+    raise OSError(f"{entry} is being changed while it is written")
 
 
 def is_complete(entry: Path) -> bool:
@@ -212,7 +212,7 @@ def _wrong_flags(entry: Path, expected: str) -> str:
         return f"{FLAGS_FILE} is missing: the folder's name says that there were flags"
     except (OSError, ValueError, TypeError):
         fits = False
-    return "" if fits else f"{FLAGS_FILE} is not what the folder's name was made from"
+    return "" if fits else f"{FLAGS_FILE} does not match the folder's name"
 
 
 def _changed(entry: Path, what: str) -> HloFileError:
@@ -221,7 +221,7 @@ def _changed(entry: Path, what: str) -> HloFileError:
         code="HLO-ENTRY-CHANGED",
         place=str(entry),
         remedy="extract it again; what was changed on purpose builds from a folder with a name of "
-        "its own, and flags may be given on the command line",
+        "its own, and flags may be passed on the command line",
     )
 
 
@@ -240,7 +240,7 @@ def complete_entries(cache_dir: str | Path) -> Iterator[Path]:
 
 
 def _staging_folder(folder: Path) -> Path:
-    """A new folder in which an entry is written; its name tells whose it is."""
+    """A new folder in which an entry is written; its name identifies the writer."""
     path = folder / staging_name(_STAGING)
     path.mkdir()
     return path

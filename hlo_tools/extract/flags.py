@@ -111,7 +111,7 @@ def cache_folder(environment: Mapping[str, str] = os.environ) -> Path | None:
         return Path(unquote(urlsplit(address).path))
     if "://" in address:
         raise HloUnsupportedError(
-            f"a compile cache at {scheme}:// is not written",
+            f"a compile cache at {scheme}:// is not supported",
             code="HLO-CACHE-URL",
             place=f"NEURON_COMPILE_CACHE_URL={address}",
             remedy="name a folder, and copy it from there when the run is done",

@@ -33,7 +33,7 @@ def import_file(path: str) -> ModuleType:
     if not file.is_file():
         raise HloFileError(
             "there is no such file", code="HLO-NO-FILE", place=path,
-            remedy="give the path of a Python file",
+            remedy="pass the path of a Python file",
         )  # fmt: skip
     folder = str(file.resolve().parent)
     if folder not in sys.path:

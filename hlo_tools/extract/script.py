@@ -73,7 +73,7 @@ def run_script(
             "there is no such script" if not path.exists() else "not a Python script",
             code="HLO-NO-FILE",
             place=str(path),
-            remedy="give the path of a Python file",
+            remedy="pass the path of a Python file",
         )
     absent = _absent(output) if output is not None else []
     folder = _writable(output) if output is not None else None

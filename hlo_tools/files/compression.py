@@ -1,4 +1,4 @@
-"""Compressed files: gzip and zstd, told by their first bytes, unpacked within limits."""
+"""Compressed files: gzip and zstd, detected by their first bytes, unpacked within limits."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _read_within_limits(read: Callable[[int], bytes], packed: int) -> bytes:
             raise HloFileError(
                 f"{packed} compressed bytes unpack to more than {size}",
                 code="HLO-TOO-LARGE",
-                remedy="unpack it yourself if you trust it, and give the plain file",
+                remedy="unpack it yourself if you trust it, and pass the plain file",
             )
     return b"".join(parts)
 

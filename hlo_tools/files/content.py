@@ -90,10 +90,10 @@ def _read_stream(stream: Any) -> tuple[bytes, str]:
 def _unreadable(source: str | Path, error: Exception) -> HloFileError:
     place, remedy = (
         str(source),
-        "give the path of a module (.pb, .hlo, ...) or - for standard input",
+        "pass the path of a module (.pb, .hlo, ...) or - for standard input",
     )
     if "\n" in place:
-        place, remedy = "<text>", "a text is taken for a path; give its bytes: load(text.encode())"
+        place, remedy = "<text>", "a string is read as a path; pass its bytes: load(text.encode())"
     reason = getattr(error, "strerror", None) or error
     return HloFileError(f"cannot be read: {reason}", code="HLO-READ", place=place, remedy=remedy)
 

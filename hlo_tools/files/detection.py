@@ -1,4 +1,4 @@
-"""Which kind of file some bytes are: told from the content, never from the name."""
+"""Which kind of file some bytes are: detected from the content, never from the name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NEFF = tuple(struct.pack("<QQ", version, 1024) for version in (1, 2))
 _MLIR = (b"ML\xefR", b"module @", b"module attributes", b"module {", b"#loc", b"builtin.module")
 """How MLIR begins, as bytecode and as text."""
 _ENOUGH = 16
-"""Fields of a computation that are looked at to know it."""
+"""Fields of a computation by which it is recognised."""
 _MODULE_TYPES = {
     **dict.fromkeys((1, 2, 3, 4, 7, 8, 10, 12, 13, 14, 15, 17, 18, 19, 20, 21, 22, 24), wire.BYTES),
     **dict.fromkeys((5, 6, 11, 16, 23), wire.VARINT),
@@ -36,7 +36,7 @@ _COMPUTATION_TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Detected:
-    """A kind of content and what told it.
+    """A kind of content and how it was recognised.
 
     ``kind`` is ``"module"``, ``"hlo"``, ``"snapshot"``, ``"unoptimized"`` (messages),
     ``"delimited"`` (an unoptimized snapshot behind its length, with its arguments behind it),
@@ -60,7 +60,7 @@ def detect(data: bytes | memoryview) -> Detected:
         raise HloFileError(
             "this is a kernel file (KLIR), not a module",
             code="HLO-NOT-HLO",
-            remedy="give the module that calls it: 'nki-hlo kernels' shows a module's kernels",
+            remedy="pass the module that calls it: 'nki-hlo kernels' shows a module's kernels",
         )
     if bytes(data[:16]) in _NEFF:
         raise HloFileError(
@@ -72,7 +72,7 @@ def detect(data: bytes | memoryview) -> Detected:
         raise HloFileError(
             "this is MLIR (StableHLO), not HLO",
             code="HLO-NOT-HLO",
-            remedy="jax.jit(f).lower(...).compiler_ir('hlo') gives HLO; nki-hlo extract SCRIPT "
+            remedy="jax.jit(f).lower(...).compiler_ir('hlo') returns HLO; nki-hlo extract SCRIPT "
             "writes the modules of a script",
         )
     if _is_text(data):
@@ -120,7 +120,7 @@ def _detect_message(data: bytes | memoryview) -> Detected:
         "no kind of HLO file: the top-level fields fit none of HloModuleProto, HloProto, "
         "HloSnapshot",
         code="HLO-NOT-HLO",
-        remedy="give a .pb written by JAX, PyTorch/XLA, nkipy or an XLA dump, or HLO text",
+        remedy="pass a .pb written by JAX, PyTorch/XLA, nkipy or an XLA dump, or HLO text",
     )
 
 
@@ -187,7 +187,7 @@ def _matches(
 ) -> bool:
     """Whether every known field has its wire type, and there is at least one known field.
 
-    ``limit``: of how many fields this is looked at.
+    ``limit``: how many fields are examined.
     """
     known = 0
     try:

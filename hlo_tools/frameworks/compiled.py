@@ -26,7 +26,7 @@ class CompileOptions:
     Attributes:
         target: ``trn1``, ``trn2`` or ``trn3``; None takes NEURON_PLATFORM_TARGET_OVERRIDE's.
         grid: launch grid.
-        extra: further options, kept and not looked at.
+        extra: further options, kept and ignored.
     """
 
     target: str | None = None

@@ -3,7 +3,7 @@
 One primitive, ``nki_call``, with two lowerings. By default it becomes the vendor's form, a custom
 call of API version 2 whose ``backend_config`` names the kernel binary; that is what
 ``jax.jit(f).trace(*args).lower(lowering_platforms=("neuron",))`` shows on any machine, and what
-the "neuron" device receives. On JAX's own CPU backend it becomes the typed-FFI twin, which
+the "neuron" device receives. On JAX's own CPU backend it becomes the typed-FFI call, which
 :mod:`hlo_tools.frameworks.xla_ffi` executes.
 
 Importing this module imports JAX.

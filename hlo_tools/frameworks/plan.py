@@ -33,7 +33,7 @@ class CallPlan:
         returned: the results that make up the return value of the Python function; empty for
             a function that returns nothing.
         returns_tuple: the function returned a tuple (also one of a single tensor).
-        has_collectives: the kernel talks to other ranks.
+        has_collectives: the kernel communicates with other ranks.
         structure: how the returned results are nested, where that is more than one tuple
             (:mod:`nki_lang.tracing.results`).
     """

@@ -110,7 +110,7 @@ class NeuronTensor(torch.Tensor):
     def new_tensor(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, data: Any, **kwargs: Any
     ) -> torch.Tensor:
-        """A tensor of ``data`` with this one's dtype and device unless told otherwise."""
+        """A tensor of ``data`` with this one's dtype and device by default."""
         return torch.tensor(data, **{"dtype": self.dtype, "device": self.device, **kwargs})
 
     def tolist(self) -> Any:

@@ -86,7 +86,7 @@ def torch_dtypes(call: BoundCall, func: Any) -> list[torch.dtype]:
     for spec in call.plan.results:
         if spec.dtype not in TORCH_DTYPES:
             raise NkiValidationError(
-                f"kernel {call.plan.func_name} gives {spec.name} in {spec.dtype}, "
+                f"kernel {call.plan.func_name} returns {spec.name} in {spec.dtype}, "
                 "for which PyTorch has no dtype",
                 code="NKI-DTYPE",
                 location=definition_of(func),
@@ -237,7 +237,7 @@ def _check_written(call: BoundCall, func: Any) -> None:
         label = fixed.get(memory_of(tensor)) if fixed else None
         if label is not None:
             raise NkiValidationError(
-                f"kernel {call.plan.func_name} writes {label}, which does not say so",
+                f"kernel {call.plan.func_name} writes {label}, which does not declare it",
                 code="NKI-OP-MUTATES",
                 location=definition_of(func),
                 remedy="name it in mutates_args of nki_op, or let the kernel return a new tensor",

@@ -38,7 +38,7 @@ def _checked(variable: str, text: str, count: int) -> int:
     if 1 <= count <= MAX_CORES:
         return count
     raise ValueError(
-        f"{variable}={text!r} names no usable number of cores; give 1 to {MAX_CORES}, for "
+        f"{variable}={text!r} names no usable number of cores; use 1 to {MAX_CORES}, for "
         f"instance {_NUMBER}=2"
     )
 

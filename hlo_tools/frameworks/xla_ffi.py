@@ -1,7 +1,7 @@
 """Kernel calls executed by XLA's own CPU backend, through the typed FFI and without a compiler.
 
 XLA:CPU gives a custom call of API version 2 (the form that HLO for Neuron has) no configuration,
-so it cannot know which kernel is meant. The executable twin of that call has API version 4 (typed
+so it cannot know which kernel is meant. The executable form of that call has API version 4 (typed
 FFI) and carries the same ``backend_config`` as a string attribute. Both ABIs are registered
 under the one target name: the typed handler runs kernels, the other one only reports that the
 module was handed to XLA:CPU without being rewritten.
@@ -79,7 +79,7 @@ def set_runner(runner: Runner | None) -> None:
 
 
 def typed_config(backend_config: str, root: Path | None = None) -> str:
-    """The ``backend_config`` of the typed twin of a call, as HLO writes attributes.
+    """The ``backend_config`` of the typed counterpart of a call, as HLO writes attributes.
 
     For rewriting a module: set the call's API version to 4 and its configuration to this.
     """
@@ -206,7 +206,7 @@ def _execute(frame: abi.CallFrame) -> int | None:
 
 
 _UNREWRITTEN = (
-    f"[HLO-KERNEL-UNREWRITTEN] a {TARGET} call of API version 2 reached XLA:CPU, which gives such "
+    f"[HLO-KERNEL-UNREWRITTEN] a {TARGET} call of API version 2 reached XLA:CPU, which passes such "
     "a call no configuration; help: run the module through the 'neuron' device (nki-hlo run), "
     "or rewrite the call to the typed FFI first"
 )
@@ -238,7 +238,7 @@ def _framework_version(include_dir: str) -> tuple[int, int]:
     """(major, minor) of the FFI that this jaxlib speaks, from the header it ships.
 
     XLA refuses a handler that names another version, and older releases leave the version in
-    the API pointer at 0.0, so the header is the only place that always tells.
+    the API pointer at 0.0, so only the header always has it.
     """
     header = Path(include_dir, "xla", "ffi", "api", "c_api.h").read_text(encoding="utf-8")
     numbers = dict(re.findall(r"#define XLA_FFI_API_(MAJOR|MINOR) (\d+)", header))

@@ -242,7 +242,7 @@ def metadata_of(frame: CallFrame) -> Metadata | None:
 
 
 def place_of(frame: CallFrame) -> tuple[int, int] | None:
-    """(number of the run, number of the device) of a call; None where XLA cannot tell."""
+    """(number of the run, number of the device) of a call; None where XLA does not know."""
     api = frame.api.contents
     if api.struct_size < ctypes.sizeof(Api):
         return None

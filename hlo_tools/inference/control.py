@@ -1,4 +1,4 @@
-"""Inference of opcodes that call computations or talk to other devices."""
+"""Inference of opcodes that call computations or communicate with other devices."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def _check_arguments(
 ) -> None:
     call.check(
         len(parameters) == len(given),
-        f"gives {counted(len(given), 'argument')} to {what}, which takes {len(parameters)}",
+        f"passes {counted(len(given), 'argument')} to {what}, which takes {len(parameters)}",
     )
     for at, (wanted, found) in enumerate(zip(parameters, given, strict=True)):
         call.check(
-            wanted == found, f"gives {found} as argument {at} of {what}, which takes {wanted}"
+            wanted == found, f"passes {found} as argument {at} of {what}, which takes {wanted}"
         )
 
 
@@ -39,8 +39,8 @@ def _while(call: Call) -> Type:
     condition, goes_on = call.program(1)
     _check_arguments(call, body, (state,), "its body")
     _check_arguments(call, condition, (state,), "its condition")
-    call.check(result == state, f"has a body that gives {result} for {state}")
-    call.check(goes_on == Array(_PRED), f"has a condition that gives {goes_on} instead of pred[]")
+    call.check(result == state, f"has a body that returns {result} for {state}")
+    call.check(goes_on == Array(_PRED), f"has a condition that returns {goes_on} instead of pred[]")
     return state
 
 
@@ -57,7 +57,7 @@ def _conditional(call: Call) -> Type:
     for at in range(count):
         parameters, gives = call.program(at)
         _check_arguments(call, parameters, (call.operand(at + 1),), f"branch {at}")
-        call.check(gives == result, f"has branches that give {result} and {gives}")
+        call.check(gives == result, f"has branches that return {result} and {gives}")
     return result
 
 

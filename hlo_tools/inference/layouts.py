@@ -1,4 +1,4 @@
-"""The layouts that XLA gives to shapes that text leaves out, as jaxlib 0.10.2 shows them."""
+"""The layouts that XLA assigns to shapes whose text omits them, as jaxlib 0.10.2 shows them."""
 
 from __future__ import annotations
 

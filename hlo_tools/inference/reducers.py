@@ -39,16 +39,16 @@ def check_reducer(
     )
     parts = result.parts if isinstance(result, TupleType) else (result,)
     call.check(
-        len(parts) == count, f"has a reducer that gives {result} for {counted(count, 'input')}"
+        len(parts) == count, f"has a reducer that returns {result} for {counted(count, 'input')}"
     )
     for place, part in enumerate(parts):
         call.check(
             isinstance(part, Array) and part.rank == 0 and part == parameters[place],
-            f"has a reducer that takes {parameters[place]} as parameter {place} and gives {part}; "
+            f"has a reducer that takes {parameters[place]} as parameter {place} and returns {part}; "
             "both must be one scalar type",
         )
     for part, init in zip(parts, inits, strict=False):
-        call.check(fits(part, init), f"has a reducer that gives {part} and starts from {init}")
+        call.check(fits(part, init), f"has a reducer that returns {part} and starts from {init}")
     for place, one in enumerate(inputs):
         element, taken = Array(one.element), parameters[count + place]
         call.check(
@@ -58,7 +58,7 @@ def check_reducer(
 
 
 def check_chooser(call: Call, elements: Sequence[Array], what: str, *, at: int = 0) -> None:
-    """Check a computation that compares two of each element type and gives ``pred[]``."""
+    """Check a computation that compares two of each element type and returns ``pred[]``."""
     if at >= len(call.called):
         return
     parameters, result = call.program(at)
@@ -67,7 +67,7 @@ def check_chooser(call: Call, elements: Sequence[Array], what: str, *, at: int =
         f"has a {what} of {counted(len(parameters), 'parameter')} for "
         f"{counted(len(elements), 'operand')}",
     )
-    call.check(result == PRED, f"has a {what} that gives {result} instead of pred[]")
+    call.check(result == PRED, f"has a {what} that returns {result} instead of pred[]")
     for place, taken in enumerate(parameters):
         one = elements[place // 2]
         call.check(
@@ -90,6 +90,6 @@ def check_mapped(call: Call, operands: Sequence[Array]) -> Array:
             f"has a computation that takes {taken} as parameter {place} for elements of {one}",
         )
     if not isinstance(result, Array) or result.rank:
-        call.check(False, f"has a computation that gives {result} instead of a scalar")
+        call.check(False, f"has a computation that returns {result} instead of a scalar")
     assert isinstance(result, Array)
     return result

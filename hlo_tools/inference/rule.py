@@ -91,7 +91,7 @@ class Call:
         stated = of(self.row.shape)
         if not isinstance(stated, Array) or stated.kind == "none":
             raise InferenceError(
-                f"{self.row.opcode} gives an array, not {stated}", place=self.row.name
+                f"{self.row.opcode} returns an array, not {stated}", place=self.row.name
             )
         return stated
 

@@ -363,7 +363,7 @@ def _recv_done(call: Call) -> Type:
     operand = call.operand(0)
     call.check(
         isinstance(operand, TupleType) and len(operand.parts) == 3,
-        f"takes what recv gives, not {operand}",
+        f"takes what recv returns, not {operand}",
     )
     assert isinstance(operand, TupleType)
     return TupleType((operand.parts[0], _TOKEN))

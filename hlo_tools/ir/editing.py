@@ -59,7 +59,7 @@ def add(
         raise HloError(
             f"{shape!r} is not a shape",
             code="HLO-EDIT",
-            remedy="give a Shape, as array_shape('f32', (2, 3)) or parse_shape('f32[2,3]') makes",
+            remedy="pass a Shape, such as array_shape('f32', (2, 3)) or parse_shape('f32[2,3]')",
         )
     index = computation._index()
     views = computation._instructions
@@ -152,7 +152,7 @@ def set_called(instruction: Instruction, computations: Iterable[Computation]) ->
             raise HloError(
                 f"{one!r} is not a computation of module {instruction.module.name}",
                 code="HLO-EDIT",
-                remedy="module.computation(NAME) finds one, module.add_computation makes one",
+                remedy="module.computation(NAME) finds one, module.add_computation creates one",
             )
     instruction.proto.called_computation_ids[:] = [one.id for one in called]
     _edited(instruction.computation)
@@ -263,7 +263,7 @@ def unique_name(module: Module, wanted: str) -> str:
 
 
 def settle_module(module: Module) -> None:
-    """Bring every changed computation, and their order, up to date; others are not looked at."""
+    """Bring every changed computation, and their order, up to date; others are not visited."""
     changed = [c for c in module._unsettled if module._by_id().get(c.id) is c]
     if changed or module._made:
         for computation in changed:
@@ -422,12 +422,12 @@ def _check_here(instruction: Instruction, computation: Computation) -> None:
     if home is computation:
         if computation._index().get(instruction.proto.id & LOCAL_MASK) is instruction:
             return
-        reason, remedy = "was removed", "use what took its place"
+        reason, remedy = "was removed", "use its replacement"
     elif home is None:
         raise HloError(
             f"{instruction!r} is not an instruction",
             code="HLO-EDIT",
-            remedy=f"give an instruction of %{computation.name}; its find(NAME) finds one",
+            remedy=f"pass an instruction of %{computation.name}; its find(NAME) finds one",
         )
     else:
         reason = f"belongs to %{home.name}, not to %{computation.name}"

@@ -125,7 +125,7 @@ def _read(root: Path, relative: str, shape: Any, view: Instruction) -> np.ndarra
     except OSError as error:
         raise _unusable(place, f"{path} cannot be read: {error.strerror}") from None
     if hashlib.sha256(data).hexdigest() != path.stem:
-        raise _unusable(place, f"{path} has another content than when it was written")
+        raise _unusable(place, f"{path} has changed since it was written")
     try:
         array = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
     except (ValueError, EOFError, SyntaxError) as error:

@@ -44,8 +44,8 @@ def load(source: Source, *, leave_constants: int | None = None) -> Module:
     """Load an HLO module from a path, from bytes, or from a binary stream.
 
     What it is (HloModuleProto, HloProto, HloSnapshot, HloUnoptimizedSnapshot also as XLA dumps it,
-    HLO text, pbtxt, JSON; plain, gzip or zstd) is told from the content. Constants are not decoded. ``Module.save`` writes the same bytes
-    again while nothing was changed.
+    HLO text, pbtxt, JSON; plain, gzip or zstd) is detected from the content. Constants are not decoded.
+    ``Module.save`` writes the same bytes again while nothing was changed.
 
     Args:
         leave_constants: constants larger than so many bytes stay in the file (or the bytes) and
@@ -209,7 +209,7 @@ def _read_notation(content: bytes | memoryview, name: str, parse: Any, place: st
 
 
 def _position(error: Exception) -> tuple[int, int]:
-    """Line and column where a notation stopped being one; (0, 0) where the error tells none."""
+    """Line and column where a notation stopped being one; (0, 0) where the error has none."""
     found = _LINE_COLUMN.search(str(error))
     return (int(found[1] or found[3]), int(found[2] or found[4])) if found else (0, 0)
 

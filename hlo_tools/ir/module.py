@@ -316,7 +316,7 @@ class Module:
             return self._behind_length(message.SerializeToString(deterministic=True))
         except Exception as error:
             raise HloFileError(
-                f"protobuf does not write the module: {error}",
+                f"protobuf cannot write the module: {error}",
                 code="HLO-TOO-LARGE",
                 place=self.path,
                 remedy="move large constants out of the module",

@@ -87,7 +87,7 @@ def needs_first(
 def _circle(node: object, needed: object, where: str) -> HloFileError:
     first, second = (getattr(item, "name", item) for item in (node, needed))
     return HloFileError(
-        f"in {where}, %{first} and %{second} depend on each other in a circle",
+        f"in {where}, %{first} and %{second} depend on each other in a cycle",
         code="HLO-CYCLE",
         remedy="the module is damaged, or was edited inconsistently",
     )

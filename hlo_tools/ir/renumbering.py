@@ -75,12 +75,12 @@ def _renumber(computation: Any, table: dict[int, int], module_name: str) -> None
             f"computation %{computation.name} of {module_name} refers to an instruction "
             f"{error.args[0]} that it does not have",
             code="HLO-REFERENCE",
-            remedy="the module is damaged; nki-hlo verify tells all that is wrong",
+            remedy="the module is damaged; nki-hlo verify reports all that is wrong",
         ) from None
 
 
 def _renumber_buffers(module: Module, numbers: dict[int, dict[int, int]]) -> None:
-    """Logical buffers name instructions by wide id; a legacy id tells no computation and stays."""
+    """Logical buffers name instructions by wide id; a legacy id names no computation and stays."""
     envelope = module.envelope
     hlo = getattr(envelope, "hlo", envelope)
     if envelope is None or not hasattr(hlo, "buffer_assignment"):

@@ -96,15 +96,15 @@ def _check_names(calls: list[Instruction], known: Mapping[str, Reference]) -> No
         if other != content:
             raise HloVerifyError(
                 f"two kernels named {name} are called, by %{first.name} and %{call.name}, and one "
-                "reference was given for both",
+                "reference was passed for both",
                 code="HLO-REFERENCE-AMBIGUOUS",
                 place=f"%{call.name}",
-                remedy=f"give a reference for each call: %{first.name}=..., %{call.name}=...",
+                remedy=f"pass a reference for each call: %{first.name}=..., %{call.name}=...",
             )
 
 
 def _content(call: Instruction) -> str:
-    """What tells a kernel from others of its name: its file's content, or where it should be."""
+    """The identity of a kernel among others of its name: its file's content, or its path."""
     config = decode(call.backend_config)
     try:
         return content_of(locate(config, call.module.folder))
@@ -126,7 +126,7 @@ def _operands(call: Instruction, reference: Module, name: str) -> list[Instructi
         raise _misfit(f"the reference of {name} takes ({taken}), the call has ({given})", call)
     result = reference.entry.result_shape
     if not _parts_equal(call.shape, result):
-        raise _misfit(f"the reference of {name} gives {result}, the call {call.shape}", call)
+        raise _misfit(f"the reference of {name} returns {result}, the call {call.shape}", call)
     return operands
 
 

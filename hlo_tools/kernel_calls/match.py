@@ -96,7 +96,7 @@ def _check_depth(pattern: Module) -> None:
             f"the pattern is {depth} instructions deep, {_DEEPEST} are the most",
             code="HLO-PATTERN",
             place=pattern.path,
-            remedy="look for a part of it",
+            remedy="match a part of it",
         )
 
 
@@ -239,7 +239,7 @@ def _too_many_ways(pattern: Instruction, view: Instruction) -> HloError:
         f"%{pattern.name}",
         code="HLO-PATTERN",
         place=view.module.path,
-        remedy="look for a part of the pattern, or for one with fewer commutative operations",
+        remedy="match a part of the pattern, or one with fewer commutative operations",
     )
 
 

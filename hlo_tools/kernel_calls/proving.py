@@ -84,7 +84,7 @@ def _arranged(inputs: Sequence[Any], module: Module) -> list[Any]:
     taken = sum(part.is_array for shape in shapes for _, part in shape.leaves())
     if taken != len(left):
         raise HloVerifyError(
-            f"the module takes {counted(taken, 'array')}, and took {len(left)} before",
+            f"the module takes {counted(taken, 'array')}; it took {len(left)} before",
             code="HLO-DIFFERENT",
             remedy="compare modules with the same parameters",
         )

@@ -64,7 +64,7 @@ def read_named(given: Any) -> Any:
         if given.endswith(".py"):
             raise HloError(
                 "this is a Python file", code="HLO-NO-NAME", place=given,
-                remedy=f"say which function or pattern of it: {given}:NAME",
+                remedy=f"name a function or pattern in it: {given}:NAME",
             )  # fmt: skip
     return given
 
@@ -114,6 +114,6 @@ def _unusable(found: Any, reference: Any) -> HloError:
         f"{type(found).__name__} is neither HLO nor a function nor a pattern",
         code="HLO-REFERENCE-KIND",
         place=reference if isinstance(reference, str) else "",
-        remedy="give HLO, a NumPy function, a function that jax.jit made, or a pattern of "
+        remedy="pass HLO, a NumPy function, a function decorated with jax.jit, or a pattern of "
         "hlo_tools.rewrite.patterns",
     )

@@ -99,7 +99,7 @@ def _check_graph(pattern: Module, kernel: KernelIR) -> None:
     roots = pattern_roots(pattern)
     if not roots or any(root.opcode == "parameter" for root in roots):
         raise HloError(
-            "a result of the pattern is one of its parameters, so it fits everything",
+            "a result of the pattern is one of its parameters, so it matches everything",
             code="HLO-PATTERN",
             place=pattern.path,
             remedy="write at least one operation for each result",
@@ -124,7 +124,7 @@ def _check_used(pattern: Module) -> None:
             f"the pattern does not use its parameter %{unused.name}",
             code="HLO-PATTERN",
             place=pattern.path,
-            remedy="take it out of the pattern, and use a kernel without that input",
+            remedy="remove it from the pattern, and use a kernel without that input",
         )
 
 
@@ -142,7 +142,7 @@ def _check_names(pattern: Pattern, kernel: KernelIR) -> None:
         )
     if not pattern.opcodes:
         raise HloError(
-            "the pattern has no opcode, so it fits everything",
+            "the pattern has no opcode, so it matches everything",
             code="HLO-PATTERN",
             remedy="begin with op(...)",
         )

@@ -112,5 +112,5 @@ def _inputs(call: Instruction, root: Path | None) -> list[Instruction]:
         raise HloError(
             f"%{call.name} has fewer operands than its kernel",
             code="HLO-KERNEL-OPERAND",
-            remedy="nki-hlo lint shows what does not fit",
+            remedy="nki-hlo lint shows what does not match",
         ) from error

@@ -34,7 +34,7 @@ class BackendConfig:
         output_names: the kernel's name of each result, in order.
         func_name: the kernel's function.
         grid: the launch grid; empty when launched without one.
-        has_collectives: whether the kernel talks to other devices.
+        has_collectives: whether the kernel communicates with other devices.
         kernel_version: 1 in every configuration seen.
         extra: further keys of the record, written again after the known ones.
         extra_binary: further keys of its ``klir_binary``.
@@ -111,11 +111,11 @@ def decode_backend_config(text: str | bytes) -> dict[str, Any]:
     try:
         data = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise _wrong(f"it is no base64: {error}") from None
+        raise _wrong(f"it is not base64: {error}") from None
     try:
         record = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise _wrong(f"its base64 holds no JSON: {error}") from None
+        raise _wrong(f"its base64 does not contain JSON: {error}") from None
     if not isinstance(record, dict):
         raise _wrong(f"its JSON is {type(record).__name__}, not an object")
     return record

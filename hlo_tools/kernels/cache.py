@@ -111,4 +111,4 @@ def _install(fresh: Path, final: Path) -> None:
         with contextlib.suppress(FileNotFoundError):  # another process was faster
             os.rename(final, damaged / "content")
         shutil.rmtree(damaged, ignore_errors=True)
-    raise OSError(f"{final} keeps changing while it is written")
+    raise OSError(f"{final} is being changed while it is written")

@@ -129,7 +129,7 @@ class KernelCall:
             f"kernel {self.config.func_name} {what}",
             code=f"HLO-KERNEL-{kind.upper()}",
             place=str(self.path),
-            remedy="the kernel file and the module must come from one trace; trace them again",
+            remedy="the kernel file and the module must come from the same trace; trace them again",
         )
 
 
@@ -289,7 +289,7 @@ def _check_names(config: BackendConfig, kernel: KernelIR, path: Path) -> None:
     if set(config.input_names) == inputs and list(config.output_names) == outputs:
         return
     raise HloFileError(
-        f"the file holds another kernel: it has inputs {sorted(inputs)} and outputs {outputs}, "
+        f"the file contains another kernel: it has inputs {sorted(inputs)} and outputs {outputs}, "
         f"the call names {list(config.input_names)} and {list(config.output_names)}",
         code="HLO-KERNEL-DAMAGED",
         place=str(path),

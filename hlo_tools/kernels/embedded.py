@@ -81,7 +81,7 @@ def unpack(config: BackendConfig) -> Path:
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
         if not _holds(final, files):
-            raise OSError(f"{final} keeps changing while it is written")
+            raise OSError(f"{final} is being changed while it is written")
     except OSError as error:
         raise HloFileError(
             f"the kernel cache cannot be written: {error.strerror or error}",
@@ -116,10 +116,10 @@ def files_of(config: BackendConfig) -> dict[str, bytes]:
         raise _damaged(config, f"it is no record of version {_VERSION}")
     packed = record.get("files")
     if not isinstance(packed, dict) or config.binary not in packed:
-        raise _damaged(config, f"it holds no file {config.binary!r:.80}")
+        raise _damaged(config, f"it contains no file {config.binary!r:.80}")
     files = _decompressed(config, packed)
     if digest_of(files) != record.get("digest"):
-        raise _damaged(config, "its digest is not that of its files")
+        raise _damaged(config, "its digest does not match its files")
     return files
 
 

@@ -46,16 +46,16 @@ def locate(config: BackendConfig, root: Path | None = None) -> Path:
         return path
     if root is None:
         raise HloFileError(
-            f"kernel {config.func_name} is named by a relative path and no folder was given",
+            f"kernel {config.func_name} is named by a relative path, but no folder was passed",
             code="HLO-KERNEL-PATH",
             place=config.binary,
-            remedy="load the module from its file, or give the folder as root",
+            remedy="load the module from its file, or pass the folder as root",
         )
     folder = Path(os.path.abspath(root))
     found = Path(os.path.abspath(folder / path))
     if not found.is_relative_to(folder):
         raise HloFileError(
-            f"the path of kernel {config.func_name} leads out of the module's folder",
+            f"the path of kernel {config.func_name} leaves the module's folder",
             code="HLO-KERNEL-PATH",
             place=config.binary,
         )

@@ -1,7 +1,7 @@
-"""Kernel calls of several devices of one process, whose collectives meet.
+"""Kernel calls of several devices of one process, whose collectives synchronise.
 
-XLA runs the call of each device by itself. A kernel that talks to other ranks starts when the
-call of the last rank that its replica groups name is there; the ranks are the devices' numbers.
+XLA runs the call of each device by itself. A kernel that communicates with other ranks starts when
+the last rank that its replica groups name has called it; the ranks are the devices' numbers.
 """
 
 from __future__ import annotations

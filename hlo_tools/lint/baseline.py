@@ -93,8 +93,8 @@ def gone(
         known: the baseline.
         findings: all that were found.
         folder: of the baseline.
-        files: the modules that were looked at; a module that is not there has no findings.
-        codes: the rules that were looked at.
+        files: the modules that were checked; a module that is not there has no findings.
+        codes: the rules that were checked.
     """
     seen = {_relative(file, folder) for file in files}
     left = known - Counter(_key(one, folder) for one in findings)

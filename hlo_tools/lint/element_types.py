@@ -45,7 +45,7 @@ def _uses(names: Iterable[str]) -> Check:
                     key = (computation.id, number)
                     if number in numbers and key not in seen:
                         seen.add(key)
-                        yield Hit(f"{view.opcode} gives {view.shape}", view)
+                        yield Hit(f"{view.opcode} returns {view.shape}", view)
 
     return check
 

@@ -47,7 +47,7 @@ def _collective(*opcodes: str) -> Check:
 def _power(graph: Graph) -> Iterator[Hit]:
     for view in graph.of("power"):
         if any(_is_integer(_element(o), 64) for o in view.operands):
-            yield Hit(f"power gives {view.shape}", view)
+            yield Hit(f"power returns {view.shape}", view)
 
 
 def _combines(view: Instruction) -> str:

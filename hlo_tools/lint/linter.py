@@ -22,7 +22,7 @@ _VERIFIED = "NCC_EVRF064"
 _UNREADABLE = frozenset(
     {f"HLO-V{number:03}" for number in (*range(1, 14), 19, 20, 23, 24, 25)} - {"HLO-V004"}
 )
-"""Rules of the verifier without which operands and attributes cannot be looked at."""
+"""Rules of the verifier without which operands and attributes cannot be checked."""
 
 
 def selected(
@@ -100,7 +100,7 @@ def _hits(rule: LintRule, check: Check, graph: Graph) -> list[Hit]:
             f"the rule {rule.code} of {rule.origin} fails: {type(error).__name__}: {error}",
             code="HLO-RULE-BROKEN",
             place=graph.module.path,
-            remedy=f"repair it, or leave it out: --ignore {rule.code}",
+            remedy=f"fix it, or skip it: --ignore {rule.code}",
         ) from error
 
 

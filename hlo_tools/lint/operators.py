@@ -136,11 +136,11 @@ def _algorithm(graph: Graph) -> Iterator[Hit]:
             yield Hit(f"its algorithm is {names.get(number, number)}", view)
 
 
-_BOTH = "The compiler has two codes for it, from two of its parts; which one comes is unknown."
+_BOTH = "The compiler has two codes for it, from two of its parts; which one it reports is unknown."
 
 RULES = (
     LintRule(
-        "NCC_EVRF001", "operations are ones that the compiler has",
+        "NCC_EVRF001", "operations are supported by the compiler",
         "The published list of operators is the base; an operation that is not on it may still "
         f"be lowered, and is a note only. {_BOTH}",
         "write the operation with those of the list, or as an NKI kernel",
@@ -161,8 +161,8 @@ RULES = (
         _algorithm,
     ),
     LintRule(
-        "NCC_EVRF015", "custom calls have a target that the compiler knows",
-        "Nobody else provides the code of a custom call. NCC_EHCA005 says the same, from "
+        "NCC_EVRF015", "custom calls have a target that the compiler supports",
+        "Nothing else provides the code of a custom call. NCC_EHCA005 says the same, from "
         "another part of the compiler.",
         "use a documented target, HLO operations, or an NKI kernel",
         _unknown_target,

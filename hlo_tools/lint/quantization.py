@@ -137,7 +137,7 @@ def _packed_size(call: _Call, packed: Shape) -> str:
 RULES = (
     LintRule(
         "NCC_EVRF036", "QuantizeMX has its settings as a JSON object",
-        "The settings stand in backend_config; without them the format is unknown.",
+        "The settings are in backend_config; without them the format is unknown.",
         "write a JSON object with at least dtype into backend_config",
         _each(_unreadable),
     ),

@@ -58,7 +58,7 @@ def joined(
             raise HloError(
                 f"two rules have the code {rule.code}: one of {other}, one of {origin}",
                 code="HLO-RULE-CLASH",
-                remedy="give one another code, beginning with a word of your own",
+                remedy="rename one, with a prefix of your own",
             )
         found[rule.code] = replace(rule, origin=origin)
     return found
@@ -94,4 +94,4 @@ def _imported(plugin: Plugin) -> Any:
 
 
 def _broken(place: str, reason: str) -> HloError:
-    return HloError(f"{place} {reason}", code="HLO-RULE-BROKEN", remedy="repair it, or remove it")
+    return HloError(f"{place} {reason}", code="HLO-RULE-BROKEN", remedy="fix it, or remove it")

@@ -47,7 +47,7 @@ class _Side:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """One call; ``sides`` is empty when operands or settings do not tell them."""
+    """One call; ``sides`` is empty when operands or settings do not determine them."""
 
     view: Instruction
     settings: dict[str, tuple[int, ...]] | None
@@ -191,7 +191,7 @@ RULES = (
         _each(_left_type),
     ),
     LintRule(
-        "NCC_EVRF045", "a scaled product gives f32 or bf16",
+        "NCC_EVRF045", "a scaled product returns f32 or bf16",
         "The accumulators hold no other type.",
         "declare the result as f32 or bf16 and convert after it",
         _each(_result_type),

@@ -1,7 +1,7 @@
 """The table of lint rules: every documented error of the vendor's compiler, and ours on kernels.
 
 Facts: the pages on error codes in the vendor's public documentation (compiler/error-codes, as of
-2026-08), one a code; wording and checks are ours. A rule without a check cannot be told from the
+2026-08), one a code; wording and checks are ours. A rule without a check cannot be decided from the
 graph.
 """
 

@@ -56,7 +56,7 @@ RULES = (
         "tile the intermediate dimension, or shard it over more cores",
     ),
     LintRule(
-        "NCC_EHCA005", "custom calls have a target that the compiler knows",
+        "NCC_EHCA005", "custom calls have a target that the compiler supports",
         "The same as NCC_EVRF015, found later; nki-hlo lint reports it under that code.",
         "use a documented target, HLO operations, or an NKI kernel",
     ),

@@ -2,7 +2,7 @@
 
 Nothing is decoded but what an overview needs, all instructions at once and as columns of arrays
 (:mod:`hlo_tools.wire.columns`); constants are not even read, so a file of many GiB costs as much
-as its instructions. Equal shapes are looked at once.
+as its instructions. Equal shapes are decoded once.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ class Outline:
                 f"module {self.name or '(no name)'} has no computation{missing}",
                 code="HLO-REFERENCE",
                 place=self.path,
-                remedy="the module is damaged; nki-hlo verify tells all that is wrong",
+                remedy="the module is damaged; nki-hlo verify reports all that is wrong",
             )
         return found
 
@@ -215,7 +215,7 @@ class Outline:
                 f"the root id {body.root_id} of computation %{body.name} names no instruction",
                 code="HLO-REFERENCE",
                 place=self.path,
-                remedy="the module is damaged; nki-hlo verify tells all that is wrong",
+                remedy="the module is damaged; nki-hlo verify reports all that is wrong",
             )
         return OutlinedInstruction(self, body.first + int(found[-1]))
 
@@ -376,7 +376,7 @@ class Outline:
         return cut_instruction(self.data, begin, end, _LITERAL_OVER)[0]
 
     def damage(self) -> HloFileError:
-        """The error that tells where the module is damaged."""
+        """The error that says where the module is damaged."""
         begin, end = self.range
         found = explain(memoryview(self.data)[begin:end], schema.HloModuleProto.DESCRIPTOR)
         place = self.path or found.place
@@ -450,7 +450,7 @@ class Outline:
         return begin, end
 
     def _check_names(self) -> None:
-        """Names and targets are UTF-8; those with other bytes than ASCII are looked at."""
+        """Names and targets are UTF-8; those with non-ASCII bytes are checked."""
         for tag in (NAME, TARGET):
             found = self.fields.of(tag)
             for row in not_ascii(self.words, found.begin, found.end).tolist():
@@ -460,7 +460,7 @@ class Outline:
         """The different pairs of opcode and shape, and which each row has."""
         opcodes, shapes = (self._bounds[tag] for tag in (OPCODE, SHAPE))
         # Opcode and shape stand side by side (fields 2 and 3), so one range of bytes, from the
-        # opcode's length on, tells a pair; the length keeps two different cuts of it apart.
+        # opcode's length on, identifies a pair; the length distinguishes two different cuts of it.
         gap = shapes[0] - opcodes[1]
         if ((gap > 1) & (gap < 7) & (opcodes[1] - opcodes[0] < 128)).all():
             kind_of, first = distinct_bytes(self.words, opcodes[0] - 1, shapes[1])
@@ -474,7 +474,7 @@ class Outline:
                 *lists(*(column[first] for column in (*opcodes, *shapes))), strict=True
             )
         ]
-        # Pairs that are equal but for how a length is written were told apart until here.
+        # Pairs that are equal but for how a length is written were distinct until here.
         merged = {pair: number for number, pair in enumerate(dict.fromkeys(pairs))}
         return list(merged), np.array([merged[pair] for pair in pairs], np.int64)[kind_of]
 

@@ -65,7 +65,7 @@ class ConstantFolding(Pass):
             raise PassError(
                 f"limit is {self.limit}",
                 code="HLO-PASS-ARGUMENT",
-                remedy="give the number of elements that a constant may have, 1 or more",
+                remedy="pass the number of elements that a constant may have, 1 or more",
             )
 
     def run(self, module: Module) -> bool:

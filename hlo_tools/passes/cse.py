@@ -1,6 +1,6 @@
 """Common subexpressions: what is computed twice is computed once.
 
-Instructions are looked at operands first. A cheap key (opcode and operands) tells most of them
+Instructions are visited operands first. A cheap key (opcode and operands) separates most of them
 apart; only those that share one are compared in full, so the cost is that of one walk.
 """
 
@@ -216,7 +216,7 @@ class _Merger:
         return _rest(row) + _kept(self._computation, row)
 
     def _cheap(self, kind: str, opcode: str, operands: tuple[int, ...], row: Message) -> Hashable:
-        """What tells most instructions apart; operands are those that stay."""
+        """The key that separates most instructions; operands are those that stay."""
         if kind == "constant":
             return self._glance(row)
         if kind == "commutative":
@@ -234,7 +234,7 @@ class _Merger:
 
 @cache
 def _kind(opcode: str) -> str:
-    """What tells instructions of an opcode apart: mostly opcode and operands (``"plain"``)."""
+    """What distinguishes instructions of an opcode: mostly opcode and operands (``"plain"``)."""
     if always_stays(opcode):
         return "alone"
     if can_call(opcode):

@@ -36,6 +36,6 @@ class Expand(Pass):
             raise PassError(
                 "expand takes a kernel and its reference, or neither",
                 code="HLO-PASS-ARGUMENT",
-                remedy="give kernel=softmax reference=softmax.hlo",
+                remedy="pass kernel=softmax reference=softmax.hlo",
             )
         return bool(expand(module, {self.kernel: self.reference} if self.kernel else None))

@@ -89,7 +89,7 @@ def install_into_jax(
 
 def _no_hook(reason: str) -> PassError:
     return PassError(
-        f"this JAX takes no passes: {reason}",
+        f"this JAX does not support passes: {reason}",
         code="HLO-JAX",
         remedy="install jax and jaxlib 0.10.2 or later, or use our device with " + VARIABLE,
     )

@@ -113,7 +113,7 @@ _TABLE = (
     Invariant("canonical-dots", "dots are [batch..., m, k] x [batch..., k, n]", _general_dots),
     Invariant("no-metadata", "no instruction has metadata", _metadata),
     Invariant("scheduled", "every computation that is not a fusion has a sequence", _unscheduled),
-    Invariant("embedded-kernels", "every kernel call carries its kernel", _kernel_files),
+    Invariant("embedded-kernels", "every kernel call embeds its kernel", _kernel_files),
     Invariant("legal-types", "element types that trn2 lacks only at the boundary, or where bits matter",
               _foreign_types),
 )  # fmt: skip

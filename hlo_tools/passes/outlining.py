@@ -39,7 +39,7 @@ class Outlining(Pass):
             raise PassError(
                 "outlining takes either names of instructions or a scope",
                 code="HLO-PASS-ARGUMENT",
-                remedy="give instructions=add.1,multiply.2 or scope=jit(f)/layer_1",
+                remedy="pass instructions=add.1,multiply.2 or scope=jit(f)/layer_1",
             )
         chosen = self._named(module) if self.instructions else self._scoped(module)
         if chosen:

@@ -148,7 +148,7 @@ def _run_pass(one: Pass, module: Module, before: int, timed: bool) -> Step:
             modified = one.run(module)
         except _CONTRADICTIONS as error:
             raise PassError(
-                f"it came upon what it cannot read ({type(error).__name__}: {error})",
+                f"it cannot read the module ({type(error).__name__}: {error})",
                 code="HLO-PASS-MODULE",
                 remedy="nki-hlo verify names the instruction; if it finds nothing wrong, the fault "
                 "is the pass's: report it with the module",
@@ -160,7 +160,7 @@ def _run_pass(one: Pass, module: Module, before: int, timed: bool) -> Step:
             raise PassError(
                 f"it fails: {type(error).__name__}: {error}",
                 code="HLO-PASS-FAILED",
-                remedy=f"this is a fault of {package}; --debug shows where",
+                remedy=f"this is a bug of {package}; --debug shows where",
             ) from error
         if modified and module._rows is read:  # it said nothing of what it read or left
             module._rows = {}
@@ -209,10 +209,10 @@ def _require(module: Module, one: Pass) -> None:
     if found is not None:
         invariant, what = found
         raise PassError(
-            f"{one.name} requires {invariant.name} ({invariant.meaning}); {what} is not so",
+            f"{one.name} requires {invariant.name} ({invariant.meaning}); {what} violates it",
             code="HLO-PASS-REQUIRES",
             place=f"pass {one.name}",
-            remedy="run a pass that ensures it before; nki-hlo passes tells which do",
+            remedy="run a pass that ensures it before; nki-hlo passes shows which do",
         )
 
 
@@ -224,8 +224,8 @@ def _ensure(module: Module, one: Pass) -> None:
     if found is not None:
         invariant, what = found
         raise PassError(
-            f"{one.name} ensures {invariant.name} ({invariant.meaning}), but {what} is not so",
+            f"{one.name} ensures {invariant.name} ({invariant.meaning}), but {what} violates it",
             code="HLO-PASS-ENSURES",
             place=f"pass {one.name}",
-            remedy="this is a fault of the pass; report it with the module",
+            remedy="this is a bug of the pass; report it with the module",
         )

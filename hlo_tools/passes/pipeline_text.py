@@ -81,7 +81,7 @@ def parse_passes(text: str) -> tuple[Pass, ...]:
         reader.at += 1
         reader.skip_blanks()
         if not reader.next:
-            raise reader.fail("expected a pass behind the comma", comma)
+            raise reader.fail("expected a pass after the comma", comma)
     return tuple(passes)
 
 
@@ -125,7 +125,7 @@ def _read_argument(reader: _Reader, kind: type[Pass], given: dict[str, Any]) -> 
     key = name.replace("-", "_")
     argument = arguments_of(kind).get(key)
     if argument is None or key in given:
-        wrong = "is given twice" if argument else "is not an argument of it"
+        wrong = "is passed twice" if argument else "is not an argument of it"
         raise reader.fail(
             f"{kind.name}: {name} {wrong}", start, "HLO-PASS-ARGUMENT", _arguments_help(kind)
         )
@@ -146,7 +146,7 @@ def _read_value(reader: _Reader) -> str:
     if reader.next != '"':
         value = reader.word(lambda letter: letter not in _VALUE_ENDS)
         if not value:
-            raise reader.fail("expected a value behind the =")
+            raise reader.fail("expected a value after the =")
         return value
     start = reader.at
     reader.at += 1

@@ -78,7 +78,7 @@ class Registered(Plugin):
         return PassError(
             f"the pass {self.name} ({self.value} of {self.origin}) {reason}",
             code="HLO-PASS-BROKEN",
-            remedy=f"repair or remove the package {self.origin}",
+            remedy=f"fix or remove the package {self.origin}",
         )
 
 

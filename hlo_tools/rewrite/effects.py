@@ -109,7 +109,7 @@ def effectful_among(
 
 
 def has_effect_within(view: Instruction, known: dict[int, bool]) -> bool:
-    """Whether an instruction, or what it calls, has an effect; only that is looked at.
+    """Whether an instruction, or what it calls, has an effect; only that is checked.
 
     Args:
         known: computations by id of which it is known already; answers are added.

@@ -235,5 +235,5 @@ def _endless(view: Instruction) -> PassError:
     return PassError(
         f"the rules rewrite %{view.name} again and again",
         code="HLO-PASS-ENDLESS",
-        remedy="this is a fault of the pass; report it with the module",
+        remedy="this is a bug of the pass; report it with the module",
     )

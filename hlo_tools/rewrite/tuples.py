@@ -130,7 +130,7 @@ def _move_aliases(module: Module, places: dict[tuple[int, Index], int]) -> None:
             raise HloError(
                 f"an alias names part {list(key[1])} of parameter {key[0]}, which is not an array of it",
                 code="HLO-REFERENCE",
-                remedy="nki-hlo verify tells all that is wrong with the module",
+                remedy="nki-hlo verify reports all that is wrong with the module",
             )
         entry.parameter_number = places[key]
         del entry.parameter_shape_index[:]

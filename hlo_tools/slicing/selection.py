@@ -54,7 +54,7 @@ def parse_source(text: str) -> SourceRange:
         raise HloError(
             f"{text!r} is not a place in a source file",
             code="HLO-ARGUMENT",
-            remedy="give FILE, FILE:LINE or FILE:FIRST-LAST",
+            remedy="pass FILE, FILE:LINE or FILE:FIRST-LAST",
         )
     return SourceRange(found["file"], first, last)
 
@@ -117,7 +117,7 @@ def select_source(
     by_computation = {one: chosen for one in places if (chosen := _made_by(one, place))}
     if not by_computation:
         raise HloError(
-            f"no instruction was made by {place}",
+            f"no instruction comes from {place}",
             code="HLO-NO-INSTRUCTION",
             place=module.path,
             remedy="nki-hlo show FILE lists source lines; the module may have been stripped",
@@ -143,7 +143,7 @@ def _same_computation(found: set[Computation], what: str) -> None:
     if len(found) > 1:
         names = sorted(f"%{one.name}" for one in found)
         raise HloError(
-            f"{what} lie in several computations: {', '.join(names[:5])}",
+            f"{what} are in several computations: {', '.join(names[:5])}",
             code="HLO-ARGUMENT",
             remedy="slice one computation at a time",
         )

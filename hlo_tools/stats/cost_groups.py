@@ -1,4 +1,4 @@
-"""Instructions that cost the same, told apart by columns: few are then looked at for all."""
+"""Instructions that cost the same, distinguished by columns: one of each group is examined."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def group_by_cost(outline: Outline) -> CostGroups:
 
 
 def _of_operands(first: Array, given: Array) -> list[Array]:
-    """Columns that tell lists of operands' shapes apart."""
+    """Columns that distinguish lists of operands' shapes."""
     counts = np.diff(first)
     columns = [counts]
     for place in range(_IN_STEP):

@@ -363,7 +363,7 @@ def _without_size(shape: Shape, path: str) -> HloError:
         f"{shape} has a negative extent",
         code="HLO-DAMAGED",
         place=path,
-        remedy="nki-hlo verify tells which instructions state it",
+        remedy="nki-hlo verify reports which instructions state it",
     )
 
 

@@ -31,7 +31,7 @@ TRANSCENDENTAL = frozenset(
 """One transcendental operation an element of the result."""
 
 _LARGEST_WINDOW = 1 << 16
-"""From this size of a window on, its places in the padding are not told apart."""
+"""From this size of a window on, its places in the padding are not distinguished."""
 
 
 class Extent(NamedTuple):

@@ -42,7 +42,7 @@ class KernelStatistics:
     """Calls of one kernel with one grid.
 
     Attributes:
-        bytes: read and written by all the calls as their operands and results tell.
+        bytes: read and written by all the calls by their operands and results.
         macs: multiply-adds of one call: counted from the kernel's file, else as the configuration
             states them (``mac_count``), else None.
     """

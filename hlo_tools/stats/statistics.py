@@ -1,7 +1,7 @@
 """Statistics of a module, taken from its overview.
 
 The module is read as an :class:`~hlo_tools.outline.Outline`, so constants are never decoded;
-instructions that cost alike are looked at once.
+instructions of equal cost are examined once.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class Cursor:
 
     def _remedy(self) -> str:
         if "HloModule" in self.text or "ENTRY" in self.text:
-            return "correct the text there, or write the module again: nki-hlo convert --to text"
+            return "correct the text, or write the module again: nki-hlo convert --to text"
         return (
             "HLO text begins with 'HloModule'; the modules of a script come from: "
             "nki-hlo extract SCRIPT"

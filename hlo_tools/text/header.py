@@ -67,7 +67,7 @@ class HeaderReader:
             name = found.group(1)
             reader = _READERS.get(name)
             if reader is None or name in seen:
-                what = "stands twice" if reader else "is not an attribute of a module"
+                what = "is repeated" if reader else "is not an attribute of a module"
                 raise cursor.error(
                     f"'{name}' {what}", pos=found.start(1), code="HLO-TEXT-ATTRIBUTE"
                 )

@@ -148,7 +148,7 @@ class _Parser:
         is_entry = found.group(1) is not None
         name = found.group(2)
         if name in self.computations:
-            raise cursor.error(f"computation '{name}' stands twice", pos=found.start(2))
+            raise cursor.error(f"computation '{name}' is defined twice", pos=found.start(2))
         declared = self._signature() if cursor.peek("(") else None
         computation = self._body(name, found.start(2))
         if declared is not None and not same_type(
@@ -280,7 +280,7 @@ class _Parser:
         name = found.group(2)
         if name in computation.names:
             raise cursor.error(
-                f"instruction '{name}' stands twice in its computation", pos=found.start(2)
+                f"instruction '{name}' is defined twice in its computation", pos=found.start(2)
             )
         self._right_side(computation, name, found.start(2))
         return found.group(1) is not None
@@ -288,7 +288,7 @@ class _Parser:
     def _right_side(
         self, computation: _Computation, name: str, pos: int, *, attributes: bool = True
     ) -> int:
-        """``shape opcode(operands), attributes``; gives the position in the computation."""
+        """``shape opcode(operands), attributes``; returns the position in the computation."""
         cursor = self.cursor
         shape = self.shapes.read() if self.shapes.can_start() else None
         opcode_pos = cursor.pos
@@ -334,7 +334,7 @@ class _Parser:
         computation.shapes.append(row.shape)
         if row.opcode == "parameter":
             if row.parameter_number in computation.parameters:
-                raise self.cursor.error(f"parameter({row.parameter_number}) stands twice", pos=pos)
+                raise self.cursor.error(f"parameter({row.parameter_number}) is repeated", pos=pos)
             computation.parameters[row.parameter_number] = position
         return position
 
@@ -382,7 +382,7 @@ class _Parser:
                 position = names.get(part)
                 if position is None:
                     raise cursor.error(
-                        f"no instruction '{part}' stands before in this computation",
+                        f"no instruction '{part}' is defined before this point",
                         pos=cursor.text.index(part, start), code="HLO-TEXT-OPERAND",
                         hint=did_you_mean(part, names),
                     )  # fmt: skip
@@ -413,16 +413,14 @@ class _Parser:
         at = cursor.pos
         position = self._lookup(computation, cursor.identifier("an operand"), at)
         if shape is not None and not same_type(shape, computation.shapes[position]):
-            raise cursor.error(
-                "the operand does not have the shape that stands before it", pos=start
-            )
+            raise cursor.error("the operand does not have the shape stated before it", pos=start)
         return position
 
     def _lookup(self, computation: _Computation, name: str, pos: int) -> int:
         position = computation.names.get(name)
         if position is None:
             raise self.cursor.error(
-                f"no instruction '{name}' stands before in this computation",
+                f"no instruction '{name}' is defined before this point",
                 pos=pos, code="HLO-TEXT-OPERAND", hint=did_you_mean(name, computation.names),
             )  # fmt: skip
         return position
@@ -445,7 +443,7 @@ class _Parser:
                     hint=did_you_mean(name, allowed),
                 )
             if name in pending.seen:
-                raise cursor.error(f"'{name}' stands twice", pos=found.start(1))
+                raise cursor.error(f"'{name}' is repeated", pos=found.start(1))
             pending.seen.add(name)
             cursor.pos = found.end()
             inner = target is not row and name == "output_to_operand_aliasing"
@@ -475,7 +473,7 @@ class _Parser:
         name = cursor.identifier("a computation")
         number = self.computations.get(name, -1)
         if number < 0:
-            raise cursor.error(f"no computation '{name}' stands before", pos=start)
+            raise cursor.error(f"no computation '{name}' is defined before this point", pos=start)
         return number
 
     def _called(
@@ -494,9 +492,9 @@ class _Parser:
         if word.name in ("async-update", "async-done"):
             source = computation.message.instructions[operands[0]]
             if not source.opcode.startswith("async-") or source.opcode == "async-done":
-                raise self.cursor.error(f"{word.name} takes what an async-start gave", pos=pos)
+                raise self.cursor.error(f"{word.name} takes what an async-start returned", pos=pos)
             if word.name == "async-update" and not same_type(row.shape, source.shape):
-                raise self.cursor.error("async-update gives the shape that it takes", pos=pos)
+                raise self.cursor.error("async-update returns the shape that it takes", pos=pos)
             del row.called_computation_ids[:]
             row.async_execution_thread = ""
         self._mark_fusion(row)
@@ -526,7 +524,7 @@ class _Parser:
         """The computation that async sugar leaves unwritten: parameters and the one operation."""
         shapes = row.shape.tuple_shapes
         if len(shapes) < 2:
-            raise self.cursor.error("async-start gives ((operands), result, ...)")
+            raise self.cursor.error("async-start returns ((operands), result, ...)")
         thread = row.async_execution_thread
         message = self.proto.computations.add(
             name=_unique("async_wrapped", self.computations),

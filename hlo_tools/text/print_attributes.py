@@ -38,7 +38,7 @@ def print_attributes(row: Message, first: Message | None = None) -> list[Pair]:
 
     Args:
         row: the instruction.
-        first: the shape of its first operand, which tells how a comparison compares by default.
+        first: the shape of its first operand, which decides how a comparison compares by default.
     """
     if row.opcode == "compare" and first is not None:
         return list(_comparison(row, default_comparison_type(first.element_type)))

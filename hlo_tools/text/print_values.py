@@ -117,7 +117,7 @@ def _nested(
 ) -> tuple[str, int]:
     """Braces around the elements from ``at``, as XLA lays them out; gives the next position.
 
-    From four dimensions on, a comment tells the index of each block.
+    From four dimensions on, a comment has the index of each block.
     """
     if len(extents) == 1:
         stop = at + extents[0]

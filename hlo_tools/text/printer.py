@@ -73,7 +73,7 @@ class _Printer:
         self.lines = self._lines(data)
 
     def _lines(self, data: bytes | None) -> Lines | None:
-        """The columns of a large module; in a small one, instructions are looked at one by one."""
+        """The columns of a large module; in a small one, instructions are read one by one."""
         count = sum(len(row.instructions) for row in self.proto.computations)
         if count < _MANY:
             return None
@@ -168,7 +168,7 @@ class _Printer:
         )
 
     def _signature(self, shape: Message) -> str:
-        """Parameters and result, without layouts; equal ones are looked at once."""
+        """Parameters and result, without layouts; equal ones are read once."""
         key = shape.SerializeToString()
         found = self.signatures.get(key)
         if found is None:
@@ -231,7 +231,7 @@ class _Printer:
         return f"{inner.opcode}-{row.opcode.removeprefix('async-')}", inner
 
     def _async_inner(self, row: Message) -> Message | None:
-        """The one operation of the called computation, when its name tells that it was sugar."""
+        """The one operation of the called computation, when its name shows that it was sugar."""
         return self._wrapped_operations().get(row.id)
 
     def _wrapped_operations(self) -> dict[int, Message]:

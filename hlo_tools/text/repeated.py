@@ -43,7 +43,7 @@ _METADATA_FIELD = 7
 
 
 class Line(NamedTuple):
-    """What tells lines apart that give the same.
+    """What distinguishes lines with equal fields.
 
     Attributes:
         key: shape, opcode, operands (their number, the text of a constant), attributes.

@@ -61,7 +61,7 @@ class ShardingReader:
         if kind:
             sharding.type = schema.OpSharding.Type.Value(kind)
         elif not sharding.tile_assignment_dimensions:
-            raise cursor.error("this sharding says neither a kind nor devices=[...]")
+            raise cursor.error("this sharding has neither a kind nor devices=[...]")
         return sharding
 
     def _property(self, sharding: Message) -> str:

@@ -202,7 +202,7 @@ def _dim_labels(pending: Pending, instruction: Message) -> None:
                 spatial[int(label)] = at
             elif label != "?":
                 raise cursor.error(
-                    f"the label '{label}' of the {side} is wrong or stands twice", pos=found.start()
+                    f"the label '{label}' of the {side} is wrong or repeated", pos=found.start()
                 )
         if sorted(spatial) != list(range(len(spatial))):
             raise cursor.error(

@@ -127,9 +127,9 @@ def _array_function(self: TracedArray, func: Any, types: Any, args: Any, kwargs:
     if implementation is None:
         name = f"{getattr(func, '__module__', 'numpy')}.{getattr(func, '__name__', func)}"
         raise refuse(
-            f"{name} is not known for traced arrays",
+            f"{name} is not supported for traced arrays",
             code="HLO-TRACE-FUNCTION",
-            remedy="write it with functions that are; the list is hlo_tools.trace.supported()",
+            remedy="use supported functions; the list is hlo_tools.trace.supported()",
         )
     return implementation(*args, **kwargs)
 

@@ -28,7 +28,7 @@ class NKIPyKernel:
     def __init__(self, func: Callable[..., Any], backend: str = "hlo") -> None:
         if backend not in _BACKENDS:
             raise refuse(
-                f"backend {backend!r} is not known",
+                f"backend {backend!r} is not supported",
                 code="HLO-TRACE-BACKEND",
                 remedy=f"use one of {', '.join(_BACKENDS)}",
             )

@@ -177,7 +177,7 @@ def _deliver(ufunc: np.ufunc, arrays: tuple[Any, ...], outs: Outs, kwargs: dict[
         raise refuse(
             "where= without out= leaves elements without a value",
             code="HLO-TRACE-FUNCTION",
-            remedy="give out=, or use numpy.where",
+            remedy="pass out=, or use numpy.where",
         )
     if outs is None:
         return arrays[0] if len(arrays) == 1 else arrays
@@ -275,7 +275,7 @@ _ACCUMULATIONS: dict[np.ufunc, Callable[..., Any]] = {np.add: np.cumsum, np.mult
 
 def _unknown(name: str) -> Exception:
     return refuse(
-        f"numpy.{name} is not known for traced arrays",
+        f"numpy.{name} is not supported for traced arrays",
         code="HLO-TRACE-FUNCTION",
-        remedy="write it with functions that are; the list is hlo_tools.trace.supported()",
+        remedy="use supported functions; the list is hlo_tools.trace.supported()",
     )

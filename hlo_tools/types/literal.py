@@ -160,7 +160,7 @@ def literal_of(
 
     Args:
         layout: minor to major; row-major when not given.
-        element: the element type's name where the dtype does not tell it (``"s1"``).
+        element: the element type's name where the dtype does not determine it (``"s1"``).
 
     Raises:
         TypeError: HLO has no element type for the dtype.

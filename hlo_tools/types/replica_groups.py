@@ -1,4 +1,4 @@
-"""The devices that talk to each other in a collective, in whatever form they are written."""
+"""The devices that take part in a collective together, in any of the forms they are written in."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def _states(call: Call, expected: Type | None) -> None:
     """The instruction states the type, whatever is dynamic in it."""
     stated = of(call.row.shape)
     if expected is not None and _plain(expected) != _plain(stated):
-        message = f"{call.row.opcode} gives {expected}, the instruction states {stated}"
+        message = f"{call.row.opcode} returns {expected}, the instruction states {stated}"
         raise InferenceError(message, code="HLO-V018", place=call.row.name)
 
 
@@ -85,7 +85,7 @@ def _alike(call: Call, parts: int, groups: list[list[int]], what: str) -> None:
     """Groups have as many devices as the operand has, or gets, parts.
 
     With a channel and no global ids each replica of a group stands for all its partitions, whose
-    number the module does not tell.
+    number the module does not state.
     """
     unknown = call.row.channel_id and not call.row.use_global_device_ids
     for group in groups:
@@ -130,12 +130,12 @@ def _pairs(call: Call) -> list[tuple[Array, Array]]:
     operands = call.arrays()
     call.check(
         len(parts) == len(operands),
-        f"gives {counted(len(parts), 'result')} for {counted(len(operands), 'operand')}",
+        f"returns {counted(len(parts), 'result')} for {counted(len(operands), 'operand')}",
     )
     found: list[tuple[Array, Array]] = []
     for operand, part in zip(operands, parts, strict=True):
         if not isinstance(part, Array) or part.element != operand.element:
-            call.check(False, f"gives {part} for {operand}")
+            call.check(False, f"returns {part} for {operand}")
         else:
             found.append((operand, part))
     return found
@@ -215,7 +215,7 @@ def _first(call: Call) -> None:
 
 def _part(call: Call, place: int) -> None:
     found = part_at(call.operand(0), [place])
-    call.check(found is not None, f"takes what its start gives, not {call.operand(0)}")
+    call.check(found is not None, f"takes what its start returns, not {call.operand(0)}")
     _states(call, found)
 
 
@@ -236,12 +236,12 @@ def _async_start(call: Call) -> None:
         and len(stated.parts) >= 2
         and _plain(stated.parts[0]) == _plain(TupleType(tuple(call.operands)))
         and _plain(stated.parts[1]) == _plain(result),
-        f"gives (({', '.join(map(str, call.operands))}), {result}, ...), "
+        f"returns (({', '.join(map(str, call.operands))}), {result}, ...), "
         f"the instruction states {stated}",
     )
     call.check(
         [*map(_plain, parameters)] == [*map(_plain, call.operands)],
-        f"gives its computation ({', '.join(map(str, call.operands))}), "
+        f"passes its computation ({', '.join(map(str, call.operands))}), "
         f"which takes ({', '.join(map(str, parameters))})",
     )
 
@@ -264,10 +264,10 @@ def _bits(call: Call) -> None:
     stated = of(call.row.shape)
     state = call.operand(0)
     if isinstance(stated, TupleType):
-        call.check(len(stated.parts) == 2, f"gives a state and bits, not {stated}")
+        call.check(len(stated.parts) == 2, f"returns a state and bits, not {stated}")
         call.check(
             _plain(stated.parts[0]) == _plain(state),
-            f"takes the state {state} and gives the state {stated.parts[0]}",
+            f"takes the state {state} and returns the state {stated.parts[0]}",
         )
 
 
@@ -286,7 +286,7 @@ def _recv(call: Call) -> None:
     stated = of(call.row.shape)
     call.check(
         isinstance(stated, TupleType) and stated.parts[1:] == (_U32, _TOKEN),
-        f"gives (data, u32[], token[]), the instruction states {stated}",
+        f"returns (data, u32[], token[]), the instruction states {stated}",
     )
 
 

@@ -1,4 +1,4 @@
-"""Checks of ids, names and references: what must hold before anything else can be looked at."""
+"""Checks of ids, names and references: what must hold before anything else can be checked."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def check_structure(proto: Message, calls: Calls) -> Iterator[Finding]:
 
 def _module(proto: Message, ids: set[int]) -> Iterator[Finding]:
     if proto.entry_computation_id not in ids:
-        yield Finding("HLO-V001", f"the entry id {proto.entry_computation_id} names no computation")
+        yield Finding(
+            "HLO-V001", f"the entry id {proto.entry_computation_id} refers to no computation"
+        )
     for number, count in Counter(row.id for row in proto.computations).items():
         if count > 1:
             yield Finding("HLO-V002", f"{count} computations have the id {number}")
@@ -70,7 +72,7 @@ def _computation(row: Message, computations: set[int], calling: list[Message]) -
         yield Finding("HLO-V003", "two of its instructions have one id", computation=place)
     if row.root_id & LOCAL_MASK not in local:
         yield Finding(
-            "HLO-V007", f"the root id {row.root_id} names no instruction", computation=place
+            "HLO-V007", f"the root id {row.root_id} refers to no instruction", computation=place
         )
     dangling = backward = False
     for at, one in enumerate(rows):
@@ -78,7 +80,7 @@ def _computation(row: Message, computations: set[int], calling: list[Message]) -
             needed = local.get(number & LOCAL_MASK)
             if needed is None:
                 dangling = True
-                yield Finding("HLO-V005", f"the operand id {number} names no instruction",
+                yield Finding("HLO-V005", f"the operand id {number} refers to no instruction",
                               computation=place, instruction=one.name)  # fmt: skip
             elif needed >= at:
                 backward = True
@@ -86,14 +88,14 @@ def _computation(row: Message, computations: set[int], calling: list[Message]) -
             needed = local.get(number & LOCAL_MASK)
             if needed is None:
                 dangling = True
-                yield Finding("HLO-V008", f"the predecessor id {number} names no instruction",
+                yield Finding("HLO-V008", f"the predecessor id {number} refers to no instruction",
                               computation=place, instruction=one.name)  # fmt: skip
             elif needed >= at:
                 backward = True
     for one in calling:
         for number in one.called_computation_ids:
             if number not in computations:
-                yield Finding("HLO-V006", f"the id {number} names no computation",
+                yield Finding("HLO-V006", f"the id {number} refers to no computation",
                               computation=place, instruction=one.name)  # fmt: skip
     if backward and not dangling and len(local) == len(rows):
         yield from _circle(row)
@@ -112,7 +114,7 @@ def _circle(row: Message) -> Iterator[Finding]:
     if stuck:
         listed = ", ".join(sorted(f"%{names[number]}" for number in stuck)[:5])
         yield Finding(
-            "HLO-V009", f"these need each other: {listed}", computation=row.name,
+            "HLO-V009", f"these depend on each other in a cycle: {listed}", computation=row.name,
             instruction=min(names[number] for number in stuck),
         )  # fmt: skip
 
@@ -143,5 +145,5 @@ def _recursion(proto: Message, calling: Calls) -> Iterator[Finding]:
     if stuck:
         names = {row.id: row.name for row in proto.computations}
         listed = sorted(names[number] for number in stuck)
-        yield Finding("HLO-V010", f"these call each other: {', '.join(f'%{n}' for n in listed[:5])}",
+        yield Finding("HLO-V010", f"these call each other in a cycle: {', '.join(f'%{n}' for n in listed[:5])}",
                       computation=listed[0])  # fmt: skip

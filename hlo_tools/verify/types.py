@@ -143,7 +143,7 @@ class _Checker:
                           computation=row.name)  # fmt: skip
         root = self.kinds[numbers[row.root_id & LOCAL_MASK]]
         if result != root:
-            yield Finding("HLO-V014", f"its program shape gives {result}, its root {root}",
+            yield Finding("HLO-V014", f"its program shape has the result {result}, its root {root}",
                           computation=row.name)  # fmt: skip
 
     def _program(self, computation: int) -> tuple[int, ...]:
@@ -208,7 +208,7 @@ class _Checker:
     def _inferred(
         self, one: Message, name: str, stated: int, operands: list[int], called: list[int]
     ) -> Problem | None:
-        """What is wrong with the stated type; alike instructions are looked at once."""
+        """What is wrong with the stated type; equal instructions are checked once."""
         fields = _DEPENDS[name]
         if fields is None:
             return self._inferred_anew(one, stated, operands, called)
@@ -229,7 +229,7 @@ class _Checker:
                 stated_type = self.kinds[stated]
                 return (
                     "HLO-V018",
-                    f"{one.opcode} gives {expected}, the instruction states {stated_type}",
+                    f"{one.opcode} returns {expected}, the instruction states {stated_type}",
                 )
             check_operation(Call(one, types, programs))
         except InferenceError as error:
@@ -256,7 +256,7 @@ class _Checker:
     # -- shapes -------------------------------------------------------------------------------
 
     def _number(self, shape: Message) -> int:
-        """The number of a shape; its type and what is wrong with it are looked at once."""
+        """The number of a shape; its type and what is wrong with it are computed once."""
         key = shape.SerializeToString()
         found = self.numbers.get(key)
         if found is None:

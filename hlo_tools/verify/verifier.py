@@ -15,7 +15,7 @@ from hlo_tools.verify.whole import check_whole
 __all__ = ["check", "verify"]
 
 _REFERENCES = frozenset({f"HLO-V00{number}" for number in (1, 2, 3, 5, 6, 7, 8, 9)} | {"HLO-V010"})
-"""Rules without which shapes cannot be looked at."""
+"""Rules without which shapes cannot be checked."""
 
 
 def verify(module: Module) -> list[Finding]:

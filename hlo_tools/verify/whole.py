@@ -73,7 +73,7 @@ def _sequence(row: Message, order: list[int]) -> Iterator[Finding]:
     for number, one in local.items():
         for other in (*one.operand_ids, *one.control_predecessor_ids):
             if position[other & LOCAL_MASK] > position[number]:
-                yield Finding("HLO-V016", f"it stands before %{local[other & LOCAL_MASK].name}, which it needs",
+                yield Finding("HLO-V016", f"it is scheduled before %{local[other & LOCAL_MASK].name}, which it needs",
                               computation=row.name, instruction=one.name)  # fmt: skip
                 return
 

@@ -39,7 +39,7 @@ _PLACES, _LAST_BYTE = np.uint64(0x0102030405060708), np.uint64(56)
 _LARGEST_TAG, _FAR = np.uint64(0xFFFFFFFF), np.uint64(1 << 60)
 _LEAVE, _TAKE = 1, 2
 _SIZES = np.array([0, 8, 0, 1 << 60, 1 << 60, 4, 1 << 60, 1 << 60], np.int64)
-"""Bytes of a value by its wire type, where the type tells them; more than any file where none is."""
+"""Bytes of a value by its wire type, where the type fixes them; else more than any file has."""
 
 
 class Table(NamedTuple):
@@ -76,7 +76,7 @@ class Words:
         self.data = data
         padded = data if len(data) >= 8 else bytes(data) + bytes(8)
         # Overlapping words, one from each byte on: an unaligned load is one index, nothing is
-        # copied, and a memory map is only paged in where it is looked at.
+        # copied, and a memory map is only paged in where it is read.
         self._last = len(padded) - 8
         self._words = np.ndarray((self._last + 1,), "<u8", padded, strides=(1,))
 

@@ -24,7 +24,7 @@ def explain(data: bytes | memoryview, descriptor: Any) -> HloFileError:
     except HloFileError as error:
         return error
     return HloFileError(
-        f"protobuf refuses it as {descriptor.name}, for a reason that it does not tell",
+        f"protobuf refuses it as {descriptor.name}, without giving a reason",
         code="HLO-DAMAGED",
         remedy="get the file again from its source",
     )

@@ -1,4 +1,4 @@
-"""Equal rows of columns found without sorting: few are then looked at for all."""
+"""Equal rows of columns found without sorting: one of each group is then examined."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def distinct(*columns: Array) -> tuple[Array, Array]:
 
 
 def _mixed(columns: tuple[Array, ...]) -> Array:
-    """A number of 64 bits for each row, whose high bits tell most rows apart."""
+    """A number of 64 bits for each row, whose high bits distinguish most rows."""
     # Fibonacci hashing (Knuth, TAOCP 3, 6.4): multiplication mixes upwards only, so the fold
     # brings high bits down before the next one.
     found = columns[0].view(np.uint64) * _FACTOR

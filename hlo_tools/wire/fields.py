@@ -1,6 +1,6 @@
 """The protobuf wire format, read without a schema: fields of a message as ranges of a buffer.
 
-Used where a whole parse would be too much (telling kinds of files apart, files beyond what
+Used where a whole parse would be too much (detecting kinds of files, files beyond what
 protobuf reads) and where it failed (finding the byte at which a file is damaged).
 """
 

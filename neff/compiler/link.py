@@ -1,7 +1,7 @@
 """Kernels one behind the other: one statement list for each core.
 
 Every kernel's on-chip tensors get their place and a name of their own; its HBM tensors become
-variables of the program; registers and instruction names are told apart by the kernel's label.
+variables of the program; registers and instruction names are distinguished by the kernel's label.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def select_and_scatter(node: Node, keeps: Keeps) -> Node:
     """Each source goes to the element of its window that the comparison keeps, and is combined
     with what else went there.
 
-    Every place of the window is looked at for all windows at once.
+    Every place of the window is compared for all windows at once.
 
     Raises:
         NeffCompileError: ``NEFF-OP``; the windows are dilated, or it combines in another way.

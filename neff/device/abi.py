@@ -2,7 +2,7 @@
 
 Source of every layout: the header ``pjrt_c_api.h`` of openxla/xla (Apache-2.0), interface
 version 0.103. Structures only ever grow at the end, so a caller that is older than this table
-passes a shorter one: :func:`knows` tells whether it has a field.
+passes a shorter one: :func:`knows` returns whether it has a field.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ class CpuProgram:
 
     Attributes:
         results: shape and dtype of each result on one device.
-        shardings: fields that tell the framework how partitioning divided the results.
+        shardings: fields that describe to the framework how partitioning divided the results.
     """
 
     def __init__(self, client: Any, program: Program, options: CompileOptions) -> None:

@@ -25,7 +25,7 @@ class LoadedProgram(Protocol):
 
     Attributes:
         results: shape and dtype of each result on one device.
-        shardings: fields of ``HloModuleProto`` that tell how results are divided.
+        shardings: fields of ``HloModuleProto`` that describe how results are divided.
     """
 
     results: list[TensorSpec]

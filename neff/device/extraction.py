@@ -17,7 +17,7 @@ __all__ = ["extract"]
 
 
 def extract(program: Captured) -> None:
-    """Write a program to the cache that the environment names, and tell who started the script.
+    """Write a program to the cache that the environment names, and notify the script's parent.
 
     Raises:
         HloError: the cache cannot be written, or a kernel file is gone; the compilation fails

@@ -99,7 +99,7 @@ class Plugin:
     def load(self, program: Program, options: CompileOptions) -> LoadedProgram | None:
         """The program ready to run, or None when nothing is to be run.
 
-        A program over several partitions is compiled all the same: only partitioning tells the
+        A program over several partitions is compiled all the same: only partitioning informs the
         shapes of its results.
         """
         if self.extract_only and options.num_partitions == 1:

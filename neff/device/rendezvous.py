@@ -1,7 +1,7 @@
 """Devices that are launched one by one and have to run together.
 
 torch_xla compiles each program for all devices and launches it on one at a time, each from its
-own thread. A program whose devices talk to each other starts when the last of them arrives.
+own thread. A program whose devices communicate starts when the last of them arrives.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Only what a person needs to find the line goes into the file: a folder of the machine that
 built it does not. ``/home/me/run7/matmul.py`` is stored as ``matmul.py``; two files of one name
-keep as many folders as tell them apart.
+keep as many folders as distinguish them.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class Block:
         tracker: follows uninitialised memory, or None.
 
     Raises:
-        NeffRuntimeError: an instruction has no meaning or leaves its tensor.
+        NeffRuntimeError: an instruction cannot be executed or leaves its tensor.
     """
 
     __slots__ = ("_loose", "_memory", "_place", "_sources", "_steps", "_tracker", "inner")

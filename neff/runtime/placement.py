@@ -58,7 +58,7 @@ def first_clash(body: Block, program: Program) -> Clash | None:
 
     Args:
         body: the core's instructions in order.
-        program: whose they are; tells where scratch variables are.
+        program: whose they are; places scratch variables.
     """
     active: list[_Life] = []
     places = np.zeros((0, 5), np.int64)

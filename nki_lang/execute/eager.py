@@ -41,7 +41,7 @@ _FAULTS = (ValueError, TypeError, IndexError, KeyError, ZeroDivisionError)
 
 
 class EagerBuilder(TraceBuilder):
-    """Executes what it is told to build, and keeps none of it.
+    """Executes instructions as they are built, and keeps none of them.
 
     Attributes:
         memory: memory of the core.

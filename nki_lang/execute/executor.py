@@ -36,7 +36,7 @@ def load(kernel_ir: KernelIR, *, check: bool = False) -> Executable:
         check: report uninitialised memory that reaches a result (slower, takes more memory).
 
     Raises:
-        NkiExecutionError: an instruction has no meaning, or a static access leaves its tensor.
+        NkiExecutionError: an instruction cannot be executed, or a static access leaves its tensor.
     """
     return Executable(program_of(kernel_ir, check=check))
 

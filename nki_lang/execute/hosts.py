@@ -62,7 +62,7 @@ def _jax(array: Array) -> Any:
 
 
 def require_writable(kernel: str, written: Mapping[str, Array]) -> None:
-    """Refuse a call whose in-place results could not be told from each other, or not be kept.
+    """Refuse a call whose in-place results could not be distinguished, or not be kept.
 
     Args:
         kernel: its name.
@@ -89,7 +89,7 @@ def require_writable(kernel: str, written: Mapping[str, Array]) -> None:
 
 
 def share_memory(one: Array, other: Array) -> bool:
-    """Two arrays have an element in common, or it would take long to tell."""
+    """Two arrays have an element in common, or it would take long to decide."""
     if not np.may_share_memory(one, other):
         return False
     try:

@@ -107,7 +107,7 @@ class Storage:
         return self.view(self.layout(access))
 
     def layout(self, access: Access, extra: int = 0) -> Layout:
-        """The window of ``access`` moved by ``extra`` elements; indirection is not looked at.
+        """The window of ``access`` moved by ``extra`` elements; indirection is ignored.
 
         Raises:
             NkiExecutionError: ``NKI-OUT-OF-BOUNDS``, an element outside the tensor.
@@ -134,7 +134,7 @@ class Storage:
         assert access.dtype is not None
         if self.widened and access.dtype != self.tensor.dtype:
             raise NkiExecutionError(
-                f"tensor {self.tensor.name!r} is looked at as {access.dtype}, but it is stored as "
+                f"tensor {self.tensor.name!r} is read as {access.dtype}, but it is stored as "
                 f"float32 because NKI_PRECISE_FP=0",
                 code="NKI-PRECISE-FP",
                 remedy="run with NKI_PRECISE_FP=1",

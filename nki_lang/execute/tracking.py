@@ -3,7 +3,7 @@
 Reading an element that nobody wrote is no fault by itself: kernels read whole tiles and use a
 part of them. It is one when the value reaches a result, an address or the control flow. So each
 instruction hands the mark of unwritten elements from what it reads to what it writes, and the
-results are looked at in the end.
+results are checked at the end.
 
 Nearly every instruction only reads what was written; for those the cost is one test an operand.
 """
@@ -66,7 +66,7 @@ class Origin:
     location: SourceLocation | None
 
     def error(self, reaches: str) -> NkiExecutionError:
-        """The fault, told from here."""
+        """The fault, reported at this place."""
         place = ", ".join(str(part) for part in self.index)
         return NkiExecutionError(
             f"{self.op} reads element [{place}] of its {self.operand}, tensor {self.tensor!r}, "

@@ -171,7 +171,7 @@ class _Outside:
         self.message = message
 
     def __getattr__(self, name: str) -> NoReturn:
-        """Whoever uses the view asks for the index, and is told."""
+        """Any use of the view reads the index, and raises."""
         if name.startswith("__"):
             raise AttributeError(name)
         self.tensor._refuse(

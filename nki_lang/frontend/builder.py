@@ -136,7 +136,7 @@ class TraceBuilder:
         shared: shared HBM tensors in the order of allocation; the cores share this list, as
             they share ``constants``.
         shared_count: how many of them this core has allocated.
-        has_collectives: it talks to other ranks.
+        has_collectives: it communicates with other ranks.
     """
 
     eager = False

@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 _APS = "nki/deep-dives/nki-aps.rst"
-_ONE_INDEX = "take one runtime index for each view; is_indirect() tells whether there is one"
+_ONE_INDEX = "take one runtime index for each view; is_indirect() returns whether there is one"
 _INDEX_TYPES = frozenset({"int32", "uint32", "int16", "uint16", "int8", "uint8"})
 
 
@@ -164,7 +164,7 @@ def dynamic_start(value: Any) -> bool:
 
 
 def is_tile(value: object) -> TypeGuard[NkiTensor]:
-    """True for a tensor, told by the base class: the tensors' own module stands above this one."""
+    """True for a tensor, recognised by its base class: the tensors' module is above this one."""
     return isinstance(value, TileArithmetic)
 
 

@@ -1,7 +1,7 @@
 """Python's operators, NumPy's functions and array methods on tiles: each names what to write.
 
 A tile stands for memory of the device. Computing on it takes an instruction with a place to
-write to, so ``a + b`` has no meaning of its own; whoever writes it is told the function of the
+write to, so ``a + b`` has no meaning of its own; the error names the function of the
 language and the instruction that compute it (nki/get-started/nki-language-guide.rst, Tensor
 Values). Only the eager interpreter knows contents, and gives them away for looking.
 """
@@ -108,7 +108,7 @@ def _comparison(symbol: str, function: str) -> Any:
             return NotImplemented  # None, enum members and the like: identity decides
         remedy = _instead(function, other)
         if isinstance(other, TileArithmetic):
-            remedy += "; `is` tells whether both are the same tensor"
+            remedy += "; `is` tests whether both are the same tensor"
         _refuse(
             f"Python's {symbol} does not compare tensors: {_describe(self)} {symbol}"
             f" {_describe(other)}",

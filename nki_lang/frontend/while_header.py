@@ -1,7 +1,7 @@
 """``while register:`` - which ``while`` of the source a truth value is the condition of.
 
 Python asks a register for its truth and does not say why. The place of the running instruction
-in the user's file tells: it opens a loop on the device where a ``while`` statement tests it for
+in the user's file decides: it opens a loop on the device where a ``while`` statement tests it for
 the first time, and closes the loop where the same statement tests it again.
 """
 

@@ -233,7 +233,7 @@ class Coverage:
         return self._window(piece)
 
     def _mapped(self) -> None:
-        """Give up the shortcuts: from now on only the map tells."""
+        """Give up the shortcuts: from now on only the map counts."""
         if self.complete:
             self._map = np.full(max(1, self.nbytes), CLEAN, np.uint8)
             self.complete = False

@@ -42,7 +42,7 @@ class Tensor:
         shape: extents. For SBUF and PSUM the first is the partition dimension.
         buffer: which memory.
         address: (start partition, byte offset in the partition) on chip; None while the
-            memory plan has not placed it. ``fixed`` tells whether the user gave it.
+            memory plan has not placed it. ``fixed``: whether the user gave it.
         fixed: the address was given by the user and must be kept.
     """
 
@@ -246,7 +246,7 @@ class KernelIR:
         constants: extra inputs behind ``inputs``, in order.
         bodies: the statements of each core.
         returns_tuple: the kernel returned a tuple or list (also one of a single tensor).
-        has_collectives: it talks to other ranks.
+        has_collectives: it communicates with other ranks.
     """
 
     name: str

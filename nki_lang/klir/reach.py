@@ -38,7 +38,7 @@ def check_size(name: str, shape: tuple[int, ...], offsets: tuple[int | None, int
 
 
 def check_reach(access: Access) -> None:
-    """Checks that an access stays in its tensor, as far as the file alone can tell.
+    """Checks that an access stays in its tensor, as far as the file alone shows.
 
     Offsets that registers and index tensors add are checked while the kernel runs.
 

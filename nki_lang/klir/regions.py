@@ -17,7 +17,7 @@ __all__ = ["encode_body"]
 def encode_body(
     statements: Block, names: Names, writer: StatementWriter
 ) -> tuple[bytes, list[Any] | None]:
-    """The blocks of one core, and its tree of regions when blocks cannot tell it."""
+    """The blocks of one core, and its tree of regions when blocks do not determine it."""
     names.begin_core()
     writer.begin_core()
     loops = any(not isinstance(statement, Instruction) for statement in statements)

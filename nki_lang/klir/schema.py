@@ -43,7 +43,7 @@ class ReadState:
 
     A kernel says the same tensor, access and place thousands of times. Bytes that were taken
     apart once are found again by their beginning and give the same node, so that nodes can be
-    told apart by identity, too.
+    distinguished by identity, too.
 
     Attributes:
         depth: how deep accesses hold each other here.
@@ -62,7 +62,7 @@ class ReadState:
 
 
 _REMEMBERED = {"TensorName": 64, "Pos": 64}
-"""Types whose values come again, and how many bytes tell most of them apart."""
+"""Types whose values recur, and how many bytes distinguish most of them."""
 
 
 Reader = Callable[[bytes, int, ReadState], tuple[Any, int]]

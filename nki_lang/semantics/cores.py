@@ -1,4 +1,4 @@
-"""Instructions that talk to other cores, and to people."""
+"""Instructions that communicate with other cores, and that print."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def _common_integers(left: Array, right: Array) -> tuple[Array, Array]:
 def _native_integers(
     dst: Array, data1: Array, data2: Array, accesses: Mapping[str, Any], engine: Engine
 ) -> bool:
-    """GpSimd computes 32-bit integers natively unless told otherwise or PSUM takes part."""
+    """GpSimd computes 32-bit integers natively by default unless PSUM takes part."""
     if not (dst.dtype in _NATIVE and data1.dtype in _NATIVE and data2.dtype in _NATIVE):
         return False
     if engine is Engine.vector:

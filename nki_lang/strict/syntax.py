@@ -114,7 +114,7 @@ def _decorators(decorators: list[ast.expr], module: Module) -> Iterator[Match]:
 
 
 class _Function:
-    """The rules on one function, with what its body tells about its names."""
+    """The rules on one function, with what its body shows about its names."""
 
     def __init__(self, node: ast.FunctionDef | ast.AsyncFunctionDef, module: Module) -> None:
         self.node = node

@@ -1,4 +1,4 @@
-"""The kernel's body, run so that a plain value used as a tensor is told by its argument's name.
+"""The kernel's body, run so that a plain value used as a tensor is reported by its argument's name.
 
 Lists, texts, numbers and None are arguments like any other, so only the body knows that it wanted
 a tensor: it fails at a line of the user's, with an error of Python's that names no argument.

@@ -72,7 +72,7 @@ def fingerprint(value: Any) -> str:
 
 
 def describe(value: Any) -> str:
-    """A text that is equal for two constants only when a kernel cannot tell them apart.
+    """A text that is equal for two constants only when a kernel cannot distinguish them.
 
     Raises:
         Unidentifiable: something in it has no content that could be compared.

@@ -167,4 +167,4 @@ def test_names_of_python_files(tmp_path: Path, kernel: Path) -> None:
         assert len(replace_matches(plain(), f"{file}:{name}", kernel)) == 2
     with pytest.raises(HloError, match="this is a Python file") as caught:
         replace_matches(plain(), str(file), kernel)
-    assert caught.value.remedy == f"say which function or pattern of it: {file}:NAME"
+    assert caught.value.remedy == f"name a function or pattern in it: {file}:NAME"

@@ -61,7 +61,7 @@ def test_text_and_back(text: str, passes: tuple[Pass, ...]) -> None:
 @pytest.mark.parametrize(
     ("text", "code", "place", "message"),
     [
-        ("dce,", "HLO-PIPELINE", "1:4", "expected a pass behind the comma"),
+        ("dce,", "HLO-PIPELINE", "1:4", "expected a pass after the comma"),
         (",dce", "HLO-PIPELINE", "1:1", "expected the name of a pass"),
         ("dce cse", "HLO-PIPELINE", "1:5", "expected a comma"),
         ("dce,\n  csee", "HLO-NO-PASS", "2:3", "there is no pass 'csee'"),

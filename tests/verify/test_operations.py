@@ -89,25 +89,25 @@ def test_valid(text: str) -> None:
 
 
 FAULTS = [
-    (REDUCE + "wide", "takes bf16[] as parameter 0 and gives f32[]"),
+    (REDUCE + "wide", "takes bf16[] as parameter 0 and returns f32[]"),
     (REDUCE + "whole", "takes s32[] as parameter 1 for elements of f32[4,8]"),
     (REDUCE + "rows", "takes f32[2] as parameter 0"),
     (REDUCE + "one", "reducer of 1 parameter for 1 input"),
-    (REDUCE + "pair", "a reducer that gives (f32[], f32[]) for 1 input"),
-    (WINDOW + "wide", "takes bf16[] as parameter 0 and gives f32[]"),
+    (REDUCE + "pair", "a reducer that returns (f32[], f32[]) for 1 input"),
+    (WINDOW + "wide", "takes bf16[] as parameter 0 and returns f32[]"),
     (WINDOW + "whole", "takes s32[] as parameter 1"),
-    (SCATTER + "wide", "takes bf16[] as parameter 0 and gives f32[]"),
+    (SCATTER + "wide", "takes bf16[] as parameter 0 and returns f32[]"),
     (SCATTER.replace("operand_dims={0}", "operand_dims={0,1}") + "sum", "for index vectors of 1"),
     (SCATTER.replace("inserted_window_dims={0}", "inserted_window_dims={2}") + "sum", "below 2"),
     (CHOICE + "select=greater, scatter=wide", "takes bf16[] as parameter 0"),
-    (CHOICE + "select=sum, scatter=sum", "a selection that gives f32[] instead of pred[]"),
+    (CHOICE + "select=sum, scatter=sum", "a selection that returns f32[] instead of pred[]"),
     (CHOICE + "select=integers, scatter=sum", "a selection that takes s32[] as parameter 0"),
     (SORT + "integers", "a comparator that takes s32[] as parameter 0"),
     (SORT + "one", "comparator of 1 parameter for 1 operand"),
-    (SORT + "sum", "a comparator that gives f32[] instead of pred[]"),
+    (SORT + "sum", "a comparator that returns f32[] instead of pred[]"),
     (MAP + "whole", "takes s32[] as parameter 1"),
     (MAP + "one", "a computation of 1 parameter for 2 operands"),
-    (MAP + "pair", "gives (f32[], f32[]) instead of a scalar"),
+    (MAP + "pair", "returns (f32[], f32[]) instead of a scalar"),
     (ALL + "whole", "takes s32[] as parameter 1"),
     (ALL + "one", "reducer of 1 parameter for 1 input"),
     (ALL.replace("={}", "={{0,1},{1,2}}") + "sum", "device 1 in its replica groups more than once"),
@@ -137,13 +137,13 @@ FAULTS = [
         "f32[4,8] collective-permute(x), source_target_pairs={{0,1},{0,2}}",
         "device 0 as source more than once",
     ),
-    ("f32[8,4] collective-permute(x), source_target_pairs={{0,1}}", "gives f32[4,8]"),
+    ("f32[8,4] collective-permute(x), source_target_pairs={{0,1}}", "returns f32[4,8]"),
     (
         "(u64[3], u32[4]) rng-bit-generator(k), algorithm=rng_default",
-        "takes the state u64[2] and gives the state u64[3]",
+        "takes the state u64[2] and returns the state u64[3]",
     ),
     ("((f32[4,8]), f32[8,4]) async-start(x), calls=apart", "the instruction states"),
-    ("(f32[4,8], f32[8,4], u32[]) copy-start(x)", "gives (f32[4,8], f32[4,8], u32[])"),
+    ("(f32[4,8], f32[8,4], u32[]) copy-start(x)", "returns (f32[4,8], f32[4,8], u32[])"),
     ("f32[33] bitcast(x)", "makes f32[33] of f32[4,8], of another size"),
 ]
 
@@ -170,4 +170,4 @@ def test_what_recv_gives() -> None:
     for shape in (root.shape, body.program_shape.result, proto.host_program_shape.result):
         del shape.tuple_shapes[2]
     [finding] = verify(Module(proto))
-    assert "recv gives (data, u32[], token[])" in finding.message
+    assert "recv returns (data, u32[], token[])" in finding.message

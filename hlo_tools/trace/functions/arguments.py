@@ -90,7 +90,7 @@ def write_out(out: Any, node: Node, casting: Any = "same_kind", what: str = "arr
         raise refuse(
             "a traced value cannot be written into a NumPy array",
             code="HLO-TRACE-VALUE",
-            remedy="make the output inside the function, or pass it as an argument",
+            remedy="create the output inside the function, or pass it as an argument",
         )
     if not np.can_cast(node.dtype, out.dtype, casting):
         raise TypeError(
@@ -100,7 +100,7 @@ def write_out(out: Any, node: Node, casting: Any = "same_kind", what: str = "arr
 
 
 def unsupported(what: str, remedy: str) -> Exception:
-    """The error for an argument that has no meaning while tracing."""
+    """The error for an argument that is not supported while tracing."""
     return refuse(what, code="HLO-TRACE-ARGUMENT", remedy=remedy)
 
 

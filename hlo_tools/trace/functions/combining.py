@@ -85,7 +85,7 @@ def _joint_order(values: list[Any], shape: tuple[int, ...]) -> Strides:
 def _is_further(
     one: int, other: int, shapes: list[tuple[int, ...]], strides: list[tuple[int, ...]]
 ) -> bool | None:
-    """Whether all arrays have larger steps along one axis than along another; None: no telling."""
+    """Whether all arrays have larger steps along one axis than another; None: undetermined."""
     found: bool | None = None
     for shape, steps in zip(shapes, strides, strict=True):
         if shape[one] != 1 and shape[other] != 1:

@@ -181,7 +181,7 @@ def einsum(
 ) -> TracedArray:  # fmt: skip
     """Any einsum whose operands name no index twice; two operands at a time, left to right."""
     if not isinstance(subscripts, str):
-        raise unsupported("einsum with lists of numbers is not known", "use a subscript string")
+        raise unsupported("einsum with lists of numbers is not supported", "use a subscript string")
     inputs, output = _parse_subscripts(subscripts, [np.ndim(x) for x in operands])
     wanted: Any = dtype
     for value in operands if dtype is not None else ():

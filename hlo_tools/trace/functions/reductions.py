@@ -197,7 +197,7 @@ def same_dtype(out: Any, array: TracedArray) -> Any:
     if out is not None and out.dtype != array.dtype:
         raise unsupported(
             f"a mean or variance of {array.dtype} into an array of {out.dtype}",
-            f"give an output of {array.dtype}",
+            f"pass an output of {array.dtype}",
         )
     return out
 

@@ -36,7 +36,7 @@ builtins_min, builtins_max = min, max
 def where(condition: Operand, x: Operand = NO_VALUE, y: Operand = NO_VALUE) -> TracedArray:
     if x is NO_VALUE or y is NO_VALUE:
         raise unsupported(
-            "where(condition) gives as many indices as there are true elements",
+            "where(condition) returns as many indices as there are true elements",
             "use where(condition, x, y)",
         )
     graph = graph_of((condition, x, y))

@@ -339,7 +339,9 @@ def pad(array: Operand, pad_width: Any, mode: Any = "constant", **kwargs: Any) -
     if mode in ("constant", "empty"):
         padded = _pad_constant(source, widths, kwargs.get("constant_values", 0))
     elif mode not in ("edge", "reflect", "symmetric", "wrap"):
-        raise unsupported(f"pad mode {mode!r} is not known", "use constant, edge, reflect, wrap")
+        raise unsupported(
+            f"pad mode {mode!r} is not supported", "use constant, edge, reflect, wrap"
+        )
     else:
         padded = _pad_repeated(source, widths, mode, kwargs)
     return TracedArray(padded.node, copied(padded.shape, None, order))

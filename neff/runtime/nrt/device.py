@@ -81,7 +81,7 @@ class NrtModel:
 
     @property
     def is_collective(self) -> bool:
-        """Never: a NEFF of this project talks to no other rank yet."""
+        """Never: a NEFF of this project does not communicate with other ranks yet."""
         return False
 
     def __repr__(self) -> str:

@@ -43,7 +43,7 @@ class CapacityCheck(Check):
         target: Target,
         grid: tuple[int, ...],
     ) -> list[Finding] | None:
-        """Trace the call. Other faults are left to the run that follows, which tells more."""
+        """Trace the call. Other faults are left to the run that follows, which reports more."""
         from nki_lang.tracing.tracer import trace_kernel
 
         try:

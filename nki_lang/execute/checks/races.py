@@ -300,7 +300,7 @@ class RaceCheck(Check):
     # -- the end --------------------------------------------------------------------------------
 
     def finish(self) -> list[Finding]:
-        """All races between cores and arguments, told once by the first core, then its own."""
+        """All races between cores and arguments, reported once by the first core, then its own."""
         found: dict[Any, Finding] = {}
         for pairs in () if self.others else self.book.pairs.values():
             pair = next((one for one in pairs if self._is_race(one)), None)

@@ -17,7 +17,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Shadow:
-    """An integer for each byte, 0 at first; neighbours share one while nobody tells them apart.
+    """An integer for each byte, 0 at first; neighbours share one until they differ.
 
     It takes no memory before a number is set.
 

@@ -64,7 +64,7 @@ def _writes_twice(access: Access) -> bool:
 
 
 class Inside:
-    """One suspect instruction, looked at before and after it is executed."""
+    """One suspect instruction, examined before and after it is executed."""
 
     def __init__(self, memory: Memory, instruction: Instruction) -> None:
         self.memory = memory

@@ -75,7 +75,7 @@ class UnusedCheck(Check):
             self._pending.setdefault(access.tensor.name, []).append((access, line))
 
     def finish(self) -> list[Finding]:
-        """Lines in the order in which they ran first, told once by the first core."""
+        """Lines in the order in which they ran first, reported once by the first core."""
         if self.others:
             return []
         last = {id(line) for entries in self._pending.values() for _, line in entries}
