@@ -156,7 +156,7 @@ ENTRY e { p = f32[2] parameter(0)
     ("body", "message"),
     [
         (REPLICAS["groups"], "%r: .*all-reduce communicates with other devices; this evaluates 3"),
-        (REPLICAS["gather"].replace("{{3,0},{1,2}}", "{}"), "another number of devices has"),
+        (REPLICAS["gather"].replace("{{3,0},{1,2}}", "{}"), "of another number of devices"),
         (root("f32[4,2]", "all-to-all(p), replica_groups={}, dimensions={0}"), "splits 4 among 3"),
     ],
 )

@@ -121,7 +121,9 @@ def test_flags_that_changed_are_refused(tmp_path: Path, place: str) -> None:
         flipped = bytearray(whole)
         flipped[bit // 8] ^= 1 << bit % 8
         flags.write_bytes(flipped)
-        with pytest.raises(HloFileError, match=r"\[HLO-ENTRY-CHANGED\] compile_flags.json is not"):
+        with pytest.raises(
+            HloFileError, match=r"\[HLO-ENTRY-CHANGED\] compile_flags.json does not match"
+        ):
             check_unchanged(entry)
     flags.unlink()
     with pytest.raises(HloFileError, match=r"\[HLO-ENTRY-CHANGED\] compile_flags.json is missing"):

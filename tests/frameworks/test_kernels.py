@@ -114,7 +114,7 @@ def test_another_kernel_under_the_same_name_is_refused(plan: CallPlan) -> None:
     for file in other.binary.parent.glob("*.klir*"):
         name = plan.binary.name + file.name.removeprefix(other.binary.name)
         shutil.copy(file, plan.binary.with_name(name))
-    with pytest.raises(HloFileError, match="the file holds another kernel"):
+    with pytest.raises(HloFileError, match="the file contains another kernel"):
         kernels.resolve(plan.backend_config)
 
 

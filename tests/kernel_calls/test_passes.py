@@ -109,7 +109,7 @@ ENTRY main {
     assert [step.modified for step in report.steps] == [True, True]
     assert len(module.entry.parameters) == 3
     assert prover.compare(module).difference == 0
-    with pytest.raises(HloVerifyError, match="takes 2 arrays, and took 3 before"):
+    with pytest.raises(HloVerifyError, match="takes 2 arrays; it took 3 before"):
         prover.compare(plain())
 
 

@@ -130,7 +130,7 @@ def test_a_pattern_without_opcode_fits_everything(tmp_path: Path) -> None:
 
     kernel = write_kernel(tmp_path, scaled_add)
     everything = Pattern(operands=(value("a"), value("b")))
-    with pytest.raises(HloError, match="fits everything"):
+    with pytest.raises(HloError, match="matches everything"):
         replace_matches(plain(), everything, kernel)
 
 

@@ -34,7 +34,7 @@ def test_a_decorated_function_runs_from_its_neff() -> None:
     np.testing.assert_allclose(baremetal_jit(softmax)(x), softmax(x), rtol=1e-5)
     found = baremetal_jit(additional_compiler_args="--target trn1")(softmax)(x=x)
     np.testing.assert_allclose(found, softmax(x), rtol=1e-5)
-    with pytest.raises(HloUnsupportedError, match="'nkigen' is not known"):
+    with pytest.raises(HloUnsupportedError, match="'nkigen' is not supported"):
         baremetal_jit(backend="nkigen")(softmax)
     with pytest.raises(NeffCompileError, match="does not cover"):
         baremetal_jit(lambda a: all_reduce(a, [[0, 1]]))(x)

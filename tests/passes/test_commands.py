@@ -90,7 +90,7 @@ def test_several_modules_in_one_text(folder: Path, capsys: pytest.CaptureFixture
     assert opt("-p", "cse", folder / "both.hlo", "-o", folder / "m{}.pb") == 0
     assert names(folder / "m0.pb") == ["x", "a", "out"] and names(folder / "m1.pb") == ["x", "out"]
     assert opt("-p", "cse", folder / "both.hlo", "-o", folder / "out.pb") == 2
-    assert "2 modules do not go into one" in capsys.readouterr().err
+    assert "2 modules cannot be written to one" in capsys.readouterr().err
 
 
 def test_errors_in_separated_text_have_the_line_of_the_file(

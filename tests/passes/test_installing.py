@@ -93,6 +93,6 @@ def test_mistakes_show_before_anything_is_installed() -> None:
 
 def test_a_jax_without_the_hook_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jax.extend.xla", None)
-    with pytest.raises(PassError, match="this JAX takes no passes") as caught:
+    with pytest.raises(PassError, match="this JAX does not support passes") as caught:
         install_into_jax("dce")
     assert caught.value.code == "HLO-JAX"

@@ -69,7 +69,7 @@ def test_text_and_back(text: str, passes: tuple[Pass, ...]) -> None:
         ("dce{computations=", "HLO-PIPELINE", "1:18", "expected a value"),
         ("dce{=1}", "HLO-PIPELINE", "1:5", "expected an argument"),
         ("dce{some=1}", "HLO-PASS-ARGUMENT", "1:5", "some is not an argument"),
-        ("dce{computations computations}", "HLO-PASS-ARGUMENT", "1:18", "given twice"),
+        ("dce{computations computations}", "HLO-PASS-ARGUMENT", "1:18", "passed twice"),
         ("dce{computations=maybe}", "HLO-PASS-ARGUMENT", "1:18", "neither true nor false"),
         ("constant-folding{limit=few}", "HLO-PASS-ARGUMENT", "1:24", "not an integer"),
         ("constant-folding{limit=0}", "HLO-PASS-ARGUMENT", "1:1", "limit is 0"),
@@ -171,7 +171,9 @@ def test_a_wrong_module_is_noticed_before_the_first_pass(module: Module) -> None
 
 
 def test_what_a_pass_ensures_and_requires_is_checked(module: Module) -> None:
-    with pytest.raises(PassError, match=r"lying ensures no-dead-code .*%dead is not so") as caught:
+    with pytest.raises(
+        PassError, match=r"lying ensures no-dead-code .*%dead violates it"
+    ) as caught:
         Pipeline((Lying(),)).run(module, verify_each=True)
     assert caught.value.code == "HLO-PASS-ENSURES"
     with pytest.raises(PassError, match="demanding requires no-dead-code") as caught:
@@ -269,7 +271,7 @@ def test_a_failing_pass_of_others_is_their_fault(module: Module) -> None:
     with pytest.raises(PassError, match="it fails: RuntimeError: on purpose") as caught:
         Pipeline((Failing(),)).run(module)
     assert caught.value.code == "HLO-PASS-FAILED"
-    assert caught.value.place == "pass failing" and "fault of tests" in caught.value.remedy
+    assert caught.value.place == "pass failing" and "bug of tests" in caught.value.remedy
 
 
 @pytest.mark.parametrize("pipeline", ["dce", "cse", "schedule", "call-inlining"])

@@ -19,12 +19,12 @@ WRONG = {
     "operand count": ("ROOT r = f32[2,3] add(p)\n}", "4:25", "takes 2 operands, not 1"),
     "unknown attribute": ("ROOT r = f32[2,3] add(p, p), k=1\n}", "4:32", "has no attribute 'k'"),
     "attribute twice": (
-        "ROOT r = f32[3,2] transpose(p), dimensions={1,0}, dimensions={1,0}\n}", "4:53", "twice",
+        "ROOT r = f32[3,2] transpose(p), dimensions={1,0}, dimensions={1,0}\n}", "4:53", "repeated",
     ),
     "missing attribute": ("ROOT r = f32[3,2] transpose(p)\n}", "4:21", "needs dimensions="),
     "bad shape": ("ROOT r = f33[2,3] add(p, p)\n}", "4:12", "expected a shape or an opcode"),
     "bad layout": ("ROOT r = f32[2,3]{0,0} copy(p)\n}", "4:20", "each once"),
-    "name twice": ("p = f32[2,3] copy(p)\n}", "4:3", "stands twice"),
+    "name twice": ("p = f32[2,3] copy(p)\n}", "4:3", "defined twice"),
     "two roots": (
         "ROOT r = f32[2,3] copy(p)\n  ROOT s = f32[2,3] copy(p)\n}", "5:3", "two roots",
     ),

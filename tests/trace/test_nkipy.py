@@ -75,7 +75,7 @@ def test_enum_values_and_other_backends() -> None:
     assert xla_data_pb2.F32 == 11 and xla_data_pb2.ShapeProto().dimensions == []
     with pytest.warns(UserWarning, match="needs no specialisation"):
         NKIPyKernel.trace(len, backend="cpu").specialize(1)
-    with pytest.raises(HloUnsupportedError, match="'nkigen' is not known"):
+    with pytest.raises(HloUnsupportedError, match="'nkigen' is not supported"):
         NKIPyKernel.trace(len, backend="nkigen")
     assert repr(NKIPyKernel.trace(len)) == "<NKIPyKernel 'len' backend='hlo'>"
 
