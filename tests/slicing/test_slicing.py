@@ -252,5 +252,5 @@ def test_usage_errors(file: str, words: list[str]) -> None:
 def test_lines_that_made_nothing_are_counted_right(module: Module) -> None:
     with pytest.raises(HloError, match=r"comes from model.py, line 99"):
         select_source(module, parse_source("model.py:99"))
-    with pytest.raises(HloError, match=r"made by model.py, lines 98 to 99"):
+    with pytest.raises(HloError, match=r"comes from model.py, lines 98 to 99"):
         select_source(module, parse_source("model.py:98-99"))
