@@ -143,7 +143,7 @@ def test_told_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert main(["bisect", *files, "--seed", "7"]) == 1
     out = capsys.readouterr().out
     assert out.startswith("%q (multiply) in %square differs by ")
-    assert "in turn 0 of its loop" in out
+    assert "in iteration 0 of its loop" in out
     assert main(["bisect", *files, "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["difference"]["turn"] == 0
 

@@ -65,7 +65,7 @@ def test_a_relative_path_starts_from_the_root(plan: CallPlan, tmp_path: Path) ->
 
 def test_a_relative_path_stays_in_the_root(plan: CallPlan, tmp_path: Path) -> None:
     config = encode(replace(decode(plan.backend_config), binary="../secret.klir"))
-    with pytest.raises(HloFileError, match="leads out of the module's folder"):
+    with pytest.raises(HloFileError, match="leaves the module's folder"):
         kernels.resolve(config, tmp_path)
 
 

@@ -327,7 +327,7 @@ DAMAGES = {
     "NaN": (put(MANIFEST, b'{"a":NaN}'), "NEFF-JSON"),
     "deep": (put(MANIFEST, b"[" * 200_000), "NEFF-JSON"),
     "huge number": (put(MANIFEST, b'{"format":' + b"1" * 5000 + b"}"), "NEFF-JSON"),
-    "no UTF-8": (put(MANIFEST, b'"\xff"'), "NEFF-JSON"),
+    "not UTF-8": (put(MANIFEST, b'"\xff"'), "NEFF-JSON"),
     "other format": (set_json(MANIFEST, lambda d: d.update(format="x")), "NEFF-FORMAT"),
     "newer encoding": (set_json(MANIFEST, lambda d: d.update(encoding=[2, 0])), "NEFF-FORMAT"),
     "no list": (put(MANIFEST, b"[]"), "NEFF-MANIFEST"),
