@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nki_lang.frontend.objects import NKIObject
-from nki_lang.tracing.arguments import bind_call
+from nki_lang.tracing.arguments import bind_call, dict_like
 from nki_lang.tracing.fingerprint import describe
 
 __all__ = ["Arguments", "bind_arguments"]
@@ -93,7 +93,7 @@ class _Taken:
         if isinstance(value, (tuple, list)):
             return self._sequence(value, name)
         if isinstance(value, dict):
-            return {key: self.replace(item, f"{name}_{key}") for key, item in value.items()}
+            return self._dict(value, name)
         if isinstance(value, type):
             return value
         if dataclasses.is_dataclass(value) or isinstance(value, NKIObject):
@@ -105,6 +105,13 @@ class _Taken:
         if hasattr(value, "_fields"):  # a named tuple
             return type(value)(*items)
         return type(value)(items) if type(value) in (tuple, list) else value
+
+    def _dict(self, value: dict[Any, Any], name: str) -> dict[Any, Any]:
+        before = len(self.tensors)
+        items = {key: self.replace(item, f"{name}_{key}") for key, item in value.items()}
+        if type(value) is not dict and len(self.tensors) == before:
+            return value
+        return dict_like(value, items)
 
     def _object(self, value: Any, name: str) -> Any:
         before = len(self.tensors)

@@ -20,6 +20,7 @@ from nki_lang.tracing.fingerprint import is_tensor
 __all__ = [
     "TensorSpec",
     "bind_call",
+    "dict_like",
     "is_tensor",
     "replace_tensors",
     "spec_of_array",
@@ -103,10 +104,20 @@ def replace_tensors(value: Any, name: str, make: Callable[[Any, str], Any]) -> A
     if isinstance(value, dict):
         found = {key: replace_tensors(v, f"{name}_{key}", make) for key, v in value.items()}
         same = type(value) is not dict and all(map(operator.is_, found.values(), value.values()))
-        return value if same else found
+        return value if same else dict_like(value, found)
     if isinstance(value, NKIObject) or dataclasses.is_dataclass(value):
         return _replace_in_object(value, name, make)
     return value
+
+
+def dict_like(value: dict[Any, Any], items: dict[Any, Any]) -> dict[Any, Any]:
+    """The items in a dict of the class of ``value``: a defaultdict keeps its default."""
+    if type(value) is dict:
+        return items
+    duplicate = copy.copy(value)
+    for key, item in items.items():  # a subclass's update() may mean something else (Counter)
+        duplicate[key] = item
+    return duplicate
 
 
 def _replace_in_object(value: Any, name: str, make: Callable[[Any, str], Any]) -> Any:
