@@ -19,6 +19,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
+from hlo_tools._gc import no_collection
 from neff.profile.sites import Site
 from neff.profile.table import Profile
 from neff.timing import Event
@@ -40,8 +41,8 @@ _NUMBERS = ("bytes", "flops", "turns", "waited_ns")
 def write_trace(profile: Profile, file: BinaryIO) -> None:
     """Write all events of all cores; times are whole nanoseconds."""
     packets = _Packets(file)
-    writer = _Trace(profile, packets)
-    writer.write()
+    with no_collection():
+        _Trace(profile, packets).write()
     packets.flush()
 
 
@@ -51,12 +52,10 @@ def write_trace(profile: Profile, file: BinaryIO) -> None:
 def _varint(number: int) -> bytes:
     if number < 0x80:
         return bytes((number,))
-    found = bytearray()
-    while number > 0x7F:
-        found.append(number & 0x7F | 0x80)
-        number >>= 7
-    found.append(number)
-    return bytes(found)
+    if number < 0x4000:
+        return bytes((number & 0x7F | 0x80, number >> 7))
+    low = bytes((number & 0x7F | 0x80, number >> 7 & 0x7F | 0x80))
+    return low + _varint(number >> 14)
 
 
 def _number(field: int, value: int) -> bytes:
@@ -150,9 +149,7 @@ class _Trace:
             above = self._track(lane, parent, rank)
             for place, indices in enumerate(tracks):
                 track = self._track(f"{lane} {place + 1}", above, place) if place else above
-                for index in indices:
-                    flows = starting.get(index, b"") + ending.get(index, b"")
-                    self._slice(core, index, track, flows)
+                self._slices(core, track, indices, starting, ending)
 
     def _flows(self, events: list[Event]) -> tuple[dict[int, bytes], dict[int, bytes]]:
         """Semaphores as fields of the slices that they leave and reach."""
@@ -167,19 +164,37 @@ class _Trace:
             ending[index] = _fixed64(48, self._flow)
         return starting, ending
 
-    def _slice(self, core: int, index: int, track: int, flows: bytes) -> None:
-        profile = self._profile
-        event = profile.estimate.cores[core].events[index]
-        waited = round(event.start - event.since) if event.waits_for >= 0 else 0
-        turns = event.turns if event.turns > 1 else 0
-        numbers = event.nbytes, profile.flops[core][index], turns, waited
-        on_track = _number(11, track)
-        begin = _BEGIN + on_track + self._site(profile.site_of[core][index], event.opcode)
-        for name, value in zip(_NUMBERS, numbers, strict=True):
-            if value:
-                begin += self._argument(name, value)
-        self._event(event.start, begin + flows)
-        self._event(event.end, _END + on_track)
+    def _slices(
+        self,
+        core: int,
+        track: int,
+        indices: list[int],
+        starting: dict[int, bytes],
+        ending: dict[int, bytes],
+    ) -> None:
+        profile, add = self._profile, self._packets.add
+        events, sites, flops = (
+            profile.estimate.cores[core].events,
+            profile.site_of[core],
+            profile.flops[core],
+        )
+        on_track, tail = _number(11, track), self._tail
+        end_event = tail + _bytes(11, _END + on_track)
+        for index in indices:
+            _, _, opcode, start, end, _, waits_for, since, nbytes, turns, _, _ = events[index]
+            event = _BEGIN + on_track + self._site(sites[index], opcode)
+            if nbytes:
+                event += self._argument("bytes", nbytes)
+            if flops[index]:
+                event += self._argument("flops", flops[index])
+            if turns > 1:
+                event += self._argument("turns", turns)
+            if waits_for >= 0 and round(start - since):
+                event += self._argument("waited_ns", round(start - since))
+            event += starting.get(index, b"") + ending.get(index, b"")
+            head = b"\x40" + _varint(round(start)) + tail
+            add(head + b"\x5a" + _varint(len(event)) + event)
+            add(b"\x40" + _varint(round(end)) + end_event)
 
     def _argument(self, name: str, value: int) -> bytes:
         found = self._known.get((name, value))
@@ -199,10 +214,6 @@ class _Trace:
                     found += _bytes(4, argument)
             self._texts[number, opcode] = found
         return found
-
-    def _event(self, time: float, content: bytes) -> None:
-        head = b"\x5a" + _varint(len(content))
-        self._packets.add(b"\x40" + _varint(round(time)) + self._tail + head + content)
 
 
 def _texts(site: Site) -> tuple[str, ...]:
@@ -230,12 +241,14 @@ def _tracks(events: list[Event], indices: Iterable[int]) -> list[list[int]]:
     """Each event on the first track that is free when it starts."""
     tracks: list[list[int]] = []
     free: list[int] = []
-    for index in sorted(indices, key=lambda one: (events[one].start, events[one].end)):
+    for index in sorted(indices, key=lambda one: events[one].start):
         start, end = round(events[index].start), round(events[index].end)
-        place = next((place for place, time in enumerate(free) if time <= start), len(free))
-        if place == len(free):
-            tracks.append([])
-            free.append(0)
-        tracks[place].append(index)
-        free[place] = end
+        for place, time in enumerate(free):
+            if time <= start:
+                tracks[place].append(index)
+                free[place] = end
+                break
+        else:
+            tracks.append([index])
+            free.append(end)
     return tracks

@@ -190,6 +190,10 @@ def _is_issue(event: Event) -> bool:
     return event.opcode in COPIES and not _moves(event)
 
 
+def _queues(profile: Profile, core: int) -> set[str]:
+    return {lane for lane in profile.estimate.cores[core].queues if lane.startswith(QUEUE)}
+
+
 def _blocked_by(profile: Profile, core: int) -> dict[int, int]:
     """Transfer -> the one before it, if it started when that one left the DMA engines.
 
@@ -200,11 +204,12 @@ def _blocked_by(profile: Profile, core: int) -> dict[int, int]:
     tail = parameters["dma.stagger_ns"].value + parameters["dma.packet_overlap_ns"].value
     found: dict[int, int] = {}
     before, end = -1, 0.0
-    for index, event in enumerate(profile.estimate.cores[core].events):
-        if _moves(event):
-            if before >= 0 and abs(event.start - (end - tail)) < 0.5:
+    queues = _queues(profile, core)
+    for index, (_, lane, _, start, own_end, *_) in enumerate(profile.estimate.cores[core].events):
+        if lane in queues:
+            if before >= 0 and abs(start - (end - tail)) < 0.5:
                 found[index] = before
-            before, end = index, event.end
+            before, end = index, own_end
     return found
 
 
@@ -217,6 +222,6 @@ def _report_ns(profile: Profile) -> float:
 def _last(profile: Profile, core: int) -> int:
     """The event that the core's end comes from; a transfer is done when it is reported."""
     events = profile.estimate.cores[core].events
-    report = _report_ns(profile)
-    ends = [event.end + report * _moves(event) for event in events]
+    report, queues = _report_ns(profile), _queues(profile, core)
+    ends = [event.end + report if event.lane in queues else event.end for event in events]
     return max(range(len(ends)), key=ends.__getitem__, default=-1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hlo_tools._gc import no_collection
 from neff.profile.attribution import GROUPINGS, Share, cells, grouped
 from neff.profile.stalls import EngineSplit, PathStep, critical_path, engine_splits
 from neff.profile.table import SCHEMA, Profile
@@ -13,6 +14,11 @@ __all__ = ["summary"]
 
 def summary(profile: Profile) -> dict[str, Any]:
     """Total with its range, every grouping, each engine's split and the critical path."""
+    with no_collection():
+        return _summary(profile)
+
+
+def _summary(profile: Profile) -> dict[str, Any]:
     estimate, found = profile.estimate, cells(profile)
     return {
         "schema": SCHEMA,

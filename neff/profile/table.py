@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import BinaryIO
 
+from hlo_tools._gc import no_collection
 from neff.profile.sites import Site, Sites
 from neff.program import Program
 from neff.timing import Estimate, Event, Parameters, estimate
@@ -95,6 +96,13 @@ def profile_of(
         NeffRuntimeError: its engines wait for each other.
     """
     parameters = parameters or Parameters(program.target)
+    with no_collection():
+        return _profile(program, parameters, statistic, dma, trips)
+
+
+def _profile(
+    program: Program, parameters: Parameters, statistic: str, dma: str, trips: int | None
+) -> Profile:
     found = estimate(program, parameters=parameters, statistic=statistic, dma=dma, trips=trips)
     sites = Sites()
     site_of = tuple(
