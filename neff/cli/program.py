@@ -241,6 +241,49 @@ def profile_neff(
 
 
 @app.command()
+def budget(
+    file: File,
+    max_latency: Annotated[str, typer.Option(help="Such as 250us.", metavar="TIME")] = "",
+    max_sbuf: Annotated[str, typer.Option(help="Such as 20MiB.", metavar="SIZE")] = "",
+    max_hbm: Annotated[str, typer.Option(help="Such as 1GiB.", metavar="SIZE")] = "",
+    min_utilisation: Annotated[
+        list[str] | None,
+        typer.Option(help="How busy an engine has to be: tensor=60%.", metavar="ENGINE=SHARE"),
+    ] = None,
+    baseline: Annotated[
+        Path | None, typer.Option(help="A summary.json of an earlier profile.")
+    ] = None,
+    tolerance: Annotated[
+        str, typer.Option(help="How much slower than the baseline it may be: 5%.", metavar="SHARE")
+    ] = "",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A parameter of the model: dma.issue_ns=550.", metavar="NAME=X"),
+    ] = None,
+    as_github: Annotated[
+        bool, typer.Option("--github", help="Also annotations for GitHub at the costly lines.")
+    ] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Check the estimate of a NEFF of ours against limits. 1 when one is not kept.
+
+    Example: nki-neff budget matmul.neff --max-latency 250us --max-sbuf 20MiB
+    """
+    from neff.cli.budget import budget_file
+    from neff.profile import budget_of
+
+    limits = budget_of(
+        max_latency=max_latency,
+        max_sbuf=max_sbuf,
+        max_hbm=max_hbm,
+        min_utilisation=tuple(min_utilisation or ()),
+        baseline=baseline,
+        tolerance=tolerance,
+    )
+    return budget_file(file, limits, settings=settings or [], as_json=as_json, as_github=as_github)
+
+
+@app.command()
 def diff(
     one: File,
     two: Annotated[Path, typer.Argument(help="Another NEFF.", metavar="OTHER")],

@@ -11,6 +11,7 @@ What flows through here:
 5. :mod:`what_if`: the same program with parts of the machine faster.
 6. :mod:`summary`: all of that as one document.
 7. :mod:`perfetto`: the events as a trace that ui.perfetto.dev opens.
+8. :mod:`budgets`: limits on latency, memory and busy engines.
 
 All of it is estimated; each document says so.
 """
@@ -18,6 +19,7 @@ All of it is estimated; each document says so.
 from __future__ import annotations
 
 from neff.profile.attribution import GROUPINGS, Share, by
+from neff.profile.budgets import Budget, Check, budget_of, check_budget
 from neff.profile.perfetto import write_trace
 from neff.profile.sites import Site
 from neff.profile.stalls import EngineSplit, PathStep, critical_path, engine_splits
@@ -28,14 +30,18 @@ from neff.profile.what_if import Changes, changes_of, what_if
 __all__ = [
     "GROUPINGS",
     "SCHEMA",
+    "Budget",
     "Changes",
+    "Check",
     "EngineSplit",
     "PathStep",
     "Profile",
     "Share",
     "Site",
+    "budget_of",
     "by",
     "changes_of",
+    "check_budget",
     "critical_path",
     "engine_splits",
     "profile_of",

@@ -1,0 +1,111 @@
+"""Limits on the estimate: what is measured against what, exit codes, refusals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from neff import write
+from neff.cli import main
+from neff.profile import Check, budget_of, check_budget, profile_of
+from tests.neff.programs import addition
+from tests.profile.programs import softmax
+
+
+def checks(**limits: object) -> dict[str, Check]:
+    program = addition()
+    found = check_budget(program, profile_of(program), budget_of(**limits))  # type: ignore[arg-type]
+    return {check.name: check for check in found}
+
+
+def test_latency_is_that_of_the_estimate() -> None:
+    total = profile_of(addition()).estimate.total.value / 1e3
+    found = checks(max_latency=f"{total * 1.01:.3f}us")["latency"]
+    assert found.is_kept
+    assert found.found == pytest.approx(total)
+    assert not checks(max_latency=f"{total * 0.99:.3f} us")["latency"].is_kept
+    assert checks(max_latency="1s")["latency"].limit == 1e6
+
+
+def test_memory_by_hand() -> None:
+    """Three tiles of 512 float32 a partition; three variables of [128, 512] in HBM."""
+    size = 3 * 512 * 4 * 128
+    kept = checks(max_sbuf="768KiB", max_hbm="0.75MiB")
+    assert [(kept[name].found, kept[name].is_kept) for name in ("sbuf", "hbm")] == [
+        (size, True)
+    ] * 2
+    exceeded = checks(max_sbuf="767KiB", max_hbm="0.74MiB")
+    assert not exceeded["sbuf"].is_kept
+    assert not exceeded["hbm"].is_kept
+    assert exceeded["sbuf"].place in (
+        "/home/someone/project/add.py:9",
+        "/home/someone/project/add.py:12",
+    )
+
+
+def test_utilisation() -> None:
+    found = checks(min_utilisation=("vector=0.1%", "tensor=1%"))
+    assert found["utilisation of vector"].is_kept
+    assert not found["utilisation of tensor"].is_kept
+
+
+def test_a_baseline_may_be_exceeded_by_the_tolerance(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, summary = tmp_path / "a.neff", tmp_path / "summary.json"
+    write(softmax(), file)
+    assert main(["profile", str(file), "-o", str(tmp_path)]) == 0
+    words = ["budget", str(file), "--baseline", str(summary)]
+    assert main(words) == 0
+    document = json.loads(summary.read_text())
+    document["total_us"] *= 0.97
+    summary.write_text(json.dumps(document))
+    assert main(words) == 1
+    assert main([*words, "--tolerance", "5%"]) == 0
+    assert "estimated" in capsys.readouterr().out
+
+
+def test_an_annotation_at_the_costly_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(addition(), tmp_path / "a.neff")
+    words = ["budget", str(tmp_path / "a.neff"), "--max-latency", "1us"]
+    assert main([*words, "--github"]) == 1
+    (row,) = [row for row in capsys.readouterr().out.splitlines() if row.startswith("::")]
+    assert row.startswith("::error file=add.py,line=")
+    assert row.endswith("µs, limit 1 (estimated)")
+    assert main([*words, "--json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert (document["kept"], document["checks"][0]["name"]) == (False, "latency")
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ([], "NEFF-USAGE"),
+        (["--max-latency", "250"], "NEFF-BUDGET"),
+        (["--max-latency", "-1us"], "NEFF-BUDGET"),
+        (["--max-sbuf", "1us"], "NEFF-BUDGET"),
+        (["--min-utilisation", "wheel=3%"], "NEFF-BUDGET"),
+        (["--baseline", "missing.json"], "NEFF-BUDGET"),
+    ],
+)
+def test_refusals(
+    words: list[str], code: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(addition(), tmp_path / "a.neff")
+    assert main(["budget", str(tmp_path / "a.neff"), *words]) in (2, 3)
+    assert code in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", "no", '{"schema": "nki-neff/profile/1"}'])
+def test_a_baseline_that_is_none(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(addition(), tmp_path / "a.neff")
+    (tmp_path / "b.json").write_text(text)
+    words = ["budget", str(tmp_path / "a.neff"), "--baseline", str(tmp_path / "b.json")]
+    assert main(words) in (2, 3)
+    assert "NEFF-BUDGET" in capsys.readouterr().err
