@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -39,13 +40,18 @@ def command(
     check(module)
     second = open_module(other) if other is not None else None
     arrays = gather(module, inputs or [], fill, seed=seed)
-    root = module.folder
+    root = module.folder or Path.cwd()
     if second is None:
         found = against_jaxlib(module, arrays, tolerance=tolerance, root=root)
     else:
         check(second)
         found = between(
-            module, second, arrays, tolerance=tolerance, root=root, other_root=second.folder
+            module,
+            second,
+            arrays,
+            tolerance=tolerance,
+            root=root,
+            other_root=second.folder or Path.cwd(),
         )
     if as_json:
         console.write_json("bisect", difference=asdict(found) if found else None)

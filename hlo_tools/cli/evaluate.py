@@ -74,7 +74,7 @@ def command(
     if way == "jaxlib" and not compare:
         results: list[Any] = list(run_with_jaxlib(module, arrays))
     else:
-        kernels = kernel_calls(module.folder)
+        kernels = kernel_calls(module.folder or Path.cwd())
         results = Evaluator(module, custom_calls=kernels, limits=limits).run(arrays)
     gaps = (
         [

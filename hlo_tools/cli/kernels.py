@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -72,7 +73,7 @@ def _describe(
     try:
         config = decode(view.backend_config)
         found |= _configuration(config, view)
-        root = module.folder
+        root = module.folder or Path.cwd()
         found["binary"] = str(locate(config, root))
         kernel = resolve(view.backend_config, root).kernel
         found["work"] = asdict(work_of(kernel))

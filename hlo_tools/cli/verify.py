@@ -73,7 +73,7 @@ def _of_kernels(module: Module) -> Iterator[Finding]:
         try:
             if root is None and not Path(decode(view.backend_config).binary).is_absolute():
                 continue  # a module from standard input has no folder
-            resolve(view.backend_config, root)
+            resolve(view.backend_config, root or Path.cwd())
         except HloError as error:
             yield Finding(
                 error.code,

@@ -11,6 +11,7 @@ from hlo_tools.ir.computation import Computation
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import KERNEL_TARGET
 from hlo_tools.kernels.backend_config import BackendConfig, encode
+from hlo_tools.kernels.location import allow
 from hlo_tools.types.literal import literal_of
 from hlo_tools.types.shape import Shape, array_shape, tuple_shape
 from nki_lang import klir
@@ -30,7 +31,7 @@ __all__ = [
 
 
 def read_kernel(path: str | Path) -> KernelIR:
-    """The kernel in a ``.klir`` file.
+    """The kernel in a ``.klir`` file, which calls of this process may name from then on.
 
     Raises:
         HloFileError: missing or damaged (HLO-KERNEL-MISSING, HLO-KERNEL-DAMAGED).
@@ -40,6 +41,7 @@ def read_kernel(path: str | Path) -> KernelIR:
             "there is no such kernel file", code="HLO-KERNEL-MISSING", place=str(path),
             remedy="nki-hlo extract writes kernels of a script as .klir files",
         )  # fmt: skip
+    allow(path)
     try:
         return klir.read(path)
     except NkiError as error:

@@ -9,8 +9,14 @@ from typing import Final
 
 from hlo_tools.errors import HloFileError
 from hlo_tools.kernels.backend_config import BackendConfig
+from hlo_tools.kernels.cache import cache_folder
 
-__all__ = ["check_file", "locate"]
+__all__ = ["allow", "check_file", "locate"]
+
+_VARIABLE: Final = "NKI_HLO_KERNEL_PATHS"
+"""Environment variable with further folders that absolute paths may lead into, as in ``PATH``."""
+
+_allowed: set[str] = set()
 
 MOST_BYTES: Final = 1 << 32
 """Size of a kernel file, its record or a constant at most."""
@@ -21,11 +27,13 @@ def locate(config: BackendConfig, root: Path | None = None) -> Path:
 
     Args:
         config: the decoded configuration.
-        root: the folder that a relative path starts from (that of the module's file).
+        root: the folder that a relative path starts from (that of the module's file). None is
+            for modules that this process made: their absolute paths are followed anywhere.
 
     Raises:
         HloFileError: code ``HLO-KERNEL-PATH``; the path is relative and there is no root, or it
-            leads out of the root (through a link, too), or it is that of no plain file;
+            leads out of the root (through a link, too) though neither the kernel cache nor
+            ``NKI_HLO_KERNEL_PATHS`` has it, or it is that of no plain file;
             ``HLO-TOO-LARGE``; ``HLO-EMBEDDED``: the kernel in the configuration is damaged.
     """
     if config.extra_binary:  # late: few kernels are embedded
@@ -42,7 +50,7 @@ def locate(config: BackendConfig, root: Path | None = None) -> Path:
         )
     path = Path(config.binary)
     if path.is_absolute():
-        _check_files(path, None)
+        _check_files(path, None if root is None else _folder_of(config, path, root))
         return path
     if root is None:
         raise HloFileError(
@@ -61,6 +69,28 @@ def locate(config: BackendConfig, root: Path | None = None) -> Path:
         )
     _check_files(found, folder)
     return found
+
+
+def allow(path: str | os.PathLike[str]) -> None:
+    """Let modules name this kernel file by its absolute path: the user of this process named it."""
+    _allowed.add(os.path.realpath(path))
+
+
+def _folder_of(config: BackendConfig, path: Path, root: Path) -> Path:
+    """The first folder that holds an absolute path, of those that a stranger may name."""
+    listed = os.environ.get(_VARIABLE, "").split(os.pathsep)
+    real = os.path.realpath(path)
+    for folder in (root, cache_folder(), *(Path(each) for each in listed if os.path.isabs(each))):
+        if Path(real).is_relative_to(os.path.realpath(folder)):
+            return folder
+    if real in _allowed:
+        return Path(real).parent
+    raise HloFileError(
+        f"kernel {config.func_name} lies in neither the module's folder nor the kernel cache",
+        code="HLO-KERNEL-PATH",
+        place=config.binary,
+        remedy=f"if you trust the module, list the kernel's folder in {_VARIABLE}",
+    )
 
 
 def _check_files(path: Path, folder: Path | None) -> None:
@@ -84,7 +114,7 @@ def check_file(path: Path, folder: Path | None = None) -> None:
         os.path.realpath(folder)
     ):
         raise HloFileError(
-            "the file is a link out of the module's folder",
+            "the file is a link out of the folder that it is looked for in",
             code="HLO-KERNEL-PATH",
             place=str(path),
             remedy="copy the kernel file itself into the folder",
