@@ -142,7 +142,7 @@ def _to_hlo(
         results = runs(*lazy_arguments)
     flat, structure = pytree.tree_flatten(results)
     if not flat or not all(isinstance(result, torch.Tensor) for result in flat):
-        raise TypeError("a traced function returns tensors, and nothing else but containers")
+        raise TypeError("a traced function returns tensors and containers of tensors, nothing else")
     module: bytes = torch_xla._XLAC._get_xla_tensors_hlo_proto(flat)
     numbers = {
         torch_xla._XLAC._xla_get_tensor_id(tensor): number

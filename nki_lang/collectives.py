@@ -62,7 +62,7 @@ class ReplicaGroup(NKIObject):
             f"replica groups {groups!r}: {wrong}",
             code="NKI-REPLICA-GROUP",
             location=caller_location(3),  # above the __init__ that @dataclass made
-            remedy="give lists of ranks from 0 on, and every rank in at most one of them",
+            remedy="pass lists of ranks from 0 on, and every rank in at most one of them",
             source=_SOURCE,
         )
 

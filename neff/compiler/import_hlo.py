@@ -69,7 +69,7 @@ _FEW_TURNS = 256
 _DEPTH_LIMIT = 200
 """Nesting of calls, against modules that call themselves."""
 
-_REMEDY = "the module contradicts itself; nki-hlo verify says where. Make it again"
+_REMEDY = "the module is inconsistent; nki-hlo verify reports where. Create it again"
 
 Tree = Any
 """A node, or a tuple of trees."""
@@ -162,7 +162,7 @@ class _Importer:
         if opcode == "parameter":
             if not 0 <= one.parameter_number < len(arguments):
                 raise NeffCompileError(
-                    f"parameter {one.parameter_number} is not passed by the caller",
+                    f"parameter {one.parameter_number} is not passed by its caller",
                     code="NEFF-MODULE",
                     place=one.name,
                     remedy=_REMEDY,
@@ -407,7 +407,7 @@ class _Importer:
 def _found(values: dict[int, Tree], ident: int, where: str) -> Tree:
     if ident not in values:
         raise NeffCompileError(
-            f"operand {ident} does not stand before it",
+            f"operand {ident} is not defined before it",
             code="NEFF-MODULE",
             place=where,
             remedy=_REMEDY,

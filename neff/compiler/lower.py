@@ -176,7 +176,7 @@ def _kernel(node: Node, graph: Graph, root: Path | None, lowerer: Lowerer) -> No
         raise uncovered(
             node,
             f"kernel {kernel.name} takes {len(names)} operands, the call has {len(node.operands)}",
-            "trace the program again: the kernel file and the module do not fit together",
+            "trace the program again: the kernel file and the module do not match",
         )
     bindings: dict[str, str] = {}
     for name, operand in zip(names, node.operands, strict=False):
@@ -184,7 +184,7 @@ def _kernel(node: Node, graph: Graph, root: Path | None, lowerer: Lowerer) -> No
         if tensor is None or tensor.elements != operand.size:
             raise uncovered(
                 node, f"operand {name} does not fit kernel {kernel.name}",
-                "trace the program again: the kernel file and the module do not fit together",
+                "trace the program again: the kernel file and the module do not match",
             )  # fmt: skip
         bindings[name] = lowerer.whole(operand, tensor.dtype)
     for constant in kernel.constants:

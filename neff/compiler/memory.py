@@ -264,7 +264,7 @@ def _does_not_fit(
     if len(holders) > 8:
         rest = sum(_area(other.tensor) for other in holders[8:])
         lines.append(f"{_share_of(rest)}: {len(holders) - 8} more tensors")
-    lines += [f"{_share(tensor)}, at the address that the kernel gave it" for tensor in kept[:8]]
+    lines += [f"{_share(tensor)}, at the address that the kernel set" for tensor in kept[:8]]
     tensor = live.tensor
     free = max(0, _WIDTH * size - (total - _area(tensor))) // _WIDTH
     return NeffCompileError(
@@ -274,7 +274,7 @@ def _does_not_fit(
         + "\n    ".join(lines or ["nothing"]),
         code=f"NEFF-{region.value.upper()}",
         place=live.where,
-        remedy="use smaller tiles, or tensors that live shorter",
+        remedy="use smaller tiles, or tensors with shorter lifetimes",
     )
 
 

@@ -20,7 +20,7 @@ __all__ = ["verify"]
 
 _LANES = 2 * len(SEQUENCERS)
 
-_REMEDY = "this is a fault of what made the program, not of its user; please report it"
+_REMEDY = "this is a bug in the tool that wrote the program, not a user error; please report it"
 
 Clock = list[int]
 

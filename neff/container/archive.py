@@ -174,7 +174,7 @@ def _unpack_gzip(payload: memoryview, place: str, limits: Limits) -> memoryview:
                     f"{len(payload)} bytes unpack to more than {allowed}",
                     code="NEFF-RATIO",
                     place=place,
-                    remedy="a real NEFF does not shrink that much; do not trust this file",
+                    remedy="a genuine NEFF does not compress that much; do not trust this file",
                 )
     except zlib.error as error:
         raise _gzip(place, str(error)) from None
@@ -206,7 +206,7 @@ def _members(data: memoryview, place: str, limits: Limits) -> dict[str, memoryvi
         if at > len(data):
             raise _tar("NEFF-TAR", f"{name!r} is cut off", place)
         if name in found or (name in folders and kind not in _FOLDER):
-            raise _tar("NEFF-TAR-DUPLICATE", f"{name!r} is there twice", place)
+            raise _tar("NEFF-TAR-DUPLICATE", f"{name!r} occurs twice", place)
         if len(found) + len(folders) >= limits.members:
             raise _tar("NEFF-TAR-COUNT", f"more than {limits.members} members", place)
         if kind in _FOLDER:

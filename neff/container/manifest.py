@@ -212,7 +212,7 @@ def _check_variables(program: Program, fields: _Fields) -> None:
             )
         other = program.variables.get(variable.alias) if variable.alias else variable
         if other is None or other.nbytes != variable.nbytes:
-            raise fields.bad(f"{variable.name[:80]!r} is alias of something it cannot be")
+            raise fields.bad(f"{variable.name[:80]!r} is an alias of an unsuitable variable")
 
 
 def plain_array(variable: Variable) -> np.ndarray[Any, Any]:

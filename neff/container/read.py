@@ -122,11 +122,11 @@ def program_of(package: Package) -> Program:
     """
     if not package.is_ours:
         raise NeffFileError(
-            f"this NEFF was not made by nki-hlo (build {package.header.build_version!r}, name "
+            f"this NEFF was not built by nki-hlo (build {package.header.build_version!r}, name "
             f"{package.header.name!r}); the encoding of its instructions is not public",
             code="NEFF-FOREIGN",
             place=package.place,
-            remedy="'nki-neff info' shows what is documented of it; to run it here, build its "
+            remedy="'nki-neff info' shows its documented parts; to run it here, build its "
             "HLO module with 'nki-neff build'",
         )
     manifest = parse_manifest(package.document(MANIFEST), f"{package.place}: {MANIFEST}")

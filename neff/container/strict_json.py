@@ -40,7 +40,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(document) != len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"key {twice[:80]!r} is given twice")
+        raise ValueError(f"key {twice[:80]!r} is repeated")
     return document
 
 
@@ -49,4 +49,4 @@ def _no_constant(name: str) -> Any:
 
 
 def _bad(message: str, place: str) -> NeffFileError:
-    return NeffFileError(f"no usable JSON: {message}", code="NEFF-JSON", place=place)
+    return NeffFileError(f"not valid JSON: {message}", code="NEFF-JSON", place=place)

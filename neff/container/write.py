@@ -163,7 +163,7 @@ def _subgraph(
             f"{', '.join(engine.name for engine in documents.ENGINE_FILES)}",
             code="NEFF-ENCODE",
             place=program.name,
-            remedy="give the steps to an engine that has a program of its own",
+            remedy="assign the steps to an engine that has its own program",
         )
     identifiers = {name: number for number, name in enumerate(program.variables)}
     queues: dict[str, dict[str, Any]] = {}

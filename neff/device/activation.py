@@ -83,6 +83,6 @@ def note_zeros() -> None:
     """Say, once a process, that results are zeros because nothing is executed."""
     print(
         "note: programs are captured and not executed (NEURON_EXTRACT_GRAPHS_ONLY=1 or --no-run): "
-        "every result is zeros; for numbers leave that out, or use 'nki-hlo run SCRIPT'",
+        "every result is zeros; for results unset it, or use 'nki-hlo run SCRIPT'",
         file=sys.stderr,
     )

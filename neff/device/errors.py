@@ -35,7 +35,7 @@ _STATUS_OF_CODE = {
     "HLO-KERNEL-MISSING": Status.NOT_FOUND,
     "NEFF-INTERNAL": Status.INTERNAL,
 }
-"""Errors whose type says less than their code."""
+"""Errors whose type is less specific than their code."""
 
 
 def status_of(error: BaseException) -> tuple[int, str]:

@@ -100,6 +100,6 @@ def _named(name: str, given: str, topology: Topology) -> Executor:
         return NeffExecutor(topology.target.name)
     raise StatusError(
         Status.INVALID_ARGUMENT,
-        f"[NEFF-EXECUTOR] {EXECUTOR}={given!r} names no executor\n"
+        f"[NEFF-EXECUTOR] {EXECUTOR}={given!r} is not an executor\n"
         f"  help: use {', '.join(NAMES)}, or neff,cpu",
     )

@@ -134,7 +134,7 @@ def _keep_neff(module: bytes, family: str, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise NeffError(
-            f"NKI_ARTIFACTS_DIR names no folder that can be made: {error.strerror or error}",
+            f"NKI_ARTIFACTS_DIR is not a folder that can be created: {error.strerror or error}",
             code="NEFF-WRITE",
             place=str(folder),
             remedy="name another folder, or unset NKI_ARTIFACTS_DIR",

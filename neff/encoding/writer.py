@@ -217,6 +217,6 @@ def _no_place(message: str, step: Step) -> NeffCompileError:
         f"{instruction.op} cannot be written: {message}",
         code="NEFF-ENCODE",
         place=str(instruction.location or instruction.name),
-        remedy="every tensor needs a place, every operand a kind that the format has "
+        remedy="every tensor requires a place, every operand a kind that the format supports "
         "(docs/neff-format.md)",
     )

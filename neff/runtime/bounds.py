@@ -46,7 +46,7 @@ def _parameters(op: str) -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(names), frozenset(needed)
 
 
-_REMEDY = "correct the kernel at this place, or build the NEFF again if it is damaged"
+_REMEDY = "fix the kernel at this place, or build the NEFF again if it is damaged"
 
 _MOVES = {"dma_copy": ("src",), "dma_transpose": ("src",), "tensor_copy": ("src",)}
 

@@ -14,7 +14,7 @@ from nki_lang.ir import Block, Engine, ForLoop, Register, WhileLoop
 
 __all__ = ["order_of"]
 
-_REMEDY = "this is a fault of what made the program, not of its user; build it again"
+_REMEDY = "this is a bug in the tool that wrote the program, not a user error; build it again"
 
 
 def order_of(graph: SubGraph, place: str = "") -> Block:
@@ -135,7 +135,7 @@ class _Core:
         if front is None:
             return f"{engine.name} is done" if self.programs[engine] else ""
         if isinstance(front, EngineLoop):
-            return f"{engine.name} stands at loop {front.ident} ({_where(front, '?')})"
+            return f"{engine.name} is at loop {front.ident} ({_where(front, '?')})"
         wanted = [
             f"semaphore {semaphore} to reach {value} (it is {self.counts[semaphore]}, "
             f"{self.signallers(semaphore)})"
@@ -153,7 +153,7 @@ class _Core:
             for step in steps[self.at[engine] :]
             if type(step) is Step and semaphore in step.signals
         ]
-        return f"next signalled by {found[0]}" if found else "nobody signals it any more"
+        return f"next signalled by {found[0]}" if found else "nothing signals it any more"
 
 
 def _statement(loop: EngineLoop, body: Block) -> ForLoop | WhileLoop:

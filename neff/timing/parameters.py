@@ -142,7 +142,7 @@ def _check(name: str, number: float) -> None:
         raise NeffError(
             f"{name} cannot be {number:g} {PARAMETERS[name].unit}",
             code="NEFF-PARAMETER",
-            remedy="give a positive number",
+            remedy="pass a positive number",
         )
 
 

@@ -137,7 +137,7 @@ def _lowered(stream: list[StreamInstruction]) -> tuple[list[Work], Steps]:
     known = {one.index for one in stream}
     awaited = {index for one in stream for index in one.waits_on}
     if awaited - known:
-        raise _wrong(f"instruction {min(awaited - known)} is waited for and not there")
+        raise _wrong(f"instruction {min(awaited - known)} is waited for, but does not exist")
     steps: Steps = {}
     for one in stream:
         work = numbers.setdefault(_work(one), len(numbers))

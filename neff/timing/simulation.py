@@ -305,12 +305,12 @@ class _Block:
             f"{engine} at {front.opcode} waits for "
             + " and ".join(f"semaphore {number} to reach {value}" for number, value in front.waits)
             if type(front) is Item
-            else f"{engine} stands at a loop"
+            else f"{engine} is at a loop"
             for engine, front in fronts.items()
         ]
         return NeffRuntimeError(
             "the engines wait for each other: " + "; ".join(lines),
             code="NEFF-DEADLOCK",
             place=self.place,
-            remedy="this is a fault of what made the program, not of its user; build it again",
+            remedy="this is a bug in the tool that wrote the program, not a user error; build it again",
         )

@@ -75,7 +75,7 @@ def _apart(given: Array, inputs: Sequence[Array]) -> Array:
         raise NkiExecutionError(
             "an output array must be C-contiguous and writable",
             code="NKI-ARGUMENTS",
-            remedy="pass np.empty(shape, dtype), or None to have the array made",
+            remedy="pass np.empty(shape, dtype), or None to have the array allocated",
         )
     if any(np.may_share_memory(given, array) for array in inputs):
         raise NkiExecutionError(

@@ -120,7 +120,7 @@ class Meeting:
         awaited = {other for _, members, _ in self._waiting.values() for other in members}
         lines += [f"{self.names[other]} has ended" for other in sorted(awaited - self._running)]
         return NkiExecutionError(
-            f"nobody can go on: {'; '.join(lines)}",
+            f"deadlock: {'; '.join(lines)}",
             code="NKI-DEADLOCK",
             location=self._waiting[min(self._waiting)][2],
             remedy="call the same instructions in the same order everywhere",

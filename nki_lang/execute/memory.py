@@ -372,7 +372,7 @@ class Memory:
             wrong = np.unravel_index(int(np.argmin(good)), good.shape)
             place = ", ".join(str(int(part)) for part in wrong)
             raise outside(
-                access.tensor, int(wanted[wrong]), count, f"vector offset [{place}] asks for row"
+                access.tensor, int(wanted[wrong]), count, f"vector offset [{place}] addresses row"
             )
         return Rows(window, index, good)
 

@@ -68,7 +68,7 @@ def failure(error: BaseException, instruction: Instruction) -> NkiExecutionError
         f"{instruction.op} cannot be executed: {error}",
         code="NKI-EXEC",
         location=instruction.location,
-        remedy="let the divisor be no zero"
+        remedy="use a divisor other than zero"
         if isinstance(error, ZeroDivisionError)
         else "check the shapes and types of its operands",
     )

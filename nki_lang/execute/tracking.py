@@ -214,7 +214,7 @@ class Tracker:
         for name, access in _read(instruction):
             storage = self.memory.storage(access.tensor)
             coverage = storage.coverage
-            assert coverage is not None, "the memory was made without track=True"
+            assert coverage is not None, "the memory was created without track=True"
             if coverage.complete:
                 continue
             mask = self._mask(access, coverage)
@@ -246,7 +246,7 @@ class Tracker:
 
     def _coverage(self, tensor: Tensor) -> Coverage:
         coverage = self.memory.storage(tensor).coverage
-        assert coverage is not None, "the memory was made without track=True"
+        assert coverage is not None, "the memory was created without track=True"
         return coverage
 
     # -- writes -----------------------------------------------------------------------------

@@ -117,7 +117,7 @@ def while_loop(
     forbid_no_reorder(builder)
     if not isinstance(init, VirtualRegister):
         fail(f"while_loop starts from a register, not {init!r}", "NKI-REGISTER",
-             "make one with nisa.register_alloc", "nl.while_loop")  # fmt: skip
+             "create one with nisa.register_alloc", "nl.while_loop")  # fmt: skip
     condition = builder.new_register("while")
     builder.emit("register_alloc", {"dst": condition, "x": None})
     builder.emit("register_move", {"dst": condition, "src": init.register})
@@ -143,7 +143,7 @@ def _while_body(
         fail(
             f"the body of while_loop returned {following!r}",
             "NKI-REGISTER",
-            "return the register that decides about the next turn",
+            "return the register that decides about the next iteration",
             "nl.while_loop",
         )
     builder.emit("register_move", {"dst": condition, "src": following.register})

@@ -51,7 +51,7 @@ def index_view(tensor: NkiTensor, key: Any) -> NkiTensor:
         tensor._refuse(
             f"{len(keys)} indices for {rank} dimensions",
             "NKI-INDEX",
-            "give one index for each dimension at most",
+            "pass at most one index for each dimension",
         )
     on_chip = tensor.on_chip
     shape: list[int] = []
@@ -143,7 +143,7 @@ def _expand(tensor: NkiTensor, keys: tuple[Any, ...], rank: int) -> tuple[Any, .
         tensor._refuse(
             f"{given} indices for {rank} dimensions",
             "NKI-INDEX",
-            "give one index for each dimension at most",
+            "pass at most one index for each dimension",
         )
     places = [place for place, item in enumerate(keys) if item is Ellipsis]
     if len(places) > 1:
@@ -232,9 +232,9 @@ def _guard_indirect(tensor: NkiTensor, keys: Sequence[Any]) -> None:
     )
     if not (full or whole):
         tensor._refuse(
-            f"dimension {index.dim} is indexed at run time and cannot be cut again",
+            f"dimension {index.dim} is indexed at run time and cannot be sliced again",
             "NKI-INDIRECT",
-            "cut the index tensor instead",
+            "slice the index tensor instead",
             "NkiTensor.is_indirect",
         )
 
@@ -439,7 +439,7 @@ def reinterpret_view(tensor: NkiTensor, dtype: DType) -> NkiTensor:
     steps = [*tensor.strides[:-1], tensor.offset]
     if last % new or any(step * old % new for step in steps):
         tensor._refuse(
-            f"{tensor.shape[-1]} elements of {old} bytes do not make whole elements of {dtype}"
+            f"{tensor.shape[-1]} elements of {old} bytes do not form whole elements of {dtype}"
             f" ({new} bytes)",
             "NKI-VIEW",
             remedy="slice whole elements of the wider dtype",

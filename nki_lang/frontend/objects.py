@@ -84,7 +84,7 @@ def _given(
 ) -> dict[str, Any]:
     """Value of each field: given by place or name, else its default, else None."""
     if len(args) > len(fields):
-        raise TypeError(f"{owner} takes {len(fields)} fields, {len(args)} were given")
+        raise TypeError(f"{owner} takes {len(fields)} fields, but {len(args)} were passed")
     values = dict(zip(fields, args, strict=False))
     for name, value in kwargs.items():
         if name in values or (fields and name not in fields):

@@ -368,7 +368,7 @@ class NkiTensor(TileArithmetic, NKIObject):
             self._refuse(
                 f"broadcast needs extent 1 in dimension {axis}",
                 "NKI-BROADCAST",
-                "make one with expand_dim, or select one element",
+                "add one with expand_dim, or select one element",
             )
         shape, strides = list(self.shape), list(self.strides)
         shape[axis], strides[axis] = to_int(size), 0
@@ -381,9 +381,9 @@ class NkiTensor(TileArithmetic, NKIObject):
             axis += len(self.shape) + 1
         if not 0 <= axis <= len(self.shape):
             self._refuse(
-                f"there is no place {dim} for a dimension",
+                f"{dim} is not a position for a dimension",
                 "NKI-DIM",
-                f"places count from 0 to {len(self.shape)}",
+                f"positions count from 0 to {len(self.shape)}",
             )
         self._keep_partition(axis, "expand_dim")
         inner = self.strides[axis] * self.shape[axis] if axis < len(self.shape) else 1
@@ -435,7 +435,7 @@ class NkiTensor(TileArithmetic, NKIObject):
         first, last = self._axis(start_dim), self._axis(end_dim)
         if last < first:
             self._refuse(
-                f"dimension {last} stands before {first}",
+                f"dimension {last} is before {first}",
                 "NKI-DIM",
                 "name the outer dimension first",
             )
@@ -445,7 +445,7 @@ class NkiTensor(TileArithmetic, NKIObject):
         stride = stride_rules.merged_stride(merged, self.strides[first : last + 1])
         if stride is None:
             self._refuse(
-                f"dimensions {first} to {last} do not lie one behind the other (strides"
+                f"dimensions {first} to {last} are not contiguous (strides"
                 f" {self.strides[first : last + 1]})",
                 "NKI-LAYOUT",
                 "copy to a dense tile first",

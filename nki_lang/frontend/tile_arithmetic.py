@@ -80,8 +80,8 @@ def _instead(function: str, other: Any, swapped: bool = False) -> str:
     if not function:
         return "write it with instructions of nki.isa, such as nisa.tensor_tensor"
     if function == "matmul":
-        return "nl.matmul(x, y) makes a new tile in PSUM; nisa.nc_matmul writes into one"
-    call = f"nl.{function}(x, y) makes a new tile"
+        return "nl.matmul(x, y) creates a new tile in PSUM; nisa.nc_matmul writes into one"
+    call = f"nl.{function}(x, y) creates a new tile"
     if isinstance(other, TileArithmetic):
         return f"{call}; nisa.tensor_tensor(dst, x, y, op=nl.{function}) writes into one"
     operand = "operand0=x, reverse0=True" if swapped else "operand0=y"
@@ -93,7 +93,7 @@ def _binary(symbol: str, function: str, swapped: bool) -> Any:
     def method(self: Any, other: Any) -> NoReturn:
         left, right = (other, self) if swapped else (self, other)
         _refuse(
-            f"Python's {symbol} does not compute on tensors: {_describe(left)} {symbol}"
+            f"Python's {symbol} is not supported on tensors: {_describe(left)} {symbol}"
             f" {_describe(right)}",
             _instead(function, other, swapped),
         )
@@ -110,7 +110,7 @@ def _comparison(symbol: str, function: str) -> Any:
         if isinstance(other, TileArithmetic):
             remedy += "; `is` tests whether both are the same tensor"
         _refuse(
-            f"Python's {symbol} does not compare tensors: {_describe(self)} {symbol}"
+            f"Python's {symbol} is not supported between tensors: {_describe(self)} {symbol}"
             f" {_describe(other)}",
             remedy,
         )
@@ -120,9 +120,11 @@ def _comparison(symbol: str, function: str) -> Any:
 
 def _unary(symbol: str, function: str) -> Any:
     def method(self: Any, *_: Any) -> NoReturn:
-        instead = f"nl.{function}(x) makes a new tile; nisa.activation or nisa.tensor_scalar writes"
+        instead = (
+            f"nl.{function}(x) creates a new tile; nisa.activation or nisa.tensor_scalar writes"
+        )
         _refuse(
-            f"Python's {symbol} does not compute on tensors: {_describe(self)}",
+            f"Python's {symbol} is not supported on tensors: {_describe(self)}",
             f"{instead} into one" if function else _instead("", None),
         )
 
@@ -151,12 +153,12 @@ class TileArithmetic:
         if method != "__call__":
             remedy = "nisa.tensor_reduce reduces free dimensions"
         elif public in BY_NAME or public in ("where", "transpose", "matmul", "broadcast_to"):
-            remedy = f"write nl.{public}(...), which makes a new tile"
+            remedy = f"write nl.{public}(...), which creates a new tile"
             if other is not None:
                 remedy = _instead(public, other)
         else:
             remedy = _instead("", None)
-        _refuse(f"np.{name} does not compute on tensors: {_describe(self)}", remedy)
+        _refuse(f"np.{name} is not supported on tensors: {_describe(self)}", remedy)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         values = self._contents("an array", False)
@@ -176,7 +178,7 @@ class TileArithmetic:
             return bool(self._contents("a condition").all())
         warn_at_caller(
             f"[NKI-TENSOR-VALUE] {_describe(self)} is true as a condition whatever it holds;"
-            " write `is not None` to ask whether it was passed"
+            " write `is not None` to test whether it was passed"
         )
         return True
 
@@ -238,7 +240,9 @@ class TileArithmetic:
         self._refuse_walk("searched with `in`", "compare with nl.equal and reduce with nl.max")
 
     def __delitem__(self, key: Any) -> NoReturn:
-        self._refuse_walk("changed in size", "make a tensor of the wanted shape with nl.ndarray")
+        self._refuse_walk(
+            "changed in size", "create a tensor of the required shape with nl.ndarray"
+        )
 
     def _refuse_walk(self, what: str, remedy: str) -> NoReturn:
         raise NkiTypeError(

@@ -55,7 +55,7 @@ def _tokens(text: str, fail: Callable[[int, str], NkiFileError]) -> list[_Token]
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
-            raise fail(at, f"the character {text[at]!r} begins nothing")
+            raise fail(at, f"the character {text[at]!r} is not expected here")
         if match.lastgroup != "space":
             assert match.lastgroup is not None
             found.append(_Token(match.lastgroup, match.group(), at))
@@ -169,7 +169,7 @@ class _Parser:
     def value(self) -> Any:
         self.depth += 1
         if self.depth > _MAX_DEPTH:
-            raise self.fail(self.token.at, f"values hold each other more than {_MAX_DEPTH} deep")
+            raise self.fail(self.token.at, f"values are nested more than {_MAX_DEPTH} deep")
         found = self._value()
         self.depth -= 1
         return found
@@ -264,7 +264,7 @@ class _Parser:
     def _scalar(self) -> Register | Access:
         self.depth += 1
         if self.depth > _MAX_DEPTH:
-            raise self.fail(self.token.at, f"accesses hold each other more than {_MAX_DEPTH} deep")
+            raise self.fail(self.token.at, f"accesses are nested more than {_MAX_DEPTH} deep")
         found = self.register() if self.token.text == "$" else self.access()
         self.depth -= 1
         return found

@@ -150,7 +150,7 @@ def _check_operand(call: Call, operand: OperandSpec) -> None:
     elif operand.role == "register":
         if not isinstance(value, VirtualRegister):
             call.refuse("NKI-REGISTER", f"{operand.name} is a register, not {value!r}",
-                        "make one with nisa.register_alloc")  # fmt: skip
+                        "create one with nisa.register_alloc")  # fmt: skip
     elif operand.is_tensor:
         if operand.several:
             _check_sequence(call, operand, value)

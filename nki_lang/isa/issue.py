@@ -59,7 +59,7 @@ class NkiInstruction(NKIObject):
                 fail(
                     f"depends_on takes instructions, not {producer!r}",
                     "NKI-DEPENDS",
-                    "pass what an nisa function returned, not its tile",
+                    "pass the result of an nisa function, not its tile",
                 )
             _same_loop(builder, self.handle, producer.handle)
             name = builder.name_of(producer.handle)

@@ -33,10 +33,10 @@ def takes_dtype(function: Callable[..., Any]) -> Callable[..., Any]:
         dst = args[0] if args else kwargs.get("dst")
         if wanted is not None and dst is not None and dtype_of(wanted) != dst.dtype:
             raise NkiValidationError(
-                f"{function.__name__} was given dtype {dtype_of(wanted)} and a dst of {dst.dtype}",
+                f"{function.__name__} was called with dtype {dtype_of(wanted)} and a dst of {dst.dtype}",
                 code="NKI-DTYPE",
                 location=caller_location(),
-                remedy="leave dtype away: the result has the type of dst",
+                remedy="omit dtype: the result has the type of dst",
             )
         return function(*args, **kwargs)
 
@@ -64,7 +64,7 @@ def without_priority(
             found[-1] = value
     warnings.warn(
         f"{caller_location(3)}: nisa.{op} was called with the positional parameters of NKI 0.3;"
-        " since 0.5 `priority` stands before them, so pass them by name",
+        " since 0.5 `priority` is before them, so pass them by name",
         DeprecationWarning,
         stacklevel=3,
     )

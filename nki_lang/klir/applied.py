@@ -28,7 +28,7 @@ __all__ = ["Finisher", "TreeReader"]
 
 def _no_companion(op: str) -> NkiFileError:
     return NkiFileError(
-        f"the instruction {op} stands only in the companion record, which is missing",
+        f"the instruction {op} is only in the companion record, which is missing",
         code="NKI-FILE-PRIVATE",
         remedy="keep <file>.json beside <file>; both are written together",
     )

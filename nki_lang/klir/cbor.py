@@ -149,7 +149,7 @@ def read_count(data: bytes, at: int) -> tuple[int, int]:
     count, end = _read_head(data, at, _ARRAY, "a list")
     if count > len(data) - end:
         raise Damage(
-            at, f"a list of {count} elements stands where {len(data) - end} bytes are left"
+            at, f"a list of {count} elements is announced where {len(data) - end} bytes are left"
         )
     return count, end
 

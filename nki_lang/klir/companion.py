@@ -41,7 +41,7 @@ def _damaged(message: str) -> NkiFileError:
         f"the companion record is damaged: {message}",
         code="NKI-FILE-COMPANION",
         remedy="write the kernel again; without its companion the file can be read as a plain "
-        "KLIR file, and what only the companion says is lost",
+        "KLIR file, and what only the companion holds is lost",
     )
 
 
@@ -56,7 +56,7 @@ def loads(data: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise _damaged(str(error)) from None
     if not isinstance(record, dict) or record.get("format") != FORMAT:
-        raise _damaged(f"it does not say that it is a {FORMAT!r}")
+        raise _damaged(f"it is not marked as a {FORMAT!r}")
     if record.get("version") != VERSION:
         raise NkiFileError(
             f"the companion record has version {record.get('version')!r}, this reader knows {VERSION}",

@@ -123,7 +123,7 @@ class PlainBlock:
 
 def _refused(message: str) -> NkiFileError:
     return NkiFileError(
-        f"the blocks of the kernel are no nest of loops: {message}",
+        f"the blocks of the kernel do not form nested loops: {message}",
         code="NKI-FILE-CONTROL",
         remedy="this reader knows counted loops, while loops and no_reorder; branches on "
         "registers have no form in the kernel IR",
@@ -167,7 +167,7 @@ class _Recovery:
                 break
             branch = block.branch
             if branch is None:
-                raise _refused(f"the block {block.label!r} has no way on")
+                raise _refused(f"the block {block.label!r} has no successor")
             following = self.blocks[at + 1].label
             if branch.op == "always":
                 if branch.yes != following:
@@ -195,7 +195,7 @@ class _Recovery:
             raise _refused(f"the branch of {self.blocks[at].label!r} begins no loop")
         last = places[1]
         if last + 1 >= len(self.blocks) or self.blocks[last + 1].label != branch.no:
-            raise _refused(f"no block {branch.no!r} stands behind the loop {branch.yes!r}")
+            raise _refused(f"no block {branch.no!r} follows the loop {branch.yes!r}")
         if branch.op == "ne_imm" and branch.constant == 0:
             body = self.region(at + 1, last + 1, depth + 1)
             statements.append(WhileLoop(Register(branch.first), body, branch.location))

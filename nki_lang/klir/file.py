@@ -92,7 +92,7 @@ def _parse(data: bytes) -> Any:
     except IndexError:
         raise _damaged(len(data), "the file ends in the middle of a value") from None
     if at != len(data):
-        raise _damaged(at, f"{len(data) - at} bytes stand behind the kernel")
+        raise _damaged(at, f"{len(data) - at} bytes follow the kernel")
     return contents
 
 
@@ -106,7 +106,7 @@ def _kernel_of(contents: Any) -> Any:
     raise NkiFileError(
         f"the file holds {contents.constructor!r}, not a kernel",
         code="NKI-FILE-CONTENTS",
-        remedy="give a kernel file (.klir) as the tracer writes it",
+        remedy="pass a kernel file (.klir) as the tracer writes it",
     )
 
 
@@ -201,7 +201,7 @@ def write(kernel_ir: KernelIR, path: str | os.PathLike[str]) -> KernelFile:
         raise NkiFileError(
             f"the kernel file {os.fspath(path)} cannot be written: {error.strerror or error}",
             code="NKI-FILE-WRITE",
-            remedy="give a path in a folder that exists and can be written",
+            remedy="pass a path in a folder that exists and is writable",
         ) from error
     return whole
 

@@ -100,7 +100,7 @@ class Names:
             raise NkiValidationError(
                 f"two tensors of the kernel have the name {tensor.name!r}",
                 code="NKI-KLIR-NAME",
-                remedy="give each tensor a name of its own",
+                remedy="give each tensor a unique name",
             )
 
     def _is_shared(self, tensor: Tensor) -> bool:

@@ -15,7 +15,7 @@ def _refused(access: Access, what: str) -> NkiFileError:
     return NkiFileError(
         f"an access to {access.tensor.name!r} {list(access.tensor.shape)} {what}",
         code="NKI-FILE-ACCESS",
-        remedy="the file is damaged or was made by something that does not check its kernels",
+        remedy="the file is damaged or was written by a tool that does not check its kernels",
     )
 
 

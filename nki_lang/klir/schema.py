@@ -174,7 +174,7 @@ def _read_float(data: bytes, at: int, state: ReadState) -> tuple[float, int]:
 
 
 def _read_foreign(data: bytes, at: int, state: ReadState) -> tuple[Any, int]:
-    raise Damage(at, "a syntax tree of a frontend stands here, not a traced kernel")
+    raise Damage(at, "this is a syntax tree of a frontend, not a traced kernel")
 
 
 _PLAIN_READERS: dict[str, Reader] = {
@@ -310,7 +310,7 @@ def _bounded(read: Reader) -> Reader:
     def bounded(data: bytes, at: int, state: ReadState) -> tuple[Any, int]:
         state.depth += 1
         if state.depth > MAX_DEPTH:
-            raise Damage(at, f"accesses hold each other more than {MAX_DEPTH} deep")
+            raise Damage(at, f"accesses are nested more than {MAX_DEPTH} deep")
         result = read(data, at, state)
         state.depth -= 1
         return result

@@ -50,7 +50,7 @@ def binary(op: Operator, x: Any, y: Any, dtype: Any) -> NkiTensor:
         fail(
             f"nl.{op.name} exists on trn3 and later",
             "NKI-TARGET",
-            "take nl.abs of both and nl.maximum or nl.minimum",
+            "use nl.abs of both and nl.maximum or nl.minimum",
             f"nl.{op.name} (nki/api/nki/language)",
         )
     if not isinstance(x, NkiTensor) and not isinstance(y, NkiTensor):

@@ -75,7 +75,7 @@ def _tiles(
     shapes = [", ".join(f"{tile.dtype}{list(tile.shape)}" for tile in part) for part in parts]
     if any(shape != shapes[0] for shape in shapes):
         raise NkiExecutionError(
-            f"the ranks of one {what} bring different tensors: {'; '.join(shapes)}",
+            f"the ranks of one {what} pass different tensors: {'; '.join(shapes)}",
             code="NKI-COLLECTIVE",
             location=place,
             remedy="every rank passes tensors of the same shapes and dtypes",
@@ -336,7 +336,7 @@ def _receive(
                 f"{piece.size} elements from rank {rank} of the group do not fit into {room}",
                 code="NKI-OUT-OF-BOUNDS",
                 location=place,
-                remedy="make dst larger: it holds one slot of equal size for each rank",
+                remedy="use a larger dst: it holds one slot of equal size for each rank",
             )
         flat[start : start + piece.size] = piece
     dst[...] = flat.reshape(dst.shape)

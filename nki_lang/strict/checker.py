@@ -103,7 +103,7 @@ def check_kernel(kernel: Any) -> list[Violation]:
     ]
     if not nodes:
         raise NkiValidationError(
-            f"{func.__name__} is not in {path} any more", code="NKI-STRICT-NO-SOURCE",
+            f"{func.__name__} is no longer in {path}", code="NKI-STRICT-NO-SOURCE",
             remedy="import it again",
         )  # fmt: skip
     return _check([Definition(module, nodes[0])], modules, str(path))

@@ -42,7 +42,7 @@ _TABLE = (
         "use 'assert condition, message', which the compiler evaluates",
     ),
     Rule(
-        "TRY", "a 'try' statement", "nothing is raised inside the compiler's language",
+        "TRY", "a 'try' statement", "the compiler's language has no exceptions",
         "decide with 'if' beforehand, or catch in the code that calls the kernel",
     ),
     Rule("LAMBDA", "a lambda", _PARSED, "write a function at the top level of the module and pass it"),
@@ -87,7 +87,7 @@ _TABLE = (
         "the only context is nl.no_reorder(), without arguments and without 'as'",
         "open and close explicitly",
     ),
-    Rule("MATMUL", "the '@' operator", "tensors have no operators there", "call nisa.nc_matmul"),
+    Rule("MATMUL", "the '@' operator", "tensors have no operators in kernels", "call nisa.nc_matmul"),
     Rule(
         "IDENTITY", "'{}'", "values have no identity; it is read as '{}'", "write '{}'",
         warning=True,
@@ -109,7 +109,7 @@ _TABLE = (
          "'=' unpacks tuples into plain names, and changes one list item or field at a time",
          "assign to names first, each item or field in a statement of its own"),
     Rule("TYPE-ALIAS", "a 'type' statement", _PARSED, "move it to the top of the module"),
-    Rule("OLD-API", "the name {}", "NKI before 0.2 (neuronxcc.nki) was another language",
+    Rule("OLD-API", "the name {}", "NKI before 0.2 (neuronxcc.nki) was a different language",
          "import nki, nki.language and nki.isa; the migration guide has each change"),
     Rule("LOOP-TARGET", "a loop over more than one name", "a loop has one simple variable",
          "unpack inside the loop"),
@@ -119,7 +119,7 @@ _TABLE = (
          "inherit from nl.NKIObject"),
     Rule("CLASS-BODY", "this statement in a class", "classes hold fields and methods",
          "move it into __init__ or out of the class"),
-    Rule("BUILTIN", "a call of '{}'", "only some of Python's functions exist there",
+    Rule("BUILTIN", "a call of '{}'", "only some of Python's functions are supported",
          "use a loop; known are abs, bool, dict, divmod, float, int, isinstance, len, list, max, "
          "min, print, range, slice, str, tuple, type"),
     Rule("FORMAT-SPEC", "a format in an f-string", "f-strings hold plain values",

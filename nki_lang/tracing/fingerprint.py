@@ -184,7 +184,7 @@ def _parts(value: Any, *, strict: bool = False) -> Parts:
 
 def _refuse_anything(reads: CodeReads, space: Mapping[str, Any]) -> None:
     if reads.anything and reads.anything not in space:
-        raise Unidentifiable(f"what {reads.anything}() gives")
+        raise Unidentifiable(f"what {reads.anything}() returns")
 
 
 def _without_wrapped(content: Mapping[str, Any]) -> dict[str, Any]:

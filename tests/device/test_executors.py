@@ -83,4 +83,4 @@ print(jax.pmap(lambda a: jax.lax.psum(a, "i"), axis_name="i")(jnp.arange(2.0)))
 def test_an_executor_that_is_none() -> None:
     done = run_child("import jax; jax.devices()", JAX_PLATFORMS="neuron", NKI_HLO_EXECUTOR="tpu")
     assert done.returncode == 1
-    assert "[NEFF-EXECUTOR] NKI_HLO_EXECUTOR='tpu' names no executor" in done.stderr
+    assert "[NEFF-EXECUTOR] NKI_HLO_EXECUTOR='tpu' is not an executor" in done.stderr

@@ -172,7 +172,7 @@ def test_the_neff_of_a_call_is_kept_where_the_environment_says(
 
     refused = run("file/deep")
     assert refused.returncode == 1
-    assert "file/deep: [NEFF-WRITE] NKI_ARTIFACTS_DIR names no folder" in refused.stderr
+    assert "file/deep: [NEFF-WRITE] NKI_ARTIFACTS_DIR is not a folder" in refused.stderr
     (tmp_path / "elsewhere").rmdir()
     done = run("new/kept")
     assert done.returncode == 0, done.stderr

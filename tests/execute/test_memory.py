@@ -161,7 +161,7 @@ def test_missing_rows_raise_or_are_skipped():
     index = tensor("i", (3, 1), "int32")
     memory.array(index)[:, 0] = [1, 4, -1]
     rows = Access(t, 0, ((2, 3), (1, 2)), vector_offset=full(index))
-    with pytest.raises(NkiExecutionError, match=r"vector offset \[1\] asks for row 4"):
+    with pytest.raises(NkiExecutionError, match=r"vector offset \[1\] addresses row 4"):
         memory.read(rows)
     assert np.array_equal(memory.read(rows, skip=True)[0], array[1])
     before = array.copy()

@@ -103,7 +103,7 @@ def test_the_place_of_the_damage_is_named():
 
 def test_bytes_behind_the_kernel():
     data = klir.dumps(samples.scale()).klir + b"\x00"
-    with pytest.raises(NkiFileError, match="1 bytes stand behind the kernel"):
+    with pytest.raises(NkiFileError, match="1 bytes follow the kernel"):
         klir.loads(data)
 
 

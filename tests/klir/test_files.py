@@ -56,7 +56,7 @@ def test_without_the_companion_what_is_missing_is_inferred(tmp_path):
 
 def test_a_private_instruction_needs_the_companion():
     written = klir.dumps(samples.everything())
-    with pytest.raises(NkiFileError, match="topk stands only in the companion") as caught:
+    with pytest.raises(NkiFileError, match="topk is only in the companion") as caught:
         klir.loads(written.klir, None, written.constants, target="trn3")
     assert caught.value.code == "NKI-FILE-PRIVATE"
 

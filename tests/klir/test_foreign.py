@@ -338,7 +338,7 @@ def test_registers_loaded_and_stored():
         ),
         ((block("main.1", jump("far.3")), block("near.2", jump("far.3")), block("far.3")), "not to the next"),
         ((block("main.1", jump("main.1")), block("main.1")), "one label"),
-        ((block("main.1"), block("label.2")), "no way on"),
+        ((block("main.1"), block("label.2")), "has no successor"),
         ((block("main.1", jump("main.1")),), "ends with a branch"),
     ],
 )  # fmt: skip

@@ -60,7 +60,7 @@ _HEAD = "kernel k target=trn2 {\n  input %a: float32[4] shared_hbm\n  core {\n"
     [
         ("", "1:1", "expected 'kernel', the text ends"),
         ("kernel k target=trn2 {", "1:23", "expected '}', the text ends"),
-        ("kernel k target=trn2 ?", "1:22", "the character '?' begins nothing"),
+        ("kernel k target=trn2 ?", "1:22", "the character '?' is not expected here"),
         ("kernel k {}", "1:10", "expected 'target', found '{'"),
         ("kernel k target=trn2 {} x", "1:25", "expected the end of the text"),
         ("kernel k target=trn2 {\n input %a: float99[1] sbuf }", "2:12", "'float99' is not a known data type"),

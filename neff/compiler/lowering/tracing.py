@@ -40,7 +40,7 @@ def trace_task(task: Task, variables: Mapping[str, Variable], target: Target) ->
             f"the compiler's own kernel {task.name} breaks a rule: {error.message}",
             code="NEFF-LOWERING",
             place=str(error.location or task.name),
-            remedy="this is a mistake of the compiler; please report it with the module",
+            remedy="this is a bug in the compiler; please report it with the module",
         ) from error
 
 

@@ -346,7 +346,7 @@ class Device:
                 Status.NRT_CLOSED,
                 "The runtime was closed",
                 code="NEFF-RUNTIME-CLOSED",
-                remedy="make a new runtime",
+                remedy="create a new runtime",
             )
 
     def _check_core(self, core_id: int) -> None:
@@ -357,7 +357,7 @@ class Device:
                 Status.NRT_INVALID,
                 f"There is no core {core_id}; visible are 0 to {count - 1}",
                 code="NEFF-CORE",
-                remedy="NEURON_RT_NUM_CORES or NEURON_RT_VISIBLE_CORES say how many there are",
+                remedy="NEURON_RT_NUM_CORES or NEURON_RT_VISIBLE_CORES sets how many there are",
             )
 
     def _loaded(self, model: NrtModel) -> LoadedModel:
@@ -375,7 +375,7 @@ class Device:
             raise self._errors.own(
                 f"Unable to {action} a freed tensor: {tensor.name!r}.",
                 code="NEFF-FREED",
-                remedy="make a new tensor",
+                remedy="create a new tensor",
             )
         return tensor.data
 
@@ -396,7 +396,7 @@ class Device:
             raise self._errors.own(
                 f"Tensor {name!r} is freed. Unable to add it into the tensor set.",
                 code="NEFF-FREED",
-                remedy="make a new tensor",
+                remedy="create a new tensor",
             )
         if variable is None:
             return tensor.data
@@ -406,7 +406,7 @@ class Device:
                 f"Failed to add tensor to set: {name!r} has {tensor.size} bytes, the model's has "
                 f"{variable.nbytes} ({variable.dtype}{list(variable.shape)})",
                 code="NEFF-SHAPE",
-                remedy="make the tensor with as many bytes as the model's",
+                remedy="create the tensor with as many bytes as the model's",
             )
         return tensor.data.view(variable.dtype.dtype).reshape(variable.shape)
 

@@ -206,7 +206,7 @@ class FrontModel:
         if mode == "device":
             warnings.warn(
                 "there is no device clock in a simulation; the times are those of this machine "
-                "(mode='host' asks for them without this warning)",
+                "(mode='host' selects them without this warning)",
                 UserWarning,
                 stacklevel=2,
             )
@@ -257,7 +257,7 @@ class FrontModel:
                 f"{what}: expected model and tensor on the same core, got model core_id {own} and "
                 f"tensor core_id {core}",
                 code="NEFF-CORE",
-                remedy="make the tensor on the core that the model was loaded on",
+                remedy="create the tensor on the core that the model was loaded on",
             )
         if tuple(tensor.shape) != tuple(info.shape):
             raise TensorMismatchError(

@@ -83,7 +83,7 @@ class AccumulationCheck(Check):
             Finding(
                 self.name,
                 "NKI-ACCUMULATION",
-                f"{instruction.op} with reduce_cmd=reduce goes on from the reduction registers of "
+                f"{instruction.op} with reduce_cmd=reduce continues from the reduction registers of "
                 f"the {engine} Engine, which nothing in this kernel has started",
                 instruction.location,
                 "start with reduce_cmd=nisa.reduce_cmd.reset_reduce",

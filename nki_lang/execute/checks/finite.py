@@ -59,10 +59,10 @@ class FiniteCheck(Check):
         self._findings[place] = Finding(
             self.name,
             "NKI-NOT-FINITE",
-            f"{instruction.op} makes {float(value[index])} out of finite numbers, at element "
+            f"{instruction.op} computes {float(value[index])} from finite numbers, at element "
             f"[{shown}] of {operand} ({tensor!r})",
             instruction.location,
-            "look for a division by zero, an overflow of exp, or a type with too small a range",
+            "check for a division by zero, an overflow of exp, or a type with too small a range",
             {
                 "op": instruction.op,
                 "tensor": tensor,
