@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from neff.errors import NeffError, NeffFileError
 
-__all__ = ["Limits", "Member", "read_archive", "write_archive"]
+__all__ = ["Limits", "Member", "read_archive", "too_large", "write_archive"]
 
 _GZIP_HEADER = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"
 """Deflate, no name, no time, unknown system."""
@@ -139,8 +139,9 @@ def read_archive(
 ) -> dict[str, memoryview]:
     """The files of a payload by name, as views of its (unpacked) bytes.
 
-    Folders are skipped. Links, devices, names that lead out of the archive, names given twice,
-    sparse files, anything behind the end: all are refused.
+    Folders are skipped; long names of GNU tar and PAX records are understood. Links, devices, names
+    that lead out of the archive, names given twice, sparse files, anything behind the end: all
+    are refused.
 
     Raises:
         NeffFileError: ``NEFF-GZIP``, ``NEFF-TOO-LARGE``, ``NEFF-RATIO``, ``NEFF-TAR``,
@@ -151,7 +152,7 @@ def read_archive(
     if payload[:2] == b"\x1f\x8b":
         payload = _unpack_gzip(payload, place, limits)
     elif len(payload) > limits.total_bytes:
-        raise _too_large(place, limits)
+        raise too_large(place, limits)
     return _members(payload, place, limits)
 
 
@@ -159,16 +160,20 @@ def _unpack_gzip(payload: memoryview, place: str, limits: Limits) -> memoryview:
     unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
     allowed = max(limits.ratio_free_bytes, len(payload) * limits.ratio)
     out = bytearray()
-    pending: bytes | memoryview = payload
+    pending: bytes | memoryview = b""
+    at = 0
     try:
         while not unpacker.eof:
+            if not pending:  # in pieces: zlib copies what it has not consumed at every call
+                pending = payload[at : at + _CHUNK]
+                at += len(pending)
             block = unpacker.decompress(pending, _CHUNK)
             pending = unpacker.unconsumed_tail
-            if not block and not pending and not unpacker.eof:
+            if not block and not pending and at == len(payload) and not unpacker.eof:
                 raise _gzip(place, "the stream is cut off")
             out += block
             if len(out) > limits.total_bytes:
-                raise _too_large(place, limits)
+                raise too_large(place, limits)
             if len(out) > allowed:
                 raise NeffFileError(
                     f"{len(payload)} bytes unpack to more than {allowed}",
@@ -178,13 +183,25 @@ def _unpack_gzip(payload: memoryview, place: str, limits: Limits) -> memoryview:
                 )
     except zlib.error as error:
         raise _gzip(place, str(error)) from None
-    if unpacker.unused_data.strip(b"\0"):
-        raise _gzip(place, f"{len(unpacker.unused_data)} bytes behind the stream")
+    behind = len(payload) - at + len(unpacker.unused_data)
+    if unpacker.unused_data.strip(b"\0") or not _only_zeros(payload[at:]):
+        raise _gzip(place, f"{behind} bytes behind the stream")
     return memoryview(out)
 
 
 _BLOCK = 512
 _FILE, _FOLDER = b"0\0", b"5"
+_GNU_NAME, _PAX = b"L", b"x"
+_RECORD_BYTES = 1 << 16
+"""Of a record that describes the next member."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What records in front of a member say of it; None where they are silent."""
+
+    name: bytes | None = None
+    size: int | None = None
 
 
 def _members(data: memoryview, place: str, limits: Limits) -> dict[str, memoryview]:
@@ -193,6 +210,7 @@ def _members(data: memoryview, place: str, limits: Limits) -> dict[str, memoryvi
     """
     found: dict[str, memoryview] = {}
     folders: set[str] = set()
+    said: _Said | None = None
     at = 0
     while True:
         block = bytes(data[at : at + _BLOCK])
@@ -200,11 +218,17 @@ def _members(data: memoryview, place: str, limits: Limits) -> dict[str, memoryvi
             raise _tar("NEFF-TAR", f"the archive ends inside a header at byte {at}", place)
         if not any(block):
             break
-        name, size, kind = _entry(block, at, place, limits)
+        name, size, kind = _entry(block, at, place, limits, said)
         begin = at + _BLOCK
         at = begin + -(-size // _BLOCK) * _BLOCK
         if at > len(data):
             raise _tar("NEFF-TAR", f"{name!r} is cut off", place)
+        if kind in (_GNU_NAME, _PAX):
+            if said is not None:
+                raise _tar("NEFF-TAR", "two records describe one member", place)
+            said = _record(bytes(data[begin : begin + size]), kind, place)
+            continue
+        said = None
         if name in found or (name in folders and kind not in _FOLDER):
             raise _tar("NEFF-TAR-DUPLICATE", f"{name!r} occurs twice", place)
         if len(found) + len(folders) >= limits.members:
@@ -213,11 +237,36 @@ def _members(data: memoryview, place: str, limits: Limits) -> dict[str, memoryvi
             folders.add(name)
         else:
             found[name] = data[begin : begin + size]
+    if said is not None:
+        raise _tar("NEFF-TAR", "the last record describes no member", place)
     _check_end(data[at:], place)
     return found
 
 
-def _entry(block: bytes, at: int, place: str, limits: Limits) -> tuple[str, int, bytes]:
+def _record(content: bytes, kind: bytes, place: str) -> _Said:
+    """The name and size in a record (GNU tar's long name; POSIX.1-2001, pax extended header)."""
+    if kind == _GNU_NAME:
+        return _Said(content.removesuffix(b"\0"))
+    fields: dict[bytes, bytes] = {}
+    while content:
+        digits, _, _ = content.partition(b" ")
+        length = int(digits) if digits.isdigit() and len(digits) < 6 else 0
+        line, content = content[:length], content[length:]
+        key, equals, value = line[len(digits) + 1 :].partition(b"=")
+        if not equals or len(line) != length or value[-1:] != b"\n" or key in fields:
+            raise _tar("NEFF-TAR", "a PAX record is damaged", place)
+        fields[key] = value[:-1]
+    if any(key == b"linkpath" or key.startswith(b"GNU.sparse") for key in fields):
+        raise _tar("NEFF-TAR-KIND", "a PAX record describes a link or a sparse file", place)
+    size = fields.get(b"size")
+    if size is not None and not (size.isdigit() and len(size) < 20):
+        raise _tar("NEFF-TAR", "no number in the size of a PAX record", place)
+    return _Said(fields.get(b"path"), None if size is None else int(size))
+
+
+def _entry(
+    block: bytes, at: int, place: str, limits: Limits, said: _Said | None
+) -> tuple[str, int, bytes]:
     """Name, size and kind of a header block (POSIX.1-1988 ustar; GNU magic too)."""
     stored = _number(block[148:156], at, place)
     if stored != sum(block) - sum(block[148:156]) + 8 * 0x20:
@@ -225,12 +274,19 @@ def _entry(block: bytes, at: int, place: str, limits: Limits) -> tuple[str, int,
     if not block[257:262] == b"ustar":
         raise _tar("NEFF-TAR", f"no ustar header at byte {at}", place)
     kind = block[156:157]
+    size = _number(block[124:136], at, place)
+    if kind in (_GNU_NAME, _PAX):
+        if size > _RECORD_BYTES:
+            raise _tar("NEFF-TAR", f"a record of {size} bytes at byte {at}", place)
+        return "(record)", size, kind
+    if kind not in _FILE and kind not in _FOLDER:
+        raise _tar("NEFF-TAR-KIND", f"byte {at} begins no regular file (kind {kind!r})", place)
     prefix = _name_field(block[345:500]) if block[257:263] == b"ustar\0" else b""
     raw = (prefix + b"/" if prefix else b"") + _name_field(block[:100])
+    if said is not None:
+        raw = raw if said.name is None else said.name
+        size = size if said.size is None else said.size
     name = _clean_name(raw, place, limits, folder=kind in _FOLDER)
-    if kind not in _FILE and kind not in _FOLDER:
-        raise _tar("NEFF-TAR-KIND", f"{name!r} is not a regular file (kind {kind!r})", place)
-    size = _number(block[124:136], at, place)
     if kind in _FOLDER and size:
         raise _tar("NEFF-TAR", f"folder {name!r} has contents", place)
     return name, size, kind
@@ -268,13 +324,17 @@ def _clean_name(raw: bytes, place: str, limits: Limits, *, folder: bool) -> str:
 
 
 def _check_end(rest: memoryview, place: str) -> None:
-    pieces = range(0, len(rest), _CHUNK)
-    if len(rest) < 2 * _BLOCK or any(bytes(rest[at : at + _CHUNK]).strip(b"\0") for at in pieces):
+    if len(rest) < 2 * _BLOCK or not _only_zeros(rest):
         raise _tar(
             "NEFF-TAR-TRAILING",
             "the last member is not followed by two empty blocks and nothing else",
             place,
         )
+
+
+def _only_zeros(data: memoryview) -> bool:
+    pieces = range(0, len(data), _CHUNK)
+    return not any(bytes(data[at : at + _CHUNK]).strip(b"\0") for at in pieces)
 
 
 def _gzip(place: str, message: str) -> NeffFileError:
@@ -285,7 +345,8 @@ def _tar(code: str, message: str, place: str) -> NeffFileError:
     return NeffFileError(message, code=code, place=place)
 
 
-def _too_large(place: str, limits: Limits) -> NeffFileError:
+def too_large(place: str, limits: Limits) -> NeffFileError:
+    """The error for a payload beyond the limits."""
     return NeffFileError(
         f"the payload is larger than {limits.total_bytes} bytes",
         code="NEFF-TOO-LARGE",

@@ -78,6 +78,9 @@ def ring_bytes(descriptor: dict[str, Any]) -> int:
 
     Source: a published memory estimator that was checked against the runtime to ten percent
     (vllm-neuron, neff_memory.py). Fields of another type than documented count as absent.
+
+    Raises:
+        OverflowError: a transfer of more than 2^63 elements.
     """
     total = 0
     rows = descriptor.get("desc", [])
@@ -106,6 +109,8 @@ def _elements(sizes: Any) -> int:
     count = 1
     for extent in sizes[1:] if isinstance(sizes, list) else ():
         count *= extent if type(extent) is int else 1
+        if not 0 <= count < 1 << 63:
+            raise OverflowError("a transfer of more than 2^63 elements, or fewer than none")
     return count
 
 

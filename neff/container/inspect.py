@@ -65,7 +65,13 @@ def _memory_table(package: Package) -> list[Row]:
         folder = graph["definition"].rpartition("/")[0]
         definition = package.document(graph["definition"])
         variables = _objects(definition, "var")
-        rings = _rings(package, folder, definition, variables)
+        _check_sizes(variables, f"{package.place}: {graph['definition']}")
+        try:
+            rings = _rings(package, folder, definition, variables)
+        except OverflowError as error:
+            raise NeffFileError(
+                str(error), code="NEFF-DEFINITION", place=f"{package.place}: {folder}"
+            ) from None
         rows.append(
             {
                 "subgraph": graph["name"],
@@ -124,8 +130,10 @@ def _graphs(package: Package) -> list[Row]:
         if not (name.startswith("kelf-") and name.endswith(".json")):
             continue
         document = package.document(name)
-        for row in document.get("graphs", []) if isinstance(document, dict) else ():
-            place, label = row.get("definition"), row.get("name")
+        listed = document.get("graphs", []) if isinstance(document, dict) else ()
+        for row in listed if isinstance(listed, list) else ():
+            graph = row if isinstance(row, dict) else {}
+            place, label = graph.get("definition"), graph.get("name")
             if not isinstance(place, str) or not isinstance(label, str):
                 raise NeffFileError(
                     "a graph without name or definition",
@@ -147,6 +155,16 @@ def _objects(document: Any, key: str) -> dict[str, Row]:
 def _size(row: Row, key: str = "size") -> int:
     value = row.get(key, 0)
     return value if isinstance(value, int) else 0
+
+
+def _check_sizes(variables: dict[str, Row], place: str) -> None:
+    for name, row in variables.items():
+        if not all(0 <= _size(row, key) < 1 << 63 for key in ("size", "backing_variable_off")):
+            raise NeffFileError(
+                f"variable {name[:80]!r} has a size or offset that cannot be",
+                code="NEFF-DEFINITION",
+                place=place,
+            )
 
 
 def _total(variables: dict[str, Row], kind: str) -> int:
@@ -186,7 +204,8 @@ def _touches(descriptor: Row, names: set[str]) -> bool:
     rows = descriptor.get("desc", [])
     pieces = rows if isinstance(rows, list) else [rows]
     return any(
-        isinstance(piece, dict) and (piece.get("from") in names or piece.get("to") in names)
+        isinstance(piece, dict)
+        and any(isinstance(side := piece.get(key), str) and side in names for key in ("from", "to"))
         for piece in pieces
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from neff.container import documents, strict_json
-from neff.container.archive import Limits, read_archive
+from neff.container.archive import Limits, read_archive, too_large
 from neff.container.header import (
     HEADER_SIZE,
     OUR_FEATURE_BIT,
@@ -93,7 +94,7 @@ def open_package(
             differs (``NEFF-HASH``), or its archive is damaged or unsafe.
     """
     place = os.fspath(path)
-    data = _content(path, place)
+    data = _content(path, place, limits or Limits())
     header = unpack_header(data, len(data), place)
     payload = data[HEADER_SIZE:]
     if check_hash:
@@ -141,9 +142,14 @@ def program_of(package: Package) -> Program:
     return program
 
 
-def _content(path: str | os.PathLike[str], place: str) -> memoryview:
+def _content(path: str | os.PathLike[str], place: str, limits: Limits) -> memoryview:
     """The whole file. Not mapped: what was checked must stay what is used."""
     try:
+        status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode):
+            raise ValueError("this is no plain file, so it is not opened")
+        if status.st_size > HEADER_SIZE + limits.total_bytes:
+            raise too_large(place, limits)
         return memoryview(Path(path).read_bytes())
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error

@@ -364,9 +364,13 @@ def test_members_that_cannot_be(what: str, tmp_path: Path) -> None:
     assert str(path) in str(caught.value)
 
 
-def tar_of(*entries: tuple[tarfile.TarInfo, bytes], end: bytes = b"", format: int = 0) -> bytes:
+def tar_of(
+    *entries: tuple[tarfile.TarInfo, bytes], end: bytes = b"", format: int = 0, **options: Any
+) -> bytes:
     buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w", format=format or tarfile.USTAR_FORMAT) as archive:
+    with tarfile.open(
+        fileobj=buffer, mode="w", format=format or tarfile.USTAR_FORMAT, **options
+    ) as archive:
         for entry, data in entries:
             entry.size = len(data)
             archive.addfile(entry, io.BytesIO(data))
@@ -377,6 +381,13 @@ def entry(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.T
     made = tarfile.TarInfo(name)
     made.type, made.linkname = kind, link
     return made
+
+
+def pax(key: str, value: str) -> bytes:
+    """One member behind a PAX record."""
+    made = entry("a")
+    made.pax_headers = {key: value}
+    return tar_of((made, b"1"), format=tarfile.PAX_FORMAT)
 
 
 def with_size(size: bytes) -> bytes:
@@ -404,8 +415,28 @@ ARCHIVES = {
     "link": (tar_of((entry("a", tarfile.SYMTYPE, "/etc/passwd"), b"")), "NEFF-TAR-KIND"),
     "hard link": (tar_of((entry("a", tarfile.LNKTYPE, "b"), b"")), "NEFF-TAR-KIND"),
     "device": (tar_of((entry("a", tarfile.CHRTYPE), b"")), "NEFF-TAR-KIND"),
-    "long name": (
-        tar_of((entry("n" * 200), b"1"), format=tarfile.GNU_FORMAT), "NEFF-TAR-NAME",
+    "long name up": (
+        tar_of((entry("../" + "n" * 200), b"1"), format=tarfile.GNU_FORMAT), "NEFF-TAR-NAME",
+    ),
+    "longest name": (
+        tar_of((entry("n" * 2000), b"1"), format=tarfile.GNU_FORMAT), "NEFF-TAR-NAME",
+    ),
+    "long name with NUL": (pax("path", "a\0b"), "NEFF-TAR-NAME"),
+    "PAX name up": (pax("path", "../x"), "NEFF-TAR-NAME"),
+    "PAX link": (pax("linkpath", "/etc/passwd"), "NEFF-TAR-KIND"),
+    "PAX sparse": (pax("GNU.sparse.major", "1"), "NEFF-TAR-KIND"),
+    "PAX size": (pax("size", "1" * 19), "NEFF-TAR"),
+    "PAX no size": (pax("size", "-1"), "NEFF-TAR"),
+    "PAX damaged": (pax("path", "a").replace(b"9 path=a", b"8 path=a"), "NEFF-TAR"),
+    "PAX of nothing": (pax("path", "a")[:1024].ljust(4096, b"\0"), "NEFF-TAR"),
+    "PAX twice": (pax("path", "a")[:1024] + pax("path", "b"), "NEFF-TAR"),
+    "PAX for all": (
+        tar_of((entry("a"), b"1"), format=tarfile.PAX_FORMAT, pax_headers={"path": "b"}),
+        "NEFF-TAR-KIND",
+    ),
+    "long link": (
+        tar_of((entry("a", tarfile.SYMTYPE, "/" + "b" * 200), b""), format=tarfile.GNU_FORMAT),
+        "NEFF-TAR-KIND",
     ),
     "trailing": (tar_of((entry("a"), b"1"), end=b"x"), "NEFF-TAR-TRAILING"),
     "no end": (tar_of((entry("a"), b"1"))[:1024], "NEFF-TAR"),
