@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from neff.timing.lowering import works_of
 from neff.timing.work import Matmul
@@ -30,7 +30,7 @@ class Site(NamedTuple):
         file, line: the user's; "" and 0 when not known.
         op: the HLO instruction that the compiler lowered, or the kernel's function.
         kernel: label of the call in the program and its first function, such as
-            ``k0 tensor_add``; "" when the instruction has no tensor on chip.
+            ``k0 tensor_add``; "" when no operand belongs to one.
         scope: the framework's name of the HLO instruction, where it has no line.
     """
 
@@ -64,7 +64,7 @@ class Sites:
         self.found: list[Site] = []
         self._numbers: dict[Site, int] = {}
         self._by_instruction: dict[int, int] = {}
-        self._texts: dict[Any, str] = {}
+        self._texts: dict[object, str] = {}
         self._kernels: dict[str, str] = {}
 
     def number(self, instruction: Instruction | None, opcode: str, lane: str) -> int:
@@ -90,15 +90,15 @@ class Sites:
         for name, value in instruction.operands.items():
             if type(value) is Access:
                 texts.append(f"{name}={self._access(value)}")
-                if not label and value.tensor.on_chip:
-                    label = value.tensor.name.partition(".")[0]
+                if not label:
+                    label = self._label(value.tensor.name)
             elif type(value) is Register:
                 texts.append(f"{name}=register")
             elif isinstance(value, str) and name.startswith("op"):
                 texts.append(f"{name}={value}")
         flops, passes = _flops(instruction)
         kernel = ""
-        if _LABEL.fullmatch(label):
+        if label:
             kernel = self._kernels.setdefault(label, f"{label} {where.function}".rstrip())
         file, scope = (where.file, "") if where.line else ("", where.file)
         return Site(
@@ -106,23 +106,32 @@ class Sites:
             file, where.line, where.function, kernel, scope,
         )  # fmt: skip
 
+    def _label(self, name: str) -> str:
+        """The label of the call that a tensor belongs to, "" for a variable of the program."""
+        label, dot, _ = name.partition(".")
+        return label if dot and _LABEL.fullmatch(label) else ""
+
     def _access(self, access: Access) -> str:
         tensor = access.tensor
-        key = (access.pattern, access.dtype, tensor.dtype, tensor.buffer)
+        dtype = access.element_type.name
+        # The memories are enum members, which live for ever and whose own hash is slow.
+        key = (access.pattern, dtype, id(tensor.buffer))
         text = self._texts.get(key)
         if text is None:
             shape = ",".join(str(extent) for extent in access.shape)
             memory = _SHORT.get(tensor.buffer, "HBM")
-            text = self._texts[key] = f"{access.element_type.name}[{shape}]@{memory}"
+            text = self._texts[key] = f"{dtype}[{shape}]@{memory}"
         return text
 
 
 def _flops(instruction: Instruction) -> tuple[int, int]:
     """2 K M N of a matrix product; fp32 takes several passes. Transposes count nothing."""
-    given = instruction.operands
     factor = _PRODUCTS.get(instruction.op)
+    if factor is None:
+        return 0, 1
+    given = instruction.operands
     stationary, moving = given.get("stationary"), given.get("moving")
-    if factor is None or type(stationary) is not Access or type(moving) is not Access:
+    if type(stationary) is not Access or type(moving) is not Access:
         return 0, 1
     if given.get("is_transpose"):
         return 0, 1

@@ -22,6 +22,9 @@ __all__ = [
 
 DMA = "DMA"
 
+_SAME_NS = 0.5
+"""Times that differ by less are the same but for rounding."""
+
 
 @dataclass(slots=True)
 class EngineSplit:
@@ -162,8 +165,9 @@ def path_times(profile: Profile, core: int) -> dict[int, float]:
     """
     found = profile.estimate.cores[core]
     events, until = found.events, found.total.value
-    blocked, report = _blocked_by(profile, core), _report_ns(profile)
-    turn_ns = profile.parameters["control.loop_ns"].value
+    parameters, report = profile.parameters, _report_ns(profile)
+    turn_ns = parameters["control.loop_ns"].value
+    tail_ns = parameters["dma.stagger_ns"].value + parameters["dma.packet_overlap_ns"].value
     index, times, later = _last(profile, core), {}, -1
     while index >= 0:
         event = events[index]
@@ -178,7 +182,7 @@ def path_times(profile: Profile, core: int) -> dict[int, float]:
         spent = max(0.0, until - event.start)
         times[index] = times.get(index, 0.0) + spent * event.turns
         until, later = min(until, event.start), index
-        index = blocked.get(index, event.after)
+        index = _let_start(events, index, tail_ns)
     return times
 
 
@@ -194,23 +198,21 @@ def _queues(profile: Profile, core: int) -> set[str]:
     return {lane for lane in profile.estimate.cores[core].queues if lane.startswith(QUEUE)}
 
 
-def _blocked_by(profile: Profile, core: int) -> dict[int, int]:
-    """Transfer -> the one before it, if it started when that one left the DMA engines.
+def _let_start(events: list[Event], index: int, tail_ns: float) -> int:
+    """The event that let another one start.
 
-    The model names only a transfer's issue; the end of the one before it is known to follow its
-    last DMA engine's start by these two parameters.
+    The model names only a transfer's issue. If the transfer before it left the DMA engines at its
+    start, it is that one; its event ends ``tail_ns`` later.
     """
-    parameters = profile.parameters
-    tail = parameters["dma.stagger_ns"].value + parameters["dma.packet_overlap_ns"].value
-    found: dict[int, int] = {}
-    before, end = -1, 0.0
-    queues = _queues(profile, core)
-    for index, (_, lane, _, start, own_end, *_) in enumerate(profile.estimate.cores[core].events):
-        if lane in queues:
-            if before >= 0 and abs(start - (end - tail)) < 0.5:
-                found[index] = before
-            before, end = index, own_end
-    return found
+    event = events[index]
+    if not _moves(event):
+        return event.after
+    before = index - 1
+    while before >= 0 and not _moves(events[before]):
+        before -= 1
+    if before >= 0 and abs(event.start - (events[before].end - tail_ns)) < _SAME_NS:
+        return before
+    return event.after
 
 
 def _report_ns(profile: Profile) -> float:
