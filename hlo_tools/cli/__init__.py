@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 __all__ = ["main"]
 
 
@@ -10,8 +12,11 @@ def main(words: list[str] | None = None) -> int:
 
     Returns:
         The exit code: 0 fine, 1 findings or a difference, 2 usage, 3 an input cannot be read or
-        used, 4 an internal error.
+        used, 4 an internal error, 130 interrupted.
     """
-    from hlo_tools.cli.program import run
-
+    try:
+        from hlo_tools.cli.program import run
+    except KeyboardInterrupt:  # loading takes long enough to be interrupted
+        sys.stderr.write("interrupted\n")
+        return 130
     return run(words)

@@ -94,7 +94,7 @@ def write_bundle(
             f"the compile cache cannot be written: {error.strerror or error}",
             code="HLO-CACHE-WRITE",
             place=str(error.filename or folder),
-            remedy="make the folder writable, or name another one",
+            remedy="make the folder writable and see that it has room, or name another one",
         ) from error
     return entry
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import socket
@@ -91,6 +92,45 @@ def test_a_damaged_entry_is_never_taken_for_a_whole_one(tmp_path: Path) -> None:
         assert not is_complete(entry)
         path.write_bytes(whole)
         assert is_complete(entry)
+
+
+def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = tmp_path / "k.klir"
+    kernel.write_bytes(b"kernel")
+    module = kernel_module(kernel)
+    write = Path.write_bytes
+
+    def full(path: Path, data: bytes) -> int:
+        if path.name == "compile_flags.json":
+            write(path, data[:1])
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        return write(path, data)
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(HloFileError, match=r"HLO-CACHE-WRITE.*No space left on device"):
+        write_bundle(tmp_path / "cache", module, FLAGS)
+    assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
+    monkeypatch.undo()
+    assert is_complete(write_bundle(tmp_path / "cache", module, FLAGS))
+
+
+@pytest.mark.parametrize("package", ["hlo_tools", "neff"])
+def test_an_interrupt_while_a_command_loads(package: str) -> None:
+    program = f"""
+import builtins, sys
+from {package}.cli import main
+load = builtins.__import__
+def interrupted(name, *rest):
+    if name == "typer":
+        raise KeyboardInterrupt
+    return load(name, *rest)
+builtins.__import__ = interrupted
+sys.exit(main(["--help"]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
 
 
 def test_an_entry_that_was_changed_is_refused(tmp_path: Path) -> None:
