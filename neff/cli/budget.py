@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from hlo_tools.cli import console
 from neff.errors import NeffError
@@ -38,7 +37,7 @@ def budget_file(
     checks = check_budget(program, profile, budget)
     code = KEPT if all(check.is_kept for check in checks) else EXCEEDED
     if as_json:
-        rows: list[dict[str, Any]] = [asdict(check) for check in checks]
+        rows: list[dict[str, object]] = [asdict(check) for check in checks]
         console.write_json("budget", file=str(file), estimated=True, kept=not code, checks=rows)
         return code
     rest = [(c.name, _number(c.found), _number(c.limit), c.unit, _verdict(c)) for c in checks]

@@ -79,7 +79,7 @@ def profile_file(
     return 0
 
 
-def _write(profile: Profile, document: dict[str, Any], folder: Path) -> None:
+def _write(profile: Profile, document: dict[str, object], folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with atomic_file(folder / "summary.json") as file:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 
 from hlo_tools._gc import no_collection
 from neff.profile.attribution import GROUPINGS, Share, cells, grouped
@@ -12,13 +11,13 @@ from neff.profile.table import SCHEMA, Profile
 __all__ = ["summary"]
 
 
-def summary(profile: Profile) -> dict[str, Any]:
+def summary(profile: Profile) -> dict[str, object]:
     """Total with its range, every grouping, each engine's split and the critical path."""
     with no_collection():
         return _summary(profile)
 
 
-def _summary(profile: Profile) -> dict[str, Any]:
+def _summary(profile: Profile) -> dict[str, object]:
     estimate, found = profile.estimate, cells(profile)
     return {
         "schema": SCHEMA,
@@ -43,7 +42,7 @@ def _us(nanoseconds: float) -> float:
     return round(nanoseconds / 1e3, 3)
 
 
-def _share(share: Share) -> dict[str, Any]:
+def _share(share: Share) -> dict[str, object]:
     return {
         "name": share.name,
         "events": share.events,
@@ -55,7 +54,7 @@ def _share(share: Share) -> dict[str, Any]:
     }
 
 
-def _split(split: EngineSplit) -> dict[str, Any]:
+def _split(split: EngineSplit) -> dict[str, object]:
     return {
         "engine": split.engine,
         "busy_us": _us(split.busy_ns),
@@ -65,7 +64,7 @@ def _split(split: EngineSplit) -> dict[str, Any]:
     }
 
 
-def _step(profile: Profile, step: PathStep) -> dict[str, Any]:
+def _step(profile: Profile, step: PathStep) -> dict[str, object]:
     return {
         "lane": step.lane,
         "opcode": step.opcode,
