@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from hlo_tools._gc import no_collection
 from neff.profile.attribution import GROUPINGS, Share, cells, grouped
 from neff.profile.stalls import EngineSplit, PathStep, critical_path, engine_splits
