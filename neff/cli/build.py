@@ -51,7 +51,7 @@ def build(module: Path, flags: list[str], output: str, *, as_json: bool) -> int:
         from neff.container import open_package, write
 
         write(program, target, compressed=not parsed.fast_loading)
-    _note_other_targets(loaded, folder, program.target)
+    _note_kernels(loaded, folder, program.target)
     package = open_package(target)
     if as_json:
         from neff.container.inspect import describe_program
@@ -79,9 +79,10 @@ def _warn_of_flags(folder: Path, wrong: str) -> None:
         )
 
 
-def _note_other_targets(module: Any, folder: Path, family: str) -> None:
-    """Report kernels that were traced for another family than that of the NEFF."""
+def _note_kernels(module: Any, folder: Path, family: str) -> None:
+    """Report kernels that were traced for another family, or read what nothing wrote."""
     from hlo_tools.kernels.calls import resolve
+    from nki_lang.execute.program import uninitialised
 
     calls = [resolve(call.proto.backend_config, folder) for call in module.find_custom_calls()]
     for name, traced in sorted({(call.config.func_name, call.kernel.target) for call in calls}):
@@ -90,6 +91,10 @@ def _note_other_targets(module: Any, folder: Path, family: str) -> None:
                 f"warning[NEFF-TARGET] {name} was traced for {traced}: what {family} lacks goes "
                 f"unnoticed; nki-hlo extract --platform {family} traces it for {family}"
             )
+    kernels = {call.config.func_name: call.kernel for call in calls}
+    for name, kernel in sorted(kernels.items()):
+        for read in uninitialised(kernel):
+            console.note(f"warning[NKI-UNINITIALISED] {read.location or name}: {read.message}")
 
 
 def _compile(module: Any, flags: Flags, folder: Path) -> Any:

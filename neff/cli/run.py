@@ -44,6 +44,7 @@ def run_file(
     """
     from neff.container import read
     from neff.runtime.model import UNWRITTEN_REMEDY, LoadedModel
+    from nki_lang.execute.unwritten import REMEDY
 
     model = LoadedModel(read(file), file.stem, str(file))
     variables = model.program.variables
@@ -58,6 +59,9 @@ def run_file(
     for gap in model.gaps:
         console.note(f"warning[NEFF-UNWRITTEN] {gap.location or file}: {gap.message}")
         console.note(f"help: {UNWRITTEN_REMEDY}")
+    for one in model.unwritten_reads:
+        console.note(f"warning[NEFF-UNINITIALISED] {one.location or file}: {one.message}")
+        console.note(f"help: {REMEDY}")
     unwritten = {gap.tensor.name: len(gap.where) * gap.tensor.dtype.itemsize for gap in model.gaps}
     written = {name: _save(folder / names[name], outputs[name], widen) for name in outputs}
     if as_json:

@@ -39,7 +39,8 @@ def findings(file: Path) -> list[dict[str, str]]:
     from neff.container import members_of, open_package, program_of
     from neff.runtime.model import UNWRITTEN_REMEDY, LoadedModel
     from neff.runtime.order import order_of
-    from neff.runtime.placement import first_clash
+    from neff.runtime.placement import UNWRITTEN, first_clash
+    from nki_lang.execute.unwritten import REMEDY
 
     package = open_package(file)
     if not package.is_ours:
@@ -57,6 +58,7 @@ def findings(file: Path) -> list[dict[str, str]]:
         for name, data in package.members.items()
         if bytes(data) != again.get(name)
     ]
+    unwritten = {read.tensor.name for read in model.unwritten_reads}
     found += [
         _row(
             "NEFF-PLACEMENT",
@@ -65,12 +67,19 @@ def findings(file: Path) -> list[dict[str, str]]:
             _AGAIN,
         )
         for clash in clashes
-        if clash is not None
+        if clash is not None and not (clash.two == UNWRITTEN and clash.one in unwritten)
     ]
-    return found + [
-        _row("NEFF-UNWRITTEN", str(gap.location or file), gap.message, UNWRITTEN_REMEDY)
-        for gap in model.gaps
-    ]
+    return (
+        found
+        + [
+            _row("NEFF-UNWRITTEN", str(gap.location or file), gap.message, UNWRITTEN_REMEDY)
+            for gap in model.gaps
+        ]
+        + [
+            _row("NEFF-UNINITIALISED", str(read.location or file), read.message, REMEDY)
+            for read in model.unwritten_reads
+        ]
+    )
 
 
 _AGAIN = "the file was changed, or written by a faulty program; build it again"

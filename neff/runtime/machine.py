@@ -16,9 +16,10 @@ from nki_lang import ir
 from nki_lang.errors import NkiError
 from nki_lang.execute import Memory
 from nki_lang.execute.exchange import Meeting, run_together
-from nki_lang.execute.fresh import with_fresh_memory
+from nki_lang.execute.fresh import filled_in, with_fresh_memory
 from nki_lang.execute.liveness import Slots
 from nki_lang.execute.tracking import Tracker
+from nki_lang.execute.unwritten import UnwrittenRead, unwritten_reads
 from nki_lang.ir import Tensor, walk
 from nki_lang.memory import MemoryRegion
 from nki_lang.semantics import EngineState
@@ -40,6 +41,9 @@ class Machine:
         place: the file, for errors.
         by_address: keep every tensor at its address and every instruction by itself.
         check: follow uninitialised memory; such a machine runs once.
+
+    Attributes:
+        unwritten_reads: reads that certainly find nothing; none are looked for with ``check``.
     """
 
     def __init__(
@@ -61,8 +65,12 @@ class Machine:
         loose = free_names(orders[0], program) if alone else None
         self._memories = self._make_memories(len(orders), loose=loose is not None)
         bodies = orders if loose is None else [loose]
+        self.unwritten_reads: list[UnwrittenRead] = []
         if not check:
-            bodies = self._with_fresh_memory(bodies)
+            filled = self._with_fresh_memory(bodies)
+            doubtful = filled_in(filled)
+            self.unwritten_reads = unwritten_reads(bodies, doubtful) if doubtful else []
+            bodies = filled
         if loose is not None and not check:
             short, slots = self._simplified(bodies[0])
             slots.lend(self._memories[0])

@@ -22,6 +22,7 @@ from neff.runtime.tensors import TensorMetadata, array_for, metadata_of
 from nki_lang.errors import warn_at
 from nki_lang.execute.gaps import Gap, gaps_of
 from nki_lang.execute.liveness import written_by
+from nki_lang.execute.unwritten import REMEDY
 from nki_lang.ir import Tensor, walk
 from nki_lang.memory import MemoryRegion
 from nki_lang.semantics.floats import engine_floats
@@ -46,7 +47,8 @@ def load(
         by_address: keep every tensor at the address that the file gives it, and every
             instruction by itself: slower, and independent of what placement promises.
 
-    Elements of outputs that certainly nothing writes are warned of (``NEFF-UNWRITTEN``).
+    Elements of outputs that certainly nothing writes are warned of (``NEFF-UNWRITTEN``), and
+    operands that read only what nothing wrote (``NEFF-UNINITIALISED``).
 
     Raises:
         NeffFileError: the file is damaged or not ours.
@@ -61,6 +63,9 @@ def load(
     for gap in model.gaps:
         message = f"[NEFF-UNWRITTEN] model {model.name!r}: {gap.message}; {UNWRITTEN_REMEDY}"
         warn_at(gap.location or SourceLocation(place, 0), message)
+    for one in model.unwritten_reads:
+        message = f"[NEFF-UNINITIALISED] model {model.name!r}: {one.message}; {REMEDY}"
+        warn_at(one.location or SourceLocation(place, 0), message)
     return model
 
 
@@ -72,6 +77,7 @@ class LoadedModel:
         program: what it runs.
         inputs, outputs: metadata by name, in parameter and result order.
         gaps: elements of outputs that no instruction writes (they read as NaN, integers as -1).
+        unwritten_reads: operands that read only what nothing wrote, at other lines.
     """
 
     def __init__(
@@ -92,6 +98,10 @@ class LoadedModel:
         self.gaps = self._find_gaps()
         self._written = {access.tensor.name for each in instructions for access in written_by(each)}
         self._machine = Machine(program, self._orders, place, by_address=by_address)
+        told = {gap.location for gap in self.gaps}
+        self.unwritten_reads = [
+            read for read in self._machine.unwritten_reads if read.location not in told
+        ]
 
     def run(
         self,

@@ -27,16 +27,20 @@ from nki_lang.ir.types import (
 from nki_lang.memory import MemoryRegion
 from nki_lang.semantics import TRAITS
 
-__all__ = ["SCALES", "with_fresh_memory"]
+__all__ = ["PRODUCTS", "SCALES", "filled_in", "inside", "turns", "with_fresh_memory"]
 
 SCALES = ("dst_scale", "stationary_scale", "moving_scale")
 """Operands that hold block scales: what nobody wrote of such a tile is zero on hardware (the
 tests of the kernel library's MX kernels rely on it)."""
 
+_NAME = "fresh memory"
+"""Name of the instructions that fill; a user's name has no space."""
+
 _MAX_BYTES = 1 << 28
 """A larger tensor counts as written: the map of its bytes would take too much memory."""
 
-_PRODUCTS = frozenset({"nc_matmul", "nc_matmul_mx"})
+PRODUCTS = frozenset({"nc_matmul", "nc_matmul_mx"})
+"""Instructions that read where they write when they accumulate."""
 
 
 def with_fresh_memory(
@@ -66,6 +70,16 @@ def with_fresh_memory(
     if seen:
         found[0] = [*(_fill(tensor, zero=False) for tensor in seen.values()), *found[0]]
     return tuple(found)
+
+
+def filled_in(bodies: Sequence[Block]) -> frozenset[str]:
+    """Names of the tensors that :func:`with_fresh_memory` fills with the values of fresh memory."""
+    return frozenset(
+        statement.operands["dst"].tensor.name
+        for body in bodies
+        for statement in body
+        if isinstance(statement, Instruction) and _is_filling(statement)
+    )
 
 
 class _Core:
@@ -113,7 +127,7 @@ class _Core:
 
     def _loop(self, loop: ForLoop | WhileLoop) -> None:
         """A loop whose turns are not known may have none: what it writes is not certain after it."""
-        if isinstance(loop, ForLoop) and _turns(loop):
+        if isinstance(loop, ForLoop) and turns(loop):
             self._block(loop.body)
             return
         before = {name: each.copy() for name, each in self.written.items()}
@@ -151,7 +165,7 @@ class _Core:
             for place in (access.scalar_offset, access.vector_offset):
                 if type(place) is Access:
                     self._read(place)
-        if instruction.op in _PRODUCTS:
+        if instruction.op in PRODUCTS:
             if instruction.operands.get("accumulate"):
                 self._read(value)
         elif name in TRAITS[instruction.op].updates:
@@ -171,7 +185,7 @@ class _Core:
             and access.pattern == dense_pattern(tensor.shape)
         ):
             coverage.finish()
-        elif not _is_outside(access):
+        elif inside(access):
             coverage.add(piece_of(access))
 
     def _coverage(self, tensor: Tensor) -> Coverage:
@@ -189,7 +203,7 @@ class _Core:
         coverage = self._coverage(tensor)
         if coverage.complete or 0 in access.shape:
             return
-        if access.is_dynamic or _is_outside(access):
+        if access.is_dynamic or not inside(access):
             known = _is_full(coverage)
         else:
             known = coverage.has(piece_of(access))
@@ -205,17 +219,19 @@ def _is_full(coverage: Coverage) -> bool:
     return coverage.try_finish() or not coverage.holes().any()
 
 
-def _turns(loop: ForLoop) -> int:
+def turns(loop: ForLoop) -> int:
+    """How often the loop's body certainly runs; 0 when that is not known."""
     bounds = (loop.start, loop.stop, loop.step)
     return len(range(*bounds)) if all(type(value) is int for value in bounds) else 0  # type: ignore[arg-type]
 
 
-def _is_outside(access: Access) -> bool:
+def inside(access: Access) -> bool:
+    """A static access has all of its elements within its tensor."""
     low = high = access.offset
     for step, count in access.pattern:
         low += min(0, step * (count - 1))
         high += max(0, step * (count - 1))
-    return low < 0 or (high + 1) * access.element_type.itemsize > access.tensor.nbytes
+    return low >= 0 and (high + 1) * access.element_type.itemsize <= access.tensor.nbytes
 
 
 def _scales(body: Block) -> set[str]:
@@ -232,4 +248,8 @@ def _fill(tensor: Tensor, *, zero: bool) -> Instruction:
     rows = tensor.shape[0] if tensor.shape else 1
     width = tensor.nbytes // max(1, rows)
     everything = Access(tensor, 0, ((width, rows), (1, width)), dtype=dtype_of("uint8"))
-    return Instruction("memset", {"dst": everything, "value": 0 if zero else FRESH})
+    return Instruction("memset", {"dst": everything, "value": 0 if zero else FRESH}, name=_NAME)
+
+
+def _is_filling(instruction: Instruction) -> bool:
+    return instruction.name == _NAME and instruction.operands["value"] == FRESH

@@ -15,14 +15,15 @@ import numpy as np
 from nki_lang.errors import warn_at
 from nki_lang.execute.coalescing import coalesced
 from nki_lang.execute.forwarding import forwarded
-from nki_lang.execute.fresh import with_fresh_memory
+from nki_lang.execute.fresh import filled_in, with_fresh_memory
 from nki_lang.execute.gaps import Gap, gaps_of
 from nki_lang.execute.liveness import Slots, assign_slots
+from nki_lang.execute.unwritten import REMEDY, UnwrittenRead, unwritten_reads
 from nki_lang.ir.accumulation import resolve_accumulation
 from nki_lang.ir.types import Block, KernelIR
 from nki_lang.targets import Target, target_of
 
-__all__ = ["Program", "program_of"]
+__all__ = ["Program", "program_of", "uninitialised"]
 
 _TALK = frozenset({"core_barrier", "sendrecv"})
 
@@ -55,17 +56,17 @@ class Program:
 
 
 def program_of(kernel_ir: KernelIR, *, check: bool) -> Program:
-    """The program of a kernel; warns of elements of its results that nothing writes."""
+    """The program of a kernel; warns of what certainly nothing writes, in results and operands."""
     resolved = resolve_accumulation(kernel_ir)
     constants = {entry.tensor.name: entry.value for entry in resolved.constants}
     arguments = {tensor.name for tensor in (*resolved.inputs, *resolved.outputs)}
     bound = frozenset(constants) | arguments
     simplified = resolved
+    gaps = () if check else _gaps(resolved, constants)
     if not check:
-        given = bound - {tensor.name for tensor in resolved.outputs}
-        given |= {tensor.name for tensor in resolved.inputs}
-        bodies = with_fresh_memory(resolved.bodies, given, resolved.outputs)
+        bodies = _filled(resolved)
         simplified = replace(resolved, bodies=bodies)
+        _warn_of_reads(resolved, filled_in(bodies), gaps)
     # The check reports each instruction at its own line, and another core may look at a tile
     # between any two instructions: both need the kernel as it was written.
     if not check and len(resolved.bodies) == 1:
@@ -78,10 +79,23 @@ def program_of(kernel_ir: KernelIR, *, check: bool) -> Program:
         slots=tuple(assign_slots(body, bound) for body in simplified.bodies),
         constants=constants,
         bound=bound,
-        gaps=() if check else _gaps(resolved, constants),
+        gaps=gaps,
         check=check,
         communicates=several and any(step.op in _TALK for step in resolved.instructions()),
     )
+
+
+def uninitialised(kernel_ir: KernelIR) -> list[UnwrittenRead]:
+    """The operands of a kernel that certainly read what nothing wrote."""
+    resolved = resolve_accumulation(kernel_ir)
+    return unwritten_reads(resolved.bodies, filled_in(_filled(resolved)))
+
+
+def _filled(resolved: KernelIR) -> tuple[Block, ...]:
+    """The bodies with doubtful memory filled."""
+    given = {tensor.name for tensor in resolved.inputs}
+    given |= {entry.tensor.name for entry in resolved.constants}
+    return with_fresh_memory(resolved.bodies, given, resolved.outputs)
 
 
 def _gaps(kernel_ir: KernelIR, constants: Mapping[str, object]) -> tuple[Gap, ...]:
@@ -95,3 +109,12 @@ def _gaps(kernel_ir: KernelIR, constants: Mapping[str, object]) -> tuple[Gap, ..
             "or return the part that is written",
         )
     return tuple(gaps)
+
+
+def _warn_of_reads(kernel_ir: KernelIR, doubtful: frozenset[str], gaps: tuple[Gap, ...]) -> None:
+    """Reads that certainly find nothing; lines that were warned of for a result are left out."""
+    told = {gap.location for gap in gaps}
+    for read in unwritten_reads(kernel_ir.bodies, doubtful) if doubtful else ():
+        if read.location not in told:
+            message = f"[NKI-UNINITIALISED] kernel {kernel_ir.name!r}: {read.message}; {REMEDY}"
+            warn_at(read.location, message)

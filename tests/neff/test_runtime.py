@@ -386,6 +386,7 @@ def test_many_runs_take_no_more_memory(ab: dict[str, np.ndarray]) -> None:
     assert resident() - before < 8 << 20
 
 
+@pytest.mark.filterwarnings("ignore:.*NEFF-UNINITIALISED")
 def test_fuzzed_instructions_give_coded_errors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

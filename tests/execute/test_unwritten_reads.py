@@ -1,0 +1,133 @@
+"""What certainly reads memory that nobody wrote is warned of when the kernel is loaded."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nki_lang.isa as nisa
+import nki_lang.language as nl
+from neff import runtime
+from neff.compiler import compile_kernel
+from nki_lang.kernel import jit
+from tests.compiler.kernels import traced
+from tests.execute.ways import run
+
+X = np.arange(32, dtype=np.float32).reshape(4, 8)
+TRACED = pytest.mark.parametrize(
+    "way", ["direct", "loaded", pytest.param("jax", marks=pytest.mark.jax)]
+)
+"""torch shares what JAX has loaded: in one process the second of them does not warn again."""
+UNINITIALISED = r"\[(NKI|NEFF)-UNINITIALISED\]"
+
+
+def tiles(x):
+    return (nl.ndarray(x.shape, x.dtype, place) for place in (nl.shared_hbm, nl.sbuf, nl.sbuf))
+
+
+def never_written(x):
+    out, tile, total = tiles(x)
+    nisa.tensor_scalar(total, tile, nl.add, 5.0)  # here
+    nisa.dma_copy(out, total)
+    return out
+
+
+def the_other_half(x):
+    out, tile, total = tiles(x)
+    nisa.memset(total, 0.0)
+    nisa.dma_copy(tile[:, 0:4], x[:, 0:4])
+    nisa.tensor_tensor(total[:, 4:8], x1 := tile[:, 4:8], x1, nl.add)  # here
+    nisa.dma_copy(out, total)
+    return out
+
+
+def in_the_first_turn(x):
+    out, tile, total = tiles(x)
+    for _ in nl.dynamic_range(2):
+        nisa.tensor_scalar(total, tile, nl.add, 5.0)  # here
+        nisa.dma_copy(tile, x)
+    nisa.dma_copy(out, total)
+    return out
+
+
+def accumulated(x):
+    out, tile, total = tiles(x)
+    product = nl.ndarray((8, 8), nl.float32, nl.psum)
+    nisa.dma_copy(tile, x)
+    nisa.nc_matmul(product, tile, tile, accumulate=True)  # here
+    nisa.tensor_copy(total, product[0:4])
+    nisa.dma_copy(out, total)
+    return out
+
+
+def written_in_part(x):
+    out, tile, total = tiles(x)
+    nisa.dma_copy(tile[:, 0:4], x[:, 0:4])
+    nisa.tensor_scalar(total, tile, nl.add, 5.0)
+    nisa.dma_copy(out, x)
+    nisa.dma_copy(out[:, 0:4], total[:, 0:4])
+    return out
+
+
+def predicated(x):
+    out, tile, total = tiles(x)
+    nisa.dma_copy(total, x)
+    chosen = nl.ndarray(x.shape, nl.uint8, nl.sbuf)
+    nisa.tensor_copy(chosen, total)
+    nisa.tensor_copy_predicated(src=total, dst=tile, predicate=chosen)
+    nisa.tensor_scalar(total, tile, nl.add, 5.0)
+    nisa.dma_copy(out, total)
+    return out
+
+
+def in_a_loop(x):
+    out, tile, total = tiles(x)
+    for i in nl.dynamic_range(8):
+        nisa.dma_copy(tile[:, nl.ds(i, 1)], x[:, nl.ds(i, 1)])
+    nisa.tensor_scalar(total, tile, nl.add, 5.0)
+    nisa.dma_copy(out, total)
+    return out
+
+
+def run_or_load(way, kernel) -> None:
+    if way == "loaded":
+        runtime.load(compile_kernel(traced(kernel, X.shape)))
+    else:
+        run(way, jit(kernel), X)
+
+
+def line_of(kernel) -> int:
+    import inspect
+
+    lines, first = inspect.getsourcelines(kernel)
+    return first + next(n for n, line in enumerate(lines) if line.endswith("# here\n"))
+
+
+@TRACED
+@pytest.mark.parametrize("kernel", [never_written, the_other_half, in_the_first_turn, accumulated])
+def test_a_certain_read_is_warned_of_at_its_line(way, kernel) -> None:
+    with pytest.warns(UserWarning, match=UNINITIALISED) as seen:
+        run_or_load(way, kernel)
+    told = [each for each in seen if "-UNINITIALISED" in str(each.message)]
+    places = {(Path(each.filename).name, each.lineno) for each in told}
+    assert places == {(Path(__file__).name, line_of(kernel))}
+
+
+@TRACED
+@pytest.mark.parametrize("kernel", [written_in_part, predicated, in_a_loop])
+def test_what_may_be_written_is_not_warned_of(way, kernel) -> None:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", UNINITIALISED)
+        run_or_load(way, kernel)
+
+
+def test_only_the_first_call_warns() -> None:
+    kernel = jit(never_written)
+    with pytest.warns(UserWarning, match=UNINITIALISED):
+        kernel(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        kernel(X)
