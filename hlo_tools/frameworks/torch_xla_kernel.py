@@ -23,7 +23,7 @@ import nki_lang
 from hlo_tools.frameworks.call_module import build_call_module
 from hlo_tools.frameworks.framework_kernel import FrameworkKernel
 from hlo_tools.frameworks.plan import CallPlan
-from hlo_tools.frameworks.torch_kernel import neuron_dtype, torch_dtypes, without_gradient
+from hlo_tools.frameworks.torch_kernel import TORCH_DTYPES, neuron_dtype, torch_dtypes, without_gradient
 from hlo_tools.ir.module import KERNEL_TARGET
 from nki_lang.dtypes import BY_NAME, DType
 
@@ -63,6 +63,13 @@ class PyTorchXLAKernel(FrameworkKernel):
         plan = call.plan
         device = next((t.device for t in call.tensors if t.device.type == "xla"), None)
         operands = [t if t.device.type == "xla" else t.to(device) for t in call.operands]
+        # Results take over the label of the first operand where that is narrower than its HLO
+        # type, and would be cut to it: operands are labelled as they are carried.
+        carriers = _carriers()
+        operands = [
+            t.to(TORCH_DTYPES[carriers[spec.dtype]]) if spec.dtype in carriers else t
+            for t, spec in zip(operands, plan.inputs, strict=True)
+        ]
         if not operands:
             raise TypeError(f"{self.func_name} needs at least one tensor that it reads")
         _warn_when_not_executable()
