@@ -21,7 +21,7 @@ from nki_lang.tracing.arguments import replace_tensors
 from nki_lang.tracing.fingerprint import (
     Unidentifiable,
     call_key,
-    fingerprint,
+    class_content,
     is_tensor,
     surroundings,
 )
@@ -296,8 +296,9 @@ class Kernel:
         own = self.func.__func__ if self._owner is not None else self.func  # type: ignore[attr-defined]
         found: dict[str, Any] = dict(surroundings(own))
         for kind in classes:
-            name = f"class {kind.__qualname__}"
-            found[name] = (*found.get(name, ()), fingerprint(kind))
+            for member, content in class_content(kind).items():
+                name = f"class {member}"
+                found[name] = (*found.get(name, ()), content)
         return frozenset((n, value) for n, value in found.items() if n not in self._filled)
 
     def _specialised(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

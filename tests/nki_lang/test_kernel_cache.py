@@ -70,8 +70,8 @@ CHANGES = {
     "an entry of a dict": (lambda patch: patch.setitem(TABLE, "a", 9.0), "TABLE"),
     "a name of a module": (change(settings, "SHIFT", 9.0), "settings.SHIFT"),
     "a method": (change(Amount, "total", lambda self: 50.0), "class Amount"),
-    "a method of a base": (change(Base, "extra", lambda self: 50.0), "class Amount"),
-    "a value of a base": (change(Base, "bias", 50.0), "class Amount"),
+    "a method of a base": (change(Base, "extra", lambda self: 50.0), "class Base"),
+    "a value of a base": (change(Base, "bias", 50.0), "class Base"),
     "a default": (change(kernel.func, "__defaults__", (9.0,)), "its defaults"),
 }
 

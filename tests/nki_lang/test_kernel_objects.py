@@ -529,7 +529,7 @@ def test_methods_are_traced_once_for_equal_objects():
     del two.factor
     assert (two.apply(x) == 7).all()
     Scale.factor = 8.0
-    with pytest.warns(UserWarning, match="class .*Scale changed"):
+    with pytest.warns(UserWarning, match=r"class .*Scale\.factor changed"):
         assert (two.apply(x) == 8).all()
 
 

@@ -1,0 +1,533 @@
+"""The content of a value as a flat tuple: what two constants, classes or functions are compared by."""
+
+from __future__ import annotations
+
+import _thread
+import array
+import contextvars
+import copyreg
+import dataclasses
+import enum
+import functools
+import hashlib
+import os
+import sys
+import threading
+import types
+import weakref
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any
+
+import numpy as np
+
+from nki_lang.dtypes import DType
+from nki_lang.frontend.objects import NKIObject
+from nki_lang.frontend.operators import Operator
+from nki_lang.tracing.code_reads import CodeReads, is_opaque_package, reads_of
+
+__all__ = [
+    "ABSENT",
+    "CLASS_PLUMBING",
+    "Parts",
+    "Unidentifiable",
+    "Walk",
+    "describe",
+    "is_plumbing",
+    "is_tensor",
+    "is_user_class",
+    "parts_of",
+    "refuse_anything",
+]
+
+Parts = tuple[Hashable, ...]
+
+
+_MAX_DEPTH = 64
+
+
+class Unidentifiable(Exception):
+    """A value has no content that could be compared; do not cache what depends on it."""
+
+
+def is_tensor(value: Any) -> bool:
+    """True for whatever has a shape and a dtype and is not a NumPy scalar."""
+    if isinstance(value, (np.generic, type)):
+        return False
+    return hasattr(value, "shape") and hasattr(value, "dtype")
+
+
+def describe(value: Any) -> str:
+    """A text that is equal for two constants only when a kernel cannot distinguish them.
+
+    Raises:
+        Unidentifiable: something in it has no content that could be compared.
+    """
+    return "\0".join(map(repr, parts_of(value, strict=True)))
+
+
+ABSENT: Any = object()
+
+
+def parts_of(value: Any, *, strict: bool = False) -> Parts:
+    walk = Walk(strict=strict)
+    walk.value(value, 0)
+    return tuple(walk.parts)
+
+
+def refuse_anything(reads: CodeReads, space: Mapping[str, Any]) -> None:
+    if reads.anything and reads.anything not in space:
+        raise Unidentifiable(f"what {reads.anything}() returns")
+
+
+def is_plumbing(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")
+
+
+class Walk:
+    """One walk over a value; objects met again are named by their first place.
+
+    Args:
+        tensors: arrays count by shape and dtype, until an object is entered that the tracer
+            does not look into.
+        classes: the class of an object is a part of it; else it is only noted in ``kinds``.
+        strict: ``object()`` has no content; else it counts by identity.
+    """
+
+    __slots__ = ("_classes", "_seen", "_strict", "_tensors", "kinds", "parts")
+
+    def __init__(
+        self, *, tensors: bool = False, classes: bool = True, strict: bool = False
+    ) -> None:
+        self._tensors, self._classes, self._strict = tensors, classes, strict
+        self._seen: dict[int, tuple[int, Any]] = {}
+        self.parts: list[Hashable] = []
+        self.kinds: dict[type, None] = {}
+
+    def value(self, value: Any, depth: int) -> None:
+        kind = type(value)
+        if kind in _EXACT:
+            self.parts += (kind.__name__, value)
+            return
+        if kind in _BY_TEXT:  # 0.0 and -0.0 are equal, but not the same
+            self.parts += (kind.__name__, repr(value))
+            return
+        if depth > _MAX_DEPTH:
+            raise Unidentifiable("nested too deeply")
+        place = self._seen.get(id(value))
+        if place is not None:
+            self.parts += ("again", place[0])
+            return
+        self._seen[id(value)] = (len(self._seen), value)  # kept, so that its id stays its own
+        method = _METHODS.get(kind)
+        if method is not None:
+            method(self, value, depth + 1)
+            return
+        for kinds, other in _SUBCLASSES:
+            if isinstance(value, kinds):
+                other(self, value, depth + 1)
+                return
+        self._object(value, depth + 1)
+
+    # -- containers and plain values -------------------------------------------------------
+
+    def _sequence(self, value: Any, depth: int) -> None:
+        self.parts += (type(value).__name__, len(value))
+        for item in value:
+            self.value(item, depth)
+
+    def _set(self, value: Any, depth: int) -> None:
+        self.parts += (type(value).__name__, len(value))
+        # Each item walks alone: the order of a set must not decide what "again" refers to.
+        self.parts += sorted(describe(item) for item in value)
+
+    def _mapping(self, value: Mapping[Any, Any], depth: int) -> None:
+        self.parts += (type(value).__name__, len(value))
+        for key, item in value.items():
+            self.value(key, depth)
+            self.value(item, depth)
+
+    def _slice(self, value: Any, depth: int) -> None:
+        self._sequence((value.start, value.stop, value.step), depth)
+        self.parts.append(type(value).__name__)
+
+    def _dtype(self, value: DType, depth: int) -> None:
+        self.parts += ("dtype", value.name)
+
+    def _operator(self, value: Operator, depth: int) -> None:
+        self.parts += ("operator", value.public)
+
+    def _enum(self, value: enum.Enum, depth: int) -> None:
+        kind = type(value)
+        self.parts += ("enum", kind.__module__, kind.__qualname__, value._name_)
+        if is_user_class(kind):
+            self.value(value._value_, depth)
+            self._noted(kind, depth)
+
+    def _bytes(self, value: Any, depth: int) -> None:
+        typecode = getattr(value, "typecode", "") or getattr(value, "format", "")
+        self.parts += (type(value).__name__, typecode, bytes(value))
+
+    def _array(self, value: np.ndarray[Any, Any], depth: int) -> None:
+        if self._tensors:
+            self._tensor(value)
+            return
+        if value.dtype.hasobject:
+            raise Unidentifiable("an array of objects")
+        content = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
+        self.parts += ("array", str(value.dtype), value.shape, content)
+
+    def _tensor(self, value: Any) -> None:
+        name = getattr(value, "name", "")
+        self.parts += ("tensor", tuple(value.shape), str(value.dtype), name)
+
+    def _scalar(self, value: np.generic, depth: int) -> None:
+        if value.dtype.hasobject:
+            raise Unidentifiable("a scalar that is an object")
+        self.parts += ("scalar", str(value.dtype), value.tobytes())
+
+    def _numpy_dtype(self, value: np.dtype[Any], depth: int) -> None:
+        self.parts += ("numpy", repr(value))
+
+    # -- code ------------------------------------------------------------------------------
+
+    def _module(self, value: types.ModuleType, depth: int) -> None:
+        self.parts += ("module", value.__name__)
+        if not is_opaque_package(value.__name__):
+            members = {n: v for n, v in vars(value).items() if not is_plumbing(n)}
+            self._mapping(members, depth)
+
+    def _partial(self, value: functools.partial[Any], depth: int) -> None:
+        self.parts.append("partial")
+        self._each(depth, value.func, value.args, value.keywords)
+
+    def _bound_method(self, value: types.MethodType, depth: int) -> None:
+        self.parts.append("method")
+        self._each(depth, value.__func__, value.__self__)
+
+    def _static(self, value: Any, depth: int) -> None:
+        self.parts.append(type(value).__name__)
+        self.value(value.__func__, depth)
+
+    def _property(self, value: property, depth: int) -> None:
+        self.parts.append("property")
+        self._each(depth, value.fget, value.fset, value.fdel)
+
+    def _builtin(self, value: Any, depth: int) -> None:
+        self.parts += ("builtin", value.__qualname__)
+        owner = getattr(value, "__self__", None)
+        if isinstance(owner, types.ModuleType):
+            self.parts.append(owner.__name__)
+        elif owner is not None:
+            self.value(owner, depth)
+        else:
+            self.parts.append(str(getattr(value, "__module__", "")))
+
+    def _descriptor(self, value: Any, depth: int) -> None:
+        self.parts += ("descriptor", value.__name__, value.__objclass__.__qualname__)
+
+    def _each(self, depth: int, *values: Any) -> None:
+        for value in values:
+            self.value(value, depth)
+
+    def _function(self, value: types.FunctionType, depth: int) -> None:
+        space = value.__globals__
+        self.parts += ("function", value.__module__, value.__qualname__)
+        opaque = is_opaque_package(str(space.get("__name__", "")))
+        if opaque and value.__closure__ is None:
+            return
+        reads = reads_of(value.__code__)
+        self.parts.append(reads.digest)
+        self._each(depth, value.__defaults__, value.__kwdefaults__)
+        if value.__dict__:
+            self._mapping(value.__dict__, depth)
+        for cell in value.__closure__ or ():
+            try:
+                self.value(cell.cell_contents, depth)
+            except ValueError:  # a cell that is not filled yet
+                self.parts.append("empty")
+        if not opaque:
+            self._read(reads, space, depth)
+
+    def _read(self, reads: CodeReads, space: dict[str, Any], depth: int) -> None:
+        """What the code of a function reads beside its closure."""
+        refuse_anything(reads, space)
+        if reads.environment:
+            self._mapping(dict(os.environ), depth)
+        for name in reads.globals:
+            value = space.get(name, ABSENT)
+            if type(value) is types.ModuleType:
+                self._members(value, reads, depth)
+            elif value is not ABSENT:
+                self.parts.append(name)
+                self.value(value, depth)
+        for module in reads.modules(space.get("__package__") or ""):
+            self._members(module, reads, depth)
+
+    def _members(self, module: types.ModuleType, reads: CodeReads, depth: int) -> None:
+        """Those members of a module that the code mentions."""
+        self.parts += ("module", module.__name__)
+        if is_opaque_package(module.__name__) or depth > _MAX_DEPTH:
+            return
+        space = vars(module)
+        for member in sorted(reads.mentioned & space.keys()):
+            if is_plumbing(member):
+                continue
+            self.parts.append(member)
+            if isinstance(space[member], types.ModuleType):
+                self._members(space[member], reads, depth + 1)
+            else:
+                self.value(space[member], depth)
+
+    def _code(self, value: types.CodeType, depth: int) -> None:
+        self.parts.append(reads_of(value).digest)
+
+    def _class(self, value: type, depth: int) -> None:
+        self.parts += ("class", value.__module__, value.__qualname__)
+        if not is_user_class(value):
+            return
+        for base in value.__mro__[1:]:
+            self.value(base, depth)
+        for name, member in vars(value).items():
+            if name not in CLASS_PLUMBING:
+                self.parts.append(name)
+                self.value(member, depth)
+
+    # -- objects ---------------------------------------------------------------------------
+
+    def _noted(self, kind: type, depth: int) -> None:
+        """The class of an object, which a notebook may have defined anew."""
+        if self._classes:
+            self.value(kind, depth)
+        else:
+            self.kinds[kind] = None
+
+    def _object(self, value: Any, depth: int) -> None:
+        kind = type(value)
+        self.parts += ("object", kind.__module__, kind.__qualname__)
+        identity = getattr(kind, "__nki_identity__", None)
+        if identity is not None:
+            self.value(identity(value), depth)
+            return
+        if self._tensors and is_tensor(value):
+            self._tensor(value)
+            return
+        ours = is_user_class(kind)
+        if ours:
+            self._noted(kind, depth)
+        if ours or kind.__module__.partition(".")[0] in _OWN or dataclasses.is_dataclass(value):
+            self._content(value, depth)
+            return
+        wrapped = getattr(value, "__wrapped__", None)
+        if callable(wrapped):  # functools.lru_cache, jax.jit
+            self.value(wrapped, depth)
+        elif hasattr(kind, "__next__"):
+            self._refused(value, depth)
+        elif hasattr(value, "__array__"):
+            self._like_array(value, depth)
+        else:
+            self._reduced(value, depth)
+
+    def _content(self, value: Any, depth: int) -> None:
+        """The attributes of an object, and what a base class written in C holds."""
+        kind = type(value)
+        tensors = self._tensors
+        held = getattr(value, "__dict__", None)
+        if not isinstance(value, NKIObject) and not dataclasses.is_dataclass(value):
+            self._tensors = False
+        if held is not None:
+            self._mapping(held, depth)
+        self._tensors = False
+        slots, base = _layout(kind)
+        for slot in slots:
+            self.parts.append(slot)
+            try:
+                self.value(object.__getattribute__(value, slot), depth)
+            except AttributeError:  # not assigned yet
+                self.parts.append("empty")
+        if base is not None:
+            read = _CONTENTS.get(base)
+            if read is not None:
+                self.value(read(value), depth)
+            else:
+                self._reduced(value, depth)
+        elif held is None and not slots and kind.__flags__ & _HEAP_TYPE == 0:
+            raise Unidentifiable(f"an object of class {kind.__qualname__}")
+        self._tensors = tensors
+
+    def _like_array(self, value: Any, depth: int) -> None:
+        try:
+            content = np.asarray(value.detach() if hasattr(value, "detach") else value)
+        except Exception as error:  # whatever a framework raises for an array without values
+            raise Unidentifiable(f"an array of class {type(value).__qualname__}") from error
+        tensors, self._tensors = self._tensors, False
+        self._array(content, depth)
+        self._tensors = tensors
+
+    def _reduced(self, value: Any, depth: int) -> None:
+        """An object by what pickle would make it from."""
+        kind = type(value)
+        own = (base for base in kind.__mro__ if is_user_class(base))
+        if any(not _PICKLING.isdisjoint(vars(base)) for base in own):
+            raise Unidentifiable(f"an object of class {kind.__qualname__}")
+        try:
+            reducer = copyreg.dispatch_table.get(kind)
+            made = reducer(value) if reducer is not None else value.__reduce_ex__(4)
+        except Exception as error:  # a class may raise what it likes
+            raise Unidentifiable(f"an object of class {kind.__qualname__}") from error
+        if isinstance(made, str):
+            self.parts.append(made)
+            return
+        for part in made[:3]:
+            self.value(part, depth)
+        for items in made[3:5]:
+            if items is not None:
+                self._sequence(list(items), depth)
+
+    def _context_variable(self, value: contextvars.ContextVar[Any], depth: int) -> None:
+        self.parts += ("context variable", value.name)
+        self.value(value.get(None), depth)
+
+    def _weak(self, value: weakref.ref[Any], depth: int) -> None:
+        self.parts.append("weak")
+        self.value(value(), depth)
+
+    def _thread_local(self, value: Any, depth: int) -> None:
+        self.parts.append("thread local")
+        self._mapping(value.__dict__, depth)
+
+    def _lock(self, value: Any, depth: int) -> None:
+        self.parts.append("lock")
+
+    def _sentinel(self, value: object, depth: int) -> None:
+        """``object()`` is nothing but itself; it is kept, so that its id stays its own."""
+        if self._strict:
+            raise Unidentifiable("an object without content")
+        self.parts += ("sentinel", id(_SENTINELS.setdefault(id(value), value)))
+
+    def _refused(self, value: Any, depth: int) -> None:
+        raise Unidentifiable(f"an object of class {type(value).__qualname__}")
+
+
+_EXACT: frozenset[type] = frozenset({type(None), bool, int, str, bytes})
+
+
+_BY_TEXT: frozenset[type] = frozenset({float, complex, type(...), type(NotImplemented)})
+
+
+_OWN = frozenset({"nki_lang", "hlo_tools", "neff"})
+
+
+_HEAP_TYPE = 1 << 9
+
+
+_PICKLING = frozenset({"__reduce__", "__reduce_ex__", "__getnewargs__", "__getstate__"})
+
+
+_SENTINELS: dict[int, object] = {}
+
+
+CLASS_PLUMBING = frozenset(
+    {
+        "__dict__", "__weakref__", "__module__", "__doc__", "__annotations__", "__qualname__",
+        "__annotate__", "__annotate_func__", "__annotations_cache__", "__firstlineno__",
+        "__static_attributes__", "__dataclass_fields__", "__dataclass_params__",
+        "__abstractmethods__", "_abc_impl", "__orig_bases__", "__parameters__",
+        "__type_params__", "_member_map_", "_value2member_map_", "_generate_next_value_",
+        "_new_member_", "_member_type_", "_use_args_", "_value_repr_",
+    }
+)  # fmt: skip
+
+
+_CONTENTS: dict[type, Callable[[Any], Any]] = {
+    int: int.__int__,
+    float: float.__float__,
+    complex: complex.__complex__,
+    str: str.__str__,
+    bytes: bytes.__bytes__,
+    list: lambda value: list(list.__iter__(value)),
+    tuple: lambda value: tuple(tuple.__iter__(value)),
+    dict: lambda value: dict(dict.items(value)),
+    set: lambda value: set(set.__iter__(value)),
+    frozenset: lambda value: frozenset(frozenset.__iter__(value)),
+}
+"""What an object of a subclass holds beside attributes, read past methods of the subclass."""
+
+
+_METHODS: dict[type, Callable[[Walk, Any, int], None]] = {
+    tuple: Walk._sequence,
+    list: Walk._sequence,
+    set: Walk._set,
+    frozenset: Walk._set,
+    dict: Walk._mapping,
+    types.MappingProxyType: Walk._mapping,
+    slice: Walk._slice,
+    range: Walk._slice,
+    bytearray: Walk._bytes,
+    memoryview: Walk._bytes,
+    array.array: Walk._bytes,
+    DType: Walk._dtype,
+    Operator: Walk._operator,
+    np.ndarray: Walk._array,
+    functools.partial: Walk._partial,
+    types.MethodType: Walk._bound_method,
+    types.FunctionType: Walk._function,
+    types.CodeType: Walk._code,
+    types.BuiltinFunctionType: Walk._builtin,
+    types.MethodWrapperType: Walk._builtin,
+    types.WrapperDescriptorType: Walk._descriptor,
+    types.MethodDescriptorType: Walk._descriptor,
+    types.ClassMethodDescriptorType: Walk._descriptor,
+    types.MemberDescriptorType: Walk._descriptor,
+    types.GetSetDescriptorType: Walk._descriptor,
+    staticmethod: Walk._static,
+    classmethod: Walk._static,
+    property: Walk._property,
+    contextvars.ContextVar: Walk._context_variable,
+    threading.local: Walk._thread_local,
+    weakref.ref: Walk._weak,
+    _thread.LockType: Walk._lock,
+    _thread.RLock: Walk._lock,
+    object: Walk._sentinel,
+    types.GeneratorType: Walk._refused,
+}
+
+
+_SUBCLASSES: tuple[tuple[Any, Callable[[Walk, Any, int], None]], ...] = (
+    (enum.Enum, Walk._enum),
+    (np.generic, Walk._scalar),
+    (np.dtype, Walk._numpy_dtype),
+    (types.ModuleType, Walk._module),
+    (type, Walk._class),
+    (DType, Walk._dtype),
+    (Operator, Walk._operator),
+)
+
+
+@functools.lru_cache(maxsize=4096)
+def _layout(kind: type) -> tuple[tuple[str, ...], type | None]:
+    """Slots of a class and its bases; the base that holds more than attributes, if any."""
+    slots: list[str] = []
+    held: type | None = None
+    for base in kind.__mro__:
+        for name, member in vars(base).items():
+            if isinstance(member, types.MemberDescriptorType) and not is_plumbing(name):
+                slots.append(name)
+        if base is object or is_user_class(base):
+            continue
+        if base.__flags__ & _HEAP_TYPE == 0 or not _PICKLING.isdisjoint(vars(base)):
+            held = held or base
+    return tuple(slots), held
+
+
+@functools.lru_cache(maxsize=8192)
+def is_user_class(kind: type) -> bool:
+    """True for classes of no package that is known by name alone.
+
+    ``dataclasses.make_dataclass`` and ``types.new_class`` say that they come from ``types``.
+    """
+    if not is_opaque_package(kind.__module__):
+        return True
+    found: Any = sys.modules.get(kind.__module__)
+    for name in kind.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is not kind and kind.__module__ == "types"
