@@ -23,7 +23,12 @@ import nki_lang
 from hlo_tools.frameworks.call_module import build_call_module
 from hlo_tools.frameworks.framework_kernel import FrameworkKernel
 from hlo_tools.frameworks.plan import CallPlan
-from hlo_tools.frameworks.torch_kernel import TORCH_DTYPES, neuron_dtype, torch_dtypes, without_gradient
+from hlo_tools.frameworks.torch_kernel import (
+    TORCH_DTYPES,
+    neuron_dtype,
+    torch_dtypes,
+    without_gradient,
+)
 from hlo_tools.ir.module import KERNEL_TARGET
 from nki_lang.dtypes import BY_NAME, DType
 
