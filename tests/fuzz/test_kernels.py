@@ -1,0 +1,54 @@
+"""Random kernels in every way of running them agree: a small share of scripts/fuzz/fuzz_kernels.py."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def fuzzed(folder: Path, ways: str, count: int) -> dict[str, Any]:
+    """The report of a run over the first seeds."""
+    report = folder / "report.json"
+    command = [sys.executable, "scripts/fuzz/fuzz_kernels.py", "--count", str(count)]
+    command += ["--ways", ways, "--json", str(report)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert report.exists(), done.stdout + done.stderr
+    return json.loads(report.read_text())
+
+
+def check(report: dict[str, Any], count: int) -> None:
+    assert report["faults"] == [], "\n".join(
+        f["fault"] + "\n" + f["source"] for f in report["faults"]
+    )
+    assert all(runs >= count // 2 for way, runs in report["runs"].items() if way != "refused whole")
+
+
+def test_on_the_host(tmp_path: Path) -> None:
+    ways = "direct,threads,klir,text,neff,neff by address"
+    report = fuzzed(tmp_path, ways, 24)
+    assert set(ways.split(",")) <= set(report["runs"])
+    check(report, 24)
+
+
+@pytest.mark.jax
+def test_in_jax(tmp_path: Path) -> None:
+    check(fuzzed(tmp_path, "jax jit,jax vmap,jax donated", 8), 8)
+
+
+@pytest.mark.torch_xla
+@pytest.mark.slow("three devices compile each kernel: a minute or two")
+def test_on_devices(tmp_path: Path) -> None:
+    check(fuzzed(tmp_path, "device jit,device neff jit,torch,torch neuron,torch_xla", 24), 24)
+
+
+def test_a_way_that_does_not_exist() -> None:
+    command = [sys.executable, "scripts/fuzz/fuzz_kernels.py", "--ways", "direct,telepathy"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2 and "there is no way 'telepathy'" in done.stderr
