@@ -18,6 +18,16 @@ from hlo_tools.ir.renumbering import SCHEMES, set_ids
 __all__ = ["command"]
 
 
+Externalize = Annotated[
+    int | None,
+    typer.Option(
+        "--externalize",
+        help="Move constants larger than this many bytes to files beside it.",
+        min=0,
+    ),
+]
+
+
 def command(
     file: Annotated[str, typer.Argument(help="A module, or - for standard input.")],
     output: Annotated[str, typer.Option("--output", "-o", help="Output file, or -.")] = "-",
@@ -45,14 +55,7 @@ def command(
             autocompletion=completion.words(*DIALECTS),
         ),
     ] = None,
-    externalize: Annotated[
-        int | None,
-        typer.Option(
-            "--externalize",
-            help="Move constants larger than this many bytes to files beside it.",
-            min=0,
-        ),
-    ] = None,
+    externalize: Externalize = None,
     inline: Annotated[
         bool, typer.Option("--inline", help="Move such constants back into the module.")
     ] = False,

@@ -67,14 +67,7 @@ def run_script(
             output folder cannot be written.
         HloError: code ``HLO-EXECUTOR`` or ``HLO-PLATFORM``: no such executor or platform.
     """
-    path = Path(script)
-    if not path.is_file():
-        raise HloFileError(
-            "there is no such script" if not path.exists() else "not a Python script",
-            code="HLO-NO-FILE",
-            place=str(path),
-            remedy="pass the path of a Python file",
-        )
+    path = _existing(script)
     absent = _absent(output) if output is not None else []
     folder = _writable(output) if output is not None else None
     variables = dict(os.environ if environment is None else environment)
@@ -97,6 +90,18 @@ def run_script(
         modules = tuple(read(journal))
     _remove_empty(absent)
     return ScriptRun(exit_code, modules, folder)
+
+
+def _existing(script: str | Path) -> Path:
+    path = Path(script)
+    if not path.is_file():
+        raise HloFileError(
+            "there is no such script" if not path.exists() else "not a Python script",
+            code="HLO-NO-FILE",
+            place=str(path),
+            remedy="pass the path of a Python file",
+        )
+    return path
 
 
 def _absent(output: str | Path) -> list[Path]:

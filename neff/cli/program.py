@@ -34,6 +34,24 @@ app = typer.Typer(
 File = Annotated[Path, typer.Argument(help="A NEFF.", metavar="FILE")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
+Statistic = Annotated[str, typer.Option(help="What to include: body, nc-latency or profile-total.")]
+Descriptors = Annotated[
+    str,
+    typer.Option("--dma", help="Descriptors: dynamic or static; static on trn1 by default."),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="A parameter of the model: dma.issue_ns=550.", metavar="NAME=X"),
+]
+Trips = Annotated[
+    int | None,
+    typer.Option(
+        help="Iterations of loops whose trip count is known only at run time.",
+        min=0,
+        metavar="N",
+    ),
+]
+
 _ANYWHERE = frozenset({"--debug", "--quiet", "-q", "--verbose", "-v"})
 """Options of all commands that may stand behind the command's name too."""
 
@@ -160,27 +178,13 @@ def verify(file: File, as_json: AsJson = False) -> int:
 @app.command("time")
 def time_neff(
     file: File,
-    statistic: Annotated[
-        str, typer.Option(help="What to include: body, nc-latency or profile-total.")
-    ] = "body",
-    dma: Annotated[
-        str, typer.Option(help="Descriptors: dynamic or static; static on trn1 by default.")
-    ] = "",
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="A parameter of the model: dma.issue_ns=550.", metavar="NAME=X"),
-    ] = None,
-    trips: Annotated[
-        int | None,
-        typer.Option(
-            help="Iterations of loops whose trip count is known only at run time.",
-            min=0,
-            metavar="N",
-        ),
-    ] = None,
+    statistic: Statistic = "body",
+    dma: Descriptors = "",
+    settings: Settings = None,
+    trips: Trips = None,
     as_json: AsJson = False,
 ) -> int:
-    """Estimate how long a NEFF built here takes on its target, from documented costs."""
+    """Estimate how long a NEFF built here takes on its target, from documented and measured costs."""
     from neff.cli.time import time_file
 
     return time_file(
@@ -212,20 +216,10 @@ def profile_neff(
         Path | None,
         typer.Option("--output", "-o", help="Folder for summary.json, events.json and a trace."),
     ] = None,
-    statistic: Annotated[
-        str, typer.Option(help="What to include: body, nc-latency or profile-total.")
-    ] = "body",
-    dma: Annotated[
-        str, typer.Option(help="Descriptors: dynamic or static; static on trn1 by default.")
-    ] = "",
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="A parameter of the model: dma.issue_ns=550.", metavar="NAME=X"),
-    ] = None,
-    trips: Annotated[
-        int | None,
-        typer.Option(help="Turns of loops whose number only a run knows.", min=0, metavar="N"),
-    ] = None,
+    statistic: Statistic = "body",
+    dma: Descriptors = "",
+    settings: Settings = None,
+    trips: Trips = None,
     as_json: AsJson = False,
 ) -> int:
     """Where the time of a NEFF of ours would go on its target; all of it is estimated.
@@ -256,10 +250,7 @@ def budget(
     tolerance: Annotated[
         str, typer.Option(help="How much slower than the baseline it may be: 5%.", metavar="SHARE")
     ] = "",
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="A parameter of the model: dma.issue_ns=550.", metavar="NAME=X"),
-    ] = None,
+    settings: Settings = None,
     as_github: Annotated[
         bool, typer.Option("--github", help="Also annotations for GitHub at the costly lines.")
     ] = False,

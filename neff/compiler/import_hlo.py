@@ -160,14 +160,7 @@ class _Importer:
     def _instruction(self, one: Any, values: dict[int, Tree], arguments: list[Tree]) -> Tree:
         opcode = one.opcode
         if opcode == "parameter":
-            if not 0 <= one.parameter_number < len(arguments):
-                raise NeffCompileError(
-                    f"parameter {one.parameter_number} is not passed by its caller",
-                    code="NEFF-MODULE",
-                    place=one.name,
-                    remedy=_REMEDY,
-                )
-            return arguments[one.parameter_number]
+            return _argument(one, arguments)
         operands = [_found(values, ident, one.name) for ident in one.operand_ids]
         if opcode == "tuple":
             return tuple(operands)
@@ -402,6 +395,18 @@ class _Importer:
             return node
 
         return result(one.shape)
+
+
+def _argument(one: Any, arguments: list[Tree]) -> Tree:
+    """What a parameter is called with."""
+    if not 0 <= one.parameter_number < len(arguments):
+        raise NeffCompileError(
+            f"parameter {one.parameter_number} is not passed by its caller",
+            code="NEFF-MODULE",
+            place=one.name,
+            remedy=_REMEDY,
+        )
+    return arguments[one.parameter_number]
 
 
 def _found(values: dict[int, Tree], ident: int, where: str) -> Tree:
