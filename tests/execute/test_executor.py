@@ -167,6 +167,7 @@ def test_errors_carry_the_line():
         load(kernel([x], [], body)).run([np.zeros((6, 4), np.float32)])
 
 
+@pytest.mark.filterwarnings("ignore:.*NKI-UNINITIALISED")
 def test_shapes_that_do_not_fit_are_reported():
     body = [
         instruction(

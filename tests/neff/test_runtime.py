@@ -174,7 +174,7 @@ def test_deadlock_says_who_waits_for_whom() -> None:
         runtime.load(program)
     assert caught.value.code == "NEFF-DEADLOCK"
     assert (
-        "vector waits at /home/someone/project/add.py:9 for semaphore 0 to reach 3 (it is 2, nobody"
+        "vector waits at /home/someone/project/add.py:9 for semaphore 0 to reach 3 (it is 2, nothing"
         in str(caught.value)
     )
     assert "sync waits at /home/someone/project/add.py:12" in str(caught.value)
