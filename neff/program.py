@@ -101,6 +101,15 @@ class EngineLoop:
     body: list[EngineStep]
     location: SourceLocation | None = None
 
+    @property
+    def trips(self) -> int | None:
+        """How many iterations it has; None where only a run knows."""
+        start, stop, step = self.start, self.stop, self.step
+        bounds = isinstance(start, int) and isinstance(stop, int) and isinstance(step, int)
+        if self.condition is not None or not bounds or not step:
+            return None
+        return len(range(start, stop, step))  # type: ignore[arg-type]
+
 
 EngineStep = Step | EngineLoop
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from hlo_tools.cli import console
+from neff.cli.estimates import EstimateOptions
 from neff.errors import NeffError
 from neff.profile import (
     Profile,
@@ -45,27 +45,21 @@ class Asked:
     as_json: bool
 
 
-def profile_file(
-    file: Path, asked: Asked, *, statistic: str, dma: str, settings: list[str], trips: int | None
-) -> int:
+def profile_file(file: Path, asked: Asked, options: EstimateOptions) -> int:
     """Print where a NEFF's time goes by the timing model, and write the documents.
 
     Raises:
         NeffError: it cannot be read, is not ours, or an option names nothing.
     """
     from neff.container import read
-    from neff.timing import Parameters, overrides_of
 
     program = read(file)
-    parameters = Parameters(program.target, overrides_of(settings, Path.cwd()))
-    options: dict[str, Any] = {
-        "parameters": parameters, "statistic": statistic, "dma": dma, "trips": trips,
-    }  # fmt: skip
+    keywords = options.keywords(program, file)
     changes = changes_of(asked.what_if) if asked.what_if else None
-    profile = profile_of(program, **options)
+    profile = profile_of(program, **keywords)
     shares = by(profile, asked.by)
     document = summary(profile) if asked.as_json or asked.output else {}
-    faster = None if changes is None else what_if(program, changes, **options).total.value
+    faster = None if changes is None else what_if(program, changes, **keywords).total.value
     if faster is not None:
         document["what_if"] = {"changes": asked.what_if, "total_us": round(faster / 1e3, 3)}
     if asked.output is not None:

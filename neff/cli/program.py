@@ -6,12 +6,15 @@ import functools
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hlo_tools.cli import console, failures
 from neff.version import __version__
+
+if TYPE_CHECKING:
+    from neff.cli.estimates import EstimateOptions
 
 __all__ = ["run"]
 
@@ -51,6 +54,17 @@ Trips = Annotated[
         metavar="N",
     ),
 ]
+
+Inputs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input",
+        "-i",
+        help="Count loop iterations by a run on NAME=FILE.npy.",
+        metavar="NAME=FILE",
+    ),
+]
+Zeros = Annotated[bool, typer.Option("--zeros", help="The same; missing inputs are zeros.")]
 
 _ANYWHERE = frozenset({"--debug", "--quiet", "-q", "--verbose", "-v"})
 """Options of all commands that may stand behind the command's name too."""
@@ -175,6 +189,19 @@ def verify(file: File, as_json: AsJson = False) -> int:
     return command(file, as_json=as_json)
 
 
+def _estimate(
+    statistic: str,
+    dma: str,
+    settings: list[str] | None,
+    trips: int | None,
+    inputs: list[str] | None,
+    zeros: bool,
+) -> EstimateOptions:
+    from neff.cli.estimates import EstimateOptions
+
+    return EstimateOptions(statistic, dma, tuple(settings or ()), trips, tuple(inputs or ()), zeros)
+
+
 @app.command("time")
 def time_neff(
     file: File,
@@ -182,19 +209,15 @@ def time_neff(
     dma: Descriptors = "",
     settings: Settings = None,
     trips: Trips = None,
+    inputs: Inputs = None,
+    zeros: Zeros = False,
     as_json: AsJson = False,
 ) -> int:
     """Estimate how long a NEFF built here takes on its target, from documented and measured costs."""
     from neff.cli.time import time_file
 
-    return time_file(
-        file,
-        statistic=statistic,
-        dma=dma,
-        settings=settings or [],
-        trips=trips,
-        as_json=as_json,
-    )
+    options = _estimate(statistic, dma, settings, trips, inputs, zeros)
+    return time_file(file, options, as_json=as_json)
 
 
 @app.command("profile")
@@ -220,6 +243,8 @@ def profile_neff(
     dma: Descriptors = "",
     settings: Settings = None,
     trips: Trips = None,
+    inputs: Inputs = None,
+    zeros: Zeros = False,
     as_json: AsJson = False,
 ) -> int:
     """Where the time of a NEFF of ours would go on its target; all of it is estimated.
@@ -229,9 +254,7 @@ def profile_neff(
     from neff.cli.profile import Asked, profile_file
 
     asked = Asked(by, source, root, what_if, output, as_json)
-    return profile_file(
-        file, asked, statistic=statistic, dma=dma, settings=settings or [], trips=trips
-    )
+    return profile_file(file, asked, _estimate(statistic, dma, settings, trips, inputs, zeros))
 
 
 @app.command()

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import time
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from hlo_tools.cli import console
-from neff.errors import NeffError, NeffRuntimeError
+from neff.cli.arrays import read_inputs
+from neff.errors import NeffError
 
 __all__ = ["run_file"]
 
@@ -47,11 +48,7 @@ def run_file(
     from nki_lang.execute.unwritten import REMEDY
 
     model = LoadedModel(read(file), file.stem, str(file))
-    variables = model.program.variables
-    arrays = _read_inputs(inputs, set(model.inputs))
-    for name in model.inputs:
-        if name not in arrays and zeros:
-            arrays[name] = np.zeros(variables[name].shape, variables[name].dtype.dtype)
+    arrays = read_inputs(inputs, model.program, zeros=zeros)
     names = _file_names(list(model.outputs))
     start = time.perf_counter()
     outputs = model.run(arrays, check=check)
@@ -76,55 +73,6 @@ def run_file(
         console.line(f"{path}  {outputs[name].dtype}{list(outputs[name].shape)}")
     console.note(f"{elapsed * 1e3:.1f} ms on this machine", verbose=True)
     return 0
-
-
-def _read_inputs(inputs: list[str], known: set[str]) -> dict[str, Any]:
-    arrays: dict[str, Any] = {}
-    for text in inputs:
-        name, equals, path = text.partition("=")
-        if not equals or not name or not path:
-            raise NeffError(
-                f"{text!r} is not an input",
-                code="NEFF-INPUT",
-                place="--input",
-                remedy="write NAME=FILE.npy",
-            )
-        if name in arrays:
-            raise NeffError(
-                f"input {name!r} is passed twice",
-                code="NEFF-INPUT",
-                place="--input",
-                remedy="pass each input once",
-            )
-        if name not in known:
-            raise NeffRuntimeError(
-                f"there is no input {name!r}; there are {', '.join(sorted(known))}",
-                code="NEFF-INPUT",
-                place="--input",
-                remedy="'nki-neff info' shows the inputs",
-            )
-        arrays[name] = _load(path)
-    return arrays
-
-
-def _load(path: str) -> np.ndarray[Any, Any]:
-    try:
-        loaded: Any = np.load(path, allow_pickle=False, mmap_mode="r")
-    except (OSError, ValueError, EOFError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise _no_array(path, str(reason)) from None
-    if not isinstance(loaded, np.ndarray):
-        raise _no_array(path, "an archive of arrays, not one array")
-    return cast("np.ndarray[Any, Any]", loaded)
-
-
-def _no_array(path: str, why: str) -> NeffError:
-    return NeffError(
-        f"not a usable .npy file: {why}",
-        code="NEFF-NPY",
-        place=path,
-        remedy="write the array with numpy.save",
-    )
 
 
 def _file_names(names: list[str]) -> dict[str, str]:

@@ -6,38 +6,30 @@ from pathlib import Path
 from typing import Any
 
 from hlo_tools.cli import console
+from neff.cli.estimates import EstimateOptions
 
 __all__ = ["time_file"]
 
 
-def time_file(
-    file: Path,
-    *,
-    statistic: str,
-    dma: str,
-    settings: list[str],
-    trips: int | None,
-    as_json: bool,
-) -> int:
+def time_file(file: Path, options: EstimateOptions, *, as_json: bool) -> int:
     """Print the timing model's estimate for a NEFF on its target.
 
     Raises:
         NeffError: it cannot be read, is not ours, or an option is unknown.
     """
     from neff.container import read
-    from neff.timing import Parameters, estimate, overrides_of
+    from neff.timing import estimate
 
     program = read(file)
-    parameters = Parameters(program.target, overrides_of(settings, Path.cwd()))
-    found = estimate(program, parameters=parameters, statistic=statistic, dma=dma, trips=trips)
+    found = estimate(program, **options.keywords(program, file))
     document = found.to_json()
     if as_json:
         console.write_json("time", file=str(file), **document)
         return 0
     bound = "" if found.is_complete else "at least "
-    console.line(f"{found.target}, {statistic}: {bound}{found} (estimated)")
+    console.line(f"{found.target}, {found.statistic}: {bound}{found} (estimated)")
     for number, core in enumerate(document["cores"]):
-        _core(number, core, trips)
+        _core(number, core, options.trips)
     console.note("not modelled: " + "; ".join(document["not_modelled"]), verbose=True)
     return 0
 
@@ -54,4 +46,4 @@ def _core(number: int, core: dict[str, Any], trips: int | None) -> None:
     if core["loops_of_unknown_length"]:
         loops = console.counted(core["loops_of_unknown_length"], "loop")
         turns = console.counted(1 if trips is None else trips, "turn")
-        console.line(f"{loops} of unknown length: {turns} counted (--trips)")
+        console.line(f"{loops} of unknown length: {turns} counted (--trips, --input)")

@@ -11,7 +11,7 @@ from typing import BinaryIO
 from hlo_tools._gc import no_collection
 from neff.profile.sites import Site, Sites
 from neff.program import Program
-from neff.timing import Estimate, Event, Parameters, estimate
+from neff.timing import Estimate, Event, Parameters, Trips, estimate
 
 __all__ = ["COLUMNS", "SCHEMA", "Profile", "profile_of"]
 
@@ -87,7 +87,7 @@ def profile_of(
     parameters: Parameters | None = None,
     statistic: str = "body",
     dma: str = "",
-    trips: int | None = None,
+    trips: Trips = None,
 ) -> Profile:
     """Estimate a program and say what each event is; the options are those of ``estimate``.
 
@@ -101,7 +101,7 @@ def profile_of(
 
 
 def _profile(
-    program: Program, parameters: Parameters, statistic: str, dma: str, trips: int | None
+    program: Program, parameters: Parameters, statistic: str, dma: str, trips: Trips
 ) -> Profile:
     found = estimate(program, parameters=parameters, statistic=statistic, dma=dma, trips=trips)
     sites = Sites()

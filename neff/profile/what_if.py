@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from neff.errors import NeffError
 from neff.program import Program
-from neff.timing import PARAMETERS, Estimate, Parameters, estimate
+from neff.timing import PARAMETERS, Estimate, Parameters, Trips, estimate
 
 __all__ = ["PARTS", "Changes", "changes_of", "what_if"]
 
@@ -63,7 +63,7 @@ def what_if(
     parameters: Parameters | None = None,
     statistic: str = "body",
     dma: str = "",
-    trips: int | None = None,
+    trips: Trips = None,
 ) -> Estimate:
     """Estimate a program with every cost of the named parts divided by a factor.
 

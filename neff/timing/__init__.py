@@ -32,6 +32,7 @@ from neff.timing.estimate import (
     CoreTime,
     Estimate,
     Span,
+    Trips,
     estimate,
 )
 from neff.timing.events import Event, LaneTime, lane_times
@@ -64,6 +65,7 @@ __all__ = [
     "Side",
     "Span",
     "StreamInstruction",
+    "Trips",
     "Value",
     "estimate",
     "lane_times",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -17,7 +17,16 @@ from neff.timing.machine import Machine
 from neff.timing.parameters import Parameters, Side
 from neff.timing.simulation import simulate
 
-__all__ = ["DMA_MODES", "NOT_MODELLED", "STATISTICS", "CoreTime", "Estimate", "Span", "estimate"]
+__all__ = [
+    "DMA_MODES",
+    "NOT_MODELLED",
+    "STATISTICS",
+    "CoreTime",
+    "Estimate",
+    "Span",
+    "Trips",
+    "estimate",
+]
 
 NOT_MODELLED = (
     "instruction fetch",
@@ -33,6 +42,10 @@ STATISTICS = ("body", "nc-latency", "profile-total")
 
 DMA_MODES = ("dynamic", "static")
 """Descriptors made while the program runs, or before."""
+
+
+Trips = int | Sequence[Mapping[int, float]] | None
+"""Iterations of loops that only a run knows; see :func:`estimate`."""
 
 
 class Span(NamedTuple):
@@ -134,7 +147,7 @@ def estimate(
     parameters: Parameters | None = None,
     statistic: str = "body",
     dma: str = "",
-    trips: int | None = None,
+    trips: Trips = None,
 ) -> Estimate:
     """Estimate the time of a program.
 
@@ -143,7 +156,9 @@ def estimate(
         parameters: default: the table's for the program's target.
         statistic: one of :data:`STATISTICS`.
         dma: one of :data:`DMA_MODES`; default: static on trn1, dynamic later.
-        trips: turns of a loop whose number only a run knows; default 1, marked as unknown.
+        trips: iterations of loops that only a run knows: one number for all, or those of a run
+            by core and loop ident (``neff.runtime.trips.trips_of``); default 1. But for those of a
+            run they are marked as unknown.
 
     Raises:
         NeffError: ``NEFF-STATISTIC``; an unknown statistic or mode.
@@ -196,9 +211,9 @@ def _launch(parameters: Parameters, statistic: str, cores: int) -> Span:
 
 
 def _simulated(
-    program: Program, number: int, parameters: Parameters, is_static: bool, trips: int | None
+    program: Program, number: int, parameters: Parameters, is_static: bool, trips: Trips
 ) -> CoreTime:
-    lowering = Lowering(is_static, trips)
+    lowering = Lowering(is_static, trips if isinstance(trips, int | None) else trips[number])
     steps = lowering.lower(program.subgraphs[number])
     place = f"{program.name}: sg{number:02d}"
     one, two, three = (Pricing(parameters, side, len(program.subgraphs)) for side in Side)

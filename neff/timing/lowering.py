@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from neff.program import EngineLoop, EngineStep, Step, SubGraph
 from neff.timing.machine import Item, Loop, Steps
@@ -17,6 +17,9 @@ __all__ = ["Lowering", "works_of"]
 _IN_EVERY_TABLE = frozenset({"copy", "identity", "square", "abs", "relu", "sign", "none"})
 """Functions without a table of their own (assumed)."""
 
+_WHOLE = 2
+"""Mean iterations below are rounded: a loop has a first iteration, and others that are alike."""
+
 _WAIT = Fixed("semaphore.more_ns")
 _TABLE_LOAD = Fixed("scalar.table_load_ns")
 _OPERAND = ("vector.operand_cycles",)
@@ -27,12 +30,16 @@ _FROM_SBUF = ("scalar.sbuf_interval_cycles", "scalar.sbuf_latency_cycles")
 class Lowering:
     """Lowers the programs of one core; equal work has one number.
 
+    Args:
+        is_static: descriptors of transfers whose place is known are ready in memory.
+        trips: iterations of loops that only a run knows: of all, or the mean by loop ident.
+
     Attributes:
         works: by number.
         unknown_loops: loops whose number of turns only a run knows.
     """
 
-    def __init__(self, is_static: bool, trips: int | None) -> None:
+    def __init__(self, is_static: bool, trips: int | Mapping[int, float] | None) -> None:
         self.works: list[Work] = []
         self.unknown_loops = 0
         self._is_static = is_static
@@ -65,14 +72,17 @@ class Lowering:
         body = self._block(loop.body)
         return Loop(loop.ident, self._turns(loop), body)
 
-    def _turns(self, loop: EngineLoop) -> int:
-        start, stop, step = loop.start, loop.stop, loop.step
-        if loop.condition is None and type(start) is type(stop) is type(step) is int and step:
-            return len(range(start, stop, step))  # type: ignore[arg-type]
+    def _turns(self, loop: EngineLoop) -> float:
+        known = loop.trips
+        if known is not None:
+            return known
+        if isinstance(self._trips, Mapping) and loop.ident in self._trips:
+            mean = self._trips[loop.ident]
+            return mean if mean >= _WHOLE else round(mean)
         if loop.ident not in self._seen:
             self._seen.add(loop.ident)
             self.unknown_loops += 1
-        return 1 if self._trips is None else self._trips
+        return self._trips if isinstance(self._trips, int) else 1
 
     def _step(self, step: Step, found: list[Item | Loop]) -> None:
         instruction, waits = step.instruction, step.waits

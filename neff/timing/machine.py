@@ -62,10 +62,10 @@ class Item:
 
 @dataclass(slots=True)
 class Loop:
-    """A loop that all engines run together; ``turns`` times."""
+    """A loop that all engines run together; ``turns`` times, a mean where those differ."""
 
     ident: int
-    turns: int
+    turns: float
     body: list[Item | Loop]
 
 

@@ -289,14 +289,14 @@ class _Block:
             state = machine.engines[engine]
             state.ready, state.before = machine.end, machine.last
 
-    def turn(self, bodies: Steps, times: int) -> Times:
+    def turn(self, bodies: Steps, times: float) -> Times:
         """One turn that stands for so many; nanoseconds from meeting to meeting."""
-        machine = self.machine
+        machine, outside = self.machine, self.machine.turns
         begin = machine.end
         self.meet()
-        machine.turns *= times
+        machine.turns = max(1, round(outside * times))
         _Block(machine, bodies, self.place).run()
-        machine.turns //= times
+        machine.turns = outside
         one, two, three = machine.end
         return one - begin[0], two - begin[1], three - begin[2]
 

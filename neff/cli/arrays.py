@@ -1,0 +1,72 @@
+"""Inputs of a program from ``.npy`` files, as ``--input NAME=FILE`` names them."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+
+from neff.errors import NeffError, NeffRuntimeError
+from neff.program import Program
+
+__all__ = ["read_inputs"]
+
+
+def read_inputs(
+    inputs: list[str], program: Program, *, zeros: bool
+) -> dict[str, np.ndarray[Any, Any]]:
+    """An array for each ``NAME=FILE.npy``; ``zeros`` makes those that are not given.
+
+    Raises:
+        NeffError: ``NEFF-INPUT``, ``NEFF-NPY``; no such input, given twice, or no array.
+    """
+    arrays: dict[str, np.ndarray[Any, Any]] = {}
+    for text in inputs:
+        name, equals, path = text.partition("=")
+        if not equals or not name or not path:
+            raise NeffError(
+                f"{text!r} is not an input",
+                code="NEFF-INPUT",
+                place="--input",
+                remedy="write NAME=FILE.npy",
+            )
+        if name in arrays:
+            raise NeffError(
+                f"input {name!r} is passed twice",
+                code="NEFF-INPUT",
+                place="--input",
+                remedy="pass each input once",
+            )
+        if name not in program.inputs:
+            raise NeffRuntimeError(
+                f"there is no input {name!r}; there are {', '.join(sorted(program.inputs))}",
+                code="NEFF-INPUT",
+                place="--input",
+                remedy="'nki-neff info' shows the inputs",
+            )
+        arrays[name] = _load(path)
+    for name in program.inputs:
+        if zeros and name not in arrays:
+            variable = program.variables[name]
+            arrays[name] = np.zeros(variable.shape, variable.dtype.dtype)
+    return arrays
+
+
+def _load(path: str) -> np.ndarray[Any, Any]:
+    try:
+        loaded: Any = np.load(path, allow_pickle=False, mmap_mode="r")
+    except (OSError, ValueError, EOFError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise _no_array(path, str(reason)) from None
+    if not isinstance(loaded, np.ndarray):
+        raise _no_array(path, "an archive of arrays, not one array")
+    return cast("np.ndarray[Any, Any]", loaded)
+
+
+def _no_array(path: str, why: str) -> NeffError:
+    return NeffError(
+        f"not a usable .npy file: {why}",
+        code="NEFF-NPY",
+        place=path,
+        remedy="write the array with numpy.save",
+    )

@@ -1,0 +1,98 @@
+"""Iterations of loops that only a run knows, counted in a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nki.isa as nisa
+import nki.language as nl
+import numpy as np
+import pytest
+
+from neff import write
+from neff.cli import main
+from neff.compiler import compile_kernel
+from neff.program import Program
+from neff.runtime.trips import has_open_loops, trips_of
+from neff.timing import estimate
+from nki_lang import jit
+from tests.neff.programs import counted
+
+ROWS = 64
+
+
+def _added(values: Any, count: Any, inner: bool) -> Any:
+    out = nl.ndarray(values.shape, dtype=values.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray(values.shape, dtype=values.dtype, buffer=nl.sbuf)
+    times = nl.ndarray((1, 1), dtype=nl.int32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=values)
+    nisa.dma_copy(dst=times, src=count)
+    register = nisa.register_alloc()
+    nisa.register_load(register, times)
+    for turn in nl.dynamic_range(0, register, 1):
+        nisa.tensor_scalar(dst=tile, data=tile, op0=nl.add, operand0=1.0)
+        if inner:
+            for _ in nl.dynamic_range(0, turn, 1):
+                nisa.activation(dst=tile, op=nl.copy, data=tile)
+    nisa.dma_copy(dst=out, src=tile)
+    return out
+
+
+def flat(values: Any, count: Any) -> Any:
+    return _added(values, count, inner=False)
+
+
+def triangle(values: Any, count: Any) -> Any:
+    return _added(values, count, inner=True)
+
+
+def arrays(count: int) -> dict[str, np.ndarray[Any, Any]]:
+    return {"values": np.zeros((ROWS, 8), np.float32), "count": np.array([[count]], np.int32)}
+
+
+def program(kernel: Callable[..., Any]) -> Program:
+    return compile_kernel(jit(kernel).trace(tuple(arrays(1).values()), target="trn2"))
+
+
+@pytest.mark.parametrize("count", [0, 1, 7])
+def test_a_loop_with_a_bound_from_memory(count: int) -> None:
+    built = program(flat)
+    (found,) = trips_of(built, arrays(count))
+    assert list(found.values()) == [count]
+    run = estimate(built, trips=[found])
+    assert run.is_complete
+    assert run.total == estimate(built, trips=count).total
+    assert run.cores[0].engines["vector"].opcodes_ns.get("tensor_scalar", 0.0) > 0 or not count
+
+
+def test_a_triangle_has_the_mean_of_its_inner_loop() -> None:
+    """0 + 1 + ... + 8 copies in nine iterations."""
+    built = program(triangle)
+    (found,) = trips_of(built, arrays(9))
+    assert sorted(found.values()) == [4.0, 9.0]
+    events = estimate(built, trips=[found]).cores[0].events
+    assert sum(event.turns for event in events if event.opcode == "activation") == 36
+
+
+def test_a_program_without_such_loops_is_not_run() -> None:
+    built = counted()
+    assert not has_open_loops(built)
+    assert trips_of(built, {}) == [{}]
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(program(flat), tmp_path / "flat.neff")
+    words = ["time", str(tmp_path / "flat.neff")]
+    for name, array in arrays(5).items():
+        np.save(tmp_path / f"{name}.npy", array)
+        words += ["-i", f"{name}={tmp_path / name}.npy"]
+    assert main(words) == 0
+    assert "at least" not in capsys.readouterr().out
+    assert main([*words, "--trips", "3"]) in (2, 3)
+    assert "NEFF-USAGE" in capsys.readouterr().err
+    assert main([*words[:4]]) == 3
+    assert "count" in capsys.readouterr().err
+    assert main(["profile", *words[1:4], "--zeros"]) == 0
+    assert "at least" not in capsys.readouterr().out
