@@ -8,6 +8,7 @@ import os
 import threading
 import types
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from typing import Any, cast
 
 import numpy as np
@@ -69,6 +70,11 @@ _ARRAY_RUNNER: list[Callable[[Kernel, tuple[Any, ...], dict[str, Any]], Any]] = 
 def set_array_runner(run: Callable[[Kernel, tuple[Any, ...], dict[str, Any]], Any]) -> None:
     """Let ``run(kernel, args, kwargs)`` handle calls with NumPy arrays from now on."""
     _ARRAY_RUNNER[:] = [run]
+
+
+def _estimates() -> Any:
+    """What estimates kernels. It needs the compiler, which stands above: found by its name."""
+    return import_module("neff.runtime.kernel_estimates")
 
 
 def trace(
@@ -235,10 +241,19 @@ class Kernel:
         return str(trace(self, args, kwargs))
 
     def cost(self, *args: Any, **kwargs: Any) -> Any:
-        """The cost of each instruction for these arguments."""
-        from nki_lang.ir.cost import kernel_cost
+        """What each line costs for these arguments on the target, by the timing model.
 
-        return kernel_cost(trace(self, args, kwargs))
+        Loops that depend on the arguments are counted in a run on them. Prints as a table, alike
+        instructions in one row; the result is a ``neff.profile.CostReport``.
+        """
+        return _estimates().cost_report(trace(self, args, kwargs), self._arrays(args, kwargs))
+
+    def profile(self, *args: Any, **kwargs: Any) -> Any:
+        """Where the time would go for these arguments on the target, by the timing model.
+
+        The result is a ``neff.profile.ProfileReport``: prints as tables, in a notebook too.
+        """
+        return _estimates().profile_report(trace(self, args, kwargs), self._arrays(args, kwargs))
 
     # -- running on NumPy arrays ----------------------------------------------------------
 

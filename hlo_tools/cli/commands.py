@@ -71,6 +71,12 @@ COMMANDS: tuple[Command, ...] = (
         "extract", "hlo_tools.cli.extract", "Extract the modules that a script compiles.", SCRIPTS
     ),
     Command("run", "hlo_tools.cli.run", "Run a script on the simulated device.", SCRIPTS),
+    Command(
+        "profile",
+        "neff.cli.script_profile",
+        "Estimate where a script's programs spend time.",
+        SCRIPTS,
+    ),
     Command("evaluate", "hlo_tools.cli.evaluate", "Evaluate a module.", CHECK),
     Command("bisect", "hlo_tools.cli.bisect", "Find where two evaluations first differ.", CHECK),
     Command("check", "hlo_tools.cli.check", "Check kernels for faults.", CHECK),

@@ -10,7 +10,7 @@ import typer
 
 from hlo_tools.cli import console
 from hlo_tools.cli.inputs import module_files, open_outline
-from hlo_tools.errors import HloError
+from hlo_tools.errors import CodedError, HloError
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import KERNEL_TARGET, Module
 from hlo_tools.ir.overview import ModuleOutline
@@ -19,29 +19,39 @@ from hlo_tools.kernels.backend_config import BackendConfig, decode
 from hlo_tools.kernels.calls import resolve
 from hlo_tools.kernels.embedded import EMBEDDED
 from hlo_tools.kernels.location import locate
+from hlo_tools.plugins import OWN, Plugin
+from nki_lang.ir import KernelIR
 
 __all__ = ["command"]
 
 FINE, UNUSABLE = 0, 3
 
+_REPORT = Plugin("cost", OWN, "neff.runtime.kernel_estimates:cost_report")
+"""The estimate needs the compiler, which stands above this package."""
+
 
 def command(
     path: Annotated[str, typer.Argument(help="A module, a folder of modules, or -.")],
-    ir: Annotated[bool, typer.Option("--ir/--no-ir", help="Print each kernel's IR.")] = True,
+    ir: Annotated[bool, typer.Option("--ir/--no-ir", help="Print each kernel's IR.")] = False,
+    cost: Annotated[
+        bool, typer.Option("--cost/--no-cost", help="Estimate what each kernel costs, by line.")
+    ] = True,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
 ) -> int:
-    """Show every kernel call: decoded backend_config, operands, results, and the kernel's IR.
+    """Show every kernel call: decoded backend_config, operands, results, and what it costs.
+
+    Costs are estimated by the timing model of nki-neff time, alike instructions in one row.
 
     A kernel file that is missing or damaged is reported after everything else (exit code 3).
 
-    Example: nki-hlo kernels hlo_artifacts/ --no-ir
+    Example: nki-hlo kernels hlo_artifacts/ --no-cost
     """
     calls: list[dict[str, Any]] = []
     problems: list[HloError] = []
     for file in module_files(path):
         module = _with_calls(open_outline(file))
         for view in module.find_custom_calls():
-            calls.append(_describe(module, view, ir, problems))
+            calls.append(_describe(module, view, ir, cost, problems))
     if as_json:
         console.write_json("kernels", calls=calls)
     else:
@@ -62,7 +72,7 @@ def _with_calls(outline: ModuleOutline) -> Module:
 
 
 def _describe(
-    module: Module, view: Instruction, with_ir: bool, problems: list[HloError]
+    module: Module, view: Instruction, with_ir: bool, with_cost: bool, problems: list[HloError]
 ) -> dict[str, Any]:
     """One call as plain data; what is wrong with it goes to ``problems`` as well."""
     found: dict[str, Any] = {
@@ -80,6 +90,8 @@ def _describe(
         found["target"], found["cores"] = kernel.target, kernel.lnc
         if with_ir:
             found["ir"] = str(kernel)
+        if with_cost:
+            found["cost"] = _cost(kernel)
     except HloError as error:
         place = f"{module.path}:%{view.name}"
         where = f"{place}: {error.place}" if error.place else place
@@ -88,6 +100,14 @@ def _describe(
         )
         found["error"] = {"code": error.code, "place": error.place, "message": error.message}
     return found
+
+
+def _cost(kernel: KernelIR) -> dict[str, Any]:
+    """The estimate of one launch; what the compiler does not take has its error in its place."""
+    try:
+        return _REPORT.get()(kernel, ()).document()
+    except CodedError as error:
+        return {"error": {"code": error.code, "message": error.message}}
 
 
 def _configuration(config: BackendConfig, view: Instruction) -> dict[str, Any]:
@@ -149,8 +169,24 @@ def _print_call(call: dict[str, Any]) -> None:
         work = {key: "unknown" if n is None else f"{n:,}" for key, n in call["work"].items()}
         console.line(f"MACs        {work['macs']}")
         console.line(f"HBM bytes   {work['bytes_read']} read, {work['bytes_written']} written")
+    if "cost" in call:
+        _print_cost(call["cost"])
     if "error" in call:
         console.line(f"error       [{call['error']['code']}] {call['error']['message']}")
     if "ir" in call:
         console.line()
         console.line("\n".join("  " + text for text in call["ir"].splitlines()))
+
+
+def _print_cost(cost: dict[str, Any]) -> None:
+    if "error" in cost:
+        console.line(f"cost        unknown: [{cost['error']['code']}] {cost['error']['message']}")
+        return
+    low, high = f"{cost['low_us']:,.1f}", f"{cost['high_us']:,.1f}"
+    share = f"{cost['measured_share']:.0%} of it from measured costs"
+    console.line(f"cost        {cost['total_us']:,.1f} µs ({low}–{high}), {share} (estimated)")
+    rows = [
+        (line["line"], line["engine"], line["opcode"], line["count"], f"{line['self_us']:,.1f}")
+        for line in cost["lines"]
+    ]
+    console.table(("line", "engine", "opcode", "count", "µs"), rows, indent="  ")

@@ -25,6 +25,7 @@ __all__ = [
     "JAX_DEVICES",
     "JOURNAL",
     "PLATFORM",
+    "PROFILE",
     "TORCH_DEVICE",
     "CapturedModule",
     "note",
@@ -60,6 +61,9 @@ TORCH_DEVICE: Final = "PJRT_DEVICE"
 
 JOURNAL: Final = "NKI_HLO_EXTRACT_JOURNAL"
 """Path of the journal; unset when nobody reads it."""
+
+PROFILE: Final = "NKI_HLO_PROFILE"
+"""A folder for the NEFFs that run, and how often each does; set by ``nki-hlo profile``."""
 
 
 @dataclass(frozen=True, slots=True)

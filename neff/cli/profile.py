@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
 from hlo_tools.cli import console
 from neff.cli.estimates import EstimateOptions
-from neff.errors import NeffError
 from neff.profile import (
     Profile,
     Share,
     by,
     changes_of,
-    critical_path,
-    engine_splits,
     profile_of,
     summary,
     what_if,
-    write_trace,
+    write_files,
 )
-from nki_lang.atomic import atomic_file
+from neff.profile.text import Table, engine_table, headline, path_table, share_table
 
 __all__ = ["Asked", "profile_file"]
-
-_PATH_ROWS = 12
-"""Steps of the critical path that the text shows; the documents hold all."""
-
 
 _CONTEXT = 6
 """Lines of the source that are shown around one that costs something."""
@@ -63,7 +55,8 @@ def profile_file(file: Path, asked: Asked, options: EstimateOptions) -> int:
     if faster is not None:
         document["what_if"] = {"changes": asked.what_if, "total_us": round(faster / 1e3, 3)}
     if asked.output is not None:
-        _write(profile, document, asked.output)
+        names = write_files(profile, document, asked.output)
+        console.note(f"wrote {', '.join(names[:-1])} and {names[-1]} to {asked.output}")
     if asked.as_json:
         console.write_json("profile", file=str(file), profile=document)
         return 0
@@ -73,93 +66,23 @@ def profile_file(file: Path, asked: Asked, options: EstimateOptions) -> int:
     return 0
 
 
-def _write(profile: Profile, document: dict[str, object], folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with atomic_file(folder / "summary.json") as file:
-            file.write(json.dumps(document, indent=1, ensure_ascii=False).encode() + b"\n")
-        with atomic_file(folder / "events.json") as file:
-            profile.write_events(file)
-        with atomic_file(folder / "profile.perfetto-trace") as file:
-            write_trace(profile, file)
-    except OSError as error:
-        raise NeffError(
-            f"cannot be written: {error.strerror}",
-            code="NEFF-WRITE",
-            place=str(folder),
-            remedy="give a folder that can be written",
-        ) from error
-    console.note(f"wrote summary.json, events.json and profile.perfetto-trace to {folder}")
-
-
 def _text(profile: Profile, shares: list[Share], asked: Asked) -> None:
-    found = profile.estimate
-    bound = "" if found.is_complete else "at least "
-    console.line(f"{profile.name}, {found.target}, {found.statistic}: {bound}{found} (estimated)")
+    console.line(headline(profile))
     console.line()
-    _shares(asked.by, shares)
+    _table(share_table(asked.by, shares))
     if asked.source:
         _source(by(profile, "line"), asked.root)
-    for core in range(len(found.cores)):
+    for core in range(len(profile.estimate.cores)):
         console.line()
-        _engines(profile, core)
+        _table(engine_table(profile, core))
         console.line()
-        _path(profile, core)
+        _table(path_table(profile, core))
 
 
-def _shares(name: str, shares: list[Share]) -> None:
-    total = sum(share.path_ns for share in shares) or 1.0
-    rows = [
-        (
-            share.name,
-            share.events,
-            _us(share.self_ns),
-            _us(share.path_ns),
-            f"{share.path_ns / total:.1%}",
-            _us(share.waiting_ns),
-            f"{share.nbytes:,}",
-            f"{share.flops:,}",
-        )
-        for share in shares
-    ]
-    columns = ("events", "self µs", "path µs", "share", "waiting µs", "bytes", "FLOPs")
-    console.table((name, *columns), rows)
-
-
-def _engines(profile: Profile, core: int) -> None:
-    splits = engine_splits(profile, core)
-    causes = sorted({cause for split in splits for cause in split.waiting_ns})
-    rows = [
-        (
-            split.engine,
-            _us(split.busy_ns),
-            *(_us(split.waiting_ns.get(cause, 0.0)) for cause in causes),
-            _us(split.issue_ns),
-            _us(split.idle_ns),
-        )
-        for split in splits
-    ]
-    waits = (f"waits for {cause}" for cause in causes)
-    console.table((f"core {core}, µs", "busy", *waits, "issue", "idle"), rows)
-
-
-def _path(profile: Profile, core: int) -> None:
-    steps = critical_path(profile, core)
-    shown = sorted(range(len(steps)), key=lambda one: -steps[one].path_ns)[:_PATH_ROWS]
-    rows = [
-        (
-            steps[index].lane,
-            steps[index].opcode,
-            steps[index].count,
-            _us(steps[index].path_ns),
-            profile.sites[steps[index].site].place,
-        )
-        for index in sorted(shown)
-    ]
-    console.table(("critical path", "opcode", "events", "µs", "line"), rows)
-    if len(steps) > len(rows):
-        rest = sum(step.path_ns for step in steps) - sum(steps[index].path_ns for index in shown)
-        console.line(f"and {console.counted(len(steps) - len(rows), 'shorter step')}: {_us(rest)}")
+def _table(table: Table) -> None:
+    console.table(table.columns, table.rows)
+    if table.note:
+        console.line(table.note)
 
 
 def _what_if(profile: Profile, changes: str, faster: float) -> None:

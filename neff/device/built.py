@@ -14,6 +14,7 @@ from hlo_tools.ir.loading import load as load_module
 from neff.compiler import compile as compile_module
 from neff.container import write
 from neff.device.buffers import Buffer
+from neff.device.profiled import ProfiledModel, watched
 from neff.device.programs import CompileOptions, Program, TensorSpec
 from neff.device.topology import Device
 from neff.errors import NeffCompileError
@@ -74,7 +75,9 @@ def build_file(module: bytes, target: str, path: Path) -> BuiltProgram:
     return built
 
 
-def build_and_load(module: bytes, target: str) -> tuple[LoadedModel, list[str], list[str]]:
+def build_and_load(
+    module: bytes, target: str
+) -> tuple[LoadedModel | ProfiledModel, list[str], list[str]]:
     """A module compiled, written, read back and loaded; names of its inputs and outputs.
 
     Raises:
@@ -83,7 +86,7 @@ def build_and_load(module: bytes, target: str) -> tuple[LoadedModel, list[str], 
     with TemporaryDirectory(prefix="nki-hlo-") as folder:
         path = Path(folder) / "program.neff"
         built = build_file(module, target, path)
-        model = load_model(path, name=built.name)
+        model = watched(load_model(path, name=built.name), path)
     return model, list(built.inputs), list(built.outputs)
 
 

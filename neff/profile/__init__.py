@@ -10,8 +10,9 @@ What flows through here:
 4. :mod:`stalls`: what each engine waited for, and the critical path.
 5. :mod:`what_if`: the same program with parts of the machine faster.
 6. :mod:`summary`: all of that as one document.
-7. :mod:`perfetto`: the events as a trace that ui.perfetto.dev opens.
-8. :mod:`budgets`: limits on latency, memory and busy engines.
+7. :mod:`perfetto`: the events as a trace that ui.perfetto.dev opens; :mod:`files` writes them all.
+8. :mod:`text` and :mod:`report`: tables for the command line, a prompt and a notebook.
+9. :mod:`budgets`: limits on latency, memory and busy engines.
 
 All of it is estimated; each document says so.
 """
@@ -20,7 +21,9 @@ from __future__ import annotations
 
 from neff.profile.attribution import GROUPINGS, Share, by
 from neff.profile.budgets import Budget, Check, budget_of, check_budget
+from neff.profile.files import write_files
 from neff.profile.perfetto import write_trace
+from neff.profile.report import CostReport, ProfileReport
 from neff.profile.sites import Site
 from neff.profile.stalls import EngineSplit, PathStep, critical_path, engine_splits
 from neff.profile.summary import summary
@@ -33,9 +36,11 @@ __all__ = [
     "Budget",
     "Changes",
     "Check",
+    "CostReport",
     "EngineSplit",
     "PathStep",
     "Profile",
+    "ProfileReport",
     "Share",
     "Site",
     "budget_of",
@@ -47,5 +52,6 @@ __all__ = [
     "profile_of",
     "summary",
     "what_if",
+    "write_files",
     "write_trace",
 ]

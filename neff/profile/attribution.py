@@ -10,7 +10,7 @@ from neff.profile.sites import Site
 from neff.profile.stalls import path_times, slowest_core, wait_before
 from neff.profile.table import Profile
 
-__all__ = ["GROUPINGS", "Cells", "Share", "by", "cells", "grouped"]
+__all__ = ["GROUPINGS", "Cells", "Share", "by", "by_line_and_opcode", "cells", "grouped"]
 
 
 GROUPINGS: dict[str, Callable[[Site, str, str], str]] = {
@@ -72,14 +72,25 @@ def grouped(cells: Cells, grouping: str) -> list[Share]:
     found: dict[str, Share] = {}
     for key, cell in cells.items():
         name = name_of(*key)
-        share = found.setdefault(name, Share(name))
-        share.events += cell.events
-        share.self_ns += cell.self_ns
-        share.path_ns += cell.path_ns
-        share.waiting_ns += cell.waiting_ns
-        share.nbytes += cell.nbytes
-        share.flops += cell.flops
+        _add_to(found.setdefault(name, Share(name)), cell)
     return sorted(found.values(), key=lambda one: (-one.path_ns, -one.self_ns, one.name))
+
+
+def by_line_and_opcode(profile: Profile) -> dict[tuple[str, str, str], Share]:
+    """What the instructions of each line take: (place, lane, opcode) -> their sum."""
+    found: dict[tuple[str, str, str], Share] = {}
+    for (site, lane, opcode), cell in cells(profile).items():
+        _add_to(found.setdefault((site.place, lane, opcode), Share(opcode)), cell)
+    return found
+
+
+def _add_to(share: Share, cell: Share) -> None:
+    share.events += cell.events
+    share.self_ns += cell.self_ns
+    share.path_ns += cell.path_ns
+    share.waiting_ns += cell.waiting_ns
+    share.nbytes += cell.nbytes
+    share.flops += cell.flops
 
 
 def cells(profile: Profile) -> Cells:

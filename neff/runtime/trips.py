@@ -54,7 +54,7 @@ def has_open_loops(program: Program) -> bool:
 
 def _first(graph: SubGraph) -> list[EngineStep]:
     """Steps of one engine; every engine has every loop."""
-    return next(iter(graph.engines.values()), [])
+    return next(iter(graph.engines.values())) if graph.engines else []
 
 
 def _loops(steps: list[EngineStep]) -> Iterator[EngineLoop]:
@@ -70,6 +70,8 @@ def _counter(loop: EngineLoop) -> Register:
 
 def _counting(graph: SubGraph) -> SubGraph:
     """The same core, with a register for each loop that its first engine counts in."""
+    if not graph.engines:
+        return graph
     engine, steps = next(iter(graph.engines.items()))
     zeros: list[EngineStep] = [
         Step(Instruction("register_alloc", {"dst": _counter(loop), "x": 0}, engine))

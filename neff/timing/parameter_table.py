@@ -4,8 +4,10 @@ Sources: "streams 512" = the decoded instruction streams of four attention kerne
 trainium-kernel-fusion, trn2), of length 512; "intervals" = intervals and latencies of single
 instructions in eight profiles of the same source; "packets" = its DMA packets; cs149 = kernels
 of stanford-cs149 students, adds of two vectors; pantheon = trn1 bandwidth measurements; tutorial
-= the vendor's matrix multiplication tutorial; isa 2.26, A1, A2, A3, B = the vendor's
-documentation as nki_lang/ir/cost.py cites it.
+= the vendor's matrix multiplication tutorial; isa 2.26:<line> = the vendor's
+documentation of version 2.26 (git history, commit 1db4d74e, nki/api/nki/isa); isa 0.6:<line> = the
+stub of NKI 0.6.0; A1, A2, A3 = the architecture guides of trainium_inferentia2, trainium2 and
+trainium3; B = the DMA bandwidth guide (nki/deep-dives/nki-dma-bandwidth-guide.rst).
 """
 
 from __future__ import annotations

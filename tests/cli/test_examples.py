@@ -65,7 +65,7 @@ nki.simulate(softmax)(np.ones((128, 64), np.float32))
 """
 FINDS = {"bisect": 1, "diff": 1, "lint": 1}
 """Exit codes of examples that find something in these files."""
-FRAMEWORK = {"run", "extract"}
+FRAMEWORK = {"run", "extract", "profile"}
 
 
 def examples() -> list[object]:

@@ -64,13 +64,13 @@ def test_python_finds_kernels_beside_the_module() -> None:
 def test_kernels_tells_the_work(capsys: pytest.CaptureFixture[str]) -> None:
     replaced()
     capsys.readouterr()
-    assert main(["kernels", "called.hlo", "--json", "--no-ir"]) == 0
+    assert main(["kernels", "called.hlo", "--json", "--no-cost"]) == 0
     (call, _) = json.loads(capsys.readouterr().out)["calls"]
     assert call["work"] == {
         "macs": 0, "bytes_read": 65536, "bytes_written": 32768, "instructions": 5,
     }  # fmt: skip
     assert call["target"] == "trn2" and call["embedded"] is False
-    assert main(["kernels", "called.hlo", "--no-ir"]) == 0
+    assert main(["kernels", "called.hlo", "--no-cost"]) == 0
     assert "65,536 read, 32,768 written" in capsys.readouterr().out
 
 
@@ -91,7 +91,7 @@ def test_embed_and_take_out(capsys: pytest.CaptureFixture[str], folder: Path) ->
     kernels.clear_cache()
     capsys.readouterr()
     assert main(["evaluate", "whole.hlo", "--fill", "random", "--json"]) == 0
-    assert main(["kernels", "whole.hlo", "--no-ir"]) == 0
+    assert main(["kernels", "whole.hlo", "--no-cost"]) == 0
     assert "(embedded)" in capsys.readouterr().out
     assert main(["embed", "whole.hlo", "--take-out", "kernels", "-o", "apart.hlo"]) == 0
     (binary,) = binaries("apart.hlo")

@@ -547,9 +547,10 @@ def test_what_a_prompt_shows_is_short():
     assert "3 instructions" in repr(ir) and len(repr(ir)) < 150
     text = repr(list(ir.instructions())[1])
     assert text.startswith("tensor_scalar(dst=%tile") and "name=double" in text
-    head, _, row, _ = str(kernel.cost(np.ones((4, 8), np.float32))).splitlines()
-    assert head.split() == ["line", "engine", "cycles", "ns", "instruction"]
-    assert row.split()[1:3] == ["vector", "64"] and row.endswith("tensor_scalar double")
+    total, _, head, *rows = str(kernel.cost(np.ones((4, 8), np.float32))).splitlines()
+    assert "(estimated)" in total
+    assert head.split()[:4] == ["line", "engine", "opcode", "count"]
+    assert sum(" tensor_scalar " in row for row in rows) == 1
 
 
 @pytest.mark.parametrize(

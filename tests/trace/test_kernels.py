@@ -39,14 +39,18 @@ def test_the_call_is_the_vendors_and_runs() -> None:
     np.testing.assert_array_equal(result, A + A)
 
 
-def test_kernels_command_shows_the_ir(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_kernels_command_shows_the_cost(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
     trace(lambda a: doubled(a), A).to_module().save(tmp_path / "m.pb")
     assert main(["kernels", str(tmp_path / "m.pb")]) == 0
     out = capsys.readouterr().out
-    assert "kernel      doubled" in out and "tensor_tensor(" in out
+    assert "kernel      doubled" in out and "tensor_tensor(" not in out
     assert "operand  a_input" in out and "f32[128,64]{1,0}" in out
-    assert main(["kernels", "--no-ir", str(tmp_path / "m.pb")]) == 0
-    assert "tensor_tensor(" not in capsys.readouterr().out
+    assert "(estimated)" in out
+    (row,) = [line.split() for line in out.splitlines() if " tensor_tensor " in line]
+    assert row[0].startswith("test_kernels.py:") and row[3] == "1" and float(row[4]) > 0
+    assert main(["kernels", "--ir", "--no-cost", str(tmp_path / "m.pb")]) == 0
+    out = capsys.readouterr().out
+    assert "tensor_tensor(" in out and "estimated" not in out
 
 
 def test_show_text_parses_again(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,148 @@
+"""``nki-hlo profile``: where the time of the programs that a script runs would go."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hlo_tools.cli import console
+from hlo_tools.cli.extract import checked_platform
+from hlo_tools.extract import run_script
+from hlo_tools.extract.protocol import PROFILE
+from neff.device.profiled import ProgramRun, programs_run
+from neff.profile import Profile, by, profile_of, summary, write_files
+from neff.profile.text import headline, share_table
+from neff.timing import Parameters, overrides_of
+from nki_lang.atomic import atomic_file
+
+__all__ = ["command"]
+
+FINE, NOTHING_RAN = 0, 1
+
+_ROWS = 8
+"""Rows of each program's table; the documents hold all."""
+
+
+def command(
+    script: Annotated[str, typer.Argument(help="A Python script.")],
+    arguments: Annotated[
+        list[str] | None, typer.Argument(help="The script's own arguments, after --.")
+    ] = None,
+    platform: Annotated[
+        str, typer.Option("--platform", "-p", help="trn1, trn2 or trn3.", metavar="TARGET")
+    ] = "",
+    grouping: Annotated[
+        str,
+        typer.Option("--by", help="line, op, kernel, engine, opcode or scope.", metavar="WHAT"),
+    ] = "line",
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Folder for each program's NEFF and documents."),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A parameter of the model: dma.issue_ns=550.", metavar="NAME=X"),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON document; the script prints to stderr.")
+    ] = False,
+) -> int:
+    """Run a script and estimate where the time of each program that it runs would go.
+
+    Programs are listed in the order in which they first run, all runs of one together. One that the
+    compiler does not take runs on XLA:CPU and is not estimated; a note on stderr names it. The
+    exit code is the script's own; 1 when nothing ran.
+
+    Example: nki-hlo profile train.py --platform trn2 -o profile -- --steps 10
+    """
+    overrides = overrides_of(settings or [], Path.cwd())
+    with tempfile.TemporaryDirectory(prefix="nki-hlo-") as folder:
+        done = run_script(
+            script,
+            arguments or [],
+            platform=checked_platform(platform),
+            executor="neff,cpu",
+            environment=os.environ | {PROFILE: folder},
+            stdout_to_stderr=as_json,
+        )
+        ran = programs_run(Path(folder))
+    found = [_estimated(run, overrides) for run in ran]
+    places = [_written(one, number, output) for number, one in enumerate(found, 1)]
+    if as_json:
+        console.write_json("profile", **_document(script, found, places))
+    else:
+        _print(found, grouping)
+    if not found:
+        console.note(f"{script} ran no program on the neuron device; nothing was estimated")
+    return done.exit_code or (FINE if found else NOTHING_RAN)
+
+
+@dataclass(frozen=True, slots=True)
+class _Estimated:
+    """A program that ran, and its profile."""
+
+    run: ProgramRun
+    profile: Profile
+
+    @property
+    def total_ns(self) -> float:
+        """Of all runs."""
+        return self.profile.estimate.total.value * self.run.runs
+
+
+def _estimated(run: ProgramRun, overrides: dict[str, float]) -> _Estimated:
+    parameters = Parameters(run.program.target, overrides)
+    return _Estimated(run, profile_of(run.program, parameters=parameters, trips=run.trips))
+
+
+def _written(one: _Estimated, number: int, output: Path | None) -> str:
+    """Write a program's documents into a folder of their own; its name."""
+    if output is None:
+        return ""
+    name = f"{number:02d}-{re.sub(r'[^A-Za-z0-9_.-]', '_', one.profile.name)}"
+    write_files(one.profile, summary(one.profile), output / name)
+    with atomic_file(output / name / "program.neff") as file:
+        file.write(one.run.data)
+    return name
+
+
+def _document(script: str, found: list[_Estimated], places: list[str]) -> dict[str, object]:
+    return {
+        "script": script,
+        "estimated": True,
+        "total_us": round(sum(one.total_ns for one in found) / 1e3, 3),
+        "programs": [
+            {"runs": one.run.runs, "folder": place, "profile": summary(one.profile)}
+            for one, place in zip(found, places, strict=True)
+        ],
+    }
+
+
+def _print(found: list[_Estimated], grouping: str) -> None:
+    total = sum(one.total_ns for one in found) or 1.0
+    rows = [
+        (
+            one.profile.name,
+            f"{one.run.runs:,}",
+            f"{one.profile.estimate.total.value / 1e3:,.1f}",
+            f"{one.total_ns / 1e3:,.1f}",
+            f"{one.total_ns / total:.1%}",
+        )
+        for one in found
+    ]
+    if rows:
+        console.table(("program (estimated)", "runs", "µs each", "µs", "share"), rows)
+    for one in found:
+        shares = by(one.profile, grouping)
+        table = share_table(grouping, shares)
+        console.line()
+        console.line(headline(one.profile))
+        console.table(table.columns, table.rows[:_ROWS])
+        if len(table.rows) > _ROWS:
+            console.line(f"and {console.counted(len(table.rows) - _ROWS, 'more row')}")

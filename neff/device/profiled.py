@@ -1,0 +1,95 @@
+"""Programs that ``nki-hlo profile`` runs: each NEFF is kept, with how often and on what it ran.
+
+The folder holds ``PID-N.neff`` for each program built, ``PID-N.json`` with the iterations of its
+loops in its first run, and ``runs``, a line with the NEFF's name for each run of any process.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hlo_tools.extract.protocol import PROFILE
+from neff.container import read
+from neff.program import Program
+from neff.runtime import LoadedModel
+from neff.runtime.trips import trips_of
+from neff.timing import Trips
+
+__all__ = ["ProfiledModel", "ProgramRun", "programs_run", "watched"]
+
+_RUNS = "runs"
+_numbers = itertools.count()
+
+
+class ProfiledModel:
+    """A loaded model whose runs are noted in a folder."""
+
+    def __init__(self, model: LoadedModel, file: Path) -> None:
+        self._model, self._file = model, file
+        self._has_run = False
+
+    def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Run once; see :meth:`neff.runtime.LoadedModel.run`."""
+        if not self._has_run:
+            trips = trips_of(self._model.program, inputs, self._model.name)
+            self._file.with_suffix(".json").write_text(json.dumps(trips))
+            self._has_run = True
+        line = self._file.name.encode() + b"\n"
+        handle = os.open(self._file.with_name(_RUNS), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            os.write(handle, line)
+        finally:
+            os.close(handle)
+        return self._model.run(inputs)
+
+
+def watched(model: LoadedModel, file: Path) -> LoadedModel | ProfiledModel:
+    """The model, its runs noted when a profile of the script is wanted."""
+    folder = os.environ.get(PROFILE)
+    if not folder:
+        return model
+    kept = Path(folder) / f"{os.getpid()}-{next(_numbers)}.neff"
+    shutil.copyfile(file, kept)
+    return ProfiledModel(model, kept)
+
+
+@dataclass(slots=True)
+class ProgramRun:
+    """A program that a script ran.
+
+    Attributes:
+        program: as its NEFF has it.
+        data: the bytes of the NEFF.
+        trips: iterations of loops in its first run, see ``neff.timing.estimate``.
+        runs: how often it ran.
+    """
+
+    program: Program
+    data: bytes
+    trips: Trips
+    runs: int = 0
+
+
+def programs_run(folder: Path) -> list[ProgramRun]:
+    """What ran, in the order of first runs; programs with equal NEFFs are one."""
+    runs = folder / _RUNS
+    names = runs.read_text().splitlines() if runs.exists() else []
+    found: dict[bytes, ProgramRun] = {}
+    by_name: dict[str, ProgramRun] = {}
+    for name in names:
+        if name not in by_name:
+            data = (folder / name).read_bytes()
+            if data not in found:
+                rows = json.loads((folder / name).with_suffix(".json").read_text())
+                trips = [{int(loop): float(mean) for loop, mean in row.items()} for row in rows]
+                found[data] = ProgramRun(read(folder / name), data, trips)
+            by_name[name] = found[data]
+        by_name[name].runs += 1
+    return list(found.values())

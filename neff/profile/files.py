@@ -1,0 +1,45 @@
+"""The documents of a profile in a folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from neff.errors import NeffError
+from neff.profile.perfetto import write_trace
+from neff.profile.table import Profile
+from nki_lang.atomic import atomic_file
+
+__all__ = ["write_files"]
+
+
+def write_files(profile: Profile, document: dict[str, object], folder: Path) -> list[str]:
+    """Write ``summary.json``, ``events.json`` and ``profile.perfetto-trace``.
+
+    Args:
+        profile: what the events and the trace show.
+        document: the summary, with what was added to it.
+        folder: made if it is missing.
+
+    Returns:
+        The names of the files.
+
+    Raises:
+        NeffError: ``NEFF-WRITE``; the folder cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with atomic_file(folder / "summary.json") as file:
+            file.write(json.dumps(document, indent=1, ensure_ascii=False).encode() + b"\n")
+        with atomic_file(folder / "events.json") as file:
+            profile.write_events(file)
+        with atomic_file(folder / "profile.perfetto-trace") as file:
+            write_trace(profile, file)
+    except OSError as error:
+        raise NeffError(
+            f"cannot be written: {error.strerror}",
+            code="NEFF-WRITE",
+            place=str(folder),
+            remedy="give a folder that can be written",
+        ) from error
+    return ["summary.json", "events.json", "profile.perfetto-trace"]

@@ -1,0 +1,142 @@
+"""The tables of a profile as rows of text: for the command line, a prompt and a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import NamedTuple
+
+from neff.profile.attribution import Share, by_line_and_opcode
+from neff.profile.stalls import critical_path, engine_splits
+from neff.profile.table import Profile
+
+__all__ = ["Table", "as_html", "as_text", "cost_table", "engine_table", "headline", "path_table",
+           "share_table"]  # fmt: skip
+
+_PATH_ROWS = 12
+"""Steps of the critical path that the text shows; the documents hold all."""
+
+
+class Table(NamedTuple):
+    """A table of text.
+
+    Attributes:
+        columns: their names.
+        rows: as many cells each.
+        note: what was left out, or "".
+    """
+
+    columns: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+    note: str = ""
+
+
+def headline(profile: Profile) -> str:
+    """One line: the total with its range, marked as estimated."""
+    found = profile.estimate
+    bound = "" if found.is_complete else "at least "
+    return f"{profile.name}, {found.target}, {found.statistic}: {bound}{found} (estimated)"
+
+
+def share_table(name: str, shares: Sequence[Share]) -> Table:
+    """What each group of a grouping takes."""
+    total = sum(share.path_ns for share in shares) or 1.0
+    rows = [
+        (
+            share.name,
+            str(share.events),
+            _us(share.self_ns),
+            _us(share.path_ns),
+            f"{share.path_ns / total:.1%}",
+            _us(share.waiting_ns),
+            f"{share.nbytes:,}",
+            f"{share.flops:,}",
+        )
+        for share in shares
+    ]
+    columns = ("events", "self µs", "path µs", "share", "waiting µs", "bytes", "FLOPs")
+    return Table((name, *columns), rows)
+
+
+def cost_table(profile: Profile) -> Table:
+    """What the instructions of each line keep their engines, those that are alike in one row."""
+    texts = [
+        (
+            place, lane, opcode, f"{row.events:,}", f"{row.self_ns / max(1, row.events):,.0f}",
+            _us(row.self_ns), f"{row.nbytes:,}", f"{row.flops:,}",
+        )
+        for (place, lane, opcode), row in by_line_and_opcode(profile).items()
+    ]  # fmt: skip
+    columns = ("line", "engine", "opcode", "count", "ns each", "µs", "bytes", "FLOPs")
+    return Table(columns, texts)
+
+
+def engine_table(profile: Profile, core: int) -> Table:
+    """How each engine of a core spent the time."""
+    splits = engine_splits(profile, core)
+    causes = sorted({cause for split in splits for cause in split.waiting_ns})
+    rows = [
+        (
+            split.engine,
+            _us(split.busy_ns),
+            *(_us(split.waiting_ns.get(cause, 0.0)) for cause in causes),
+            _us(split.issue_ns),
+            _us(split.idle_ns),
+        )
+        for split in splits
+    ]
+    waits = (f"waits for {cause}" for cause in causes)
+    return Table((f"core {core}, µs", "busy", *waits, "issue", "idle"), rows)
+
+
+def path_table(profile: Profile, core: int) -> Table:
+    """The longest steps of a core's critical path, in their order."""
+    steps = critical_path(profile, core)
+    shown = sorted(range(len(steps)), key=lambda one: -steps[one].path_ns)[:_PATH_ROWS]
+    rows = [
+        (
+            steps[index].lane,
+            steps[index].opcode,
+            str(steps[index].count),
+            _us(steps[index].path_ns),
+            profile.sites[steps[index].site].place,
+        )
+        for index in sorted(shown)
+    ]
+    rest = sum(step.path_ns for step in steps) - sum(steps[index].path_ns for index in shown)
+    hidden = len(steps) - len(rows)
+    steps_left = f"{hidden} shorter step{'s' if hidden != 1 else ''}"
+    note = f"and {steps_left}: {_us(rest)}" if hidden else ""
+    return Table(("critical path", "opcode", "events", "µs", "line"), rows, note)
+
+
+def as_text(table: Table) -> str:
+    """Rows in columns, numbers to the right."""
+    lines = [table.columns, *table.rows]
+    widths = [max(len(line[at]) for line in lines) for at in range(len(table.columns))]
+    right = [all(_is_number(row[at]) for row in table.rows) for at in range(len(table.columns))]
+    texts = [
+        "  ".join(
+            cell.rjust(width) if to_right else cell.ljust(width)
+            for cell, width, to_right in zip(line, widths, right, strict=True)
+        ).rstrip()
+        for line in lines
+    ]
+    return "\n".join([*texts, table.note] if table.note else texts)
+
+
+def as_html(table: Table) -> str:
+    """The same for a notebook."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in table.columns)
+    rows = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in table.rows]
+    body = "".join(f"<tr>{row}</tr>" for row in rows)
+    note = f"<p>{escape(table.note)}</p>" if table.note else ""
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{note}"
+
+
+def _is_number(text: str) -> bool:
+    return text.replace(",", "").replace(".", "").removesuffix("%").isdigit()
+
+
+def _us(nanoseconds: float) -> str:
+    return f"{nanoseconds / 1e3:.1f}"

@@ -1,0 +1,50 @@
+"""Estimates of a kernel at a prompt: what ``kernel.profile`` and ``kernel.cost`` return."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from neff.compiler import compile_kernel
+from neff.profile import CostReport, ProfileReport, profile_of, what_if
+from neff.profile.what_if import Changes
+from neff.program import Program
+from neff.runtime.trips import has_open_loops, trips_of
+from neff.timing import Estimate, Trips
+from nki_lang.ir import KernelIR
+
+__all__ = ["cost_report", "profile_report"]
+
+
+def profile_report(kernel: KernelIR, arrays: Sequence[Any]) -> ProfileReport:
+    """Where the time of a kernel would go on its target.
+
+    Args:
+        kernel: traced.
+        arrays: one for each input, in order; they are only read when a loop depends on them.
+
+    Raises:
+        NeffError: the kernel cannot be compiled for its target, or the run fails.
+    """
+    program, trips = _compiled(kernel, arrays)
+
+    def again(changes: Changes) -> Estimate:
+        return what_if(program, changes, trips=trips)
+
+    return ProfileReport(profile_of(program, trips=trips), again)
+
+
+def cost_report(kernel: KernelIR, arrays: Sequence[Any]) -> CostReport:
+    """What each line of a kernel costs; the arguments are those of :func:`profile_report`."""
+    program, trips = _compiled(kernel, arrays)
+    return CostReport(profile_of(program, trips=trips))
+
+
+def _compiled(kernel: KernelIR, arrays: Sequence[Any]) -> tuple[Program, Trips]:
+    program = compile_kernel(kernel)
+    if not has_open_loops(program) or not all(hasattr(one, "__array__") for one in arrays):
+        return program, None
+    values = [np.asarray(array) for array in arrays]
+    return program, trips_of(program, dict(zip(program.inputs, values, strict=True)))
