@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from neff.errors import NeffError, NeffRuntimeError
 from neff.program import Program
@@ -14,13 +15,13 @@ __all__ = ["read_inputs"]
 
 def read_inputs(
     inputs: list[str], program: Program, *, zeros: bool
-) -> dict[str, np.ndarray[Any, Any]]:
+) -> dict[str, npt.NDArray[np.generic]]:
     """An array for each ``NAME=FILE.npy``; ``zeros`` makes those that are not given.
 
     Raises:
         NeffError: ``NEFF-INPUT``, ``NEFF-NPY``; no such input, given twice, or no array.
     """
-    arrays: dict[str, np.ndarray[Any, Any]] = {}
+    arrays: dict[str, npt.NDArray[np.generic]] = {}
     for text in inputs:
         name, equals, path = text.partition("=")
         if not equals or not name or not path:
@@ -52,7 +53,7 @@ def read_inputs(
     return arrays
 
 
-def _load(path: str) -> np.ndarray[Any, Any]:
+def _load(path: str) -> npt.NDArray[np.generic]:
     try:
         loaded: Any = np.load(path, allow_pickle=False, mmap_mode="r")
     except (OSError, ValueError, EOFError) as error:
@@ -60,7 +61,7 @@ def _load(path: str) -> np.ndarray[Any, Any]:
         raise _no_array(path, str(reason)) from None
     if not isinstance(loaded, np.ndarray):
         raise _no_array(path, "an archive of arrays, not one array")
-    return cast("np.ndarray[Any, Any]", loaded)
+    return cast("npt.NDArray[np.generic]", loaded)
 
 
 def _no_array(path: str, why: str) -> NeffError:

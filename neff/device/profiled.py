@@ -13,7 +13,9 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from hlo_tools.extract.protocol import PROFILE
 from neff.container import read
@@ -35,7 +37,7 @@ class ProfiledModel:
         self._model, self._file = model, file
         self._has_run = False
 
-    def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    def run(self, inputs: Mapping[str, object]) -> dict[str, npt.NDArray[np.generic]]:
         """Run once; see :meth:`neff.runtime.LoadedModel.run`."""
         if not self._has_run:
             trips = trips_of(self._model.program, inputs, self._model.name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from nki_lang.ir import KernelIR
 __all__ = ["cost_report", "profile_report"]
 
 
-def profile_report(kernel: KernelIR, arrays: Sequence[Any]) -> ProfileReport:
+def profile_report(kernel: KernelIR, arrays: Sequence[object]) -> ProfileReport:
     """Where the time of a kernel would go on its target.
 
     Args:
@@ -36,13 +35,13 @@ def profile_report(kernel: KernelIR, arrays: Sequence[Any]) -> ProfileReport:
     return ProfileReport(profile_of(program, trips=trips), again)
 
 
-def cost_report(kernel: KernelIR, arrays: Sequence[Any]) -> CostReport:
+def cost_report(kernel: KernelIR, arrays: Sequence[object]) -> CostReport:
     """What each line of a kernel costs; the arguments are those of :func:`profile_report`."""
     program, trips = _compiled(kernel, arrays)
     return CostReport(profile_of(program, trips=trips))
 
 
-def _compiled(kernel: KernelIR, arrays: Sequence[Any]) -> tuple[Program, Trips]:
+def _compiled(kernel: KernelIR, arrays: Sequence[object]) -> tuple[Program, Trips]:
     program = compile_kernel(kernel)
     if not has_open_loops(program) or not all(hasattr(one, "__array__") for one in arrays):
         return program, None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 from neff.program import EngineLoop, EngineStep, Program, Step, SubGraph
 from neff.runtime.model import LoadedModel
@@ -18,7 +17,7 @@ _PREFIX = "loop iterations "
 
 
 def trips_of(
-    program: Program, inputs: Mapping[str, Any], place: str = ""
+    program: Program, inputs: Mapping[str, object], place: str = ""
 ) -> list[dict[int, float]]:
     """Mean iterations of each loop in one run, each time that it is entered.
 
