@@ -246,20 +246,20 @@ class Kernel:
         Loops that depend on the arguments are counted in a run on them. Prints as a table, alike
         instructions in one row; the result is a ``neff.profile.CostReport``.
         """
-        return _estimates().cost_report(trace(self, args, kwargs), self._arrays(args, kwargs))
+        return _estimates().cost_report(trace(self, args, kwargs), self.arrays(args, kwargs))
 
     def profile(self, *args: Any, **kwargs: Any) -> Any:
         """Where the time would go for these arguments on the target, by the timing model.
 
         The result is a ``neff.profile.ProfileReport``: prints as tables, in a notebook too.
         """
-        return _estimates().profile_report(trace(self, args, kwargs), self._arrays(args, kwargs))
+        return _estimates().profile_report(trace(self, args, kwargs), self.arrays(args, kwargs))
 
     # -- running on NumPy arrays ----------------------------------------------------------
 
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         executable = self._specialised(args, kwargs)
-        arrays = self._arrays(args, kwargs)
+        arrays = self.arrays(args, kwargs)
         kernel_ir = executable.kernel_ir
         if kernel_ir.aliases:
             from nki_lang.execute.hosts import require_writable
@@ -268,7 +268,7 @@ class Kernel:
             require_writable(kernel_ir.name, written)
         return deliver(kernel_ir, arrays, executable.run(arrays))
 
-    def _arrays(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    def arrays(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """The tensors among the arguments, in the order of the kernel's inputs."""
         bound = inspect.signature(self.func).bind(*args, **kwargs)
         bound.apply_defaults()

@@ -25,3 +25,10 @@ __all__ = [
     "simulate",
     "typing",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """``benchmark`` and ``profile`` of earlier versions."""
+    if name in ("benchmark", "profile"):
+        return getattr(import_module("neff.runtime.earlier_versions"), name)
+    raise AttributeError(f"module 'nki' has no attribute {name!r}")

@@ -37,7 +37,9 @@ app = typer.Typer(
 File = Annotated[Path, typer.Argument(help="A NEFF.", metavar="FILE")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
-Statistic = Annotated[str, typer.Option(help="What to include: body, nc-latency or profile-total.")]
+Statistic = Annotated[
+    str, typer.Option(help="What to include: body, nc-latency, benchmark or profile-total.")
+]
 Descriptors = Annotated[
     str,
     typer.Option("--dma", help="Descriptors: dynamic or static; static on trn1 by default."),

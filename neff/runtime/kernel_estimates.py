@@ -17,12 +17,15 @@ from nki_lang.ir import KernelIR
 __all__ = ["cost_report", "profile_report"]
 
 
-def profile_report(kernel: KernelIR, arrays: Sequence[object]) -> ProfileReport:
+def profile_report(
+    kernel: KernelIR, arrays: Sequence[object], *, statistic: str = "body"
+) -> ProfileReport:
     """Where the time of a kernel would go on its target.
 
     Args:
         kernel: traced.
         arrays: one for each input, in order; they are only read when a loop depends on them.
+        statistic: what the total includes, see ``neff.timing.estimate``.
 
     Raises:
         NeffError: the kernel cannot be compiled for its target, or the run fails.
@@ -30,9 +33,9 @@ def profile_report(kernel: KernelIR, arrays: Sequence[object]) -> ProfileReport:
     program, trips = _compiled(kernel, arrays)
 
     def again(changes: Changes) -> Estimate:
-        return what_if(program, changes, trips=trips)
+        return what_if(program, changes, statistic=statistic, trips=trips)
 
-    return ProfileReport(profile_of(program, trips=trips), again)
+    return ProfileReport(profile_of(program, statistic=statistic, trips=trips), again)
 
 
 def cost_report(kernel: KernelIR, arrays: Sequence[object]) -> CostReport:

@@ -37,8 +37,15 @@ NOT_MODELLED = (
 )
 """What the figures leave out; most of it makes the device slower."""
 
-STATISTICS = ("body", "nc-latency", "profile-total")
-"""From the first transfer's issue to the last one's arrival; as a benchmark; as a profile."""
+STATISTICS = ("body", "nc-latency", "benchmark", "profile-total")
+"""From the first transfer's issue to the last one's arrival; the same with the launch that the
+device's own latency, the runtime's benchmark, or a profile includes."""
+
+_LAUNCHES = {
+    "nc-latency": "launch.nc_latency_ns",
+    "benchmark": "launch.benchmark_ns",
+    "profile-total": "launch.profile_ns",
+}
 
 DMA_MODES = ("dynamic", "static")
 """Descriptors made while the program runs, or before."""
@@ -203,10 +210,8 @@ def _check(given: str, allowed: tuple[str, ...]) -> None:
 def _launch(parameters: Parameters, statistic: str, cores: int) -> Span:
     if statistic == "body":
         return Span(0.0, 0.0, 0.0)
-    name = "launch.profile_ns"
-    if statistic == "nc-latency":
-        name = "launch.two_cores_ns" if cores > 1 else "launch.nc_latency_ns"
-    value = parameters[name]
+    is_wide = statistic == "nc-latency" and cores > 1
+    value = parameters["launch.two_cores_ns" if is_wide else _LAUNCHES[statistic]]
     return Span(value.value, value.low, value.high)
 
 

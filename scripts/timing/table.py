@@ -87,15 +87,7 @@ def _listed(value: Any) -> list[float]:
 
 
 def _kernel(case: Case, unit: str) -> tuple[float, float, float]:
-    parameters = Parameters(case.target)
-    is_benchmark = case.statistic == "benchmark"
-    found = estimate(
-        compile_kernel(case.trace()),
-        parameters=parameters,
-        statistic="body" if is_benchmark else case.statistic,
-    ).total
-    launch = parameters["launch.benchmark_ns"][:3] if is_benchmark else (0.0, 0.0, 0.0)
-    value, low, high = (one + other for one, other in zip(found, launch, strict=True))
+    value, low, high = estimate(compile_kernel(case.trace()), statistic=case.statistic).total
     if case.nbytes:
         return case.nbytes / value, case.nbytes / high, case.nbytes / low
     return value / _UNITS[unit], low / _UNITS[unit], high / _UNITS[unit]

@@ -15,7 +15,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import neff
 from neff import write
+from neff.timing import estimate
 from nki_lang.dtypes import BY_NAME
 from tests.neff.programs import addition, copying
 
@@ -69,8 +71,14 @@ def test_benchmark(neff_file: Path) -> None:
     result = model.benchmark(tensors(spike), warmup_iter=1, benchmark_iter=3, mode="host")
     assert (result.iterations, result.warmup_iterations, len(result.durations_ms)) == (3, 1, 3)
     assert repr(result).startswith("BenchmarkResult(mean=")
-    with pytest.warns(UserWarning, match="no device clock"):
-        model.benchmark(tensors(spike), warmup_iter=0, benchmark_iter=1)
+    inputs, out = tensors(spike), model.allocate_output_tensors()[0]
+    found = model.benchmark(inputs, {"c": out}, warmup_iter=0, benchmark_iter=2)
+    expected = estimate(neff.read(neff_file), statistic="benchmark").total
+    assert found.durations_ms == [expected.value / 1e6] * 2
+    assert found.std_dev_ms == 0.0
+    assert found.low_ms < found.mean_ms < found.high_ms
+    assert "estimated" in repr(found) and "estimated" not in repr(result)
+    np.testing.assert_array_equal(out.numpy(), inputs["a"].numpy() + inputs["b"].numpy())
     for wrong in ({"mode": "x"}, {"benchmark_iter": 0}):
         with pytest.raises(ValueError):
             model.benchmark(tensors(spike), **wrong)
@@ -204,8 +212,12 @@ def test_traces(neff_file: Path) -> None:
         assert json.loads(session.fetch_events_json()) == {"events": []}
     with pytest.raises(spike.SpikeError, match="Cannot drain events"):
         session.drain_events()
-    with pytest.warns(UserWarning, match="not public"):
-        model(inputs, save_trace=True)
+    model(inputs, save_trace=True)
+    made = neff_file.with_suffix(".profile")
+    assert json.loads((made / "summary.json").read_text())["estimated"] is True
+    assert (made / "profile.perfetto-trace").stat().st_size > 100
+    model(inputs, save_trace=True, ntff_name=str(neff_file.with_name("mine.ntff")))
+    assert neff_file.with_name("mine.profile").is_dir()
 
 
 def test_unloaded_and_freed(neff_file: Path) -> None:

@@ -9,21 +9,24 @@ from __future__ import annotations
 import os
 import threading
 import time
-import warnings
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from hlo_tools.frameworks.visible_cores import core_count
 from neff.errors import NeffError
+from neff.profile import profile_of, summary, write_files
 from neff.program import Variable
 from neff.runtime.model import LoadedModel, load
 from neff.runtime.nrt.status import Errors, Status, status_of
 from neff.runtime.nrt.tensors import NrtTensor
 from neff.runtime.tensors import TensorMetadata
+from neff.runtime.trips import trips_of
 
 __all__ = ["Device", "ModelTensorInfo", "NrtModel", "array_type"]
 
@@ -194,8 +197,8 @@ class Device:
         Args:
             model: what to run.
             inputs, outputs: tensors by name, each of as many bytes as the model's.
-            ntff_name, save_trace: no trace is written, the format not being public; a warning
-                says so.
+            ntff_name, save_trace: leave the documents of ``nki-neff profile``, which are estimated,
+                in the folder ``X.profile`` for a name ``X.ntff``: its format is not public.
 
         Raises:
             the package's errors: ``NEFF-RUNTIME-CLOSED``, ``NEFF-UNLOADED``, ``NEFF-FREED``,
@@ -211,11 +214,7 @@ class Device:
             name: self._array(tensor, variables.get(name), name) for name, tensor in outputs.items()
         }
         if save_trace:
-            warnings.warn(
-                f"no trace was written to {ntff_name or 'profile.ntff'}: the NTFF format is not public",
-                UserWarning,
-                stacklevel=3,
-            )
+            _profile(loaded, arrays, Path(ntff_name or "profile.ntff").with_suffix(".profile"))
         self._tell("start")
         try:
             loaded.run(arrays, results)
@@ -224,6 +223,13 @@ class Device:
         finally:
             self._tell("stop")
             self._ticket += 1
+
+    def inputs_of(
+        self, model: NrtModel, inputs: Mapping[str, NrtTensor]
+    ) -> dict[str, npt.NDArray[np.generic]]:
+        """The inputs of a model as arrays; what goes wrong is as for :meth:`execute`."""
+        variables = self._loaded(model).program.variables
+        return {name: self._array(each, variables.get(name), name) for name, each in inputs.items()}
 
     # -- tensors ---------------------------------------------------------------------------
 
@@ -414,6 +420,12 @@ class Device:
         return self._errors.status(
             status_of(error), f"{what}: {error}", code=error.code, remedy=error.remedy
         )
+
+
+def _profile(model: LoadedModel, inputs: Mapping[str, object], folder: Path) -> None:
+    """Leave the estimated profile of a run in a folder."""
+    found = profile_of(model.program, trips=trips_of(model.program, inputs, model.name))
+    write_files(found, summary(found), folder)
 
 
 def array_type(variable: Variable) -> np.dtype[Any]:

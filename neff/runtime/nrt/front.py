@@ -7,15 +7,14 @@ session.
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
-from neff.program import Variable
-from neff.runtime.nrt.benchmark import BenchmarkResult, host_times, summarise
+from neff.program import Program, Variable
+from neff.runtime.nrt.benchmark import BenchmarkResult, estimated, host_times, summarise
 from neff.runtime.nrt.device import Device, NrtModel, array_type
 from neff.runtime.nrt.session import Session
 from neff.runtime.nrt.status import TensorMismatchError, TensorNameError
@@ -150,8 +149,8 @@ class FrontModel:
         Args:
             inputs: tensors by name, every input of the model.
             outputs: tensors to write to by name; made when None.
-            save_trace, ntff_name: no trace is written, the format not being public; a warning
-                says so.
+            save_trace, ntff_name: leave an estimated profile in the folder ``X.profile`` for a name
+                ``X.ntff``, the format of that file not being public.
 
         Returns:
             The output tensors by name when ``outputs`` is None, else None.
@@ -185,9 +184,9 @@ class FrontModel:
             inputs, outputs: as for a call.
             warmup_iter: untimed runs first.
             benchmark_iter: timed runs.
-            mode: ``"host"`` for the time that this machine takes. ``"device"`` asks for the
-                device's own clock, which a simulation does not have: host time is given and a
-                warning says so.
+            mode: ``"host"`` for the time that this machine takes. ``"device"`` for what the
+                device's own clock would show, estimated by the timing model: the model runs once,
+                and every iteration takes the same time.
 
         Raises:
             ValueError: an unknown mode, no timed run, or a negative number of untimed ones.
@@ -203,14 +202,11 @@ class FrontModel:
         if outputs is None:
             outputs = {tensor.name: tensor for tensor in self.allocate_output_tensors()}
         self._validate(inputs, outputs)
-        if mode == "device":
-            warnings.warn(
-                "there is no device clock in a simulation; the times are those of this machine "
-                "(mode='host' selects them without this warning)",
-                UserWarning,
-                stacklevel=2,
-            )
         device, sources, targets = self._device(), _references(inputs), _references(outputs)
+        if mode == "device":
+            arrays = device.inputs_of(self.model_ref, sources)
+            device.execute(self.model_ref, sources, targets)
+            return estimated(self._program(), arrays, warmup_iter, benchmark_iter)
         durations = host_times(
             lambda: device.execute(self.model_ref, sources, targets), warmup_iter, benchmark_iter
         )
@@ -219,10 +215,13 @@ class FrontModel:
     def _device(self) -> Device:
         return self.session.device()
 
-    def _variable(self, name: str) -> Variable:
+    def _program(self) -> Program:
         loaded = self.model_ref.loaded
         assert loaded is not None
-        return loaded.program.variables[name]
+        return loaded.program
+
+    def _variable(self, name: str) -> Variable:
+        return self._program().variables[name]
 
     def _validate(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
         for role, given, known in (

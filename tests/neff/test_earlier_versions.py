@@ -1,0 +1,61 @@
+"""``nki.benchmark`` and ``nki.profile`` of earlier versions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nki
+import numpy as np
+import pytest
+
+import neff
+from neff.errors import NeffError
+from neff.timing import estimate
+from tests.profile.programs import softmax, softmax_kernel
+
+X = np.random.default_rng(0).standard_normal((128, 512)).astype(np.float32)
+
+
+@pytest.fixture(autouse=True)
+def on_trn2(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", "trn2")
+
+
+def test_a_benchmark_is_the_estimated_latency(tmp_path: Path) -> None:
+    made = nki.benchmark(
+        warmup=5, iters=10,
+        save_neff_name=str(tmp_path / "a.neff"), save_trace_name=str(tmp_path / "a.ntff"),
+    )(softmax_kernel)  # fmt: skip
+    result = made(X)
+    shifted = np.exp(X - X.max(1, keepdims=True))
+    np.testing.assert_allclose(result, shifted / shifted.sum(1, keepdims=True), rtol=1e-4)
+    latency = made.benchmark_result.nc_latency
+    expected = estimate(softmax(), statistic="nc-latency").total
+    for percentile in (0, 1, 10, 25, 50, 90, 99, 100):
+        assert latency.get_latency_percentile(percentile) == expected.value / 1e3
+    with pytest.raises(ValueError, match="percentile"):
+        latency.get_latency_percentile(42)
+    assert "estimated" in repr(latency)
+    assert neff.read(tmp_path / "a.neff").target == "trn2"
+    assert (tmp_path / "a.profile" / "summary.json").exists()
+
+
+def test_without_arguments_and_with_a_grid() -> None:
+    made = nki.benchmark(softmax_kernel)[1]
+    made(X)
+    assert made.benchmark_result is not None
+
+
+def test_a_profile_leaves_its_files(tmp_path: Path) -> None:
+    made = nki.profile(working_directory=str(tmp_path / "w"))(softmax_kernel)
+    made(X)
+    assert {path.name for path in (tmp_path / "w").iterdir()} == {"file.neff", "profile.profile"}
+    with pytest.raises(NeffError, match="overwrite"):
+        made(X)
+    with pytest.raises(ValueError, match="absolute"):
+        nki.profile(working_directory="w")
+
+
+def test_other_names_are_none() -> None:
+    with pytest.raises(AttributeError, match="baremetal"):
+        nki.baremetal
