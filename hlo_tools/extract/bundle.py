@@ -101,7 +101,7 @@ def write_bundle(
 
 def _content(module_bytes: bytes, flags: Sequence[str], root: Path | None) -> dict[str, bytes]:
     """Every file of the entry by its name in it."""
-    proto = schema.message("HloModuleProto")()
+    proto = schema.HloModuleProto()
     proto.ParseFromString(module_bytes)
     module = Module(proto, original=module_bytes)
     kernels = kernel_files(module, root)

@@ -80,7 +80,7 @@ def cache_key(module: bytes, root: Path | None = None) -> str:
 
 def explain_key(module: bytes, root: Path | None = None) -> KeyParts:
     """The key of a module and the parts that it is made of."""
-    proto = schema.message("HloModuleProto")()
+    proto = schema.HloModuleProto()
     try:
         proto.ParseFromString(module)
     except Exception as error:

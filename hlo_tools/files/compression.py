@@ -6,9 +6,12 @@ import gzip
 import io
 import zlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hlo_tools.errors import HloFileError, HloUnsupportedError
+
+if TYPE_CHECKING:
+    from hlo_tools.wire.fields import Buffer
 
 __all__ = ["SUFFIXES", "compress", "decompress"]
 
@@ -22,7 +25,7 @@ RATIO, RATIO_FROM = 2000, 64 << 20
 _CHUNK, _FEW = 1 << 22, 1 << 12
 
 
-def decompress(data: bytes | memoryview) -> tuple[bytes | memoryview, str]:
+def decompress(data: Buffer) -> tuple[Buffer, str]:
     """The content and the compression found: ``"gzip"``, ``"zstd"`` or ``""`` (data unchanged).
 
     Raises:
@@ -50,7 +53,7 @@ def compress(data: bytes, kind: str) -> bytes:
     return data
 
 
-def _gunzip(data: bytes | memoryview) -> bytes:
+def _gunzip(data: Buffer) -> bytes:
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
             return _read_within_limits(stream.read, len(data))
@@ -62,7 +65,7 @@ def _gunzip(data: bytes | memoryview) -> bytes:
         ) from None
 
 
-def _unzstd(data: bytes | memoryview) -> bytes:
+def _unzstd(data: Buffer) -> bytes:
     module = _zstd()
     try:
         if module.__name__ == "zstandard":
@@ -78,7 +81,7 @@ def _unzstd(data: bytes | memoryview) -> bytes:
         ) from None
 
 
-def _zstandard_parts(module: Any, data: bytes | memoryview) -> Iterator[bytes]:
+def _zstandard_parts(module: Any, data: Buffer) -> Iterator[bytes]:
     """The content in parts; its own reader does not notice that a file is cut.
 
     So few bytes are unpacked at a time that no part can be very large.

@@ -5,11 +5,14 @@ from __future__ import annotations
 import mmap
 import os
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 from hlo_tools.errors import HloError, HloFileError
 from hlo_tools.files.compression import decompress
 from hlo_tools.files.detection import detect, message_behind_length
+
+if TYPE_CHECKING:
+    from hlo_tools.wire.fields import Buffer
 
 __all__ = ["LARGE", "MESSAGES", "Source", "message_range", "open_content", "placed", "read"]
 
@@ -27,7 +30,7 @@ MESSAGES = {
 """Kind of a binary file -> the message that it holds."""
 
 
-def open_content(source: Source, *, mapped_over: int = LARGE) -> tuple[Any, str | None, str]:
+def open_content(source: Source, *, mapped_over: int = LARGE) -> tuple[Buffer, str | None, str]:
     """The content of a file (unpacked), the kind of message that it is, and what to call it.
 
     The kind is None for text, pbtxt and JSON.
@@ -50,7 +53,7 @@ def open_content(source: Source, *, mapped_over: int = LARGE) -> tuple[Any, str 
     return content, kind if kind in MESSAGES else None, place
 
 
-def read(source: Source, mapped_over: int = LARGE) -> tuple[Any, str]:
+def read(source: Source, mapped_over: int = LARGE) -> tuple[Buffer, str]:
     """The bytes (of a large file, a memory map), and what to call them in messages.
 
     Raises:
@@ -106,7 +109,7 @@ def placed(error: HloError, place: str) -> HloError:
     return type(error)(error.message, code=error.code, place=where, remedy=error.remedy)
 
 
-def message_range(content: Any) -> tuple[int, int]:
+def message_range(content: Buffer) -> tuple[int, int]:
     """Bounds of the message in a delimited file."""
     found = message_behind_length(content)
     assert found is not None

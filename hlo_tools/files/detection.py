@@ -6,9 +6,13 @@ import re
 import struct
 from dataclasses import dataclass
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from hlo_tools.errors import HloFileError
 from hlo_tools.wire import fields as wire
+
+if TYPE_CHECKING:
+    from hlo_tools.wire.fields import Buffer
 
 __all__ = ["Detected", "detect", "message_behind_length"]
 
@@ -47,7 +51,7 @@ class Detected:
     reason: str
 
 
-def detect(data: bytes | memoryview) -> Detected:
+def detect(data: Buffer) -> Detected:
     """Tell what ``data`` (not compressed) is.
 
     Raises:
@@ -80,7 +84,7 @@ def detect(data: bytes | memoryview) -> Detected:
     return _detect_message(data)
 
 
-def _is_text(data: bytes | memoryview) -> bool:
+def _is_text(data: Buffer) -> bool:
     """Text has none of the control characters that tags and lengths of messages are made of."""
     sample = bytes(data[:_SAMPLE])
     if sample.translate(None, _CONTROL) != sample:
@@ -102,7 +106,7 @@ def _detect_text(sample: bytes) -> Detected:
     return Detected("text", "text without control characters")
 
 
-def _detect_message(data: bytes | memoryview) -> Detected:
+def _detect_message(data: Buffer) -> Detected:
     size = len(data)
     if message_behind_length(data) is not None:
         return Detected("delimited", "a length, and so many bytes whose field 1 is a module")
@@ -124,7 +128,7 @@ def _detect_message(data: bytes | memoryview) -> Detected:
     )
 
 
-def message_behind_length(data: bytes | memoryview) -> tuple[int, int] | None:
+def message_behind_length(data: Buffer) -> tuple[int, int] | None:
     """Bounds of an unoptimized snapshot that stands behind its length, as XLA dumps it.
 
     Large arguments stand behind the message, not in it (``large_hlo_snapshot_serialization`` in
@@ -139,7 +143,7 @@ def message_behind_length(data: bytes | memoryview) -> tuple[int, int] | None:
     return (begin, end) if first is not None and _looks_like_module(data, *first) else None
 
 
-def _holds_computations(data: bytes | memoryview) -> bool:
+def _holds_computations(data: Buffer) -> bool:
     """Whether field 3 can be a computation; without one, whether field 1 can be a name."""
     name = b""
     for field in wire.fields(data):
@@ -150,7 +154,7 @@ def _holds_computations(data: bytes | memoryview) -> bool:
     return name.translate(None, _CONTROL) == name
 
 
-def _can_be_computation(data: bytes | memoryview, begin: int, end: int) -> bool:
+def _can_be_computation(data: Buffer, begin: int, end: int) -> bool:
     """It begins with a name, or its fields have their types, or it is damaged."""
     try:
         for field in islice(wire.fields(data, begin, end), _ENOUGH):
@@ -163,14 +167,14 @@ def _can_be_computation(data: bytes | memoryview, begin: int, end: int) -> bool:
     return begin < end
 
 
-def _hlo_or_unoptimized(data: bytes | memoryview) -> Detected:
+def _hlo_or_unoptimized(data: Buffer) -> Detected:
     for field in wire.fields(data):
         if field.number == 2 and field.wire_type == wire.BYTES:
             return Detected("unoptimized", "field 1 is a module and field 2 holds inputs")
     return Detected("hlo", "field 1 is a module")
 
 
-def _first_payload(data: bytes | memoryview, begin: int, end: int) -> tuple[int, int] | None:
+def _first_payload(data: Buffer, begin: int, end: int) -> tuple[int, int] | None:
     """Bounds of field 1 when it comes first and is bytes."""
     try:
         for field in wire.fields(data, begin, end):
@@ -183,7 +187,7 @@ def _first_payload(data: bytes | memoryview, begin: int, end: int) -> tuple[int,
 
 
 def _matches(
-    data: bytes | memoryview, begin: int, end: int, types: dict[int, int], limit: int | None = None
+    data: Buffer, begin: int, end: int, types: dict[int, int], limit: int | None = None
 ) -> bool:
     """Whether every known field has its wire type, and there is at least one known field.
 
@@ -201,7 +205,7 @@ def _matches(
     return known > 0
 
 
-def _looks_like_module(data: bytes | memoryview, begin: int, end: int) -> bool:
+def _looks_like_module(data: Buffer, begin: int, end: int) -> bool:
     """A module has its fields' types, and a computation that has its fields' types."""
     if not _matches(data, begin, end, _MODULE_TYPES):
         return False

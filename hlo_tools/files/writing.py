@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from hlo_tools.errors import HloFileError
 from hlo_tools.files.compression import SUFFIXES, compress
 from nki_lang.atomic import atomic_file
 
+if TYPE_CHECKING:
+    from hlo_tools.wire.fields import Buffer
+
 __all__ = ["write_bytes", "write_stream"]
 
 
-def write_bytes(data: Any, target: str | Path | BinaryIO) -> None:
+def write_bytes(data: Buffer, target: str | Path | BinaryIO) -> None:
     """Write bytes (or a buffer) to a path, compressed as its suffix says, or to a binary stream.
 
     Raises:

@@ -34,7 +34,7 @@ def build_call_module(
         carriers: dtypes that the framework keeps in a wider one: parameters and results have
             that one, and are converted around the call.
     """
-    module = schema.message("HloModuleProto")()
+    module = schema.HloModuleProto()
     builder = _Builder(module.computations.add(), name, carriers or {})
     operands = [builder.parameter(spec) for spec in plan.inputs]
     operands += [builder.constant(value) for value in plan.constants]

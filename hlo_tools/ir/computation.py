@@ -10,7 +10,7 @@ is asked for: most modules are loaded to be read.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hlo_tools._messages import counted
 from hlo_tools.errors import HloError, HloFileError
@@ -20,6 +20,7 @@ from hlo_tools.types.shape import Shape
 
 if TYPE_CHECKING:
     from hlo_tools.ir.module import Module
+    from hlo_tools.schema.messages import HloComputationProto, HloInstructionProto
 
 __all__ = ["Computation"]
 
@@ -31,7 +32,7 @@ class Computation:
         "_by_id", "_changed", "_gone", "_instructions", "_next_id", "_proto", "_tuple", "module",
     )  # fmt: skip
 
-    def __init__(self, proto: Any, module: Module) -> None:
+    def __init__(self, proto: HloComputationProto, module: Module) -> None:
         self._proto = proto
         self.module = module
         self._instructions: list[Instruction] | None = None
@@ -42,7 +43,7 @@ class Computation:
         self._gone: dict[int, Instruction] = {}
 
     @property
-    def proto(self) -> Any:
+    def proto(self) -> HloComputationProto:
         """The message, with every edit in it."""
         if self._changed:
             from hlo_tools.ir import editing
@@ -170,7 +171,8 @@ class Computation:
             instruction._users = {}
         for instruction in views:
             for operand in instruction.operands:
-                users: Any = operand._users
+                users = operand._users
+                assert users is not None  # an operand is of the same computation
                 if instruction in users:
                     users[instruction] += 1
                 else:
@@ -186,7 +188,7 @@ class Computation:
         *,
         name: str | None = None,
         like: Instruction | None = None,
-        **fields: Any,
+        **fields: object,
     ) -> Instruction:
         """Add an instruction; it goes where its operands and users want it when the file is saved.
 
@@ -226,7 +228,7 @@ class Computation:
 
     # Inside the package
 
-    def _view_of(self, proto: Any) -> Instruction:
+    def _view_of(self, proto: HloInstructionProto) -> Instruction:
         """A view of a message that was just added."""
         return Instruction(proto, self)
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from hlo_tools.errors import HloError
 from hlo_tools.ir.module import Module
 from hlo_tools.ir.renumbering import set_ids
 from hlo_tools.types.replica_groups import replica_groups_of
 from hlo_tools.types.source_frames import frames_of
+
+if TYPE_CHECKING:
+    from hlo_tools.ir.instruction import Instruction
+    from hlo_tools.schema.messages import HloInstructionProto, StackFrameIndexProto
 
 __all__ = ["DIALECTS", "to_dialect"]
 
@@ -31,7 +35,7 @@ def _dialect_2024(module: Module) -> None:
     set_ids(module, "legacy")
 
 
-def _inline_source(view: Any, index: Any) -> None:
+def _inline_source(view: Instruction, index: StackFrameIndexProto) -> None:
     metadata = view.metadata
     frames = frames_of(metadata, index)
     if metadata is not view.proto.metadata:
@@ -42,7 +46,7 @@ def _inline_source(view: Any, index: Any) -> None:
         target.source_file, target.source_line = frames[0].file, frames[0].line
 
 
-def _list_replica_groups(instruction: Any) -> None:
+def _list_replica_groups(instruction: HloInstructionProto) -> None:
     """Explicit groups under their old number, besides whatever form they have."""
     if not instruction.replica_groups:
         for group in replica_groups_of(instruction):

@@ -12,7 +12,7 @@ for the message or saves).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from hlo_tools._messages import counted
 from hlo_tools.errors import HloError
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from hlo_tools.ir.computation import Computation
     from hlo_tools.ir.instruction import Instruction
     from hlo_tools.ir.module import Module
+    from hlo_tools.schema.messages import (
+        HloComputationProto,
+        HloInstructionProto,
+        ProgramShapeProto,
+    )
 
 __all__ = [
     "add",
@@ -50,7 +55,7 @@ def add(
     *,
     name: str | None,
     like: Instruction | None,
-    **fields: Any,
+    **fields: object,
 ) -> Instruction:
     """See :meth:`Computation.add`."""
     for operand in operands:
@@ -83,7 +88,9 @@ def add(
     return view
 
 
-def _new_message(computation: Computation, opcode: str, name: str, fields: dict[str, Any]) -> Any:
+def _new_message(
+    computation: Computation, opcode: str, name: str, fields: dict[str, object]
+) -> HloInstructionProto:
     """The message of an instruction that is added."""
     try:
         return computation._proto.instructions.add(
@@ -313,7 +320,9 @@ def settle(computation: Computation) -> None:
     _settle_program_shape(computation)
 
 
-def _place_in(places: Mapping[int, int]) -> Callable[[Any], int]:
+def _place_in(
+    places: Mapping[int, int],
+) -> Callable[[HloInstructionProto | HloComputationProto], int]:
     """A sort key for messages: their places by id; those without one go last."""
     last = len(places)
     return lambda proto: places.get(proto.id, last)
@@ -357,7 +366,7 @@ def _settle_program_shape(computation: Computation) -> None:
         _sign(computation.module._proto.host_program_shape, computation)
 
 
-def _sign(program: Any, computation: Computation) -> None:
+def _sign(program: ProgramShapeProto, computation: Computation) -> None:
     if not Shape(program.result).same_array(computation.root.shape):
         program.result.CopyFrom(computation.root.proto.shape)
     parameters = computation.parameters
@@ -410,7 +419,7 @@ def _next_id(computation: Computation) -> int:
     return wide(computation.id, computation._next_id - 1)
 
 
-def _inherit(proto: Any, like: Any) -> None:
+def _inherit(proto: HloInstructionProto, like: HloInstructionProto) -> None:
     for field in ("metadata", "frontend_attributes", "sharding"):
         if like.HasField(field):
             getattr(proto, field).CopyFrom(getattr(like, field))

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import io
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,8 +22,11 @@ from hlo_tools.errors import HloFileError
 from hlo_tools.files.writing import write_bytes
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import Module
-from hlo_tools.types.element_types import ElementType
+from hlo_tools.types.element_types import Array, ElementType
 from hlo_tools.types.literal import literal_of
+
+if TYPE_CHECKING:
+    from hlo_tools.types.shape import Shape
 
 __all__ = ["ATTRIBUTE", "externalize", "inline"]
 
@@ -105,7 +108,7 @@ def _leave_only_shape(view: Instruction, relative: str) -> None:
     view.module._kept.pop((view.computation.id, view.local_id), None)
 
 
-def _npy(array: np.ndarray[Any, Any]) -> bytes:
+def _npy(array: Array) -> bytes:
     """The array as an .npy file; types that NumPy does not name are stored as their bits."""
     plain = np.ascontiguousarray(array).reshape(array.shape)
     if plain.dtype.kind == "V" or plain.dtype.num > 255:
@@ -115,7 +118,7 @@ def _npy(array: np.ndarray[Any, Any]) -> bytes:
     return stream.getvalue()
 
 
-def _read(root: Path, relative: str, shape: Any, view: Instruction) -> np.ndarray[Any, Any]:
+def _read(root: Path, relative: str, shape: Shape, view: Instruction) -> Array:
     path = root / relative
     place = f"{view.module.path or view.module.name}:%{view.name}"
     if Path(relative).is_absolute() or ".." in Path(relative).parts:
@@ -134,9 +137,9 @@ def _read(root: Path, relative: str, shape: Any, view: Instruction) -> np.ndarra
 
 
 def _checked(
-    array: np.ndarray[Any, Any], element: ElementType, dimensions: tuple[int, ...],
+    array: Array, element: ElementType, dimensions: tuple[int, ...],
     path: Path, place: str,
-) -> np.ndarray[Any, Any]:  # fmt: skip
+) -> Array:  # fmt: skip
     if array.shape != dimensions or array.dtype.itemsize != element.itemsize:
         raise _unusable(
             place, f"{path} holds {array.dtype}{list(array.shape)}, not {element}{list(dimensions)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hlo_tools import schema
 from hlo_tools.errors import HloError
@@ -23,9 +23,9 @@ def _proto(module: Module) -> bytes:
 def _hlo(module: Module) -> bytes:
     """An HloProto: the file's own when it is one, else a new one around the module."""
     envelope = module.envelope
-    if envelope is not None and envelope.DESCRIPTOR.name == "HloProto":
+    if isinstance(envelope, schema.HloProto):
         return module.to_bytes()
-    message = schema.message("HloProto")()
+    message = schema.HloProto()
     message.hlo_module.ParseFromString(module.module_bytes())
     return message.SerializeToString(deterministic=True)
 
@@ -57,7 +57,7 @@ FORMATS: dict[str, Callable[[Module], bytes]] = {
 """What writes a module in each file format."""
 
 
-def form_of(target: Any) -> str | None:
+def form_of(target: object) -> str | None:
     """The format that a file's name asks for; None where it asks for none, or is not a name.
 
     A suffix that says how the file is compressed is passed over.

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hlo_tools.types.aliases import Alias, of_call
 from hlo_tools.types.ids import LOCAL_MASK
@@ -20,6 +20,7 @@ from hlo_tools.types.source_frames import SourceFrame, frames_of
 if TYPE_CHECKING:
     from hlo_tools.ir.computation import Computation
     from hlo_tools.ir.module import Module
+    from hlo_tools.schema.messages import HloInstructionProto, OpMetadata, OpSharding
 
 __all__ = ["Instruction"]
 
@@ -35,7 +36,7 @@ class Instruction:
 
     __slots__ = ("_operands", "_users", "computation", "proto")
 
-    def __init__(self, proto: Any, computation: Computation) -> None:
+    def __init__(self, proto: HloInstructionProto, computation: Computation) -> None:
         self.proto = proto
         self.computation = computation
         self._operands: tuple[Instruction, ...] | None = None
@@ -135,7 +136,7 @@ class Instruction:
     # What is known about it
 
     @property
-    def metadata(self) -> Any:
+    def metadata(self) -> OpMetadata:
         """Its ``OpMetadata``, taken from the module's shared payloads where it stands there."""
         return self.module.resolve_metadata(self.proto.metadata)
 
@@ -158,7 +159,7 @@ class Instruction:
         return self.proto.frontend_attributes.map
 
     @property
-    def sharding(self) -> Any | None:
+    def sharding(self) -> OpSharding | None:
         """Its ``OpSharding``, or None."""
         return self.proto.sharding if self.proto.HasField("sharding") else None
 

@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hlo_tools import schema
 from hlo_tools.errors import HloError, HloFileError
@@ -24,10 +25,12 @@ from hlo_tools.files.content import (
 from hlo_tools.files.detection import detect
 from hlo_tools.ir.module import Module
 from hlo_tools.types.ids import LOCAL_MASK
-from hlo_tools.wire.fields import damage
+from hlo_tools.wire.fields import Buffer, damage
 from hlo_tools.wire.large_constants import cut, module_range, wrapped
 
 if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
     from hlo_tools.ir.overview import ModuleOutline
 
 __all__ = ["load", "load_outline"]
@@ -89,16 +92,22 @@ def load_outline(source: str | Path | bytes) -> ModuleOutline:
         return ModuleOutline(content, *module_range(content, kind), path=place)
 
 
-def _read_message(content: bytes | memoryview, kind: str, place: str) -> Module:
+def _read_message(content: Buffer, kind: str, place: str) -> Module:
     data = bytes(content)
-    message = _parse(data, schema.message(MESSAGES[kind]))
-    if kind == "module":
-        return Module(message, original=data, path=place)
-    inner = message.hlo.hlo_module if kind == "snapshot" else message.hlo_module
-    return Module(inner, original=data, envelope=message, path=place)
+    return _module_in(_parse(data, schema.message(MESSAGES[kind])), data, place)
 
 
-def _read_delimited(content: Any, place: str, threshold: int | None) -> Module:
+def _module_in(message: Message, original: bytes | None, place: str) -> Module:
+    """The module of a file's message, which is one of ``MESSAGES``."""
+    if isinstance(message, schema.HloModuleProto):
+        return Module(message, original=original, path=place)
+    if isinstance(message, schema.HloSnapshot):
+        return Module(message.hlo.hlo_module, original=original, envelope=message, path=place)
+    assert isinstance(message, (schema.HloProto, schema.HloUnoptimizedSnapshot))
+    return Module(message.hlo_module, original=original, envelope=message, path=place)
+
+
+def _read_delimited(content: Buffer, place: str, threshold: int | None) -> Module:
     """An unoptimized snapshot behind its length; its arguments, behind it, stay bytes."""
     begin, end = message_range(content)
     message = memoryview(content)[begin:end]
@@ -106,9 +115,11 @@ def _read_delimited(content: Any, place: str, threshold: int | None) -> Module:
         module = _read_message(message, "unoptimized", place)
     else:
         module = _read_skeleton(message, "unoptimized", place, threshold)
+    envelope = module.envelope
+    assert isinstance(envelope, schema.HloUnoptimizedSnapshot)
     stated = sum(
         one.argument_size_bytes
-        for part in module.envelope.partitions
+        for part in envelope.partitions
         for one in part.arguments_descriptors
     )
     if stated > len(content) - end:
@@ -122,7 +133,7 @@ def _read_delimited(content: Any, place: str, threshold: int | None) -> Module:
     return module
 
 
-def _read_skeleton(content: Any, kind: str, place: str, threshold: int) -> Module:
+def _read_skeleton(content: Buffer, kind: str, place: str, threshold: int) -> Module:
     """The module, and the message around it, without the module's large constants."""
     skeleton = cut(content, kind, threshold)
     data = wrapped(content, kind, skeleton.data)
@@ -142,7 +153,7 @@ def _read_skeleton(content: Any, kind: str, place: str, threshold: int) -> Modul
     return module
 
 
-def _parse(data: bytes, message_class: Any) -> Any:
+def _parse(data: bytes, message_class: type[Message]) -> Message:
     message = message_class()
     try:
         message.ParseFromString(data)
@@ -153,7 +164,7 @@ def _parse(data: bytes, message_class: Any) -> Any:
     return message
 
 
-def _read_text(content: bytes | memoryview, kind: str, place: str) -> Module:
+def _read_text(content: Buffer, kind: str, place: str) -> Module:
     from hlo_tools.text import parse
 
     try:
@@ -178,19 +189,21 @@ _LOG_HEADER = re.compile(r"^[IWEF]\d{4} [\d:.]+ +\d+ [^\]\n]+\] ?", re.MULTILINE
 """What glog and absl write before each line: ``I0101 12:00:00.000000 12 file.cc:34] ``."""
 
 
-def _read_pbtxt(content: bytes | memoryview, kind: str, place: str) -> Module:
+def _read_pbtxt(content: Buffer, kind: str, place: str) -> Module:
     from google.protobuf import text_format
 
     return _read_notation(content, "pbtxt", text_format.Parse, place)
 
 
-def _read_json(content: bytes | memoryview, kind: str, place: str) -> Module:
+def _read_json(content: Buffer, kind: str, place: str) -> Module:
     from google.protobuf import json_format
 
     return _read_notation(content, "JSON", json_format.Parse, place)
 
 
-def _read_notation(content: bytes | memoryview, name: str, parse: Any, place: str) -> Module:
+def _read_notation(
+    content: Buffer, name: str, parse: Callable[[str, Message], Message], place: str
+) -> Module:
     """A message in protobuf's own text or JSON notation: the module, or one around it."""
     text = bytes(content).decode("utf-8", errors="replace")
     failures: list[Exception] = []
@@ -201,10 +214,7 @@ def _read_notation(content: bytes | memoryview, name: str, parse: Any, place: st
         except Exception as error:  # ParseError of either notation, RecursionError
             failures.append(error)
             continue
-        if kind == "module":
-            return Module(message, path=place)
-        inner = message.hlo.hlo_module if kind == "snapshot" else message.hlo_module
-        return Module(inner, envelope=message, path=place)
+        return _module_in(message, None, place)
     raise _not_parsed(name, max(failures, key=_position))
 
 

@@ -21,10 +21,17 @@ from hlo_tools.ir.computation import Computation
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.types.aliases import Alias, of_module
 from hlo_tools.types.ids import scheme_of
-from hlo_tools.wire.large_constants import Kept, encode_varint, splice
+from hlo_tools.wire.large_constants import Envelope, Kept, encode_varint, splice
 
 if TYPE_CHECKING:
+    from hlo_tools.schema.messages import (
+        HloComputationProto,
+        HloModuleProto,
+        OpMetadata,
+        Payload,
+    )
     from hlo_tools.text import PrintOptions
+    from hlo_tools.wire.fields import Buffer
 
 __all__ = ["Module"]
 
@@ -59,7 +66,12 @@ class Module:
     )
 
     def __init__(
-        self, proto: Any, *, original: Any = None, envelope: Any = None, path: str = ""
+        self,
+        proto: HloModuleProto,
+        *,
+        original: Buffer | None = None,
+        envelope: Envelope | None = None,
+        path: str = "",
     ) -> None:
         self._proto = proto
         self._original = original
@@ -79,19 +91,19 @@ class Module:
     @classmethod
     def new(cls, name: str) -> Module:
         """An empty module."""
-        return cls(schema.message("HloModuleProto")(name=name))
+        return cls(schema.HloModuleProto(name=name))
 
     # Reading
 
     @property
-    def proto(self) -> Any:
+    def proto(self) -> HloModuleProto:
         """The HloModuleProto, with every edit in it."""
         self._given = True
         self._settle()
         return self._proto
 
     @property
-    def envelope(self) -> Any:
+    def envelope(self) -> Envelope | None:
         """The message that the module is a part of (HloProto, ...), with every edit; else None."""
         self._settle()
         return self._envelope
@@ -220,7 +232,7 @@ class Module:
         """True when large constants were left in the file."""
         return bool(self._kept)
 
-    def resolve_payload(self, payload: Any) -> bytes:
+    def resolve_payload(self, payload: Payload) -> bytes:
         """The bytes of a ``Payload``: its own, or an entry of the module's shared ones.
 
         Raises:
@@ -238,12 +250,12 @@ class Module:
             )
         return self._proto.payloads[payload.id]
 
-    def resolve_metadata(self, metadata: Any) -> Any:
+    def resolve_metadata(self, metadata: OpMetadata) -> OpMetadata:
         """The ``OpMetadata`` itself where ``metadata`` only points at a shared one."""
         if not metadata.HasField("metadata_payload"):
             return metadata
         data = self.resolve_payload(metadata.metadata_payload)
-        resolved = schema.message("OpMetadata")()
+        resolved = schema.OpMetadata()
         try:
             resolved.ParseFromString(data)
         except Exception as error:
@@ -331,7 +343,7 @@ class Module:
             return self._spliced()
         return self._proto.SerializeToString(deterministic=True)
 
-    def untouched(self) -> tuple[Any, bytes] | None:
+    def untouched(self) -> tuple[HloModuleProto, bytes] | None:
         """The HloModuleProto with the bytes that it was read from, while nobody can have changed it.
 
         None once a message was given out, and for modules that are only a part of their file.
@@ -340,11 +352,11 @@ class Module:
             return None
         return self._proto, bytes(self._original)
 
-    def whole(self) -> Any:
+    def whole(self) -> HloModuleProto:
         """The HloModuleProto with every constant in it, also those that were left in the file."""
         if not self._kept:
             return self.proto
-        return schema.message("HloModuleProto").FromString(self.module_bytes())
+        return schema.HloModuleProto.FromString(self.module_bytes())
 
     def to_text(self, options: PrintOptions | None = None) -> str:
         """The module as HLO text, as XLA prints it.
@@ -389,7 +401,7 @@ class Module:
 
     # Inside the package
 
-    def _view_of(self, proto: Any) -> Computation:
+    def _view_of(self, proto: HloComputationProto) -> Computation:
         """A view of a message that was just added."""
         return Computation(proto, self)
 
@@ -400,7 +412,7 @@ class Module:
         kept = [c for c in self._by_id().values() if c.id not in ids]
         rank = {c.id: place for place, c in enumerate(kept)}
 
-        def place(computation: Any) -> int:
+        def place(computation: HloComputationProto) -> int:
             return rank.get(computation.id, len(kept))
 
         proto.computations.sort(key=place)
@@ -418,7 +430,7 @@ class Module:
             return message
         return encode_varint(len(message)) + message + self._behind
 
-    def _spliced(self, envelope: Any = None) -> bytes:
+    def _spliced(self, envelope: Envelope | None = None) -> bytes:
         """The module with the constants that were left in the file."""
         stream = io.BytesIO()
         splice(self._proto, self._kept, stream, envelope)

@@ -5,11 +5,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
+from hlo_tools import schema
 from hlo_tools.errors import HloError
 from hlo_tools.ir.module import Module
 from hlo_tools.types.ids import LOCAL_MASK, wide
+
+if TYPE_CHECKING:
+    from hlo_tools.schema.messages import HloComputationProto, HloModuleProto
 
 __all__ = ["SCHEMES", "set_ids"]
 
@@ -49,7 +53,7 @@ def set_ids(module: Module, scheme: str) -> None:
     module.touch()
 
 
-def _new_numbers(proto: Any, scheme: str) -> dict[int, dict[int, int]]:
+def _new_numbers(proto: HloModuleProto, scheme: str) -> dict[int, dict[int, int]]:
     """For each computation id: new ids by old local ids."""
     numbers: dict[int, dict[int, int]] = {}
     following = 1
@@ -62,7 +66,7 @@ def _new_numbers(proto: Any, scheme: str) -> dict[int, dict[int, int]]:
     return numbers
 
 
-def _renumber(computation: Any, table: dict[int, int], module_name: str) -> None:
+def _renumber(computation: HloComputationProto, table: dict[int, int], module_name: str) -> None:
     try:
         for instruction in computation.instructions:
             instruction.id = table[instruction.id & LOCAL_MASK]
@@ -82,8 +86,8 @@ def _renumber(computation: Any, table: dict[int, int], module_name: str) -> None
 def _renumber_buffers(module: Module, numbers: dict[int, dict[int, int]]) -> None:
     """Logical buffers name instructions by wide id; a legacy id names no computation and stays."""
     envelope = module.envelope
-    hlo = getattr(envelope, "hlo", envelope)
-    if envelope is None or not hasattr(hlo, "buffer_assignment"):
+    hlo = envelope.hlo if isinstance(envelope, schema.HloSnapshot) else envelope
+    if not isinstance(hlo, schema.HloProto):
         return
     for buffer in hlo.buffer_assignment.logical_buffers:
         place = buffer.defined_at

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from hlo_tools import schema
 from hlo_tools._messages import counted
 from hlo_tools.errors import HloError
 from hlo_tools.ir.computation import Computation
@@ -27,6 +29,9 @@ from hlo_tools.rewrite.inlining import inline_calls
 from hlo_tools.rewrite.patterns import Pattern
 from hlo_tools.types.shape import tuple_shape
 from nki_lang.ir import KernelIR
+
+if TYPE_CHECKING:
+    from hlo_tools.schema.messages import HloModuleProto
 
 __all__ = ["replace_matches"]
 
@@ -72,8 +77,8 @@ def replace_matches(
     return made
 
 
-def _copy(module: Module) -> Module:
-    proto = type(module.proto)()
+def _copy(module: Module) -> HloModuleProto:
+    proto = schema.HloModuleProto()
     proto.CopyFrom(module.proto)
     return proto
 

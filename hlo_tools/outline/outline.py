@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -25,6 +25,10 @@ from hlo_tools.wire.columns import Table, Words, split, varints
 from hlo_tools.wire.damage import explain
 from hlo_tools.wire.distinct import distinct, distinct_bytes
 from hlo_tools.wire.large_constants import cut_instruction, encode_field
+
+if TYPE_CHECKING:
+    from hlo_tools.schema.messages import HloInstructionProto, HloModuleProto
+    from hlo_tools.wire.fields import Buffer
 
 __all__ = [
     "Body",
@@ -75,7 +79,7 @@ class OutlinedInstruction:
     row: int
 
     @property
-    def proto(self) -> Any:
+    def proto(self) -> HloInstructionProto:
         """Its ``HloInstructionProto``, without a large literal.
 
         Raises:
@@ -141,7 +145,7 @@ class Outline:
 
     def __init__(
         self,
-        data: Any,
+        data: Buffer,
         begin: int = 0,
         end: int | None = None,
         *,
@@ -269,7 +273,7 @@ class Outline:
             one for row in rows if (one := OutlinedInstruction(self, row)).opcode == "custom-call"
         ]
 
-    def part_message(self, rows: Iterable[int]) -> Any:
+    def part_message(self, rows: Iterable[int]) -> HloModuleProto:
         """An ``HloModuleProto`` of some rows alone, without large literals: to look at, not to run.
 
         What stands in the module beside its computations is all there.
@@ -485,7 +489,7 @@ def shape_of(data: bytes) -> Shape:
     Raises:
         HloFileError: the bytes are no shape.
     """
-    message = schema.message("ShapeProto")
+    message = schema.ShapeProto
     try:
         return Shape(message.FromString(data))
     except Exception as error:

@@ -94,7 +94,7 @@ def _canonical(view: Instruction) -> Instruction:
     left = _arranged(left, (*lhs.batch, *lhs.free, *lhs.contracted), (*batch, m, inner), view)
     right = _arranged(right, (*rhs.batch, *rhs.contracted, *rhs.free), (*batch, inner, n), view)
     count = len(batch)
-    numbers = schema.message("DotDimensionNumbers")(
+    numbers = schema.DotDimensionNumbers(
         lhs_batch_dimensions=range(count),
         rhs_batch_dimensions=range(count),
         lhs_contracting_dimensions=[count + 1],

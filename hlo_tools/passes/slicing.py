@@ -17,7 +17,7 @@ def _bounds(view: Instruction) -> list[tuple[int, int, int]]:
 
 
 def _slice(it: Instruction, source: Instruction, bounds: list[tuple[int, int, int]]) -> Instruction:
-    made = schema.message("HloInstructionProto").SliceDimensions
+    made = schema.HloInstructionProto.SliceDimensions
     rows = [made(start=start, limit=limit, stride=stride) for start, limit, stride in bounds]
     return plain(it, "slice", it.shape, [source], slice_dimensions=rows)
 

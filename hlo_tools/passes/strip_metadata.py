@@ -54,7 +54,7 @@ class StripMetadata(Pass):
 
 
 def _known() -> list[str]:
-    return [each.name for each in schema.message("OpMetadata").DESCRIPTOR.fields]
+    return [each.name for each in schema.OpMetadata.DESCRIPTOR.fields]
 
 
 def metadata_fields(words: Iterable[str]) -> frozenset[str]:

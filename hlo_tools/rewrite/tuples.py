@@ -145,7 +145,7 @@ def _flatten_result(entry: Computation) -> None:
     places = {index: at for at, (index, _) in enumerate(root.shape.leaves())}
     made = make_tuple(root, list(_leaves(root)))
     if shardings is not None:
-        made.proto.sharding.CopyFrom(root.sharding)
+        made.proto.sharding.CopyFrom(root.proto.sharding)
     entry.set_root(made)
     for alias in entry.module._proto.input_output_alias.entries:
         index = tuple(alias.output_shape_index)

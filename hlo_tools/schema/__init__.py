@@ -1,15 +1,24 @@
 """The message classes of HLO, in a descriptor pool of their own.
 
 ``schema.HloModuleProto`` and every other message and enum of ``proto/`` are attributes of this
-module, made when first asked for; so are the values of top-level enums (``schema.F32``). The pool is private, so another package's ``hlo_pb2`` in the
-same process (TensorFlow's, nkipy's, a vendor's) neither disturbs ours nor is disturbed by it.
+module, made on first use; so are the values of top-level enums (``schema.F32``). The pool is
+private, so another package's ``hlo_pb2`` in the same process (TensorFlow's, nkipy's, a vendor's)
+neither disturbs ours nor is disturbed by it. ``messages.pyi`` has the classes for type checkers;
+there is no such module at run time, so import it under ``TYPE_CHECKING`` only.
 """
 
 from __future__ import annotations
 
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor_pool import DescriptorPool
+    from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
+    from google.protobuf.message import Message
+
+    from hlo_tools.schema.messages import *  # noqa: F403
 
 __all__ = ["enum", "enum_values", "message", "names", "pool"]
 
@@ -17,7 +26,7 @@ PACKAGE = "xla"
 
 
 @cache
-def pool() -> Any:
+def pool() -> DescriptorPool:
     """The private descriptor pool with HLO's files in it."""
     from google.protobuf import descriptor_pb2, descriptor_pool
 
@@ -29,7 +38,7 @@ def pool() -> Any:
 
 
 @cache
-def message(name: str) -> Any:
+def message(name: str) -> type[Message]:
     """The class of a message: ``"HloModuleProto"``, ``"HloModuleProto.ProfileInfo"``.
 
     Raises:
@@ -41,7 +50,7 @@ def message(name: str) -> Any:
 
 
 @cache
-def enum(name: str) -> Any:
+def enum(name: str) -> EnumTypeWrapper:
     """The wrapper of an enum, with ``Name(number)``, ``Value(name)`` and the values by name.
 
     Raises:
@@ -74,14 +83,20 @@ def enum_values() -> dict[str, int]:
     return found
 
 
-def __getattr__(name: str) -> Any:
-    if name.startswith("_"):
-        raise AttributeError(name)
+if not TYPE_CHECKING:  # a type checker reports names that are not in messages.pyi
+
+    def __getattr__(name: str) -> object:
+        found = None if name.startswith("_") else _find(name)
+        if found is None:
+            raise AttributeError(f"HLO's schema has no message or enum {name!r}")
+        globals()[name] = found
+        return found
+
+
+def _find(name: str) -> object:
     for find in (message, enum):
         try:
             return find(name)
         except KeyError:
             continue
-    if name in enum_values():
-        return enum_values()[name]
-    raise AttributeError(f"HLO's schema has no message or enum {name!r}")
+    return enum_values().get(name)

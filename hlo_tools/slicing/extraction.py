@@ -134,7 +134,7 @@ def _inputs(
 def _module_around(here: Computation, order: list[Instruction]) -> Message:
     """A module with the computations that the slice calls, and the tables it refers to."""
     source = here.module
-    proto = schema.message("HloModuleProto")(name=f"{source.name}.slice")
+    proto = schema.HloModuleProto(name=f"{source.name}.slice")
     for name in _TABLES:
         value = getattr(source.proto, name)
         if isinstance(value, str):

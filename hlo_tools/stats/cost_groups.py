@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,7 +63,7 @@ def _of_operands(first: Array, given: Array) -> list[Array]:
 
 def _of_field(outline: Outline, tag: int) -> Array:
     fields, data = outline.fields.of(tag), outline.data
-    values: dict[int, tuple[Any, bytes]] = {}
+    values: dict[int, Hashable] = {}
     for row, begin, end in zip(
         fields.row.tolist(), fields.begin.tolist(), fields.end.tolist(), strict=True
     ):

@@ -207,7 +207,7 @@ class Lines:
 
     def _shape_texts(self) -> list[str]:
         """Of each kind, its shape and a space."""
-        shape = schema.message("ShapeProto")
+        shape = schema.ShapeProto
         return [
             f"{self.printer.shape_of(shape.FromString(data))} " for _, data in self.outline.kinds
         ]
@@ -246,7 +246,7 @@ class Lines:
         kinds = np.zeros(len(begin), np.int64)
         kinds[rows] = kind + 1
         bounds = zip(begin[rows[first]].tolist(), end[rows[first]].tolist(), strict=True)
-        return kinds, [b"", *(data[at:until] for at, until in bounds)]
+        return kinds, [b"", *(bytes(data[at:until]) for at, until in bounds)]
 
     def _variant(self) -> Array:
         """Which shape the attributes depend on beside the opcode, 0 for none."""

@@ -26,9 +26,9 @@ __all__ = [
 Message = Any
 Parse = Callable[[str], Message]
 
-_Table = schema.message("OriginalValueRecoveryTableProto")
-_Entry = schema.message("DebugAttributeTableEntryProto")
-_LOG_MODE = schema.message("DebugAttributesProto").DebugLogModeProto
+_Table = schema.OriginalValueRecoveryTableProto
+_Entry = schema.DebugAttributeTableEntryProto
+_LOG_MODE = schema.DebugAttributesProto.DebugLogModeProto
 _FLAGS = ("false", "true")
 
 

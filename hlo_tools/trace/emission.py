@@ -38,7 +38,7 @@ def to_proto(
         names: a name for each result.
         aliases: result number to the number of the parameter whose memory it takes.
     """
-    proto = schema.message("HloModuleProto")(name=graph.name, entry_computation_name="main")
+    proto = schema.HloModuleProto(name=graph.name, entry_computation_name="main")
     nodes = graph.live(results)
     applied = _Applied(proto)
     for node in nodes:

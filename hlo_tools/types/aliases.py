@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hlo_tools.schema.messages import HloInstructionProto, HloModuleProto
 
 __all__ = ["Alias", "of_call", "of_module"]
 
@@ -28,7 +31,7 @@ class Alias:
 _MUST = 2
 
 
-def of_module(proto: Any) -> tuple[Alias, ...]:
+def of_module(proto: HloModuleProto) -> tuple[Alias, ...]:
     """The ``input_output_alias`` of a HloModuleProto."""
     return tuple(
         Alias(
@@ -41,7 +44,7 @@ def of_module(proto: Any) -> tuple[Alias, ...]:
     )
 
 
-def of_call(proto: Any) -> tuple[Alias, ...]:
+def of_call(proto: HloInstructionProto) -> tuple[Alias, ...]:
     """The ``output_operand_aliasing`` of a HloInstructionProto."""
     return tuple(
         Alias(

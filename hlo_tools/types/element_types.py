@@ -7,8 +7,15 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+from numpy.typing import DTypeLike
 
-__all__ = ["BY_NAME", "BY_NUMBER", "ElementType", "element_of"]
+__all__ = ["BY_NAME", "BY_NUMBER", "Array", "DType", "ElementType", "element_of"]
+
+DType = np.dtype[Any]
+"""A dtype that is known at run time only; NumPy's types have no arithmetic for a generic one."""
+
+Array = np.ndarray[tuple[int, ...], DType]
+"""An array whose rank and dtype are known at run time only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +34,7 @@ class ElementType:
     name: str
     number: int
     bits: int
-    dtype: np.dtype[Any] | None
+    dtype: DType | None
     field: str
     kind: str
 
@@ -40,12 +47,12 @@ class ElementType:
         return self.dtype.itemsize if self.dtype is not None else 0
 
 
-def _one_bit(name: str, substitute: Any) -> Any:
+def _one_bit(name: str, substitute: type[np.generic]) -> type[np.generic]:
     """ml_dtypes has one-bit integers only in newer releases; a byte has all their values."""
     return getattr(ml_dtypes, name, substitute)
 
 
-_ROWS: tuple[tuple[str, int, int, Any, str, str], ...] = (
+_ROWS: tuple[tuple[str, int, int, type[np.generic] | None, str, str], ...] = (
     ("pred", 1, 8, np.bool_, "preds", "pred"),
     ("s8", 2, 8, np.int8, "s8s", "int"),
     ("s16", 3, 16, np.int16, "s16s", "int"),
@@ -95,13 +102,13 @@ INVALID = ElementType("invalid", 0, 0, None, "", "none")
 BY_NAME: dict[str, ElementType] = {entry.name: entry for entry in _TABLE}
 BY_NUMBER: dict[int, ElementType] = {0: INVALID} | {entry.number: entry for entry in _TABLE}
 
-_BY_DTYPE: dict[np.dtype[Any], ElementType] = {}
+_BY_DTYPE: dict[DType, ElementType] = {}
 for _entry in _TABLE:
     if _entry.dtype is not None:
         _BY_DTYPE.setdefault(_entry.dtype, _entry)
 
 
-def element_of(dtype: Any) -> ElementType:
+def element_of(dtype: DTypeLike) -> ElementType:
     """The element type that stores values of a NumPy dtype (or anything NumPy takes for one).
 
     Raises:

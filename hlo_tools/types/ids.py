@@ -8,7 +8,10 @@ unique within a computation in either scheme, so readers use these and nothing e
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hlo_tools.schema.messages import HloModuleProto
 
 __all__ = ["LOCAL_BITS", "LOCAL_MASK", "scheme_of", "wide"]
 
@@ -21,7 +24,7 @@ def wide(computation_id: int, local_id: int) -> int:
     return computation_id << LOCAL_BITS | local_id
 
 
-def scheme_of(proto: Any) -> str:
+def scheme_of(proto: HloModuleProto) -> str:
     """``"wide"`` or ``"legacy"`` for a HloModuleProto.
 
     A module whose only computation has the id 0 reads the same in both, and counts as wide when

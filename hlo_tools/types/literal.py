@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hlo_tools import schema
 from hlo_tools._messages import counted
 from hlo_tools.errors import HloFileError
+from hlo_tools.types.element_types import Array
 from hlo_tools.types.shape import Shape, array_shape
 from hlo_tools.wire import fields as wire
 from hlo_tools.wire.large_constants import Kept, encode_varint
+
+if TYPE_CHECKING:
+    from hlo_tools.schema.messages import LiteralProto
 
 __all__ = ["Literal", "StoredLiteral", "literal_of"]
 
@@ -29,7 +34,7 @@ class Literal:
 
     __slots__ = ("proto",)
 
-    def __init__(self, proto: Any) -> None:
+    def __init__(self, proto: LiteralProto) -> None:
         self.proto = proto
 
     @property
@@ -51,7 +56,7 @@ class Literal:
         shape = self.shape
         return shape.is_array and shape.element_count > 0 and _stored(self.proto, shape) == 0
 
-    def numpy(self) -> np.ndarray[Any, Any]:
+    def numpy(self) -> Array:
         """The elements as an array of the shape's dimensions, layout undone.
 
         Raises:
@@ -106,13 +111,13 @@ class StoredLiteral(Literal):
     def __init__(self, kept: Kept, shape: Shape) -> None:
         self._kept = kept
         self._shape = shape
-        self._proto: Any = None
+        self._proto: LiteralProto | None = None
 
     @property
-    def proto(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def proto(self) -> LiteralProto:  # pyright: ignore[reportIncompatibleVariableOverride]
         if self._proto is None:
             kept = self._kept
-            proto = schema.message("LiteralProto")()
+            proto = schema.LiteralProto()
             proto.ParseFromString(bytes(kept.buffer[kept.begin : kept.end]))
             self._proto = proto
         return self._proto
@@ -125,7 +130,7 @@ class StoredLiteral(Literal):
     def is_elided(self) -> bool:
         return False
 
-    def numpy(self) -> np.ndarray[Any, Any]:
+    def numpy(self) -> Array:
         """As :meth:`Literal.numpy`; a read-only view of the file where elements lie plain in it."""
         raw = self._raw()
         element = self._shape.element
@@ -142,7 +147,7 @@ class StoredLiteral(Literal):
         name = self._shape.element.field
         if name in _VARINT_FIELDS or not name:
             return None
-        number = schema.message("LiteralProto").DESCRIPTOR.fields_by_name[name].number
+        number = schema.LiteralProto.DESCRIPTOR.fields_by_name[name].number
         kept = self._kept
         runs = [f for f in wire.fields(kept.buffer, kept.begin, kept.end) if f.number == number]
         if len(runs) != 1 or runs[0].wire_type != wire.BYTES:
@@ -154,7 +159,7 @@ class StoredLiteral(Literal):
 
 
 def literal_of(
-    value: Any, *, layout: tuple[int, ...] | None = None, element: str | None = None
+    value: ArrayLike, *, layout: tuple[int, ...] | None = None, element: str | None = None
 ) -> Literal:
     """A new literal with the elements of an array (or anything ``numpy.asarray`` takes).
 
@@ -166,19 +171,19 @@ def literal_of(
         TypeError: HLO has no element type for the dtype.
     """
     array = np.asarray(value)
-    proto = schema.message("LiteralProto")()
+    proto = schema.LiteralProto()
     proto.shape.CopyFrom(array_shape(element or array.dtype, array.shape, layout).proto)
     store(proto, array)
     return Literal(proto)
 
 
-def store(proto: Any, array: np.ndarray[Any, Any]) -> None:
+def store(proto: LiteralProto, array: Array) -> None:
     """Put an array, in logical order, into a ``LiteralProto`` whose shape is set already."""
     shape = Shape(proto.shape)
     _write(proto, shape.element.field, _apply_layout(array, shape))
 
 
-def _stored(proto: Any, shape: Shape) -> int:
+def _stored(proto: LiteralProto, shape: Shape) -> int:
     """How many elements the proto holds, without reading them."""
     element = shape.element
     size = len(getattr(proto, element.field))
@@ -189,7 +194,7 @@ def _stored(proto: Any, shape: Shape) -> int:
     return size // element.itemsize
 
 
-def _read(proto: Any, shape: Shape) -> np.ndarray[Any, Any]:
+def _read(proto: LiteralProto, shape: Shape) -> Array:
     """The elements as they stand, one-dimensional."""
     field, dtype = shape.element.field, shape.element.dtype
     assert dtype is not None
@@ -201,7 +206,7 @@ def _read(proto: Any, shape: Shape) -> np.ndarray[Any, Any]:
     return np.frombuffer(values, dtype.newbyteorder("<")).astype(dtype, copy=False)
 
 
-def _packed(proto: Any, field: str) -> bytes:
+def _packed(proto: LiteralProto, field: str) -> bytes:
     """The wire bytes of a packed field: much faster than one Python number an element.
 
     A message whose numbers came in several runs, or one by one, is serialised as one run.
@@ -214,7 +219,7 @@ def _packed(proto: Any, field: str) -> bytes:
     return b""
 
 
-def _write(proto: Any, field: str, flat: np.ndarray[Any, Any]) -> None:
+def _write(proto: LiteralProto, field: str, flat: Array) -> None:
     if field in _RAW_FIELDS:
         raw = flat.astype(_RAW_FIELDS[field], copy=False).tobytes()
         number = proto.DESCRIPTOR.fields_by_name[field].number
@@ -227,7 +232,7 @@ def _write(proto: Any, field: str, flat: np.ndarray[Any, Any]) -> None:
         setattr(proto, field, flat.astype(flat.dtype.newbyteorder("<"), copy=False).tobytes())
 
 
-def _undo_layout(flat: np.ndarray[Any, Any], shape: Shape) -> np.ndarray[Any, Any]:
+def _undo_layout(flat: Array, shape: Shape) -> Array:
     if shape.is_row_major:
         return flat.reshape(shape.dimensions)
     major_to_minor = shape.layout[::-1]
@@ -236,7 +241,7 @@ def _undo_layout(flat: np.ndarray[Any, Any], shape: Shape) -> np.ndarray[Any, An
     return stored.transpose(np.argsort(major_to_minor))
 
 
-def _apply_layout(array: np.ndarray[Any, Any], shape: Shape) -> np.ndarray[Any, Any]:
+def _apply_layout(array: Array, shape: Shape) -> Array:
     if shape.is_row_major:
         return array.ravel()
     _check_layout(shape)

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from hlo_tools.schema.messages import (
+        HloInstructionProto,
+        IotaReplicaGroupListProto,
+        MeshAxesReplicaGroupListProto,
+        MeshProto,
+    )
 
 __all__ = ["replica_groups_of"]
 
 
-def replica_groups_of(instruction: Any) -> list[list[int]]:
+def replica_groups_of(instruction: HloInstructionProto) -> list[list[int]]:
     """The groups of an instruction's message; no groups stand for one of all devices."""
     form = instruction.WhichOneof("replica_group_list")
     if form == "collective_device_list":
@@ -28,7 +36,7 @@ def replica_groups_of(instruction: Any) -> list[list[int]]:
     return [list(group.replica_ids) for group in groups or instruction.replica_groups]
 
 
-def _iota_groups(iota: Any) -> list[list[int]]:
+def _iota_groups(iota: IotaReplicaGroupListProto) -> list[list[int]]:
     """The groups that an iota form stands for: positions reshaped, transposed, cut into groups."""
     count: int = iota.num_replica_groups * iota.num_devices_per_group
     if count <= 0 or count > 1 << 24:
@@ -41,7 +49,7 @@ def _iota_groups(iota: Any) -> list[list[int]]:
     return devices.reshape(iota.num_replica_groups, -1).tolist()
 
 
-def _mesh_groups(groups: Any) -> list[list[int]]:
+def _mesh_groups(groups: MeshAxesReplicaGroupListProto) -> list[list[int]]:
     """The groups along axes of a mesh, or along parts of them (outer size, size)."""
     cuts = [{1, axis.size} for axis in groups.mesh.axes]
     if any(axis.size < 1 for axis in groups.mesh.axes):
@@ -76,7 +84,7 @@ def _mesh_groups(groups: Any) -> list[list[int]]:
     return grid.transpose([*others, *chosen]).reshape(-1, size).tolist()
 
 
-def _mesh_devices(mesh: Any, count: int) -> list[int]:
+def _mesh_devices(mesh: MeshProto, count: int) -> list[int]:
     """Devices in the order of the mesh's places."""
     if count > 1 << 24:
         return []

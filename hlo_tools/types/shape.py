@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
-import numpy as np
+from numpy.typing import DTypeLike
 
 from hlo_tools import schema
-from hlo_tools.types.element_types import BY_NAME, BY_NUMBER, INVALID, ElementType, element_of
+from hlo_tools.types.element_types import (
+    BY_NAME,
+    BY_NUMBER,
+    INVALID,
+    DType,
+    ElementType,
+    element_of,
+)
+
+if TYPE_CHECKING:
+    from hlo_tools.schema.messages import ShapeProto
 
 __all__ = ["Shape", "array_shape", "parse_shape", "token_shape", "tuple_shape"]
 
@@ -25,7 +35,7 @@ class Shape:
 
     __slots__ = ("_text", "proto")
 
-    def __init__(self, proto: Any) -> None:
+    def __init__(self, proto: ShapeProto) -> None:
         self.proto = proto
         self._text = ""
 
@@ -73,7 +83,7 @@ class Shape:
         return tuple(Shape(part) for part in self.proto.tuple_shapes)
 
     @property
-    def dtype(self) -> np.dtype[Any] | None:
+    def dtype(self) -> DType | None:
         """The NumPy dtype of the elements, or None where there are none."""
         return self.element.dtype
 
@@ -144,7 +154,7 @@ class Shape:
 
 
 def array_shape(
-    element: ElementType | str | Any,
+    element: ElementType | DTypeLike,
     dimensions: Sequence[int] = (),
     layout: Sequence[int] | None = None,
 ) -> Shape:
@@ -160,7 +170,7 @@ def array_shape(
         element = BY_NAME[element]
     elif not isinstance(element, ElementType):
         element = element_of(element)
-    proto = schema.message("ShapeProto")(element_type=element.number, dimensions=dimensions)
+    proto = schema.ShapeProto(element_type=element.number, dimensions=dimensions)
     rank = len(proto.dimensions)
     order = range(rank - 1, -1, -1) if layout is None else layout
     proto.layout.minor_to_major.extend(order)
@@ -171,14 +181,14 @@ def array_shape(
 
 def tuple_shape(parts: Iterable[Shape]) -> Shape:
     """A new tuple shape; the parts are copied."""
-    proto = schema.message("ShapeProto")(element_type=_TUPLE)
+    proto = schema.ShapeProto(element_type=_TUPLE)
     proto.tuple_shapes.extend(part.proto for part in parts)
     return Shape(proto)
 
 
 def token_shape() -> Shape:
     """A new token shape."""
-    return Shape(schema.message("ShapeProto")(element_type=_TOKEN))
+    return Shape(schema.ShapeProto(element_type=_TOKEN))
 
 
 def parse_shape(text: str) -> Shape:
@@ -189,6 +199,6 @@ def parse_shape(text: str) -> Shape:
     """
     from hlo_tools.types.shape_text import parse_shape_into
 
-    proto = schema.message("ShapeProto")()
+    proto = schema.ShapeProto()
     parse_shape_into(text, proto)
     return Shape(proto)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from hlo_tools.errors import HloTextError
 from hlo_tools.types.element_types import BY_NAME, BY_NUMBER
+
+if TYPE_CHECKING:
+    from hlo_tools.schema.messages import LayoutProto, ShapeProto
 
 __all__ = ["parse_shape_into", "print_layout", "print_shape"]
 
@@ -18,13 +21,15 @@ _DEPTH = 64
 _INDEX_EVERY = 5
 """Every fifth part of a long tuple is numbered in a comment."""
 _DIM_LEVELS = ("D", "C", "S", "H")
-_Part = tuple[str, Callable[[Any], str]]
+_Part = tuple[str, Callable[["LayoutProto"], str]]
 
 
 # Printing
 
 
-def print_shape(proto: Any, *, layouts: bool = True, known: dict[bytes, str] | None = None) -> str:
+def print_shape(
+    proto: ShapeProto, *, layouts: bool = True, known: dict[bytes, str] | None = None
+) -> str:
     """The text of a ``ShapeProto``.
 
     Args:
@@ -44,7 +49,7 @@ def print_shape(proto: Any, *, layouts: bool = True, known: dict[bytes, str] | N
     return text
 
 
-def _print_tuple(proto: Any, layouts: bool, known: dict[bytes, str] | None) -> str:
+def _print_tuple(proto: ShapeProto, layouts: bool, known: dict[bytes, str] | None) -> str:
     text = ""
     for number, part in enumerate(proto.tuple_shapes):
         if number:
@@ -53,7 +58,7 @@ def _print_tuple(proto: Any, layouts: bool, known: dict[bytes, str] | None) -> s
     return f"({text})"
 
 
-def _print_array(proto: Any, layouts: bool) -> str:
+def _print_array(proto: ShapeProto, layouts: bool) -> str:
     element = BY_NUMBER.get(proto.element_type)
     name = element.name if element else f"type{proto.element_type}"
     text = f"{name}[{_print_dimensions(proto)}]"
@@ -63,7 +68,7 @@ def _print_array(proto: Any, layouts: bool) -> str:
     return text if layout == "{}" and not proto.dimensions else text + layout
 
 
-def _print_dimensions(proto: Any) -> str:
+def _print_dimensions(proto: ShapeProto) -> str:
     flags = list(proto.is_dynamic_dimension)
     if True not in flags:
         return ",".join(map(str, proto.dimensions))
@@ -74,7 +79,7 @@ def _print_dimensions(proto: Any) -> str:
     ).replace("<=?", "?")
 
 
-def print_layout(layout: Any) -> str:
+def print_layout(layout: LayoutProto) -> str:
     """The text of a ``LayoutProto`` with its braces."""
     given = {field.name for field, _ in layout.ListFields()}
     details = "".join([part(layout) for name, part in _LAYOUT_PARTS if name in given])
@@ -82,7 +87,7 @@ def print_layout(layout: Any) -> str:
     return f"{{{order}:{details}}}" if details else f"{{{order}}}"
 
 
-def _print_dim_levels(layout: Any) -> str:
+def _print_dim_levels(layout: LayoutProto) -> str:
     marks: list[str] = []
     levels: Sequence[int] = layout.dim_level_types
     for number, level in enumerate(levels):
@@ -93,7 +98,7 @@ def _print_dim_levels(layout: Any) -> str:
     return f"D({','.join(marks)})"
 
 
-def _print_tiles(layout: Any) -> str:
+def _print_tiles(layout: LayoutProto) -> str:
     tiles = (
         ",".join("*" if size == _COMBINE else str(size) for size in tile.dimensions)
         for tile in layout.tiles
@@ -101,7 +106,7 @@ def _print_tiles(layout: Any) -> str:
     return "T" + "".join(f"({tile})" for tile in tiles)
 
 
-def _print_splits(layout: Any) -> str:
+def _print_splits(layout: LayoutProto) -> str:
     splits = (
         f"({split.dimension}:{','.join(map(str, split.split_indices))})"
         for split in layout.split_configs
@@ -110,7 +115,7 @@ def _print_splits(layout: Any) -> str:
 
 
 def _number(mark: str, field: str, silent: tuple[int, ...]) -> _Part:
-    def part(layout: Any) -> str:
+    def part(layout: LayoutProto) -> str:
         value = getattr(layout, field)
         return "" if value in silent else f"{mark}({value})"
 
@@ -118,14 +123,14 @@ def _number(mark: str, field: str, silent: tuple[int, ...]) -> _Part:
 
 
 def _type(mark: str, field: str) -> _Part:
-    def part(layout: Any) -> str:
+    def part(layout: LayoutProto) -> str:
         value = getattr(layout, field)
         return f"{mark}({BY_NUMBER[value].name})" if value in BY_NUMBER and value else ""
 
     return field, part
 
 
-def _print_physical(layout: Any) -> str:
+def _print_physical(layout: LayoutProto) -> str:
     return f"P({print_shape(layout.physical_shape)})"
 
 
@@ -151,7 +156,7 @@ _TOKEN_RE = re.compile(
 )
 
 
-def parse_shape_into(text: str, proto: Any) -> None:
+def parse_shape_into(text: str, proto: ShapeProto) -> None:
     """Parse a shape into an empty ``ShapeProto``.
 
     Raises:
@@ -219,7 +224,7 @@ class _Reader:
         )
 
 
-def _parse_shape(reader: _Reader, proto: Any, depth: int) -> None:
+def _parse_shape(reader: _Reader, proto: ShapeProto, depth: int) -> None:
     if depth > _DEPTH:
         raise reader.error(f"tuples nested at most {_DEPTH} deep")
     if reader.take("("):
@@ -249,12 +254,12 @@ def _parse_shape(reader: _Reader, proto: Any, depth: int) -> None:
         _default_layout(proto)
 
 
-def _default_layout(proto: Any) -> None:
+def _default_layout(proto: ShapeProto) -> None:
     proto.layout.minor_to_major.extend(range(len(proto.dimensions) - 1, -1, -1))
     proto.layout.tail_padding_alignment_in_elements = 1
 
 
-def _parse_dimensions(reader: _Reader, proto: Any) -> None:
+def _parse_dimensions(reader: _Reader, proto: ShapeProto) -> None:
     while not reader.take("]"):
         if proto.dimensions:
             reader.expect(",")
@@ -270,7 +275,7 @@ def _parse_dimensions(reader: _Reader, proto: Any) -> None:
         proto.is_dynamic_dimension.append(bound)
 
 
-def _parse_layout(reader: _Reader, proto: Any) -> None:
+def _parse_layout(reader: _Reader, proto: ShapeProto) -> None:
     reader.expect("{")
     layout = proto.layout
     layout.tail_padding_alignment_in_elements = 1
@@ -286,7 +291,7 @@ def _parse_layout(reader: _Reader, proto: Any) -> None:
     reader.expect("}")
 
 
-def _parse_layout_part(reader: _Reader, layout: Any) -> None:
+def _parse_layout_part(reader: _Reader, layout: LayoutProto) -> None:
     parse = _LAYOUT_PARSERS.get(reader.word)
     if parse is None:
         raise reader.error(f"one of {' '.join(_LAYOUT_PARSERS)} or '}}'")
@@ -295,7 +300,7 @@ def _parse_layout_part(reader: _Reader, layout: Any) -> None:
     parse(reader, layout)
 
 
-def _parse_tiles(reader: _Reader, layout: Any) -> None:
+def _parse_tiles(reader: _Reader, layout: LayoutProto) -> None:
     while True:
         tile = layout.tiles.add()
         while not reader.take(")"):
@@ -306,7 +311,7 @@ def _parse_tiles(reader: _Reader, layout: Any) -> None:
             return
 
 
-def _parse_dim_levels(reader: _Reader, layout: Any) -> None:
+def _parse_dim_levels(reader: _Reader, layout: LayoutProto) -> None:
     while not reader.take(")"):
         if layout.dim_level_types:
             reader.expect(",")
@@ -317,7 +322,7 @@ def _parse_dim_levels(reader: _Reader, layout: Any) -> None:
         layout.dim_ordered.append(not reader.take("~"))
 
 
-def _parse_splits(reader: _Reader, layout: Any) -> None:
+def _parse_splits(reader: _Reader, layout: LayoutProto) -> None:
     while True:
         split = layout.split_configs.add(dimension=reader.number())
         reader.expect(":")
@@ -326,21 +331,21 @@ def _parse_splits(reader: _Reader, layout: Any) -> None:
             return
 
 
-def _parse_physical(reader: _Reader, layout: Any) -> None:
+def _parse_physical(reader: _Reader, layout: LayoutProto) -> None:
     _parse_shape(reader, layout.physical_shape, 1)
     reader.expect(")")
 
 
-def _number_into(field: str) -> Callable[[_Reader, Any], None]:
-    def parse(reader: _Reader, layout: Any) -> None:
+def _number_into(field: str) -> Callable[[_Reader, LayoutProto], None]:
+    def parse(reader: _Reader, layout: LayoutProto) -> None:
         setattr(layout, field, reader.number())
         reader.expect(")")
 
     return parse
 
 
-def _type_into(field: str) -> Callable[[_Reader, Any], None]:
-    def parse(reader: _Reader, layout: Any) -> None:
+def _type_into(field: str) -> Callable[[_Reader, LayoutProto], None]:
+    def parse(reader: _Reader, layout: LayoutProto) -> None:
         if reader.word not in BY_NAME:
             raise reader.error("an element type")
         setattr(layout, field, BY_NAME[reader.next()].number)
@@ -349,7 +354,7 @@ def _type_into(field: str) -> Callable[[_Reader, Any], None]:
     return parse
 
 
-_LAYOUT_PARSERS: dict[str, Callable[[_Reader, Any], None]] = {
+_LAYOUT_PARSERS: dict[str, Callable[[_Reader, LayoutProto], None]] = {
     "D": _parse_dim_levels,
     "T": _parse_tiles,
     "L": _number_into("tail_padding_alignment_in_elements"),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hlo_tools.schema.messages import OpMetadata, StackFrameIndexProto
 
 __all__ = ["SourceFrame", "frames_of"]
 
@@ -26,7 +29,7 @@ class SourceFrame:
         return f"{self.file}:{self.line}" + (f":{self.column}" if self.column else "")
 
 
-def frames_of(metadata: Any, index: Any) -> tuple[SourceFrame, ...]:
+def frames_of(metadata: OpMetadata, index: StackFrameIndexProto) -> tuple[SourceFrame, ...]:
     """The call stack of an operation, innermost place first.
 
     Args:
@@ -51,7 +54,7 @@ def frames_of(metadata: Any, index: Any) -> tuple[SourceFrame, ...]:
     )
 
 
-def _frames(frame_id: int, index: Any) -> Iterator[SourceFrame]:
+def _frames(frame_id: int, index: StackFrameIndexProto) -> Iterator[SourceFrame]:
     seen: set[int] = set()
     while 0 < frame_id <= len(index.stack_frames) and frame_id not in seen:
         seen.add(frame_id)
@@ -61,7 +64,7 @@ def _frames(frame_id: int, index: Any) -> Iterator[SourceFrame]:
         frame_id = frame.parent_frame_id
 
 
-def _place(location: Any, index: Any) -> SourceFrame:
+def _place(location: StackFrameIndexProto.FileLocation, index: StackFrameIndexProto) -> SourceFrame:
     return SourceFrame(
         _entry(index.file_names, location.file_name_id),
         location.line,
@@ -72,5 +75,5 @@ def _place(location: Any, index: Any) -> SourceFrame:
     )
 
 
-def _entry(names: Any, number: int) -> str:
+def _entry(names: Sequence[str], number: int) -> str:
     return names[number - 1] if 0 < number <= len(names) else ""

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
 from hlo_tools.wire import fields as wire
+
+if TYPE_CHECKING:
+    from hlo_tools.wire.fields import Buffer
 
 __all__ = ["Table", "Words", "split", "varints"]
 
@@ -72,7 +75,7 @@ class Words:
         data: bytes or a memory map; it is not copied (unless it has less than eight bytes).
     """
 
-    def __init__(self, data: Any) -> None:
+    def __init__(self, data: Buffer) -> None:
         self.data = data
         padded = data if len(data) >= 8 else bytes(data) + bytes(8)
         # Overlapping words, one from each byte on: an unaligned load is one index, nothing is
@@ -245,7 +248,7 @@ def _mostly_short(words: Words, word: Array, position: Array) -> tuple[Array, Ar
     return value, length
 
 
-def _refuse(data: Any, begin: Array, end: Array, rows: Array) -> None:
+def _refuse(data: Buffer, begin: Array, end: Array, rows: Array) -> None:
     """Raise the error of the first message that is none."""
     for row in rows.tolist():
         for _ in wire.fields(data, int(begin[row]), int(end[row])):

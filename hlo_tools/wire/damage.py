@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Protocol
 
 from hlo_tools.errors import HloFileError
 from hlo_tools.wire import fields as wire
+
+if TYPE_CHECKING:
+    from hlo_tools.wire.fields import Buffer
 
 __all__ = ["explain"]
 
@@ -17,7 +20,27 @@ _FIXED = {1: 8, 2: 4, 6: 8, 7: 4, 15: 4, 16: 8}
 """Bytes of one packed double, float, fixed64, fixed32, sfixed32, sfixed64."""
 
 
-def explain(data: bytes | memoryview, descriptor: Any) -> HloFileError:
+class _FieldType(Protocol):
+    """What is used of protobuf's ``FieldDescriptor``; it has two classes of that name."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def type(self) -> int: ...
+    @property
+    def message_type(self) -> _MessageType | None: ...
+
+
+class _MessageType(Protocol):
+    """What is used of protobuf's ``Descriptor``."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def fields_by_number(self) -> Mapping[int, _FieldType]: ...
+
+
+def explain(data: Buffer, descriptor: _MessageType) -> HloFileError:
     """The error for ``data`` that protobuf refused as a ``descriptor`` message."""
     try:
         _walk(data, 0, len(data), descriptor, descriptor.name, 0)
@@ -31,7 +54,7 @@ def explain(data: bytes | memoryview, descriptor: Any) -> HloFileError:
 
 
 def _walk(
-    data: bytes | memoryview, begin: int, end: int, descriptor: Any, path: str, depth: int
+    data: Buffer, begin: int, end: int, descriptor: _MessageType, path: str, depth: int
 ) -> None:
     if depth > _DEPTH:
         raise wire.damage(begin, f"{path}: messages nested deeper than {_DEPTH}")
@@ -45,7 +68,7 @@ def _walk(
         _check(data, field, description, f"{path}.{description.name}[{index}]", depth)
 
 
-def _fields(data: bytes | memoryview, begin: int, end: int, path: str) -> Iterator[wire.Field]:
+def _fields(data: Buffer, begin: int, end: int, path: str) -> Iterator[wire.Field]:
     """Fields of a message; an error among them says which message it is."""
     try:
         yield from wire.fields(data, begin, end)
@@ -55,10 +78,8 @@ def _fields(data: bytes | memoryview, begin: int, end: int, path: str) -> Iterat
         ) from None
 
 
-def _check(
-    data: bytes | memoryview, field: wire.Field, description: Any, path: str, depth: int
-) -> None:
-    if description.type == _MESSAGE:
+def _check(data: Buffer, field: wire.Field, description: _FieldType, path: str, depth: int) -> None:
+    if description.type == _MESSAGE and description.message_type is not None:
         _walk(data, field.begin, field.end, description.message_type, path, depth + 1)
     elif description.type == _STRING:
         try:
@@ -69,7 +90,7 @@ def _check(
         _check_packed(data, field, description.type, path)
 
 
-def _check_packed(data: bytes | memoryview, field: wire.Field, kind: int, path: str) -> None:
+def _check_packed(data: Buffer, field: wire.Field, kind: int, path: str) -> None:
     """A packed run of numbers: whole fixed ones, or varints of which the last one ends."""
     size = field.end - field.begin
     width = _FIXED.get(kind)

@@ -7,6 +7,7 @@ protobuf reads) and where it failed (finding the byte at which a file is damaged
 from __future__ import annotations
 
 from collections.abc import Iterator
+from mmap import mmap
 from typing import Any, NamedTuple, cast
 
 from hlo_tools.errors import HloFileError
@@ -16,7 +17,7 @@ __all__ = ["BYTES", "FIXED32", "FIXED64", "VARINT", "Field", "fields", "read_var
 VARINT, FIXED64, BYTES, GROUP, END_GROUP, FIXED32 = range(6)
 _NAMES = ("varint", "fixed64", "bytes", "group", "end of group", "fixed32")
 
-Buffer = bytes | memoryview
+Buffer = bytes | memoryview | mmap
 
 
 class Field(NamedTuple):

@@ -10,10 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeAlias
 
 from hlo_tools import schema
 from hlo_tools.wire import fields as wire
+from hlo_tools.wire.fields import Buffer
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    from hlo_tools.schema.messages import (
+        HloComputationProto,
+        HloModuleProto,
+        HloProto,
+        HloSnapshot,
+        HloUnoptimizedSnapshot,
+    )
+
 
 __all__ = [
     "Kept",
@@ -27,6 +40,9 @@ __all__ = [
     "wrapped",
 ]
 
+Envelope: TypeAlias = "HloProto | HloSnapshot | HloUnoptimizedSnapshot"
+"""A message around a module."""
+
 _COMPUTATIONS, _INSTRUCTIONS, _LITERAL = 3, 2, 8
 """Field numbers of the module, the computation and the instruction."""
 _MODULE_OF = {"module": (), "hlo": (1,), "snapshot": (1, 1), "unoptimized": (1,)}
@@ -37,7 +53,7 @@ _MODULE_OF = {"module": (), "hlo": (1,), "snapshot": (1, 1), "unoptimized": (1,)
 class Kept:
     """A constant's ``LiteralProto`` in the file: ``buffer[begin:end]``."""
 
-    buffer: Any = field(repr=False)
+    buffer: Buffer = field(repr=False)
     begin: int
     end: int
 
@@ -53,7 +69,7 @@ class Skeleton(NamedTuple):
     kept: dict[tuple[int, int], Kept]
 
 
-def cut(buffer: Any, kind: str, threshold: int) -> Skeleton:
+def cut(buffer: Buffer, kind: str, threshold: int) -> Skeleton:
     """The module in ``buffer`` without constants whose literal is larger than ``threshold`` bytes.
 
     Args:
@@ -65,7 +81,7 @@ def cut(buffer: Any, kind: str, threshold: int) -> Skeleton:
     """
     begin, end = module_range(buffer, kind)
     kept: dict[tuple[int, int], Kept] = {}
-    parts: list[Any] = []
+    parts: list[bytes | memoryview] = []
     computation = 0
     for entry in wire.fields(buffer, begin, end):
         if entry.number != _COMPUTATIONS:
@@ -77,7 +93,7 @@ def cut(buffer: Any, kind: str, threshold: int) -> Skeleton:
     return Skeleton(b"".join(parts), kept)
 
 
-def module_range(buffer: Any, kind: str) -> tuple[int, int]:
+def module_range(buffer: Buffer, kind: str) -> tuple[int, int]:
     """Where the HloModuleProto of a file begins and ends."""
     begin, end = 0, len(buffer)
     for number in _MODULE_OF[kind]:
@@ -85,15 +101,15 @@ def module_range(buffer: Any, kind: str) -> tuple[int, int]:
     return begin, end
 
 
-def wrapped(buffer: Any, kind: str, module: bytes) -> bytes:
+def wrapped(buffer: Buffer, kind: str, module: bytes) -> bytes:
     """The message of a file around another module: all its other fields as they are."""
     return _wrapped(buffer, 0, len(buffer), _MODULE_OF[kind], module)
 
 
-def _wrapped(buffer: Any, begin: int, end: int, path: tuple[int, ...], module: bytes) -> bytes:
+def _wrapped(buffer: Buffer, begin: int, end: int, path: tuple[int, ...], module: bytes) -> bytes:
     if not path:
         return module
-    parts: list[Any] = []
+    parts: list[bytes | memoryview] = []
     for entry in wire.fields(buffer, begin, end):
         if entry.number == path[0]:
             inner = _wrapped(buffer, entry.begin, entry.end, path[1:], module)
@@ -103,7 +119,7 @@ def _wrapped(buffer: Any, begin: int, end: int, path: tuple[int, ...], module: b
     return b"".join(parts)
 
 
-def _payload(buffer: Any, begin: int, end: int, number: int) -> tuple[int, int]:
+def _payload(buffer: Buffer, begin: int, end: int, number: int) -> tuple[int, int]:
     for entry in wire.fields(buffer, begin, end):
         if entry.number == number:
             return entry.begin, entry.end
@@ -111,10 +127,14 @@ def _payload(buffer: Any, begin: int, end: int, number: int) -> tuple[int, int]:
 
 
 def _cut_computation(
-    buffer: Any, outer: wire.Field, number: int, threshold: int, kept: dict[tuple[int, int], Kept]
+    buffer: Buffer,
+    outer: wire.Field,
+    number: int,
+    threshold: int,
+    kept: dict[tuple[int, int], Kept],
 ) -> bytes:
     """A computation's bytes; runs of small instructions are copied in one piece."""
-    parts: list[Any] = []
+    parts: list[bytes | memoryview] = []
     start = outer.begin
     index = 0
     for inner in wire.fields(buffer, outer.begin, outer.end):
@@ -132,9 +152,11 @@ def _cut_computation(
     return b"".join(parts)
 
 
-def cut_instruction(buffer: Any, begin: int, end: int, threshold: int) -> tuple[bytes, Kept | None]:
+def cut_instruction(
+    buffer: Buffer, begin: int, end: int, threshold: int
+) -> tuple[bytes, Kept | None]:
     """An instruction whose literal has only a shape, and where the whole literal is."""
-    parts: list[Any] = []
+    parts: list[bytes | memoryview] = []
     found: Kept | None = None
     for inner in wire.fields(buffer, begin, end):
         if inner.number == _LITERAL and inner.end - inner.begin > threshold:
@@ -146,7 +168,7 @@ def cut_instruction(buffer: Any, begin: int, end: int, threshold: int) -> tuple[
     return b"".join(parts), found
 
 
-def _shape_of(buffer: Any, literal: wire.Field) -> bytes:
+def _shape_of(buffer: Buffer, literal: wire.Field) -> bytes:
     shapes = [
         bytes(buffer[entry.offset : entry.end])
         for entry in wire.fields(buffer, literal.begin, literal.end)
@@ -179,7 +201,10 @@ def encode_varint(value: int) -> bytes:
 
 
 def splice(
-    proto: Any, kept: dict[tuple[int, int], Kept], stream: BinaryIO, envelope: Any = None
+    proto: HloModuleProto,
+    kept: dict[tuple[int, int], Kept],
+    stream: BinaryIO,
+    envelope: Envelope | None = None,
 ) -> None:
     """Write a whole HloModuleProto: the skeleton, with every kept constant back in its place.
 
@@ -193,24 +218,29 @@ def splice(
         stream.write(piece)
 
 
-def _around(envelope: Any, size: int) -> tuple[bytes, bytes]:
+def _around(envelope: Envelope | None, size: int) -> tuple[bytes, bytes]:
     """What a message has before and behind its module of ``size`` bytes."""
-    before, after = b"", b""
     if envelope is None:
-        return before, after
-    messages = [envelope.hlo, envelope] if envelope.DESCRIPTOR.name == "HloSnapshot" else [envelope]
-    for message, name in zip(messages, ("hlo_module", "hlo"), strict=False):
-        rest = type(message)()
-        rest.CopyFrom(message)
-        rest.ClearField(name)
-        inside = size + len(before) + len(after)
-        before = _prefix(message.DESCRIPTOR.fields_by_name[name].number, inside) + before
-        after += rest.SerializeToString(deterministic=True)
-    return before, after
+        return b"", b""
+    if not isinstance(envelope, schema.HloSnapshot):
+        return _around_field(envelope, "hlo_module", size)
+    before, after = _around_field(envelope.hlo, "hlo_module", size)
+    outer, behind = _around_field(envelope, "hlo", len(before) + size + len(after))
+    return outer + before, after + behind
 
 
-def _module_pieces(proto: Any, kept: dict[tuple[int, int], Kept]) -> Iterator[Any]:
-    head = schema.message("HloModuleProto")()
+def _around_field(message: Message, name: str, size: int) -> tuple[bytes, bytes]:
+    rest = type(message)()
+    rest.CopyFrom(message)
+    rest.ClearField(name)
+    tag = _prefix(message.DESCRIPTOR.fields_by_name[name].number, size)
+    return tag, rest.SerializeToString(deterministic=True)
+
+
+def _module_pieces(
+    proto: HloModuleProto, kept: dict[tuple[int, int], Kept]
+) -> Iterator[bytes | memoryview]:
+    head = schema.HloModuleProto()
     head.CopyFrom(proto)
     del head.computations[:]
     yield head.SerializeToString(deterministic=True)
@@ -220,8 +250,10 @@ def _module_pieces(proto: Any, kept: dict[tuple[int, int], Kept]) -> Iterator[An
         yield from pieces
 
 
-def _computation_pieces(computation: Any, kept: dict[tuple[int, int], Kept]) -> Iterator[Any]:
-    head = schema.message("HloComputationProto")()
+def _computation_pieces(
+    computation: HloComputationProto, kept: dict[tuple[int, int], Kept]
+) -> Iterator[bytes | memoryview]:
+    head = schema.HloComputationProto()
     head.CopyFrom(computation)
     del head.instructions[:]
     yield head.SerializeToString(deterministic=True)
@@ -232,7 +264,7 @@ def _computation_pieces(computation: Any, kept: dict[tuple[int, int], Kept]) -> 
             yield _prefix(_INSTRUCTIONS, len(data))
             yield data
             continue
-        bare = schema.message("HloInstructionProto")()
+        bare = schema.HloInstructionProto()
         bare.CopyFrom(instruction)
         bare.ClearField("literal")
         data = bare.SerializeToString(deterministic=True)
