@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from nki_lang.ir import Access, Instruction, Tensor
 
 __all__ = ["in_place"]
@@ -21,13 +23,18 @@ def in_place(instruction: Instruction, old: Tensor, new: Tensor) -> bool:
     """Whether ``new``, the instruction's result, may lie exactly where its operand ``old`` is.
 
     The operand must be read with the access with which the result is written, element for
-    element at the same byte.
+    element at the same byte; and the result must be written whole, for what else it holds is
+    not the operand's.
     """
     if (old.shape[:1], old.free_bytes) != (new.shape[:1], new.free_bytes):
         return False
     sources = _SOURCES.get(instruction.op, ())
     result = instruction.operands.get("dst")
     if type(result) is not Access or result.tensor.name != new.name or result.is_dynamic:
+        return False
+    if math.prod(result.shape) * result.element_type.itemsize != new.nbytes or 0 in (
+        step for step, count in result.pattern if count > 1
+    ):
         return False
     read = False
     for name, operand in instruction.operands.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 
 from hlo_tools.cli import console
@@ -39,7 +40,7 @@ def findings(file: Path) -> list[dict[str, str]]:
     from neff.container import members_of, open_package, program_of
     from neff.runtime.model import UNWRITTEN_REMEDY, LoadedModel
     from neff.runtime.order import order_of
-    from neff.runtime.placement import UNWRITTEN, first_clash
+    from neff.runtime.placement import UNWRITTEN, clashes
     from nki_lang.execute.unwritten import REMEDY
 
     package = open_package(file)
@@ -50,7 +51,11 @@ def findings(file: Path) -> list[dict[str, str]]:
         again = {member.name: b"".join(member.pieces) for member in members_of(program)}
         model = LoadedModel(program, file.stem, str(file))
         prove(program)
-        clashes = [first_clash(order_of(graph), program) for graph in program.subgraphs]
+        clashing = [
+            clash
+            for graph in program.subgraphs
+            for clash in islice(clashes(order_of(graph), program), _MOST)
+        ]
     except NeffError as error:
         return [_row(error.code, error.place, error.message, error.remedy)]
     found = [
@@ -66,8 +71,8 @@ def findings(file: Path) -> list[dict[str, str]]:
             f"tensor {clash.one!r} shares bytes with {clash.two} while both are used",
             _AGAIN,
         )
-        for clash in clashes
-        if clash is not None and not (clash.two == UNWRITTEN and clash.one in unwritten)
+        for clash in clashing
+        if not (clash.two == UNWRITTEN and clash.one in unwritten)
     ]
     return (
         found
@@ -81,6 +86,9 @@ def findings(file: Path) -> list[dict[str, str]]:
         ]
     )
 
+
+_MOST = 100
+"""Clashes of one core that are listed."""
 
 _AGAIN = "the file was changed, or written by a faulty program; build it again"
 

@@ -11,6 +11,7 @@ import numpy as np
 from neff.errors import NeffRuntimeError
 from neff.program import Program, Variable
 from neff.runtime.closures import FAULTS, Block
+from neff.runtime.placement import shares_bytes
 from neff.runtime.simplify import free_names, simplify
 from nki_lang import ir
 from nki_lang.errors import NkiError
@@ -92,7 +93,8 @@ class Machine:
             for name in self._program.outputs
         ]
         with self._operand_faults():
-            return list(with_fresh_memory(bodies, given, results))
+            shared = any(shares_bytes(body, self._program) for body in bodies)
+            return list(with_fresh_memory(bodies, given, results, shared_bytes=shared))
 
     @contextmanager
     def _operand_faults(self) -> Generator[None]:

@@ -17,7 +17,7 @@ from neff.runtime.arrays import check_names, check_writable, choose_arrays
 from neff.runtime.bounds import check_accesses
 from neff.runtime.machine import Machine
 from neff.runtime.order import order_of
-from neff.runtime.placement import UNWRITTEN, first_clash
+from neff.runtime.placement import shares_bytes
 from neff.runtime.tensors import TensorMetadata, array_for, metadata_of
 from nki_lang.errors import warn_at
 from nki_lang.execute.gaps import Gap, gaps_of
@@ -178,8 +178,7 @@ class LoadedModel:
         ]
         known = [name for name, each in variables.items() if each.kind in ("input", "constant")]
         gaps = gaps_of(self._orders, results, known)
-        clashes = [first_clash(order, self.program) for order in self._orders] if gaps else []
-        if any(clash and clash.two != UNWRITTEN for clash in clashes):
+        if gaps and any(shares_bytes(order, self.program) for order in self._orders):
             return gaps_of(self._orders, results, known, tiles=False)
         return gaps
 

@@ -9,6 +9,7 @@ all of its uses are within one turn of the same body.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +20,7 @@ from nki_lang.execute.liveness import accesses_of, written_by
 from nki_lang.ir import Block, Instruction, Tensor, walk
 from nki_lang.memory import MemoryRegion
 
-__all__ = ["UNWRITTEN", "Clash", "first_clash"]
+__all__ = ["UNWRITTEN", "Clash", "clashes", "shares_bytes"]
 
 UNWRITTEN = "memory that nobody wrote"
 
@@ -53,8 +54,9 @@ class _Life:
         return self.tensor.name
 
 
-def first_clash(body: Block, program: Program) -> Clash | None:
-    """The first two tensors of one core that share bytes at the same time, or None.
+def clashes(body: Block, program: Program) -> Iterator[Clash]:
+    """Every two tensors of one core that share bytes at the same time, by the later one's begin;
+    and every tensor that is named by a read first.
 
     Args:
         body: the core's instructions in order.
@@ -64,7 +66,7 @@ def first_clash(body: Block, program: Program) -> Clash | None:
     places = np.zeros((0, 5), np.int64)
     for life in _lives(body, program):
         if life.name not in {access.tensor.name for access in written_by(life.begins)}:
-            return Clash(life.name, UNWRITTEN, life.begins)
+            yield Clash(life.name, UNWRITTEN, life.begins)
         if any(each.last < life.first for each in active):
             active = [each for each in active if each.last >= life.first]
             places = np.array([each.place for each in active], np.int64).reshape(-1, 5)
@@ -81,10 +83,14 @@ def first_clash(body: Block, program: Program) -> Clash | None:
             for index in np.flatnonzero(hit):
                 other = active[index]
                 if not _in_place(body, other, life):
-                    return Clash(other.name, life.name, life.begins)
+                    yield Clash(other.name, life.name, life.begins)
         active.append(life)
         places = np.concatenate((places, mine[None]))
-    return None
+
+
+def shares_bytes(body: Block, program: Program) -> bool:
+    """Whether two tensors of one core share bytes at the same time."""
+    return any(clash.two != UNWRITTEN for clash in clashes(body, program))
 
 
 def _in_place(body: Block, old: _Life, new: _Life) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from neff.program import Program
-from neff.runtime.placement import first_clash
+from neff.runtime.placement import shares_bytes
 from neff.runtime.transposes_as_copies import transposes_as_copies
 from nki_lang.execute.coalescing import coalesce
 from nki_lang.execute.forwarding import forward
@@ -35,7 +35,7 @@ def free_names(body: Block, program: Program) -> Block | None:
         None when the program has tensors at addresses that its user chose, or two that share
         bytes at the same time: then addresses are what counts.
     """
-    if first_clash(body, program) is not None:
+    if shares_bytes(body, program):
         return None
     scratch = {name for name, each in program.variables.items() if each.kind == "scratch"}
     return _Freed(scratch).block(body)

@@ -8,12 +8,13 @@ the rest is filled once a run, where it is first touched.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
-from nki_lang.dtypes import dtype_of
 from nki_lang.execute.liveness import accesses_in, accesses_of
-from nki_lang.execute.storage import FRESH, dense_pattern
+from nki_lang.execute.storage import dense_pattern
 from nki_lang.ir.coverage import Coverage, piece_of
+from nki_lang.ir.fresh import fresh_fill, is_fresh_fill, scales_in
 from nki_lang.ir.types import (
     Access,
     Block,
@@ -27,14 +28,7 @@ from nki_lang.ir.types import (
 from nki_lang.memory import MemoryRegion
 from nki_lang.semantics import TRAITS
 
-__all__ = ["PRODUCTS", "SCALES", "filled_in", "inside", "turns", "with_fresh_memory"]
-
-SCALES = ("dst_scale", "stationary_scale", "moving_scale")
-"""Operands that hold block scales: what nobody wrote of such a tile is zero on hardware (the
-tests of the kernel library's MX kernels rely on it)."""
-
-_NAME = "fresh memory"
-"""Name of the instructions that fill; a user's name has no space."""
+__all__ = ["PRODUCTS", "filled_in", "inside", "turns", "with_fresh_memory"]
 
 _MAX_BYTES = 1 << 28
 """A larger tensor counts as written: the map of its bytes would take too much memory."""
@@ -44,20 +38,27 @@ PRODUCTS = frozenset({"nc_matmul", "nc_matmul_mx"})
 
 
 def with_fresh_memory(
-    bodies: Sequence[Block], given: Collection[str], results: Sequence[Tensor]
+    bodies: Sequence[Block],
+    given: Collection[str],
+    results: Sequence[Tensor],
+    *,
+    shared_bytes: bool = True,
 ) -> tuple[Block, ...]:
     """The bodies with instructions that fill what may be read before it is written.
+
+    A tile that only a loop names begins anew with each of its turns.
 
     Args:
         bodies: the statements of each core, with accumulation made explicit.
         given: names of the tensors that have content from the start.
         results: tensors that are read in the end.
+        shared_bytes: two tensors that are placed may hold the same bytes at one time.
     """
     shared: dict[str, Coverage] = {}
     found: list[Block] = []
     seen: dict[str, Tensor] = {}
     for index, body in enumerate(bodies):
-        core = _Core(body, given, shared, alone=len(bodies) == 1)
+        core = _Core(body, given, shared, shared_bytes=shared_bytes)
         seen |= core.shared
         found.append(core.filled())
         if index + 1 < len(bodies):
@@ -68,17 +69,17 @@ def with_fresh_memory(
             if tensor.name not in given and not written and tensor.nbytes:
                 seen[tensor.name] = tensor
     if seen:
-        found[0] = [*(_fill(tensor, zero=False) for tensor in seen.values()), *found[0]]
+        found[0] = [*(fresh_fill(tensor) for tensor in seen.values()), *found[0]]
     return tuple(found)
 
 
 def filled_in(bodies: Sequence[Block]) -> frozenset[str]:
     """Names of the tensors that :func:`with_fresh_memory` fills with the values of fresh memory."""
     return frozenset(
-        statement.operands["dst"].tensor.name
+        instruction.operands["dst"].tensor.name
         for body in bodies
-        for statement in body
-        if isinstance(statement, Instruction) and _is_filling(statement)
+        for instruction in walk(body)
+        if is_fresh_fill(instruction)
     )
 
 
@@ -86,9 +87,14 @@ class _Core:
     """What one core certainly wrote, followed in program order."""
 
     def __init__(
-        self, body: Block, given: Collection[str], shared: dict[str, Coverage], *, alone: bool
+        self,
+        body: Block,
+        given: Collection[str],
+        shared: dict[str, Coverage],
+        *,
+        shared_bytes: bool,
     ) -> None:
-        self._body, self._given, self._alone = body, given, alone
+        self._body, self._given, self._shared_bytes = body, given, shared_bytes
         self.written: dict[str, Coverage] = {}
         self._all = shared
         self._doubtful: dict[str, Tensor] = {}
@@ -99,22 +105,15 @@ class _Core:
         """The body with the filling of this core's own memory."""
         if not self._doubtful:
             return self._body
-        scales = _scales(self._body)
-        left = dict(self._doubtful)
-        done: Block = [
-            _fill(tensor, zero=name in scales)
-            for name, tensor in left.items()
-            if tensor.address is not None  # others may write the same bytes before
-        ]
-        left = {name: tensor for name, tensor in left.items() if tensor.address is None}
-        for statement in self._body:
-            for instruction in walk([statement]) if left else ():
-                for access in accesses_of(instruction):
-                    tensor = left.pop(access.tensor.name, None)
-                    if tensor is not None:
-                        done.append(_fill(tensor, zero=tensor.name in scales))
-            done.append(statement)
-        return done
+        scales = scales_in(self._body)
+        fills = {name: fresh_fill(t, zero=name in scales) for name, t in self._doubtful.items()}
+        early = {name for name, tensor in self._doubtful.items() if self._is_shared(tensor)}
+        filler = _Filler(self._body, {n: fill for n, fill in fills.items() if n not in early})
+        return [*(fills[name] for name in fills if name in early), *filler.filled]
+
+    def _is_shared(self, tensor: Tensor) -> bool:
+        """Others may write the same bytes before."""
+        return tensor.address is not None and (tensor.fixed or self._shared_bytes)
 
     def _block(self, body: Block) -> None:
         for statement in body:
@@ -215,6 +214,59 @@ class _Core:
             self._doubtful[tensor.name] = tensor
 
 
+_Path = tuple[ForLoop | WhileLoop, ...]
+
+
+class _Filler:
+    """Puts the filling of each tensor before the first statement that names it.
+
+    Tiles that only a loop names are filled in there, so that each of its turns begins anew.
+    """
+
+    def __init__(self, body: Block, fills: dict[str, Instruction]) -> None:
+        self._left = dict(fills)
+        self._homes: dict[str, _Path] = {}
+        if any(not isinstance(statement, Instruction) for statement in body):
+            self._find_homes(body, ())
+        self._due: dict[str, None] = {}
+        self.filled = self._block(body, ())
+
+    def _find_homes(self, body: Block, path: _Path) -> None:
+        """The loops around all uses of each tile."""
+        for statement in body:
+            if isinstance(statement, Instruction):
+                for tensor in self._named(statement):
+                    known = self._homes.setdefault(tensor.name, path if tensor.on_chip else ())
+                    if known is not path:
+                        same = zip(known, path, strict=False)
+                        self._homes[tensor.name] = tuple(a for a, b in same if a is b)
+            elif isinstance(statement, NoReorder):
+                self._find_homes(statement.body, path)
+            else:
+                self._find_homes(statement.body, (*path, statement))
+
+    def _named(self, instruction: Instruction) -> list[Tensor]:
+        return [a.tensor for a in accesses_of(instruction) if a.tensor.name in self._left]
+
+    def _block(self, body: Block, path: _Path) -> Block:
+        done: Block = []
+        for statement in body:
+            if not self._left:
+                done.append(statement)
+                continue
+            if isinstance(statement, Instruction):
+                self._due |= {tensor.name: None for tensor in self._named(statement)}
+            else:
+                inner = path if isinstance(statement, NoReorder) else (*path, statement)
+                statement = replace(statement, body=self._block(statement.body, inner))
+            for name in list(self._due):
+                if len(self._homes.get(name, ())) == len(path):
+                    del self._due[name]
+                    done.append(self._left.pop(name))
+            done.append(statement)
+        return done
+
+
 def _is_full(coverage: Coverage) -> bool:
     return coverage.try_finish() or not coverage.holes().any()
 
@@ -232,24 +284,3 @@ def inside(access: Access) -> bool:
         low += min(0, step * (count - 1))
         high += max(0, step * (count - 1))
     return low >= 0 and (high + 1) * access.element_type.itemsize <= access.tensor.nbytes
-
-
-def _scales(body: Block) -> set[str]:
-    return {
-        access.tensor.name
-        for instruction in walk(body)
-        for name in SCALES
-        if type(access := instruction.operands.get(name)) is Access
-    }
-
-
-def _fill(tensor: Tensor, *, zero: bool) -> Instruction:
-    """Every byte of the tensor becomes that of fresh memory, or zero."""
-    rows = tensor.shape[0] if tensor.shape else 1
-    width = tensor.nbytes // max(1, rows)
-    everything = Access(tensor, 0, ((width, rows), (1, width)), dtype=dtype_of("uint8"))
-    return Instruction("memset", {"dst": everything, "value": 0 if zero else FRESH}, name=_NAME)
-
-
-def _is_filling(instruction: Instruction) -> bool:
-    return instruction.name == _NAME and instruction.operands["value"] == FRESH

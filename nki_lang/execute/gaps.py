@@ -17,6 +17,7 @@ import numpy as np
 
 from nki_lang.execute.liveness import written_by
 from nki_lang.ir.coverage import Coverage, Piece, piece_of
+from nki_lang.ir.fresh import is_fresh_fill
 from nki_lang.ir.types import Access, Block, Instruction, NoReorder, Tensor, walk
 from nki_lang.source import SourceLocation
 
@@ -130,10 +131,12 @@ class _Core:
                 self._block(statement.body)
             else:
                 for instruction in walk(statement.body):
-                    for access in written_by(instruction):
+                    for access in () if is_fresh_fill(instruction) else written_by(instruction):
                         self._write(access, instruction)
 
     def _instruction(self, instruction: Instruction) -> None:
+        if is_fresh_fill(instruction):
+            return
         for access in written_by(instruction):
             if not self._write(access, instruction) or instruction.op not in _COPIES:
                 continue

@@ -17,8 +17,9 @@ import numpy as np
 
 from nki_lang.dtypes import DType
 from nki_lang.errors import NkiExecutionError
-from nki_lang.execute.storage import FRESH, Layout, Storage, outside, whole
+from nki_lang.execute.storage import Layout, Storage, outside, whole
 from nki_lang.ir.coverage import Coverage
+from nki_lang.ir.fresh import FRESH
 from nki_lang.ir.types import Access, Register, Tensor
 from nki_lang.memory import MemoryRegion
 from nki_lang.semantics.state import EngineState

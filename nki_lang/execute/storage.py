@@ -9,13 +9,10 @@ import numpy as np
 
 from nki_lang.errors import NkiExecutionError
 from nki_lang.ir.coverage import Coverage, Piece
+from nki_lang.ir.fresh import FRESH
 from nki_lang.ir.types import Access, Tensor
 
-__all__ = ["FRESH", "Layout", "Storage", "dense_pattern", "outside", "whole"]
-
-
-FRESH = 0xFF
-"""Byte of memory that nobody wrote: NaN in every float type, -1 or the maximum in integers."""
+__all__ = ["Layout", "Storage", "dense_pattern", "outside", "whole"]
 
 
 class Layout(NamedTuple):

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from nki_lang.errors import NkiExecutionError
-from nki_lang.execute.fresh import SCALES
 from nki_lang.execute.memory import Memory
 from nki_lang.execute.prepare import injected
 from nki_lang.execute.storage import Storage, whole
 from nki_lang.ir.coverage import Coverage
+from nki_lang.ir.fresh import SCALES, is_fresh_fill
 from nki_lang.ir.types import Access, Instruction, Register, Tensor
 from nki_lang.memory import MemoryRegion
 from nki_lang.semantics import MEANINGS, TRAITS
@@ -89,6 +89,9 @@ class Tracker:
 
     def run(self, instruction: Instruction, step: Callable[[], None]) -> None:
         """Execute the instruction and carry the marks over."""
+        if is_fresh_fill(instruction):
+            step()
+            return
         if instruction.op in _SCALED:
             self._zero_scales(instruction)
         bad = self._missing(instruction)

@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
-from nki_lang.execute.fresh import PRODUCTS, SCALES, inside, turns
+from nki_lang.execute.fresh import PRODUCTS, inside, turns
 from nki_lang.execute.liveness import accesses_in, written_by
 from nki_lang.ir.coverage import Coverage, piece_of
+from nki_lang.ir.fresh import SCALES, is_fresh_fill
 from nki_lang.ir.types import (
     Access,
     Block,
@@ -87,13 +88,15 @@ class _Core:
         """Enter what the statements read and write; of a loop, what its first turn does."""
         for statement in body:
             if isinstance(statement, Instruction):
-                self._reads(statement)
-                self._writes(statement)
+                if not is_fresh_fill(statement):
+                    self._reads(statement)
+                    self._writes(statement)
             elif isinstance(statement, NoReorder) or _certain(statement):
                 self.follow(statement.body)
             else:
                 for instruction in walk(statement.body):
-                    self._writes(instruction)
+                    if not is_fresh_fill(instruction):
+                        self._writes(instruction)
 
     def _reads(self, instruction: Instruction) -> None:
         traits = TRAITS.get(instruction.op)

@@ -33,7 +33,7 @@ from nki_lang.ir import (
     Tensor,
     WhileLoop,
 )
-from nki_lang.memory import MemoryRegion
+from nki_lang.memory import ON_CHIP, MemoryRegion
 from nki_lang.source import PACKAGE_FOLDER, SourceLocation, caller_location
 from nki_lang.targets import Target
 
@@ -129,7 +129,7 @@ class TraceBuilder:
         loop_keys: which ``while`` header opened a region, by the region's id.
         tensors: every tensor by name.
         tensor_locations: the line that allocated each tensor.
-        homes: the innermost loop that each PSUM tensor was allocated in, or None.
+        homes: the innermost loop that each tensor on chip was allocated in, or None.
         constants: constants by the name of their tensor.
         written: names of HBM tensors that were written.
         checked: memory of passed checks, see ``nki_lang.isa.issue``.
@@ -251,7 +251,7 @@ class TraceBuilder:
         if buffer is MemoryRegion.shared_hbm:
             self.shared.append(tensor)
             self.shared_count += 1
-        elif buffer is MemoryRegion.psum:
+        elif buffer in ON_CHIP:
             self.homes[unique] = self._innermost_loop()
         self.tensors[unique] = tensor
         if frame is not None:

@@ -21,6 +21,7 @@ from nki_lang.targets import Target, current_target, target_of
 from nki_lang.tracing.arguments import TensorSpec, bind_call, replace_tensors, spec_of_array
 from nki_lang.tracing.body import run_body
 from nki_lang.tracing.capacity import check_capacity
+from nki_lang.tracing.carried import name_before_loops
 from nki_lang.tracing.results import Structure, is_plain, take_apart
 from nki_lang.tracing.retarget import retarget
 
@@ -301,6 +302,7 @@ def assemble(
     in_place = tuple(t for t in inputs if t.name in written and t.name not in returned)
     for builder in builders:
         zero_before_loops(builder.body, builder.homes)
+        name_before_loops(builder.body, builder.homes)
         _apply_schedule(builder, schedule, func)
     return KernelIR(
         name=getattr(func, "__name__", "kernel"),

@@ -16,7 +16,7 @@ from neff.compiler.verify import verify
 from neff.errors import NeffCompileError
 from neff.program import Program
 from neff.runtime.order import order_of
-from neff.runtime.placement import first_clash
+from neff.runtime.placement import clashes
 from nki_lang.dtypes import BY_NAME
 from nki_lang.ir import Access, Instruction, Tensor, walk
 from nki_lang.memory import MemoryRegion
@@ -121,7 +121,7 @@ def test_small_tiles_fit_side_by_side_and_in_place(target: str) -> None:
     program, arrays = rotation(target)
     verify(program)
     order = order_of(program.subgraphs[0])
-    assert first_clash(order, program) is None
+    assert not list(clashes(order, program))
     tensors = {
         each.tensor.name: each.tensor
         for one in walk(order)

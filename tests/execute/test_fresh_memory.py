@@ -8,6 +8,10 @@ import pytest
 
 import nki_lang.isa as nisa
 import nki_lang.language as nl
+from neff import runtime
+from neff.compiler import compile_kernel
+from nki_lang import klir
+from nki_lang.execute import load
 from nki_lang.kernel import jit
 from tests.execute.ways import every_way, run
 
@@ -17,7 +21,10 @@ TRACED = pytest.mark.parametrize(
     ["direct", "threads", "neff", pytest.param("jax", marks=pytest.mark.jax),
      pytest.param("torch", marks=pytest.mark.torch_xla)],
 )  # fmt: skip
-pytestmark = pytest.mark.filterwarnings("ignore:.*NKI-UNWRITTEN", "ignore:.*NEFF-UNWRITTEN")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*NKI-UNWRITTEN", "ignore:.*NEFF-UNWRITTEN",
+    "ignore:.*NKI-UNINITIALISED", "ignore:.*NEFF-UNINITIALISED",
+)  # fmt: skip
 
 
 @jit
@@ -98,6 +105,82 @@ def test_a_loop_without_turns_writes_nothing(way):
     for turns in (0, 2, 0):
         result = run(way, turns_of_a_loop, x, np.array([[turns]], np.int32))
         np.testing.assert_array_equal(result, 2 * x if turns else np.full_like(x, np.nan))
+
+
+def _turn(x, tile, copy, out, row):
+    """Reads the tile, writes it, and stores what was read."""
+    nisa.tensor_scalar(copy, tile, nl.add, 1.0)
+    nisa.dma_copy(tile, x)
+    nisa.dma_copy(out.ap([[x.shape[1], x.shape[0]], [1, x.shape[1]]], scalar_offset=row), copy)
+
+
+@jit
+def made_in_each_turn(x):
+    out = nl.ndarray((3, *x.shape), x.dtype, nl.shared_hbm)
+
+    def body(row):
+        tile, copy = (nl.ndarray(x.shape, x.dtype, nl.sbuf) for _ in range(2))
+        _turn(x, tile, copy, out, row)
+
+    nl.fori_loop(0, 3, body)
+    return out
+
+
+@jit
+def made_before_the_turns(x):
+    out = nl.ndarray((3, *x.shape), x.dtype, nl.shared_hbm)
+    tile, copy = (nl.ndarray(x.shape, x.dtype, nl.sbuf) for _ in range(2))
+    nl.fori_loop(0, 3, lambda row: _turn(x, tile, copy, out, row))
+    return out
+
+
+@jit
+def made_in_turns_of_an_outer_loop(x):
+    out = nl.ndarray((2, 3, *x.shape), x.dtype, nl.shared_hbm)
+
+    def outer(number):
+        tile, copy = (nl.ndarray(x.shape, x.dtype, nl.sbuf) for _ in range(2))
+        nl.fori_loop(0, 3, lambda row: _turn(x, tile, copy, out[0], row))
+        nl.fori_loop(0, 1, lambda _: nisa.dma_copy(out[1, 0], x) and None)
+
+    nl.fori_loop(0, 2, outer)
+    return out
+
+
+_KEPT = [False, True, True]
+TURNS = {
+    made_in_each_turn: [False] * 3,
+    made_before_the_turns: _KEPT,
+    made_in_turns_of_an_outer_loop: _KEPT,
+}
+"""Kernel -> in which turns of the loop the tile holds what the turn before wrote."""
+
+
+@TRACED
+@pytest.mark.parametrize("kernel", TURNS, ids=lambda kernel: kernel.__name__)
+def test_a_tile_lives_as_long_as_the_turn_that_made_it(way, kernel):
+    for _ in range(2):
+        x = RNG.standard_normal((4, 8)).astype(np.float32)
+        result = run(way, kernel, x).reshape(-1, 3, 4, 8)[0]
+        for row, kept in zip(result, TURNS[kernel], strict=True):
+            np.testing.assert_array_equal(row, x + 1 if kept else np.full_like(x, np.nan))
+
+
+@pytest.mark.parametrize("kernel", TURNS, ids=lambda kernel: kernel.__name__)
+def test_a_tile_of_a_turn_by_address(kernel):
+    x = RNG.standard_normal((4, 8)).astype(np.float32)
+    loaded = runtime.load(compile_kernel(kernel.trace((x,))), by_address=True)
+    for _ in range(2):
+        (result,) = loaded.run({"x": x}).values()
+        np.testing.assert_array_equal(result, run("direct", kernel, x))
+
+
+def test_a_kernel_file_keeps_what_a_tile_lives_through():
+    x = RNG.standard_normal((4, 8)).astype(np.float32)
+    for kernel in TURNS:
+        files = klir.dumps(kernel.trace((x,)))
+        (result,) = load(klir.loads(files.klir, files.companion)).run([x])
+        np.testing.assert_array_equal(result, run("direct", kernel, x))
 
 
 @jit(platform_target="trn3")

@@ -18,7 +18,7 @@ from tests.execute.ways import run
 
 X = np.arange(32, dtype=np.float32).reshape(4, 8)
 TRACED = pytest.mark.parametrize(
-    "way", ["direct", "loaded", pytest.param("jax", marks=pytest.mark.jax)]
+    "way", ["direct", "loaded", "neff", pytest.param("jax", marks=pytest.mark.jax)]
 )
 """torch shares what JAX has loaded: in one process the second of them does not warn again."""
 UNINITIALISED = r"\[(NKI|NEFF)-UNINITIALISED\]"

@@ -16,7 +16,7 @@ from neff.errors import NeffError, NeffRuntimeError
 from neff.program import Program, Step, SubGraph
 from neff.runtime.model import LoadedModel
 from neff.runtime.order import order_of
-from neff.runtime.placement import UNWRITTEN, first_clash
+from neff.runtime.placement import UNWRITTEN, Clash, clashes
 from nki_lang.ir import Access, Engine, Instruction, Tensor
 from nki_lang.memory import MemoryRegion
 from tests.neff.programs import (
@@ -236,25 +236,42 @@ def test_by_address_gives_the_same(make: Callable[[], Program]) -> None:
     np.testing.assert_array_equal(runtime.load(program, by_address=True).run(arrays)["c"], fast)
 
 
-def test_tensors_that_share_bytes_keep_their_addresses(ab: dict[str, np.ndarray]) -> None:
-    """The result is read under another name; so it counts where things lie, and they stay."""
+def _clashes(program: Program) -> list[Clash]:
+    return list(clashes(order_of(program.subgraphs[0]), program))
+
+
+def test_what_nothing_wrote_is_no_number_where_others_lay_before(ab) -> None:
+    """The result is read under a name that nothing wrote, where a sum lies."""
     program = addition()
     store = program.subgraphs[0].engines[Engine.sync][2].instruction
     store.operands["src"] = whole(sbuf("w", (128, 512), 4096))
-    model = LoadedModel(program, "shared", "shared")
-    assert len(model.gaps) == 1
-    model.gaps.clear()
-    np.testing.assert_array_equal(model.run(ab)["c"], ab["a"] + ab["b"])
-    assert first_clash(order_of(addition().subgraphs[0]), addition()) is None
-    clash = first_clash(order_of(program.subgraphs[0]), program)
-    assert clash is not None and (clash.one, clash.two) == ("w", UNWRITTEN)
+    for by_address in (False, True):
+        model = LoadedModel(program, "shared", "shared", by_address=by_address)
+        assert len(model.gaps) == 1
+        model.gaps.clear()
+        assert np.isnan(model.run(ab)["c"]).all()
+    assert not _clashes(addition())
+    assert [(clash.one, clash.two) for clash in _clashes(program)] == [("w", UNWRITTEN)]
+
+
+def test_every_clash_is_found(ab: dict[str, np.ndarray]) -> None:
+    program = addition()
+    store = program.subgraphs[0].engines[Engine.sync][2].instruction
+    store.operands["src"] = whole(sbuf("w", (128, 512), 4096))
+    vector = program.subgraphs[0].engines[Engine.vector][0].instruction
+    vector.operands["data2"] = whole(sbuf("v", (128, 512), 0))
+    found = {(clash.one, clash.two) for clash in _clashes(program)}
+    assert {("v", UNWRITTEN), ("w", UNWRITTEN), ("x", "v")} <= found
+
+
+def test_tensors_that_share_bytes_keep_their_addresses(ab: dict[str, np.ndarray]) -> None:
     program = addition()
     load = program.subgraphs[0].engines[Engine.sync][1].instruction
     load.operands["dst"] = whole(sbuf("y", (128, 512), 0))
     vector = program.subgraphs[0].engines[Engine.vector][0].instruction
     vector.operands["data2"] = whole(sbuf("y", (128, 512), 0))
-    clash = first_clash(order_of(program.subgraphs[0]), program)
-    assert clash is not None and {clash.one, clash.two} == {"x", "y"}
+    (clash,) = _clashes(program)
+    assert {clash.one, clash.two} == {"x", "y"}
     both = runtime.load(program).run(ab)["c"]
     np.testing.assert_array_equal(both, runtime.load(program, by_address=True).run(ab)["c"])
 
