@@ -19,8 +19,9 @@ from nki_lang.execute import Memory
 from nki_lang.execute.exchange import Meeting, run_together
 from nki_lang.execute.fresh import filled_in, with_fresh_memory
 from nki_lang.execute.liveness import Slots
+from nki_lang.execute.reaching import ReachingRead, certain_reads
 from nki_lang.execute.tracking import Tracker
-from nki_lang.execute.unwritten import UnwrittenRead, unwritten_reads
+from nki_lang.execute.unwritten import UnwrittenRead
 from nki_lang.ir import Tensor, walk
 from nki_lang.memory import MemoryRegion
 from nki_lang.semantics import EngineState
@@ -66,11 +67,14 @@ class Machine:
         loose = free_names(orders[0], program) if alone else None
         self._memories = self._make_memories(len(orders), loose=loose is not None)
         bodies = orders if loose is None else [loose]
-        self.unwritten_reads: list[UnwrittenRead] = []
+        self.unwritten_reads: list[UnwrittenRead | ReachingRead] = []
         if not check:
-            filled = self._with_fresh_memory(bodies)
+            shared = loose is None and any(shares_bytes(body, program) for body in bodies)
+            filled = self._with_fresh_memory(bodies, shared=shared)
             doubtful = filled_in(filled)
-            self.unwritten_reads = unwritten_reads(bodies, doubtful) if doubtful else []
+            if doubtful:
+                results, target = [] if shared else self._results(), target_of(program.target)
+                self.unwritten_reads = certain_reads(bodies, results, doubtful, target)
             bodies = filled
         if loose is not None and not check:
             short, slots = self._simplified(bodies[0])
@@ -84,17 +88,20 @@ class Machine:
             )
         ]
 
-    def _with_fresh_memory(self, bodies: list[ir.Block]) -> list[ir.Block]:
+    def _with_fresh_memory(self, bodies: list[ir.Block], *, shared: bool) -> list[ir.Block]:
         variables = self._program.variables
         given = {n for n, v in variables.items() if v.kind == "constant" or v.alias}
         given |= set(self._program.inputs)
-        results = [
+        results = self._results()
+        with self._operand_faults():
+            return list(with_fresh_memory(bodies, given, results, shared_bytes=shared))
+
+    def _results(self) -> list[Tensor]:
+        variables = self._program.variables
+        return [
             Tensor(name, variables[name].dtype, variables[name].shape, MemoryRegion.shared_hbm)
             for name in self._program.outputs
         ]
-        with self._operand_faults():
-            shared = any(shares_bytes(body, self._program) for body in bodies)
-            return list(with_fresh_memory(bodies, given, results, shared_bytes=shared))
 
     @contextmanager
     def _operand_faults(self) -> Generator[None]:

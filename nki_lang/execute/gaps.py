@@ -21,9 +21,9 @@ from nki_lang.ir.fresh import is_fresh_fill
 from nki_lang.ir.types import Access, Block, Instruction, NoReorder, Tensor, walk
 from nki_lang.source import SourceLocation
 
-__all__ = ["Gap", "gaps_of"]
+__all__ = ["COPIES", "Gap", "gaps_of"]
 
-_COPIES = frozenset({"dma_copy", "tensor_copy"})
+COPIES = frozenset({"dma_copy", "tensor_copy"})
 
 _MAX_BYTES = 1 << 30
 """A larger result counts as written: the map of its bytes would take too much memory."""
@@ -138,7 +138,7 @@ class _Core:
         if is_fresh_fill(instruction):
             return
         for access in written_by(instruction):
-            if not self._write(access, instruction) or instruction.op not in _COPIES:
+            if not self._write(access, instruction) or instruction.op not in COPIES:
                 continue
             missing = self._missing(instruction.operands.get("src"))
             if missing is None or missing.size != np.prod(access.shape, dtype=np.int64):
@@ -199,7 +199,7 @@ def _sources(body: Block, names: set[str]) -> set[str]:
     """The tensors and all that is copied into them, in one step or several."""
     copies: dict[str, set[str]] = {}
     for instruction in walk(body):
-        if instruction.op in _COPIES:
+        if instruction.op in COPIES:
             dst, src = instruction.operands.get("dst"), instruction.operands.get("src")
             if type(dst) is Access and type(src) is Access:
                 copies.setdefault(dst.tensor.name, set()).add(src.tensor.name)

@@ -18,7 +18,8 @@ from nki_lang.execute.forwarding import forwarded
 from nki_lang.execute.fresh import filled_in, with_fresh_memory
 from nki_lang.execute.gaps import Gap, gaps_of
 from nki_lang.execute.liveness import Slots, assign_slots
-from nki_lang.execute.unwritten import REMEDY, UnwrittenRead, unwritten_reads
+from nki_lang.execute.reaching import ReachingRead, certain_reads
+from nki_lang.execute.unwritten import REMEDY, UnwrittenRead
 from nki_lang.ir.accumulation import resolve_accumulation
 from nki_lang.ir.types import Block, KernelIR
 from nki_lang.targets import Target, target_of
@@ -85,10 +86,20 @@ def program_of(kernel_ir: KernelIR, *, check: bool) -> Program:
     )
 
 
-def uninitialised(kernel_ir: KernelIR) -> list[UnwrittenRead]:
+def uninitialised(kernel_ir: KernelIR) -> list[UnwrittenRead | ReachingRead]:
     """The operands of a kernel that certainly read what nothing wrote."""
     resolved = resolve_accumulation(kernel_ir)
-    return unwritten_reads(resolved.bodies, filled_in(_filled(resolved)))
+    return _certain_reads(resolved, filled_in(_filled(resolved)))
+
+
+def _certain_reads(
+    kernel_ir: KernelIR, doubtful: frozenset[str]
+) -> list[UnwrittenRead | ReachingRead]:
+    """Operands without any content, and those whose missing elements reach a result."""
+    if not doubtful:
+        return []
+    target = target_of(kernel_ir.target)
+    return certain_reads(kernel_ir.bodies, kernel_ir.outputs, doubtful, target)
 
 
 def _filled(resolved: KernelIR) -> tuple[Block, ...]:
@@ -114,7 +125,7 @@ def _gaps(kernel_ir: KernelIR, constants: Mapping[str, object]) -> tuple[Gap, ..
 def _warn_of_reads(kernel_ir: KernelIR, doubtful: frozenset[str], gaps: tuple[Gap, ...]) -> None:
     """Reads that certainly find nothing; lines that were warned of for a result are left out."""
     told = {gap.location for gap in gaps}
-    for read in unwritten_reads(kernel_ir.bodies, doubtful) if doubtful else ():
+    for read in _certain_reads(kernel_ir, doubtful):
         if read.location not in told:
             message = f"[NKI-UNINITIALISED] kernel {kernel_ir.name!r}: {read.message}; {REMEDY}"
             warn_at(read.location, message)

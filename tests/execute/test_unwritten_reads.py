@@ -72,6 +72,85 @@ def written_in_part(x):
     return out
 
 
+def half_in_arithmetic(x):
+    out, tile, total = tiles(x)
+    nisa.dma_copy(tile[:, 0:4], x[:, 0:4])
+    nisa.tensor_scalar(total, tile, nl.add, 5.0)  # here
+    nisa.dma_copy(out, total)
+    return out
+
+
+def half_behind_copies(x):
+    out, tile, total = tiles(x)
+    copy = nl.ndarray(x.shape, x.dtype, nl.sbuf)
+    nisa.dma_copy(tile[:, 0:4], x[:, 0:4])
+    nisa.tensor_copy(copy, tile)
+    nisa.activation(total, nl.exp, copy)  # here
+    nisa.tensor_copy(copy, total)
+    nisa.dma_copy(out, copy)
+    return out
+
+
+def half_of_a_product(x):
+    out, tile, total = tiles(x)
+    product = nl.ndarray((8, 8), nl.float32, nl.psum)
+    nisa.dma_copy(tile[0:3], x[0:3])
+    nisa.nc_matmul(product, tile, tile)  # here
+    nisa.tensor_copy(total, product[0:4])
+    nisa.dma_copy(out, total)
+    return out
+
+
+def half_of_a_sum(x):
+    out, tile, total = tiles(x)
+    sums = nl.ndarray((4, 1), x.dtype, nl.sbuf)
+    nisa.dma_copy(tile[:, 0:4], x[:, 0:4])
+    nisa.dma_copy(total, x)
+    nisa.tensor_reduce(sums, nl.add, tile, axis=1)  # here
+    nisa.tensor_scalar(total, total, nl.multiply, sums)
+    nisa.dma_copy(out, total)
+    return out
+
+
+def half_of_integers(x):
+    out = nl.ndarray(x.shape, nl.int32, nl.shared_hbm)
+    tile, total = (nl.ndarray(x.shape, nl.int32, nl.sbuf) for _ in range(2))
+    nisa.memset(tile[:, 0:4], 3)
+    nisa.tensor_scalar(total, tile, nl.add, 5)  # here
+    nisa.dma_copy(out, total)
+    return out
+
+
+def half_cleared_of_integers(x):
+    out = nl.ndarray(x.shape, nl.int32, nl.shared_hbm)
+    tile, total = (nl.ndarray(x.shape, nl.int32, nl.sbuf) for _ in range(2))
+    nisa.memset(tile[:, 0:4], 3)
+    nisa.tensor_tensor(total, tile, tile, nl.bitwise_xor)
+    nisa.dma_copy(out, total)
+    return out
+
+
+def half_that_is_overwritten(x):
+    out, tile, total = tiles(x)
+    nisa.dma_copy(tile[:, 0:4], x[:, 0:4])
+    nisa.tensor_scalar(total, tile, nl.add, 5.0)
+    nisa.dma_copy(total[:, 4:8], x[:, 4:8])
+    nisa.dma_copy(out, total)
+    return out
+
+
+def half_that_loses(x):
+    out, tile, total = tiles(x)
+    nisa.dma_copy(total, x)
+    nisa.dma_copy(tile[:, 0:4], x[:, 0:4])
+    nisa.affine_select(
+        total, pattern=[[-1, 8]], offset=3, channel_multiplier=0, cmp_op=nl.greater_equal,
+        on_true_tile=tile, on_false_value=0.0,
+    )  # fmt: skip
+    nisa.dma_copy(out, total)
+    return out
+
+
 def predicated(x):
     out, tile, total = tiles(x)
     nisa.dma_copy(total, x)
@@ -92,6 +171,16 @@ def in_a_loop(x):
     return out
 
 
+CERTAIN = [
+    never_written, the_other_half, in_the_first_turn, accumulated, half_in_arithmetic,
+    half_behind_copies, half_of_a_product, half_of_a_sum, half_of_integers,
+]  # fmt: skip
+UNCERTAIN = [
+    written_in_part, predicated, in_a_loop, half_cleared_of_integers, half_that_is_overwritten,
+    half_that_loses,
+]  # fmt: skip
+
+
 def run_or_load(way, kernel) -> None:
     if way == "loaded":
         runtime.load(compile_kernel(traced(kernel, X.shape)))
@@ -107,7 +196,7 @@ def line_of(kernel) -> int:
 
 
 @TRACED
-@pytest.mark.parametrize("kernel", [never_written, the_other_half, in_the_first_turn, accumulated])
+@pytest.mark.parametrize("kernel", CERTAIN, ids=lambda kernel: kernel.__name__)
 def test_a_certain_read_is_warned_of_at_its_line(way, kernel) -> None:
     with pytest.warns(UserWarning, match=UNINITIALISED) as seen:
         run_or_load(way, kernel)
@@ -117,7 +206,7 @@ def test_a_certain_read_is_warned_of_at_its_line(way, kernel) -> None:
 
 
 @TRACED
-@pytest.mark.parametrize("kernel", [written_in_part, predicated, in_a_loop])
+@pytest.mark.parametrize("kernel", UNCERTAIN, ids=lambda kernel: kernel.__name__)
 def test_what_may_be_written_is_not_warned_of(way, kernel) -> None:
     with warnings.catch_warnings():
         warnings.filterwarnings("error", UNINITIALISED)
