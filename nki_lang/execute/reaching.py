@@ -325,8 +325,8 @@ def _ones(view: Array) -> Array:
 
 
 def _steps(view: Array) -> Array:
-    steps = 1 + np.arange(view.size, dtype=np.float32).reshape(view.shape) % 7
-    return steps.astype(view.dtype)
+    steps: Array = np.arange(view.size, dtype=np.float32).reshape(view.shape) % np.float32(7)
+    return (steps + np.float32(1)).astype(view.dtype)
 
 
 def _differs(fresh: Array, zeros: Array, others: Array, known: Array) -> Mask:
