@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hlo_tools.cli import console
+from hlo_tools.cli.outputs import bring_kernels, copy_kernel
 from hlo_tools.errors import HloError
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.loading import load
@@ -16,6 +17,8 @@ from hlo_tools.ir.module import Module
 from hlo_tools.kernel_calls import prove_equal
 from hlo_tools.kernel_calls.embedding import set_config
 from hlo_tools.kernels.backend_config import BackendConfig, decode
+from hlo_tools.kernels.cache import cache_folder
+from hlo_tools.kernels.files import KernelFile
 
 __all__ = ["copy_of", "kernel_names", "name_kernel", "name_new_kernels", "prove"]
 
@@ -38,11 +41,23 @@ def prove(before: Module, after: Module, tolerance: float) -> None:
 
 
 def name_kernel(calls: Iterable[Instruction], file: str, output: str) -> None:
-    """Make calls name a kernel file: relative to the module's folder if it is inside it."""
+    """Make calls name a kernel file relative to the new module's folder, which gets a copy of a
+    file from elsewhere; a module on standard output names it by its absolute path.
+    """
     path = Path(os.path.abspath(file))
+    chosen = list(calls)
+    if not chosen:
+        return
+    bring_kernels(chosen[0].module, output)
     home = Path.cwd() if output == "-" else Path(os.path.abspath(output)).parent
-    name = path.relative_to(home).as_posix() if path.is_relative_to(home) else str(path)
-    for call in calls:
+    name = str(path)
+    if path.is_relative_to(home):
+        name = path.relative_to(home).as_posix()
+    elif output != "-" and not path.is_relative_to(cache_folder()):
+        kernel = KernelFile(path, decode(chosen[0].backend_config).func_name)
+        name = f"kernels/{kernel.digest[:16]}/{path.name}"
+        copy_kernel(kernel, home / name)
+    for call in chosen:
         set_config(call, replace(decode(call.backend_config), binary=name))
 
 

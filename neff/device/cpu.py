@@ -15,10 +15,12 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from hlo_tools.frameworks.jax_versions import check_version
+from hlo_tools.types.opcodes import OPCODES
 from neff.device import jaxlib_api, message_bytes
 from neff.device.buffers import Buffer
-from neff.device.programs import CompileOptions, Program, TensorSpec, signature
+from neff.device.programs import CompileOptions, Program, TensorSpec, opcode_counts, signature
 from neff.device.rewrite import to_typed_calls
+from neff.device.status import Status, StatusError
 from neff.device.topology import Device
 
 __all__ = ["CpuExecutor"]
@@ -107,9 +109,12 @@ class CpuProgram:
         self._devices = [devices[each] for each in options.device_ids]
         self._program = program
         executed = _executable_form(program)
-        self._executable = client.compile_and_load(
-            _jax.mlir.hlo_to_stablehlo(executed), xla_client.DeviceList(tuple(self._devices)), build
-        )
+        try:
+            converted = _jax.mlir.hlo_to_stablehlo(executed)
+            chosen = xla_client.DeviceList(tuple(self._devices))
+            self._executable = client.compile_and_load(converted, chosen, build)
+        except Exception as error:
+            raise _refusal(program, error) from error
         self.results: list[TensorSpec] = program.results
         self.shardings = b""
         if options.num_partitions > 1:
@@ -176,6 +181,20 @@ class CpuProgram:
         return xla_client.ArrayImpl(
             aval, self._multiple, list(shards), committed=True, _skip_checks=True
         )
+
+
+def _refusal(program: Program, error: Exception) -> Exception:
+    """The error of a module that XLA:CPU's client does not take; another fault stays as it is."""
+    if "mhlo.unknown" not in str(error):
+        return error
+    strange = sorted(set(opcode_counts(program.module)) - OPCODES.keys())
+    named = ", ".join(map(repr, strange)) or "one of its opcodes"
+    return StatusError(
+        Status.UNIMPLEMENTED,
+        f"[NEFF-DEVICE-OPCODE] program {program.name!r} cannot be executed: {named} has no form in"
+        " StableHLO, which XLA:CPU is given\n  help: write it with operations that have one (the"
+        " high half of a product: multiply as 64-bit integers and shift)",
+    )
 
 
 def _executable_form(program: Program) -> bytes:

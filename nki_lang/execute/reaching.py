@@ -12,7 +12,7 @@ registers, dynamic places, loops of the device.
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -299,7 +299,11 @@ class _Samples:
         return found
 
     def _run(
-        self, instruction: Instruction, missing: Mapping[str, Mask], sample: Any, fill: int | None
+        self,
+        instruction: Instruction,
+        missing: Mapping[str, Mask],
+        sample: Callable[[Array], Array],
+        fill: int | None,
     ) -> dict[str, Array]:
         """What the instruction writes when unwritten bytes are ``fill`` (None: as the sample)."""
         memory = Memory(self._target, fresh=False, precise=True)
@@ -325,8 +329,8 @@ def _ones(view: Array) -> Array:
 
 
 def _steps(view: Array) -> Array:
-    steps: Array = np.arange(view.size, dtype=np.float32).reshape(view.shape) % np.float32(7)
-    return (steps + np.float32(1)).astype(view.dtype)
+    steps = np.resize(np.arange(1, 8, dtype=np.float32), view.shape)
+    return steps.astype(view.dtype)
 
 
 def _differs(fresh: Array, zeros: Array, others: Array, known: Array) -> Mask:
@@ -352,7 +356,7 @@ def _accumulates(instruction: Instruction) -> bool:
     return instruction.op in PRODUCTS and bool(instruction.operands.get("accumulate"))
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: object) -> bool:
     if type(value) is Access:
         return not value.is_dynamic and inside(value)
     if isinstance(value, tuple | list):
@@ -363,7 +367,7 @@ def _is_plain(value: Any) -> bool:
 def _loosened(instruction: Instruction) -> tuple[Instruction, object]:
     """The instruction on tensors of its own, and what two alike ones have in common."""
     names: dict[str, Tensor] = {}
-    operands: dict[str, Any] = {}
+    operands: dict[str, object] = {}
     for name, value in instruction.operands.items():
         if type(value) is Access:
             tensor = names.get(value.tensor.name)

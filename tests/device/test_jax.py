@@ -47,6 +47,20 @@ with jax.default_device(cpu):
     )
 
 
+def test_an_opcode_that_xla_cannot_be_given_has_a_code() -> None:
+    on_device(
+        """
+high = jnp.array([2**30], jnp.int32)
+try:
+    jax.lax.mulhi(high, high)
+except jax.errors.JaxRuntimeError as error:
+    assert "[NEFF-DEVICE-OPCODE]" in str(error) and "'mulhi'" in str(error), error
+else:
+    raise AssertionError("it ran")
+"""
+    )
+
+
 def test_64_bit_types_follow_jaxs_own_setting() -> None:
     on_device("assert (jnp.arange(3) + 1).dtype == jnp.int32")
     on_device(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,35 @@ def test_swap(capsys: pytest.CaptureFixture[str]) -> None:
     assert "HLO-NO-KERNEL" in capsys.readouterr().err
     assert main(["swap", "called.hlo", "%none", "difference.klir", "-o", "no.hlo"]) == 3
     assert "no kernel call %none\n  help: it has %scaled_add" in capsys.readouterr().err
+
+
+def test_a_module_takes_its_kernels_along(
+    capsys: pytest.CaptureFixture[str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Into another folder: what it named, and a new version from anywhere."""
+    replaced()
+    (folder / "versions").mkdir()
+    for file in folder.glob("scaled_add_again.klir*"):
+        file.rename(folder / "versions" / file.name)
+    for name in ("one", "two"):
+        (folder / name).mkdir()
+    swap = ["swap", "called.hlo", "%scaled_add", "versions/scaled_add_again.klir"]
+    assert main([*swap, "-o", "one/new.hlo"]) == 0
+    assert main(["opt", "called.hlo", "-p", "dce", "-o", "two/new.hlo"]) == 0
+    assert not any(os.path.isabs(name) for name in binaries("one/new.hlo"))
+    assert len(binaries("one/new.hlo")) == 2
+    for name in ("one", "two"):
+        (folder / name).rename(folder / f"moved_{name}")
+        kernels.clear_cache()
+        monkeypatch.setattr("hlo_tools.kernels.location._allowed", set())
+        file = f"moved_{name}/new.hlo"
+        assert main(["evaluate", file, "--fill", "random", "--json"]) == 0, name
+    (folder / "three").mkdir()
+    (folder / "three" / "scaled_add.klir").write_bytes(b"another kernel")
+    capsys.readouterr()
+    assert main(["opt", "called.hlo", "-p", "dce", "-o", "three/new.hlo"]) == 3
+    assert "HLO-WRITE" in capsys.readouterr().err
+    assert not (folder / "three" / "new.hlo").exists()
 
 
 def test_expand(capsys: pytest.CaptureFixture[str]) -> None:

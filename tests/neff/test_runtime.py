@@ -338,7 +338,8 @@ def test_uninitialised_memory_that_reaches_a_result(ab: dict[str, np.ndarray]) -
     half = ((512, 128), (1, 256))
     load.operands["dst"] = Access(sbuf("x", (128, 512)), 0, half)
     load.operands["src"] = Access(hbm("a", (128, 512)), 0, half)
-    model = runtime.load(program)
+    with pytest.warns(UserWarning, match="NEFF-UNINITIALISED"):
+        model = runtime.load(program)
     model.run(ab)
     with pytest.raises(NeffRuntimeError, match=r"add\.py:9.*'x'.*output 'c'") as caught:
         model.run(ab, check=True)
