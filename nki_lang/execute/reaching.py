@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nki_lang.errors import NkiError
 from nki_lang.execute.fresh import PRODUCTS, inside
@@ -36,8 +37,8 @@ from nki_lang.targets import Target
 
 __all__ = ["ReachingRead", "certain_reads", "reaching_reads"]
 
-Mask = np.ndarray[Any, np.dtype[np.bool_]]
-Array = np.ndarray[Any, Any]
+Mask = NDArray[np.bool_]
+Array = NDArray[Any]
 
 _MAX_ELEMENTS = 1 << 22
 """Larger operands count as written: the samples would take too long."""
