@@ -33,6 +33,8 @@ class Command:
         panel: the heading that it is listed under.
         passes_arguments: the words after the first argument belong to the script,
             so ``--debug`` there is not ours.
+        takes_modules: it has the options that choose among a folder's modules
+            (:mod:`hlo_tools.cli.selection`).
     """
 
     name: str
@@ -41,11 +43,20 @@ class Command:
     panel: str
     passes_arguments: bool = False
 
+    @property
+    def takes_modules(self) -> bool:
+        return self.name in _ON_MODULES
+
 
 LOOK = "Inspect modules"
 CHANGE = "Change modules"
 SCRIPTS = "Run scripts"
 CHECK = "Check"
+
+_ON_MODULES = frozenset(
+    {"bisect", "convert", "diff", "embed", "evaluate", "expand", "graph", "kernels", "lint", "opt",
+     "replace", "show", "slice", "stats", "swap", "verify"}
+)  # fmt: skip
 
 COMMANDS: tuple[Command, ...] = (
     Command("show", "hlo_tools.cli.show", "Show a module, instruction by instruction.", LOOK),

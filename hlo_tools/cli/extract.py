@@ -11,6 +11,7 @@ import typer
 
 from hlo_tools.cli import console
 from hlo_tools.extract import CapturedModule, ScriptRun, cache_folder, run_script
+from hlo_tools.extract.record import prune
 from nki_lang.errors import NkiError
 from nki_lang.targets import target_of
 
@@ -18,6 +19,9 @@ __all__ = ["checked_platform", "command"]
 
 FINE, NOTHING_FOUND = 0, 1
 DEFAULT_OUTPUT = "hlo_artifacts"
+_HELPER_INSTRUCTIONS = 40
+_PRIVATE = "jit__"
+"""How the names of programs begin that JAX makes of its own private functions (jit__normal)."""
 
 
 def command(
@@ -37,13 +41,21 @@ def command(
             "--no-run", help="Capture programs without running them; their results are zeros."
         ),
     ] = False,
+    prune_stale: Annotated[
+        bool,
+        typer.Option(
+            "--prune", help="Remove what earlier extractions wrote and no script compiles now."
+        ),
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON document; the script prints to stderr.")
     ] = False,
 ) -> int:
     """Run a script and write every module it compiles, with its kernels, to a compile cache.
 
-    The exit code is the script's own; 1 when it compiled nothing.
+    Modules with kernels are listed first. A module that an edited script no longer compiles stays
+    in the cache as stale; commands that take the folder leave it out. The exit code is the
+    script's own; 1 when it compiled nothing.
 
     Example: nki-hlo extract matmul.py --platform trn1 --output hlo_artifacts -- --size 2048
     """
@@ -55,10 +67,11 @@ def command(
         execute=not no_run,
         stdout_to_stderr=as_json,
     )
+    pruned = prune(run.output) if prune_stale and run.output is not None else []
     if as_json:
-        _print_json(script, run)
+        _print_json(script, run, pruned)
     else:
-        _print(run)
+        _print(run, pruned)
     if not run.modules:
         ended = f" ended with exit code {run.exit_code} and" if run.exit_code else ""
         console.note(
@@ -81,29 +94,65 @@ def checked_platform(name: str) -> str | None:
         raise typer.BadParameter(f"{error.message}; {error.remedy}") from error
 
 
-def _print_json(script: str, run: ScriptRun) -> None:
+def _print_json(script: str, run: ScriptRun, pruned: list[str]) -> None:
+    modules = _in_order(run)
     console.write_json(
         "extract",
         script=script,
         exit_code=run.exit_code,
         output=str(run.output),
-        modules=[asdict(module) for module in run.modules],
+        modules=[asdict(module) | {"new": module.path in run.new} for module in modules],
+        stale=[path for path in run.stale if Path(path).exists()],
+        pruned=pruned,
     )
 
 
-def _print(run: ScriptRun) -> None:
-    if not run.modules:
-        return
-    columns = ("module", "instructions", "kernels", "bytes", "ms", "entry")
-    console.table(columns, [_row(module, run.output) for module in run.modules])
-    programs, modules = len(run.modules), len({module.path for module in run.modules})
-    what = f"{console.counted(programs, 'program')}, {console.counted(modules, 'module')}"
-    console.note(f"{what} in {run.output}")
+def _print(run: ScriptRun, pruned: list[str]) -> None:
+    modules = _in_order(run)
+    if modules:
+        columns = ("module", "instructions", "kernels", "bytes", "ms", "", "entry")
+        console.table(columns, [_row(module, run) for module in modules])
+        programs, paths = len(modules), len({module.path for module in modules})
+        what = f"{console.counted(programs, 'program')}, {console.counted(paths, 'module')}"
+        console.note(f"{what} in {run.output}")
+        _note_small(modules)
+    for entry in pruned:
+        console.note(f"removed {entry}")
+    if run.stale and not pruned:
+        stale = console.counted(len(run.stale), "module")
+        console.note(
+            f"{stale} of earlier extractions of this script in the same folder: stale, "
+            "left out by commands on the folder; --prune removes them"
+        )
 
 
-def _row(module: CapturedModule, output: Path | None) -> tuple[object, ...]:
+def _in_order(run: ScriptRun) -> list[CapturedModule]:
+    """The modules in the order of their compilation, those with kernels first."""
+    return sorted(run.modules, key=lambda module: not module.kernels)
+
+
+def _note_small(modules: list[CapturedModule]) -> None:
+    """Say that programs without kernels, beside some with, may be helpers of JAX's."""
+    helpers = [module for module in modules if is_helper(module)]
+    if helpers and len(helpers) < len(modules):
+        names = ", ".join(dict.fromkeys(module.name for module in helpers))
+        console.note(
+            f"{console.counted(len(helpers), 'small program')} without kernels that JAX compiled "
+            f"for single operations: {names}; --kernels-only on later commands leaves them out"
+        )
+
+
+def is_helper(module: CapturedModule) -> bool:
+    """Whether a module is one that JAX makes of a single operation outside ``jax.jit``."""
+    small = module.instructions <= _HELPER_INSTRUCTIONS or module.name.startswith(_PRIVATE)
+    return not module.kernels and module.name.startswith("jit_") and small
+
+
+def _row(module: CapturedModule, run: ScriptRun) -> tuple[object, ...]:
     path = Path(module.path)
-    shown = path.relative_to(output) if output and path.is_relative_to(output) else path
+    inside = run.output is not None and path.is_relative_to(run.output)
+    shown = path.relative_to(run.output) if run.output is not None and inside else path
     kernels = ", ".join(dict.fromkeys(module.kernels)) or "-"
     milliseconds = f"{module.seconds * 1000:.1f}"
-    return module.name, module.instructions, kernels, module.size, milliseconds, shown
+    state = "new" if module.path in run.new else "unchanged"
+    return module.name, module.instructions, kernels, module.size, milliseconds, state, shown

@@ -9,8 +9,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from hlo_tools._messages import counted
 from hlo_tools.cli.failures import report
 from hlo_tools.cli.progress import step
+from hlo_tools.cli.selection import chosen
 from hlo_tools.errors import HloError, HloFileError
 
 if TYPE_CHECKING:
@@ -110,15 +112,16 @@ def _only_file(name: str) -> str:
         f"the folder contains {len(files)} modules, but one is expected",
         code="HLO-MODULES",
         place=name,
-        remedy=f"name one, for instance {files[0]}",
+        remedy=f"name one, for instance {files[0]}; or choose with --latest, --kernels-only, "
+        "--name GLOB",
     )
 
 
 def module_files(name: str) -> list[str]:
-    """The files to read: the file itself, or every module under a folder, sorted.
+    """The files to read: the file itself, or the chosen modules under a folder, sorted.
 
     Raises:
-        HloFileError: a folder without modules (HLO-NO-MODULE).
+        HloFileError: a folder without modules, or without a chosen one (HLO-NO-MODULE).
     """
     folder = Path(name)
     if not folder.is_dir():
@@ -132,7 +135,15 @@ def module_files(name: str) -> list[str]:
             remedy=f"modules are files that end in {', '.join(SUFFIXES)}, "
             "or in .txt and begin as HLO text does",
         )
-    return found
+    taken = chosen(name, found)
+    if not taken:
+        raise HloFileError(
+            f"none of the folder's {counted(len(found), 'module')} is chosen",
+            code="HLO-NO-MODULE",
+            place=name,
+            remedy="nki-hlo show -s lists them; --latest, --kernels-only, --name and --stale choose",
+        )
+    return taken
 
 
 def _is_module(path: Path) -> bool:

@@ -31,7 +31,7 @@ _REPORT = Plugin("cost", OWN, "neff.runtime.kernel_estimates:cost_report")
 
 
 def command(
-    path: Annotated[str, typer.Argument(help="A module, a folder of modules, or -.")],
+    paths: Annotated[list[str], typer.Argument(help="Modules, folders of modules, or -.")],
     ir: Annotated[bool, typer.Option("--ir/--no-ir", help="Print each kernel's IR.")] = False,
     cost: Annotated[
         bool, typer.Option("--cost/--no-cost", help="Estimate what each kernel costs, by line.")
@@ -48,7 +48,7 @@ def command(
     """
     calls: list[dict[str, Any]] = []
     problems: list[HloError] = []
-    for file in module_files(path):
+    for file in [file for path in paths for file in module_files(path)]:
         module = _with_calls(open_outline(file))
         for view in module.find_custom_calls():
             calls.append(_describe(module, view, ir, cost, problems))

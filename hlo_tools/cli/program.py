@@ -12,6 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from hlo_tools.cli import commands, console, failures
 from hlo_tools.cli.progress import with_progress
+from hlo_tools.cli.selection import with_selection
 
 __all__ = ["group", "run"]
 
@@ -82,7 +83,8 @@ def load_command(entry: commands.Command) -> Any:
     app = getattr(module, "app", None)
     if app is None:
         app = typer.Typer(add_completion=False, rich_markup_mode=None)
-        app.command(entry.name, context_settings=getattr(module, "SETTINGS", None))(module.command)
+        function = with_selection(module.command) if entry.takes_modules else module.command
+        app.command(entry.name, context_settings=getattr(module, "SETTINGS", None))(function)
     loaded = typer.main.get_command(app)
     loaded.name = entry.name
     if loaded.callback is not None and entry.panel != commands.SCRIPTS:

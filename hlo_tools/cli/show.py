@@ -8,7 +8,7 @@ import typer
 
 from hlo_tools._messages import did_you_mean
 from hlo_tools.cli import completion, console
-from hlo_tools.cli.inputs import open_module, open_outline
+from hlo_tools.cli.inputs import module_files, open_module, open_outline
 from hlo_tools.ir.computation import Computation
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import KERNEL_TARGET, Module
@@ -20,7 +20,9 @@ __all__ = ["command"]
 
 
 def command(
-    file: Annotated[str, typer.Argument(help="A module, or - for standard input.")],
+    files: Annotated[
+        list[str], typer.Argument(help="Modules, folders of modules, or - for standard input.")
+    ],
     computation: Annotated[
         str | None,
         typer.Option(
@@ -40,39 +42,47 @@ def command(
     text: Annotated[bool, typer.Option("--text", help="The whole module as HLO text.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
 ) -> int:
-    """Show a module: summary, computations, instructions with shapes and source lines.
+    """Show modules: summary, computations, instructions with shapes and source lines.
 
     Example: nki-hlo show model.hlo_module.pb --opcode custom-call
+    Example: nki-hlo show hlo_artifacts --latest --kernels-only
     """
-    if summary and not text:
-        facts = _facts(open_outline(file))
-        if as_json:
-            console.write_json("show", module=facts, computations=[])
-        else:
-            _print_summary(facts)
-        return 0
-    module = open_module(file)
-    if text:
-        return _print_text(module)
-    chosen = [module.computation(computation)] if computation else list(module.computations)
+    paths = [path for name in files for path in module_files(name)]
     wanted = set(opcode or ())
     _check_opcodes(wanted)
-    facts = _facts(ModuleOutline.of(module))
-    if as_json:
-        _print_json(facts, chosen, wanted)
+    if text:
+        for path in paths:
+            _print_text(open_module(path))
         return 0
-    _print_summary(facts)
-    for entry in chosen:
-        _print_computation(entry, wanted)
+    shown = (_shown(path, computation, instructions=not summary) for path in paths)
+    if as_json:
+        _print_json([_shown_as_json(facts, chosen, wanted) for facts, chosen in shown])
+        return 0
+    for number, (facts, chosen) in enumerate(shown):
+        if number:
+            console.line()
+        _print_summary(facts)
+        for entry in chosen:
+            _print_computation(entry, wanted)
     return 0
 
 
-def _print_text(module: Module) -> int:
+def _shown(
+    path: str, computation: str | None, *, instructions: bool
+) -> tuple[dict[str, Any], list[Computation]]:
+    """A module's summary, and the computations to list."""
+    if not instructions:
+        return _facts(open_outline(path)), []
+    module = open_module(path)
+    chosen = [module.computation(computation)] if computation else list(module.computations)
+    return _facts(ModuleOutline.of(module)), chosen
+
+
+def _print_text(module: Module) -> None:
     from hlo_tools.text import print_module
 
     shown = module.proto if module.has_kept_constants else module
     console.line(print_module(shown).rstrip("\n"))
-    return 0
 
 
 def _facts(outline: ModuleOutline) -> dict[str, Any]:
@@ -161,11 +171,18 @@ def _source(view: Instruction) -> str:
     return str(place) if place is not None else ""
 
 
-def _print_json(facts: dict[str, Any], chosen: list[Computation], wanted: set[str]) -> None:
-    console.write_json(
-        "show",
-        module=facts,
-        computations=[
+def _print_json(modules: list[dict[str, Any]]) -> None:
+    """One module's facts and computations, or a list of such documents for several."""
+    content = modules[0] if len(modules) == 1 else {"modules": modules}
+    console.write_json("show", **content)
+
+
+def _shown_as_json(
+    facts: dict[str, Any], chosen: list[Computation], wanted: set[str]
+) -> dict[str, Any]:
+    return {
+        "module": facts,
+        "computations": [
             {
                 "name": computation.name,
                 "entry": computation.is_entry,
@@ -175,7 +192,7 @@ def _print_json(facts: dict[str, Any], chosen: list[Computation], wanted: set[st
             }
             for computation in chosen
         ],
-    )
+    }
 
 
 def _as_json(view: Instruction) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from hlo_tools.cli import console
-from hlo_tools.cli.inputs import open_outline
+from hlo_tools.cli.inputs import module_files, open_outline
 from hlo_tools.stats import Statistics, statistics
 
 __all__ = ["command"]
@@ -28,8 +28,10 @@ _COSTS = ("FLOPs", "transcendentals", "bytes")
 
 
 def command(
-    file: Annotated[str, typer.Argument(help="A module, or - for standard input.")],
-    other: Annotated[str | None, typer.Argument(help="A second module to compare with.")] = None,
+    files: Annotated[
+        list[str],
+        typer.Argument(help="A module, two to compare, a folder of modules, or - for stdin."),
+    ],
     by_computation: Annotated[
         bool, typer.Option("--computations", "-c", help="List each computation too.")
     ] = False,
@@ -37,21 +39,27 @@ def command(
 ) -> int:
     """Count operations, FLOPs, bytes, constants and kernels of a module, or of two side by side.
 
+    A folder with several modules, or more than two modules, is one row each.
+
     Counted as XLA's cost analysis does: an operation on an element is one FLOP, a multiply-add
     two; bytes are operands and results of each instruction by itself. Loops count as often as they
     are known to run. What a kernel computes is not counted.
 
     Example: nki-hlo stats before.pb after.pb
     """
-    files = [file] if other is None else [file, other]
+    compared = len(files) == 2
+    files = files if compared else [path for name in files for path in module_files(name)]
     found = [_statistics(name) for name in files]
     if as_json:
         rows = [_as_json(name, one) for name, one in zip(files, found, strict=True)]
         console.write_json("stats", modules=rows)
         return 0
-    _print_totals(files, found)
-    _print_opcodes(found)
-    _print_kernels(found)
+    if len(found) > 1 and not compared:
+        _print_rows(found)
+    else:
+        _print_totals(files, found)
+        _print_opcodes(found)
+        _print_kernels(found)
     if by_computation:
         _print_computations(found)
     for name, one in zip(files, found, strict=True):
@@ -81,6 +89,17 @@ def _print_totals(files: list[str], found: list[Statistics]) -> None:
         values = [getattr(one, field) for one in found]
         rows.append((title, *map(_number, values), _change(*values)))
     console.table(("", *files, "change"), rows)
+
+
+def _print_rows(found: list[Statistics]) -> None:
+    """Several modules: one row each."""
+    columns = ("module", "instructions", "kernels", *_COSTS, "constant bytes")
+    rows = [
+        (one.name, one.instructions, sum(kernel.calls for kernel in one.kernels),
+         *map(_number, (one.flops, one.transcendentals, one.bytes, one.constant_bytes)))
+        for one in found
+    ]  # fmt: skip
+    console.table(columns, rows)
 
 
 def _print_opcodes(found: list[Statistics]) -> None:

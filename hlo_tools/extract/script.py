@@ -13,6 +13,7 @@ from pathlib import Path
 
 from hlo_tools.errors import HloError, HloFileError
 from hlo_tools.extract.protocol import EXECUTORS, CapturedModule, read, variables_for
+from hlo_tools.extract.record import entries_of, read_records, record_extraction
 from nki_lang.errors import NkiError
 from nki_lang.targets import target_of
 
@@ -29,11 +30,16 @@ class ScriptRun:
         exit_code: the script's own; 128 + N when signal N ended it.
         modules: what it compiled, in order; also what a failing script compiled before.
         output: the cache that the modules were written to, or None.
+        new: paths of the entries that were not in the cache before.
+        stale: paths of entries that an earlier extraction of this script wrote and that it no
+            longer compiles; still in the cache.
     """
 
     exit_code: int
     modules: tuple[CapturedModule, ...]
     output: Path | None
+    new: frozenset[str] = frozenset()
+    stale: tuple[str, ...] = ()
 
 
 def run_script(
@@ -73,6 +79,7 @@ def run_script(
     variables = dict(os.environ if environment is None else environment)
     target = _platform(platform)
     _check_executor(executor)
+    before = entries_of(folder) if folder is not None else frozenset[str]()
     with tempfile.TemporaryDirectory(prefix="nki-hlo-") as temporary:
         journal = Path(temporary) / "journal"
         variables |= variables_for(
@@ -89,7 +96,21 @@ def run_script(
         exit_code = _wait(subprocess.Popen(command, env=variables, stdout=stdout))
         modules = tuple(read(journal))
     _remove_empty(absent)
-    return ScriptRun(exit_code, modules, folder)
+    if folder is None:
+        return ScriptRun(exit_code, modules, None)
+    new = frozenset(str(folder / entry) for entry in entries_of(folder) - before)
+    stale: tuple[str, ...] = ()
+    if modules or read_records(folder):
+        record = record_extraction(
+            folder,
+            path,
+            arguments,
+            target,
+            (Path(module.path) for module in modules if module.path),
+            succeeded=not exit_code,
+        )
+        stale = tuple(str(folder / entry) for entry in record.replaced)
+    return ScriptRun(exit_code, modules, folder, new, stale)
 
 
 def _existing(script: str | Path) -> Path:

@@ -31,4 +31,6 @@ def register() -> None:
     plugin = the_plugin()
     # JAX makes a plain ValueError of a launch that fails, and its own error of results that did.
     plugin.errors_belong_to_results = True
+    # What JAX would warn of, "not all functionality", is what docs/device.md says in full.
+    getattr(xla_bridge, "_nonexperimental_plugins", set[str]()).add(PLATFORM)
     xla_bridge.register_plugin(PLATFORM, priority=_PRIORITY, c_api=plugin.capsule())

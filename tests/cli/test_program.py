@@ -216,7 +216,7 @@ def test_a_folder_with_one_module_is_that_module(
     assert main(["evaluate", str(entry), "--fill", "zeros"]) == 0
     assert "output0" in capsys.readouterr().out
     entry_of(tmp_path, "other")
-    assert main(["show", str(tmp_path)]) == 3
+    assert main(["graph", str(tmp_path)]) == 3
     err = capsys.readouterr().err
     assert f"error[HLO-MODULES] {tmp_path}: the folder contains 2 modules" in err
     assert f"name one, for instance {entry / 'model.hlo_module.pb'}" in err

@@ -1,0 +1,157 @@
+"""Which modules of a folder a command takes: options that all commands on modules have.
+
+``--latest``, ``--kernels-only``, ``--name GLOB`` and ``--stale`` are added to a command's own
+options by :func:`with_selection`; :func:`chosen` applies them to the files of a folder.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hlo_tools.cli import console
+from hlo_tools.errors import HloError
+
+__all__ = ["Selection", "chosen", "in_effect", "with_selection"]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which modules of a folder are taken; the options of all commands on modules.
+
+    Attributes:
+        latest: those of the cache's latest extraction.
+        kernels_only: those that call a kernel.
+        name: those whose name matches, "" for all.
+        stale: also those that a later extraction of their script no longer compiled.
+    """
+
+    latest: bool = False
+    kernels_only: bool = False
+    name: str = ""
+    stale: bool = False
+
+
+Latest = Annotated[
+    bool, typer.Option("--latest", help="Of a folder: the modules of its latest extraction.")
+]
+KernelsOnly = Annotated[
+    bool, typer.Option("--kernels-only", help="Of a folder: the modules that call kernels.")
+]
+Name = Annotated[
+    str,
+    typer.Option("--name", help="Of a folder: the modules of this name.", metavar="GLOB"),
+]
+Stale = Annotated[
+    bool,
+    typer.Option("--stale", help="Of a folder: also what its script no longer compiles."),
+]
+_OPTIONS = {"latest": Latest, "kernels_only": KernelsOnly, "name": Name, "stale": Stale}
+
+_current: ContextVar[Selection] = ContextVar("nki_hlo_selection")
+
+
+def with_selection(function: Callable[..., int]) -> Callable[..., int]:
+    """A command with the options of a :class:`Selection` behind its own."""
+    own = inspect.signature(function, eval_str=True)
+    defaults = Selection()
+    added = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=getattr(defaults, name),
+            annotation=annotation,
+        )
+        for name, annotation in _OPTIONS.items()
+    ]
+    kept = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own.parameters.values()]
+
+    def command(**values: Any) -> int:
+        selection = Selection(**{name: values.pop(name) for name in _OPTIONS})
+        with in_effect(selection):
+            return function(**values)
+
+    signature = own.replace(parameters=[*kept, *added])
+    command.__signature__ = signature  # type: ignore[attr-defined]
+    command.__annotations__ = {name: one.annotation for name, one in signature.parameters.items()}
+    command.__name__, command.__doc__ = function.__name__, function.__doc__
+    return command
+
+
+@contextmanager
+def in_effect(selection: Selection) -> Iterator[None]:
+    """Let :func:`chosen` follow a selection."""
+    token = _current.set(selection)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def chosen(folder: str, files: Sequence[str]) -> list[str]:
+    """Those of a folder's modules that the selection takes.
+
+    Stale modules of a compile cache are left out, with a note, unless they are asked for; one
+    that is named itself is always taken.
+    """
+    from hlo_tools.extract.record import latest_entries, stale_entries
+
+    selection = _current.get(Selection())
+    kept = list(files)
+    if not selection.stale:
+        stale = _members(files, stale_entries)
+        kept = [file for file in kept if file not in stale or _is_named(folder, file)]
+        if left_out := len(files) - len(kept):
+            what = console.counted(left_out, "stale module is", "stale modules are")
+            console.note(
+                f"{folder}: {what} left out (--stale takes them, "
+                "nki-hlo extract --prune removes them)"
+            )
+    if selection.latest:
+        latest = _members(kept, latest_entries)
+        kept = [file for file in kept if file in latest or _entry_of(file) is None]
+    if selection.kernels_only or selection.name:
+        kept = [file for file in kept if _fits(file, selection)]
+    return kept
+
+
+def _members(files: Sequence[str], entries_in: Callable[[Path], frozenset[str]]) -> frozenset[str]:
+    """The files whose entry is among those that a function finds in their cache."""
+    found = {file: place for file in files if (place := _entry_of(file)) is not None}
+    entries = {cache: entries_in(cache) for cache in {cache for cache, _ in found.values()}}
+    return frozenset(file for file, (cache, entry) in found.items() if entry in entries[cache])
+
+
+def _entry_of(file: str) -> tuple[Path, str] | None:
+    """(cache, entry) of a module in a compile cache."""
+    entry = Path(file).absolute().parent
+    if not entry.name.startswith("MODULE_"):
+        return None
+    cache = entry.parent.parent
+    return cache, str(entry.relative_to(cache))
+
+
+def _is_named(folder: str, file: str) -> bool:
+    """Whether the folder that a command was given is the module's own."""
+    return Path(folder).absolute() == Path(file).absolute().parent
+
+
+def _fits(file: str, selection: Selection) -> bool:
+    from hlo_tools.ir.loading import load_outline
+    from hlo_tools.ir.module import KERNEL_TARGET
+
+    try:
+        outline = load_outline(file)
+    except HloError:
+        return True  # the command reports it
+    if selection.kernels_only and not outline.custom_calls(KERNEL_TARGET):
+        return False
+    return not selection.name or fnmatchcase(outline.name, selection.name)

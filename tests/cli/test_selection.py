@@ -1,0 +1,94 @@
+"""Folders of modules as inputs: stale entries, ``--latest``, ``--kernels-only``, ``--name``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hlo_tools.cli import main
+from hlo_tools.cli.commands import COMMANDS
+from hlo_tools.cli.program import load_command
+
+SCRIPT = """
+import nki
+import nki.isa as nisa
+import nki.language as nl
+import numpy as np
+
+
+@nki.jit
+def double(a):
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=a)
+    nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=2.0)
+    nisa.dma_copy(dst=out, src=tile)
+    return out
+
+
+double(np.ones((4, COLUMNS), np.float32))
+"""
+
+
+@pytest.fixture
+def edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache that a script was extracted to, edited, and extracted to again."""
+    monkeypatch.chdir(tmp_path)
+    script = tmp_path / "script.py"
+    for columns in (8, 16):
+        script.write_text(SCRIPT.replace("COLUMNS", str(columns)))
+        assert main(["extract", "script.py", "--platform", "trn1", "-o", "modules"]) == 0
+    return tmp_path / "modules"
+
+
+def shapes(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
+    capsys.readouterr()
+    assert main(["show", "-s", "--json", *words]) == 0
+    document = json.loads(capsys.readouterr().out)
+    modules = document.get("modules", [document])
+    return [one["module"]["parameters"][0]["shape"] for one in modules]
+
+
+def test_what_an_edited_script_left_is_left_out(
+    edited: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert shapes(capsys, "modules") == ["f32[4,16]{1,0}"]
+    assert sorted(shapes(capsys, "modules", "--stale")) == ["f32[4,16]{1,0}", "f32[4,8]{1,0}"]
+    for command in (["verify"], ["lint", "--target", "trn1"], ["kernels"], ["graph"], ["stats"]):
+        assert main([*command, "modules"]) == 0, "one module is left for each"
+    assert "1 stale module is left out" in capsys.readouterr().err
+    old = next(path for path in edited.glob("*/MODULE_*") if "4,8" in shapes(capsys, str(path))[0])
+    assert shapes(capsys, str(old)) == ["f32[4,8]{1,0}"], "a folder that is named is taken"
+
+
+def test_extract_reports_and_prunes(edited: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    capfd.readouterr()
+    words = ["extract", "script.py", "--platform", "trn1", "-o", "modules", "--json"]
+    assert main(words) == 0
+    document = json.loads(capfd.readouterr().out)
+    assert [one["new"] for one in document["modules"]] == [False]
+    assert len(document["stale"]) == 1 and not document["pruned"]
+    assert main([*words, "--prune"]) == 0
+    assert len(json.loads(capfd.readouterr().out)["pruned"]) == 1
+    assert len(list(edited.glob("*/MODULE_*"))) == 1
+
+
+def test_names_and_kernels_choose(
+    tmp_path: Path, edited: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = edited / "plain.hlo"
+    plain.write_text("HloModule other\nENTRY e { ROOT p = f32[3]{0} parameter(0) }\n")
+    assert len(shapes(capsys, "modules")) == 2
+    assert shapes(capsys, "modules", "--kernels-only") == ["f32[4,16]{1,0}"]
+    assert shapes(capsys, "modules", "--name", "oth*") == ["f32[3]{0}"]
+    assert main(["show", "modules", "--name", "none*"]) == 3
+    assert "error[HLO-NO-MODULE] modules: none of the folder's 3 modules" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", [one.name for one in COMMANDS if one.takes_modules])
+def test_every_command_on_modules_has_the_options(name: str) -> None:
+    entry = next(one for one in COMMANDS if one.name == name)
+    names = {option for parameter in load_command(entry).params for option in parameter.opts}
+    assert {"--latest", "--kernels-only", "--name", "--stale"} <= names
