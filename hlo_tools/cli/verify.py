@@ -16,9 +16,17 @@ from hlo_tools.errors import HloError
 from hlo_tools.ir.module import Module
 from hlo_tools.kernels.backend_config import decode
 from hlo_tools.kernels.calls import resolve
-from hlo_tools.verify import RULES, Finding, verify
+from hlo_tools.verify import RULES, Finding, Options, Severity, verify
 
 __all__ = ["command"]
+
+ALSO = {
+    "broadcasts": "ordered_broadcasts",
+    "names": "same_names",
+    "device-memory": "device_memory",
+    "bitcast-reshapes": "bitcast_reshapes",
+}
+"""Word of ``--also`` -> the option that it sets."""
 
 _KERNEL_FILE = RuleText(
     "every kernel file that a module calls exists and is complete",
@@ -41,30 +49,76 @@ def command(
     exit_zero: Annotated[
         bool, typer.Option("--exit-zero", help="Exit with code 0 despite findings.")
     ] = False,
+    layout_sensitive: Annotated[
+        bool, typer.Option("--layout-sensitive", help="Layouts are final: only copies change them.")
+    ] = False,
+    deadlocks: Annotated[
+        bool, typer.Option("--deadlocks", help="In scheduled modules, no transfer waits for ever.")
+    ] = False,
+    mixed_precision: Annotated[
+        bool, typer.Option("--mixed-precision", help="An operation may mix types of floats.")
+    ] = False,
+    unbounded: Annotated[
+        bool, typer.Option("--unbounded", help="Dimensions may have no bound.")
+    ] = False,
+    replicas: Annotated[
+        int, typer.Option("--replicas", help="Replicas of the program; 1: not known.", min=1)
+    ] = 1,
+    partitions: Annotated[
+        int, typer.Option("--partitions", help="Its partitions; 1: not known.", min=1)
+    ] = 1,
+    also: Annotated[
+        str,
+        typer.Option(
+            "--also",
+            help=f"Further checks: {', '.join(ALSO)}.",
+            metavar="NAMES",
+            autocompletion=completion.words(*ALSO),
+        ),
+    ] = "",
 ) -> int:
-    """Check ids, references, shapes, layouts, constants, schedule, aliases and kernel files.
+    """Check ids, references, types, shardings, pairs, schedule, aliases, kernel files, as XLA does.
 
     Exit code 1 when something is wrong; nki-hlo rule CODE explains a finding. Files that cannot be
     read are reported after everything else (exit code 3).
 
     Example: nki-hlo verify model.hlo_module.pb
+    Example: nki-hlo verify after_optimizations.txt --layout-sensitive --deadlocks --partitions 8
+    Example: nki-hlo verify dump/ --also broadcasts,names --json
     """
     form = "json" if as_json else form
     if form not in FORMATS:
         raise typer.BadParameter(f"{form!r} is not one of {', '.join(FORMATS)}")
     paths = [path for name in files for path in module_files(name)]
-    shown, findings, unread = look_at_each(paths, _of_module)
+    options = Options(
+        layout_sensitive=layout_sensitive, deadlocks=deadlocks, mixed_precision=mixed_precision,
+        unbounded=unbounded, replicas=replicas, partitions=partitions, **_further(also),
+    )  # fmt: skip
+    shown, findings, unread = look_at_each(paths, lambda module: _of_module(module, options))
     texts = {one.code: _KERNEL_FILE for one in findings}
     texts |= {code: RuleText(rule.title, rule.why) for code, rule in RULES.items()}
     print_findings(Report("verify", shown, findings, texts, {}), form)
     if unread:
         return [report(error) for error in unread][-1]
-    return 1 if findings and not exit_zero else 0
+    wrong = any(one.severity is Severity.error for one in findings)
+    return 1 if wrong and not exit_zero else 0
 
 
-def _of_module(module: Module) -> list[Finding]:
+def _further(also: str) -> dict[str, bool]:
+    """The options that ``--also`` names."""
+    names = [name.strip() for name in also.split(",") if name.strip()]
+    unknown = sorted(set(names) - ALSO.keys())
+    if unknown:
+        raise typer.BadParameter(f"--also takes {', '.join(ALSO)}, not {', '.join(unknown)}")
+    return {ALSO[name]: True for name in names}
+
+
+def _of_module(module: Module, options: Options) -> list[Finding]:
     """What is wrong with a module; its kernel files are checked when it is valid."""
-    return verify(module) or list(_of_kernels(module))
+    found = verify(module, options=options)
+    if any(one.severity is Severity.error for one in found):
+        return found
+    return [*found, *_of_kernels(module)]
 
 
 def _of_kernels(module: Module) -> Iterator[Finding]:

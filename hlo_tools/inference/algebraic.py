@@ -13,7 +13,7 @@ __all__: list[str] = []
 
 Message = Any
 
-_F32, _F64, _C64, _C128 = (number(name) for name in ("f32", "f64", "c64", "c128"))
+_BF16, _F32, _F64, _C64, _C128 = (number(name) for name in ("bf16", "f32", "f64", "c64", "c128"))
 
 
 @rule("dot")
@@ -23,8 +23,31 @@ def _dot(call: Call) -> Type:
 
 @rule("scaled-dot")
 def _scaled_dot(call: Call) -> Type:
-    """Operands: lhs, rhs, scales of lhs, scales of rhs."""
+    """Operands: lhs, rhs, scales of lhs, scales of rhs; one of the scales is no scalar."""
+    call.check(
+        call.array(2).rank > 0 or call.array(3).rank > 0, "has scalars for both of its scales"
+    )
+    for at, contracting in enumerate(
+        (call.row.dot_dimension_numbers.lhs_contracting_dimensions,
+         call.row.dot_dimension_numbers.rhs_contracting_dimensions)
+    ):  # fmt: skip
+        _check_scale(call, call.array(at), call.array(at + 2), len(contracting))
     return _contract(call, call.array(0), call.array(1), call.row.dot_dimension_numbers)
+
+
+def _check_scale(call: Call, operand: Array, scale: Array, contracting: int) -> None:
+    """A scale for each block of its operand; bf16 ones of extent one stand for no scale."""
+    unscaled = operand.element == scale.element == _BF16 and set(scale.dimensions) <= {1}
+    if unscaled and set(operand.dimensions) != {1}:
+        return
+    call.check(
+        scale.rank == operand.rank
+        and contracting == 1
+        and all(
+            b and a % b == 0 for a, b in zip(operand.dimensions, scale.dimensions, strict=True)
+        ),
+        f"has the scales {scale} for {operand} and {counted(contracting, 'contracting dimension')}",
+    )
 
 
 def _contract(call: Call, lhs: Array, rhs: Array, numbers: Message) -> Array:
@@ -128,7 +151,14 @@ def _reduce(call: Call) -> Type:
     extents = tuple(first.dimensions[axis] for axis in kept)
     dynamic = tuple(at for at, axis in enumerate(kept) if axis in first.dynamic)
     elements = _reduced_elements(call, inputs)
-    return call.one_or_tuple([Array(element, extents, dynamic) for element in elements])
+    return _reduced(call, [Array(element, extents, dynamic) for element in elements])
+
+
+def _reduced(call: Call, parts: list[Array]) -> Type:
+    """A tuple where the reducer returns one, even of one part."""
+    if call.called and isinstance(call.program()[1], TupleType):
+        return TupleType(tuple(parts))
+    return call.one_or_tuple(parts)
 
 
 def _reduced_elements(call: Call, inputs: list[Array]) -> list[int]:
@@ -169,7 +199,7 @@ def _reduce_window(call: Call) -> Type:
         for size, row in zip(inputs[0].dimensions, window, strict=True)
     )
     elements = _reduced_elements(call, inputs)
-    return call.one_or_tuple([Array(element, extents) for element in elements])
+    return _reduced(call, [Array(element, extents) for element in elements])
 
 
 @rule("select-and-scatter")
@@ -236,8 +266,7 @@ def _fft(call: Call) -> Type:
             f"takes the half spectrum of {lengths}, not {operand}",
         )
         return Array(_F32 if operand.element == _C64 else _F64, (*outer, *lengths))
-    call.check(inner == lengths, f"transforms {lengths}, not {operand}")
-    return operand
+    return operand  # XLA does not compare the lengths of a complex transform
 
 
 @rule("triangular-solve")

@@ -119,8 +119,6 @@ def _compare(call: Call) -> Type:
 def _select(call: Call) -> Type:
     predicate = call.array(0)
     call.check(predicate.element == _PRED, f"takes a pred first, not {predicate}")
-    if predicate.rank == 0 and call.operand(1) == call.operand(2):
-        return call.operand(1)
     first, second = call.array(1), call.array(2)
     call.check(
         first.element == second.element, f"takes two values of one type, not {first} and {second}"

@@ -1,7 +1,8 @@
 """Verify: everything that is wrong with a module, each finding with a code and a place."""
 
 from hlo_tools.verify.findings import Finding, Severity
+from hlo_tools.verify.options import Options
 from hlo_tools.verify.rules import RULES, Rule
 from hlo_tools.verify.verifier import check, verify
 
-__all__ = ["RULES", "Finding", "Rule", "Severity", "check", "verify"]
+__all__ = ["RULES", "Finding", "Options", "Rule", "Severity", "check", "verify"]

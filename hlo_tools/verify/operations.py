@@ -5,14 +5,13 @@ The rules are those of XLA's verifier (``hlo_verifier.cc``).
 
 from __future__ import annotations
 
-import math
+from collections import Counter
 from collections.abc import Callable
 
 from hlo_tools._messages import counted
 from hlo_tools.inference.reducers import check_chooser, check_reducer
 from hlo_tools.inference.rule import Call
 from hlo_tools.inference.types import Array, InferenceError, TupleType, Type, number, of, part_at
-from hlo_tools.types.element_types import BY_NUMBER
 from hlo_tools.types.replica_groups import replica_groups_of
 
 __all__ = ["check_operation"]
@@ -111,21 +110,33 @@ def _reduces(call: Call) -> None:
 @_check("all-gather")
 def _all_gather(call: Call) -> None:
     groups = _groups(call)
-    for operand, result in _pairs(call):
+    for operand, result in _pairs(call, of(call.row.shape)):
         _alike(call, _ratio(call, operand, result), groups, "makes")
+
+
+@_check("all-gather-start")
+def _all_gather_start(call: Call) -> None:
+    """Returns a tuple of what it takes and what it gives."""
+    groups = _groups(call)
+    given = call.one_or_tuple(list(call.operands))
+    stated = of(call.row.shape)
+    result = part_at(stated, [1])
+    if result is None or _plain(part_at(stated, [0]) or _TOKEN) != _plain(given):
+        raise call.broken(f"returns ({given}, result), the instruction states {stated}")
+    for operand, part in _pairs(call, result):
+        _alike(call, _ratio(call, operand, part), groups, "makes")
 
 
 @_check("reduce-scatter")
 def _reduce_scatter(call: Call) -> None:
     groups = _groups(call)
     _reduces(call)
-    for operand, result in _pairs(call):
+    for operand, result in _pairs(call, of(call.row.shape)):
         _alike(call, _ratio(call, result, operand), groups, "makes")
 
 
-def _pairs(call: Call) -> list[tuple[Array, Array]]:
+def _pairs(call: Call, stated: Type) -> list[tuple[Array, Array]]:
     """Each operand with its part of the result."""
-    stated = of(call.row.shape)
     parts = stated.parts if isinstance(stated, TupleType) else (stated,)
     operands = call.arrays()
     call.check(
@@ -170,6 +181,7 @@ def _all_to_all(call: Call) -> None:
     operands = call.arrays()
     if not call.row.dimensions:
         _alike(call, len(operands), groups, "exchanges")
+        call.check(len(set(operands)) == 1, "exchanges operands of different shapes")
         _states(call, TupleType(tuple(operands)))
         return
     call.check(bool(operands), "needs an operand")
@@ -183,16 +195,74 @@ def _all_to_all(call: Call) -> None:
     _states(call, operands[0])
 
 
+@_check("ragged-all-to-all")
+def _ragged_all_to_all(call: Call) -> None:
+    """Operands: input, output, then offsets and sizes of what is sent and received."""
+    _groups(call)
+    call.check(len(call.operands) == 6, f"takes 6 operands, not {len(call.operands)}")
+    numbers = call.arrays(2)
+    call.check(
+        len(set(numbers)) == 1 and numbers[0].rank in (1, 2),
+        f"takes offsets and sizes of one shape, not {', '.join(map(str, numbers))}",
+    )
+    _states(call, call.array(1))
+
+
 @_check("collective-permute collective-permute-start")
 def _permute(call: Call) -> None:
+    in_place = len(call.operands) == 4 and isinstance(call.operands[2], TupleType)
+    most = _slices(call) if in_place else 1
     pairs = [(one.source, one.target) for one in call.row.source_target_pairs]
     for what, devices in zip(("source", "target"), zip(*pairs, strict=True), strict=False):
-        seen: set[int] = set()
-        for device in devices:
-            call.check(device not in seen, f"has device {device} as {what} more than once")
-            seen.add(device)
-    if call.row.opcode == "collective-permute" and len(call.operands) == 1:
-        _states(call, call.operands[0])
+        for device, count in Counter(devices).items():
+            often = "once" if most == 1 else counted(most, "time")
+            call.check(count <= most, f"has device {device} as {what} more than {often}")
+    given: list[Type] = [call.operand(1)] if in_place else list(call.operands)
+    if call.row.opcode == "collective-permute":
+        _states(call, call.one_or_tuple(given))
+        return
+    sent, got = (call.operand(0), call.operand(1)) if in_place else [call.one_or_tuple(given)] * 2
+    stated = of(call.row.shape)
+    context = stated.parts[2:] if isinstance(stated, TupleType) else ()
+    _states(call, TupleType((sent, got, *context)))
+
+
+def _slices(call: Call) -> int:
+    """How many slices a device sends when it permutes in place; operands are input, output and
+    the offsets of their slices."""
+    source, target, *offsets = call.operands
+    call.check(
+        isinstance(source, TupleType) is isinstance(target, TupleType),
+        f"takes buffers of one kind, not {source} and {target}",
+    )
+    for buffers, places in zip((source, target), offsets, strict=True):
+        if not isinstance(buffers, TupleType):
+            _check_offsets(call, buffers, places)
+            continue
+        call.check(
+            isinstance(places, TupleType) and len(places.parts) == len(buffers.parts),
+            f"has the offsets {places} for {buffers}",
+        )
+        assert isinstance(places, TupleType)
+        for buffer, place in zip(buffers.parts, places.parts, strict=True):
+            _check_offsets(call, buffer, place)
+    call.check(
+        not isinstance(source, TupleType)
+        or (isinstance(target, TupleType) and len(source.parts) == len(target.parts)),
+        f"takes as many buffers as it gives, not {source} and {target}",
+    )
+    first = part_at(offsets[0], [0]) if isinstance(source, TupleType) else offsets[0]
+    return len(first.parts) if isinstance(first, TupleType) else 1
+
+
+def _check_offsets(call: Call, buffer: Type, offsets: Type) -> None:
+    """An offset for each dimension of a buffer, or several of those."""
+    rank = buffer.rank if isinstance(buffer, Array) else -1
+    parts = offsets.parts if isinstance(offsets, TupleType) else ()
+    nested = [part for part in parts if isinstance(part, TupleType)]
+    fits = len(nested) == len(parts) if nested else isinstance(offsets, TupleType)
+    counts = {len(part.parts) for part in nested} if nested else {len(parts)}
+    call.check(fits and counts == {rank}, f"has the offsets {offsets} for {buffer}")
 
 
 # Pairs of a start and a done
@@ -271,6 +341,10 @@ def _bits(call: Call) -> None:
         )
 
 
+_DRAWN = {1: frozenset({"float", "int", "uint", "pred"}), 2: frozenset({"float"})}
+"""Distribution (uniform, normal) -> kinds of elements."""
+
+
 @_check("rng")
 def _rng(call: Call) -> None:
     stated = of(call.row.shape)
@@ -279,6 +353,15 @@ def _rng(call: Call) -> None:
             bound.rank == 0 and isinstance(stated, Array) and bound.element == stated.element,
             f"takes scalars like {stated}, not {bound}",
         )
+        call.check(
+            bound.kind in _DRAWN.get(call.row.distribution, frozenset()),
+            f"does not draw {bound} from the distribution {call.row.distribution}",
+        )
+
+
+@_check("rng-get-and-update-state")
+def _state(call: Call) -> None:
+    _states(call, Array(number("u64"), (2,)))
 
 
 @_check("recv")
@@ -287,20 +370,4 @@ def _recv(call: Call) -> None:
     call.check(
         isinstance(stated, TupleType) and stated.parts[1:] == (_U32, _TOKEN),
         f"returns (data, u32[], token[]), the instruction states {stated}",
-    )
-
-
-@_check("bitcast")
-def _bitcast(call: Call) -> None:
-    stated = of(call.row.shape)
-    operand = call.operand(0)
-    if not isinstance(stated, Array) or not isinstance(operand, Array):
-        return
-    sizes = [math.prod(one.dimensions) for one in (operand, stated)]
-    bits = [
-        size * (known.bits if (known := BY_NUMBER.get(one.element)) else 0)
-        for size, one in zip(sizes, (operand, stated), strict=True)
-    ]
-    call.check(
-        sizes[0] == sizes[1] or bits[0] == bits[1], f"makes {stated} of {operand}, of another size"
     )

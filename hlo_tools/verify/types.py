@@ -16,8 +16,10 @@ from hlo_tools.types.element_types import BY_NAME, BY_NUMBER
 from hlo_tools.types.ids import LOCAL_MASK
 from hlo_tools.types.literal import Literal
 from hlo_tools.types.opcodes import OPCODES, Opcode
-from hlo_tools.verify.findings import Finding
+from hlo_tools.verify.findings import Finding, Severity
 from hlo_tools.verify.operations import check_operation
+from hlo_tools.verify.options import DEFAULT, Options
+from hlo_tools.verify.precision import mixture, relax_program, relax_row, relax_type
 from hlo_tools.verify.structure import Calls
 
 __all__ = ["check_types"]
@@ -48,12 +50,22 @@ _WORDS = {
 """Opcode -> fields that hold one of some words."""
 
 
-def check_types(proto: Message, calls: Calls) -> Iterator[Finding]:
+_ELIDED = ("HLO-V021", "its elements were left out")
+_EXACT = frozenset(
+    {"bitcast", "call", "conditional", "constant", "copy-done", "copy-start", "custom-call",
+     "get-tuple-element", "infeed", "outfeed", "opt-barrier", "parameter", "recv", "recv-done",
+     "send", "send-done", "tuple", "while", "fusion", "dynamic-update-slice", "bitcast-convert"}
+)  # fmt: skip
+"""Opcodes whose floats agree even where precision may be mixed: they pass bits on."""
+
+
+def check_types(proto: Message, calls: Calls, options: Options = DEFAULT) -> Iterator[Finding]:
     """Findings about every instruction of a module whose references hold."""
-    checker = _Checker(proto, calls)
+    checker = _Checker(proto, calls, options)
     for row in proto.computations:
         yield from checker.computation(row)
     yield from checker.entry()
+    yield from checker.left_out()
 
 
 def _depends_on(opcode: Opcode) -> tuple[str, ...] | None:
@@ -86,8 +98,9 @@ class _Checker:
     """The types of a module; those that occur again are numbers, and what follows from them, and
     from attributes, is worked out once."""
 
-    def __init__(self, proto: Message, calls: Calls) -> None:
+    def __init__(self, proto: Message, calls: Calls, options: Options) -> None:
         self.proto = proto
+        self.mixed = options.mixed_precision
         self.calls = {
             number: {one.id & LOCAL_MASK: list(one.called_computation_ids) for one in rows}
             for number, rows in calls.items()
@@ -99,6 +112,8 @@ class _Checker:
         self.kinds: list[Type] = []
         self.problems: list[tuple[Problem, ...]] = []
         self.known: dict[tuple[Any, ...], Problem | None] = {}
+        self.elided: list[tuple[str, str]] = []
+        self.unframed: list[tuple[str, str]] = []
         self.nothing = self._number(schema.ShapeProto(element_type=_TUPLE))
 
     # -- computations -------------------------------------------------------------------------
@@ -122,8 +137,35 @@ class _Checker:
                 parameters.append(one)
             found = self._instruction(one, name, numbers, calls.get(local, []))
             if found:
-                yield from (self._finding(*problem, row, one) for problem in found)
+                yield from self._reported(found, row, one)
         yield from self._signature(row, parameters, numbers)
+
+    def _reported(self, found: list[Problem], row: Message, one: Message) -> Iterator[Finding]:
+        """Findings; what a dump leaves out on purpose is kept for one of the whole module."""
+        for code, message in found:
+            if (code, message) == _ELIDED:
+                self.elided.append((row.name, one.name))
+            elif code == "HLO-V026" and not self.frames:
+                self.unframed.append((row.name, one.name))
+            else:
+                yield self._finding(code, message, row, one)
+
+    def left_out(self) -> Iterator[Finding]:
+        """One warning for each kind of what the module was written without."""
+        for code, places, what, remedy in (
+            ("HLO-V021", self.elided, "{} written without its elements",
+             "values cannot be computed; dump with --xla_dump_large_constants"),
+            ("HLO-V026", self.unframed, "{} from a source frame, the table of frames is left out",
+             "source lines are not known; dump the module as a proto"),
+        ):  # fmt: skip
+            if places:
+                noun = "constant is" if code == "HLO-V021" else "instruction comes"
+                plural = "constants are" if code == "HLO-V021" else "instructions come"
+                yield Finding(
+                    code, what.format(counted(len(places), noun, plural)),
+                    severity=Severity.warning, computation=places[0][0], instruction=places[0][1],
+                    remedy=remedy,
+                )  # fmt: skip
 
     def _signature(
         self, row: Message, parameters: list[Message], numbers: dict[int, int]
@@ -223,18 +265,15 @@ class _Checker:
     ) -> Problem | None:
         types = [self.kinds[number] for number in operands]
         programs = [self.programs[number] for number in called]
-        try:
-            expected = infer(one, types, programs)
-            if expected is not None and not _compatible(expected, self.kinds[stated]):
-                stated_type = self.kinds[stated]
-                return (
-                    "HLO-V018",
-                    f"{one.opcode} returns {expected}, the instruction states {stated_type}",
-                )
-            check_operation(Call(one, types, programs))
-        except InferenceError as error:
-            return error.code if error.code == "HLO-V018" else "HLO-V019", error.message
-        return None
+        problem = _problem(one, types, programs, self.kinds[stated])
+        if not self.mixed:
+            mixed = mixture(one.opcode, types, programs)
+            return problem or (("HLO-V019", mixed) if mixed else None)
+        if problem is None or one.opcode in _EXACT:
+            return problem
+        relaxed = [relax_type(kind) for kind in types]
+        row = relax_row(one)
+        return _problem(row, relaxed, [relax_program(one) for one in programs], of(row.shape))
 
     def _payload(self, payload: Message) -> Iterator[Problem]:
         count = len(self.proto.payloads)
@@ -269,6 +308,20 @@ class _Checker:
         return Finding(code, message, computation=row.name, instruction=one.name)
 
 
+def _problem(
+    one: Message, types: list[Type], programs: list[Message], stated: Type
+) -> Problem | None:
+    """What is wrong with an instruction of a type."""
+    try:
+        expected = infer(one, types, programs)
+        if expected is not None and not _compatible(expected, stated):
+            return "HLO-V018", f"{one.opcode} returns {expected}, the instruction states {stated}"
+        check_operation(Call(one, types, programs))
+    except InferenceError as error:
+        return error.code if error.code == "HLO-V018" else "HLO-V019", error.message
+    return None
+
+
 def _constant(one: Message) -> Iterator[Problem]:
     if not one.HasField("literal"):
         yield "HLO-V021", "it has no value"
@@ -286,7 +339,7 @@ def _constant(one: Message) -> Iterator[Problem]:
     for _, leaf in Literal(one.literal).leaves():
         problem = _literal_problem(leaf)
         if problem:
-            yield "HLO-V021", problem
+            yield ("HLO-V021", problem) if not leaf.is_elided else _ELIDED
             return
 
 

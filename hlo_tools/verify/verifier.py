@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 
 from hlo_tools._gc import no_collection
 from hlo_tools.errors import HloError, HloVerifyError
+from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import Module
+from hlo_tools.verify.attributes import check_attributes
+from hlo_tools.verify.buffers import check_buffers
+from hlo_tools.verify.calling import check_calling
+from hlo_tools.verify.deadlocks import check_deadlocks
 from hlo_tools.verify.findings import Finding, Severity
+from hlo_tools.verify.index import Index
+from hlo_tools.verify.layouts import check_layouts
+from hlo_tools.verify.options import DEFAULT, Options
+from hlo_tools.verify.pairs import check_pairs
+from hlo_tools.verify.shardings import check_shardings
 from hlo_tools.verify.structure import calls_of, check_structure
 from hlo_tools.verify.types import check_types
 from hlo_tools.verify.whole import check_whole
@@ -18,16 +30,31 @@ _REFERENCES = frozenset({f"HLO-V00{number}" for number in (1, 2, 3, 5, 6, 7, 8, 
 """Rules without which shapes cannot be checked."""
 
 
-def verify(module: Module) -> list[Finding]:
+def verify(module: Module, *, options: Options = DEFAULT) -> list[Finding]:
     """Everything that is wrong with a module; an empty list for a valid one."""
     proto = module.proto
     with no_collection():
         calls = calls_of(proto)
         findings = list(check_structure(proto, calls))
         if not any(one.code in _REFERENCES for one in findings):
-            findings += check_types(proto, calls)
+            index = Index(proto, calls)
+            findings += check_types(proto, calls, options)
             findings += check_whole(proto, calls)
-    return [_located(one, module) for one in findings]
+            if not any(one.severity is Severity.error for one in findings):
+                findings += _connections(index, options)
+    return _located(findings, module)
+
+
+def _connections(index: Index, options: Options) -> Iterator[Finding]:
+    """Findings about how instructions go together, in a module whose types are right."""
+    yield from check_pairs(index)
+    yield from check_calling(index, options)
+    yield from check_shardings(index, options)
+    yield from check_buffers(index)
+    yield from check_attributes(index, options)
+    yield from check_layouts(index, options)
+    if options.deadlocks:
+        yield from check_deadlocks(index)
 
 
 def check(module: Module) -> None:
@@ -47,18 +74,27 @@ def check(module: Module) -> None:
             )
 
 
-def _located(finding: Finding, module: Module) -> Finding:
-    """The finding with the user's source line and the module's file."""
-    source = ""
-    if finding.computation and finding.instruction:
-        source = _source(module, finding)
-    return replace(finding, source=source, file=module.path)
+def _located(findings: list[Finding], module: Module) -> list[Finding]:
+    """The findings with the user's source lines and the module's file; names are looked up once."""
+    if not findings:
+        return []
+    named = {one.computation for one in findings if one.instruction}
+    rows: dict[str, dict[str, Instruction]] = {}
+    with suppress(HloError):  # ids that occur twice: the findings say so
+        for body in module.computations:
+            if body.name in named:
+                rows[body.name] = {one.proto.name: one for one in body.instructions}
+    return [
+        replace(one, source=_source(rows.get(one.computation, {}).get(one.instruction)),
+                file=module.path)
+        for one in findings
+    ]  # fmt: skip
 
 
-def _source(module: Module, finding: Finding) -> str:
-    """``file:line`` of the finding's instruction, as far as the module's references allow."""
+def _source(view: Instruction | None) -> str:
+    """``file:line`` of an instruction, as far as the module's references allow."""
     try:
-        found = module.computation(finding.computation).find(finding.instruction).source
+        found = view.source if view is not None else None
     except (HloError, IndexError):
         return ""
     return str(found) if found is not None else ""

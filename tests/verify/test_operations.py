@@ -9,7 +9,7 @@ import pytest
 
 from hlo_tools.ir.module import Module
 from hlo_tools.text import parse
-from hlo_tools.verify import verify
+from hlo_tools.verify import Options, verify
 
 HEAD = """HloModule m
 sum { a = f32[] parameter(0)
@@ -67,7 +67,6 @@ GATHER = (
 FINE = [
     REDUCE + "sum", WINDOW + "sum", SCATTER + "sum", CHOICE + "select=greater, scatter=sum",
     SORT + "greater", MAP + "sum", ALL + "sum", GATHER,
-    "bf16[4] reduce(x, z), dimensions={1}, to_apply=halves",
     "f32[8,8] all-gather(x), dimensions={0}, replica_groups={{0,1},{2,3}}",
     "f32[8,8] all-gather(x), dimensions={0}, replica_groups={}",
     "f32[16,8] all-gather(x), dimensions={0}, replica_groups={{0,1}}, channel_id=1",
@@ -75,9 +74,6 @@ FINE = [
     "f32[4,8] all-to-all(x), dimensions={0}, replica_groups={{0,1}}",
     "f32[4,8] collective-permute(x), source_target_pairs={{0,1},{1,0}}",
     "(u64[2], u32[4]) rng-bit-generator(k), algorithm=rng_default",
-    "((f32[4,8]), f32[4,8]) async-start(x), calls=apart",
-    "(f32[4,8], f32[4,8], u32[]) copy-start(x)",
-    "(f32[4], u32[], token[]) recv(t), channel_id=1",
     "f32[8,4] broadcast(x), dimensions={1,0}",
     "f32[32] bitcast(x)",
 ]  # fmt: skip
@@ -86,6 +82,36 @@ FINE = [
 @pytest.mark.parametrize("text", FINE)
 def test_valid(text: str) -> None:
     assert verify(Module(parse(HEAD + text + "\n}\n"))) == []
+
+
+STARTED = [
+    "((f32[4,8]), f32[4,8]) async-start(x), calls=apart\n  d = f32[4,8] async-done(o)",
+    "(f32[4,8], f32[4,8], u32[]) copy-start(x)\n  d = f32[4,8] copy-done(o)",
+    "(f32[4], u32[], token[]) recv(t), channel_id=1\n  d = (f32[4], token[]) recv-done(o), "
+    "channel_id=1",
+]
+
+
+@pytest.mark.parametrize("text", STARTED)
+def test_valid_pairs(text: str) -> None:
+    head = HEAD.replace("ROOT o", "o")
+    assert verify(Module(parse(head + text.replace("\n  d", "\n  ROOT d") + "\n}\n"))) == []
+
+
+def test_bitcasts_of_another_size_are_found_in_final_layouts() -> None:
+    module = Module(parse(HEAD + "f32[33] bitcast(x)\n}\n"))
+    assert verify(module) == []
+    (finding,) = verify(module, options=Options(layout_sensitive=True))
+    assert finding.message == "bitcast makes f32[33] of f32[4,8], of another size"
+
+
+def test_mixed_precision_is_an_option() -> None:
+    text = HEAD + "bf16[4] reduce(x, z), dimensions={1}, to_apply=halves\n}\n"
+    (finding,) = verify(Module(parse(text)))
+    assert (
+        finding.code == "HLO-V019" and "takes bf16[] as parameter 0 to f32[4,8]" in finding.message
+    )
+    assert verify(Module(parse(text)), options=Options(mixed_precision=True)) == []
 
 
 FAULTS = [
@@ -144,7 +170,6 @@ FAULTS = [
     ),
     ("((f32[4,8]), f32[8,4]) async-start(x), calls=apart", "the instruction states"),
     ("(f32[4,8], f32[8,4], u32[]) copy-start(x)", "returns (f32[4,8], f32[4,8], u32[])"),
-    ("f32[33] bitcast(x)", "makes f32[33] of f32[4,8], of another size"),
 ]
 
 

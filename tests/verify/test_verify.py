@@ -231,8 +231,14 @@ def broken(code: str) -> Module:
     return Module(proto)
 
 
+ELSEWHERE = {f"HLO-V0{number}" for number in range(31, 44)}
+"""Rules of how instructions go together: tests/verify/test_connections.py breaks them."""
+
+
 def test_every_rule_is_broken_here() -> None:
-    assert set(BREAKS) == set(RULES)
+    assert set(BREAKS) == set(RULES) - ELSEWHERE
+    connections = Path(__file__).with_name("test_connections.py").read_text()
+    assert all(f'"{code}"' in connections for code in ELSEWHERE)
 
 
 def test_the_base_is_valid() -> None:

@@ -1,0 +1,43 @@
+"""What a check assumes and what it looks for besides; the defaults are those of XLA's verifier."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["DEFAULT", "Options"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How strictly a module is checked.
+
+    Attributes:
+        layout_sensitive: layouts are final: only copies change them, pairs agree in them.
+        mixed_precision: an operation may take and give floats of several types.
+        unbounded: shapes may have dimensions without a bound (``?``).
+        replica_groups: check replica groups against the numbers of devices.
+        replicas, partitions: of the program; 1 is "not known", as in XLA.
+        deadlocks: in a scheduled module no send waits for a receive that comes later.
+        threads: calls and reducers stay in their thread.
+        ordered_broadcasts: dimensions of a broadcast ascend.
+        same_names: instructions are called what their ``scheduling_name`` is.
+        device_memory: nothing lies in the memory of the host.
+        bitcast_reshapes: a reshape outside a fusion moves nothing in memory.
+    """
+
+    layout_sensitive: bool = False
+    mixed_precision: bool = False
+    unbounded: bool = False
+    replica_groups: bool = True
+    replicas: int = 1
+    partitions: int = 1
+    deadlocks: bool = False
+    threads: bool = True
+    ordered_broadcasts: bool = False
+    same_names: bool = False
+    device_memory: bool = False
+    bitcast_reshapes: bool = False
+
+
+DEFAULT = Options()
+"""What XLA checks when nothing else is said."""

@@ -1,0 +1,1 @@
+"""What XLA's own tests say, read from a checkout of XLA."""
