@@ -15,9 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import pickle
-import select
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -30,14 +27,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import ml_dtypes
 import numpy as np
-from kernels.generate import INTEGERS, kernel
+from children import Child
+from kernels.generate import kernel
+from kernels.maker import INTEGERS
 from kernels.program import Argument, GeneratedKernel
 from kernels.ways import ENVIRONMENTS, WAYS, Call
 
-ROOT = Path(__file__).resolve().parents[2]
-SILENT = 120.0
-"""Seconds after which a way counts as hanging."""
-SERVER = "import sys; sys.path[:0] = {paths!r}; from kernels.ways import serve; serve()"
 EDGES = (
     0.0,
     -0.0,
@@ -56,49 +51,10 @@ EDGES = (
 )
 
 
-class Server:
-    """A process that runs kernels in one environment; started when it is first asked."""
-
-    def __init__(self, environment: str) -> None:
-        self._variables = ENVIRONMENTS[environment]
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def ask(self, source: str, calls: tuple[Call, Call], way: str) -> dict[str, Any]:
-        """What a way gives; an entry ``error`` when it raises, ``died`` or ``hangs``."""
-        process = self._process or self._start()
-        assert process.stdin is not None and process.stdout is not None
-        try:
-            pickle.dump((source, calls, way), process.stdin)
-            process.stdin.flush()
-            ready, _, _ = select.select([process.stdout], [], [], SILENT)
-            if not ready:
-                self.stop()
-                return {"error": f"hangs for {SILENT:.0f} s", "code": ""}
-            return pickle.load(process.stdout)
-        except (EOFError, BrokenPipeError):
-            self.stop()
-            return {"error": "the process died", "code": ""}
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        paths = [str(ROOT), str(Path(__file__).resolve().parent), str(ROOT / "compat")]
-        environment = {**os.environ, **self._variables, "PYTHONPATH": os.pathsep.join(paths)}
-        environment["NKI_HLO_UNGUARDED"] = "1"  # an exception of the compiler's is a fault
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", SERVER.format(paths=paths)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment,
-        )  # fmt: skip
-        return self._process
-
-    def stop(self) -> None:
-        """End the process."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-
-
 def values(argument: Argument, chance: np.random.Generator) -> np.ndarray[Any, Any]:
     """An array of an argument's kind, a tenth of it edge values."""
+    if argument.limits is not None:
+        return chance.integers(*argument.limits, argument.shape).astype(argument.dtype)
     if argument.dtype in INTEGERS:
         info = np.iinfo(argument.dtype)
         small = chance.integers(max(info.min, -20), 20, argument.shape)
@@ -154,14 +110,15 @@ class Fuzzer:
     def __init__(self, ways: list[str]) -> None:
         self.ways = ways
         self.servers = {
-            name: Server(name) for name in {WAYS[way].environment for way in ways} | {"host"}
+            name: Child("kernels.ways:serve_ways", ENVIRONMENTS[name])
+            for name in sorted({WAYS[way].environment for way in ways} | {"host"})
         }
         self.counts: Counter[str] = Counter()
         self.refusals: Counter[str] = Counter()
 
     def ask(self, made: GeneratedKernel, way: str) -> dict[str, Any]:
         """A way's answer for a kernel."""
-        return self.servers[WAYS[way].environment].ask(made.source(), calls_of(made), way)
+        return self.servers[WAYS[way].environment].ask((made.source(), calls_of(made), way))
 
     def traced(self, seed: int) -> tuple[GeneratedKernel, dict[str, Any]] | None:
         """The kernel of a seed without what the tracer refuses, and what simulate gives."""
@@ -231,7 +188,7 @@ def without_line(made: GeneratedKernel, line: int) -> GeneratedKernel | None:
 
 def main() -> int:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--minutes", type=float, default=0.0)

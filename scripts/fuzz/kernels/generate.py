@@ -7,490 +7,26 @@ language holds: what the tracer refuses is dropped by the driver, so rules stand
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from dataclasses import dataclass, field
 
+from kernels.cores import CORES
+from kernels.indirect import INDIRECT
+from kernels.maker import NUMBERS, PARTITIONS, Maker, declared
+from kernels.plain import PLAIN
 from kernels.program import Argument, GeneratedKernel, Statement
+from kernels.rare import RARE
 
 __all__ = ["kernel"]
 
-FLOATS = ("float32", "bfloat16", "float16", "float8_e4m3", "float8_e5m2")
-INTEGERS = ("int32", "uint32", "int16", "uint16", "int8", "uint8")
-BINARY = (
-    "add", "subtract", "multiply", "maximum", "minimum", "divide", "power", "equal", "not_equal",
-    "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or", "logical_xor",
-    "fmod", "mod",
-)  # fmt: skip
-BITS = ("bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift")
-ACTIVATIONS = (
-    "exp", "log", "sqrt", "rsqrt", "tanh", "sigmoid", "relu", "gelu", "gelu_apprx_tanh", "silu",
-    "softplus", "erf", "square", "abs", "sign", "sin", "arctan", "reciprocal", "copy", "mish",
-)  # fmt: skip
-NUMBERS = (0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 3.0, -2.5, 1e-3, 100.0, 3e-39, 1e30)
-PARTITIONS = (1, 2, 3, 16, 32, 33, 64, 96, 128)
+FAMILIES = ((PLAIN, 6), (INDIRECT, 2), (RARE, 2))
+"""Steps with how often a kernel takes them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """A tile, or a view of one, as an expression.
-
-    Attributes:
-        text: Python expression.
-        name: the tensor behind it.
-        shape: partitions, then free dimensions.
-        dtype: name.
-        memory: ``sbuf`` or ``psum``.
-    """
-
-    text: str
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
-    memory: str
-
-
-@dataclass(slots=True)
-class Maker:
-    """State of one generation.
-
-    Attributes:
-        chance: source of random numbers.
-        target: family.
-        tiles: those that later statements may read.
-        statements: made so far.
-        count: for names.
-    """
-
-    chance: random.Random
-    target: str
-    tiles: list[Tile] = field(default_factory=list)
-    statements: list[Statement] = field(default_factory=list)
-    count: int = 0
-    constants: list[str] = field(default_factory=list)
-    arguments: list[Argument] = field(default_factory=list)
-    features: set[str] = field(default_factory=set)
-
-    def name(self, stem: str = "t") -> str:
-        self.count += 1
-        return f"{stem}{self.count}"
-
-    def dtype(self) -> str:
-        return self.chance.choice(FLOATS if self.chance.random() < 0.65 else INTEGERS)
-
-    def like(self, shape: tuple[int, ...], dtype: str = "", memory: str = "") -> Tile:
-        """A new tile; it is declared by the statement that writes it."""
-        memory = memory or ("psum" if self.chance.random() < 0.15 else "sbuf")
-        name = self.name()
-        return Tile(name, name, shape, dtype or self.dtype(), memory)
-
-    def emit(self, made: Tile, call: str, *read: Tile, extra: tuple[str, ...] = ()) -> None:
-        """A statement that declares a tile and writes it by a call."""
-        uses = {one.name for one in read} | {one for one in self.constants if one in call}
-        self.statements.append(
-            Statement((declared(made), *extra, call), (made.name,), tuple(sorted(uses)))
-        )
-        self.tiles.append(made)
-
-    def number(self, vectors: tuple[int, ...] | None = None) -> tuple[str, list[Tile]]:
-        """A number, a constant of the call, or a vector with one element a partition."""
-        columns = [
-            one for one in self.tiles
-            if vectors and one.dtype == "float32" and one.shape[0] == vectors[0] and one.memory == "sbuf"
-        ]  # fmt: skip
-        if columns and self.chance.random() < 0.3:
-            one = self.chance.choice(columns)
-            text = f"{one.text}[:, 0:1]" if len(one.shape) == 2 else one.text
-            return text, [one]
-        if self.constants and self.chance.random() < 0.3:
-            return self.chance.choice(self.constants), []
-        return repr(self.chance.choice(NUMBERS)), []
-
-    def pick(self, *, dtypes: tuple[str, ...] = (), memory: str = "", views: bool = True) -> Tile:
-        """A tile that is there, often a view of it."""
-        known = [
-            one for one in self.tiles
-            if (not dtypes or one.dtype in dtypes) and (not memory or one.memory == memory)
-        ] or self.tiles  # fmt: skip
-        tile = self.chance.choice(known)
-        return self.view(tile) if views and self.chance.random() < 0.35 else tile
-
-    def view(self, tile: Tile) -> Tile:
-        """A part of a tile: rows, columns, steps, another order, an access pattern."""
-        rows, columns = tile.shape[0], tile.shape[-1]
-        kind = self.chance.choice(("columns", "step", "rows", "pattern", "fold", "same"))
-        if kind == "columns" and columns > 1:
-            start = self.chance.randrange(columns)
-            stop = self.chance.randrange(start, columns) + 1
-            index = ", ".join([":"] * (len(tile.shape) - 1) + [f"{start}:{stop}"])
-            shape = (*tile.shape[:-1], stop - start)
-            return Tile(f"{tile.text}[{index}]", tile.name, shape, tile.dtype, tile.memory)
-        if kind == "step" and columns > 2:
-            index = ", ".join([":"] * (len(tile.shape) - 1) + ["::2"])
-            shape = (*tile.shape[:-1], (columns + 1) // 2)
-            return Tile(f"{tile.text}[{index}]", tile.name, shape, tile.dtype, tile.memory)
-        if kind == "rows" and rows > 32:
-            start = self.chance.choice([one for one in (0, 32, 64, 96) if one < rows])
-            size = self.chance.randrange(1, min(rows - start, 32) + 1)
-            shape = (size, *tile.shape[1:])
-            return Tile(
-                f"{tile.text}[{start}:{start + size}]", tile.name, shape, tile.dtype, tile.memory
-            )
-        if kind == "pattern" and tile.text == tile.name and len(tile.shape) == 2:
-            width = self.chance.randrange(1, columns + 1)
-            offset = self.chance.randrange(columns - width + 1)
-            return Tile(
-                f"{tile.text}.ap([[{columns}, {rows}], [1, {width}]], offset={offset})",
-                tile.name, (rows, width), tile.dtype, tile.memory,
-            )  # fmt: skip
-        if kind == "fold" and len(tile.shape) == 2 and columns % 2 == 0:
-            shape = (rows, 2, columns // 2)
-            return Tile(
-                f"{tile.text}.reshape_dim(1, (2, {columns // 2}))",
-                tile.name,
-                shape,
-                tile.dtype,
-                tile.memory,
-            )
-        return tile
-
-    def partner(self, tile: Tile) -> Tile:
-        """Another tile of the same shape, or the tile itself."""
-        same = [one for one in self.tiles if one.shape == tile.shape]
-        return self.chance.choice(same) if same else tile
-
-
-def declared(tile: Tile) -> str:
-    """The line that makes a tile."""
-    return f"{tile.name} = nl.ndarray({tile.shape}, nl.{tile.dtype}, nl.{tile.memory})"
-
-
-def _op(make: Maker, tile: Tile) -> str:
-    bits = tile.dtype in INTEGERS and make.chance.random() < 0.4
-    return "nl." + make.chance.choice(BITS if bits else BINARY)
-
-
-def tensor_tensor(make: Maker) -> None:
-    one = make.pick()
-    other = make.partner(one)
-    out = make.like(one.shape)
-    make.emit(
-        out,
-        f"nisa.tensor_tensor({out.text}, {one.text}, {other.text}, {_op(make, one)})",
-        one,
-        other,
-    )
-
-
-def tensor_scalar(make: Maker) -> None:
-    tile = make.pick()
-    out = make.like(tile.shape)
-    first, used = make.number(tile.shape)
-    call = f"nisa.tensor_scalar({out.text}, {tile.text}, {_op(make, tile)}, {first}"
-    if make.chance.random() < 0.3:
-        call += ", reverse0=True"
-    if make.chance.random() < 0.4:
-        second, more = make.number(tile.shape)
-        used += more
-        call += f", op1={_op(make, tile)}, operand1={second}"
-    make.emit(out, call + ")", tile, *used)
-
-
-def scalar_tensor_tensor(make: Maker) -> None:
-    tile = make.pick(dtypes=FLOATS)
-    other = make.partner(tile)
-    out = make.like(tile.shape)
-    number, used = make.number(tile.shape)
-    ops = f"{_op(make, tile)}, {number}, {_op(make, tile)}"
-    make.emit(
-        out,
-        f"nisa.scalar_tensor_tensor({out.text}, {tile.text}, {ops}, {other.text})",
-        tile,
-        other,
-        *used,
-    )
-
-
-def activation(make: Maker) -> None:
-    tile = make.pick()
-    out = make.like(tile.shape)
-    call = f"nisa.activation({out.text}, nl.{make.chance.choice(ACTIVATIONS)}, {tile.text}"
-    used: list[Tile] = []
-    if make.chance.random() < 0.5:
-        scale, used = make.number(tile.shape)
-        call += f", scale={scale}"
-    if make.chance.random() < 0.3:
-        bias, more = make.number(tile.shape)
-        used = used + more
-        call += f", bias={bias}"
-    make.emit(out, call + ")", tile, *used)
-
-
-def tensor_copy(make: Maker) -> None:
-    tile = make.pick()
-    out = make.like(tile.shape)
-    engine = make.chance.choice(
-        ("", "", ", engine=nisa.engine.scalar", ", engine=nisa.engine.gpsimd")
-    )
-    make.emit(out, f"nisa.tensor_copy({out.text}, {tile.text}{engine})", tile)
-
-
-def rounded_view(make: Maker) -> None:
-    """Through a view of another dtype of the same size."""
-    pairs = {"float32": ("tfloat32", "int32", "uint32"), "int32": ("float32", "uint32"),
-             "bfloat16": ("uint16", "float16"), "uint16": ("bfloat16", "int16"),
-             "uint8": ("int8", "float8_e4m3")}  # fmt: skip
-    tile = make.pick(dtypes=tuple(pairs), views=False)
-    if tile.dtype not in pairs:
-        return
-    kind = make.chance.choice(pairs[tile.dtype])
-    out = make.like(tile.shape)
-    make.emit(out, f"nisa.tensor_copy({out.text}, {tile.text}.view(nl.{kind}))", tile)
-
-
-def partly(make: Maker) -> None:
-    """A part of a tile is written again, after all of it."""
-    tile = make.pick(views=False)
-    part = make.view(tile)
-    if ".ap(" in part.text or "reshape" in part.text:
-        return
-    other = make.partner(part)
-    copy = make.like(tile.shape, tile.dtype)
-    target = part.text.replace(tile.name, copy.name, 1)
-    make.emit(
-        copy, f"nisa.tensor_copy({target}, {other.text})", tile, other,
-        extra=(f"nisa.tensor_copy({copy.text}, {tile.text})",),
-    )  # fmt: skip
-
-
-def memset(make: Maker) -> None:
-    shape = (make.chance.choice(PARTITIONS), make.chance.randrange(1, 20))
-    out = make.like(shape)
-    number = make.chance.choice(NUMBERS) if out.dtype in FLOATS else make.chance.randrange(100)
-    make.emit(out, f"nisa.memset({out.text}, {number})")
-
-
-def iota(make: Maker) -> None:
-    columns = make.chance.randrange(1, 20)
-    out = make.like((make.chance.choice(PARTITIONS), columns), "int32", "sbuf")
-    step = make.chance.randrange(-3, 4)
-    make.emit(out, f"nisa.iota({out.text}, [[{step}, {columns}]], offset={make.chance.randrange(9)},"
-                   f" channel_multiplier={make.chance.randrange(3)})")  # fmt: skip
-
-
-def affine_select(make: Maker) -> None:
-    tile = make.pick(memory="sbuf")
-    if len(tile.shape) != 2:
-        return
-    out = make.like(tile.shape, tile.dtype, "sbuf")
-    compare = make.chance.choice(("equal", "greater_equal", "less", "not_equal", "greater"))
-    make.emit(
-        out, f"nisa.affine_select({out.text}, [[{make.chance.randrange(-2, 3)}, {tile.shape[1]}]],"
-        f" {make.chance.randrange(-2, 3)}, {tile.text}, {make.chance.choice((0.0, -1.0, 7.0))},"
-        f" cmp_op=nl.{compare}, offset={make.chance.randrange(-4, 5)})", tile,
-    )  # fmt: skip
-
-
-def predicated(make: Maker) -> None:
-    masks = [one for one in make.tiles if one.dtype in ("uint8", "uint16", "uint32")]
-    if not masks:
-        return
-    mask = make.chance.choice(masks)
-    tile = make.partner(mask)
-    out = make.like(mask.shape, tile.dtype)
-    other = make.partner(tile)
-    same = make.like(mask.shape, tile.dtype, "sbuf")
-    extra = (
-        f"nisa.tensor_copy({out.text}, {tile.text})", declared(same),
-        f"nisa.tensor_copy({same.text}, {other.text})",
-    )  # fmt: skip
-    make.emit(
-        out,
-        f"nisa.tensor_copy_predicated({out.text}, {same.text}, {mask.text})",
-        mask,
-        tile,
-        other,
-        extra=extra,
-    )
-
-
-def tensor_reduce(make: Maker) -> None:
-    tile = make.pick()
-    op = make.chance.choice(("add", "maximum", "minimum", "multiply", "subtract"))
-    out = make.like((*tile.shape[:-1], 1))
-    axis = len(tile.shape) - 1
-    negate = ", negate=True" if make.chance.random() < 0.2 else ""
-    make.emit(
-        out,
-        f"nisa.tensor_reduce({out.text}, nl.{op}, {tile.text}, axis={axis}, keepdims=True{negate})",
-        tile,
-    )
-
-
-def partition_reduce(make: Maker) -> None:
-    tile = make.pick(memory="sbuf")
-    op = make.chance.choice(("add", "maximum"))
-    out = make.like((1, *tile.shape[1:]), memory="sbuf")
-    make.emit(out, f"nisa.tensor_partition_reduce({out.text}, nl.{op}, {tile.text})", tile)
-
-
-def scan(make: Maker) -> None:
-    one = make.pick(dtypes=FLOATS)
-    other = make.partner(one)
-    out = make.like(one.shape)
-    number, used = make.number(one.shape)
-    ops = make.chance.choice(("nl.multiply, nl.add", "nl.add, nl.maximum", "nl.add, nl.subtract"))
-    make.emit(
-        out,
-        f"nisa.tensor_tensor_scan({out.text}, {one.text}, {other.text}, {number}, {ops})",
-        one,
-        other,
-        *used,
-    )
-
-
-def reduced_beside(make: Maker) -> None:
-    tile = make.pick(dtypes=FLOATS)
-    out, beside = make.like(tile.shape), make.like((tile.shape[0], 1), "float32")
-    number, used = make.number(tile.shape)
-    call = make.chance.choice((
-        f"nisa.tensor_scalar_reduce({out.text}, {tile.text}, nl.add, {number}, nl.add, {beside.text})",
-        f"nisa.activation_reduce({out.text}, nl.exp, {tile.text}, nl.add, {beside.text}, scale={number})",
-    ))  # fmt: skip
-    make.statements.append(Statement(
-        (declared(out), declared(beside), call), (out.name, beside.name),
-        tuple({tile.name, *(one.name for one in used), *(one for one in make.constants if one in call)}),
-    ))  # fmt: skip
-    make.tiles += [out, beside]
-
-
-def matmul(make: Maker) -> None:
-    """Products into PSUM, some of several calls, in a loop or not, accumulating in every manner."""
-    kinds = ("float32", "bfloat16", "float16", "float8_e4m3", "float8_e5m2")
-    left = make.pick(dtypes=kinds, memory="sbuf")
-    pairs = [one for one in make.tiles if one.shape[0] == left.shape[0] and len(one.shape) == 2
-             and one.memory == "sbuf" and one.dtype in kinds]  # fmt: skip
-    if not pairs or len(left.shape) != 2 or left.dtype not in kinds:
-        return
-    right = make.chance.choice(pairs)
-    out = make.like((left.shape[1], right.shape[1]), "float32", "psum")
-    manner = make.chance.choice(("", "", ", accumulate=True", ", accumulate=False"))
-    call = f"nisa.nc_matmul({out.text}, {left.text}, {right.text}{manner})"
-    turns = make.chance.randrange(1, 4)
-    loop = make.chance.choice((
-        None, f"for i{make.count} in range({turns}):", f"for i{make.count} in nl.affine_range({turns}):",
-        f"for i{make.count} in nl.dynamic_range(nisa.register_alloc({turns})):",
-    ))  # fmt: skip
-    first = (
-        (f"nisa.memset({out.text}, 0.0)",) if "True" in manner or make.chance.random() < 0.3 else ()
-    )
-    lines = (call,) if loop is None else (loop, "    " + call)
-    make.statements.append(Statement(
-        (declared(out), *first, *lines), (out.name,), tuple({left.name, right.name})
-    ))  # fmt: skip
-    make.tiles.append(out)
-
-
-def transpose(make: Maker) -> None:
-    tile = make.pick(memory="sbuf")
-    if len(tile.shape) != 2:
-        return
-    rows, columns = tile.shape
-    small = rows <= 32 and columns <= 32
-    memory = make.chance.choice(("sbuf", "psum")) if small else "psum"
-    out = make.like((columns, rows), tile.dtype, memory)
-    engine = ", engine=nisa.engine.vector" if small and make.chance.random() < 0.6 else ""
-    make.emit(out, f"nisa.nc_transpose({out.text}, {tile.text}{engine})", tile)
-
-
-def eight(make: Maker) -> None:
-    tile = make.pick(dtypes=("float32", "bfloat16"))
-    if len(tile.shape) != 2 or tile.shape[1] < 8:
-        return
-    out = make.like((tile.shape[0], 8), "float32", "sbuf")
-    make.emit(out, f"nisa.max8({out.text}, {tile.text})", tile)
-
-
-def shuffle(make: Maker) -> None:
-    tile = make.pick(memory="sbuf", views=False)
-    if tile.shape[0] % 32:
-        return
-    out = make.like(tile.shape, tile.dtype, "sbuf")
-    mask = [make.chance.randrange(32) for _ in range(32)]
-    make.emit(out, f"nisa.nc_stream_shuffle({out.text}, {tile.text}, {mask})", tile)
-
-
-def statistics(make: Maker) -> None:
-    tile = make.pick(dtypes=("float32", "bfloat16"))
-    if len(tile.shape) != 2:
-        return
-    out = make.like((tile.shape[0], 6), "float32", "sbuf")
-    make.emit(out, f"nisa.bn_stats({out.text}, {tile.text})", tile)
-
-
-def through_hbm(make: Maker) -> None:
-    """To a tensor in HBM and back, whole or by columns."""
-    tile = make.pick(memory="sbuf")
-    step, out = make.name("h"), make.like(tile.shape, tile.dtype, "sbuf")
-    space = make.chance.choice(("hbm", "private_hbm", "shared_hbm"))
-    make.emit(
-        out, f"nisa.dma_copy({out.text}, {step})", tile,
-        extra=(f"{step} = nl.ndarray({tile.shape}, nl.{tile.dtype}, nl.{space})",
-               f"nisa.dma_copy({step}, {tile.text})"),
-    )  # fmt: skip
-
-
-def looped(make: Maker) -> None:
-    """A loop, static or on the device, that changes a tile in place or writes it column by column."""
-    tile = make.pick(dtypes=("float32", "bfloat16", "int32"), memory="sbuf", views=False)
-    if len(tile.shape) != 2:
-        return
-    out = make.like(tile.shape, tile.dtype, "sbuf")
-    index, turns = f"i{make.count}", min(tile.shape[1], make.chance.randrange(1, 5))
-    header = make.chance.choice((
-        f"for {index} in range({turns}):", f"for {index} in nl.affine_range({turns}):",
-        f"for {index} in nl.sequential_range({turns}):",
-        f"for {index} in nl.dynamic_range({turns}):",
-        f"for {index} in nl.dynamic_range(nisa.register_alloc({turns})):",
-    ))  # fmt: skip
-    number, used = make.number(tile.shape)
-    body = [
-        f"nisa.tensor_scalar({out.text}, {out.text}, nl.add, {number})",
-        f"nisa.tensor_tensor({out.text}, {out.text}, {tile.text}, nl.maximum)",
-        f"nisa.activation({out.text}, nl.tanh, {out.text})",
-    ]
-    if "dynamic" not in header:
-        body += [
-            f"nisa.tensor_copy({out.text}[:, {index}:{index} + 1], {tile.text}[:, 0:1])",
-            f"nisa.tensor_scalar({out.text}[:, {index}:{index} + 1], {tile.text}[:, 0:1], nl.multiply, 2.0)",
-        ]
-    chosen = make.chance.sample(body, make.chance.randrange(1, 4))
-    inner = tuple(
-        Statement((line,), (), tuple({out.name, *(one.name for one in (tile, *used) if one.name in line),
-                                     *(one for one in make.constants if one in line)}))
-        for line in chosen
-    )  # fmt: skip
-    make.statements.append(
-        Statement(
-            (declared(out), f"nisa.tensor_copy({out.text}, {tile.text})"), (out.name,), (tile.name,)
-        )
-    )
-    make.statements.append(Statement((header,), (), (), inner))
-    make.tiles.append(out)
-
-
-STEPS: tuple[tuple[Callable[[Maker], None], int], ...] = (
-    (tensor_tensor, 5), (tensor_scalar, 5), (scalar_tensor_tensor, 2), (activation, 4),
-    (tensor_copy, 3), (rounded_view, 2), (partly, 3), (memset, 1), (iota, 1), (affine_select, 1),
-    (predicated, 1), (tensor_reduce, 3), (partition_reduce, 1), (scan, 1), (reduced_beside, 1),
-    (matmul, 4), (transpose, 2), (eight, 1), (shuffle, 1), (statistics, 1), (through_hbm, 2),
-    (looped, 4),
-)  # fmt: skip
-"""What a kernel is made of, with weights."""
+RESULTS = ("shared_hbm", "shared_hbm", "hbm", "private_hbm")
 
 
 def kernel(seed: int) -> GeneratedKernel:
     """The kernel of a seed; the same for the same seed."""
-    make = Maker(random.Random(seed), random.Random(seed).choice(("trn1", "trn2", "trn3")))
+    make = Maker(random.Random(seed), random.Random(seed).choice(("trn1", "trn2", "trn3", "trn3")))
     rows, columns = make.chance.choice(PARTITIONS), make.chance.randrange(1, 24)
     for number in range(make.chance.randrange(1, 4)):
         same = make.chance.random() < 0.6
@@ -510,9 +46,17 @@ def kernel(seed: int) -> GeneratedKernel:
     if make.chance.random() < 0.5:
         make.constants.append("c0")
         constants["c0"] = tuple(make.chance.sample(NUMBERS, 2))
-    steps, weights = zip(*STEPS, strict=True)
+    families = FAMILIES
+    if make.chance.random() < 0.15:
+        families = (*FAMILIES, (CORES, 3))
+        make.features.add("cores")
+        make.target = make.chance.choice(("trn2", "trn3"))
+        make.core = "core"
+        make.statements.append(Statement(("core = nl.program_id(0)",), ("core",)))
     for _ in range(make.chance.randrange(1, 14)):
-        make.chance.choices(steps, weights)[0](make)
+        steps, _ = make.chance.choices(families, [often for _, often in families])[0]
+        step, _ = make.chance.choices(steps, [weight for _, weight in steps])[0]
+        step(make)
     results = _results(make)
     return GeneratedKernel(
         seed, make.target, tuple(make.arguments), tuple(make.statements), results, constants,
@@ -526,20 +70,24 @@ def _results(make: Maker) -> tuple[str, ...]:
     names = []
     for tile in {one.name: one for one in [*chosen, make.tiles[-1]]}.values():
         out = make.name("o")
-        space = make.chance.choice(("shared_hbm", "shared_hbm", "hbm"))
-        lines = [f"{out} = nl.ndarray({tile.shape}, nl.{tile.dtype}, nl.{space})"]
+        index = ", ".join(f"0:{extent}" for extent in tile.shape)
+        shape, part = ((2, *tile.shape), f"[core, {index}]") if make.core else (tile.shape, "")
+        space = "shared_hbm" if make.core else make.chance.choice(RESULTS)
+        lines = [f"{out} = nl.ndarray({shape}, nl.{tile.dtype}, nl.{space})"]
         source = tile.text
         if tile.memory == "psum":
             source = make.name("s")
             lines += [f"{source} = nl.ndarray({tile.shape}, nl.{tile.dtype}, nl.sbuf)",
                       f"nisa.tensor_copy({source}, {tile.text})"]  # fmt: skip
-        lines.append(f"nisa.dma_copy({out}, {source})")
-        make.statements.append(Statement(tuple(lines), (out,), (tile.name,)))
+        lines.append(f"nisa.dma_copy({out}{part}, {source})")
+        make.statements.append(
+            Statement(tuple(lines), (out,), (tile.name, *([make.core] if make.core else [])))
+        )
         names.append(out)
     for argument in make.arguments:
         fits = [one for one in make.tiles if one.shape == argument.shape
                 and one.dtype == argument.dtype and one.memory == "sbuf"]  # fmt: skip
-        if fits and make.chance.random() < 0.15:
+        if fits and not make.core and make.chance.random() < 0.15:
             make.features.add("writes")
             tile = make.chance.choice(fits)
             make.statements.append(Statement(

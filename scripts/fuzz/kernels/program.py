@@ -96,7 +96,8 @@ class GeneratedKernel:
         lines = [line for one in self.statements for line in one.render("    ")]
         returned = ", ".join(self.results) + ("," if len(self.results) == 1 else "")
         text = _HEADER.format(seed=self.seed, target=self.target, parameters=parameters)
-        return text + "\n".join([*lines, f"    return ({returned})"]) + "\n"
+        launched = "\n\nkernel = kernel[2]\n" if "cores" in self.features else ""
+        return text + "\n".join([*lines, f"    return ({returned})"]) + "\n" + launched
 
     def smaller(self) -> Iterator[GeneratedKernel]:
         """The kernel with less in it: without a result, or without a statement and its users."""

@@ -9,19 +9,18 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import os
-import pickle
 import sys
 import threading
-import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
+from children import serve
 
-__all__ = ["ENVIRONMENTS", "WAYS", "Call", "Way", "serve"]
+__all__ = ["ENVIRONMENTS", "WAYS", "Call", "Way", "serve_ways"]
 
 Arrays = list[np.ndarray[Any, Any]]
 
@@ -392,29 +391,8 @@ def _answer(source: str, calls: tuple[Call, Call], name: str, folder: Path) -> d
     return {"first": kept, "second": second, "again": again, "changed": changed}
 
 
-def _requests() -> Iterator[Any]:
-    while True:
-        try:
-            yield pickle.load(sys.stdin.buffer)
-        except EOFError:
-            return
-
-
-def serve() -> None:
-    """Answer (source, calls, way) from standard input, until it ends."""
-    out = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a library prints is no answer
+def serve_ways() -> None:
+    """Answer (source, calls, way) until there are no more."""
     warnings.simplefilter("ignore")
-    with TemporaryDirectory() as folder:
-        for source, calls, name in _requests():
-            try:
-                with np.errstate(all="ignore"):
-                    answer = _answer(source, calls, name, Path(folder))
-            except Exception as error:
-                code = getattr(error, "code", "")
-                answer = {
-                    "error": f"{type(error).__name__}: {error}", "code": code if isinstance(code, str) else "",
-                    "trace": traceback.format_exc(),
-                }  # fmt: skip
-            pickle.dump(answer, out)
-            out.flush()
+    with TemporaryDirectory() as folder, np.errstate(all="ignore"):
+        serve(lambda request: _answer(*request, Path(folder)))

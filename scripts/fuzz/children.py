@@ -1,0 +1,98 @@
+"""Processes that answer requests, so that a crash or a hang of one is an answer too."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import select
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+__all__ = ["ROOT", "Child", "serve"]
+
+ROOT = Path(__file__).resolve().parents[2]
+PATHS = [str(ROOT), str(Path(__file__).resolve().parent), str(ROOT / "compat")]
+COMMAND = "import sys; sys.path[:0] = {paths!r}; from {module} import {function}; {function}()"
+
+
+class Child:
+    """A process that runs ``module:function``, a loop of :func:`serve`; started when first asked.
+
+    Args:
+        entry: ``module:function``.
+        variables: more of its environment.
+        silent: seconds after which a request counts as hanging.
+    """
+
+    def __init__(
+        self, entry: str, variables: dict[str, str] | None = None, silent: float = 120.0
+    ) -> None:
+        self._entry = entry
+        self._variables = variables or {}
+        self._silent = silent
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def ask(self, request: object) -> dict[str, Any]:
+        """The answer; an entry ``error`` when it raised (with ``code`` and ``trace``), died or hangs."""
+        process = self._process or self._start()
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            pickle.dump(request, process.stdin)
+            process.stdin.flush()
+            ready, _, _ = select.select([process.stdout], [], [], self._silent)
+            if not ready:
+                self.stop()
+                return {"error": f"hangs for {self._silent:.0f} s", "code": "", "trace": ""}
+            return pickle.load(process.stdout)
+        except (EOFError, BrokenPipeError):
+            status = self._process.wait() if self._process else 0
+            self.stop()
+            return {"error": f"the process died ({status})", "code": "", "trace": ""}
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        module, function = self._entry.split(":")
+        environment = {**os.environ, **self._variables, "PYTHONPATH": os.pathsep.join(PATHS)}
+        environment["NKI_HLO_UNGUARDED"] = "1"  # an exception of the compiler's is a fault
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", COMMAND.format(paths=PATHS, module=module, function=function)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment,
+        )  # fmt: skip
+        return self._process
+
+    def stop(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
+def serve(answer: Callable[[Any], dict[str, Any]]) -> None:
+    """Answer requests from standard input, until it ends."""
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints is no answer
+    while True:
+        try:
+            request = pickle.load(sys.stdin.buffer)
+        except EOFError:
+            return
+        try:
+            found = answer(request)
+        except Exception as error:
+            found = failed(error)
+        pickle.dump(found, out)
+        out.flush()
+
+
+def failed(error: Exception) -> dict[str, Any]:
+    """An exception as an answer; ``code`` is empty unless it is one of ours."""
+    code = getattr(error, "code", "")
+    return {
+        "error": f"{type(error).__name__}: {error}",
+        "code": code if isinstance(code, str) else "",
+        "trace": traceback.format_exc(),
+    }

@@ -1,0 +1,95 @@
+"""Results beside those of an oracle that rounds otherwise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["difference", "disturbed"]
+
+Array = np.ndarray[Any, Any]
+SMALLEST = {"float16": 6.1e-5, "float64": 2.3e-308}
+"""Smallest normal number; below it XLA's CPU client flushes to zero."""
+STEP = {
+    "float32": 6e-8,
+    "bfloat16": 4e-3,
+    "float16": 5e-4,
+    "float64": 1e-16,
+    "float8_e4m3fn": 0.03,
+    "float8_e5m2": 0.06,
+    "complex64": 6e-8,
+}
+
+
+def disturbed(arrays: list[Array], seed: int, least: float = 0.0) -> list[Array]:
+    """Floats moved by some rounding errors, or by ``least`` at least."""
+    chance = np.random.default_rng(seed)
+    moved = []
+    for one in arrays:
+        step = STEP.get(one.dtype.name)
+        if step is None:
+            moved.append(one)
+            continue
+        if one.dtype.kind == "c":
+            moved.append(one * np.complex64(1 + chance.choice([-4, 4]) * step))
+            continue
+        factor = 1 + chance.choice([-1, -0.5, 0.5, 1], one.shape) * max(4 * step, least)
+        with np.errstate(all="ignore"):
+            moved.append(np.asarray(one.astype(np.float64) * factor).astype(one.dtype))
+    return moved
+
+
+def difference(
+    want: Array, found: Array, shaken: list[Array], *, error: float = 0.0, each: bool = False
+) -> str:
+    """What is wrong with a result; nothing when it agrees.
+
+    Args:
+        want: the oracle's.
+        found: ours.
+        shaken: the oracle's for disturbed arguments.
+        error: relative error that is allowed beyond rounding.
+        each: an element may be off by its own size and movement only, not by the array's.
+    """
+    if want.dtype == np.bool_ and found.dtype == np.uint8:
+        found = found.view(np.bool_)
+    if want.shape != found.shape or want.dtype != found.dtype:
+        return f"{found.dtype}{list(found.shape)}, jaxlib has {want.dtype}{list(want.shape)}"
+    if not want.size:
+        return ""
+    if want.dtype.kind in "biu":
+        wrong = want != found
+        return _shown(want, found, wrong) if np.any(wrong) and not error else ""
+    kind = np.complex128 if want.dtype.kind == "c" else np.float64
+    one, other = want.astype(kind), found.astype(kind)
+    others = [each.astype(kind) for each in shaken]
+    with np.errstate(all="ignore"):
+        moves = [np.abs(each - one) for each in others]
+        steady = np.all(
+            [np.isfinite(moved) == np.isfinite(one) for moved in others] or [True], axis=0
+        )
+        size = np.where(np.isfinite(one), np.abs(one), 0)
+        step = STEP.get(want.dtype.name, 6e-8)
+        move = np.max(
+            [np.where(np.isfinite(move), move, 0) for move in moves] or [0 * size], axis=0
+        )
+        if not each:
+            size, move = size.max(), move.max()
+        limit = (
+            64 * move
+            + (64 * min(step, 4e-3) + 4 * step + error) * size
+            + SMALLEST.get(want.dtype.name, 1.2e-38)
+        )
+        alike = (one == other) | (np.isnan(one) & np.isnan(other))
+        close = np.isfinite(one) & np.isfinite(other) & (np.abs(one - other) <= limit)
+    wrong = ~(alike | close | ~steady)
+    if error:  # a cast may overflow, or lose what is small
+        wrong &= np.isfinite(one) & np.isfinite(other)
+    return _shown(want, found, wrong) if np.any(wrong) else ""
+
+
+def _shown(want: Array, found: Array, wrong: Array) -> str:
+    place = tuple(int(one[0]) for one in np.nonzero(np.atleast_1d(wrong)))
+    first, second = np.atleast_1d(found)[place], np.atleast_1d(want)[place]
+    return f"{np.count_nonzero(wrong)} of {want.size} {want.dtype}, at {list(place)}: {first}, jaxlib has {second}"

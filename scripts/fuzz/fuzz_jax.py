@@ -1,0 +1,165 @@
+"""Random JAX programs in every way of compiling them, beside jaxlib on the CPU.
+
+Usage: python scripts/fuzz/fuzz_jax.py [--seed N] [--count N] [--minutes M] [--ways a,b]
+           [--each N] [--keep FOLDER] [--json FILE]
+
+Each program runs with two sets of data, in the evaluator and in ``--each`` further ways. Integers
+and predicates must be equal; floats up to an error that follows from how far jaxlib's own results
+move when the arguments are disturbed. A refusal with a code is no difference; another exception,
+a hang, or a wrong value is. A difference is shrunk, and kept as a Python file in FOLDER.
+Exit code 1 when there was any.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+os.environ.update(OPENBLAS_NUM_THREADS="1", JAX_PLATFORMS="cpu", TF_CPP_MIN_LOG_LEVEL="3")
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from children import Child
+from differing import difference, disturbed
+from jax_programs.generate import program
+from jax_programs.ways import WAYS
+from programs import Program
+
+
+class Fuzzer:
+    """Runs programs and counts what comes out."""
+
+    def __init__(self) -> None:
+        self.child = Child("jax_programs.ways:serve_programs", {"JAX_PLATFORMS": "cpu"})
+        self.runs: Counter[str] = Counter()
+        self.refusals: Counter[str] = Counter()
+        self.foreign: Counter[str] = Counter()
+
+    def faults(self, made: Program, ways: list[str]) -> dict[str, str]:
+        """What is wrong with each way that is wrong."""
+        calls = [made.arrays(0), made.arrays(1)]
+        ways = [one for one in ways if made.is_smooth or not WAYS[one].error]
+        least = max((WAYS[one].error for one in ways), default=0.0)
+        moved = [
+            disturbed(one, number, error)
+            for error in (0.0, least)
+            for one in calls
+            for number in (1, 2)
+        ]
+        answer = self.child.ask((made.source(), made.wide, calls, moved, ways))
+        if "error" in answer:
+            return self._without_oracle(answer, (made.source(), made.wide, calls, moved, []), ways)
+        found = {}
+        for way in ways:
+            self.runs[way] += 1
+            told = self._way(way, answer, each=len(made.statements) == 1)
+            if told:
+                found[way] = told
+        return found
+
+    def _without_oracle(
+        self, answer: dict[str, Any], alone: object, ways: list[str]
+    ) -> dict[str, str]:
+        """What JAX refuses, or jaxlib dies of without us, is nobody's fault here."""
+        self.foreign[answer["error"][:80]] += 1
+        if not answer["error"].startswith(("hangs", "the process died")):
+            return {}
+        return {} if "error" in self.child.ask(alone) else {ways[0]: answer["error"]}
+
+    def _way(self, way: str, answer: dict[str, Any], *, each: bool) -> str:
+        found = answer["found"][way]
+        if "error" in found:
+            if found["code"]:
+                self.refusals[f"{way}: {found['code']}: {_kind(found['error'])}"] += 1
+                return ""
+            return found["error"][:300]
+        for call, (wanted, results) in enumerate(
+            zip(answer["wanted"], found["results"], strict=True)
+        ):
+            if len(wanted) != len(results):
+                return f"{len(results)} results instead of {len(wanted)}"
+            for number, (want, result) in enumerate(zip(wanted, results, strict=True)):
+                first = 2 * call + (4 if WAYS[way].error else 0)
+                shaken = [arrays[number] for arrays in answer["disturbed"][first : first + 2]]
+                told = difference(want, result, shaken, error=WAYS[way].error, each=each)
+                if told:
+                    return f"call {call} result {number}: {told}"
+        return ""
+
+    def shrunk(self, made: Program, way: str) -> Program:
+        """The smallest program found that still differs in a way."""
+        for smaller in made.smaller():
+            if smaller != made and smaller.statements and self.faults(smaller, [way]):
+                return self.shrunk(smaller, way)
+        return made
+
+
+def _kind(error: str) -> str:
+    """A refusal without its names and numbers."""
+    import re
+
+    return re.sub(r"%?[\w.\-]*\d[\w.\-]*", "#", error.split("\n")[0])[:110]
+
+
+def chosen(seed: int, ways: list[str], each: int) -> list[str]:
+    """The evaluator, and some of the other ways."""
+    rest = [one for one in ways if one != "evaluate"]
+    some = random.Random(seed).sample(rest, min(each, len(rest)))
+    return [*(["evaluate"] if "evaluate" in ways else []), *some]
+
+
+def look(fuzzer: Fuzzer, made: Program, ways: list[str], keep: Path | None) -> list[dict[str, Any]]:
+    """Run one program; its faults, shrunk."""
+    faults = []
+    for way, fault in fuzzer.faults(made, ways).items():
+        small = fuzzer.shrunk(made, way)
+        told = fuzzer.faults(small, [way]).get(way, fault)
+        print(f"seed {made.seed}: {way}: {told}\n{small.shown()}", flush=True)
+        faults.append({"seed": made.seed, "way": way, "fault": told, "source": small.shown()})
+        if keep:
+            keep.mkdir(parents=True, exist_ok=True)
+            name = f"{made.seed}-{way.replace(' ', '_')}.py"
+            (keep / name).write_text(f"# {way}: {told}\n{small.shown()}")
+    return faults
+
+
+def main() -> int:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--minutes", type=float, default=0.0)
+    parser.add_argument("--ways", default=",".join(WAYS))
+    parser.add_argument("--each", type=int, default=2, help="ways beside the evaluator")
+    parser.add_argument("--keep", type=Path, default=None)
+    parser.add_argument("--json", type=Path, default=None)
+    options = parser.parse_args()
+    ways = [one.strip() for one in options.ways.split(",") if one.strip()]
+    unknown = [one for one in ways if one not in WAYS]
+    if unknown:
+        parser.error(f"there is no way {unknown[0]!r}; there are {', '.join(WAYS)}")
+    fuzzer, faults = Fuzzer(), []
+    until = time.monotonic() + 60 * options.minutes if options.minutes else None
+    seed = options.seed
+    while (time.monotonic() < until) if until else seed < options.seed + options.count:
+        faults += look(fuzzer, program(seed), chosen(seed, ways, options.each), options.keep)
+        seed += 1
+    fuzzer.child.stop()
+    report = {"seeds": [options.seed, seed], "runs": dict(fuzzer.runs), "foreign": dict(fuzzer.foreign),
+              "refused": dict(fuzzer.refusals.most_common()), "faults": faults}  # fmt: skip
+    if options.json:
+        options.json.write_text(json.dumps(report, indent=1))
+    runs, refused = sum(fuzzer.runs.values()), sum(fuzzer.refusals.values())
+    print(f"{seed - options.seed} programs, {runs} runs, {refused} refused, {len(faults)} faults")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,3 @@
+"""Random JAX programs: ``generate.program(seed)`` -> ``Program`` -> ``source()`` -> the child of
+``ways`` -> what each way gives beside jaxlib -> differences -> ``Program.smaller``.
+"""

@@ -1,0 +1,24 @@
+"""A generated JAX program."""
+
+from __future__ import annotations
+
+from programs import Program
+
+__all__ = ["JaxProgram"]
+
+HEADER = """import jax
+import jax.numpy as jnp
+from jax import lax
+
+"""
+
+
+class JaxProgram(Program):
+    """A program as a Python function."""
+
+    def source(self) -> str:
+        """A Python module with the function ``program``."""
+        lines = [f"    {one.made.name} = {one.text}" for one in self.statements]
+        parameters = ", ".join(one.value.name for one in self.arguments)
+        returned = f"    return ({', '.join(self.results)},)\n"
+        return "\n".join([f"{HEADER}def program({parameters}):", *lines, returned])

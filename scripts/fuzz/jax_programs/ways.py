@@ -1,0 +1,104 @@
+"""The ways a JAX program runs, beside jaxlib on the CPU."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from children import failed, serve
+
+__all__ = ["WAYS", "Way", "serve_programs"]
+
+Arrays = list[np.ndarray[Any, Any]]
+
+
+class Way(NamedTuple):
+    """A row of the table.
+
+    Attributes:
+        make: from the module to what runs it.
+        error: relative error that is allowed, beyond that of float32.
+    """
+
+    make: Callable[[Any], Callable[[Arrays], Arrays]]
+    error: float = 0.0
+
+
+def _evaluated(module: Any) -> Callable[[Arrays], Arrays]:
+    from hlo_tools.evaluate import evaluate
+
+    return lambda arrays: [np.asarray(one) for one in evaluate(module, arrays)]
+
+
+def _neff(target: str, **options: Any) -> Callable[[Any], Callable[[Arrays], Arrays]]:
+    def make(module: Any) -> Callable[[Arrays], Arrays]:
+        from neff import compile as compile_module
+        from neff import runtime
+        from neff.options import CompileOptions
+
+        program = compile_module(module, target=target, options=CompileOptions(**options))
+        model = runtime.load(program)
+
+        def run(arrays: Arrays) -> Arrays:
+            given = [one.view(np.uint8) if one.dtype == np.bool_ else one for one in arrays]
+            found = model.run(dict(zip(program.inputs, given, strict=True)))
+            return [np.array(found[name]) for name in program.outputs]
+
+        return run
+
+    return make
+
+
+WAYS: dict[str, Way] = {
+    "evaluate": Way(_evaluated),
+    "trn1": Way(_neff("trn1")),
+    "trn2": Way(_neff("trn2")),
+    "trn3": Way(_neff("trn3")),
+    "trn2 lnc=1": Way(_neff("trn2", lnc=1)),
+    "trn2 lnc=2": Way(_neff("trn2", lnc=2)),
+    "trn2 O1": Way(_neff("trn2", optlevel=1)),
+    "trn1 matmult bf16": Way(_neff("trn1", auto_cast="matmult"), 3e-2),
+    "trn2 matmult fp16": Way(_neff("trn2", auto_cast="matmult", auto_cast_type="fp16"), 1e-2),
+    "trn3 matmult tf32": Way(_neff("trn3", auto_cast="matmult", auto_cast_type="tf32"), 1e-2),
+    "trn2 all bf16": Way(_neff("trn2", auto_cast="all"), 1e-1),
+}
+"""Every way by name."""
+
+
+def _arrays(results: Any) -> Arrays:
+    return [np.asarray(one) for one in results]
+
+
+def _answer(request: tuple[str, bool, list[Arrays], list[Arrays], list[str]]) -> dict[str, Any]:
+    """What jaxlib gives for each call and each disturbed call, and each way for each call."""
+    import jax
+
+    import hlo_tools
+
+    source, wide, calls, disturbed, ways = request
+    scope: dict[str, Any] = {}
+    exec(compile(source, "<program>", "exec"), scope)
+    with jax.enable_x64(wide):
+        compiled = jax.jit(scope["program"])
+        lowered = jax.jit(scope["program"], keep_unused=True).lower(*calls[0])
+        text = lowered.compiler_ir("hlo").as_serialized_hlo_module_proto()
+        wanted = [_arrays(compiled(*arrays)) for arrays in calls]
+        shaken = [_arrays(compiled(*arrays)) for arrays in disturbed]
+    found: dict[str, Any] = {}
+    for way in ways:
+        try:
+            run = WAYS[way].make(hlo_tools.load(text))
+            results = [run([one.copy() for one in arrays]) for arrays in calls]
+            found[way] = {"results": results}
+        except Exception as error:
+            found[way] = failed(error)
+    return {"wanted": wanted, "disturbed": shaken, "found": found}
+
+
+def serve_programs() -> None:
+    """Answer requests until there are no more."""
+    warnings.simplefilter("ignore")
+    with np.errstate(all="ignore"):
+        serve(_answer)
