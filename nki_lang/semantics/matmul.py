@@ -52,8 +52,11 @@ def nc_matmul(
 
 
 def _flat(tile: Array) -> Array:
+    """In float32 with one free axis; a column in one piece, since BLAS sums one with gaps otherwise."""
     value = single(tile)
-    return value if value.ndim == 2 else value.reshape(value.shape[0], -1)
+    if value.ndim != 2:
+        value = value.reshape(value.shape[0], -1)
+    return np.ascontiguousarray(value) if value.shape[1] == 1 else value
 
 
 def product(stationary: Array, moving: Array, *, double_row: bool = False) -> Array:

@@ -7,6 +7,7 @@ import pytest
 from nki_lang.dtypes import dtype_of
 from nki_lang.execute import Memory, prepare
 from nki_lang.ir import Instruction
+from nki_lang.semantics.matmul import nc_matmul
 from tests.execute.handmade import full, perform, tensor
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -148,3 +149,13 @@ def test_block_scaled_product(left, right, compact):
     )()
     expected = np.einsum("pal,pbl->ab", wide["stationary"], wide["moving"])
     np.testing.assert_allclose(memory.array(dst), expected, rtol=1e-5)
+
+
+def test_a_column_with_gaps_is_summed_as_one_in_one_piece():
+    for rows in (3, 40, 128):
+        wide = random(rows, 9)
+        whole, parts = wide[:, 4:5].copy(), wide[:, 4:5]
+        one = perform("nc_matmul", dst=zeros(1, 1), stationary=whole, moving=whole)["dst"]
+        other = zeros(1, 1)
+        nc_matmul(other, parts, parts)
+        assert one.tobytes() == other.tobytes()
