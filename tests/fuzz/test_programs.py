@@ -1,0 +1,43 @@
+"""Random JAX programs and HLO modules agree with jaxlib: a small share of the drivers."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+pytestmark = pytest.mark.jax
+
+
+def faults(folder: Path, driver: str, *options: str) -> tuple[list[dict[str, str]], dict[str, int]]:
+    """What a driver finds, and its runs by way."""
+    report = folder / "report.json"
+    command = [sys.executable, f"scripts/fuzz/{driver}.py", "--json", str(report), *options]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert report.exists(), done.stdout + done.stderr
+    found = json.loads(report.read_text())
+    return found["faults"], found["runs"]
+
+
+def test_jax_programs(tmp_path: Path) -> None:
+    found, runs = faults(tmp_path, "fuzz_jax", "--count", "12", "--each", "1")
+    assert found == []
+    assert runs["evaluate"] >= 10 and len(runs) > 4
+
+
+def test_hlo_modules(tmp_path: Path) -> None:
+    found, runs = faults(tmp_path, "fuzz_hlo", "--count", "40")
+    assert found == []
+    assert runs["jaxlib"] >= 35 and len(runs) > 20
+
+
+@pytest.mark.parametrize("driver", ["fuzz_jax", "fuzz_hlo"])
+def test_a_way_that_does_not_exist(driver: str) -> None:
+    command = [sys.executable, f"scripts/fuzz/{driver}.py", "--ways", "evaluate,telepathy,jaxlib"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2 and "there is no way" in done.stderr
