@@ -17,7 +17,7 @@ from nki_lang.ir import Access, Block, Instruction, KernelIR, Tensor
 from nki_lang.memory import MemoryRegion
 from nki_lang.targets import Target
 
-__all__ = ["Parts", "assemble"]
+__all__ = ["Parts", "assemble", "scheduled"]
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ def assemble(parts: Parts) -> Program:
     linker = Linker(parts.target, parts.cores, parts.variables)
     for call in parts.calls:
         linker.add(call)
-    subgraphs = [_scheduled(body, parts.variables) for body in linker.bodies]
+    subgraphs = [scheduled(body, parts.variables) for body in linker.bodies]
     statistics = {
         "instructions": sum(_count(graph) for graph in subgraphs),
         "kernels": len(parts.calls),
@@ -161,7 +161,8 @@ def _check_hbm(parts: Parts, scratch: int) -> None:
     )
 
 
-def _scheduled(body: Block, variables: dict[str, Variable]) -> SubGraph:
+def scheduled(body: Block, variables: dict[str, Variable]) -> SubGraph:
+    """The engine programs of one core; the statements have engines and placed tensors."""
     offsets: Offsets = {}
     for access, written in _all_accesses(body):
         tensor = access.tensor

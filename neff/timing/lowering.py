@@ -12,7 +12,7 @@ from nki_lang.ir import Access, Engine, Instruction, Tensor
 from nki_lang.isa.table import COLLECTIVES
 from nki_lang.memory import MemoryRegion
 
-__all__ = ["Lowering", "works_of"]
+__all__ = ["Lowering", "table_of", "works_of"]
 
 _IN_EVERY_TABLE = frozenset({"copy", "identity", "square", "abs", "relu", "sign", "none"})
 """Functions without a table of their own (assumed)."""
@@ -118,7 +118,7 @@ class Lowering:
         return number
 
     def _load_table(self, instruction: Instruction, found: list[Item | Loop]) -> None:
-        table = _table(instruction)
+        table = table_of(instruction)
         if table and table != self._table:
             self._table = table
             item = Item(self._number(_TABLE_LOAD), "act_table_load", (), (), False, instruction)
@@ -172,13 +172,14 @@ def _tables(steps: list[EngineStep]) -> set[str]:
     for step in steps:
         if type(step) is Step:
             if step.instruction.engine is Engine.scalar:
-                found.add(_table(step.instruction))
+                found.add(table_of(step.instruction))
         else:
             found |= _tables(step.body)  # type: ignore[union-attr]
     return found - {""}
 
 
-def _table(instruction: Instruction) -> str:
+def table_of(instruction: Instruction) -> str:
+    """The table of functions that an instruction of the scalar engine needs; "" for none."""
     if not instruction.op.startswith("activat"):
         return "reciprocal" if instruction.op == "reciprocal" else ""
     function = str(instruction.operands.get("op", ""))

@@ -1,0 +1,188 @@
+"""Tiles in fp32 where 16 bits would do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from neff.profile.advice.rebuild import with_tensors
+from neff.profile.advice.rule import BEST, Mend, Rule, Subject
+from nki_lang.dtypes import dtype_of
+from nki_lang.ir import Access, Block, Engine, Instruction, Tensor
+from nki_lang.memory import MemoryRegion
+
+__all__ = ["PRECISION"]
+
+_PRODUCTS = frozenset({"nc_matmul", "nc_transpose"})
+
+_LARGE = 16
+"""Elements of a partition; sums and scales of fewer stay in fp32."""
+
+
+def _accesses(instruction: Instruction) -> Iterator[tuple[str, Access]]:
+    for name, value in instruction.operands.items():
+        if type(value) is Access:
+            yield name, value
+
+
+def _is_large(tensor: Tensor) -> bool:
+    return tensor.on_chip and tensor.dtype.name == "float32" and tensor.free_elements >= _LARGE
+
+
+def _mends(subject: Subject) -> Iterator[Mend]:
+    factors, culprits = _factors(subject)
+    narrow = _between_narrow(subject) if _is_narrow_outside(subject) else set[str]()
+    names = factors | narrow
+    if not names:
+        return
+    if factors:
+        message = (
+            f"{len(culprits)} matrix products in fp32: two passes of two cycles a column each, "
+            "where bfloat16 takes one of one"
+        )
+    else:
+        culprits = [
+            one for one in subject.instructions()
+            if any(access.tensor.name in narrow for _, access in _accesses(one))
+        ]  # fmt: skip
+        message = (
+            f"{len(narrow)} tiles in fp32, though all that is loaded and stored has 16 bits: no "
+            "fast modes, twice the bytes"
+        )
+    half = dtype_of("bfloat16")
+
+    def halved(tensor: Tensor) -> Tensor:
+        return replace(tensor, dtype=half) if tensor.name in names else tensor
+
+    yield Mend(message, tuple(culprits), subject.changed(lambda body: with_tensors(body, halved)))
+    if any(_loads_wide(one, names) for one in subject.instructions()):
+        yield Mend(
+            f"{message}; their inputs are fp32 and could be bfloat16 in HBM too",
+            tuple(culprits),
+            subject.changed(lambda body: _each(with_tensors(body, halved), names, _narrow_input)),
+        )
+        yield Mend(
+            f"{message}; their inputs are fp32 and could be cast on chip",
+            tuple(culprits),
+            subject.changed(lambda body: _each(with_tensors(body, halved), names, _cast_on_chip)),
+        )
+
+
+def _loads_wide(instruction: Instruction, names: set[str]) -> bool:
+    """Whether it loads one of these tiles from fp32 in HBM."""
+    dst, src = instruction.operands.get("dst"), instruction.operands.get("src")
+    return (
+        instruction.op == "dma_copy"
+        and type(dst) is Access
+        and type(src) is Access
+        and dst.tensor.name in names
+        and not src.tensor.on_chip
+        and src.element_type.name == "float32"
+    )
+
+
+def _each(
+    body: Block, names: set[str], loaded: Callable[[Instruction], list[Instruction]]
+) -> Block:
+    found: Block = []
+    for statement in body:
+        if not isinstance(statement, Instruction):
+            found.append(replace(statement, body=_each(statement.body, names, loaded)))
+        elif _loads_wide(statement, names):
+            found += loaded(statement)
+        else:
+            found.append(statement)
+    return found
+
+
+def _narrow_input(load: Instruction) -> list[Instruction]:
+    """The load from an input of 16 bits."""
+    src = load.operands["src"]
+    tensor = replace(src.tensor, dtype=dtype_of("bfloat16"))
+    return [replace(load, operands={**load.operands, "src": src._replace(tensor=tensor)})]
+
+
+def _cast_on_chip(load: Instruction) -> list[Instruction]:
+    """The load into a tile of its own in fp32, and a copy that casts."""
+    dst = load.operands["dst"]
+    wide = replace(dst.tensor, name=f"{dst.tensor.name}/fp32", dtype=dtype_of("float32"))
+    staged = dst._replace(tensor=wide)
+    copy = Instruction(
+        "tensor_copy", {"dst": dst, "src": staged}, Engine.unknown, "", load.location
+    )
+    return [replace(load, operands={**load.operands, "dst": staged}), copy]
+
+
+def _factors(subject: Subject) -> tuple[set[str], list[Instruction]]:
+    """Tiles in SBUF that products read in fp32, and what transposes make of them in PSUM."""
+    names: set[str] = set()
+    products: list[Instruction] = []
+    found: list[Instruction] = []
+    for one in subject.instructions():
+        if one.op not in _PRODUCTS:
+            continue
+        products.append(one)
+        if one.op == "nc_transpose" or one.operands.get("is_transpose"):
+            continue
+        own = {
+            access.tensor.name for name, access in _accesses(one)
+            if name in ("stationary", "moving") and access.element_type.name == "float32"
+            and access.tensor.on_chip and access.dtype is None
+        }  # fmt: skip
+        if own:
+            names |= own
+            found.append(one)
+    return (names | _transposed(subject, products, names) if names else names), found
+
+
+def _transposed(subject: Subject, products: list[Instruction], names: set[str]) -> set[str]:
+    """Tiles that become a factor by a transpose; it keeps the type."""
+    found: set[str] = set()
+    copies = [one for one in subject.instructions() if one.op in ("tensor_copy", "activation")]
+    made = {
+        access.tensor.name: one
+        for one in products
+        for name, access in _accesses(one)
+        if name == "dst" and (one.op == "nc_transpose" or one.operands.get("is_transpose"))
+    }
+    for copy in copies:
+        dst, src = copy.operands.get("dst"), copy.operands.get("src", copy.operands.get("data"))
+        if type(dst) is Access and type(src) is Access and dst.tensor.name in names:
+            transpose = made.get(src.tensor.name)
+            if transpose is not None:
+                found |= {a.tensor.name for _, a in _accesses(transpose) if a.tensor.on_chip}
+    return found
+
+
+def _is_narrow_outside(subject: Subject) -> bool:
+    """Whether all large data in HBM have 16 bits or fewer."""
+    sizes = [
+        access.element_type.itemsize
+        for one in subject.instructions()
+        for _, access in _accesses(one)
+        if not access.tensor.on_chip and access.tensor.elements >= 128 * _LARGE
+    ]
+    return bool(sizes) and max(sizes) <= 2
+
+
+def _between_narrow(subject: Subject) -> set[str]:
+    return {
+        access.tensor.name
+        for one in subject.instructions()
+        for _, access in _accesses(one)
+        if access.tensor.buffer is MemoryRegion.sbuf
+        and _is_large(access.tensor)
+        and access.dtype is None
+    }
+
+
+PRECISION = Rule(
+    "PERF-FP32",
+    "fp32 where 16 bits would do",
+    "A product in fp32 takes four times as long as one in bfloat16 (Trainium architecture guides; "
+    "tensor.fp32_cycles), VectorE is up to twice as fast on 2-byte types in SBUF "
+    "(vector.fast_16_cycles), and sums in PSUM stay fp32 either way.",
+    "make the tiles bfloat16 if the result stays accurate enough; sums and statistics stay fp32",
+    _mends,
+    takes=BEST,
+)

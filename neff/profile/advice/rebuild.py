@@ -1,0 +1,89 @@
+"""A program with other statements: memory placed and engines scheduled as the compiler does it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from neff.compiler.assembly import scheduled
+from neff.compiler.engines import EngineChooser
+from neff.compiler.memory import ChipMemory
+from neff.errors import NeffCompileError
+from neff.profile.advice.order import statements_of
+from neff.program import Program
+from nki_lang.ir import Access, Block, ForLoop, Instruction, Tensor, WhileLoop
+from nki_lang.ir.types import Operand
+from nki_lang.targets import Target, target_of
+
+__all__ = ["bodies_of", "mapped", "rebuilt"]
+
+
+def bodies_of(program: Program) -> list[Block]:
+    """The statements of each core."""
+    return [statements_of(graph) for graph in program.subgraphs]
+
+
+def rebuilt(program: Program, bodies: list[Block]) -> Program | None:
+    """The program with these statements; None when they do not fit into the target's memory."""
+    target = target_of(program.target)
+    try:
+        graphs = [scheduled(_placed(body, target), program.variables) for body in bodies]
+    except NeffCompileError:
+        return None
+    return replace(program, subgraphs=graphs)
+
+
+def _placed(body: Block, target: Target) -> Block:
+    """Every tensor on chip at a new address; those of one name are one tensor."""
+    free: dict[str, Tensor] = {}
+
+    def unplaced(tensor: Tensor) -> Tensor:
+        found = free.get(tensor.name)
+        if found is None:
+            found = free[tensor.name] = replace(tensor, address=None)
+        return found
+
+    body = EngineChooser(target).assign(with_tensors(body, unplaced))
+    placed = ChipMemory(target).plan(body, "")
+    return with_tensors(body, lambda tensor: placed[tensor.name])
+
+
+def with_tensors(body: Block, tensor_of: Callable[[Tensor], Tensor]) -> Block:
+    """The statements with other tensors on chip."""
+
+    def renewed(access: Access) -> Access:
+        if not access.tensor.on_chip:
+            return access
+        return access._replace(tensor=tensor_of(access.tensor))
+
+    return [_statement(statement, renewed) for statement in body]
+
+
+def _statement(
+    statement: object, renewed: Callable[[Access], Access]
+) -> Instruction | ForLoop | WhileLoop:
+    if isinstance(statement, Instruction):
+        return mapped(statement, renewed)
+    assert isinstance(statement, ForLoop | WhileLoop)
+    return replace(statement, body=[_statement(one, renewed) for one in statement.body])
+
+
+def mapped(instruction: Instruction, renewed: Callable[[Access], Access]) -> Instruction:
+    """The instruction with other accesses; offsets that are accesses themselves included."""
+    operands = {name: _operand(value, renewed) for name, value in instruction.operands.items()}
+    return replace(instruction, operands=operands)
+
+
+def _operand(value: Operand, renewed: Callable[[Access], Access]) -> Operand:
+    kind = type(value)
+    if kind is Access:
+        found = renewed(value)
+        if found.scalar_offset is not None or found.vector_offset is not None:
+            found = found._replace(
+                scalar_offset=_operand(found.scalar_offset, renewed),
+                vector_offset=_operand(found.vector_offset, renewed),
+            )
+        return found
+    if kind is tuple or kind is list:
+        return tuple(_operand(part, renewed) for part in value)
+    return value
