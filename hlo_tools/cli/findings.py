@@ -42,6 +42,8 @@ class Report:
         findings: what it found.
         rules: code -> texts, for every code that can occur.
         extra: further keys of the JSON document.
+        tool: the program that the command belongs to.
+        noun: what its files are.
     """
 
     command: str
@@ -49,6 +51,8 @@ class Report:
     findings: Sequence[Finding]
     rules: Mapping[str, RuleText]
     extra: Mapping[str, Any]
+    tool: str = "nki-hlo"
+    noun: str = "module"
 
 
 def print_findings(report: Report, form: str) -> None:
@@ -70,7 +74,7 @@ def _text(report: Report) -> None:
             console.line(f"  help: {one.remedy}")
         rule = report.rules[one.code]
         console.note(f"  rule: {rule.title}. {rule.why}", verbose=True)
-    modules = console.counted(len(report.files), "module")
+    modules = console.counted(len(report.files), report.noun)
     console.note(f"{modules}, {console.counted(len(report.findings), 'finding')}")
 
 
@@ -129,7 +133,7 @@ def _sarif(report: Report) -> None:
     place = {code: number for number, code in enumerate(codes)}
     rules = [_sarif_rule(code, report.rules[code]) for code in codes]
     results = [_sarif_result(one, place[one.code]) for one in report.findings]
-    driver = {"name": f"nki-hlo {report.command}", "rules": rules}
+    driver = {"name": f"{report.tool} {report.command}", "rules": rules}
     run = {"tool": {"driver": driver}, "results": results, "columnKind": "unicodeCodePoints"}
     document = {"$schema": _SARIF, "version": "2.1.0", "runs": [run]}
     sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")

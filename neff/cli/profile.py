@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hlo_tools.cli import console
+from neff.cli.advice import print_advice
 from neff.cli.estimates import EstimateOptions
 from neff.profile import (
     Profile,
@@ -35,6 +36,7 @@ class Asked:
     what_if: str
     output: Path | None
     as_json: bool
+    advice: str = ""
 
 
 def profile_file(file: Path, asked: Asked, options: EstimateOptions) -> int:
@@ -49,6 +51,9 @@ def profile_file(file: Path, asked: Asked, options: EstimateOptions) -> int:
     keywords = options.keywords(program, file)
     changes = changes_of(asked.what_if) if asked.what_if else None
     profile = profile_of(program, **keywords)
+    if asked.advice:
+        print_advice(file, profile, asked.advice)
+        return 0
     shares = by(profile, asked.by)
     document = summary(profile) if asked.as_json or asked.output else {}
     faster = None if changes is None else what_if(program, changes, **keywords).total.value

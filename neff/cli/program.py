@@ -241,6 +241,13 @@ def profile_neff(
         Path | None,
         typer.Option("--output", "-o", help="Folder for summary.json, events.json and a trace."),
     ] = None,
+    advice: Annotated[
+        str,
+        typer.Option(
+            help="Only what makes it slow, and what it would gain: text, json, github or sarif.",
+            metavar="FORMAT",
+        ),
+    ] = "",
     statistic: Statistic = "body",
     dma: Descriptors = "",
     settings: Settings = None,
@@ -255,7 +262,7 @@ def profile_neff(
     """
     from neff.cli.profile import Asked, profile_file
 
-    asked = Asked(by, source, root, what_if, output, as_json)
+    asked = Asked(by, source, root, what_if, output, as_json, advice)
     return profile_file(file, asked, _estimate(statistic, dma, settings, trips, inputs, zeros))
 
 

@@ -39,6 +39,8 @@ class Profile:
         self_ns: for each core, the time for which each event alone keeps its lane: what it adds
             to the time in which something happens there. Their sum is the lane's busy time.
         flops: for each core, the FLOPs of each event.
+        program: what was estimated.
+        trips: iterations of loops that only a run knows, as they were given.
     """
 
     name: str
@@ -48,6 +50,8 @@ class Profile:
     site_of: tuple[list[int], ...]
     self_ns: tuple[list[float], ...]
     flops: tuple[list[int], ...]
+    program: Program
+    trips: Trips
 
     def write_events(self, file: BinaryIO) -> None:
         """The event table as JSON: columns, sites, and one array an event."""
@@ -117,8 +121,9 @@ def _profile(
         ]
         for core, numbers in zip(found.cores, site_of, strict=True)
     )
-    name = program.name
-    return Profile(name, found, parameters, tuple(sites.found), site_of, self_ns, flops)
+    return Profile(
+        program.name, found, parameters, tuple(sites.found), site_of, self_ns, flops, program, trips
+    )
 
 
 def _is_product(event: Event) -> bool:

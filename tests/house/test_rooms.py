@@ -2,8 +2,9 @@
 
 A room is a file or folder that stands directly in a package. A new room, or a room at another
 rank, is a decision: it is written down here. ``neff.timing`` stands below the compiler, which may
-ask it for costs; it knows programs and the kernel language only. ``neff.profile`` stands right above
-it and below what runs programs: everything it shows is derived from the model's events.
+ask it for costs; it knows programs and the kernel language only. ``neff.profile`` stands above
+both and below what runs programs: what it shows is derived from the model's events, and its advice
+schedules programs again.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ RANKS: dict[str, list[set[str]]] = {
         {"errors", "in_place", "program", "version"},
         {"encoding", "options"},
         {"timing"},
-        {"compiler", "container", "profile"},
+        {"compiler", "container"},
+        {"profile"},
         {"runtime"},
         {"device", "nkipy_runtime", "torch_trace"},
         {"cli"},

@@ -14,9 +14,8 @@ from neff.profile.advice.tensor import COLD_TENSOR, DMA_TRANSPOSE, TRANSPOSES
 from neff.profile.advice.tiles import DMA_ROWS, FEW_PARTITIONS
 from neff.profile.stalls import slowest_core
 from neff.profile.table import Profile
-from neff.program import Program
 
-__all__ = ["LEAST_SHARE", "RULES", "advice_of"]
+__all__ = ["LEAST_SHARE", "RULES", "advice_of", "advice_rows"]
 
 RULES: dict[str, Rule] = {
     rule.code: rule
@@ -42,17 +41,17 @@ LEAST_SHARE = 0.03
 """Of the program's time; what gains less is not reported."""
 
 
-def advice_of(program: Program, profile: Profile, *, rules: Iterable[str] = RULES) -> list[Advice]:
+def advice_of(profile: Profile, *, rules: Iterable[str] = RULES) -> list[Advice]:
     """What makes a program slow, the largest gain first.
 
     Args:
-        program, profile: the profile is that of the program.
+        profile: of the program.
         rules: codes of those to look at.
     """
     core = slowest_core(profile)
     if core < 0 or not profile.estimate.total.value:
         return []
-    subject = Subject(program, profile, core)
+    subject = Subject(profile, core)
     found = [advice for code in rules if (advice := _advice(subject, RULES[code])) is not None]
     return sorted(found, key=lambda one: (-one.gain_ns, one.code))
 
@@ -78,3 +77,23 @@ def _advice(subject: Subject, rule: Rule) -> Advice | None:
     lines = places_of(subject, mend.culprits)
     place = lines[0] if lines else ""
     return Advice(rule.code, mend.message, place, lines, gain, low, high, gain / total)
+
+
+def advice_rows(found: list[Advice]) -> list[dict[str, object]]:
+    """Advice as JSON values; times in microseconds."""
+    return [
+        {
+            "code": one.code,
+            "title": RULES[one.code].title,
+            "message": one.message,
+            "place": one.place,
+            "lines": list(one.lines),
+            "gain_us": round(one.gain_ns / 1e3, 3),
+            "gain_low_us": round(one.low_ns / 1e3, 3),
+            "gain_high_us": round(one.high_ns / 1e3, 3),
+            "share": round(one.share, 4),
+            "why": RULES[one.code].why,
+            "remedy": RULES[one.code].remedy,
+        }
+        for one in found
+    ]

@@ -82,18 +82,18 @@ def _mends(subject: Subject) -> Iterator[Mend]:
         lines = _costly_lines(subject, full, idle, generation)
         if not lines:
             continue
+        message = (
+            f"{full.name} is busy for {busy[full]:.0%} of the time, {idle.name} for "
+            f"{busy.get(idle, 0.0):.0%}; {idle.name} could execute "
+        )
         for line, own in list(lines.items())[:_CANDIDATES]:
-            message = (
-                f"{full.name} is busy for {busy[full]:.0%} of the time, {idle.name} for "
-                f"{busy.get(idle, 0.0):.0%}; {idle.name} could execute {own[0].op}"
-            )
             for every in (1, 2, 3):
                 body = _shared(subject.body, {line}, full, idle, generation, every)
-                yield Mend(message, tuple(own), subject.with_body(body))
+                yield Mend(message + own[0].op, tuple(own), subject.with_body(body))
         everything = tuple(one for own in lines.values() for one in own)
         for every in (2, 3):
             body = _shared(subject.body, set(lines), full, idle, generation, every)
-            yield Mend(message, everything, subject.with_body(body))
+            yield Mend(message + "some of its lines", everything, subject.with_body(body))
 
 
 def _costly_lines(
@@ -208,7 +208,7 @@ ONE_QUEUE = Rule(
     "One engine starts all transfers",
     "Starting a transfer keeps its engine for half a microsecond (dma.issue_ns, "
     "dma.software_issue_ns), and each engine has queues of its own.",
-    "start some from another engine: dma_copy(..., engine=nisa.scalar_engine)",
+    "start some from another engine: dma_copy(..., engine=nisa.scalar_engine, dge_mode=nisa.dge_mode.hwdge)",
     _queues,
     takes=BEST,
 )

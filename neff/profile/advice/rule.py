@@ -87,12 +87,11 @@ class Subject:
     """A program that the rules look at.
 
     Attributes:
-        program, profile: what is judged.
+        profile: what is judged, with its program.
         bodies: the statements of each core.
         core: the slowest one; rules look for faults there.
     """
 
-    program: Program
     profile: Profile
     core: int
     bodies: list[Block] = field(default_factory=list[Block])
@@ -101,6 +100,11 @@ class Subject:
     def __post_init__(self) -> None:
         self.bodies = bodies_of(self.program)
         self._lines = {share.name: share for share in by(self.profile, "line")}
+
+    @property
+    def program(self) -> Program:
+        """What is judged."""
+        return self.profile.program
 
     @property
     def estimate(self) -> Estimate:
@@ -148,6 +152,7 @@ class Subject:
             parameters=parameters,
             statistic=self.estimate.statistic,
             dma=self.estimate.dma,
+            trips=self.profile.trips,
         )
         return self.estimate.total.value - faster.total.value
 
