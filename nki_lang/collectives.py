@@ -12,7 +12,8 @@ from nki_lang.errors import NkiValidationError, missing_attribute
 from nki_lang.frontend.builder import current
 from nki_lang.frontend.objects import NKIObject, is_sequence
 from nki_lang.frontend.registers import VirtualRegister
-from nki_lang.frontend.tensor import NkiTensor, refuse
+from nki_lang.frontend.tensor import NkiTensor
+from nki_lang.frontend.view import refuse
 from nki_lang.ir import Engine
 from nki_lang.isa.issue import issue
 from nki_lang.isa.table import TABLE

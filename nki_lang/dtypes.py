@@ -12,7 +12,19 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-__all__ = ["BY_NAME", "DType", "dtype_of", "finfo", "is_float_type", "sizeinbytes", "static_cast"]
+__all__ = [
+    "BY_NAME",
+    "Array",
+    "DType",
+    "dtype_of",
+    "finfo",
+    "is_float_type",
+    "sizeinbytes",
+    "static_cast",
+]
+
+Array = np.ndarray[Any, Any]
+"""An array of any shape and type."""
 
 _NAME = "nki"
 
@@ -147,7 +159,7 @@ def dtype_of(value: Any) -> DType:
         ) from None
 
 
-def static_cast(array: Any, dtype: Any) -> np.ndarray[Any, Any]:
+def static_cast(array: Any, dtype: Any) -> Array:
     """The values of an array in another dtype, rounded to nearest even.
 
     A packed dtype (``float8_e4m3fn_x4``, ...) takes four neighbours of the last dimension into
@@ -171,7 +183,7 @@ def static_cast(array: Any, dtype: Any) -> np.ndarray[Any, Any]:
     return _pack(values, wanted, wanted.lane)
 
 
-def _pack(values: np.ndarray[Any, Any], packed: DType, lane: DType) -> np.ndarray[Any, Any]:
+def _pack(values: Array, packed: DType, lane: DType) -> Array:
     if values.dtype == packed.dtype:
         return values.view(packed.dtype)
     if values.ndim == 0 or values.shape[-1] % packed.lanes:
@@ -186,7 +198,7 @@ def _pack(values: np.ndarray[Any, Any], packed: DType, lane: DType) -> np.ndarra
     return np.bitwise_or.reduce(groups << shifts, axis=-1).view(packed.dtype)
 
 
-def _unpack(values: np.ndarray[Any, Any], packed: DType, lane: DType) -> np.ndarray[Any, Any]:
+def _unpack(values: Array, packed: DType, lane: DType) -> Array:
     bits = 8 * packed.itemsize // packed.lanes
     plain = np.dtype(f"u{packed.itemsize}")
     shifts = np.arange(packed.lanes, dtype=plain) * plain.type(bits)

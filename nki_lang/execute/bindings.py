@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from nki_lang.dtypes import Array
 from nki_lang.errors import NkiExecutionError
 from nki_lang.execute.program import Program
 from nki_lang.ir.types import KernelIR, Tensor
 
 __all__ = ["Bindings", "bindings_of"]
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from nki_lang.dtypes import Array
 from nki_lang.errors import NkiError, NkiExecutionError, warn_at
 from nki_lang.execute.checks import CHEAP, Check, Finding, Report, checks_of, watch
 from nki_lang.execute.exchange import Meeting, run_together
@@ -36,7 +37,6 @@ from nki_lang.tracing.tracer import Schedule, bind_inputs, check_cores, collect_
 
 __all__ = ["EagerBuilder", "Simulation", "simulate", "simulate_ranks"]
 
-Array = np.ndarray[Any, Any]
 _FAULTS = (ValueError, TypeError, IndexError, KeyError, ZeroDivisionError)
 
 

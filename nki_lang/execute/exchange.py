@@ -12,15 +12,12 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
+from nki_lang.dtypes import Array
 from nki_lang.errors import NkiExecutionError
 from nki_lang.semantics.floats import engine_floats
 from nki_lang.source import SourceLocation
 
 __all__ = ["Cores", "Meeting", "Ranks", "run_together"]
-
-Array = np.ndarray[Any, Any]
 
 
 class Meeting:

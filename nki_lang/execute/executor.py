@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
 
-import numpy as np
-
+from nki_lang.dtypes import Array
 from nki_lang.execute.bindings import Bindings, bindings_of
 from nki_lang.execute.exchange import Meeting, run_together
 from nki_lang.execute.memory import Memory
@@ -24,8 +22,6 @@ from nki_lang.semantics.floats import engine_floats
 from nki_lang.semantics.state import EngineState
 
 __all__ = ["Executable", "Pool", "load"]
-
-Array = np.ndarray[Any, Any]
 
 
 def load(kernel_ir: KernelIR, *, check: bool = False) -> Executable:

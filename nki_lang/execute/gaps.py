@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from nki_lang.dtypes import Array
 from nki_lang.execute.liveness import written_by
 from nki_lang.ir.coverage import Coverage, Piece, piece_of
 from nki_lang.ir.fresh import is_fresh_fill
@@ -55,7 +56,7 @@ class Gap:
             "returns there is undefined"
         )
 
-    def poison(self, array: np.ndarray[Any, Any]) -> None:
+    def poison(self, array: Array) -> None:
         """Make the elements of a C-contiguous result NaN, those of integer types -1."""
         raw = array.reshape(-1).view(np.uint8).reshape(array.size, array.itemsize)
         raw[self.where] = 0xFF
@@ -86,7 +87,7 @@ def gaps_of(
     cores = [_Core(body, wanted, given, tiles=tiles, hbm=hbm) for body in bodies]
     gaps: list[Gap] = []
     for name, tensor in wanted.items():
-        holes: np.ndarray[Any, Any] | None = None
+        holes: Array | None = None
         for core in cores:
             mine = core.holes(tensor)
             holes = mine if holes is None or mine is None else holes & mine
@@ -114,7 +115,7 @@ class _Core:
         self._faulty: set[str] = set()
         self._block(body)
 
-    def holes(self, tensor: Tensor) -> np.ndarray[Any, Any] | None:
+    def holes(self, tensor: Tensor) -> Array | None:
         """Which bytes of a result were not written; None when all were."""
         coverage = self._written.get(tensor.name)
         if coverage is None:
@@ -165,7 +166,7 @@ class _Core:
         coverage.add(piece)
         return True
 
-    def _missing(self, source: Any) -> np.ndarray[Any, Any] | None:
+    def _missing(self, source: Any) -> Array | None:
         """Which elements of what is copied were never written; None for none."""
         piece = _inside(source) if type(source) is Access else None
         if piece is None:

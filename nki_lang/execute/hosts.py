@@ -10,11 +10,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from nki_lang.dtypes import Array
 from nki_lang.errors import NkiExecutionError
 
 __all__ = ["kind_of", "require_writable", "share_memory", "to_kind", "to_numpy"]
 
-Array = np.ndarray[Any, Any]
 
 _TORCH_SPECIAL = {
     "bfloat16": ("uint16", ml_dtypes.bfloat16),

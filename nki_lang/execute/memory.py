@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from nki_lang.dtypes import DType
+from nki_lang.dtypes import Array, DType
 from nki_lang.errors import NkiExecutionError
 from nki_lang.execute.storage import Layout, Storage, outside, whole
 from nki_lang.ir.coverage import Coverage
@@ -54,11 +54,11 @@ class Rows:
     """
 
     window: Layout
-    index: tuple[np.ndarray[Any, Any], ...]
-    good: np.ndarray[Any, Any]
+    index: tuple[Array, ...]
+    good: Array
 
     @property
-    def existing(self) -> tuple[np.ndarray[Any, Any], ...]:
+    def existing(self) -> tuple[Array, ...]:
         """The index arrays without the indices that do not exist."""
         return tuple(part[self.good] for part in self.index)
 
@@ -68,7 +68,7 @@ def _is_snake(access: Access) -> bool:
     return access.indirect_dim != 0 and access.tensor.on_chip
 
 
-def _snake(index: np.ndarray[Any, Any], number: int, group: int) -> np.ndarray[Any, Any]:
+def _snake(index: Array, number: int, group: int) -> Array:
     """Index of each partition and column, of shape (partitions, number).
 
     Offset ``i`` of a group of partitions is ``index[i % group, i // group]`` of that group
@@ -109,22 +109,22 @@ class Memory:
         self.precise = precise_floats() if precise is None else precise
         self._own: dict[str, Storage] = {}
         self._mortal: dict[str, weakref.ref[Tensor]] = {}
-        self._pool: dict[int, list[np.ndarray[Any, Any]]] = {}
+        self._pool: dict[int, list[Array]] = {}
         self._shared: dict[str, Storage] = {} if shared is None else shared._shared
-        self._bound: dict[str, np.ndarray[Any, Any]] = {} if shared is None else shared._bound
-        self._origins: dict[str, np.ndarray[Any, Any]] = {} if shared is None else shared._origins
+        self._bound: dict[str, Array] = {} if shared is None else shared._bound
+        self._origins: dict[str, Array] = {} if shared is None else shared._origins
         self._filled: set[str] = set() if shared is None else shared._filled
-        self._arenas: dict[MemoryRegion, tuple[np.ndarray[Any, Any], Coverage | None]] = {}
+        self._arenas: dict[MemoryRegion, tuple[Array, Coverage | None]] = {}
 
     # -- tensors ---------------------------------------------------------------------------
 
     def bind(
         self,
         name: str,
-        array: np.ndarray[Any, Any],
+        array: Array,
         *,
         filled: bool = True,
-        origin: np.ndarray[Any, Any] | None = None,
+        origin: Array | None = None,
     ) -> None:
         """Let the HBM tensor ``name`` be ``array`` (C-contiguous; seen, not copied).
 
@@ -179,7 +179,7 @@ class Memory:
             self._own.clear()
             self._arenas.clear()
 
-    def array(self, tensor: Tensor) -> np.ndarray[Any, Any]:
+    def array(self, tensor: Tensor) -> Array:
         """The whole tensor as an array that sees its memory."""
         storage = self.storage(tensor)
         return storage.view(storage.layout(whole(tensor)))
@@ -199,7 +199,7 @@ class Memory:
         (self._shared if shared else self._own)[tensor.name] = made
         return made
 
-    def lend(self, tensor: Tensor, data: np.ndarray[Any, Any]) -> None:
+    def lend(self, tensor: Tensor, data: Array) -> None:
         """Give a tensor these bytes (flat uint8, at least ``tensor.nbytes``) as its storage."""
         dtype = self._stored(tensor.dtype)
         self._own[tensor.name] = Storage(tensor, data, dtype)
@@ -213,7 +213,7 @@ class Memory:
             return np.dtype(np.float32)
         return dtype.dtype
 
-    def _seen(self, tensor: Tensor, array: np.ndarray[Any, Any]) -> Storage:
+    def _seen(self, tensor: Tensor, array: Array) -> Storage:
         if array.size != tensor.elements:
             raise NkiExecutionError(
                 f"tensor {tensor.name!r} has shape {tensor.shape}, but the array bound to it has "
@@ -292,7 +292,7 @@ class Memory:
 
     # -- accesses --------------------------------------------------------------------------
 
-    def view(self, access: Access) -> np.ndarray[Any, Any]:
+    def view(self, access: Access) -> Array:
         """The elements of an access without ``vector_offset``, seen and not copied.
 
         Raises:
@@ -310,7 +310,7 @@ class Memory:
             return storage.layout(access)
         return self._moved(storage, access, self.scalar(access.scalar_offset))
 
-    def read(self, access: Access, *, skip: bool = False, group: int = 16) -> np.ndarray[Any, Any]:
+    def read(self, access: Access, *, skip: bool = False, group: int = 16) -> Array:
         """The elements of any access; a copy when it gathers.
 
         Args:
@@ -331,7 +331,7 @@ class Memory:
     def write(
         self,
         access: Access,
-        value: np.ndarray[Any, Any],
+        value: Array,
         *,
         skip: bool = False,
         group: int = 16,

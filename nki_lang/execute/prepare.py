@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from nki_lang.dtypes import Array
 from nki_lang.errors import NkiError, NkiExecutionError
 from nki_lang.execute.memory import Memory
 from nki_lang.ir.types import Access, Instruction, Register
@@ -130,7 +131,7 @@ def _tfloat32(instruction: Instruction) -> list[str]:
     ]
 
 
-def _then_round(step: Step, written: list[np.ndarray[Any, Any]]) -> None:
+def _then_round(step: Step, written: list[Array]) -> None:
     step()
     for view in written:
         round_tfloat32(view)
@@ -160,7 +161,7 @@ class _Resolver:
             return tuple([self.value(entry) for entry in operand])
         return operand
 
-    def scratch(self, access: Access, *, keep: bool) -> np.ndarray[Any, Any]:
+    def scratch(self, access: Access, *, keep: bool) -> Array:
         """An array to write into in the place of what will be scattered."""
         if keep:
             return self.value(access)
@@ -168,7 +169,7 @@ class _Resolver:
         dtype = self.memory.storage(access.tensor).layout(anywhere).dtype
         return np.zeros(access.shape, dtype)
 
-    def scatter(self, access: Access, value: np.ndarray[Any, Any]) -> None:
+    def scatter(self, access: Access, value: Array) -> None:
         """Put the scratch array where it belongs."""
         self.memory.write(access, value, skip=self.skip, group=self.group)
 
@@ -183,7 +184,7 @@ def _dynamic(function: Callable[..., None], instruction: Instruction, memory: Me
     group = 32 if instruction.op in _TENSOR_ENGINE else 16
     resolver = _Resolver(memory, traits.raw, skip, group)
     arguments: dict[str, Any] = {}
-    scattered: list[tuple[Access, np.ndarray[Any, Any]]] = []
+    scattered: list[tuple[Access, Array]] = []
     for name, operand in operands.items():
         if name in traits.writes and type(operand) is Access and operand.vector_offset is not None:
             arguments[name] = resolver.scratch(operand, keep=skip or name in traits.updates)

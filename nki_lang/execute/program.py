@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
-import numpy as np
-
+from nki_lang.dtypes import Array
 from nki_lang.errors import warn_at
 from nki_lang.execute.coalescing import coalesced
 from nki_lang.execute.forwarding import forwarded
@@ -49,7 +47,7 @@ class Program:
     target: Target
     bodies: tuple[Block, ...]
     slots: tuple[Slots, ...]
-    constants: Mapping[str, np.ndarray[Any, Any]]
+    constants: Mapping[str, Array]
     bound: frozenset[str]
     gaps: tuple[Gap, ...]
     check: bool

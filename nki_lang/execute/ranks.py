@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
-import numpy as np
-
+from nki_lang.dtypes import Array
 from nki_lang.execute.exchange import Cores, Meeting, Ranks, run_together
 from nki_lang.execute.executor import load
 from nki_lang.ir.types import KernelIR
 from nki_lang.semantics import EngineState
 
 __all__ = ["meeting_of", "run_ranks"]
-
-Array = np.ndarray[Any, Any]
 
 
 def run_ranks(

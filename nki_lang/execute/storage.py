@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from nki_lang.dtypes import Array
 from nki_lang.errors import NkiExecutionError
 from nki_lang.ir.coverage import Coverage, Piece
 from nki_lang.ir.fresh import FRESH
@@ -51,13 +52,13 @@ class Storage:
     def __init__(
         self,
         tensor: Tensor,
-        data: np.ndarray[Any, Any],
+        data: Array,
         dtype: np.dtype[Any],
         *,
         coverage: Coverage | None = None,
         row: int = 0,
         start: int = 0,
-        array: np.ndarray[Any, Any] | None = None,
+        array: Array | None = None,
     ) -> None:
         self.tensor = tensor
         self.data = data
@@ -68,7 +69,7 @@ class Storage:
         self.array = array
         self.pending = False
         self.dense = dense_pattern(tensor.shape)
-        self._all: np.ndarray[Any, Any] | None = None
+        self._all: Array | None = None
         self.widened = dtype.itemsize != tensor.dtype.itemsize
 
     def settle(self) -> None:
@@ -95,7 +96,7 @@ class Storage:
             and not access.is_dynamic
         )
 
-    def window(self, access: Access) -> np.ndarray[Any, Any]:
+    def window(self, access: Access) -> Array:
         """The elements of a static access; the usual one, all of the tensor, is made once."""
         if access.pattern == self.dense and access.offset == 0 and access.dtype is None:
             if self._all is None:
@@ -193,7 +194,7 @@ class Storage:
         begin = self.start + partition * self.row + column * size
         return Layout(dtype, shape, begin, tuple(strides))
 
-    def view(self, layout: Layout) -> np.ndarray[Any, Any]:
+    def view(self, layout: Layout) -> Array:
         """The elements of a window."""
         return np.ndarray(layout.shape, layout.dtype, self.data, layout.offset, layout.strides)
 

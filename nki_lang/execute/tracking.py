@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from nki_lang.dtypes import Array
 from nki_lang.errors import NkiExecutionError
 from nki_lang.execute.memory import Memory
 from nki_lang.execute.prepare import injected
@@ -29,7 +30,7 @@ from nki_lang.source import SourceLocation
 
 __all__ = ["Origin", "Tracker", "keeps_old"]
 
-Mask = np.ndarray[Any, Any]
+Mask = Array
 _PRODUCTS = frozenset({"nc_matmul", "nc_matmul_mx"})
 _MOVES = {
     "nc_transpose": ("data", ()),
@@ -377,10 +378,10 @@ class _Hole:
     """Elements of an access that nobody wrote, and the content of the whole access."""
 
     mask: Mask
-    values: np.ndarray[Any, Any]
+    values: Array
 
 
-def _bits(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _bits(value: Array) -> Array:
     """The same memory as unsigned integers."""
     return value.view(f"u{value.dtype.itemsize}")
 

@@ -5,35 +5,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 from operator import index as to_int
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from nki_lang.dtypes import dtype_of
 from nki_lang.frontend import strides as stride_rules
 from nki_lang.frontend.indexing import (
-    _APS,
-    _ONE_INDEX,
-    _scalar,
-    _storage_dim,
-    _vector,
+    ACCESS_PATTERNS,
+    ONE_INDEX,
+    V,
     dynamic_start,
+    scalar_index,
+    storage_dimension,
+    vector_index,
 )
 from nki_lang.frontend.slices import Index
-
-if TYPE_CHECKING:
-    from nki_lang.frontend.tensor import NkiTensor
+from nki_lang.frontend.view import View, refuse
 
 __all__ = ["pattern_view"]
 
 
 def pattern_view(
-    tensor: NkiTensor,
+    tensor: V,
     pattern: Sequence[Sequence[int]],
     offset: int | None,
     scalar_offset: Any,
-    vector_offset: NkiTensor | None,
+    vector_offset: View | None,
     indirect_dim: int,
     dtype: Any,
-) -> NkiTensor:
+) -> V:
     """``tensor.ap(...)``: an explicit pattern over the storage."""
     element = tensor.dtype if dtype is None else dtype_of(dtype)
     base = tensor.offset
@@ -46,25 +45,34 @@ def pattern_view(
         row, column = divmod(shift, strides[0])
         shift = row * tensor.partition_stride + column
         strides = (tensor.partition_stride, *strides[1:])
-    view = tensor._view(shape, strides, base + shift, element)
-    view._index = None
+    view = tensor.derive(shape, strides, base + shift, element)
+    view.runtime_index = None
     if scalar_offset is not None and vector_offset is not None:
-        tensor._refuse(
+        refuse(
+            tensor,
             "scalar_offset and vector_offset exclude each other",
             "NKI-AP",
             "add the scalar to the vector with nisa.tensor_scalar",
-            _APS,
+            ACCESS_PATTERNS,
         )
     dynamic = vector_offset is not None or dynamic_start(scalar_offset)
-    if dynamic and tensor._index is not None:
-        tensor._refuse("the view has a runtime index already", "NKI-INDIRECT", _ONE_INDEX, _APS)
+    if dynamic and tensor.runtime_index is not None:
+        refuse(
+            tensor,
+            "the view has a runtime index already",
+            "NKI-INDIRECT",
+            ONE_INDEX,
+            ACCESS_PATTERNS,
+        )
     if scalar_offset is not None or vector_offset is not None:
-        view._index = _pattern_index(tensor, view, scalar_offset, vector_offset, indirect_dim)
+        view.runtime_index = _pattern_index(
+            tensor, view, scalar_offset, vector_offset, indirect_dim
+        )
     _check_pattern(tensor, view, vector_offset is not None)
     return view
 
 
-def _columns_of_block(tensor: NkiTensor) -> int:
+def _columns_of_block(tensor: View) -> int:
     """Elements in a row of a view that is a block of columns of a tile on chip, else 0.
 
     Kernels walk such a view as if it were a tile of its own: "the element count of the entire free
@@ -80,54 +88,58 @@ def _columns_of_block(tensor: NkiTensor) -> int:
 
 
 def _pattern_index(
-    tensor: NkiTensor, view: NkiTensor, scalar: Any, vector: NkiTensor | None, dim: int
+    tensor: View, view: View, scalar: Any, vector: View | None, dim: int
 ) -> Index | None:
     """The runtime index of a pattern; an integer only moves the offset."""
     axis = to_int(dim)
     if not -len(tensor.shape) <= axis < len(tensor.shape):
-        tensor._refuse(
+        refuse(
+            tensor,
             f"indirect_dim {dim} is not a dimension of the tensor",
             "NKI-AP",
             "it counts the dimensions of the tensor, not those of the pattern",
-            _APS,
+            ACCESS_PATTERNS,
         )
     axis %= len(tensor.shape)
     step = stride_rules.row_major(tensor.shape)[axis]
     step = step * tensor.dtype.itemsize // view.dtype.itemsize
     own = axis if tensor.shape == tensor.storage.shape else -1
-    storage_dim = _storage_dim(view, step, own, tensor.shape[axis])
+    storage_dim = storage_dimension(view, step, own, tensor.shape[axis])
     if vector is None and isinstance(scalar, int):
         view.offset += scalar * step
         return None
     if vector is None:
         if tensor.on_chip and axis == 0:
-            tensor._refuse(
+            refuse(
+                tensor,
                 "the partition dimension cannot be indexed at run time",
                 "NKI-PARTITION-DIM",
                 "index a free dimension, or copy the rows with nisa.dma_copy from HBM",
             )
-        return Index(_scalar(scalar), None, step, 0, storage_dim)
+        return Index(scalar_index(scalar), None, step, 0, storage_dim)
     if axis != 0:
-        tensor._refuse(
+        refuse(
+            tensor,
             "vector_offset works with indirect_dim=0 only",
             "NKI-AP",
             "view the tensor with the indexed dimension first",
-            _APS,
+            ACCESS_PATTERNS,
         )
-    return Index(None, _vector(tensor, vector), step, 0, storage_dim)
+    return Index(None, vector_index(tensor, vector), step, 0, storage_dim)
 
 
-def _check_pattern(tensor: NkiTensor, view: NkiTensor, gather: bool) -> None:
+def _check_pattern(tensor: View, view: View, gather: bool) -> None:
     if not view.shape or any(count < 1 for count in view.shape):
-        tensor._refuse(f"counts of a pattern are 1 or more, not {view.shape}", "NKI-AP",
-                       source=_APS, remedy="leave the instruction out when there is nothing to move")  # fmt: skip
+        refuse(tensor, f"counts of a pattern are 1 or more, not {view.shape}", "NKI-AP",
+                       source=ACCESS_PATTERNS, remedy="leave the instruction out when there is nothing to move")  # fmt: skip
     if tensor.on_chip and view.shape[0] > 1 and view.strides[0] != view.partition_stride:
-        tensor._refuse(
+        refuse(
+            tensor,
             f"the first step of a pattern on chip is the number of elements in a partition,"
             f" {view.partition_stride}, not {view.strides[0]}",
             "NKI-AP",
             "walk partitions one by one; use nisa.nc_transpose or nisa.dma_copy to move across",
-            f"{_APS}, Restriction on SBUF/PSUM Tensors",
+            f"{ACCESS_PATTERNS}, Restriction on SBUF/PSUM Tensors",
         )
     first = 1 if gather else 0
     low = high = view.offset
@@ -141,12 +153,12 @@ def _check_pattern(tensor: NkiTensor, view: NkiTensor, gather: bool) -> None:
             f" {high}, but the storage has {limit} of {view.dtype}"
         )
         # Kernels make patterns for tiles beyond the last one and use them under an if.
-        view._index = _Outside(tensor, message)  # type: ignore[assignment]
+        view.runtime_index = _Outside(tensor, message)  # type: ignore[assignment]
     elif tensor.on_chip:
         _check_columns(tensor, view)
 
 
-def _check_columns(tensor: NkiTensor, view: NkiTensor) -> None:
+def _check_columns(tensor: View, view: View) -> None:
     """The free dimensions stay in their partition: an engine's lane reaches no other one."""
     width = view.partition_stride
     low = high = view.offset % width
@@ -158,7 +170,7 @@ def _check_columns(tensor: NkiTensor, view: NkiTensor) -> None:
             f"the pattern {view.get_pattern()} at offset {view.offset} reaches elements {low} to"
             f" {high} of a partition, which has {width} of {view.dtype}"
         )
-        view._index = _Outside(tensor, message)  # type: ignore[assignment]
+        view.runtime_index = _Outside(tensor, message)  # type: ignore[assignment]
 
 
 class _Outside:
@@ -166,7 +178,7 @@ class _Outside:
 
     __slots__ = ("message", "tensor")
 
-    def __init__(self, tensor: NkiTensor, message: str) -> None:
+    def __init__(self, tensor: View, message: str) -> None:
         self.tensor = tensor
         self.message = message
 
@@ -174,9 +186,10 @@ class _Outside:
         """Any use of the view reads the index, and raises."""
         if name.startswith("__"):
             raise AttributeError(name)
-        self.tensor._refuse(
+        refuse(
+            self.tensor,
             self.message,
             "NKI-AP-BOUNDS",
-            source=_APS,
+            source=ACCESS_PATTERNS,
             remedy="count the last element: offset plus each step times its count less one",
         )

@@ -20,9 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from nki_lang.dtypes import DType
+from nki_lang.dtypes import Array, DType
 from nki_lang.errors import NkiValidationError
 from nki_lang.ir import (
+    Access,
     Block,
     Constant,
     Engine,
@@ -273,7 +274,7 @@ class TraceBuilder:
         self.tensors[tensor.name] = tensor
         self._reserved.add(tensor.name)
 
-    def new_constant(self, value: np.ndarray[Any, Any], dtype: DType, base: str = "tmp") -> Tensor:
+    def new_constant(self, value: Array, dtype: DType, base: str = "tmp") -> Tensor:
         """The tensor of a constant that travels with the kernel; equal constants are one."""
         for known in self.constants.values():
             same = known.value.dtype == value.dtype and known.value.shape == value.shape
@@ -337,6 +338,10 @@ class TraceBuilder:
         """A fresh register."""
         self._registers += 1
         return Register(f"{base}.{self._registers}")
+
+    def tensor_value(self, access: Access) -> np.ndarray[Any, np.dtype[Any]]:
+        """The elements of an access; only an eager interpreter has them."""
+        raise NotImplementedError
 
     def register_value(self, register: Register) -> int:
         """The value of a register; only an eager interpreter knows one."""

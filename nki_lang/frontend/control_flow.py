@@ -13,7 +13,7 @@ from typing import Any
 
 from nki_lang.errors import fail, warn_deprecated
 from nki_lang.frontend.builder import TraceBuilder, current
-from nki_lang.frontend.registers import VirtualRegister, as_operand
+from nki_lang.frontend.registers import VirtualRegister, as_operand, is_integer
 from nki_lang.frontend.while_header import forbid_no_reorder
 from nki_lang.ir import ForLoop, NoReorder, WhileLoop
 
@@ -66,7 +66,7 @@ def _loop(builder: TraceBuilder, first: Any, last: Any, step: int) -> ForLoop:
 
 
 def _check_step(step: Any) -> None:
-    if isinstance(step, VirtualRegister) or not hasattr(type(step), "__index__") or step < 1:
+    if isinstance(step, VirtualRegister) or not is_integer(step) or step < 1:
         fail(
             f"the step of a loop on the device is a positive integer, not {step!r}",
             "NKI-LOOP-STEP",
@@ -109,9 +109,7 @@ def fori_loop(
         body_fun(counter)
 
 
-def while_loop(
-    init: VirtualRegister, body_fun: Callable[[VirtualRegister], VirtualRegister]
-) -> None:
+def while_loop(init: Any, body_fun: Callable[[VirtualRegister], VirtualRegister]) -> None:
     """``r = init; while r != 0: r = body_fun(r)`` on the device."""
     builder = current()
     forbid_no_reorder(builder)

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import index as to_int
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import Any, NoReturn, TypeGuard, TypeVar, cast
 
 from nki_lang.dtypes import DType
 from nki_lang.frontend import strides as stride_rules
 from nki_lang.frontend.builder import current
 from nki_lang.frontend.registers import VirtualRegister
 from nki_lang.frontend.slices import DynamicSlice, Index
-from nki_lang.frontend.tile_arithmetic import TileArithmetic
+from nki_lang.frontend.view import View, refuse
 from nki_lang.ir import Access, Register
 from nki_lang.memory import MemoryRegion
-
-if TYPE_CHECKING:
-    from nki_lang.frontend.tensor import NkiTensor
 
 __all__ = [
     "index_view",
@@ -28,27 +25,30 @@ __all__ = [
     "vector_select_view",
 ]
 
-_APS = "nki/deep-dives/nki-aps.rst"
-_ONE_INDEX = "take one runtime index for each view; is_indirect() returns whether there is one"
+ACCESS_PATTERNS = "nki/deep-dives/nki-aps.rst"
+ONE_INDEX = "take one runtime index for each view; is_indirect() returns whether there is one"
+V = TypeVar("V", bound=View)
+
 _INDEX_TYPES = frozenset({"int32", "uint32", "int16", "uint16", "int8", "uint8"})
 
 
-def index_view(tensor: NkiTensor, key: Any) -> NkiTensor:
+def index_view(tensor: V, key: Any) -> V:
     """``tensor[key]``.
 
     On chip an integer keeps the partition dimension at extent 1, and the result has at least two
     dimensions; in HBM it drops the dimension and the result has at least one.
     """
-    keys = key if type(key) is tuple else (key,)
+    keys = _keys(key)
     rank = len(tensor.shape)
-    if len(keys) == rank and tensor._index is None:
+    if len(keys) == rank and tensor.runtime_index is None:
         view = _plain_slices(tensor, keys)
         if view is not None:
             return view
     if Ellipsis in keys or None in keys or len(keys) < rank:
         keys = _expand(tensor, keys, rank)
     elif len(keys) > rank:
-        tensor._refuse(
+        refuse(
+            tensor,
             f"{len(keys)} indices for {rank} dimensions",
             "NKI-INDEX",
             "pass at most one index for each dimension",
@@ -80,28 +80,32 @@ def index_view(tensor: NkiTensor, key: Any) -> NkiTensor:
     if len(shape) < (2 if on_chip else 1):
         shape.append(1)
         strides.append(tensor.strides[dropped])
-    view = tensor._view(tuple(shape), tuple(strides), offset)
-    if tensor._index is not None:
+    view = tensor.derive(tuple(shape), tuple(strides), offset)
+    if tensor.runtime_index is not None:
         _guard_indirect(tensor, keys)
     return _with_dynamic(view, tensor, dynamic) if dynamic else view
 
 
-def _piece(tensor: NkiTensor, axis: int, item: Any) -> tuple[Any, int | None, int]:
+def _keys(key: Any) -> tuple[Any, ...]:
+    return cast("tuple[Any, ...]", key) if type(key) is tuple else (key,)
+
+
+def _piece(tensor: View, axis: int, item: Any) -> tuple[Any, int | None, int]:
     """(start, count, step) of what one key takes; a single position has no count.
 
     The start may be a register or a tile. A view without elements can be made, as the front end
     of KLR lets it be (``KLR/Trace/Term.lean``, ``toIndex'``); no instruction takes one.
     """
-    kind = type(item)
-    if kind is slice:
+    if type(item) is slice:
         return _bounds(tensor, axis, item)
-    if kind is not DynamicSlice:
+    if type(item) is not DynamicSlice:
         return item if dynamic_start(item) else _position(tensor, axis, item), None, 1
     start, count = item[0], to_int(item[1])
     extent = tensor.shape[axis]
     if dynamic_start(start):
         if not 0 < count <= extent:
-            tensor._refuse(
+            refuse(
+                tensor,
                 f"nl.ds of {count} elements in a dimension of {extent}",
                 "NKI-INDEX",
                 "take at most the extent of the dimension",
@@ -113,10 +117,10 @@ def _piece(tensor: NkiTensor, axis: int, item: Any) -> tuple[Any, int | None, in
     return start, count, 1
 
 
-def _plain_slices(tensor: NkiTensor, keys: tuple[Any, ...]) -> NkiTensor | None:
+def _plain_slices(tensor: V, keys: tuple[Any, ...]) -> V | None:
     """The view when every key is a forward slice with plain bounds: the common, fast case."""
     offset = tensor.offset
-    shape = []
+    shape: list[int] = []
     for item, extent, stride in zip(keys, tensor.shape, tensor.strides, strict=True):
         if type(item) is not slice or item.step is not None:
             return None
@@ -133,21 +137,23 @@ def _plain_slices(tensor: NkiTensor, keys: tuple[Any, ...]) -> NkiTensor | None:
             return None
         offset += start * stride
         shape.append(stop - start)
-    return tensor._view(tuple(shape), tensor.strides, offset)
+    return tensor.derive(tuple(shape), tensor.strides, offset)
 
 
-def _expand(tensor: NkiTensor, keys: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
+def _expand(tensor: View, keys: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
     """Fill ``...`` and missing dimensions with full slices."""
     given = sum(1 for item in keys if item is not None and item is not Ellipsis)
     if given > rank:
-        tensor._refuse(
+        refuse(
+            tensor,
             f"{given} indices for {rank} dimensions",
             "NKI-INDEX",
             "pass at most one index for each dimension",
         )
     places = [place for place, item in enumerate(keys) if item is Ellipsis]
     if len(places) > 1:
-        tensor._refuse(
+        refuse(
+            tensor,
             "more than one ellipsis in an index",
             "NKI-INDEX",
             "write the other dimensions as full slices",
@@ -163,24 +169,25 @@ def dynamic_start(value: Any) -> bool:
     return type(value) is VirtualRegister or is_tile(value)
 
 
-def is_tile(value: object) -> TypeGuard[NkiTensor]:
+def is_tile(value: object) -> TypeGuard[View]:
     """True for a tensor, recognised by its base class: the tensors' module is above this one."""
-    return isinstance(value, TileArithmetic)
+    return isinstance(value, View)
 
 
-def _bounds(tensor: NkiTensor, axis: int, item: slice) -> tuple[int, int, int]:
+def _bounds(tensor: View, axis: int, item: slice[Any, Any, Any]) -> tuple[int, int, int]:
     """(start, count, step) of a slice, checked against the extent."""
     extent = tensor.shape[axis]
     start, stop, step = item.start, item.stop, item.step
     if dynamic_start(start) or dynamic_start(stop) or dynamic_start(step):
-        tensor._refuse(
+        refuse(
+            tensor,
             "a slice needs bounds that are known while tracing",
             "NKI-REGISTER-VALUE",
             "use nl.ds(register, size)",
         )
     step = 1 if step is None else to_int(step)
     if step < 1:
-        tensor._refuse(f"a slice with step {step} in dimension {axis}", "NKI-INDEX",
+        refuse(tensor, f"a slice with step {step} in dimension {axis}", "NKI-INDEX",
                        "steps are 1 or more")  # fmt: skip
     first = 0 if start is None else to_int(start)
     last = extent if stop is None else to_int(stop)
@@ -193,11 +200,12 @@ def _bounds(tensor: NkiTensor, axis: int, item: slice) -> tuple[int, int, int]:
     return first, (last - first + step - 1) // step, step
 
 
-def _position(tensor: NkiTensor, axis: int, item: Any) -> int:
+def _position(tensor: View, axis: int, item: Any) -> int:
     try:
         position = to_int(item)
     except TypeError:
-        tensor._refuse(
+        refuse(
+            tensor,
             f"{item!r} ({type(item).__name__}) is not an index",
             "NKI-INDEX",
             "index with integers, slices, ..., nl.ds, registers or (1, 1) tiles",
@@ -209,8 +217,9 @@ def _position(tensor: NkiTensor, axis: int, item: Any) -> int:
     return position % extent
 
 
-def _outside(tensor: NkiTensor, axis: int, what: str) -> None:
-    tensor._refuse(
+def _outside(tensor: View, axis: int, what: str) -> NoReturn:
+    refuse(
+        tensor,
         f"index {what} is outside dimension {axis} of extent {tensor.shape[axis]}",
         "NKI-INDEX",
         "shorten the last tile with min(), or guard it",
@@ -218,9 +227,9 @@ def _outside(tensor: NkiTensor, axis: int, what: str) -> None:
     )
 
 
-def _guard_indirect(tensor: NkiTensor, keys: Sequence[Any]) -> None:
+def _guard_indirect(tensor: View, keys: Sequence[Any]) -> None:
     """The dimension of a gather cannot be cut again."""
-    index = tensor._index
+    index = tensor.runtime_index
     assert index is not None
     if index.vector is None:
         return
@@ -231,7 +240,8 @@ def _guard_indirect(tensor: NkiTensor, keys: Sequence[Any]) -> None:
         tensor.shape[index.dim],
     )
     if not (full or whole):
-        tensor._refuse(
+        refuse(
+            tensor,
             f"dimension {index.dim} is indexed at run time and cannot be sliced again",
             "NKI-INDIRECT",
             "slice the index tensor instead",
@@ -239,15 +249,16 @@ def _guard_indirect(tensor: NkiTensor, keys: Sequence[Any]) -> None:
         )
 
 
-def _with_dynamic(
-    view: NkiTensor, base: NkiTensor, dynamic: list[tuple[Any, int, int]]
-) -> NkiTensor:
+def _with_dynamic(view: V, base: View, dynamic: list[tuple[Any, int, int]]) -> V:
     """Attach runtime indices: (index, stride, dimension of ``base``) each."""
-    if base._index is not None:
-        base._refuse("the view has a runtime index already", "NKI-INDIRECT", _ONE_INDEX, _APS)
+    if base.runtime_index is not None:
+        refuse(
+            base, "the view has a runtime index already", "NKI-INDIRECT", ONE_INDEX, ACCESS_PATTERNS
+        )
     for _, _, axis in dynamic:
         if axis == 0 and base.on_chip:
-            base._refuse(
+            refuse(
+                base,
                 "the partition dimension cannot be indexed at run time",
                 "NKI-PARTITION-DIM",
                 "index a free dimension, or copy the rows with nisa.dma_copy from HBM",
@@ -255,29 +266,30 @@ def _with_dynamic(
             )
     if len(dynamic) == 1:
         value, stride, _ = dynamic[0]
-        scalar = _scalar(value)
+        scalar = scalar_index(value)
     else:
         total = _register_of(dynamic[0][0]) * dynamic[0][1]
         for value, stride, _ in dynamic[1:]:
             total = total + _register_of(value) * stride
         scalar, stride = total.register, 1
-    view._index = Index(scalar, None, stride, 0, _storage_dim(base, stride))
+    view.runtime_index = Index(scalar, None, stride, 0, storage_dimension(base, stride))
     return view
 
 
-def _scalar(value: Any) -> Register | Access:
+def scalar_index(value: Any) -> Register | Access:
     if type(value) is VirtualRegister:
         return value.register
     if value.size != 1 or value.buffer is not MemoryRegion.sbuf:
-        value._refuse(
+        refuse(
+            value,
             "a scalar index is a register or a (1, 1) tile in SBUF",
             "NKI-SCALAR-OFFSET",
-            source=_APS,
+            source=ACCESS_PATTERNS,
             remedy="load the index into a (1, 1) tile in SBUF",
         )
     if value.dtype.name not in _INDEX_TYPES:
-        value._refuse(f"a scalar index must be an integer, not {value.dtype}",
-                      "NKI-SCALAR-OFFSET", source=_APS, remedy="make the tile nl.int32 or nl.uint32")  # fmt: skip
+        refuse(value, f"a scalar index must be an integer, not {value.dtype}",
+                      "NKI-SCALAR-OFFSET", source=ACCESS_PATTERNS, remedy="make the tile nl.int32 or nl.uint32")  # fmt: skip
     return value.access
 
 
@@ -287,11 +299,11 @@ def _register_of(value: Any) -> Any:
         return value
     builder = current()
     register = builder.new_register()
-    builder.emit("register_load", {"dst": register, "src": _scalar(value)})
+    builder.emit("register_load", {"dst": register, "src": scalar_index(value)})
     return VirtualRegister(register)
 
 
-def _storage_dim(tensor: NkiTensor, step: int, preferred: int = -1, extent: int = 1) -> int:
+def storage_dimension(tensor: View, step: int, preferred: int = -1, extent: int = 1) -> int:
     """The dimension of the storage whose own step is ``step``, or -1.
 
     One that is shorter than ``extent`` is another dimension: the view was reshaped.
@@ -307,62 +319,75 @@ def _storage_dim(tensor: NkiTensor, step: int, preferred: int = -1, extent: int 
     return -1
 
 
-def slice_view(tensor: NkiTensor, axis: int, start: int, end: int, step: int) -> NkiTensor:
+def slice_view(tensor: V, axis: int, start: int, end: int, step: int) -> V:
     """``tensor[:, start:end:step, :]`` with the slice in dimension ``axis``."""
     keys: list[Any] = [slice(None)] * len(tensor.shape)
     keys[axis] = slice(start, end, step)
     view = index_view(tensor, tuple(keys))
     if not view.shape[axis]:
-        tensor._refuse(
-            f"slice {start}:{end} of dimension {axis} has no elements", "NKI-INDEX",
+        refuse(tensor, f"slice {start}:{end} of dimension {axis} has no elements", "NKI-INDEX",
             "guard it with a Python if on the size",
             "NkiTensor.slice: 0 <= start < end <= extent",
         )  # fmt: skip
     return view
 
 
-def select_view(tensor: NkiTensor, axis: int, index: Any) -> NkiTensor:
+def select_view(tensor: V, axis: int, index: Any) -> V:
     """``tensor[:, index, :]`` with the index in dimension ``axis``."""
     keys: list[Any] = [slice(None)] * len(tensor.shape)
     keys[axis] = index
     return index_view(tensor, tuple(keys))
 
 
-def vector_select_view(tensor: NkiTensor, dim: int, vector: NkiTensor) -> NkiTensor:
+def vector_select_view(tensor: V, dim: int, vector: View) -> V:
     """Rows of an HBM tensor, one for each index in ``vector`` of shape (rows, 1)."""
     if dim != 0:
-        tensor._refuse(
+        refuse(
+            tensor,
             f"vector_select works on dimension 0, not {dim}",
             "NKI-VECTOR-OFFSET",
             "permute the tensor so that the rows come first",
         )
-    if tensor._index is not None:
-        tensor._refuse("the view has a runtime index already", "NKI-INDIRECT", _ONE_INDEX, _APS)
+    if tensor.runtime_index is not None:
+        refuse(
+            tensor,
+            "the view has a runtime index already",
+            "NKI-INDIRECT",
+            ONE_INDEX,
+            ACCESS_PATTERNS,
+        )
     step = tensor.strides[0]
     index = Index(
-        None, _vector(tensor, vector), step, 0, _storage_dim(tensor, step, 0, tensor.shape[0])
+        None,
+        vector_index(tensor, vector),
+        step,
+        0,
+        storage_dimension(tensor, step, 0, tensor.shape[0]),
     )
     shape = (vector.shape[0], *tensor.shape[1:])
-    return tensor._view(shape, tensor.strides, tensor.offset, index=index)
+    return tensor.derive(shape, tensor.strides, tensor.offset, index=index)
 
 
-def _vector(tensor: NkiTensor, vector: Any) -> Access:
+def vector_index(tensor: View, vector: Any) -> Access:
     if tensor.on_chip:
-        tensor._refuse(
+        refuse(
+            tensor,
             "a vector of indices addresses rows of an HBM tensor",
             "NKI-VECTOR-OFFSET",
             "use nisa.nc_n_gather or nisa.local_gather on chip",
-            _APS,
+            ACCESS_PATTERNS,
         )
     if not is_tile(vector) or vector.buffer is not MemoryRegion.sbuf:
-        tensor._refuse(
+        refuse(
+            tensor,
             "vector_offset is a tile in SBUF",
             "NKI-VECTOR-OFFSET",
             "load the indices with nisa.dma_copy first",
-            _APS,
+            ACCESS_PATTERNS,
         )
     if vector.dtype.name not in _INDEX_TYPES:
-        vector._refuse(
+        refuse(
+            vector,
             f"indices must be integers, not {vector.dtype}",
             "NKI-VECTOR-OFFSET",
             "make the tile nl.int32 or nl.uint32",
@@ -370,34 +395,36 @@ def _vector(tensor: NkiTensor, vector: Any) -> Access:
     return vector.access
 
 
-def indirect_view(
-    tensor: NkiTensor, index: NkiTensor, count: int | None, generation: int
-) -> NkiTensor:
+def indirect_view(tensor: V, index: View, count: int | None, generation: int) -> V:
     """Columns ``index[...]`` of each partition, in the snake order of the engine that reads."""
     source = "NkiTensor.indirect (nki/api/nki/language)"
     if generation < 4:
-        tensor._refuse(
+        refuse(
+            tensor,
             "tensor indirection exists on trn3 and later",
             "NKI-TARGET",
             "use nisa.nc_n_gather or nisa.local_gather",
             source,
         )
-    if not tensor.on_chip or tensor._index is not None:
-        tensor._refuse(
+    if not tensor.on_chip or tensor.runtime_index is not None:
+        refuse(
+            tensor,
             "indirect() takes a plain tile on chip",
             "NKI-INDIRECT",
             "call it on the tile itself, not on a view with a runtime index",
             source,
         )
     if index.buffer is not MemoryRegion.sbuf or index.shape[0] != tensor.shape[0]:
-        index._refuse(
+        refuse(
+            index,
             f"the index tile is in SBUF and has {tensor.shape[0]} partitions like the data",
             "NKI-INDIRECT",
             source=source,
             remedy="give each group of partitions its own row of indices",
         )
     if index.dtype.name not in _INDEX_TYPES:
-        index._refuse(
+        refuse(
+            index,
             f"indices must be integers, not {index.dtype}",
             "NKI-INDIRECT",
             "make the tile nl.uint16 or nl.uint32",
@@ -405,31 +432,34 @@ def indirect_view(
         )
     columns = index.size if count is None else to_int(count)
     if not 1 <= columns <= index.size:
-        index._refuse(
+        refuse(
+            index,
             f"num_elem is 1 to {index.size}, not {columns}",
             "NKI-INDIRECT",
             "leave it out to use every index",
             source,
         )
     flat = tensor if len(tensor.shape) == 2 else tensor.flatten_dims(1, len(tensor.shape) - 1)
-    view = flat._view((flat.shape[0], columns), flat.strides, flat.offset)
-    view._index = Index(None, index.access, flat.strides[1], 1, -1)
+    view = flat.derive((flat.shape[0], columns), flat.strides, flat.offset)
+    view.runtime_index = Index(None, index.access, flat.strides[1], 1, -1)
     return view
 
 
-def reinterpret_view(tensor: NkiTensor, dtype: DType) -> NkiTensor:
+def reinterpret_view(tensor: V, dtype: DType) -> V:
     """``tensor.view(dtype)``."""
-    if tensor._index is not None:
-        tensor._refuse(
+    if tensor.runtime_index is not None:
+        refuse(
+            tensor,
             "a view with a runtime index keeps its dtype",
             "NKI-VIEW",
             "call .view(dtype) first and index its result",
         )
     old, new = tensor.dtype.itemsize, dtype.itemsize
     if old == new:
-        return tensor._view(tensor.shape, tensor.strides, tensor.offset, dtype)
+        return tensor.derive(tensor.shape, tensor.strides, tensor.offset, dtype)
     if tensor.shape[-1] != 1 and tensor.strides[-1] != 1:
-        tensor._refuse(
+        refuse(
+            tensor,
             f"the last dimension has stride {tensor.strides[-1]}; it must be contiguous to be"
             f" read as {dtype}",
             "NKI-VIEW",
@@ -438,17 +468,18 @@ def reinterpret_view(tensor: NkiTensor, dtype: DType) -> NkiTensor:
     last = tensor.shape[-1] * old
     steps = [*tensor.strides[:-1], tensor.offset]
     if last % new or any(step * old % new for step in steps):
-        tensor._refuse(
+        refuse(
+            tensor,
             f"{tensor.shape[-1]} elements of {old} bytes do not form whole elements of {dtype}"
             f" ({new} bytes)",
             "NKI-VIEW",
             remedy="slice whole elements of the wider dtype",
         )
     scaled = [step * old // new for step in steps]
-    return tensor._view((*tensor.shape[:-1], last // new), (*scaled[:-1], 1), scaled[-1], dtype)
+    return tensor.derive((*tensor.shape[:-1], last // new), (*scaled[:-1], 1), scaled[-1], dtype)
 
 
-def rearrange_view(tensor: NkiTensor, source: Any, target: Any, sizes: dict[str, int]) -> NkiTensor:
+def rearrange_view(tensor: V, source: Any, target: Any, sizes: dict[str, int]) -> V:
     """``tensor.rearrange(('b', ('h', 'w')), ('b', 'w', 'h'), {'h': 4})``."""
     groups, wanted = stride_rules.parse_pattern(source), stride_rules.parse_pattern(target)
     names = [name for group in groups for name in group]
@@ -458,7 +489,8 @@ def rearrange_view(tensor: NkiTensor, source: Any, target: Any, sizes: dict[str,
         or sorted(names) != sorted(asked)
         or len(set(names)) != len(names)
     ):
-        tensor._refuse(
+        refuse(
+            tensor,
             f"the patterns {source} and {target} do not name the dimensions once each",
             "NKI-REARRANGE",
             remedy="write each name once on both sides, one group for each dimension on the left",

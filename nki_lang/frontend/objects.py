@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Sequence
 from typing import Any, TypeGuard
 
-__all__ = ["NKIObject", "is_sequence"]
+__all__ = ["NKIObject", "is_mapping", "is_sequence"]
 
 _MISSING = object()
 _NO_FIELDS = ("ClassVar", "KW_ONLY", "InitVar")
@@ -17,6 +17,11 @@ _PLAIN = (type(None), bool, int, float, str)
 def is_sequence(value: object) -> TypeGuard[Sequence[Any]]:
     """True for a list or a tuple, which kernels take for each other."""
     return isinstance(value, (list, tuple))
+
+
+def is_mapping(value: object) -> TypeGuard[dict[Any, Any]]:
+    """True for a dict."""
+    return isinstance(value, dict)
 
 
 class NKIObject:

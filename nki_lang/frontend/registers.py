@@ -10,7 +10,7 @@ from nki_lang.frontend.objects import NKIObject
 from nki_lang.frontend.while_header import register_truth
 from nki_lang.ir import Register
 
-__all__ = ["VirtualRegister", "as_operand"]
+__all__ = ["VirtualRegister", "as_operand", "is_integer"]
 
 _SOURCE = "nisa.VirtualRegister (nki/api/nki/isa)"
 
@@ -65,31 +65,37 @@ class VirtualRegister(NKIObject):
         )
         return None
 
-    def _compute(self, op: str, left: Any, right: Any) -> VirtualRegister:
-        builder = current()
-        result = builder.new_register()
-        builder.emit(
-            "register_alu",
-            {"dst": result, "op": op, "src0": as_operand(left), "src1": as_operand(right)},
-        )
-        return VirtualRegister(result)
-
     __hash__ = object.__hash__
+
+
+def is_integer(value: object) -> bool:
+    """True for what registers compute with; a bool is not an integer."""
+    return not isinstance(value, bool) and hasattr(type(value), "__index__")
 
 
 def as_operand(value: Any) -> Register | int:
     """A register or an integer as the kernel IR holds it."""
     if type(value) is VirtualRegister:
         return value.register
-    if isinstance(value, bool) or not hasattr(type(value), "__index__"):
+    if not is_integer(value):
         fail(f"{value!r} is neither a register nor an integer", "NKI-REGISTER",
              "pass an int or what nisa.register_alloc returned")  # fmt: skip
     return int(value)
 
 
+def _compute(op: str, left: Any, right: Any) -> VirtualRegister:
+    builder = current()
+    result = builder.new_register()
+    builder.emit(
+        "register_alu",
+        {"dst": result, "op": op, "src0": as_operand(left), "src1": as_operand(right)},
+    )
+    return VirtualRegister(result)
+
+
 def _binary(op: str, reverse: bool) -> Any:
     def method(self: VirtualRegister, other: Any) -> Any:
-        if isinstance(other, bool) or not hasattr(type(other), "__index__"):
+        if not is_integer(other):
             if other is None or op in ("equal", "not_equal"):
                 return NotImplemented
             fail(
@@ -100,7 +106,7 @@ def _binary(op: str, reverse: bool) -> Any:
                 _SOURCE,
                 NkiTypeError,
             )
-        return self._compute(op, other, self) if reverse else self._compute(op, self, other)
+        return _compute(op, other, self) if reverse else _compute(op, self, other)
 
     return method
 

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from nki_lang.errors import NkiAttributeError, NkiTypeError, warn_at_caller
 from nki_lang.frontend.builder import active
 from nki_lang.frontend.operators import BY_NAME
+from nki_lang.ir import Access
 from nki_lang.source import SourceLocation, caller_location
 
 __all__ = ["TileArithmetic", "missing_method"]
@@ -141,6 +142,11 @@ class TileArithmetic:
     __slots__ = ()
     __hash__ = object.__hash__
 
+    @property
+    def access(self) -> Access:
+        """The access pattern of the tile."""
+        raise NotImplementedError
+
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **_: Any) -> NoReturn:
         others = [entry for entry in inputs if entry is not self]
         self._refuse_numpy(ufunc.__name__, others[0] if others else None, method)
@@ -224,7 +230,7 @@ class TileArithmetic:
                 f"[NKI-TENSOR-VALUE] {message}; nki.simulate knows them, a kernel that is traced"
                 " stops here"
             )
-        return builder.tensor_value(self.access)  # type: ignore[attr-defined]
+        return builder.tensor_value(self.access)
 
     def __iter__(self) -> NoReturn:
         self._refuse_walk(
@@ -270,8 +276,6 @@ for _name, (_symbol, _function) in _UNARY.items():
 
 def missing_method(tile: Any, name: str) -> NoReturn:
     """``tile.astype`` and the like: an AttributeError that says what to write instead."""
-    if name.startswith("_") or name in type(tile).__slots__:
-        raise AttributeError(name)
     remedy = _METHODS.get(name, "")
     if not remedy and name in BY_NAME:
         remedy = f"call nl.{name}(tile, ...)"

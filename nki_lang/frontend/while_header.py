@@ -137,7 +137,7 @@ def _while_loops(path: str) -> dict[_Place, _Place]:
         tree = ast.parse("".join(linecache.getlines(path)))
     except SyntaxError:
         return {}
-    found = {}
+    found: dict[_Place, _Place] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.While) and not _is_compound(node.test):
             found[_place(node.test)] = found[_place(node)] = _place(node)

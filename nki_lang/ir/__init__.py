@@ -14,6 +14,7 @@ from nki_lang.ir.types import (
     Statement,
     Tensor,
     WhileLoop,
+    is_group,
     walk,
 )
 
@@ -31,5 +32,6 @@ __all__ = [
     "Statement",
     "Tensor",
     "WhileLoop",
+    "is_group",
     "walk",
 ]

@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
+from nki_lang.dtypes import Array
 from nki_lang.ir.coverage import Coverage, piece_of
 from nki_lang.ir.types import (
     Access,
@@ -130,7 +130,7 @@ class _Written:
     def __init__(self, tensor: Tensor) -> None:
         self.coverage = Coverage(tensor.nbytes)
 
-    def mask(self, access: Access) -> bool | np.ndarray[Any, Any]:
+    def mask(self, access: Access) -> bool | Array:
         """True or False for the whole region, or a map of it where it is mixed."""
         if access.is_dynamic or self.coverage.untouched:
             return not self.coverage.untouched
@@ -238,7 +238,7 @@ def _everything(tensor: Tensor) -> Access:
     return Access(tensor, 0, ((free, tensor.shape[0]), (1, free)))
 
 
-def _rectangles(access: Access, missing: np.ndarray[Any, Any]) -> list[Access]:
+def _rectangles(access: Access, missing: Array) -> list[Access]:
     """Accesses that together cover the True elements of ``missing``."""
     if missing.all():
         return [access]

@@ -7,10 +7,11 @@ all there is. The map of bytes is only made when a read does not match a piece t
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from nki_lang.dtypes import Array
 from nki_lang.ir.types import Access
 
 __all__ = ["CLEAN", "TAINTED", "Coverage", "Piece", "piece_of"]
@@ -108,7 +109,7 @@ class Coverage:
         self.complete = complete
         self._pieces: set[Piece] = set()
         self._sum = 0
-        self._map: np.ndarray[Any, Any] | None = None
+        self._map: Array | None = None
 
     @property
     def untouched(self) -> bool:
@@ -141,19 +142,19 @@ class Coverage:
         self._map = None
         self._pieces.clear()
 
-    def add_at(self, piece: Piece, index: tuple[np.ndarray[Any, Any], ...]) -> None:
+    def add_at(self, piece: Piece, index: tuple[Array, ...]) -> None:
         """Those positions of the window's leading dimensions were written."""
         if self.complete:
             return
         self._filled()
         self._window(piece)[index] = self._full(piece)
 
-    def forget(self, piece: Piece, where: np.ndarray[Any, Any]) -> None:
+    def forget(self, piece: Piece, where: Array) -> None:
         """Those elements of the window count as unwritten."""
         self._mapped()
         self._window(piece)[where] = 0
 
-    def taint(self, piece: Piece, bad: np.ndarray[Any, Any]) -> None:
+    def taint(self, piece: Piece, bad: Array) -> None:
         """The window was written, with values from nowhere where ``bad``."""
         self.add(piece)
         self._mapped()
@@ -176,20 +177,20 @@ class Coverage:
             self._pieces.add(piece)
         return good
 
-    def missing(self, piece: Piece) -> np.ndarray[Any, Any]:
+    def missing(self, piece: Piece) -> Array:
         """Where the window was not written, or is tainted."""
         if self.try_finish():
             return np.zeros(piece.shape, np.bool_)
         return self._seen(piece) != self._full(piece)
 
-    def tainted(self, piece: Piece) -> np.ndarray[Any, Any]:
+    def tainted(self, piece: Piece) -> Array:
         """Where the window is tainted."""
         if self.complete:
             return np.zeros(piece.shape, np.bool_)
         seen = self._seen(piece)
         return (seen & 0xFF) == TAINTED
 
-    def unwritten(self, piece: Piece) -> np.ndarray[Any, Any]:
+    def unwritten(self, piece: Piece) -> Array:
         """Where the window was never written."""
         if self.try_finish():
             return np.zeros(piece.shape, np.bool_)
@@ -217,7 +218,7 @@ class Coverage:
             self._sum = 0
         return self.complete
 
-    def holes(self) -> np.ndarray[Any, Any]:
+    def holes(self) -> Array:
         """Which bytes were never written."""
         if self.complete:
             return np.zeros(self.nbytes, np.bool_)
@@ -228,7 +229,7 @@ class Coverage:
     def _full(self, piece: Piece) -> int:
         return (1 << (8 * piece.size)) - 1
 
-    def _seen(self, piece: Piece) -> np.ndarray[Any, Any]:
+    def _seen(self, piece: Piece) -> Array:
         self._filled()
         return self._window(piece)
 
@@ -248,7 +249,7 @@ class Coverage:
         for piece in self._pieces:
             self._window(piece).fill(self._full(piece))
 
-    def _window(self, piece: Piece) -> np.ndarray[Any, Any]:
+    def _window(self, piece: Piece) -> Array:
         assert self._map is not None
         kind = _UNSIGNED[piece.size]
         return np.ndarray(piece.shape, kind, self._map, piece.offset, piece.strides)

@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from nki_lang.dtypes import DType
+from nki_lang.dtypes import Array, DType
 from nki_lang.ir.types import (
     Access,
     Block,
@@ -235,7 +235,7 @@ def _constant(constant: Constant) -> str:
     return f"{_tensor('constant', constant.tensor)} = {value.dtype.name}[{shape}] {data}"
 
 
-def identity(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
+def identity(shape: tuple[int, ...], dtype: Any) -> Array:
     """The matrix that the text calls ``identity``."""
     return np.eye(shape[0], shape[1]).astype(dtype)
 

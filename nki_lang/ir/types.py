@@ -11,11 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
-import numpy as np
-
-from nki_lang.dtypes import DType
+from nki_lang.dtypes import Array, DType
 from nki_lang.memory import ON_CHIP, MemoryRegion
 from nki_lang.source import SourceLocation
 
@@ -156,6 +154,11 @@ Operand = Any
 ``"add"``, or the name of an enum member), DType, None, or a tuple of these."""
 
 
+def is_group(value: object) -> TypeGuard[tuple[Operand, ...]]:
+    """True for an operand that is a tuple of operands (an access is one operand)."""
+    return type(value) is tuple
+
+
 @dataclass(slots=True)
 class Instruction:
     """One instruction.
@@ -221,7 +224,7 @@ class Constant:
     """A constant that travels with the kernel as an extra input (an identity matrix, say)."""
 
     tensor: Tensor
-    value: np.ndarray[Any, Any]
+    value: Array
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Constant):

@@ -36,7 +36,7 @@ def dge_trigger(call: Any) -> str:
         "nki/deep-dives/nki-dge.rst, How .ap() affects the mode")  # fmt: skip
 def dge_indirect(call: Any) -> str:
     for name, tensor in call.tensors():
-        index = tensor._index
+        index = tensor.runtime_index
         if index is None:
             continue
         if index.vector is not None and call["dge_mode"] in (dge_mode.hwdge, dge_mode.none):
@@ -67,7 +67,7 @@ def dma_transpose_axes(call: Any) -> str:
         "nisa.dma_transpose, indirect transpose")  # fmt: skip
 def dma_transpose_indirect(call: Any) -> str:
     source = call["src"]
-    index = source._index
+    index = source.runtime_index
     if index is None or index.vector is None:
         return ""
     if call.generation < nc_version.gen3:
@@ -93,7 +93,7 @@ def dma_transpose_direct(call: Any) -> str:
     source, mode = call["src"], call["dge_mode"]
     if not call["dst"].on_chip:
         return call.describe("dst")
-    if source._index is not None and source._index.vector is not None:
+    if source.runtime_index is not None and source.runtime_index.vector is not None:
         return ""
     if mode is dge_mode.swdge:
         return "dge_mode=swdge without vector_offset"
@@ -112,7 +112,7 @@ def dma_transpose_direct(call: Any) -> str:
 def skip_needs_index(call: Any) -> str:
     if call["oob_mode"] is not oob_mode.skip:
         return ""
-    dynamic = any(tensor._index is not None for _, tensor in call.tensors())
+    dynamic = any(tensor.runtime_index is not None for _, tensor in call.tensors())
     return "" if dynamic else "oob_mode=skip without a runtime index"
 
 

@@ -55,7 +55,7 @@ def matmul_size(call: Any) -> str:
         "nki/guides/architecture/trainium_inferentia2_arch.rst:789; nl.tile_size.psum_bank_fmax")  # fmt: skip
 def matmul_bank(call: Any) -> str:
     dst = call["dst"]
-    if call.generation >= nc_version.gen4 or dst._index is not None:
+    if call.generation >= nc_version.gen4 or dst.runtime_index is not None:
         return ""
     first = dst.free_byte_offset
     if dst.storage.address is not None:

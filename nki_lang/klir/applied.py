@@ -45,7 +45,7 @@ class Finisher:
     def __init__(self, find: Callable[[str], Tensor], record: dict[str, Any]) -> None:
         self.find = find
         self.notes = {int(index): note for index, note in record.get("instructions", ())}
-        self.functions = [[int(count), str(name)] for count, name in record.get("functions", ())]
+        self.functions = [(int(count), str(name)) for count, name in record.get("functions", ())]
         self.engines = {
             op: companion.engine_named(name) for op, name in record.get("engines", {}).items()
         }
@@ -55,6 +55,7 @@ class Finisher:
         self.count = 0
         self.located = 0
         self.at = 0
+        self.placed = 0
         self.defined: set[str] = set()
 
     def block(self, statements: Block) -> None:
@@ -73,11 +74,10 @@ class Finisher:
         self.located += 1
         function = location.function
         if self.at < len(self.functions):
-            run = self.functions[self.at]
-            function = run[1]
-            run[0] -= 1
-            if run[0] <= 0:
-                self.at += 1
+            count, function = self.functions[self.at]
+            self.placed += 1
+            if self.placed >= count:
+                self.at, self.placed = self.at + 1, 0
         return SourceLocation(location.file, line, function, column)
 
     def instruction(self, given: Instruction) -> Instruction:

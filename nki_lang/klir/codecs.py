@@ -7,7 +7,7 @@ of :mod:`nki_lang.klir.schema`. Encoding has three outcomes:
 * exact: decoding gives the same value;
 * ``names.inexact`` is set: the field means the same, but decoding gives another value (0.1 as
   a binary32 number); the companion record keeps the operand;
-* :class:`Unsayable`: no value of the field means this operand; the whole instruction goes into
+* :class:`Unsayable`: no value of the field represents this operand; the whole instruction goes into
   the companion record.
 """
 
@@ -18,20 +18,20 @@ from typing import Any, NamedTuple, Protocol
 
 from nki_lang.dtypes import DType
 from nki_lang.errors import NkiFileError
-from nki_lang.ir.types import Access, Engine, Register
+from nki_lang.ir.types import Access, Engine, Register, is_group
 from nki_lang.klir import cbor, schema
 from nki_lang.klir.names import Names
 from nki_lang.klir.values import FALSE, NONE, SOME, TRUE, Unsayable, dtype_bytes
 
-__all__ = ["BY_TYPE", "Codec", "Decoding"]
+__all__ = ["BY_TYPE", "Codec", "Decoding", "enumeration"]
 
 
 class Decoding(Protocol):
-    """What a codec asks of the kernel that is being read.
+    """What a codec requires of the kernel that is being read.
 
     Attributes:
         engine: of the instruction at hand, set by the codec of the engine.
-        refs: identity of a node -> the access it stands for.
+        refs: identity of a node -> its access.
     """
 
     engine: Engine
@@ -72,7 +72,7 @@ class Codec(NamedTuple):
     whole: bool = False
 
 
-def _names(type_: str, spelled: Mapping[str, str]) -> Codec:
+def enumeration(type_: str, spelled: Mapping[str, str]) -> Codec:
     """An enumeration; ``spelled`` maps our names to KLIR's, all other names are the same."""
     theirs = {klir: ours for ours, klir in spelled.items()}
     ours = {theirs.get(name, name): name for name in schema.constructors(type_)}
@@ -85,7 +85,10 @@ def _names(type_: str, spelled: Mapping[str, str]) -> Codec:
         except (KeyError, TypeError):
             raise Unsayable from None
 
-    return Codec(type_, encode, lambda node, decoder: decoded[node])
+    def decode(node: str, decoder: Decoding) -> str:
+        return decoded[node]
+
+    return Codec(type_, encode, decode)
 
 
 def _optional(codec: Codec) -> Codec:
@@ -107,7 +110,7 @@ def _tuple_of(codec: Codec) -> Codec:
     assert back is not None
 
     def encode(value: Any, names: Names) -> bytes:
-        if type(value) is not tuple:
+        if not is_group(value):
             raise Unsayable
         return cbor.array_head(len(value)) + b"".join([inner(part, names) for part in value])
 
@@ -159,16 +162,15 @@ _IMMEDIATE_FLOAT = schema.head("Immediate", "float")
 
 
 def _encode_immediate(value: Any, names: Names) -> bytes:
-    kind = type(value)
-    if kind is float:
+    if type(value) is float:
         encoded = cbor.float32(value)
         if value == value and cbor.read_float32(encoded, 0)[0] != value:
             names.inexact = True
         return _IMMEDIATE_FLOAT + encoded
-    if kind is bool:
+    if type(value) is bool:
         names.inexact = True
         value = int(value)
-    elif kind is not int:
+    elif type(value) is not int:
         raise Unsayable
     if not -(1 << 31) <= value < (1 << 31):
         raise Unsayable
@@ -304,7 +306,7 @@ def _encode_pattern(operands: Any, names: Names) -> bytes:
     pairs = operands["pattern"]
     parts = [_PATTERN, cbor.integer(numbers[0]), cbor.array_head(len(pairs))]
     for pair in pairs:
-        if type(pair) is not tuple or len(pair) != 2 or type(pair[0]) is not int:
+        if not is_group(pair) or len(pair) != 2 or type(pair[0]) is not int:
             raise Unsayable
         step, count = pair
         if type(count) is not int or count < 0:
@@ -335,7 +337,7 @@ def _encode_axis(operands: Any, names: Names) -> bytes:
     if type(data) is not Access:
         raise Unsayable
     rank = len(data.pattern)
-    axes = axis if type(axis) is tuple else (axis,)
+    axes = axis if is_group(axis) else (axis,)
     if not axes or any(type(one) is not int or not -rank <= one < rank for one in axes):
         raise Unsayable
     found = sorted({one % rank for one in axes})
@@ -402,7 +404,7 @@ def _encode_dge(value: Any, names: Names) -> bytes:
     return cbor.integer(_DGE.index(value))
 
 
-def _decode_dge(node: Any, decoder: Decoding) -> Any:
+def _decode_dge(node: int, decoder: Decoding) -> str:
     if node >= len(_DGE):
         raise decoder.unsupported(f"descriptor generation mode {node}")
     return _DGE[node]
@@ -446,12 +448,16 @@ def _decode_int_lists(node: Any, decoder: Decoding) -> Any:
     return tuple([tuple(part) for part in node])
 
 
+def _decode_register(node: str, decoder: Decoding) -> Register:
+    return Register(node)
+
+
 BOOL = Codec("Bool", _encode_bool, _same)
 NAT = _integers("Nat", 0, 1 << 63)
 INT = _integers("Int", -(1 << 63), 1 << 63)
 INT32 = _integers("Int32", -(1 << 31), 1 << 31)
 STRING = Codec("String", _encode_string, _same)
-REGISTER = Codec("String", _encode_register, lambda node, decoder: Register(node))
+REGISTER = Codec("String", _encode_register, _decode_register)
 FLOAT32 = Codec("Float32", _encode_float32, _same)
 IMMEDIATE = Codec("Immediate", _encode_immediate, _decode_immediate)
 OPERAND = Codec("Operand", _encode_operand, _decode_operand)
@@ -469,7 +475,7 @@ OOB = Codec("DmaBounds", _encode_oob, _decode_oob)
 INT_LISTS = _tuple_of(_tuple_of(INT))
 GROUPS = Codec("ReplicaGroup", _encode_groups, _decode_groups)
 
-ALU = _names(
+ALU = enumeration(
     "AluOp",
     {
         "invert": "bitwise_not",
@@ -486,8 +492,8 @@ ALU = _names(
         "power": "pow",
     },
 )
-FUNCTION = _names("ActivationFunc", {})
-REDUCE = _names(
+FUNCTION = enumeration("ActivationFunc", {})
+REDUCE = enumeration(
     "AccumCmd",
     {
         "idle": "Idle",
@@ -497,7 +503,7 @@ REDUCE = _names(
         "load_reduce": "LoadAccumulate",
     },
 )
-PERF_MODE = _names(
+PERF_MODE = enumeration(
     "MatmulPerfMode",
     {
         "none": "None",
@@ -524,7 +530,11 @@ INTS = _tuple_of(INT)
 def constant(type_: str, node: Any) -> Codec:
     """A field that always holds ``node`` in what we write; other values are kept as they are."""
     encoded = schema.writer(type_)(node)
-    return Codec(type_, lambda value, names: encoded, None, whole=True)
+
+    def encode(operands: dict[str, Any], names: Names) -> bytes:
+        return encoded
+
+    return Codec(type_, encode, None, whole=True)
 
 
 BY_TYPE: dict[str, Codec] = {

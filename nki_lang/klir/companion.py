@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeGuard, cast
 
 from nki_lang.dtypes import BY_NAME, DType
 from nki_lang.errors import NkiFileError, NkiValidationError
-from nki_lang.ir.types import Access, Engine, Register, Tensor
+from nki_lang.ir.types import Access, Engine, Register, Tensor, is_group
 from nki_lang.memory import MemoryRegion
 
 __all__ = ["FORMAT", "PRIVATE_OPCODE", "VERSION", "dumps", "engine_named", "loads", "operand_from_json", "operand_to_json", "tensor_from_json", "tensor_to_json"]  # fmt: skip
@@ -45,21 +45,31 @@ def _damaged(message: str) -> NkiFileError:
     )
 
 
+def is_record(value: object) -> TypeGuard[dict[str, Any]]:
+    """True for an object of JSON."""
+    return isinstance(value, dict)
+
+
+def is_list(value: object) -> TypeGuard[list[Any]]:
+    """True for a list of JSON."""
+    return isinstance(value, list)
+
+
 def loads(data: bytes) -> dict[str, Any]:
     """The record in ``data``.
 
     Raises:
-        NkiFileError: it is no companion record, or one of a newer version.
+        NkiFileError: it is not a companion record, or one of a newer version.
     """
     try:
-        record = json.loads(data.decode())
+        record: object = json.loads(data.decode())
     except (ValueError, RecursionError) as error:
         raise _damaged(str(error)) from None
-    if not isinstance(record, dict) or record.get("format") != FORMAT:
+    if not is_record(record) or record.get("format") != FORMAT:
         raise _damaged(f"it is not marked as a {FORMAT!r}")
     if record.get("version") != VERSION:
         raise NkiFileError(
-            f"the companion record has version {record.get('version')!r}, this reader knows {VERSION}",
+            f"the companion record has version {record.get('version')!r}, this reader reads {VERSION}",
             code="NKI-FILE-VERSION",
             remedy="read it with the release that wrote it, or write the kernel again",
         )
@@ -103,36 +113,36 @@ def tensor_from_json(name: str, record: dict[str, Any], known: Tensor | None) ->
         raise _damaged(f"the tensor {name!r} is described as {record!r}") from None
 
 
-def operand_to_json(value: Any, use: Callable[[Tensor], str]) -> Any:
+def operand_to_json(value: object, use: Callable[[Tensor], str]) -> Any:
     """An operand as JSON.
 
     Args:
         value: the operand.
-        use: called with each tensor met; gives the name that it goes by.
+        use: called with each tensor; returns the name that refers to it.
 
     Raises:
-        NkiValidationError: it is nothing that an operand can be.
+        NkiValidationError: it is not an operand.
     """
     kind = type(value)
     if value is None or kind in (bool, int, str):
         return value
-    if kind is float:
+    if type(value) is float:
         return value if math.isfinite(value) else {"float": repr(value)}
-    if kind is tuple:
+    if is_group(value):
         return [operand_to_json(part, use) for part in value]
     if kind is list:
-        return {"list": [operand_to_json(part, use) for part in value]}
+        return {"list": [operand_to_json(part, use) for part in cast("list[object]", value)]}
     if kind is dict:
-        pairs = value.items()
+        pairs = cast("dict[object, object]", value).items()
         return {
             "dict": [[operand_to_json(key, use), operand_to_json(part, use)] for key, part in pairs]
         }
-    if kind is Access:
+    if type(value) is Access:
         parts = [operand_to_json(part, use) for part in value[1:]]
         return {"access": [use(value.tensor), *parts]}
-    if kind is Register:
+    if type(value) is Register:
         return {"register": value.name}
-    if kind is DType:
+    if type(value) is DType:
         return {"dtype": value.name}
     if isinstance(value, (MemoryRegion, Engine)):
         return {type(value).__name__: value.name}
@@ -153,12 +163,12 @@ def engine_named(name: Any) -> Engine:
 
 
 def _access(parts: Any, tensor: Callable[[str], Tensor], depth: int) -> Access:
-    if not isinstance(parts, list) or len(parts) != 8 or not isinstance(parts[0], str):
+    if not is_list(parts) or len(parts) != 8 or not isinstance(parts[0], str):
         raise _damaged("an access has another number of parts")
     values: list[Any] = [_operand(part, tensor, depth) for part in parts[1:]]
     offset, pattern, scalar, vector, dim, dtype, step = values
-    pairs_fit = isinstance(pattern, tuple) and all(
-        isinstance(pair, tuple) and len(pair) == 2 and all(type(one) is int for one in pair)
+    pairs_fit = is_group(pattern) and all(
+        is_group(pair) and len(pair) == 2 and all(type(one) is int for one in pair)
         for pair in pattern
     )
     kinds_fit = (
@@ -177,9 +187,9 @@ def _access(parts: Any, tensor: Callable[[str], Tensor], depth: int) -> Access:
 def _operand(value: Any, tensor: Callable[[str], Tensor], depth: int) -> Any:
     if depth > _MAX_DEPTH:
         raise _damaged(f"values hold each other more than {_MAX_DEPTH} deep")
-    if isinstance(value, list):
+    if is_list(value):
         return tuple([_operand(part, tensor, depth + 1) for part in value])
-    if not isinstance(value, dict):
+    if not is_record(value):
         return value
     if len(value) != 1:
         raise _damaged(f"an operand has the keys {sorted(value)}")

@@ -125,7 +125,7 @@ def _refused(message: str) -> NkiFileError:
     return NkiFileError(
         f"the blocks of the kernel do not form nested loops: {message}",
         code="NKI-FILE-CONTROL",
-        remedy="this reader knows counted loops, while loops and no_reorder; branches on "
+        remedy="this reader reads counted loops, while loops and no_reorder; branches on "
         "registers have no form in the kernel IR",
     )
 
@@ -137,7 +137,7 @@ def _key(branch: Branch) -> tuple[Any, ...]:
 @dataclass(slots=True)
 class _Recovery:
     blocks: list[PlainBlock]
-    ends: dict[tuple[Any, ...], list[int]] = field(default_factory=dict)
+    ends: dict[tuple[Any, ...], list[int]] = field(default_factory=dict[tuple[Any, ...], list[int]])
 
     def prepare(self) -> None:
         labels = [block.label for block in self.blocks]

@@ -201,7 +201,8 @@ class Decoder:
         tensor = self.tensor(node.tensor)
         if len(node.indexes) != len(tensor.shape):
             raise self.unsupported(f"{len(node.indexes)} indices into {tensor.name!r}")
-        offset, pairs = 0, []
+        offset = 0
+        pairs: list[tuple[int, int]] = []
         for index, step in zip(node.indexes, _steps(tensor.shape), strict=True):
             if index.constructor == "coord":
                 offset += index[0] * step
@@ -274,13 +275,14 @@ class Decoder:
             for index, (codec, operand) in enumerate(row.fields)
             if codec.decode is not None
         ]
-        # A codec that looks at other operands comes after them.
+        # A codec that reads other operands comes after them.
         parts.sort(key=lambda part: part[1] is None)
         return row, parts, len(row.operands)
 
 
 def _steps(shape: tuple[int, ...]) -> list[int]:
-    steps, step = [], 1
+    steps: list[int] = []
+    step = 1
     for extent in reversed(shape):
         steps.append(step)
         step *= extent
@@ -391,7 +393,7 @@ def _decode(node: Any, record: dict[str, Any], constants: dict[str, Any], target
     inputs = tuple([decoder.tensor(tensor) for tensor in node.inputs])
     outputs = tuple([decoder.tensor(tensor) for tensor in node.outputs])
     trees = record.get("regions") or [None] * len(node.bodies)
-    bodies = []
+    bodies: list[Block] = []
     for core, (blocks, tree) in enumerate(zip(node.bodies, trees, strict=True), 1):
         decoder.begin_core(core)
         bodies.append(_body([decoder.block(block) for block in blocks], tree))
@@ -402,7 +404,7 @@ def _decode(node: Any, record: dict[str, Any], constants: dict[str, Any], target
         finisher.defined = set()
         finisher.block(body)
     decoder.begin_core(0)
-    kept = []
+    kept: list[Constant] = []
     for file in node.sharedConstants:
         value = constants[file.name]
         tensor = _constant_tensor(decoder, file.name, value)

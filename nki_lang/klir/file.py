@@ -141,7 +141,7 @@ def loads(
                 "as a plain KLIR file",
             )
     get = files if callable(files) else (files or {}).__getitem__
-    values = {}
+    values: dict[str, Any] = {}
     for entry in node.sharedConstants:
         try:
             content = get(constants.plain_name(entry.name, entry.fileName))

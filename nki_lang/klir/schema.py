@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import json
 from collections import namedtuple
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -67,6 +67,9 @@ _REMEMBERED = {"TensorName": 64, "Pos": 64}
 
 Reader = Callable[[bytes, int, ReadState], tuple[Any, int]]
 Writer = Callable[[Any], bytes]
+
+
+_make: Callable[[type[Any], Iterable[Any]], Any] = tuple.__new__  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
 
 
 @cache
@@ -114,8 +117,8 @@ def node(name: str, constructor: str | None = None) -> Any:
     """The named tuple class of a structure, or of a constructor with fields."""
     fields = list(field_types(name, constructor))
     if constructor is None:
-        return namedtuple(name, fields)
-    made = namedtuple(f"{name}_{constructor}", fields)
+        return namedtuple(name, fields)  # pyright: ignore[reportUntypedNamedTuple]
+    made = namedtuple(f"{name}_{constructor}", fields)  # pyright: ignore[reportUntypedNamedTuple]
     return type(made.__name__, (made,), {"__slots__": (), "constructor": constructor, "sum": name})
 
 
@@ -197,7 +200,7 @@ def _list_reader(inner: Reader) -> Reader:
             at += 1
         else:
             count, at = cbor.read_count(data, at)
-        values = []
+        values: list[Any] = []
         for _ in range(count):
             value, at = inner(data, at, state)
             values.append(value)
@@ -252,17 +255,16 @@ def _structure_reader(name: str) -> Reader:
     mark = head(name)
     made = node(name)
     fields = tuple(_lazy_reader(type_) for type_ in field_types(name).values())
-    make = tuple.__new__
 
     def read(data: bytes, at: int, state: ReadState) -> tuple[Any, int]:
         if data[at : at + 4] != mark:
             raise _wrong_head(data, at, f"a {name}")
         at += 4
-        values = []
+        values: list[Any] = []
         for field in fields:
             value, at = field(data, at, state)
             values.append(value)
-        return make(made, values), at
+        return _make(made, values), at
 
     return read
 
@@ -273,7 +275,6 @@ def _sum_reader(name: str) -> Reader:
         types = field_types(name, constructor)
         value = node(name, constructor) if types else constructor
         entries[head(name, constructor)] = value, tuple(map(_lazy_reader, types.values()))
-    make = tuple.__new__
 
     if _is_enumeration(name):
         names = {mark: made for mark, (made, _) in entries.items()}
@@ -296,12 +297,12 @@ def _sum_reader(name: str) -> Reader:
             return made, at
         if len(fields) == 1:
             value, at = fields[0](data, at, state)
-            return make(made, (value,)), at
-        values = []
+            return _make(made, (value,)), at
+        values: list[Any] = []
         for field in fields:
             value, at = field(data, at, state)
             values.append(value)
-        return make(made, values), at
+        return _make(made, values), at
 
     return read
 
@@ -343,10 +344,10 @@ def _ref_reader(read: Reader) -> Reader:
     tensor_at = len(mark)
     read_tensor = reader("TensorName")
     fields = tuple(_lazy_reader(type_) for type_ in field_types("BirAccessPattern").values())[1:]
-    make = tuple.__new__
 
     def read_parts(data: bytes, at: int, state: ReadState) -> tuple[bytes, tuple[Any, ...]]:
-        begin, values = at, []
+        begin = at
+        values: list[Any] = []
         for field in fields:
             value, at = field(data, at, state)
             values.append(value)
@@ -364,7 +365,7 @@ def _ref_reader(read: Reader) -> Reader:
         parts = state.parts.get(key)
         if parts is None or not data.startswith(parts[0], rest):
             parts = state.parts[key] = read_parts(data, rest, state)
-        made = make(outer, (make(middle, (make(inner, (tensor, *parts[1])),)),))
+        made = _make(outer, (_make(middle, (_make(inner, (tensor, *parts[1])),)),))
         # The node holds its tensor, so the identity in the key stays that tensor's own.
         state.refs[whole] = parts[0], made
         return made, rest + len(parts[0])

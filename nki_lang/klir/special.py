@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from nki_lang.ir.types import is_group
 from nki_lang.klir.codecs import (
     ALU,
     IMMEDIATE,
@@ -64,9 +65,10 @@ def op_or_bypass() -> Codec:
             names.inexact = True
         return ALU.encode("bypass" if value is None else value, names)
 
-    return Codec(
-        "AluOp", encode, lambda node, decoder: None if node == "bypass" else _alu(node, decoder)
-    )
+    def decode(node: str, decoder: Decoding) -> str | None:
+        return None if node == "bypass" else _alu(node, decoder)
+
+    return Codec("AluOp", encode, decode)
 
 
 def _alu(node: Any, decoder: Decoding) -> str:
@@ -82,14 +84,17 @@ def gpsimd_dma() -> Codec:
             raise Unsayable
         return encoded[value]
 
-    return Codec("Bool", encode, lambda node, decoder: "gpsimd_dma" if node else "dma")
+    def decode(node: bool, decoder: Decoding) -> str:
+        return "gpsimd_dma" if node else "dma"
+
+    return Codec("Bool", encode, decode)
 
 
 def one_channel(codec: Codec) -> Codec:
     """A tuple over channels: KLIR's operator works on one."""
 
     def encode(value: Any, names: Names) -> bytes:
-        if type(value) is not tuple or len(value) != 1:
+        if not is_group(value) or len(value) != 1:
             raise Unsayable
         return codec.encode(value[0], names)
 

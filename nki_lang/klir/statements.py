@@ -85,7 +85,7 @@ class StatementWriter:
                 append(encode(operands if name is None else operands[name], names))
         except (Unsayable, KeyError):
             return self._private(instruction)
-        note = None
+        note: dict[str, Any] | None = None
         for name, usual, must in form.extras:
             if name not in operands or (must and operands[name] != usual):
                 return self._private(instruction)

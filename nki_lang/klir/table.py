@@ -60,6 +60,7 @@ from nki_lang.klir.codecs import (
     Codec,
     constant,
 )  # fmt: skip
+from nki_lang.klir.names import Names
 from nki_lang.klir.values import SOME
 
 __all__ = ["FOREIGN", "ROWS", "Row", "row_of", "row_of_operator"]
@@ -96,7 +97,7 @@ class Row:
 
     @property
     def has_engine(self) -> bool:
-        """The operator says on which engine it runs."""
+        """The operator has a field for its engine."""
         return any(codec is ENGINE for codec, _ in self.fields)
 
 
@@ -117,7 +118,7 @@ def _row(
     names = schema.field_types(structure)
     if set(names) != set(fields):
         raise ValueError(f"{op}: {sorted(set(names) ^ set(fields))} of {structure} do not fit")
-    ordered = []
+    ordered: list[tuple[Codec, str | None]] = []
     for name in names:
         entry = fields[name]
         ordered.append((entry, None) if isinstance(entry, Codec) else entry)
@@ -129,14 +130,19 @@ def _row(
     return Row(op, operator, tuple(signature.split()), tuple(ordered), prefix, tuple(extras))
 
 
+def _some(codec: Codec, optional: Codec) -> Codec:
+    """An option that is always written, so None cannot be."""
+
+    def encode(value: Any, names: Names) -> bytes:
+        return SOME + codec.encode(value, names)
+
+    return Codec(optional.type, encode, optional.decode)
+
+
 _BIAS = special.bias()
 _SOME_INT = special.some_int()
-_SOME_ALU = Codec(
-    "Option AluOp", lambda value, names: SOME + ALU.encode(value, names), OPT_ALU.decode
-)
-_SOME_REF = Codec(
-    "Option TensorRef", lambda value, names: SOME + REF.encode(value, names), OPT_REF.decode
-)
+_SOME_ALU = _some(ALU, OPT_ALU)
+_SOME_REF = _some(REF, OPT_REF)
 _NO_COMPUTE = constant("DgeComputeOp", "none")
 _NOT_UNIQUE = constant("Bool", False)
 _KEEP_RATE = constant("DropoutThresholdType", "KeepRate")
@@ -530,4 +536,4 @@ def _plain(type_: str) -> Codec | None:
         return None
     if any(schema.field_types(type_, name) for name in names):
         return None
-    return codecs._names(type_, {})
+    return codecs.enumeration(type_, {})

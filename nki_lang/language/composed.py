@@ -7,7 +7,8 @@ from math import prod as product
 from typing import Any
 
 from nki_lang.frontend import operators as op
-from nki_lang.frontend.tensor import NkiTensor, refuse
+from nki_lang.frontend.tensor import NkiTensor
+from nki_lang.frontend.view import refuse
 from nki_lang.isa.activations import activation
 from nki_lang.isa.dma import dma_copy
 from nki_lang.isa.elementwise import reciprocal as reciprocal_instruction
@@ -349,7 +350,7 @@ def broadcast_to(x: Any, shape: Any, dtype: Any = None) -> NkiTensor:
         source = fresh(tile)
         tensor_copy(source, tile)
     row = _spread(source, (1, *wanted[1:]))
-    repeated = row._view(wanted, (0, *row.strides[1:]), row.offset)  # pyright: ignore[reportPrivateUsage]
+    repeated = row.derive(wanted, (0, *row.strides[1:]), row.offset)
     dma_copy(out, repeated)
     return out
 

@@ -6,12 +6,13 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from nki_lang.dtypes import DType, dtype_of
+from nki_lang.dtypes import Array, DType, dtype_of
 from nki_lang.errors import fail
 from nki_lang.frontend.builder import current
 from nki_lang.frontend.objects import is_sequence
 from nki_lang.frontend.operators import multiply, right_shift
-from nki_lang.frontend.tensor import NkiTensor, refuse
+from nki_lang.frontend.tensor import NkiTensor
+from nki_lang.frontend.view import refuse
 from nki_lang.ir import Engine, Tensor
 from nki_lang.memory import MemoryRegion
 
@@ -215,7 +216,7 @@ def load_transpose2d(src: NkiTensor, dtype: Any = None) -> NkiTensor:
     return cast
 
 
-def _constant(value: np.ndarray[Any, Any], dtype: DType) -> NkiTensor:
+def _constant(value: Array, dtype: DType) -> NkiTensor:
     storage: Tensor = current().new_constant(np.ascontiguousarray(value), dtype)
     return NkiTensor(storage.shape, dtype, storage, MemoryRegion.shared_hbm)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from nki_lang.dtypes import Array
 from nki_lang.semantics.elementwise import scaled
 from nki_lang.semantics.numbers import per_partition, single, store
 from nki_lang.semantics.operators import Operator, operator_of
@@ -18,8 +19,6 @@ from nki_lang.semantics.state import EngineState
 from nki_lang.semantics.table import meaning
 
 __all__ = ["accumulate", "started"]
-
-Array = np.ndarray[Any, Any]
 
 
 def started(

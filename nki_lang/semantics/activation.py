@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from nki_lang.dtypes import Array
 from nki_lang.semantics.accumulators import started
 from nki_lang.semantics.elementwise import scaled
 from nki_lang.semantics.functions import ACTIVATIONS
@@ -17,7 +18,6 @@ from nki_lang.semantics.table import meaning
 
 __all__: list[str] = []
 
-Array = np.ndarray[Any, Any]
 _F32 = np.dtype(np.float32)
 
 

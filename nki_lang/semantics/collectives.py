@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from nki_lang.dtypes import Array
 from nki_lang.errors import NkiExecutionError
 from nki_lang.ir.types import Register
 from nki_lang.semantics.numbers import single, store
@@ -21,7 +22,6 @@ from nki_lang.source import SourceLocation
 
 __all__: list[str] = []
 
-Array = np.ndarray[Any, Any]
 Tiles = tuple[Array, ...]
 Groups = tuple[tuple[int, ...], ...]
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
+from nki_lang.dtypes import Array
 from nki_lang.errors import NkiExecutionError
 from nki_lang.semantics.state import EngineState
 from nki_lang.semantics.table import meaning
 from nki_lang.source import SourceLocation
 
 __all__: list[str] = []
-
-Array = np.ndarray[Any, Any]
 
 
 @meaning("")

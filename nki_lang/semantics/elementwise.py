@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from nki_lang.dtypes import Array
 from nki_lang.ir.types import Access, Engine
 from nki_lang.memory import MemoryRegion
 from nki_lang.semantics.numbers import (
@@ -27,7 +28,6 @@ from nki_lang.semantics.table import meaning
 
 __all__ = ["apply", "bit_operand", "scaled"]
 
-Array = np.ndarray[Any, Any]
 
 _F32 = np.dtype(np.float32)
 _NATIVE = frozenset({np.dtype(np.int32), np.dtype(np.uint32)})

@@ -11,13 +11,13 @@ import functools
 import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
+from nki_lang.dtypes import Array
+
 __all__ = ["ACTIVATIONS", "VALID_RANGE", "erf"]
 
-Array = np.ndarray[Any, Any]
 
 _STEPS = 512
 _TOP = 6.0

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from nki_lang.dtypes import Array
 from nki_lang.semantics.numbers import single, store
 from nki_lang.semantics.operators import operator_of
 from nki_lang.semantics.table import meaning
 
 __all__: list[str] = []
 
-Array = np.ndarray[Any, Any]
 
 _GROUP = 16
 """Partitions that one core of the GpSimd Engine is connected to (isa stub, local_gather)."""

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from nki_lang.dtypes import Array
 from nki_lang.semantics.numbers import single, store
 from nki_lang.semantics.table import meaning
 
 __all__ = ["product"]
 
-Array = np.ndarray[Any, Any]
 _F32 = np.dtype(np.float32)
 
 

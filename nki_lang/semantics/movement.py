@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from nki_lang.dtypes import Array
 from nki_lang.ir.types import Engine
 from nki_lang.semantics.numbers import aligned, single, store
 from nki_lang.semantics.table import meaning
 
 __all__ = ["ramp", "transposed_axes"]
-
-Array = np.ndarray[Any, Any]
 
 
 @meaning(elementwise=True)

@@ -14,14 +14,13 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from nki_lang.dtypes import DType, finfo
+from nki_lang.dtypes import Array, DType, finfo
 from nki_lang.semantics.numbers import single, store
 from nki_lang.semantics.state import EngineState
 from nki_lang.semantics.table import meaning
 
 __all__ = ["pack", "unpack"]
 
-Array = np.ndarray[Any, Any]
 
 _LARGEST_EXPONENT = {"float8_e4m3fn": 8, "float8_e5m2": 15, "float4_e2m1fn": 2}
 _BIAS = 127

@@ -11,6 +11,8 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
+from nki_lang.dtypes import Array
+
 __all__ = [
     "aligned",
     "convert",
@@ -21,8 +23,6 @@ __all__ = [
     "single",
     "store",
 ]
-
-Array = np.ndarray[Any, Any]
 
 
 def is_array(value: object) -> TypeGuard[Array]:

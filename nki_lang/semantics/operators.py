@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ALU_OPS", "Operator", "operator_of"]
+from nki_lang.dtypes import Array
 
-Array = np.ndarray[Any, Any]
+__all__ = ["ALU_OPS", "Operator", "operator_of"]
 
 
 @dataclass(frozen=True, slots=True)

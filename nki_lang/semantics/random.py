@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from nki_lang.dtypes import Array
 from nki_lang.ir.types import Engine
 from nki_lang.semantics.numbers import per_partition, store
 from nki_lang.semantics.state import EngineState
@@ -20,7 +21,6 @@ from nki_lang.semantics.table import meaning
 
 __all__ = ["xorwow"]
 
-Array = np.ndarray[Any, Any]
 
 _WEYL = np.uint32(362437)
 _WORDS = {"gpsimd": 6, "vector": 24}

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from nki_lang.dtypes import Array
 from nki_lang.semantics.elementwise import store_bits
 from nki_lang.semantics.numbers import single, store
 from nki_lang.semantics.operators import Operator, operator_of
 from nki_lang.semantics.table import meaning
 
 __all__ = ["reduce_axes", "reduce_free"]
-
-Array = np.ndarray[Any, Any]
 
 
 @meaning(parallel=True)

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from nki_lang.dtypes import Array
 from nki_lang.ir.types import Register
 from nki_lang.semantics.state import EngineState
 from nki_lang.semantics.table import meaning
 
 __all__ = ["wrap"]
-
-Array = np.ndarray[Any, Any]
 
 
 def wrap(value: int) -> int:

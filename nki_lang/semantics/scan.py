@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from nki_lang.dtypes import Array
 from nki_lang.semantics.elementwise import apply
 from nki_lang.semantics.numbers import single, store
 from nki_lang.semantics.operators import operator_of
 from nki_lang.semantics.table import meaning
 
 __all__: list[str] = []
-
-Array = np.ndarray[Any, Any]
 
 
 @meaning(parallel=True)

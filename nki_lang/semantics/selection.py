@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from nki_lang.dtypes import Array
 from nki_lang.semantics.accumulators import accumulate
 from nki_lang.semantics.movement import ramp
 from nki_lang.semantics.numbers import aligned, convert, is_array, per_partition, single, store
@@ -15,7 +16,6 @@ from nki_lang.semantics.table import meaning
 
 __all__ = ["FP32_MIN"]
 
-Array = np.ndarray[Any, Any]
 
 FP32_MIN = float(np.finfo(np.float32).min)
 """What range_select writes where the condition is false (isa stub)."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import numpy as np
-
+from nki_lang.dtypes import Array
 from nki_lang.source import SourceLocation
 from nki_lang.targets import TARGETS, Target
 
@@ -23,12 +22,12 @@ class Exchange(Protocol):
     def swap(
         self,
         core: int,
-        value: np.ndarray[Any, Any],
+        value: Array,
         to: int,
         source: int,
         pipe: int,
         place: SourceLocation | None,
-    ) -> np.ndarray[Any, Any]:
+    ) -> Array:
         """Hand ``value`` to core ``to`` and take what core ``source`` hands over."""
         ...
 
@@ -72,8 +71,8 @@ class EngineState:
 
     target: Target = field(default_factory=lambda: TARGETS["trn3"])
     registers: dict[str, int] = field(default_factory=dict[str, int])
-    vector_accumulator: np.ndarray[Any, Any] | None = None
-    scalar_accumulator: np.ndarray[Any, Any] | None = None
+    vector_accumulator: Array | None = None
+    scalar_accumulator: Array | None = None
     random: dict[str, Any] = field(default_factory=dict[str, Any])
     core: int = 0
     exchange: Exchange | None = None

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from nki_lang.dtypes import Array
 from nki_lang.semantics.numbers import single, store
 from nki_lang.semantics.table import meaning
 
 __all__: list[str] = []
-
-Array = np.ndarray[Any, Any]
 
 
 @meaning(parallel=True)

@@ -1,6 +1,6 @@
 """The strict subset: what tracing accepts and the vendor's compiler does not.
 
-:func:`check_file` looks at a file without running it, :func:`check_kernel` at a kernel object.
+:func:`check_file` checks a file without running it, :func:`check_kernel` a kernel object.
 """
 
 from __future__ import annotations

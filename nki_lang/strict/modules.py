@@ -17,7 +17,7 @@ _FOREIGN = frozenset(sys.stdlib_module_names) | {
     "jax", "jaxlib", "ml_dtypes", "neuron_dtypes", "neuronxcc", "nki", "nki_lang", "numpy",
     "torch", "torch_neuronx", "torch_xla",
 }  # fmt: skip
-"""Packages that the compiler knows itself, or evaluates on the host."""
+"""Packages that the compiler provides itself, or evaluates on the host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +51,10 @@ class Module:
 
     path: Path
     tree: ast.Module
-    definitions: dict[str, Node] = field(default_factory=dict)
-    imports: dict[str, Reference] = field(default_factory=dict)
-    aliases: dict[str, str] = field(default_factory=dict)
-    assigned: set[str] = field(default_factory=set)
+    definitions: dict[str, Node] = field(default_factory=dict[str, Node])
+    imports: dict[str, Reference] = field(default_factory=dict[str, Reference])
+    aliases: dict[str, str] = field(default_factory=dict[str, str])
+    assigned: set[str] = field(default_factory=set[str])
 
     def dotted(self, node: ast.expr) -> str:
         """The full dotted name of an expression such as ``nl.ndarray``, or ""."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import builtins
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any, ClassVar, cast
 
 from nki_lang.strict.modules import Definition, Module
 from nki_lang.strict.reach import is_jit
@@ -50,7 +51,7 @@ _SIMPLE: dict[type[ast.AST], tuple[str, str]] = {
 }
 if sys.version_info >= (3, 12):
     _SIMPLE[ast.TypeAlias] = ("TYPE-ALIAS", "")
-"""Constructs that are refused wherever they stand."""
+"""Constructs that are refused wherever they are."""
 
 _BUFFERS = ("sbuf", "psum", "hbm", "private_hbm", "shared_hbm")
 _CREATORS = frozenset({"ndarray", "zeros", "ones", "full", "zeros_like", "empty_like", "shared_constant"})  # fmt: skip
@@ -165,7 +166,7 @@ class _Function:
         simple = _SIMPLE.get(type(node))
         if simple is not None:
             yield Match(simple[0], node, (simple[1],))
-        check = _CHECKS.get(type(node))
+        check = self._CHECKS.get(type(node))
         if check is not None:
             yield from check(self, node)
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
@@ -284,21 +285,20 @@ class _Function:
                 member = ENUM_PARAMETERS[keyword.arg]
                 yield Match("INTEGER-ENUM", value, (str(value.value), keyword.arg, member))
 
-
-_CHECKS = {
-    ast.For: _Function._loop,
-    ast.While: _Function._loop,
-    ast.With: _Function._with,
-    ast.Compare: _Function._compare,
-    ast.Dict: _Function._dict,
-    ast.Constant: _Function._constant,
-    ast.Starred: _Function._starred,
-    ast.Call: _Function._call,
-    ast.BinOp: _Function._operator,
-    ast.AugAssign: _Function._operator,
-    ast.FormattedValue: _Function._formatted,
-    ast.Assign: _Function._assignment,
-}
+    _CHECKS: ClassVar[dict[type[ast.AST], Callable[[Any, Any], Iterator[Match]]]] = {
+        ast.For: _loop,
+        ast.While: _loop,
+        ast.With: _with,
+        ast.Compare: _compare,
+        ast.Dict: _dict,
+        ast.Constant: _constant,
+        ast.Starred: _starred,
+        ast.Call: _call,
+        ast.BinOp: _operator,
+        ast.AugAssign: _operator,
+        ast.FormattedValue: _formatted,
+        ast.Assign: _assignment,
+    }
 
 
 def _buffer(value: ast.expr) -> Iterator[Match]:
@@ -339,7 +339,7 @@ def _code(node: ast.AST) -> Iterator[ast.AST]:
 
 def _children(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
     for name, value in ast.iter_fields(node):
-        for child in value if isinstance(value, list) else (value,):
+        for child in cast("list[object]", value) if isinstance(value, list) else (value,):
             if isinstance(child, ast.AST):
                 yield name, child
 

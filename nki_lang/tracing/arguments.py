@@ -13,7 +13,7 @@ import numpy as np
 
 from nki_lang.dtypes import DType, dtype_of
 from nki_lang.errors import NkiValidationError
-from nki_lang.frontend.objects import NKIObject
+from nki_lang.frontend.objects import NKIObject, is_mapping, is_sequence
 from nki_lang.source import definition_of
 from nki_lang.tracing.fingerprint import is_tensor
 
@@ -96,12 +96,13 @@ def replace_tensors(value: Any, name: str, make: Callable[[Any, str], Any]) -> A
         return value
     if is_tensor(value):
         return make(value, name)
-    if isinstance(value, (list, tuple)):
+    if is_sequence(value):
         items = [replace_tensors(item, f"{name}_{i}", make) for i, item in enumerate(value)]
         if type(value) not in (list, tuple) and all(map(operator.is_, items, value)):
             return value
-        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-    if isinstance(value, dict):
+        kind: Any = type(value)
+        return kind(*items) if hasattr(value, "_fields") else kind(items)
+    if is_mapping(value):
         found = {key: replace_tensors(v, f"{name}_{key}", make) for key, v in value.items()}
         same = type(value) is not dict and all(map(operator.is_, found.values(), value.values()))
         return value if same else dict_like(value, found)
@@ -122,7 +123,7 @@ def dict_like(value: dict[Any, Any], items: dict[Any, Any]) -> dict[Any, Any]:
 
 def _replace_in_object(value: Any, name: str, make: Callable[[Any, str], Any]) -> Any:
     fields = getattr(value, "__dict__", {})
-    changed = {}
+    changed: dict[str, Any] = {}
     for field, item in fields.items():
         new = replace_tensors(item, f"{name}_{field}", make)
         if new is not item:

@@ -1,7 +1,7 @@
 """The kernel's body, run so that a plain value used as a tensor is reported by its argument's name.
 
-Lists, texts, numbers and None are arguments like any other, so only the body knows that it wanted
-a tensor: it fails at a line of the user's, with an error of Python's that names no argument.
+Lists, strings, numbers and None are valid arguments, so a wrong one is found in the body only: it
+fails at a line of the user's, with an error of Python's that names no argument.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ __all__ = ["run_body"]
 _PLAIN = (list, tuple, dict, str, bytes, int, float, complex, type(None), np.generic)
 
 _INDEXED = re.compile(r"'(\w+)' object is not subscriptable|(\w+) indices must be integers")
-"""What Python says of ``None[0:4]`` and of ``[1, 2][0:4, 0:4]``."""
+"""What Python reports for ``None[0:4]`` and of ``[1, 2][0:4, 0:4]``."""
 
 
 _CALLED = re.compile(r"(?:\w+\.)*(\w+)\(\) (?:missing|takes|got) ")
-"""What Python says of a call whose arguments do not fit."""
+"""What Python reports for a call whose arguments do not fit."""
 
 _LANGUAGE = ("nki_lang.language", "nki_lang.isa", "nki_lang.collectives")
 
@@ -37,33 +37,34 @@ def run_body(func: Callable[..., Any], bound: inspect.BoundArguments) -> Any:
     """What the kernel returns for these arguments.
 
     Raises:
-        NkiAttributeError, NkiTypeError: code ``NKI-ARGUMENT``; the body used a list, a text, a
-            number or None among the arguments as a tensor; ``NKI-OPERAND``: it gave a function
-            such a value that is not an argument.
+        NkiAttributeError, NkiTypeError: code ``NKI-ARGUMENT``; the body used a list, a string, a
+            number or None among the arguments as a tensor; ``NKI-OPERAND``: it passed such a
+            value, which is not an argument, to a function.
     """
     try:
         return func(*bound.args, **bound.kwargs)
     except NkiError:
         raise
     except AttributeError as error:
-        if isinstance(error.obj, MemoryRegion):
+        used: object = error.obj
+        if isinstance(used, MemoryRegion):
             raise NkiAttributeError(
-                f"nl.{error.obj.value} has no {error.name!r}: it only names a memory",
+                f"nl.{used.value} has no {error.name!r}: it only names a memory",
                 code="NKI-BUFFER",
                 location=raised_location(error),
-                remedy=f"write nl.ndarray(shape, dtype, buffer=nl.{error.obj.value}); the tensor"
+                remedy=f"write nl.ndarray(shape, dtype, buffer=nl.{used.value}); the tensor"
                 " has views",
             ) from error
-        if isinstance(error.obj, _PLAIN) and hasattr(NkiTensor, error.name or ""):
-            same = _given(bound, [n for n, value in _values(bound) if value is error.obj])
+        if _is_plain(used) and hasattr(NkiTensor, error.name or ""):
+            same = _given(bound, [n for n, value in _values(bound) if value is used])
             if same:
-                _tell(error, error.obj, same, func, NkiAttributeError)
+                _report(error, used, same, func, NkiAttributeError)
             if not raised_outside(error):
                 raise NkiAttributeError(
-                    f"{error.obj!r:.80} ({type(error.obj).__name__}) where a tensor is needed",
+                    f"{used!r:.80} ({type(used).__name__}) where a tensor is needed",
                     code="NKI-OPERAND",
                     location=raised_location(error),
-                    remedy=_remedy(error.obj),
+                    remedy=_remedy(used),
                 ) from error
         raise
     except TypeError as error:
@@ -72,16 +73,20 @@ def run_body(func: Callable[..., Any], bound: inspect.BoundArguments) -> Any:
             same = [
                 (name, value)
                 for name, value in _values(bound)
-                if isinstance(value, _PLAIN) and type(value).__name__ == kind
+                if _is_plain(value) and type(value).__name__ == kind
             ]
             if same:
                 names = _given(bound, [name for name, _ in same])
-                _tell(error, same[0][1], names, func, NkiTypeError)
+                _report(error, same[0][1], names, func, NkiTypeError)
         raise
 
 
+def _is_plain(value: object) -> bool:
+    return isinstance(value, _PLAIN)
+
+
 def _explain_call(error: TypeError) -> None:
-    """A call of the language with too few, too many or unknown arguments, told by its signature.
+    """A call of the language with too few, too many or unknown arguments: name its parameters.
 
     Raises:
         NkiTypeError: code ``NKI-ARGUMENTS``.
@@ -117,7 +122,7 @@ def _is_own(error: TypeError, name: str) -> bool:
 
 
 def _kinds(error: TypeError) -> list[str]:
-    """Names of the types that the message says were indexed as a tensor is."""
+    """Names of the types that were indexed as a tensor, read from the message."""
     found = _INDEXED.match(str(error))
     return ["str" if kind == "string" else kind or "" for kind in found.groups()] if found else []
 
@@ -141,7 +146,7 @@ def _given(bound: inspect.BoundArguments, names: list[str]) -> list[str]:
     return own or names
 
 
-def _tell(
+def _report(
     error: Exception,
     value: Any,
     names: list[str],

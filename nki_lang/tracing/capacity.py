@@ -12,7 +12,7 @@ from pathlib import PurePath
 
 from nki_lang.errors import NkiValidationError
 from nki_lang.frontend.builder import TraceBuilder
-from nki_lang.ir import Access, Block, Instruction, Tensor
+from nki_lang.ir import Access, Block, Instruction, Tensor, is_group
 from nki_lang.memory import MemoryRegion
 from nki_lang.tracing.capacity_chart import Holding, draw
 
@@ -155,6 +155,6 @@ def _add(value: object, names: list[str]) -> None:
             names.append(value.vector_offset.tensor.name)
         if type(value.scalar_offset) is Access:
             names.append(value.scalar_offset.tensor.name)
-    elif type(value) is tuple:
+    elif is_group(value):
         for entry in value:
             _add(entry, names)

@@ -38,7 +38,7 @@ def draw(holdings: Sequence[Holding], end: int, peak: int) -> str:
     columns = min(_COLUMNS, max(end, 1))
     width = max(len(one.name) for one in holdings)
     digits = max(len(str(one.size)) for one in holdings)
-    lines = []
+    lines: list[str] = []
     for one in holdings:
         first, last = _column(one.first, end, columns), _column(one.last, end, columns)
         bar = " " * first + "#" * (last - first + 1)

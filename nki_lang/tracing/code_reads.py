@@ -9,7 +9,7 @@ import importlib.util
 import sys
 import types
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 
 __all__ = ["CodeReads", "is_opaque_package", "reads_of"]
 
@@ -129,11 +129,13 @@ def _read(code: types.CodeType) -> CodeReads:
     )
 
 
-def _constant(value: Any) -> str:
+def _constant(value: object) -> str:
     """A constant of a code object as a text that no other constant has."""
-    if type(value) is frozenset:
+    if isinstance(value, frozenset):
+        value = cast("frozenset[object]", value)
         return f"frozenset{sorted(map(_constant, value))}"
-    if type(value) is tuple:
+    if isinstance(value, tuple):
+        value = cast("tuple[object, ...]", value)
         return f"tuple{[_constant(item) for item in value]}"
     return f"{type(value).__name__}:{value!r}"
 

@@ -16,11 +16,11 @@ import threading
 import types
 import weakref
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from nki_lang.dtypes import DType
+from nki_lang.dtypes import Array, DType
 from nki_lang.frontend.objects import NKIObject
 from nki_lang.frontend.operators import Operator
 from nki_lang.tracing.code_reads import CodeReads, is_opaque_package, reads_of
@@ -103,7 +103,7 @@ class Walk:
         self.parts: list[Hashable] = []
         self.kinds: dict[type, None] = {}
 
-    def value(self, value: Any, depth: int) -> None:
+    def value(self, value: object, depth: int) -> None:
         kind = type(value)
         if kind in _EXACT:
             self.parts += (kind.__name__, value)
@@ -118,11 +118,11 @@ class Walk:
             self.parts += ("again", place[0])
             return
         self._seen[id(value)] = (len(self._seen), value)  # kept, so that its id stays its own
-        method = _METHODS.get(kind)
+        method = self._METHODS.get(kind)
         if method is not None:
             method(self, value, depth + 1)
             return
-        for kinds, other in _SUBCLASSES:
+        for kinds, other in self._SUBCLASSES:
             if isinstance(value, kinds):
                 other(self, value, depth + 1)
                 return
@@ -167,7 +167,7 @@ class Walk:
         typecode = getattr(value, "typecode", "") or getattr(value, "format", "")
         self.parts += (type(value).__name__, typecode, bytes(value))
 
-    def _array(self, value: np.ndarray[Any, Any], depth: int) -> None:
+    def _array(self, value: Array, depth: int) -> None:
         if self._tensors:
             self._tensor(value)
             return
@@ -301,7 +301,7 @@ class Walk:
         else:
             self.kinds[kind] = None
 
-    def _object(self, value: Any, depth: int) -> None:
+    def _object(self, value: object, depth: int) -> None:
         kind = type(value)
         self.parts += ("object", kind.__module__, kind.__qualname__)
         identity = getattr(kind, "__nki_identity__", None)
@@ -327,7 +327,7 @@ class Walk:
         else:
             self._reduced(value, depth)
 
-    def _content(self, value: Any, depth: int) -> None:
+    def _content(self, value: object, depth: int) -> None:
         """The attributes of an object, and what a base class written in C holds."""
         kind = type(value)
         tensors = self._tensors
@@ -363,7 +363,7 @@ class Walk:
         self._array(content, depth)
         self._tensors = tensors
 
-    def _reduced(self, value: Any, depth: int) -> None:
+    def _reduced(self, value: object, depth: int) -> None:
         """An object by what pickle would make it from."""
         kind = type(value)
         own = (base for base in kind.__mro__ if is_user_class(base))
@@ -407,6 +407,54 @@ class Walk:
     def _refused(self, value: Any, depth: int) -> None:
         raise Unidentifiable(f"an object of class {type(value).__qualname__}")
 
+    _METHODS: ClassVar[dict[type, Callable[[Any, Any, int], None]]] = {
+        tuple: _sequence,
+        list: _sequence,
+        set: _set,
+        frozenset: _set,
+        dict: _mapping,
+        types.MappingProxyType: _mapping,
+        slice: _slice,
+        range: _slice,
+        bytearray: _bytes,
+        memoryview: _bytes,
+        array.array: _bytes,
+        DType: _dtype,
+        Operator: _operator,
+        np.ndarray: _array,
+        functools.partial: _partial,
+        types.MethodType: _bound_method,
+        types.FunctionType: _function,
+        types.CodeType: _code,
+        types.BuiltinFunctionType: _builtin,
+        types.MethodWrapperType: _builtin,
+        types.WrapperDescriptorType: _descriptor,
+        types.MethodDescriptorType: _descriptor,
+        types.ClassMethodDescriptorType: _descriptor,
+        types.MemberDescriptorType: _descriptor,
+        types.GetSetDescriptorType: _descriptor,
+        staticmethod: _static,
+        classmethod: _static,
+        property: _property,
+        contextvars.ContextVar: _context_variable,
+        threading.local: _thread_local,
+        weakref.ref: _weak,
+        _thread.LockType: _lock,
+        _thread.RLock: _lock,
+        object: _sentinel,
+        types.GeneratorType: _refused,
+    }
+
+    _SUBCLASSES: ClassVar[tuple[tuple[type, Callable[[Any, Any, int], None]], ...]] = (
+        (enum.Enum, _enum),
+        (np.generic, _scalar),
+        (np.dtype, _numpy_dtype),
+        (types.ModuleType, _module),
+        (type, _class),
+        (DType, _dtype),
+        (Operator, _operator),
+    )
+
 
 _EXACT: frozenset[type] = frozenset({type(None), bool, int, str, bytes})
 
@@ -438,69 +486,27 @@ CLASS_PLUMBING = frozenset(
 )  # fmt: skip
 
 
+_plain_dict: Any = dict
+
+
+def _iterated(base: Any, value: Any) -> Any:
+    """A plain ``base`` of the entries, past an ``__iter__`` of the subclass."""
+    return base(base.__iter__(value))
+
+
 _CONTENTS: dict[type, Callable[[Any], Any]] = {
     int: int.__int__,
     float: float.__float__,
     complex: complex.__complex__,
     str: str.__str__,
     bytes: bytes.__bytes__,
-    list: lambda value: list(list.__iter__(value)),
-    tuple: lambda value: tuple(tuple.__iter__(value)),
-    dict: lambda value: dict(dict.items(value)),
-    set: lambda value: set(set.__iter__(value)),
-    frozenset: lambda value: frozenset(frozenset.__iter__(value)),
+    list: lambda value: _iterated(list, value),
+    tuple: lambda value: _iterated(tuple, value),
+    dict: lambda value: dict(_plain_dict.items(value)),
+    set: lambda value: _iterated(set, value),
+    frozenset: lambda value: _iterated(frozenset, value),
 }
 """What an object of a subclass holds beside attributes, read past methods of the subclass."""
-
-
-_METHODS: dict[type, Callable[[Walk, Any, int], None]] = {
-    tuple: Walk._sequence,
-    list: Walk._sequence,
-    set: Walk._set,
-    frozenset: Walk._set,
-    dict: Walk._mapping,
-    types.MappingProxyType: Walk._mapping,
-    slice: Walk._slice,
-    range: Walk._slice,
-    bytearray: Walk._bytes,
-    memoryview: Walk._bytes,
-    array.array: Walk._bytes,
-    DType: Walk._dtype,
-    Operator: Walk._operator,
-    np.ndarray: Walk._array,
-    functools.partial: Walk._partial,
-    types.MethodType: Walk._bound_method,
-    types.FunctionType: Walk._function,
-    types.CodeType: Walk._code,
-    types.BuiltinFunctionType: Walk._builtin,
-    types.MethodWrapperType: Walk._builtin,
-    types.WrapperDescriptorType: Walk._descriptor,
-    types.MethodDescriptorType: Walk._descriptor,
-    types.ClassMethodDescriptorType: Walk._descriptor,
-    types.MemberDescriptorType: Walk._descriptor,
-    types.GetSetDescriptorType: Walk._descriptor,
-    staticmethod: Walk._static,
-    classmethod: Walk._static,
-    property: Walk._property,
-    contextvars.ContextVar: Walk._context_variable,
-    threading.local: Walk._thread_local,
-    weakref.ref: Walk._weak,
-    _thread.LockType: Walk._lock,
-    _thread.RLock: Walk._lock,
-    object: Walk._sentinel,
-    types.GeneratorType: Walk._refused,
-}
-
-
-_SUBCLASSES: tuple[tuple[Any, Callable[[Walk, Any, int], None]], ...] = (
-    (enum.Enum, Walk._enum),
-    (np.generic, Walk._scalar),
-    (np.dtype, Walk._numpy_dtype),
-    (types.ModuleType, Walk._module),
-    (type, Walk._class),
-    (DType, Walk._dtype),
-    (Operator, Walk._operator),
-)
 
 
 @functools.lru_cache(maxsize=4096)

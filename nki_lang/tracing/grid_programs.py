@@ -7,7 +7,7 @@ NKI beta 1 launched kernels over grids of any rank (``kernel[16, 8]``), and the 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from nki_lang.errors import NkiValidationError
@@ -58,5 +58,5 @@ def trace_programs(
     return assemble(func, target, grid, inputs, [results], [builder], ())
 
 
-def _indices(grid: tuple[int, ...]) -> Any:
+def _indices(grid: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
     return itertools.product(*(range(extent) for extent in grid))

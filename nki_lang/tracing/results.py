@@ -1,19 +1,21 @@
 """What a kernel returns: tensors, and tuples and lists of them, nested as it likes.
 
 The published front end takes tuples and lists apart, whatever their depth, and leaves out what is
-no tensor (KLR, Trace/NKI.lean, lowerRes). So results are flat in the kernel, and a structure says
-how the caller gets them: the place of a result, None, or a tuple of structures.
+not a tensor (KLR, Trace/NKI.lean, lowerRes). So results are flat in the kernel, and a structure is
+how the caller receives them: the place of a result, None, or a tuple of structures.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
+
+from nki_lang.frontend.objects import is_sequence
 
 __all__ = ["Structure", "is_plain", "rebuild", "take_apart"]
 
-Structure = Any
-"""int, None, or a tuple of structures."""
+Structure: TypeAlias = "int | tuple[Structure, ...] | list[Structure] | None"
+"""The place of a result, None, or a tuple of structures (a list when read from a file)."""
 
 
 def take_apart(value: Any) -> tuple[list[Any], Structure]:
@@ -21,7 +23,7 @@ def take_apart(value: Any) -> tuple[list[Any], Structure]:
     leaves: list[Any] = []
 
     def walk(part: Any) -> Structure:
-        if isinstance(part, (tuple, list)):
+        if is_sequence(part):
             return tuple(walk(entry) for entry in part)
         if part is None:
             return None

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki_lang.ir import Access, Block, Instruction, Tensor
+from nki_lang.ir import Access, Block, Instruction, Tensor, is_group
 
 __all__ = ["retarget"]
 
 
 def retarget(body: Block, tensors: dict[str, Tensor]) -> None:
-    """Let every access to a tensor named in ``tensors`` mean the tensor given there."""
+    """Let every access to a tensor named in ``tensors`` mean that tensor."""
     for statement in body:
-        if type(statement) is not Instruction:
-            retarget(statement.body, tensors)  # type: ignore[union-attr]
+        if not isinstance(statement, Instruction):
+            retarget(statement.body, tensors)
             continue
         for name, value in statement.operands.items():
             if type(value) is Access or type(value) is tuple:
@@ -26,7 +26,7 @@ def retarget(body: Block, tensors: dict[str, Tensor]) -> None:
 
 
 def _moved(value: Any, tensors: dict[str, Tensor]) -> Any:
-    if type(value) is tuple:
+    if is_group(value):
         return tuple(_moved(entry, tensors) for entry in value)
     if type(value) is not Access:
         return value

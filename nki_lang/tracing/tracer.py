@@ -6,12 +6,13 @@ import gc
 import inspect
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from nki_lang.errors import NkiValidationError
 from nki_lang.frontend.builder import TraceBuilder, building
+from nki_lang.frontend.objects import is_sequence
 from nki_lang.frontend.tensor import NkiTensor
 from nki_lang.ir import Instruction, KernelIR, Tensor, walk
 from nki_lang.ir.accumulation import zero_before_loops
@@ -100,7 +101,7 @@ _PAUSE = _Pause()
 
 
 @contextmanager
-def _collector_paused() -> Iterator[None]:
+def _collector_paused() -> Generator[None]:
     _PAUSE.begin()
     try:
         yield
@@ -149,7 +150,7 @@ def check_grid(grid: Any, target: Target) -> tuple[int, ...]:
     Raises:
         NkiValidationError: code ``NKI-GRID``.
     """
-    launch = tuple(grid) if isinstance(grid, (tuple, list)) else (grid,)
+    launch = tuple(grid) if is_sequence(grid) else (grid,)
     ok = not launch or (
         len(launch) == 1 and type(launch[0]) is int and 1 <= launch[0] <= target.max_lnc
     )
@@ -297,7 +298,7 @@ def assemble(
     check_cores(results, builders, func)
     outputs, structure = results[0]
     _settle_shapes(outputs, inputs, builders, func)
-    written = set().union(*(builder.written for builder in builders))
+    written = set[str]().union(*(builder.written for builder in builders))
     returned = {tensor.name for tensor in outputs}
     in_place = tuple(t for t in inputs if t.name in written and t.name not in returned)
     for builder in builders:

@@ -63,11 +63,6 @@ KNOWN_TYPING_CIRCLES: list[set[str]] = [
         "hlo_tools.ir.ordering",
     },
     {
-        "nki_lang.frontend.access_patterns",
-        "nki_lang.frontend.indexing",
-        "nki_lang.frontend.tensor",
-    },
-    {
         "nki_lang.ir.text",
         "nki_lang.ir.types",
     },

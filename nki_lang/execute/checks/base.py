@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
-
+from nki_lang.dtypes import Array
 from nki_lang.execute.checks.report import Finding
 from nki_lang.execute.memory import Memory
 from nki_lang.ir.types import Access, Instruction
@@ -65,7 +64,7 @@ class Check:
         """The kernel has ended."""
         return []
 
-    def value(self, access: Access) -> np.ndarray[Any, Any]:
+    def value(self, access: Access) -> Array:
         """The elements of an access as they are now; missing rows of a gather read as zero."""
         self.memory.storage(access.tensor).settle()
         return self.memory.read(access, skip=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from nki_lang.dtypes import Array
 from nki_lang.execute.checks.base import Check, reads_of, writes_of
 from nki_lang.execute.checks.report import Finding
 from nki_lang.ir.types import Instruction
@@ -50,7 +51,7 @@ class FiniteCheck(Check):
         operand: str,
         tensor: str,
         index: tuple[int, ...],
-        value: np.ndarray[Any, Any],
+        value: Array,
     ) -> None:
         place = (instruction.location, instruction.op)
         if place in self._findings:
@@ -81,7 +82,7 @@ def _given(value: Any) -> bool:
     return isinstance(value, float) and not math.isfinite(value)
 
 
-def _bad(value: np.ndarray[Any, Any]) -> tuple[int, ...] | None:
+def _bad(value: Array) -> tuple[int, ...] | None:
     """Index of the first element that is not finite."""
     if value.dtype.kind in "iub" or value.size == 0:
         return None

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from nki_lang.dtypes import Array
 from nki_lang.execute.checks.base import Check, reads_of, writes_of
 from nki_lang.execute.checks.report import Finding
 from nki_lang.execute.checks.shadow import Shadow
@@ -158,7 +159,7 @@ class OverlapCheck(Check):
             found = self._owners[access.tensor.buffer] = Shadow(size, _WORD)
         return found
 
-    def _own(self, placed: _Placed, access: Access) -> np.ndarray[Any, Any]:
+    def _own(self, placed: _Placed, access: Access) -> Array:
         """Which elements of the access were ever written through its own tensor."""
         buffer = access.tensor.buffer
         scratch = self._scratch.get(buffer)

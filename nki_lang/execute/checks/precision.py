@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nki_lang.dtypes import finfo
+from nki_lang.dtypes import Array, finfo
 from nki_lang.errors import NkiExecutionError
 from nki_lang.execute.checks.base import Check, reads_of, writes_of
 from nki_lang.execute.checks.report import Finding
@@ -21,7 +21,6 @@ from nki_lang.source import SourceLocation
 
 __all__ = ["PrecisionCheck"]
 
-Array = np.ndarray[Any, Any]
 _MEETINGS = frozenset({"sendrecv", "core_barrier", "device_print"})
 
 

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from nki_lang.dtypes import Array
 from nki_lang.execute.checks.base import Check, reads_of, writes_of
 from nki_lang.execute.checks.order import Clock, Order, join
 from nki_lang.execute.checks.report import Finding
@@ -33,7 +34,6 @@ from nki_lang.memory import MemoryRegion
 
 __all__ = ["RaceCheck"]
 
-Array = np.ndarray[Any, Any]
 _KEPT = 64
 """Pairs that are kept for two lines; one of them may turn out to be a race."""
 _MEETINGS = frozenset({"core_barrier", "sendrecv"})

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from math import gcd
-from typing import Any
 
 import numpy as np
 
+from nki_lang.dtypes import Array
 from nki_lang.execute.memory import Memory
 from nki_lang.execute.storage import Layout
 from nki_lang.ir.types import Access
 
 __all__ = ["Shadow"]
-
-Array = np.ndarray[Any, Any]
 
 
 class Shadow:

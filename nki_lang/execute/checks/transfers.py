@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from nki_lang.dtypes import Array
 from nki_lang.execute.checks.base import reads_of
 from nki_lang.execute.checks.report import Finding
 from nki_lang.execute.memory import Memory
@@ -25,7 +26,6 @@ from nki_lang.semantics.numbers import convert
 
 __all__ = ["Inside", "is_suspect"]
 
-Array = np.ndarray[Any, Any]
 _TRANSFERS = frozenset({"dma_copy", "dma_transpose", "dma_compute"})
 _TRANSFER = "up to 16 DMA engines move one transfer in parallel"
 _STREAM = "the engine streams elements"
