@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from nki_lang.frontend.objects import is_sequence
 from nki_lang.ir.coverage import Coverage, piece_of
 from nki_lang.ir.fresh import fresh_fill, scales_in
 from nki_lang.ir.types import (
@@ -128,8 +129,8 @@ def _accesses(instruction: Instruction) -> list[tuple[str, Access]]:
             found.append((name, value))
             take("offset", value.scalar_offset)
             take("offset", value.vector_offset)
-        elif isinstance(value, tuple | list):
-            for entry in value:  # pyright: ignore[reportUnknownVariableType]
+        elif is_sequence(value):
+            for entry in value:
                 take(name, entry)
 
     for name, value in instruction.operands.items():
