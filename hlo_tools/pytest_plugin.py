@@ -2,8 +2,10 @@
 
 ``nki_check(kernel, *arguments)`` simulates a kernel with checks and fails the test with what
 they find; ``nki_check.strict(kernel)`` reads it for what the vendor's compiler does not parse.
-``pytest --nki-checks all`` does the former to every kernel that a test calls or simulates, and
-``pytest --nki-strict`` the latter. Under both, kernels that are called run in the simulator.
+``nki_budget(kernel, *arguments, max_latency_us=40)`` fails the test when the timing model's estimate
+is beyond a limit.
+``pytest --nki-checks all`` does the first to every kernel that a test calls or simulates, and
+``pytest --nki-strict`` the second. Under both, kernels that are called run in the simulator.
 """
 
 from __future__ import annotations
@@ -13,7 +15,12 @@ from typing import Any
 
 import pytest
 
-__all__ = ["KernelChecker"]
+from hlo_tools.plugins import OWN, Plugin
+
+_BUDGETS = Plugin("budgets", OWN, "neff.runtime.kernel_budgets:checked")
+"""The estimate needs the compiler, which stands above this package."""
+
+__all__ = ["KernelBudget", "KernelChecker"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -106,6 +113,50 @@ def _strict_errors(kernel: Any) -> list[str]:
 def nki_check() -> KernelChecker:
     """Checks kernels: ``nki_check(kernel, *arguments)`` and ``nki_check.strict(kernel)``."""
     return KernelChecker()
+
+
+class KernelBudget:
+    """What the fixture ``nki_budget`` is."""
+
+    def __call__(
+        self,
+        kernel: Any,
+        *args: Any,
+        max_latency_us: float | None = None,
+        max_sbuf_bytes: float | None = None,
+        max_hbm_bytes: float | None = None,
+        min_utilisation: dict[str, float] | None = None,
+        nki_target: str | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Estimate the kernel; its profile, or a failed test with the limits that it exceeds.
+
+        Args:
+            kernel: a kernel; ``kernel[2]`` runs on two cores.
+            args, kwargs: its arguments.
+            max_latency_us: of the estimated body.
+            max_sbuf_bytes, max_hbm_bytes: of memory, SBUF's for all partitions.
+            min_utilisation: engine -> share of the time in which it is busy, 0 to 1.
+            nki_target: the family; the kernel's own or the current one by default.
+
+        Without a limit those of ``[tool.nki-neff.budgets]`` for the kernel's name are checked.
+        """
+        __tracebackhide__ = True
+        report, checks = _BUDGETS.get()(
+            kernel, args, kwargs, target=nki_target, max_latency_us=max_latency_us,
+            max_sbuf_bytes=max_sbuf_bytes, max_hbm_bytes=max_hbm_bytes,
+            min_utilisation=min_utilisation,
+        )  # fmt: skip
+        exceeded = [str(check) for check in checks if not check.is_kept]
+        if exceeded:
+            pytest.fail("\n".join(exceeded), pytrace=False)
+        return report
+
+
+@pytest.fixture
+def nki_budget() -> KernelBudget:
+    """Limits the estimate of kernels: ``nki_budget(kernel, *arguments, max_latency_us=40)``."""
+    return KernelBudget()
 
 
 @pytest.fixture(autouse=True)

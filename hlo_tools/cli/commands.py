@@ -88,6 +88,7 @@ COMMANDS: tuple[Command, ...] = (
         "Estimate where a script's programs spend time.",
         SCRIPTS,
     ),
+    Command("tune", "neff.cli.tune", "Estimate a kernel with many parameters.", SCRIPTS),
     Command("evaluate", "hlo_tools.cli.evaluate", "Evaluate a module.", CHECK),
     Command("bisect", "hlo_tools.cli.bisect", "Find where two evaluations first differ.", CHECK),
     Command("check", "hlo_tools.cli.check", "Check kernels for faults.", CHECK),

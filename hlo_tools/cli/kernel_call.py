@@ -19,6 +19,14 @@ __all__ = ["load_kernel", "parse_arguments"]
 _TENSOR = re.compile(r"([a-z]\w*)\[([\d,\s]*)\]")
 _SEED = 0
 
+_SHORT = {
+    "bf16": "bfloat16", "f16": "float16", "fp16": "float16", "f32": "float32", "fp32": "float32",
+    "f8e4m3": "float8_e4m3", "f8e5m2": "float8_e5m2",
+    **{f"{sign}{bits}": f"{name}{bits}" for sign, name in (("s", "int"), ("i", "int"), ("u", "uint"))
+       for bits in (8, 16, 32)},
+}  # fmt: skip
+"""HLO's names of data types, and others that are common."""
+
 
 def load_kernel(path: str, name: str) -> Kernel:
     """Import a file, as a module and not as a script, and find the kernel in it.
@@ -38,7 +46,8 @@ def load_kernel(path: str, name: str) -> Kernel:
 
 
 def parse_arguments(words: list[str]) -> dict[str, Any]:
-    """Arguments by name: ``x=float32[128,512]`` is a tensor, anything else a Python literal.
+    """Arguments by name: ``x=float32[128,512]`` or ``x=f32[128,512]`` is a tensor, anything else a
+    Python literal.
 
     Tensors hold normally distributed numbers, integers from 0 to 7; each run the same.
 
@@ -64,7 +73,7 @@ def _value(text: str, generator: np.random.Generator) -> Any:
             return text
     shape = tuple(int(extent) for extent in tensor[2].split(",") if extent.strip())
     try:
-        dtype = dtype_of(tensor[1])
+        dtype = dtype_of(_SHORT.get(tensor[1], tensor[1]))
     except TypeError as error:
         raise typer.BadParameter(f"{text!r}: {error}") from error
     if dtype.kind == "float":

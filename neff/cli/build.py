@@ -55,6 +55,7 @@ def build(module: Path, flags: list[str], output: str, *, as_json: bool) -> int:
     package = open_package(target)
     if as_json:
         from neff.container.inspect import describe_program
+        from neff.timing import overrides_of
 
         console.write_json(
             "build",
@@ -64,7 +65,7 @@ def build(module: Path, flags: list[str], output: str, *, as_json: bool) -> int:
             hash=package.header.digest.hex(),
             options=asdict(parsed.options),
             ignored_flags=list(parsed.ignored),
-            **describe_program(program),
+            **describe_program(program, overrides_of((), Path.cwd())),
         )
     else:
         console.line(f"{target}  {program.target}  {target.stat().st_size:,} bytes")

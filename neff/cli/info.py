@@ -22,8 +22,9 @@ def info(file: Path, *, as_json: bool) -> int:
     """
     from neff.container import open_package
     from neff.container.inspect import describe
+    from neff.timing import overrides_of
 
-    document = describe(open_package(file, check_hash=False))
+    document = describe(open_package(file, check_hash=False), overrides_of((), Path.cwd()))
     if as_json:
         console.write_json("info", **document)
     else:
@@ -80,8 +81,16 @@ def _header(document: dict[str, Any]) -> None:
         ("cores", f"{header['num_tpb']} (logical core of {header['lnc_size']})"),
         ("features", f"{header['feature_bits']} {', '.join(header['features'])}".rstrip()),
     ]
+    if "estimate" in document:
+        rows.append(("time", _time(document["estimate"])))
     for name, value in rows:
         console.line(f"{name + ':':<18}{value}")
+
+
+def _time(found: dict[str, Any]) -> str:
+    if "error" in found:
+        return f"cannot be estimated: {found['error']}"
+    return f"{'' if found['complete'] else 'at least '}{found['text']} (estimated)"
 
 
 def _packed(compressed: bool) -> str:

@@ -226,7 +226,7 @@ def time_neff(
 def profile_neff(
     file: File,
     by: Annotated[
-        str, typer.Option("--by", help="line, op, kernel, engine or opcode.", metavar="WHAT")
+        str, typer.Option("--by", help="line, op, kernel, engine, opcode or scope.", metavar="WHAT")
     ] = "line",
     source: Annotated[
         bool, typer.Option("--source", help="The source files with the cost of each line.")
@@ -289,6 +289,8 @@ def budget(
     as_json: AsJson = False,
 ) -> int:
     """Check the estimate of a NEFF of ours against limits. 1 when one is not kept.
+
+    Without limits here, those that [tool.nki-neff.budgets] in pyproject.toml has for its name.
 
     Example: nki-neff budget matmul.neff --max-latency 250us --max-sbuf 20MiB
     """

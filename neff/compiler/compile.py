@@ -11,8 +11,9 @@ from typing import Any, Final
 
 from hlo_tools.errors import HloError
 from hlo_tools.ir.module import Module
+from hlo_tools.types.source_frames import frames_of
 from hlo_tools.verify import check
-from neff.compiler.assembly import assemble, kernel_parts
+from neff.compiler.assembly import Parts, assemble, kernel_parts
 from neff.compiler.autocast import Casting, cast_everything
 from neff.compiler.import_hlo import import_module
 from neff.compiler.lower import lower
@@ -63,8 +64,31 @@ def compile(
             graph = cast_everything(graph, casting.everything)
         cores = _cores(family, options)
         parts = lower(graph, family, cores=cores, root=root, dot_cast=casting.dots)
-        parts.metadata = _metadata(family, options)
+        parts.metadata = _metadata(family, options) | _names(parts, module)
         return assemble(parts)
+
+
+def _names(parts: Parts, module: Module) -> dict[str, object]:
+    """Names that instructions do not have: of kernels by their label; of the HLO instructions what
+    the framework calls them (``op_name``), and the frames around the line of those that were inlined.
+    """
+    kernels = {call.label: call.kernel.name for call in parts.calls if call.op}
+    ops = {call.label: call.op for call in parts.calls if call.op}
+    used = {*ops.values(), *(one.location.function for one in parts.calls if one.location)}
+    scopes: dict[str, str] = {}
+    frames: dict[str, list[str]] = {}
+    for computation in module.proto.computations:
+        for row in computation.instructions:
+            if row.name not in used:
+                continue
+            metadata = module.resolve_metadata(row.metadata)
+            if metadata.op_name:
+                scopes[row.name] = metadata.op_name
+            around = frames_of(metadata, module.proto.stack_frame_index)[1:]
+            if around:
+                frames[row.name] = [f"{os.path.basename(f.file)}:{f.line}" for f in around]
+    found = {"kernels": kernels, "kernel_ops": ops, "scopes": scopes, "frames": frames}
+    return {name: names for name, names in found.items() if names}
 
 
 def compile_kernel(

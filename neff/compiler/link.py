@@ -46,12 +46,14 @@ class Call:
         label: unique in the program; in front of the names of what the kernel allocates.
         location: put on every instruction, for kernels that the compiler wrote; None keeps
             the kernel's own lines.
+        op: the HLO instruction that calls it, "" for kernels that the compiler wrote.
     """
 
     kernel: KernelIR
     bindings: dict[str, str]
     label: str
     location: SourceLocation | None = None
+    op: str = ""
 
 
 @dataclass(slots=True)

@@ -195,7 +195,7 @@ def _kernel(node: Node, graph: Graph, root: Path | None, lowerer: Lowerer) -> No
             made.value = constant.value
             bindings[constant.tensor.name] = made.name
     _bind_results(node, graph, kernel, list(call.config.output_names), bindings, lowerer)
-    lowerer.append(Call(kernel, bindings, ""))
+    lowerer.append(Call(kernel, bindings, "", op=node.name))
 
 
 def _bind_results(

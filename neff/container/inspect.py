@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from neff.container.descriptors import ring_bytes
 from neff.container.header import OUR_FEATURE_BIT, new_hash
 from neff.container.read import Package, program_of
-from neff.errors import NeffFileError
+from neff.errors import NeffError, NeffFileError
 from neff.program import EngineLoop, EngineStep, Program, Variable
+from neff.timing import Parameters, estimate
 
 __all__ = ["describe", "describe_program"]
 
 Row = dict[str, Any]
 
+_FAULTS = (NeffError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
+"""What estimating a file that is damaged, or was made up, may raise."""
 
-def describe(package: Package) -> dict[str, Any]:
-    """Header, members, variables, memory and, for our own NEFFs, engines.
+
+def describe(package: Package, overrides: Mapping[str, float] | None = None) -> dict[str, Any]:
+    """Header, members, variables, memory and, for our own NEFFs, engines and estimated time.
+
+    Args:
+        package: the file.
+        overrides: parameters of the timing model that have other values.
 
     Raises:
         NeffFileError: a member that the description needs is damaged.
@@ -31,15 +40,18 @@ def describe(package: Package) -> dict[str, Any]:
         "memory": _memory_table(package),
     }
     if package.is_ours:
-        document |= describe_program(program_of(package))
+        document |= describe_program(program_of(package), overrides)
     else:
         document["inputs"], document["outputs"] = _foreign_tensors(package)
     return document
 
 
-def describe_program(program: Program) -> dict[str, Any]:
-    """Tensors and engines of a program."""
+def describe_program(
+    program: Program, overrides: Mapping[str, float] | None = None
+) -> dict[str, Any]:
+    """Tensors, engines and estimated time of a program."""
     return {
+        "estimate": _estimate(program, overrides or {}),
         "name": program.name,
         "target": program.target,
         "inputs": [_tensor(program.variables[name]) for name in program.inputs],
@@ -52,6 +64,17 @@ def describe_program(program: Program) -> dict[str, Any]:
         ],
         "metadata": program.metadata,
     }
+
+
+def _estimate(program: Program, overrides: Mapping[str, float]) -> Row:
+    """The total with its range; of a program that cannot be estimated, the reason."""
+    try:
+        found = estimate(program, parameters=Parameters(program.target, overrides))
+    except _FAULTS as error:
+        return {"estimated": True, "error": getattr(error, "message", str(error))}
+    figures = found.to_json()
+    names = ("statistic", "dma", "total_us", "low_us", "high_us", "measured_share", "complete")
+    return {"estimated": True, "text": str(found), **{name: figures[name] for name in names}}
 
 
 def _memory_table(package: Package) -> list[Row]:

@@ -1,4 +1,4 @@
-"""Time by line, HLO instruction, kernel, engine or opcode."""
+"""Time by line, HLO instruction, kernel, engine, opcode or scope."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ GROUPINGS: dict[str, Callable[[Site, str, str], str]] = {
     "kernel": lambda site, lane, opcode: site.kernel or site.op or "(unknown)",
     "engine": lambda site, lane, opcode: lane,
     "opcode": lambda site, lane, opcode: opcode,
+    "scope": lambda site, lane, opcode: site.scope or "(unknown)",
 }
 """What time can be attributed to; the lane stands for the engine, its queues beside it."""
 

@@ -18,7 +18,7 @@ from nki_lang.ir import Access
 from nki_lang.memory import MemoryRegion
 from nki_lang.targets import target_of
 
-__all__ = ["Budget", "Check", "budget_of", "check_budget"]
+__all__ = ["Budget", "Check", "budget_of", "check_budget", "sbuf_peak"]
 
 _TIMES = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
 _SIZES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
@@ -63,6 +63,15 @@ class Check:
     unit: str
     is_kept: bool
     place: str = ""
+
+    def __str__(self) -> str:
+        place = f"{self.place}: " if self.place else ""
+        found, limit = _shown(self.found), _shown(self.limit)
+        return f"{place}{self.name}: {found} {self.unit}, limit {limit} (estimated)"
+
+
+def _shown(value: float) -> str:
+    return f"{value:,.1f}" if value != int(value) else f"{int(value):,}"
 
 
 def budget_of(
@@ -149,7 +158,8 @@ def _latencies(profile: Profile, budget: Budget) -> Iterator[Check]:
 
 def _memory(program: Program, budget: Budget) -> Iterator[Check]:
     if budget.sbuf_bytes is not None:
-        used, place = _sbuf(program)
+        peak, place = sbuf_peak(program)
+        used = peak * target_of(program.target).partitions
         yield Check("sbuf", used, budget.sbuf_bytes, "B", used <= budget.sbuf_bytes, place)
     if budget.hbm_bytes is not None:
         used = program.scratch_bytes * len(program.subgraphs) + sum(
@@ -160,8 +170,8 @@ def _memory(program: Program, budget: Budget) -> Iterator[Check]:
         yield Check("hbm", used, budget.hbm_bytes, "B", used <= budget.hbm_bytes)
 
 
-def _sbuf(program: Program) -> tuple[int, str]:
-    """Bytes up to the highest address in SBUF, all partitions; the line that uses it first."""
+def sbuf_peak(program: Program) -> tuple[int, str]:
+    """Bytes of a partition up to the highest address in SBUF; the line that uses it first."""
     highest, place = 0, ""
     for graph in program.subgraphs:
         for steps in graph.engines.values():
@@ -173,7 +183,7 @@ def _sbuf(program: Program) -> tuple[int, str]:
                     end = (address[1] if address else 0) + value.tensor.free_bytes
                     if end > highest:
                         highest, place = end, str(step.instruction.location or "")
-    return highest * target_of(program.target).partitions, place
+    return highest, place
 
 
 def _steps(steps: list[EngineStep]) -> Iterator[Step]:

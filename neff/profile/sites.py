@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple, cast
 
 from neff.timing.lowering import works_of
 from neff.timing.work import Matmul
@@ -28,10 +29,12 @@ class Site(NamedTuple):
             multiplication with its addition; 0 for every other engine.
         passes: how many events of the tensor engine share these.
         file, line: the user's; "" and 0 when not known.
-        op: the HLO instruction that the compiler lowered, or the kernel's function.
-        kernel: label of the call in the program and its first function, such as
+        op: the HLO instruction that the compiler lowered or that calls the kernel; the function
+            in a program of one kernel.
+        kernel: label of the call in the program and the kernel's name, such as
             ``k0 tensor_add``; "" when no operand belongs to one.
-        scope: the framework's name of the HLO instruction, where it has no line.
+        scope: the framework's name of the HLO instruction, such as ``jit(f)/layer/add``.
+        frames: ``file:line`` of the calls around the HLO instruction's own line, innermost first.
     """
 
     opcode: str
@@ -44,6 +47,7 @@ class Site(NamedTuple):
     op: str
     kernel: str
     scope: str
+    frames: tuple[str, ...] = ()
 
     @property
     def place(self) -> str:
@@ -58,9 +62,16 @@ _NOWHERE = SourceLocation("", 0)
 
 
 class Sites:
-    """Numbers the sites of a program in the order in which they come."""
+    """Numbers the sites of a program in the order in which they come.
 
-    def __init__(self) -> None:
+    Args:
+        metadata: the program's, with the names of its kernels and of the framework's scopes.
+    """
+
+    def __init__(self, metadata: Mapping[str, object] | None = None) -> None:
+        names = [_names(metadata or {}, name) for name in ("kernels", "kernel_ops", "scopes")]
+        self._kernel_names, self._kernel_ops, self._scopes = names
+        self._frames = _frames(metadata or {})
         self.found: list[Site] = []
         self._numbers: dict[Site, int] = {}
         self._by_instruction: dict[int, int] = {}
@@ -99,11 +110,13 @@ class Sites:
         flops, passes = _flops(instruction)
         kernel = ""
         if label:
-            kernel = self._kernels.setdefault(label, f"{label} {where.function}".rstrip())
+            name = self._kernel_names.get(label, where.function)
+            kernel = self._kernels.setdefault(label, f"{label} {name}".rstrip())
         file, scope = (where.file, "") if where.line else ("", where.file)
+        op = self._kernel_ops.get(label, where.function)
         return Site(
             instruction.op, instruction.engine.name, ", ".join(texts), flops, passes,
-            file, where.line, where.function, kernel, scope,
+            file, where.line, op, kernel, self._scopes.get(op, scope), self._frames.get(op, ()),
         )  # fmt: skip
 
     def _label(self, name: str) -> str:
@@ -122,6 +135,28 @@ class Sites:
             memory = _SHORT.get(tensor.buffer, "HBM")
             text = self._texts[key] = f"{dtype}[{shape}]@{memory}"
         return text
+
+
+def _names(metadata: Mapping[str, object], table: str) -> dict[str, str]:
+    """A table of names; the file is not trusted."""
+    found = metadata.get(table)
+    if not isinstance(found, dict):
+        return {}
+    rows = cast("dict[object, object]", found).items()
+    return {name: text for name, text in rows if isinstance(name, str) and isinstance(text, str)}
+
+
+def _frames(metadata: Mapping[str, object]) -> dict[str, tuple[str, ...]]:
+    """HLO instruction -> frames around its line."""
+    found = metadata.get("frames")
+    if not isinstance(found, dict):
+        return {}
+    rows = cast("dict[object, object]", found).items()
+    return {
+        name: tuple(str(one) for one in cast("list[object]", frames))
+        for name, frames in rows
+        if isinstance(name, str) and isinstance(frames, list)
+    }
 
 
 def _flops(instruction: Instruction) -> tuple[int, int]:

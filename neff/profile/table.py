@@ -108,7 +108,7 @@ def _profile(
     program: Program, parameters: Parameters, statistic: str, dma: str, trips: Trips
 ) -> Profile:
     found = estimate(program, parameters=parameters, statistic=statistic, dma=dma, trips=trips)
-    sites = Sites()
+    sites = Sites(program.metadata)
     site_of = tuple(
         [sites.number(event.source, event.opcode, event.lane) for event in core.events]
         for core in found.cores

@@ -14,7 +14,7 @@ from neff.runtime.trips import has_open_loops, trips_of
 from neff.timing import Estimate, Trips
 from nki_lang.ir import KernelIR
 
-__all__ = ["cost_report", "profile_report"]
+__all__ = ["compiled_profile", "cost_report", "profile_report"]
 
 
 def profile_report(
@@ -30,12 +30,19 @@ def profile_report(
     Raises:
         NeffError: the kernel cannot be compiled for its target, or the run fails.
     """
+    return compiled_profile(kernel, arrays, statistic=statistic)[1]
+
+
+def compiled_profile(
+    kernel: KernelIR, arrays: Sequence[object], *, statistic: str = "body"
+) -> tuple[Program, ProfileReport]:
+    """The same with the program."""
     program, trips = _compiled(kernel, arrays)
 
     def again(changes: Changes) -> Estimate:
         return what_if(program, changes, statistic=statistic, trips=trips)
 
-    return ProfileReport(profile_of(program, statistic=statistic, trips=trips), again)
+    return program, ProfileReport(profile_of(program, statistic=statistic, trips=trips), again)
 
 
 def cost_report(kernel: KernelIR, arrays: Sequence[object]) -> CostReport:

@@ -12,7 +12,6 @@ again. Everything else in this package reads the table and holds no number of it
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
@@ -23,6 +22,7 @@ from typing import Any, NamedTuple
 
 from neff.errors import NeffError
 from neff.timing.parameter_table import ROWS, Cell
+from neff.timing.project import project_table
 from nki_lang.targets import TARGETS, target_of
 
 __all__ = [
@@ -183,21 +183,8 @@ def _number(name: str, text: Any, setting: str) -> float:
 
 def _of_project(folder: Path) -> dict[str, float]:
     """The table in the nearest pyproject.toml above a folder."""
-    for parent in (folder, *folder.resolve().parents):
-        path = parent / "pyproject.toml"
-        if not path.is_file():
-            continue
-        try:
-            document = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise NeffError(
-                f"not TOML: {error}", code="NEFF-PARAMETER", place=str(path), remedy="correct it"
-            ) from error
-        table: Any = document
-        for key in ("tool", "nki-neff", "timing"):
-            table = table.get(key, {}) if isinstance(table, dict) else {}
-        return {name: _number(name, value, f"{name} = {value!r}") for name, value in _flat(table)}
-    return {}
+    table = project_table("timing", folder, "NEFF-PARAMETER")
+    return {name: _number(name, value, f"{name} = {value!r}") for name, value in _flat(table)}
 
 
 def _flat(table: Any, prefix: str = "") -> Iterable[tuple[str, Any]]:

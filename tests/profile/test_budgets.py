@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from hlo_tools.pytest_plugin import KernelBudget
 from neff import write
 from neff.cli import main
-from neff.profile import Check, budget_of, check_budget, profile_of
+from neff.errors import NeffError
+from neff.profile import Check, budget_of, by, check_budget, profile_of
+from nki_lang import jit
 from tests.neff.programs import addition
-from tests.profile.programs import softmax
+from tests.profile.programs import softmax, softmax_kernel, two_kernels
 
 
 def checks(**limits: object) -> dict[str, Check]:
@@ -109,3 +113,98 @@ def test_a_baseline_that_is_none(
     words = ["budget", str(tmp_path / "a.neff"), "--baseline", str(tmp_path / "b.json")]
     assert main(words) in (2, 3)
     assert "NEFF-BUDGET" in capsys.readouterr().err
+
+
+PROJECT = """
+[tool.nki-neff.budgets]
+"add*" = { max-latency = "1ms", max-sbuf = "1KiB", min-utilisation = ["vector=0.1%"] }
+"dou?le" = { max-latency = "1us" }
+"""
+
+
+def test_budgets_of_a_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").write_text(PROJECT)
+    write(addition(), tmp_path / "added.neff")
+    assert main(["budget", "added.neff", "--json"]) == 1
+    rows = json.loads(capsys.readouterr().out)["checks"]
+    assert [(row["name"], row["is_kept"]) for row in rows] == [
+        ("latency (add*)", True), ("sbuf (add*)", False), ("utilisation of vector (add*)", True),
+    ]  # fmt: skip
+    assert main(["budget", "added.neff", "--max-latency", "1s"]) == 0
+    write(softmax(), tmp_path / "other.neff")
+    assert main(["budget", "other.neff"]) in (2, 3)
+    assert "NEFF-USAGE" in capsys.readouterr().err
+
+
+def test_a_budget_for_a_kernel_of_a_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its part of the critical path; the line in the annotation is the kernel's own."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").write_text(PROJECT)
+    program = two_kernels(tmp_path)
+    write(program, tmp_path / "m.neff")
+    assert main(["budget", "m.neff", "--github", "--json"]) == 1
+    (row,) = json.loads(capsys.readouterr().out)["checks"]
+    (share,) = [one for one in by(profile_of(program), "kernel") if one.name == "k0 double"]
+    assert row["name"] == "latency of double (k0)"
+    assert row["found"] == pytest.approx(share.path_ns / 1e3)
+    assert row["place"].startswith("programs.py:")
+
+
+@pytest.mark.parametrize(
+    "entry",
+    ["x = 3", 'x = { speed = "1us" }', "x = { max-latency = 3 }"],
+)
+def test_a_wrong_entry_of_a_project(
+    entry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").write_text(f"[tool.nki-neff.budgets]\n{entry}\n")
+    write(addition(), tmp_path / "a.neff")
+    assert main(["budget", "a.neff"]) in (2, 3)
+    assert "NEFF-BUDGET" in capsys.readouterr().err
+
+
+X = np.ones((128, 512), np.float32)
+
+
+def test_the_fixture(nki_budget: KernelBudget) -> None:
+    kernel = jit(softmax_kernel)
+    total = profile_of(softmax()).estimate.total.value / 1e3
+    report = nki_budget(kernel, X, max_latency_us=total * 1.001, nki_target="trn2")
+    assert report.estimate.total.value == pytest.approx(total * 1e3)
+    with pytest.raises(pytest.fail.Exception, match=r"programs\.py:\d+: latency: .*estimated"):
+        nki_budget(kernel, X, max_latency_us=total * 0.999, nki_target="trn2")
+    with pytest.raises(pytest.fail.Exception, match="utilisation of tensor"):
+        nki_budget(kernel, X, min_utilisation={"tensor": 0.5, "vector": 0.01})
+    with pytest.raises(pytest.fail.Exception, match="sbuf"):
+        nki_budget(kernel, X, max_sbuf_bytes=1000, max_hbm_bytes=1e9)
+
+
+def test_the_fixture_reads_the_project(
+    nki_budget: KernelBudget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    kernel = jit(softmax_kernel)
+    with pytest.raises(NeffError, match="NEFF-USAGE"):
+        nki_budget(kernel, X)
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.nki-neff.budgets]\n"softmax*" = { max-latency = "1us" }\n'
+    )
+    with pytest.raises(pytest.fail.Exception, match="latency"):
+        nki_budget(kernel, X)
+
+
+def test_info_has_the_estimate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(softmax(), tmp_path / "a.neff")
+    total = profile_of(softmax()).estimate.total.value / 1e3
+    assert main(["info", str(tmp_path / "a.neff"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["estimate"]
+    assert found["estimated"] is True
+    assert found["total_us"] == pytest.approx(total, abs=1e-3)
+    assert main(["info", str(tmp_path / "a.neff")]) == 0
+    assert "(estimated)" in capsys.readouterr().out

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from neff.profile import SCHEMA, profile_of
+import hlo_tools
+from neff.compiler import compile
+from neff.profile import SCHEMA, by, profile_of
 from neff.timing import estimate
 from tests.neff.programs import addition, counted
 from tests.profile.programs import line_of, matmul, softmax, two_kernels
@@ -58,10 +60,36 @@ def test_lines_of_the_users_kernel() -> None:
 def test_kernels_and_operations_of_a_module(tmp_path: Path) -> None:
     profile = profile_of(two_kernels(tmp_path))
     kernels = {site.kernel for site in profile.sites if site.opcode == "tensor_scalar"}
-    assert len(kernels) == 2
+    assert kernels == {"k0 double", "k1 triple"}
+    assert {site.op for site in profile.sites if site.kernel == "k1 triple"} == {"l"}
     added = next(site for site in profile.sites if site.opcode == "tensor_tensor")
     assert (added.op, added.scope, added.line) == ("sum", "jit(f)/add", 0)
     assert added.place == "jit(f)/add"
+
+
+def test_frames_of_inlined_functions() -> None:
+    text = b"""HloModule m
+        FileNames
+        1 "/home/me/model.py"
+        2 "/home/me/train.py"
+        FunctionNames
+        1 "layer"
+        2 "step"
+        FileLocations
+        1 {file_name_id=1 function_name_id=1 line=7 end_line=7 column=1 end_column=2}
+        2 {file_name_id=2 function_name_id=2 line=40 end_line=40 column=1 end_column=2}
+        StackFrames
+        1 {file_location_id=2 parent_frame_id=1}
+        2 {file_location_id=1 parent_frame_id=2}
+        ENTRY main {
+          a = f32[64,32]{1,0} parameter(0)
+          ROOT sum = f32[64,32]{1,0} add(a, a), metadata={op_name="jit(step)/layer/add" stack_frame_id=2}
+        }"""
+    program = compile(hlo_tools.load(text), target="trn2")
+    (site,) = [one for one in profile_of(program).sites if one.opcode == "tensor_tensor"]
+    assert (site.place, site.frames) == ("model.py:7", ("train.py:40",))
+    assert site.scope == "jit(step)/layer/add"
+    assert {share.name for share in by(profile_of(program), "scope")} >= {"jit(step)/layer/add"}
 
 
 def test_the_document_holds_every_event() -> None:

@@ -1,0 +1,39 @@
+"""Tables of ours in a project's ``pyproject.toml``."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
+
+from neff.errors import NeffError
+
+__all__ = ["project_table"]
+
+
+def project_table(name: str, folder: Path, code: str) -> Mapping[str, object]:
+    """The table ``[tool.nki-neff.NAME]`` of the nearest ``pyproject.toml``, empty without one.
+
+    Args:
+        name: of the table.
+        folder: where the search starts, upwards.
+        code: of the error for a file that is no TOML.
+
+    Raises:
+        NeffError: the file is not TOML.
+    """
+    for parent in (folder, *folder.resolve().parents):
+        path = parent / "pyproject.toml"
+        if not path.is_file():
+            continue
+        try:
+            found: object = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise NeffError(
+                f"not TOML: {error}", code=code, place=str(path), remedy="correct it"
+            ) from error
+        for key in ("tool", "nki-neff", name):
+            found = cast("dict[str, object]", found).get(key, {}) if isinstance(found, dict) else {}
+        return cast("dict[str, object]", found) if isinstance(found, dict) else {}
+    return {}
