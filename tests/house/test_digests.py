@@ -51,7 +51,8 @@ def of_script(script: Path, folder: Path, target: str) -> Digests:
     cache = folder / "cache"
     run = run_script(script, platform=target, output=cache)
     assert run.exit_code == 0
-    files = sorted(path for path in cache.rglob("*") if path.is_file())
+    # Records of extractions name the script's folder, so they differ from machine to machine.
+    files = sorted(path for path in cache.glob("[!.]*/**/*") if path.is_file())
     (module,) = (path for path in files if path.suffix == ".pb")
     extracted = {path.relative_to(cache).as_posix(): digest(path) for path in files}
     return {**extracted, **neff_digests(module, folder)}
