@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nki_lang.frontend.objects import NKIObject
-from nki_lang.tracing.arguments import bind_call, dict_like
+from nki_lang.tracing.arguments import bind_call, dict_like, sequence_like
 from nki_lang.tracing.fingerprint import describe
 
 __all__ = ["Arguments", "bind_arguments"]
@@ -102,9 +102,7 @@ class _Taken:
 
     def _sequence(self, value: Any, name: str) -> Any:
         items = [self.replace(item, f"{name}_{index}") for index, item in enumerate(value)]
-        if hasattr(value, "_fields"):  # a named tuple
-            return type(value)(*items)
-        return type(value)(items) if type(value) in (tuple, list) else value
+        return sequence_like(value, items)
 
     def _dict(self, value: dict[Any, Any], name: str) -> dict[Any, Any]:
         before = len(self.tensors)

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +36,10 @@ ATTRIBUTE = "nki_hlo_external_constant"
 """Frontend attribute of a constant whose elements are in a file: its path from the folder."""
 _ALONE = f"{ATTRIBUTE}_alone"
 """Frontend attribute that says that the instruction had no message of frontend attributes."""
+
+
+_HEADER_BYTES = 1 << 16
+"""What an ``.npy`` file may have before its elements."""
 
 
 def externalize(module: Module, folder: str | Path, *, threshold: int = 1 << 16) -> int:
@@ -124,9 +130,18 @@ def _read(root: Path, relative: str, shape: Shape, view: Instruction) -> Array:
     if Path(relative).is_absolute() or ".." in Path(relative).parts:
         raise _unusable(place, f"its constant is outside of the module's folder: {relative}")
     try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise _unusable(place, f"{path} is no plain file")
+        if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root)):
+            raise _unusable(place, f"{path} is a link out of the module's folder")
+        if status.st_size > 8 * shape.byte_size + _HEADER_BYTES:  # small types take a byte
+            raise _unusable(place, f"{path} has {status.st_size} bytes, more than {shape} takes")
         data = path.read_bytes()
-    except OSError as error:
-        raise _unusable(place, f"{path} cannot be read: {error.strerror}") from None
+    except (OSError, ValueError) as error:
+        raise _unusable(
+            place, f"{path} cannot be read: {getattr(error, 'strerror', error)}"
+        ) from None
     if hashlib.sha256(data).hexdigest() != path.stem:
         raise _unusable(place, f"{path} has changed since it was written")
     try:

@@ -6,6 +6,7 @@ A bundle holds copies of the files, and its module names the copies relative to 
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -44,7 +45,8 @@ class KernelFile:
         constants that it names.
 
         Raises:
-            HloFileError: code ``HLO-KERNEL-MISSING``; the file cannot be read.
+            HloFileError: code ``HLO-KERNEL-MISSING``; the file cannot be read;
+                ``HLO-KERNEL-PATH``: a link leads out of the file's folder.
         """
         content = self._read(self.path)
         parts = {self.path.name: content}
@@ -68,7 +70,8 @@ class KernelFile:
         return digest.hexdigest()
 
     def _read(self, path: Path) -> bytes:
-        check_file(path)
+        own = path == self.path  # where a kernel may lie, locate has looked at
+        check_file(path, None if own else Path(os.path.realpath(self.path)).parent)
         try:
             return path.read_bytes()
         except OSError as error:

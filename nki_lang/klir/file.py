@@ -215,6 +215,24 @@ def _read_bytes(path: Path) -> bytes:
     return path.read_bytes()
 
 
+def _read_constant(kernel: Path, name: str) -> bytes:
+    """A constant beside a kernel file.
+
+    Raises:
+        NkiFileError: a link leads out of the folder that the kernel lies in.
+    """
+    path = kernel.parent / name
+    homes = (kernel.parent, Path(os.path.realpath(kernel)).parent)
+    real = os.path.realpath(path)
+    if not any(Path(real).is_relative_to(os.path.realpath(home)) for home in homes):
+        raise NkiFileError(
+            f"the constant {path} is a link out of the kernel's folder",
+            code="NKI-FILE-CONSTANT",
+            remedy="copy the constant itself into the folder shared_constants beside the kernel",
+        )
+    return _read_bytes(path)
+
+
 def read(path: str | os.PathLike[str], *, target: str | None = None) -> KernelIR:
     """The kernel in a file, with the companion record and the constants beside it.
 
@@ -237,7 +255,7 @@ def read(path: str | os.PathLike[str], *, target: str | None = None) -> KernelIR
             remedy="check the path",
         ) from error
     try:
-        return loads(data, record, lambda name: _read_bytes(place.parent / name), target=target)
+        return loads(data, record, lambda name: _read_constant(place, name), target=target)
     except NkiFileError as error:
         raise NkiFileError(
             f"{os.fspath(path)}: {error.message}", code=error.code, remedy=error.remedy

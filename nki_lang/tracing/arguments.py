@@ -6,7 +6,7 @@ import copy
 import dataclasses
 import inspect
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ __all__ = [
     "dict_like",
     "is_tensor",
     "replace_tensors",
+    "sequence_like",
     "spec_of_array",
 ]
 
@@ -98,10 +99,7 @@ def replace_tensors(value: Any, name: str, make: Callable[[Any, str], Any]) -> A
         return make(value, name)
     if is_sequence(value):
         items = [replace_tensors(item, f"{name}_{i}", make) for i, item in enumerate(value)]
-        if type(value) not in (list, tuple) and all(map(operator.is_, items, value)):
-            return value
-        kind: Any = type(value)
-        return kind(*items) if hasattr(value, "_fields") else kind(items)
+        return sequence_like(value, items)
     if is_mapping(value):
         found = {key: replace_tensors(v, f"{name}_{key}", make) for key, v in value.items()}
         same = type(value) is not dict and all(map(operator.is_, found.values(), value.values()))
@@ -109,6 +107,24 @@ def replace_tensors(value: Any, name: str, make: Callable[[Any, str], Any]) -> A
     if isinstance(value, NKIObject) or dataclasses.is_dataclass(value):
         return _replace_in_object(value, name, make)
     return value
+
+
+def sequence_like(value: Sequence[object], items: list[Any]) -> Any:
+    """The items in a list or tuple of the class of ``value``; itself when they are its own."""
+    if type(value) is list:
+        return items
+    if type(value) is tuple:
+        return tuple(items)
+    if all(map(operator.is_, items, value)):
+        return value
+    if isinstance(value, list):
+        duplicate: list[object] = copy.copy(value)
+        duplicate[:] = items
+        return duplicate
+    made: object = tuple.__new__(type(value), items)  # pyright: ignore[reportArgumentType]  # its own __new__ may take other arguments
+    for name, content in getattr(value, "__dict__", {}).items():
+        object.__setattr__(made, name, content)
+    return made
 
 
 def dict_like(value: dict[Any, Any], items: dict[Any, Any]) -> dict[Any, Any]:

@@ -6,11 +6,12 @@ import base64
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
+import nki_lang
 from hlo_tools.errors import HloFileError
 from hlo_tools.frameworks import FrameworkKernel
 from hlo_tools.kernels import calls as kernels
@@ -106,6 +107,42 @@ def test_several_results_and_their_specifications() -> None:
     assert [spec.dtype.name for spec in plan.results] == ["bfloat16"] * 2
     assert plan.returns_tuple
     assert plan.pack(["x", "y"]) == ("x", "y")
+
+
+class Several(list[object]):
+    """A list with a name."""
+
+    name = "several"
+
+
+class Pair(tuple[object, ...]):
+    """A tuple that is made of two values."""
+
+    def __new__(cls, first: object, second: object) -> Pair:
+        return super().__new__(cls, (first, second))
+
+
+class Named(NamedTuple):
+    first: object
+    second: object
+
+
+def summed(tensors, kind):
+    assert type(tensors) is kind, type(tensors)
+    assert tensors[0].shape == tensors[1].shape
+    return sample_kernels.add(*tensors)
+
+
+@pytest.mark.parametrize(
+    "kind", [list, tuple, Several, Pair, Named], ids=lambda kind: kind.__name__
+)
+def test_tensors_are_found_in_lists_and_tuples_of_every_class(kind: type) -> None:
+    given = kind(A, A) if kind in (Pair, Named) else kind((A, A))
+    call = SymbolicKernel(func=summed).bind(given, kind)
+    assert len(call.plan.operands) == len(call.tensors) == 2
+    array = np.ones(A.shape, np.float32)
+    given = kind(array, array) if kind in (Pair, Named) else kind((array, array))
+    np.testing.assert_array_equal(nki_lang.jit(summed)(given, kind), 2 * array)
 
 
 def test_one_configuration_for_each_set_of_shapes_and_constants() -> None:

@@ -6,16 +6,34 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import hlo_tools
+import nki_lang.isa as nisa
+import nki_lang.language as nl
 from hlo_tools.errors import HloFileError
+from hlo_tools.ir.external_constants import externalize, inline
 from hlo_tools.kernels.backend_config import BackendConfig
 from hlo_tools.kernels.files import KernelFile
 from hlo_tools.kernels.location import MOST_BYTES, allow, locate
 from nki_lang import klir
 from nki_lang.errors import NkiFileError
+from nki_lang.ir import KernelIR
+from nki_lang.kernel import trace
 
 CONFIG = BackendConfig("kernel", "kernel.klir", ["x"], ["y"])
+
+
+def with_a_constant() -> KernelIR:
+    def kernel(x):
+        out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+        tile = nl.ndarray(x.shape, x.dtype, nl.sbuf)
+        nisa.dma_copy(tile, nl.shared_constant(np.arange(32, dtype=np.float32).reshape(4, 8)))
+        nisa.dma_copy(out, tile)
+        return out
+
+    return trace(kernel, (np.zeros((4, 8), np.float32),))
 
 
 def refused(binary: str, root: Path) -> str:
@@ -91,6 +109,53 @@ def test_devices_and_pipes_are_not_opened(tmp_path: Path) -> None:
             _ = KernelFile(path, "kernel").parts
         with pytest.raises(NkiFileError, match="no plain file"):
             klir.read(path)
+
+
+def test_constants_stay_beside_their_kernel(tmp_path: Path) -> None:
+    """Of a kernel file, and those that were moved out of a module."""
+    home, outside = tmp_path / "module", tmp_path / "elsewhere"
+    home.mkdir()
+    files = klir.write(with_a_constant(), home / "k.klir")
+    (name,) = files.constants
+    assert klir.read(home / "k.klir").constants
+    (home / "shared_constants").rename(outside)
+    (home / "shared_constants").symlink_to(outside)
+    refused_constant(home / "k.klir")
+    (home / "shared_constants").unlink()  # now the folder is one, and the file a link
+    (home / "shared_constants").mkdir()
+    (home / name).symlink_to(outside / Path(name).name)
+    refused_constant(home / "k.klir")
+
+
+def refused_constant(kernel: Path) -> None:
+    with pytest.raises(HloFileError) as by_module:
+        _ = KernelFile(kernel, "kernel").parts
+    assert by_module.value.code == "HLO-KERNEL-PATH"
+    with pytest.raises(NkiFileError) as by_klir:
+        klir.read(kernel)
+    assert by_klir.value.code == "NKI-FILE-CONSTANT"
+
+
+def test_constants_of_a_module_stay_in_its_folder(tmp_path: Path) -> None:
+    text = "HloModule m\nENTRY e { ROOT c = f32[64] constant({" + "1," * 63 + "1}) }"
+    module = hlo_tools.load(text.encode())
+    externalize(module, tmp_path / "home", threshold=8)
+    (file,) = (tmp_path / "home").rglob("*.npy")
+    moved = tmp_path / file.name
+    file.rename(moved)
+    for place in (moved, Path("/dev/zero")):
+        file.symlink_to(place)
+        with pytest.raises(HloFileError) as caught:
+            inline(module, tmp_path / "home")
+        assert caught.value.code == "HLO-EXTERNAL"
+        file.unlink()
+    moved.rename(file)
+    assert inline(module, tmp_path / "home") == 1
+    externalize(module, tmp_path / "home", threshold=8)
+    with file.open("r+b") as stream:
+        stream.truncate(1 << 40)
+    with pytest.raises(HloFileError, match="more than"):
+        inline(module, tmp_path / "home")
 
 
 def test_the_size_is_looked_at_before_a_file_is_read(tmp_path: Path) -> None:
