@@ -17,6 +17,7 @@ from nki_lang.execute.prepare import Step
 from nki_lang.execute.program import Program, program_of
 from nki_lang.execute.steps import Steps
 from nki_lang.execute.tracking import Tracker
+from nki_lang.execute.watching import RaceWatch, cores_may_meet, warn_of_races
 from nki_lang.ir.types import KernelIR, Tensor
 from nki_lang.semantics.floats import engine_floats
 from nki_lang.semantics.state import EngineState
@@ -46,6 +47,8 @@ class Executable:
         for index in range(len(program.bodies)):
             shared = self._cores[0].memory if self._cores else None
             self._cores.append(_Core(program, index, shared))
+        several = len(program.bodies) > 1 and not program.check
+        self._watching = several and cores_may_meet(program.bodies)
 
     @property
     def kernel_ir(self) -> KernelIR:
@@ -54,7 +57,9 @@ class Executable:
 
     def another(self) -> Executable:
         """The same program with memory of its own, for another thread."""
-        return Executable(self.program)
+        other = Executable(self.program)
+        other._watching = False
+        return other
 
     def run(
         self, inputs: Sequence[Array], outputs: Sequence[Array | None] | None = None
@@ -69,9 +74,27 @@ class Executable:
         Raises:
             NkiExecutionError: wrong number, shape or type of arrays, or a fault while running.
         """
-        with engine_floats():
-            self._go(self.begin(inputs, outputs))
+        watches = self._watches()
+        try:
+            with engine_floats():
+                self._go(self.begin(inputs, outputs))
+        finally:
+            for core in self._cores if watches else ():
+                core.watch = None
+        if watches:
+            warn_of_races(watches, self.kernel_ir.name)
         return self.finish()
+
+    def _watches(self) -> list[RaceWatch]:
+        """What looks for races between the cores; in the first run only."""
+        if not self._watching:
+            return []
+        self._watching = False
+        watches: list[RaceWatch] = []
+        for core in self._cores:
+            core.watch = RaceWatch(core.body, core.memory, watches)
+            watches.append(core.watch)
+        return watches
 
     @property
     def states(self) -> list[EngineState]:
@@ -129,6 +152,7 @@ class _Core:
         )
         self.tracker: Tracker | None = None
         self.steps: Steps | None = None
+        self.watch: RaceWatch | None = None
 
     def bind(self, bindings: Bindings) -> None:
         """Give the memory the arrays of a run."""
@@ -143,6 +167,8 @@ class _Core:
         if check:
             self.tracker = Tracker(self.memory)
             return Steps(self.body, self.memory, self.tracker, self.bound).run
+        if self.watch is not None:
+            return Steps(self.body, self.memory, self.watch, self.bound).run
         if self.steps is None:
             self.slots.lend(self.memory)
             self.steps = Steps(self.body, self.memory, None, self.bound)

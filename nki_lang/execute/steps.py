@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import functools
+from typing import Protocol
 
 from nki_lang.errors import NkiError, NkiExecutionError
 from nki_lang.execute.liveness import accesses_of
 from nki_lang.execute.loops import loop_step
 from nki_lang.execute.memory import Memory
 from nki_lang.execute.prepare import Step, failure, prepare
-from nki_lang.execute.tracking import Tracker
 from nki_lang.ir.types import Block, Instruction, NoReorder
 from nki_lang.memory import MemoryRegion
 
-__all__ = ["Steps"]
+__all__ = ["Observer", "Steps"]
+
+
+class Observer(Protocol):
+    """Executes each instruction, and looks at what it touches."""
+
+    def run(self, instruction: Instruction, step: Step) -> None:
+        """Execute the instruction, which is what ``step`` does."""
+        ...
 
 
 class Steps:
@@ -22,7 +30,7 @@ class Steps:
     __slots__ = ("bound", "given", "inner", "memory", "sources", "steps", "tracker")
 
     def __init__(
-        self, block: Block, memory: Memory, tracker: Tracker | None, given: frozenset[str]
+        self, block: Block, memory: Memory, tracker: Observer | None, given: frozenset[str]
     ) -> None:
         self.memory = memory
         self.tracker = tracker

@@ -1,5 +1,9 @@
 """Races: each kind on a kernel that has it and on its nearest neighbours that have not."""
 
+import linecache
+import warnings
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -8,6 +12,7 @@ import nki_lang.language as nl
 from nki_lang.execute import simulate
 from nki_lang.kernel import jit
 from nki_lang.targets import target_of
+from tests.execute.ways import run
 
 A = np.arange(1, 33, dtype=np.float32).reshape(4, 8)
 
@@ -339,3 +344,48 @@ def test_one_place_written_twice():
     assert "to a place of 'out' that it writes again" in finding.message
     assert races(kernel, A, 8) == []
     assert races(kernel, np.ones_like(A), 0) == []
+
+
+# -- on calls that nobody asked to check ----------------------------------------------------------
+
+
+def both_write(value_of):
+    """Both cores write the first row, each what ``value_of`` says."""
+
+    @jit
+    def kernel(a):
+        out = shared()
+        x = tile()
+        nisa.dma_copy(dst=x, src=a)
+        core = nl.program_id(0)
+        nisa.memset(x[0:1], value_of[core])
+        rows = (slice(0, 2), slice(2, 4))[core]
+        nisa.dma_copy(dst=out[rows], src=x[rows])
+        nisa.dma_copy(dst=out[0:1], src=x[0:1])  # here
+        return out
+
+    return kernel[2]
+
+
+def warned(kernel, way):
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        run(way, kernel, A)
+    return [each for each in seen if "[NKI-RACE]" in str(each.message)]
+
+
+@pytest.mark.parametrize("way", ["direct", pytest.param("jax", marks=pytest.mark.jax)])
+def test_a_call_warns_of_a_race_between_cores_once(way):
+    kernel = both_write((1.0, 2.0))
+    (warning,) = warned(kernel, way)
+    assert Path(warning.filename).name == Path(__file__).name  # a kernel file has no folder
+    assert linecache.getline(__file__, warning.lineno).endswith("# here\n")
+    if way == "direct":
+        assert warned(kernel, way) == []
+    assert warned(handed_over(""), way)
+
+
+@pytest.mark.parametrize("way", ["direct", pytest.param("jax", marks=pytest.mark.jax)])
+def test_a_call_without_a_race_does_not_warn(way):
+    for kernel in (both_write((1.0, 1.0)), handed_over("given")):
+        assert warned(kernel, way) == []

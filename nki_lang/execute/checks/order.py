@@ -44,12 +44,17 @@ def join(first: Clock, second: Clock) -> Clock:
 
 
 class Order:
-    """The clocks of one core, by what its instructions touch."""
+    """The clocks of one core, by what its instructions touch.
+
+    Attributes:
+        regions: which ``no_reorder`` blocks the instruction is in; None asks the builder.
+    """
 
     def __init__(self) -> None:
         self._written: dict[str, Clock] = {}
         self._read: dict[str, Clock] = {}
         self._keys: dict[Tensor, tuple[str, ...]] = {}
+        self.regions: tuple[int, ...] | None = None
 
     def before(self, instruction: Instruction) -> Clock:
         """What has happened before an instruction starts."""
@@ -80,10 +85,14 @@ class Order:
         if instruction.op == "core_barrier":  # it waits for the data and makes it new
             yield from self._names(instruction.operands["data"])
         yield from _registers(instruction, written=True)
+        yield from (f"no_reorder {region}" for region in self._open_regions())
+
+    def _open_regions(self) -> Iterable[int]:
+        if self.regions is not None:
+            return self.regions
         builder = active()
-        for region, _ in builder.open if builder is not None else ():
-            if type(region) is NoReorder:
-                yield f"no_reorder {id(region)}"
+        opened = builder.open if builder is not None else ()
+        return [id(region) for region, _ in opened if type(region) is NoReorder]
 
     def _names(self, access: Access) -> tuple[str, ...]:
         tensor = access.tensor

@@ -99,9 +99,14 @@ class _Book:
 
 
 class RaceCheck(Check):
-    """Finds unordered accesses to the same bytes, between cores, arguments and elements."""
+    """Finds unordered accesses to the same bytes, between cores, arguments and elements.
+
+    Attributes:
+        several: there are several cores, whether they wait for each other or not.
+    """
 
     name = "races"
+    several = False
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -123,7 +128,7 @@ class RaceCheck(Check):
         """There is another core or another name for the same memory."""
         if self.book.aliases is None:
             self.book.aliases = self.memory.aliases()
-        several = self.thorough and self.memory.state.exchange is not None
+        several = self.several or (self.thorough and self.memory.state.exchange is not None)
         return several or bool(self.book.aliases)
 
     def before(self, instruction: Instruction) -> None:
