@@ -121,7 +121,8 @@ def sequence_like(value: Sequence[object], items: list[Any]) -> Any:
         duplicate: list[object] = copy.copy(value)
         duplicate[:] = items
         return duplicate
-    made: object = tuple.__new__(type(value), items)  # pyright: ignore[reportArgumentType]  # its own __new__ may take other arguments
+    kind: Any = type(value)
+    made: object = tuple.__new__(kind, items)  # its own __new__ may take other arguments
     for name, content in getattr(value, "__dict__", {}).items():
         object.__setattr__(made, name, content)
     return made
