@@ -145,7 +145,7 @@ class _Trace:
     def _core(self, core: int, parent: int) -> None:
         events = self._profile.estimate.cores[core].events
         starting, ending = self._flows(events)
-        for rank, (lane, tracks) in enumerate(_lanes(events)):
+        for rank, (lane, tracks) in enumerate(lanes_of(events)):
             above = self._track(lane, parent, rank)
             for place, indices in enumerate(tracks):
                 track = self._track(f"{lane} {place + 1}", above, place) if place else above
@@ -218,37 +218,3 @@ class _Trace:
 
 def _texts(site: Site) -> tuple[str, ...]:
     return site.operands, site.place, site.op, site.kernel, site.scope
-
-
-def _lanes(events: list[Event]) -> Iterator[tuple[str, list[list[int]]]]:
-    """Lanes with the events of each of their tracks; those of one track do not overlap."""
-    lanes: dict[str, list[int]] = {}
-    for index, event in enumerate(events):
-        lane = "tensor weights" if event.opcode == "load_weights" else event.lane
-        lanes.setdefault(lane, []).append(index)
-    for lane in sorted(lanes, key=_lane_rank):
-        yield lane, _tracks(events, lanes[lane])
-
-
-_ORDER = ("tensor", "tensor weights", "vector", "scalar", "gpsimd", "descriptors", "sync")
-
-
-def _lane_rank(lane: str) -> tuple[int, str]:
-    return (_ORDER.index(lane) if lane in _ORDER else len(_ORDER)), lane
-
-
-def _tracks(events: list[Event], indices: Iterable[int]) -> list[list[int]]:
-    """Each event on the first track that is free when it starts."""
-    tracks: list[list[int]] = []
-    free: list[int] = []
-    for index in sorted(indices, key=lambda one: events[one].start):
-        start, end = round(events[index].start), round(events[index].end)
-        for place, time in enumerate(free):
-            if time <= start:
-                tracks[place].append(index)
-                free[place] = end
-                break
-        else:
-            tracks.append([index])
-            free.append(end)
-    return tracks

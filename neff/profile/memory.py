@@ -1,0 +1,208 @@
+"""Who holds SBUF, PSUM and HBM, from when to when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from neff.compiler.regions import operands_touched
+from neff.profile.table import Profile
+from nki_lang.ir import Access, Instruction, Tensor
+from nki_lang.memory import MemoryRegion
+from nki_lang.targets import target_of
+
+__all__ = ["Holding", "Peak", "holdings", "memory_document", "peak"]
+
+MEMORIES = ("sbuf", "psum", "hbm")
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """A tensor, and where and when it is held.
+
+    Attributes:
+        core: physical core; -1 for HBM that all cores share.
+        memory: ``sbuf``, ``psum`` or ``hbm``.
+        name, shape, dtype: of the tensor.
+        first, partitions: partitions that it takes; 0 and 1 in HBM.
+        address, size: bytes in each of them.
+        start_ns, end_ns: from the first to the last instruction that touches it; inputs, constants
+            and outputs are held all the time.
+        place: the line that touches it first, "" for a variable of the program.
+    """
+
+    core: int
+    memory: str
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    first: int
+    partitions: int
+    address: int
+    size: int
+    start_ns: float
+    end_ns: float
+    place: str
+
+    @property
+    def nbytes(self) -> int:
+        """All bytes."""
+        return self.partitions * self.size
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """The moment at which a memory holds most.
+
+    Attributes:
+        used: bytes held then.
+        capacity: bytes of the memory.
+        at_ns: when that begins.
+        holders: what is held then, the largest first.
+    """
+
+    used: int
+    capacity: int
+    at_ns: float
+    holders: tuple[Holding, ...]
+
+
+def holdings(profile: Profile) -> list[Holding]:
+    """Everything that is held, in the order of its beginning."""
+    found: list[Holding] = []
+    for core in range(len(profile.estimate.cores)):
+        found += _of_core(profile, core)
+    return sorted([*found, *_variables(profile)], key=lambda one: (one.start_ns, one.memory, one.name))
+
+
+def _of_core(profile: Profile, core: int) -> Iterator[Holding]:
+    spans: dict[tuple[str, tuple[int, int]], list[float]] = {}
+    tensors: dict[tuple[str, tuple[int, int]], tuple[Tensor, str]] = {}
+    touched: dict[int, list[tuple[str, tuple[int, int]]]] = {}
+    for event in profile.estimate.cores[core].events:
+        instruction = event.source
+        if type(instruction) is not Instruction:
+            continue
+        keys = touched.get(id(instruction))
+        if keys is None:
+            keys = touched[id(instruction)] = []
+            for tensor in _on_chip(instruction):
+                key = tensor.name, tensor.address or (0, 0)
+                keys.append(key)
+                tensors.setdefault(key, (tensor, _place(instruction)))
+        for key in keys:
+            span = spans.setdefault(key, [event.start, event.end])
+            span[0], span[1] = min(span[0], event.start), max(span[1], event.end)
+    for key, (tensor, place) in tensors.items():
+        first, address = key[1]
+        lanes = tensor.shape[0] if tensor.shape else 1
+        start, end = spans[key]
+        yield Holding(
+            core, tensor.buffer.value, tensor.name, tensor.shape, tensor.dtype.name, first, lanes,
+            address, tensor.free_bytes, start, end, place,
+        )  # fmt: skip
+
+
+def _on_chip(instruction: Instruction) -> Iterator[Tensor]:
+    for what, _ in operands_touched(instruction):
+        if type(what) is Access and what.tensor.buffer in (MemoryRegion.sbuf, MemoryRegion.psum):
+            yield what.tensor
+
+
+def _place(instruction: Instruction) -> str:
+    where = instruction.location
+    return f"{where.file}:{where.line}" if where and where.line else ""
+
+
+def _variables(profile: Profile) -> Iterator[Holding]:
+    """Inputs, outputs and constants last; scratch from the first to the last transfer."""
+    spans: dict[str, list[float]] = {}
+    for core in profile.estimate.cores:
+        for event in core.events:
+            if not event.nbytes or type(event.source) is not Instruction:
+                continue
+            for what, _ in operands_touched(event.source):
+                if type(what) is Access and not what.tensor.on_chip:
+                    span = spans.setdefault(what.tensor.name, [event.start, event.end])
+                    span[0], span[1] = min(span[0], event.start), max(span[1], event.end)
+    total = profile.estimate.total.value
+    for variable in profile.program.variables.values():
+        if variable.alias:
+            continue
+        start, end = 0.0, total
+        if variable.kind == "scratch":
+            start, end = spans.get(variable.name, [0.0, 0.0])
+        yield Holding(
+            variable.core, "hbm", variable.name, variable.shape, variable.dtype.name, 0, 1,
+            variable.offset, variable.nbytes, start, end, "",
+        )  # fmt: skip
+
+
+def peak(profile: Profile, found: Iterable[Holding], memory: str, core: int) -> Peak:
+    """When a memory of a core holds most, and what."""
+    own = [one for one in found if one.memory == memory and one.core in (core, -1)]
+    changes = sorted(
+        [(one.start_ns, 1, one.nbytes) for one in own] + [(one.end_ns, 0, -one.nbytes) for one in own]
+    )
+    used = most = 0
+    at = 0.0
+    for time, _, change in changes:
+        used += change
+        if used > most:
+            most, at = used, time
+    holders = [one for one in own if one.start_ns <= at < one.end_ns or one.start_ns == at]
+    holders.sort(key=lambda one: (-one.nbytes, one.name))
+    return Peak(most, _capacity(profile, memory), at, tuple(holders))
+
+
+def _capacity(profile: Profile, memory: str) -> int:
+    target = target_of(profile.estimate.target)
+    sizes = {
+        "sbuf": target.sbuf_usable_bytes * target.partitions,
+        "psum": target.psum_partition_bytes * target.partitions,
+        "hbm": target.hbm_bytes,
+    }
+    return sizes[memory]
+
+
+def memory_document(profile: Profile) -> dict[str, object]:
+    """Holdings, and the peak of each memory of each core; bytes and microseconds."""
+    found = holdings(profile)
+    return {
+        "estimated": True,
+        "program": profile.name,
+        "peaks": [
+            {"core": core, "memory": memory, **_peak_row(peak(profile, found, memory, core))}
+            for core in range(len(profile.estimate.cores))
+            for memory in MEMORIES
+        ],
+        "holdings": [_row(one) for one in found],
+    }
+
+
+def _peak_row(found: Peak) -> dict[str, object]:
+    return {
+        "used": found.used,
+        "capacity": found.capacity,
+        "at_us": round(found.at_ns / 1e3, 3),
+        "holders": [
+            {"name": one.name, "bytes": one.nbytes, "place": one.place} for one in found.holders
+        ],
+    }
+
+
+def _row(one: Holding) -> dict[str, object]:
+    return {
+        "core": one.core,
+        "memory": one.memory,
+        "name": one.name,
+        "shape": list(one.shape),
+        "dtype": one.dtype,
+        "first_partition": one.first,
+        "partitions": one.partitions,
+        "address": one.address,
+        "bytes_per_partition": one.size,
+        "start_us": round(one.start_ns / 1e3, 3),
+        "end_us": round(one.end_ns / 1e3, 3),
+        "place": one.place,
+    }

@@ -1,0 +1,31 @@
+// The source with what each line costs; lines are coloured when the page is written.
+let shownSource = null;
+function fillSource(panel) {
+  panel.replaceChildren();
+  for (const profile of profiles) {
+    const files = Object.keys(profile.sources);
+    if (profiles.length > 1) panel.append(make("h3", {}, `${profile.role}: ${profile.name}`));
+    const costs = new Map(profile.summary.by.line.map(row => [row.name, row])), total = profile.total_us || 1;
+    if (!files.length) panel.append(make("p", { class: "note" }, "No source file was found when this page was written; --source-root names their folder."));
+    for (const file of files) {
+      const body = make("tbody"), most = Math.max(1e-9, ...[...costs.values()].map(row => row.path_us));
+      profile.sources[file].forEach((html, k) => {
+        const cost = costs.get(`${file}:${k + 1}`), text = make("td");
+        text.innerHTML = html || " ";
+        const heat = make("td", { class: "c heat" }, cost ? digits(cost.path_us, 2) : "");
+        if (cost) heat.style.setProperty("--a", (.05 + .55 * cost.path_us / most).toFixed(3));
+        const line = make("tr", { id: `${profile.number}:${file}:${k + 1}`, class: cost ? "hot" : "" }, heat, make("td", { class: "c" }, cost ? digits(cost.self_us, 2) : ""), make("td", { class: "c" }, cost && cost.waiting_us ? digits(cost.waiting_us, 2) : ""), make("td", { class: "c" }, String(k + 1)), text);
+        if (cost) { line.title = `${digits(cost.path_us / total * 100, 1)} % of the critical path, ${digits(cost.events, 0)} events; click to show them`; line.onclick = () => markBy(profile, "line", `${file}:${k + 1}`); }
+        body.append(line);
+      });
+      panel.append(make("h2", {}, `${file}: µs of the critical path, self, waiting`), make("div", { class: "code" }, make("table", {}, body)));
+    }
+  }
+}
+function openSource(profile, file, number) {
+  open("source");
+  const found = document.getElementById(`${profile.number}:${file}:${number}`);
+  if (!found) return;
+  if (shownSource) shownSource.classList.remove("on");
+  shownSource = found; found.classList.add("on"); found.scrollIntoView({ block: "center" });
+}

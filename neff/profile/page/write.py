@@ -1,0 +1,119 @@
+"""A profile as one HTML page: data, style and program in it, nothing fetched."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+
+from neff.profile.advice import advice_of, advice_rows
+from neff.profile.memory import memory_document
+from neff.profile.page.columns import columns_of
+from neff.profile.roofline import roofline_document
+from neff.profile.summary import summary
+from neff.profile.table import Profile
+
+__all__ = ["render_page"]
+
+PROGRAM = (
+    "data.js", "colours.js", "timeline.js", "details.js", "tables.js", "source.js", "memory.js",
+    "roofline.js", "main.js",
+)  # fmt: skip
+"""Parts of the page's program, in order."""
+
+MOST_FOR_ADVICE = 20_000
+"""Events; the advice for more takes longer than a page should, and is only made when asked for."""
+
+_MOST_HOLDINGS = 20_000
+"""Tensors of the memory map; of more the largest are shown."""
+
+ROLES = ("old", "new")
+
+
+def render_page(profiles: Sequence[Profile], *, root: Path = Path()) -> str:
+    """The page of one profile, or of an old and a new one side by side.
+
+    Args:
+        profiles: one or two.
+        root: where source files are searched for.
+    """
+    folder = files("neff.profile.page")
+    page = (folder / "viewer.html").read_text(encoding="utf-8")
+    style = (folder / "style.css").read_text(encoding="utf-8")
+    program = "\n".join((folder / name).read_text(encoding="utf-8") for name in PROGRAM)
+    documents = [
+        {"role": role, **_document(profile, root)}
+        for role, profile in zip(ROLES, profiles, strict=False)
+    ]
+    data = json.dumps({"profiles": documents}, ensure_ascii=False, separators=(",", ":"))
+    # Data stands in a script element: nothing in it may end that element.
+    data = data.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    return (
+        page.replace("/*STYLE*/", style).replace("/*PROGRAM*/", program).replace("/*DATA*/", data)
+    )
+
+
+def _document(profile: Profile, root: Path) -> dict[str, object]:
+    columns, document = columns_of(profile), summary(profile)
+    lines = [site.place for site in profile.sites if site.line]
+    count = sum(len(core.events) for core in profile.estimate.cores)
+    return {
+        "name": profile.name,
+        **{
+            name: document[name]
+            for name in (
+                "target", "statistic", "total_us", "low_us", "high_us", "measured_share", "complete",
+            )
+        },
+        "unit_ns": columns.unit_ns,
+        "count": columns.count,
+        "tracks": columns.tracks,
+        "opcodes": columns.opcodes,
+        "sites": profile.sites,
+        "packed": columns.packed,
+        "summary": {name: document[name] for name in ("by", "engines", "critical_path")},
+        "memory": _memory(profile),
+        "roofline": roofline_document(profile),
+        "advice": advice_rows(advice_of(profile)) if count <= MOST_FOR_ADVICE else None,
+        "sources": _sources({line.rpartition(":")[0] for line in lines}, root),
+    }  # fmt: skip
+
+
+def _memory(profile: Profile) -> dict[str, object]:
+    document = memory_document(profile)
+    held = document["holdings"]
+    assert isinstance(held, list)
+    if len(held) > _MOST_HOLDINGS:
+        held.sort(key=lambda one: -one["partitions"] * one["bytes_per_partition"])
+        document["holdings"] = held[:_MOST_HOLDINGS]
+    return document
+
+
+def _sources(names: set[str], root: Path) -> dict[str, list[str]]:
+    """The lines of the files that are found, as HTML."""
+    found: dict[str, list[str]] = {}
+    for name in sorted(names):
+        path = (root / name).resolve()
+        # The name comes from the NEFF and is not trusted.
+        if not path.is_relative_to(root.resolve()):
+            continue
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            continue
+        found[name] = _highlighted(text)
+    return found
+
+
+def _highlighted(text: str) -> list[str]:
+    try:
+        from pygments import highlight
+        from pygments.formatters import HtmlFormatter
+        from pygments.lexers import PythonLexer
+    except ImportError:
+        return [escape(line) for line in text.split("\n")]
+    lexer = PythonLexer(stripnl=False, ensurenl=False)
+    html = highlight(text, lexer, HtmlFormatter(nowrap=True))
+    return html.split("\n")

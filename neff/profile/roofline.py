@@ -1,0 +1,172 @@
+"""What each kernel and HLO instruction reaches of what the machine could do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from neff.profile.attribution import GROUPINGS
+from neff.profile.stalls import path_times, slowest_core
+from neff.profile.table import Profile
+from neff.timing import Event, Parameters
+from neff.timing.costs import LANES
+from neff.timing.events import DESCRIPTORS, QUEUE
+from nki_lang.ir import Access, Instruction
+
+__all__ = ["Roof", "RooflineRow", "roof_of", "roofline", "roofline_document"]
+
+_ROWS, _COLUMNS = 128, 128
+"""Of the tensor engine; two operations each."""
+
+_MOSTLY = 0.5
+"""Share of its time for which the busiest lane has to work, or nothing bounds a group but waiting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Roof:
+    """What one core could do: FLOPs and bytes of HBM a nanosecond."""
+
+    half: float
+    full: float
+    bandwidth: float
+
+    @property
+    def ridge(self) -> float:
+        """FLOPs a byte from which on 16-bit products are bound by the tensor engine."""
+        return self.half / self.bandwidth if self.bandwidth else 0.0
+
+
+def roof_of(parameters: Parameters, cores: int) -> Roof:
+    """The roof of one of the cores that share an HBM."""
+    half = parameters["tensor.clock_ghz"].value * 2 * _ROWS * _COLUMNS
+    full = half / (2 * parameters["tensor.fp32_cycles"].value)
+    hbm = parameters["dma.hbm_gb_per_s"].value / max(1, cores)
+    return Roof(half, full, min(hbm, LANES * parameters["dma.bytes_per_ns"].value))
+
+
+@dataclass(slots=True)
+class RooflineRow:
+    """A kernel or an HLO instruction on the slowest core.
+
+    Attributes:
+        name: of the group.
+        flops: of the tensor engine; ``full_flops`` are those of fp32.
+        nbytes: from and to HBM.
+        time_ns: of the critical path.
+        busy_ns: of each engine, and of the DMA engines as ``DMA``.
+    """
+
+    name: str
+    flops: int = 0
+    full_flops: int = 0
+    nbytes: int = 0
+    time_ns: float = 0.0
+    busy_ns: dict[str, float] = field(default_factory=dict[str, float])
+
+    @property
+    def intensity(self) -> float:
+        """FLOPs a byte."""
+        return self.flops / self.nbytes if self.nbytes else 0.0
+
+    @property
+    def bound(self) -> str:
+        """The busiest engine, or ``waiting`` when none is busy for half of the time."""
+        if not self.busy_ns:
+            return "waiting"
+        name, busy = max(self.busy_ns.items(), key=lambda item: item[1])
+        return name if busy >= _MOSTLY * self.time_ns else "waiting"
+
+    def share(self, roof: Roof) -> float:
+        """Of the time, what the products or the bytes would take on a perfect machine."""
+        if not self.time_ns:
+            return 0.0
+        half = self.flops - self.full_flops
+        products = half / roof.half + self.full_flops / roof.full
+        return min(1.0, max(products, self.nbytes / roof.bandwidth) / self.time_ns)
+
+
+def roofline(profile: Profile, grouping: str = "kernel") -> list[RooflineRow]:
+    """The groups (``kernel`` or ``op``) of the slowest core, the longest first."""
+    core = slowest_core(profile)
+    if core < 0:
+        return []
+    name_of, rows = GROUPINGS[grouping], dict[str, RooflineRow]()
+    events, path = profile.estimate.cores[core].events, path_times(profile, core)
+    spans: dict[str, list[tuple[float, float, int]]] = {}
+    for index, event in enumerate(events):
+        site = profile.sites[profile.site_of[core][index]]
+        name = name_of(site, event.lane, event.opcode)
+        row = rows.setdefault(name, RooflineRow(name))
+        flops = profile.flops[core][index] * event.turns
+        row.flops += flops
+        row.full_flops += flops if _is_full(event) else 0
+        row.time_ns += path.get(index, 0.0)
+        if event.lane.startswith(QUEUE):
+            row.nbytes += event.nbytes * event.turns * _crossings(event)
+            spans.setdefault(name, []).append((event.start, event.end, event.turns))
+        elif event.lane != DESCRIPTORS:
+            own = profile.self_ns[core][index] * event.turns
+            row.busy_ns[event.lane] = row.busy_ns.get(event.lane, 0.0) + own
+    for name, own in spans.items():
+        rows[name].busy_ns["DMA"] = _occupied(own)
+    return sorted(rows.values(), key=lambda row: (-row.time_ns, row.name))
+
+
+def _occupied(spans: list[tuple[float, float, int]]) -> float:
+    """Time in which something moves; what overlaps counts once."""
+    last = spent = 0.0
+    for start, end, turns in sorted(spans):
+        if end > last:
+            spent += (end - max(start, last)) * turns
+            last = end
+    return spent
+
+
+def _accesses(event: Event) -> Iterator[Access]:
+    if type(event.source) is Instruction:
+        for value in event.source.operands.values():
+            if type(value) is Access:
+                yield value
+
+
+def _crossings(event: Event) -> int:
+    """How often a transfer's bytes cross the border of HBM."""
+    return sum(not access.tensor.on_chip for access in _accesses(event))
+
+
+def _is_full(event: Event) -> bool:
+    return any(access.element_type.itemsize >= 4 for access in _accesses(event) if access.tensor.buffer.value == "sbuf")
+
+
+def roofline_document(profile: Profile) -> dict[str, object]:
+    """The roof of one core, and the rows of each kernel and HLO instruction."""
+    roof = roof_of(profile.parameters, len(profile.estimate.cores))
+    return {
+        "estimated": True,
+        "program": profile.name,
+        "roof": {
+            "tflops": round(roof.half / 1e3, 3),
+            "tflops_fp32": round(roof.full / 1e3, 3),
+            "gb_per_s": round(roof.bandwidth, 3),
+            "ridge_flops_per_byte": round(roof.ridge, 3),
+        },
+        **{
+            name: [_document(row, roof) for row in roofline(profile, name)] for name in ("kernel", "op")
+        },
+    }
+
+
+def _document(row: RooflineRow, roof: Roof) -> dict[str, object]:
+    time = row.time_ns or 1.0
+    return {
+        "name": row.name,
+        "flops": row.flops,
+        "bytes": row.nbytes,
+        "flops_per_byte": round(row.intensity, 3),
+        "time_us": round(row.time_ns / 1e3, 3),
+        "tflops": round(row.flops / time / 1e3, 4) if row.time_ns else 0.0,
+        "gb_per_s": round(row.nbytes / time, 3) if row.time_ns else 0.0,
+        "bound": row.bound,
+        "share_of_roof": round(row.share(roof), 4),
+        "busy_us": {name: round(spent / 1e3, 3) for name, spent in row.busy_ns.items()},
+    }
