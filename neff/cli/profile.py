@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from hlo_tools.cli import console
 from neff.cli.advice import print_advice
 from neff.cli.estimates import EstimateOptions
+from neff.errors import NeffError
 from neff.profile import (
     Profile,
     Share,
@@ -18,7 +20,17 @@ from neff.profile import (
     what_if,
     write_files,
 )
-from neff.profile.text import Table, engine_table, headline, path_table, share_table
+from neff.profile.memory import memory_document
+from neff.profile.roofline import roofline_document
+from neff.profile.text import (
+    Table,
+    engine_table,
+    headline,
+    memory_tables,
+    path_table,
+    roofline_tables,
+    share_table,
+)
 
 __all__ = ["Asked", "profile_file"]
 
@@ -37,6 +49,9 @@ class Asked:
     output: Path | None
     as_json: bool
     advice: str = ""
+    memory: bool = False
+    roofline: bool = False
+    compare: Path | None = None
 
 
 def profile_file(file: Path, asked: Asked, options: EstimateOptions) -> int:
@@ -51,6 +66,12 @@ def profile_file(file: Path, asked: Asked, options: EstimateOptions) -> int:
     keywords = options.keywords(program, file)
     changes = changes_of(asked.what_if) if asked.what_if else None
     profile = profile_of(program, **keywords)
+    if asked.compare is not None and asked.output is None:
+        raise NeffError(
+            "--compare makes a page, and there is no folder for it",
+            code="NEFF-USAGE",
+            remedy="give a folder with -o",
+        )
     if asked.advice:
         print_advice(file, profile, asked.advice)
         return 0
@@ -60,12 +81,21 @@ def profile_file(file: Path, asked: Asked, options: EstimateOptions) -> int:
     if faster is not None:
         document["what_if"] = {"changes": asked.what_if, "total_us": round(faster / 1e3, 3)}
     if asked.output is not None:
-        names = write_files(profile, document, asked.output)
+        before = None if asked.compare is None else _other(asked.compare, options)
+        names = write_files(profile, document, asked.output, root=asked.root, before=before)
         console.note(f"wrote {', '.join(names[:-1])} and {names[-1]} to {asked.output}")
+    if asked.memory:
+        document["memory"] = memory_document(profile)
+    if asked.roofline:
+        document["roofline"] = roofline_document(profile)
     if asked.as_json:
         console.write_json("profile", file=str(file), profile=document)
         return 0
     _text(profile, shares, asked)
+    if asked.memory:
+        _tables(memory_tables(profile))
+    if asked.roofline:
+        _tables(roofline_tables(profile))
     if faster is not None:
         _what_if(profile, asked.what_if, faster)
     return 0
@@ -82,6 +112,20 @@ def _text(profile: Profile, shares: list[Share], asked: Asked) -> None:
         _table(engine_table(profile, core))
         console.line()
         _table(path_table(profile, core))
+
+
+def _other(file: Path, options: EstimateOptions) -> Profile:
+    """The profile of the NEFF that is compared with, with the same options."""
+    from neff.container import read
+
+    program = read(file)
+    return profile_of(program, **options.keywords(program, file))
+
+
+def _tables(tables: Iterable[Table]) -> None:
+    for table in tables:
+        console.line()
+        _table(table)
 
 
 def _table(table: Table) -> None:

@@ -239,7 +239,9 @@ def profile_neff(
     ] = "",
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Folder for summary.json, events.json and a trace."),
+        typer.Option(
+            "--output", "-o", help="Folder for summary.json, events.json, a trace and a page."
+        ),
     ] = None,
     advice: Annotated[
         str,
@@ -248,6 +250,16 @@ def profile_neff(
             metavar="FORMAT",
         ),
     ] = "",
+    memory: Annotated[
+        bool, typer.Option("--memory", help="Who holds SBUF, PSUM and HBM when most is held.")
+    ] = False,
+    roofline: Annotated[
+        bool, typer.Option("--roofline", help="What each kernel and HLO op reaches of the roof.")
+    ] = False,
+    compare: Annotated[
+        Path | None,
+        typer.Option(help="An older NEFF; the page shows both.", metavar="OLD"),
+    ] = None,
     statistic: Statistic = "body",
     dma: Descriptors = "",
     settings: Settings = None,
@@ -262,7 +274,7 @@ def profile_neff(
     """
     from neff.cli.profile import Asked, profile_file
 
-    asked = Asked(by, source, root, what_if, output, as_json, advice)
+    asked = Asked(by, source, root, what_if, output, as_json, advice, memory, roofline, compare)
     return profile_file(file, asked, _estimate(statistic, dma, settings, trips, inputs, zeros))
 
 

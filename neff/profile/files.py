@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from neff.errors import NeffError
+from neff.profile.page import render_page
 from neff.profile.perfetto import write_trace
 from neff.profile.table import Profile
 from nki_lang.atomic import atomic_file
@@ -13,13 +14,22 @@ from nki_lang.atomic import atomic_file
 __all__ = ["write_files"]
 
 
-def write_files(profile: Profile, document: dict[str, object], folder: Path) -> list[str]:
-    """Write ``summary.json``, ``events.json`` and ``profile.perfetto-trace``.
+def write_files(
+    profile: Profile,
+    document: dict[str, object],
+    folder: Path,
+    *,
+    root: Path = Path(),
+    before: Profile | None = None,
+) -> list[str]:
+    """Write ``summary.json``, ``events.json``, ``profile.perfetto-trace`` and ``profile.html``.
 
     Args:
         profile: what the events and the trace show.
         document: the summary, with what was added to it.
         folder: made if it is missing.
+        root: where the page's source files are searched for.
+        before: a profile that the page shows beside this one.
 
     Returns:
         The names of the files.
@@ -27,6 +37,7 @@ def write_files(profile: Profile, document: dict[str, object], folder: Path) -> 
     Raises:
         NeffError: ``NEFF-WRITE``; the folder cannot be written.
     """
+    page = render_page([profile] if before is None else [before, profile], root=root)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with atomic_file(folder / "summary.json") as file:
@@ -35,6 +46,8 @@ def write_files(profile: Profile, document: dict[str, object], folder: Path) -> 
             profile.write_events(file)
         with atomic_file(folder / "profile.perfetto-trace") as file:
             write_trace(profile, file)
+        with atomic_file(folder / "profile.html") as file:
+            file.write(page.encode())
     except OSError as error:
         raise NeffError(
             f"cannot be written: {error.strerror}",
@@ -42,4 +55,4 @@ def write_files(profile: Profile, document: dict[str, object], folder: Path) -> 
             place=str(folder),
             remedy="give a folder that can be written",
         ) from error
-    return ["summary.json", "events.json", "profile.perfetto-trace"]
+    return ["summary.json", "events.json", "profile.perfetto-trace", "profile.html"]

@@ -11,9 +11,12 @@ from nki_lang.ir import Access, Instruction, Tensor
 from nki_lang.memory import MemoryRegion
 from nki_lang.targets import target_of
 
-__all__ = ["Holding", "Peak", "holdings", "memory_document", "peak"]
+__all__ = ["MEMORIES", "Holding", "Peak", "holdings", "memory_document", "peak"]
 
 MEMORIES = ("sbuf", "psum", "hbm")
+
+_TOUCH_NOTHING = frozenset({"act_table_load", "event_semaphore"})
+"""Events in front of an instruction that do not touch its tensors yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,9 @@ def holdings(profile: Profile) -> list[Holding]:
     found: list[Holding] = []
     for core in range(len(profile.estimate.cores)):
         found += _of_core(profile, core)
-    return sorted([*found, *_variables(profile)], key=lambda one: (one.start_ns, one.memory, one.name))
+    return sorted(
+        [*found, *_variables(profile)], key=lambda one: (one.start_ns, one.memory, one.name)
+    )
 
 
 def _of_core(profile: Profile, core: int) -> Iterator[Holding]:
@@ -81,7 +86,7 @@ def _of_core(profile: Profile, core: int) -> Iterator[Holding]:
     touched: dict[int, list[tuple[str, tuple[int, int]]]] = {}
     for event in profile.estimate.cores[core].events:
         instruction = event.source
-        if type(instruction) is not Instruction:
+        if type(instruction) is not Instruction or event.opcode in _TOUCH_NOTHING:
             continue
         keys = touched.get(id(instruction))
         if keys is None:
@@ -142,7 +147,8 @@ def peak(profile: Profile, found: Iterable[Holding], memory: str, core: int) -> 
     """When a memory of a core holds most, and what."""
     own = [one for one in found if one.memory == memory and one.core in (core, -1)]
     changes = sorted(
-        [(one.start_ns, 1, one.nbytes) for one in own] + [(one.end_ns, 0, -one.nbytes) for one in own]
+        [(one.start_ns, 1, one.nbytes) for one in own]
+        + [(one.end_ns, 0, -one.nbytes) for one in own]
     )
     used = most = 0
     at = 0.0

@@ -16,10 +16,10 @@ The colour of a slice is that of its name, so the name is the opcode; the rest a
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
 from hlo_tools._gc import no_collection
+from neff.profile.lanes import lanes_of
 from neff.profile.sites import Site
 from neff.profile.table import Profile
 from neff.timing import Event

@@ -135,7 +135,11 @@ def _crossings(event: Event) -> int:
 
 
 def _is_full(event: Event) -> bool:
-    return any(access.element_type.itemsize >= 4 for access in _accesses(event) if access.tensor.buffer.value == "sbuf")
+    return any(
+        access.element_type.itemsize >= 4
+        for access in _accesses(event)
+        if access.tensor.buffer.value == "sbuf"
+    )
 
 
 def roofline_document(profile: Profile) -> dict[str, object]:
@@ -151,7 +155,8 @@ def roofline_document(profile: Profile) -> dict[str, object]:
             "ridge_flops_per_byte": round(roof.ridge, 3),
         },
         **{
-            name: [_document(row, roof) for row in roofline(profile, name)] for name in ("kernel", "op")
+            name: [_document(row, roof) for row in roofline(profile, name)]
+            for name in ("kernel", "op")
         },
     }
 

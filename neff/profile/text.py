@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from typing import NamedTuple
 
 from neff.profile.attribution import Share, by_line_and_opcode
+from neff.profile.memory import MEMORIES, holdings, peak
+from neff.profile.roofline import roof_of, roofline
 from neff.profile.stalls import critical_path, engine_splits
 from neff.profile.table import Profile
 
-__all__ = ["Table", "as_html", "as_text", "cost_table", "engine_table", "headline", "path_table",
-           "share_table"]  # fmt: skip
+__all__ = [
+    "Table",
+    "as_html",
+    "as_text",
+    "cost_table",
+    "engine_table",
+    "headline",
+    "memory_tables",
+    "path_table",
+    "roofline_tables",
+    "share_table",
+]  # fmt: skip
+
+_HOLDERS = 12
+"""Tensors of a memory's peak that the text shows; the documents hold all."""
 
 _PATH_ROWS = 12
 """Steps of the critical path that the text shows; the documents hold all."""
@@ -108,6 +123,49 @@ def path_table(profile: Profile, core: int) -> Table:
     steps_left = f"{hidden} shorter step{'s' if hidden != 1 else ''}"
     note = f"and {steps_left}: {_us(rest)}" if hidden else ""
     return Table(("critical path", "opcode", "events", "µs", "line"), rows, note)
+
+
+def memory_tables(profile: Profile) -> Iterator[Table]:
+    """For each memory of each core its peak, and what is held then."""
+    held = holdings(profile)
+    for core in range(len(profile.estimate.cores)):
+        for memory in MEMORIES:
+            found = peak(profile, held, memory, core)
+            share = found.used / found.capacity if found.capacity else 0.0
+            rows = [
+                (one.name, f"{one.nbytes:,}", str(one.partitions), str(one.address), one.place)
+                for one in found.holders[:_HOLDERS]
+            ]
+            note = (
+                f"{found.used:,} of {found.capacity:,} bytes ({share:.1%}) at {_us(found.at_ns)} µs; "
+                f"{len(found.holders)} tensors are held then"
+            )
+            title = f"core {core}, {memory.upper()}"
+            yield Table((title, "bytes", "partitions", "address", "line"), rows, note)
+
+
+def roofline_tables(profile: Profile) -> Iterator[Table]:
+    """What each kernel, and each HLO instruction, reaches of the roof of one core."""
+    roof = roof_of(profile.parameters, len(profile.estimate.cores))
+    for grouping in ("kernel", "op"):
+        rows = [
+            (
+                row.name,
+                _us(row.time_ns),
+                f"{row.flops:,}",
+                f"{row.nbytes:,}",
+                f"{row.intensity:.1f}",
+                row.bound,
+                f"{row.share(roof):.1%}",
+            )
+            for row in roofline(profile, grouping)
+        ]
+        note = (
+            f"roof: {roof.half / 1e3:.1f} TFLOP/s ({roof.full / 1e3:.1f} in fp32), "
+            f"{roof.bandwidth:.0f} GB/s, ridge {roof.ridge:.0f} FLOPs a byte"
+        )
+        columns = (grouping, "µs", "FLOPs", "bytes", "FLOPs/byte", "bound by", "of the roof")
+        yield Table(columns, rows, note)
 
 
 def as_text(table: Table) -> str:

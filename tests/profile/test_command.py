@@ -52,7 +52,7 @@ def test_documents(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str
     words = ["profile", str(file), "-o", str(folder), "--what-if", "dma=2x", "--json"]
     assert main(words) == 0
     names = {path.name for path in folder.iterdir()}
-    assert names == {"summary.json", "events.json", "profile.perfetto-trace"}
+    assert names == {"summary.json", "events.json", "profile.perfetto-trace", "profile.html"}
     summary = json.loads((folder / "summary.json").read_text())
     assert json.loads(capsys.readouterr().out)["profile"] == summary
     assert summary["estimated"] is True

@@ -76,7 +76,9 @@ def _core(
     events = profile.estimate.cores[core].events
     count = len(events)
     start, end, since = (
-        np.rint(np.fromiter((event[place] for event in events), float, count) / unit).astype(np.int64)
+        np.rint(np.fromiter((event[place] for event in events), float, count) / unit).astype(
+            np.int64
+        )
         for place in (3, 4, 7)
     )
     after, waits, nbytes, turns = (

@@ -25,7 +25,7 @@ function describeEvent(panel, profile, i) {
     ["bytes", moved ? `${bytes(moved)}, ${digits(moved / Math.max(length, 1e-9), 1)} GB/s` : ""],
     ["FLOPs", work ? `${flops(work)}, ${digits(work / length / 1e3, 1)} TFLOP/s` : ""],
   ]));
-  panel.append(make("h2", {}, "Code"), pairs([["line", lineLink(profile, site)], ["HLO op", site[OP]], ["kernel", site[KERNEL]], ["scope", site[SCOPE]]]));
+  panel.append(make("h2", {}, "Code"), pairs([["line", lineLink(profile, site)], ["HLO op", site[OP]], ["kernel", site[KERNEL]], ["scope", site[SCOPE]], ["called from", (site[FRAMES] || []).join("\n")]]));
   const operands = (site[OPERANDS] || "").split(", ").filter(Boolean).map(one => { const k = one.indexOf("="); return [one.slice(0, k), one.slice(k + 1)]; });
   if (operands.length) panel.append(make("h2", {}, "Operands"), pairs(operands));
   const waits = profile.other("waits", i), after = profile.other("after", i), later = profile.waiters(i);

@@ -1,0 +1,136 @@
+"""The page: what is in it, that nothing is fetched, and that it opens in a browser."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import shutil
+import subprocess
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from neff import write
+from neff.cli import main
+from neff.profile import Profile, profile_of
+from neff.profile.page import render_page
+from neff.profile.page.columns import NAMES, columns_of
+from tests.profile.programs import line_of, matmul, softmax
+from tests.profile.slow_kernels import PAIRS
+
+BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
+
+
+def columns(profile: Profile) -> dict[str, np.ndarray[Any, Any]]:
+    """The packed columns as the page's program reads them."""
+    found = columns_of(profile)
+    raw = np.frombuffer(zlib.decompress(base64.b64decode(found.packed), -15), np.uint8)
+    planes = raw.reshape(len(NAMES), 4, found.count)
+    numbers = np.ascontiguousarray(planes.transpose(0, 2, 1)).view("<i4")[..., 0]
+    return dict(zip(NAMES, numbers, strict=True))
+
+
+def test_columns_hold_every_event() -> None:
+    profile = profile_of(matmul())
+    events = profile.estimate.cores[0].events
+    found, given = columns_of(profile), columns(profile)
+    at, seen = 0, []
+    for _, lane, _, count in found.tracks:
+        starts = np.cumsum(given["start"][at : at + count])
+        for k, start in enumerate(starts, at):
+            opcode = found.opcodes[given["opcode"][k]]
+            seen.append((lane, opcode, int(start), int(given["length"][k]), int(given["bytes"][k])))
+        at += count
+    wanted = [
+        (
+            "tensor weights" if event.opcode == "load_weights" else event.lane,
+            event.opcode,
+            round(event.start),
+            round(event.end) - round(event.start),
+            event.nbytes,
+        )
+        for event in events
+    ]
+    assert sorted(seen) == sorted(wanted)
+
+
+def test_waits_lead_to_the_event_that_was_waited_for() -> None:
+    profile = profile_of(softmax())
+    events = profile.estimate.cores[0].events
+    found, given = columns_of(profile), columns(profile)
+    opcodes = [found.opcodes[number] for number in given["opcode"]]
+    seen = sorted((opcodes[k], opcodes[k - step]) for k, step in enumerate(given["waits"]) if step)
+    wanted = sorted((e.opcode, events[e.waits_for].opcode) for e in events if e.waits_for >= 0)
+    assert wanted
+    assert seen == wanted
+
+
+def test_the_page_holds_source_advice_and_nothing_from_elsewhere() -> None:
+    page = render_page([profile_of(PAIRS["two_passes"].slow())], root=Path(__file__).parent)
+    found = re.search(r'<script id="data" type="application/json">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    (document,) = json.loads(found[1])["profiles"]
+    assert [one["code"] for one in document["advice"]] == ["PERF-HBM-ROUND-TRIP"]
+    (lines,) = document["sources"].values()
+    assert any("activation" in line for line in lines)
+    assert not re.findall(r"""(?:src|href)\s*=\s*["']?(?:https?:)?//""", page)
+    assert "default-src 'none'" in page
+
+
+def test_text_of_a_program_does_not_end_the_script_element() -> None:
+    program = softmax()
+    program.name = "</script><b>"
+    page = render_page([profile_of(program)])
+    assert "</script><b>" not in page
+
+
+def test_two_profiles_in_one_page(tmp_path: Path) -> None:
+    one = PAIRS["functions_in_turn"]
+    write(one.slow(), tmp_path / "old.neff")
+    write(one.mended(), tmp_path / "new.neff")
+    words = ["profile", str(tmp_path / "new.neff"), "--compare", str(tmp_path / "old.neff")]
+    assert main([*words, "-o", str(tmp_path)]) == 0
+    page = (tmp_path / "profile.html").read_text()
+    assert '"role":"old"' in page
+    assert '"role":"new"' in page
+
+
+def test_a_comparison_needs_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(softmax(), tmp_path / "a.neff")
+    words = ["profile", str(tmp_path / "a.neff"), "--compare", str(tmp_path / "a.neff")]
+    assert main(words) in (2, 3)
+    assert "NEFF-USAGE" in capsys.readouterr().err
+
+
+def test_a_source_outside_of_the_root_is_not_in_the_page(tmp_path: Path) -> None:
+    (tmp_path / "inside").mkdir()
+    profile = profile_of(softmax())
+    sites = tuple(site._replace(file="../secret.py") for site in profile.sites)
+    (tmp_path / "secret.py").write_text("password = 1\n" * 100)
+    object.__setattr__(profile, "sites", sites)
+    assert "password" not in render_page([profile], root=tmp_path / "inside")
+
+
+@pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
+@pytest.mark.parametrize("tab", ["timeline", "advice", "source", "tables", "memory", "roofline"])
+def test_each_tab_opens_in_a_browser(tab: str, tmp_path: Path) -> None:
+    page = tmp_path / "profile.html"
+    page.write_text(render_page([profile_of(softmax())], root=Path(__file__).parent))
+    words = [str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
+    words += ["--virtual-time-budget=5000", f"--user-data-dir={tmp_path / 'browser'}"]
+    done = subprocess.run(
+        [*words, f"{page.as_uri()}#{tab}"], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert "data-ready=" in done.stdout
+    shown = re.search(rf'<section id="{tab}" class="on">(.*?)</section>', done.stdout, re.DOTALL)
+    assert shown is not None
+    wanted = {
+        "timeline": "critical path", "advice": "No rule found", "source": "activation_reduce",
+        "tables": f"programs.py:{line_of('nisa.reciprocal(')}", "memory": "tensors held then",
+        "roofline": "share of the roof",
+    }  # fmt: skip
+    assert wanted[tab] in shown[1]
