@@ -20,6 +20,7 @@ from nki_lang.ir import KernelIR
 from nki_lang.targets import Target, current_target, target_of
 from nki_lang.tracing.arguments import replace_tensors
 from nki_lang.tracing.fingerprint import (
+    ELEMENT,
     Unidentifiable,
     call_key,
     class_content,
@@ -144,6 +145,7 @@ class Kernel:
         self._cache: dict[Any, Any] = {}
         self._ambient: dict[Any, Any] = {}
         self._filled: set[str] = set()
+        self._divided: set[str] = set()
         self._owner: Any = None
         functools.update_wrapper(self, func)
         if not hasattr(func, "__name__"):  # a partial, or an object that is called
@@ -197,7 +199,7 @@ class Kernel:
         }  # fmt: skip
         other = Kernel(**(options | changes))
         other._cache, other._ambient = self._cache, self._ambient  # the key distinguishes them
-        other._filled = self._filled
+        other._filled, other._divided = self._filled, self._divided
         other._owner = self._owner
         return other
 
@@ -309,7 +311,7 @@ class Kernel:
     def _surroundings(self, classes: list[type]) -> frozenset[Any]:
         """Values outside the arguments that the function reads, but for what it changes itself."""
         own = self.func.__func__ if self._owner is not None else self.func  # type: ignore[attr-defined]
-        found: dict[str, Any] = dict(surroundings(own))
+        found: dict[str, Any] = dict(surroundings(own, self._divided))
         for kind in classes:
             for member, content in class_content(kind).items():
                 name = f"class {member}"
@@ -348,14 +350,34 @@ class Kernel:
         try:
             _, classes = call_key((args, kwargs, self._owner))
             after = self._surroundings(classes)
+            if after != before:
+                self._note_filled(before, after, classes)
+                before = self._surroundings(classes)
         except Unidentifiable:
             return
-        if after != before:
-            known = {name for name, _ in before}
-            # What is read for the first time (a module that the kernel imports) is an input.
-            self._filled |= {name for name, _ in after - before if name in known}
-            before = self._ambient[call] = self._surroundings(classes)
+        self._ambient[call] = before
         self._cache[call, before] = executable
+
+    def _note_filled(
+        self, before: frozenset[Any], after: frozenset[Any], classes: list[type]
+    ) -> None:
+        """What tracing changed is no input; of a list, dict or object only what it changed there.
+
+        What is read for the first time (a module that the kernel imports) is an input.
+        """
+        known = {name for name, _ in before}
+        for name in {name for name, _ in after - before}:
+            owner, _, element = name.partition(ELEMENT)
+            if name in known and not element and name not in self._divided:
+                self._divided.add(name)
+                if any(one.startswith(name + ELEMENT) for one, _ in self._surroundings(classes)):
+                    continue
+            if name in known or (element and owner in known):
+                self._filled.add(name)
+        self._ambient.clear()
+        for (call, now), executable in list(self._cache.items()):
+            kept = frozenset((name, value) for name, value in now if name not in self._filled)
+            self._cache[call, kept] = executable
 
 
 def deliver(kernel_ir: KernelIR, arrays: list[Any], results: list[Any]) -> Any:

@@ -32,6 +32,7 @@ __all__ = [
     "Unidentifiable",
     "Walk",
     "describe",
+    "has_attributes_only",
     "is_plumbing",
     "is_tensor",
     "is_user_class",
@@ -523,6 +524,12 @@ def _layout(kind: type) -> tuple[tuple[str, ...], type | None]:
         if base.__flags__ & _HEAP_TYPE == 0 or not _PICKLING.isdisjoint(vars(base)):
             held = held or base
     return tuple(slots), held
+
+
+def has_attributes_only(kind: type) -> bool:
+    """Whether objects of a user's class hold attributes and nothing else."""
+    plain = is_user_class(kind) and not issubclass(kind, type) and kind.__dictoffset__ != 0
+    return plain and not hasattr(kind, "__nki_identity__") and _layout(kind) == ((), None)
 
 
 @functools.lru_cache(maxsize=8192)

@@ -13,7 +13,7 @@ import functools
 import hashlib
 import os
 import types
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from nki_lang.tracing.code_reads import CodeReads, is_opaque_package, reads_of
@@ -24,6 +24,7 @@ from nki_lang.tracing.content import (
     Unidentifiable,
     Walk,
     describe,
+    has_attributes_only,
     is_plumbing,
     is_tensor,
     is_user_class,
@@ -32,6 +33,7 @@ from nki_lang.tracing.content import (
 )
 
 __all__ = [
+    "ELEMENT",
     "Unidentifiable",
     "call_key",
     "class_content",
@@ -40,6 +42,10 @@ __all__ = [
     "is_tensor",
     "surroundings",
 ]
+
+
+ELEMENT = " / "
+"""Between a name and one of its elements."""
 
 
 def fingerprint(value: Any) -> str:
@@ -70,11 +76,13 @@ def call_key(value: Any) -> tuple[Parts, list[type]]:
     return tuple(walk.parts), list(walk.kinds)
 
 
-def surroundings(function: Any) -> dict[str, Parts]:
+def surroundings(function: Any, divided: Collection[str] = ()) -> dict[str, Parts]:
     """What a function reads beside its arguments, by name: closure, globals, defaults, code.
 
     Args:
         function: a Python function, a partial, a bound method or another callable object.
+        divided: names of lists, dicts and objects whose elements or attributes get names of their
+            own, behind :data:`ELEMENT`.
 
     Returns:
         name -> everything that its value rests on; functions, classes and modules are followed
@@ -90,17 +98,36 @@ def surroundings(function: Any) -> dict[str, Parts]:
             _enter(found, "its arguments", (plain.args, plain.keywords))
             plain = plain.func
         elif isinstance(plain, types.MethodType):
-            _enter(found, "its object", plain.__self__)
+            _enter(found, "its object", plain.__self__, divided)
             plain = plain.__func__
         else:
-            _enter(found, "its object", plain)
+            _enter(found, "its object", plain, divided)
             return found
     while isinstance(plain, types.FunctionType):
-        _enter_function(found, plain)
+        _enter_function(found, plain, divided)
         plain = plain.__dict__.get("__wrapped__")
     if plain is not None:
-        _enter(found, "its object", plain)
+        _enter(found, "its object", plain, divided)
     return found
+
+
+def _divide(found: dict[str, Parts], name: str, value: Any) -> bool:
+    """Enter the elements or attributes of a value one by one; False when it has none."""
+    kind = type(value)
+    if kind is list:
+        elements: Mapping[Any, Any] = dict(enumerate(value))
+    elif kind is dict:
+        elements = value
+    elif has_attributes_only(kind):
+        elements = vars(value)
+        _enter(found, name, kind)
+    else:
+        return False
+    _enter(found, name, f"{kind.__module__}.{kind.__qualname__}")
+    for key, element in elements.items():
+        label = key if isinstance(key, (str, int)) else describe(key)
+        _enter(found, f"{name}{ELEMENT}{label}", element)
+    return True
 
 
 def class_content(kind: type) -> dict[str, str]:
@@ -123,7 +150,9 @@ def class_content(kind: type) -> dict[str, str]:
     return found
 
 
-def _enter_function(found: dict[str, Parts], function: types.FunctionType) -> None:
+def _enter_function(
+    found: dict[str, Parts], function: types.FunctionType, divided: Collection[str]
+) -> None:
     reads = reads_of(function.__code__)
     found["its code"] = (*found.get("its code", ()), reads.digest)
     if function.__defaults__ or function.__kwdefaults__:
@@ -133,9 +162,10 @@ def _enter_function(found: dict[str, Parts], function: types.FunctionType) -> No
     cells = function.__closure__ or ()
     for name, cell in zip(function.__code__.co_freevars, cells, strict=True):
         try:
-            _enter(found, name, cell.cell_contents)
+            content = cell.cell_contents
         except ValueError:  # not assigned yet
             continue
+        _enter(found, name, content, divided)
     space = function.__globals__
     refuse_anything(reads, space)
     if reads.environment:
@@ -143,15 +173,19 @@ def _enter_function(found: dict[str, Parts], function: types.FunctionType) -> No
     for name in reads.globals:
         value = space.get(name, ABSENT)
         if type(value) is types.ModuleType:
-            _enter_members(found, value, reads, name)
+            _enter_members(found, value, reads, name, divided)
         elif value is not ABSENT:
-            _enter(found, name, value)
+            _enter(found, name, value, divided)
     for module in reads.modules(space.get("__package__") or ""):
-        _enter_members(found, module, reads, module.__name__)
+        _enter_members(found, module, reads, module.__name__, divided)
 
 
 def _enter_members(
-    found: dict[str, Parts], module: types.ModuleType, reads: CodeReads, label: str
+    found: dict[str, Parts],
+    module: types.ModuleType,
+    reads: CodeReads,
+    label: str,
+    divided: Collection[str],
 ) -> None:
     if not is_opaque_package(module.__name__):
         for member in reads.mentioned & vars(module).keys():
@@ -160,12 +194,14 @@ def _enter_members(
             if isinstance(value, types.ModuleType):
                 if name not in found:  # modules may hold each other
                     found[name] = (value.__name__,)
-                    _enter_members(found, value, reads, name)
+                    _enter_members(found, value, reads, name, divided)
             elif not is_plumbing(member):
-                _enter(found, name, value)
+                _enter(found, name, value, divided)
 
 
-def _enter(found: dict[str, Parts], name: str, value: Any) -> None:
+def _enter(found: dict[str, Parts], name: str, value: Any, divided: Collection[str] = ()) -> None:
+    if name in divided and _divide(found, name, value):
+        return
     found[name] = found.get(name, ()) + parts_of(value)
 
 

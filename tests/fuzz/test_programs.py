@@ -1,4 +1,4 @@
-"""Random JAX programs and HLO modules agree with jaxlib: a small share of the drivers."""
+"""Random JAX programs, HLO modules and histories of kernels: a small share of the drivers."""
 
 from __future__ import annotations
 
@@ -34,6 +34,12 @@ def test_hlo_modules(tmp_path: Path) -> None:
     found, runs = faults(tmp_path, "fuzz_hlo", "--count", "40")
     assert found == []
     assert runs["jaxlib"] >= 35 and len(runs) > 20
+
+
+def test_histories(tmp_path: Path) -> None:
+    found, runs = faults(tmp_path, "fuzz_state", "--count", "30")
+    assert found == []
+    assert runs["direct"] >= 10 and runs["change"] >= 30 and len(runs) > 8
 
 
 @pytest.mark.parametrize("driver", ["fuzz_jax", "fuzz_hlo"])

@@ -1,5 +1,6 @@
 """What a kernel reads beside its arguments is noticed when it changes, and warned about."""
 
+import functools
 import sys
 import types
 import warnings
@@ -141,3 +142,47 @@ def test_what_a_kernel_fills_is_no_input():
         for _ in range(3):
             noting(X)
     assert len(seen) == 1
+
+
+class Remembering:
+    step = 1.0
+
+    @functools.cached_property
+    def doubled(self):
+        return 2 * self.step
+
+
+def test_what_a_kernel_fills_hides_nothing_else():
+    """An object that remembers what it computed while the kernel was traced is read all the same."""
+    remembering = Remembering()
+    kernel = jit(lambda x: added(x, remembering.doubled))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*traced again")
+        for step in (1.0, 3.0, 2.0, 2.0):
+            Remembering.step = step
+            remembering.__dict__.clear()
+            assert kernel(X)[0, 0] == X[0, 0] + 2 * step
+
+
+class Naming:
+    def __init__(self):
+        self.count, self.prefix = 0, 1.0
+
+
+def test_a_kernel_that_fills_is_traced_once_for_each_shape():
+    traced, names = [], Naming()
+
+    @jit
+    def noting(x):
+        traced.append(x.shape)
+        names.count += 1
+        return added(x, names.prefix)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for shape in ((2, 2), (2, 3), (2, 4)) * 3:
+            noting(np.ones(shape, np.float32))
+    assert len(traced) <= 4
+    names.prefix = 5.0
+    with pytest.warns(UserWarning, match="prefix"):
+        assert noting(X)[0, 0] == X[0, 0] + 5

@@ -1,0 +1,1 @@
+"""Random histories of a program with a kernel: ``history.history(seed)`` -> ``world.World`` -> steps."""

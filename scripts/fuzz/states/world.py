@@ -1,0 +1,317 @@
+"""A history played: the kernel in a module of its own, each call beside what Python says it gives."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+import threading
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from children import PATHS, serve
+
+from states.history import History, Step
+from states.holders import HOLDERS
+
+__all__ = ["World", "serve_histories"]
+
+Array = np.ndarray[Any, Any]
+HEADER = """import collections, contextvars, dataclasses, enum, functools, os, types
+import numpy as np
+import nki
+import nki.isa as nisa
+import nki.language as nl
+import helper_{tag} as helper
+
+"""
+KERNEL = """
+def make():
+{inner}
+    @nki.jit(platform_target="trn2")
+    def kernel(x, plus=0):
+        tile = nl.load(x)
+{reads}
+        nisa.tensor_scalar(tile, tile, nl.add, float(plus))
+        out = nl.ndarray(x.shape, x.dtype, nl.{memory})
+        nl.store(out, tile)
+{writes}
+        return out
+
+    return kernel
+
+kernel = make()
+
+def cell(name):
+    return dict(zip(kernel.func.__code__.co_freevars, kernel.func.__closure__))[name]
+"""
+WRITES = """        nisa.tensor_scalar(tile, tile, nl.multiply, 2.0)
+        nl.store(x, tile)"""
+HELPER = "NUMBERS = {numbers}\n\n\ndef number(place):\n    return NUMBERS[place]\n"
+RUNNER = (
+    "import sys; sys.path[:0] = {paths!r}; import numpy as np; import {module} as m;"
+    " x = np.load({file!r}); y = m.kernel(x, plus={plus}); np.savez({file!r} + '.out.npz', y, x)"
+)
+
+
+class World:
+    """One history, being played in a folder."""
+
+    def __init__(self, history: History, folder: Path, tag: str) -> None:
+        self.history, self.folder, self.tag = history, folder, tag
+        self.numbers = list(history.numbers)
+        self.plus = 0
+        self.kept: list[tuple[Array, Array]] = []
+        self.module = self._written(f"world_{tag}")
+        self.jitted: Any = None
+
+    def _written(self, name: str) -> ModuleType:
+        """The module, of what the numbers are now."""
+        helper = self.folder / f"helper_{self.tag}.py"
+        if not helper.exists() or name.endswith("_child"):
+            helper.write_text(HELPER.format(numbers=self.numbers))
+        (self.folder / f"{name}.py").write_text(self.source())
+        if name.endswith("_child"):
+            return sys.modules[__name__]
+        importlib.invalidate_caches()
+        return importlib.import_module(name)
+
+    def source(self) -> str:
+        """The module as text."""
+        outer, inner, reads = [], [], []
+        for n, (name, value) in enumerate(zip(self.history.holders, self.numbers, strict=True)):
+            holder = HOLDERS[name]
+            text = holder.define.format(n=n, v=value, tag=self.tag)
+            (inner if holder.inner else outer).append(text)
+            read = holder.read.format(n=n, tag=self.tag)
+            reads.append(f"        nisa.tensor_scalar(tile, tile, nl.add, float({read}))")
+        return HEADER.format(tag=self.tag) + "\n".join(outer) + KERNEL.format(
+            inner="\n".join("    " + one for one in inner), reads="\n".join(reads), memory=self.history.memory,
+            writes=WRITES if self.history.writes else "",
+        )  # fmt: skip
+
+    def play(self) -> str:
+        """What goes wrong; nothing when all is right."""
+        for number, step in enumerate(self.history.steps):
+            told = getattr(self, f"_{step.what}")(step)
+            if told:
+                return f"step {number} ({step.what} {step.name}): {told}"
+            for result, copy in self.kept:
+                if result.tobytes() != copy.tobytes():
+                    return f"step {number} ({step.what} {step.name}): a kept result changed"
+        return ""
+
+    def _change(self, step: Step) -> str:
+        self.numbers[step.place] = step.value
+        holder = HOLDERS[self.history.holders[step.place]]
+        text = holder.change.format(n=step.place, v=step.value, tag=self.tag)
+        exec(text, self.module.__dict__)
+        return ""
+
+    def _keyword(self, step: Step) -> str:
+        self.plus = step.value
+        return ""
+
+    def _call(self, step: Step) -> str:
+        given = np.random.default_rng(step.value).integers(-50, 50, (4, 6)).astype(np.float32)
+        x = given.copy()
+        wanted = given + np.float32(sum(self.numbers) + self.plus)
+        left = 2 * wanted if self.history.writes else given
+        try:
+            result = WAYS[step.name](self, x)
+        except Exception as error:
+            if (
+                isinstance(getattr(error, "code", None), str)
+                or "[NKI-" in str(error)
+                or "[HLO-" in str(error)
+            ):
+                return ""
+            raise
+        if result.tobytes() != wanted.tobytes():
+            return f"gives {result.flat[0]}, not {wanted.flat[0]}"
+        if step.name in IN_PLACE and x.tobytes() != left.tobytes():
+            return f"the argument is {x.flat[0]} afterwards, not {left.flat[0]}"
+        self.kept.append((result, result.copy()))
+        if step.name in IN_PLACE:
+            x += 1  # what was returned is no view of it
+        return ""
+
+
+def _direct(world: World, x: Array) -> Array:
+    return world.module.kernel(x, plus=world.plus)
+
+
+def _simulate(world: World, x: Array) -> Array:
+    import nki
+
+    return nki.simulate(world.module.kernel)(x, plus=world.plus)
+
+
+def _neff(world: World, x: Array) -> Array:
+    from hlo_tools.extract.protocol import EXECUTOR
+    from neff.device.numpy_calls import Calls
+
+    before = os.environ.get(EXECUTOR)
+    os.environ[EXECUTOR] = "neff"
+    try:
+        return Calls().run(world.module.kernel, (x,), {"plus": world.plus})
+    finally:
+        os.environ.pop(EXECUTOR)
+        if before is not None:
+            os.environ[EXECUTOR] = before
+
+
+def _threads(world: World, x: Array) -> Array:
+    """Eight at once, each with data of its own."""
+    import contextvars
+
+    results: list[Any] = [None] * 8
+
+    def work(number: int) -> None:
+        own = x + np.float32(number)
+        try:
+            results[number] = world.module.kernel(own, plus=world.plus) - np.float32(number)
+        except Exception as error:
+            results[number] = error
+
+    contexts = [contextvars.copy_context() for _ in results]
+    workers = [threading.Thread(target=one.run, args=(work, n)) for n, one in enumerate(contexts)]
+    for one in workers:
+        one.start()
+    for one in workers:
+        one.join()
+    for one in results:
+        if isinstance(one, Exception):
+            raise one
+        if one.tobytes() != results[0].tobytes():
+            raise AssertionError("threads differ")
+    return results[0]
+
+
+def _fork(world: World, x: Array) -> Array:
+    """In a copy of this process."""
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            os.write(write, world.module.kernel(x, plus=world.plus).tobytes())
+        finally:
+            os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as stream:
+        data = stream.read()
+    os.waitpid(child, 0)
+    return np.frombuffer(data, np.float32).reshape(x.shape).copy()
+
+
+def _process(world: World, x: Array) -> Array:
+    """In a process of its own, which shares the folder of kernels."""
+    name = f"world_{world.tag}_child"
+    world._written(name)
+    file = str(world.folder / "x.npy")
+    np.save(file, x)
+    code = RUNNER.format(paths=[str(world.folder), *PATHS], module=name, file=file, plus=world.plus)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(done.stderr[-300:])
+    return np.load(file + ".out.npz")["arr_0"]
+
+
+def _files(world: World, x: Array) -> Array:
+    """As a module that names the kernel's file, built after something happened to the file."""
+    import hlo_tools
+    from hlo_tools.frameworks.numpy_kernel import NumpyKernel
+    from hlo_tools.kernels.backend_config import decode
+    from neff import compile as compile_module
+    from neff import runtime
+    from neff.device.numpy_calls import call_program
+
+    kernel = world.module.kernel
+    call = NumpyKernel("kernel", kernel.func, kernel.grid, platform_target="trn2").bind(
+        x, plus=world.plus
+    )
+    path = Path(decode(call.plan.backend_config).binary)
+    before = path.read_bytes()
+    happens = (len(world.kept) + len(world.history.steps)) % 3
+    try:
+        if happens == 1:
+            path.write_bytes(before[: len(before) // 2])
+        elif happens == 2:
+            path.unlink()
+        program = compile_module(hlo_tools.load(call_program(call.plan)), target="trn2")
+        if happens:
+            raise AssertionError("a kernel file that is cut or gone is built")
+    except Exception as error:
+        if not happens or not isinstance(getattr(error, "code", None), str):
+            raise
+        return _direct(world, x)
+    finally:
+        path.write_bytes(before)
+    arrays = [np.asarray(call.tensors[index], order="C") for index in call.plan.operands]
+    found = runtime.load(program).run(dict(zip(program.inputs, arrays, strict=True)))
+    return np.array(found[program.outputs[0]])
+
+
+def _jax(world: World, x: Array) -> Array:
+    import jax
+
+    return np.asarray(jax.jit(lambda a: world.module.kernel(a, plus=world.plus))(x))
+
+
+def _jax_again(world: World, x: Array) -> Array:
+    """Traced once more by one function."""
+    import jax
+
+    world.jitted = world.jitted or jax.jit(
+        lambda a, plus: world.module.kernel(a, plus=plus), static_argnums=1
+    )
+    world.jitted.clear_cache()
+    return np.asarray(world.jitted(x, world.plus))
+
+
+def _jax_scan(world: World, x: Array) -> Array:
+    import jax
+
+    def turn(carry: Any, row: Any) -> Any:
+        return carry, world.module.kernel(row, plus=world.plus)
+
+    return np.asarray(jax.jit(lambda a: jax.lax.scan(turn, 0, a)[1])(np.stack([x * 2, x])))[1]
+
+
+def _torch(world: World, x: Array) -> Array:
+    import torch
+
+    result = world.module.kernel(torch.from_numpy(x), plus=world.plus)
+    return result.detach().numpy()
+
+
+def _neuron(world: World, x: Array) -> Array:
+    import torch
+    import torch_neuronx  # noqa: F401
+
+    tensor = torch.from_numpy(x.copy()).to("neuron")
+    return world.module.kernel(tensor, plus=world.plus).cpu().numpy()
+
+
+WAYS: dict[str, Callable[[World, Array], Array]] = {
+    "direct": _direct, "simulate": _simulate, "neff": _neff, "threads": _threads, "fork": _fork,
+    "process": _process, "files": _files, "jax": _jax, "jax again": _jax_again, "jax scan": _jax_scan,
+    "torch": _torch, "torch neuron": _neuron,
+}  # fmt: skip
+IN_PLACE = ("direct", "simulate", "torch", "neff")
+"""Ways in which the array given is the one that the kernel writes."""
+
+
+def serve_histories() -> None:
+    """Play (history, tag) until there are no more."""
+    warnings.simplefilter("ignore")
+    with TemporaryDirectory() as name:
+        sys.path.insert(0, name)
+        os.environ["NKI_HLO_CACHE"] = str(Path(name) / "cache")
+        serve(lambda request: {"fault": World(request[0], Path(name), request[1]).play()})
