@@ -13,7 +13,7 @@ import functools
 import hashlib
 import os
 import types
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from nki_lang.tracing.code_reads import CodeReads, is_opaque_package, reads_of
@@ -115,16 +115,16 @@ def _divide(found: dict[str, Parts], name: str, value: Any) -> bool:
     """Enter the elements or attributes of a value one by one; False when it has none."""
     kind = type(value)
     if kind is list:
-        elements: Mapping[Any, Any] = dict(enumerate(value))
+        elements: Iterable[tuple[object, object]] = enumerate(value)
     elif kind is dict:
-        elements = value
+        elements = value.items()
     elif has_attributes_only(kind):
-        elements = vars(value)
+        elements = vars(value).items()
         _enter(found, name, kind)
     else:
         return False
     _enter(found, name, f"{kind.__module__}.{kind.__qualname__}")
-    for key, element in elements.items():
+    for key, element in elements:
         label = key if isinstance(key, (str, int)) else describe(key)
         _enter(found, f"{name}{ELEMENT}{label}", element)
     return True
