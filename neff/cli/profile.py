@@ -9,6 +9,7 @@ from pathlib import Path
 from hlo_tools.cli import console
 from neff.cli.advice import print_advice
 from neff.cli.estimates import EstimateOptions
+from neff.cli.vendor_formats import write_format
 from neff.errors import NeffError
 from neff.profile import (
     Profile,
@@ -52,6 +53,7 @@ class Asked:
     memory: bool = False
     roofline: bool = False
     compare: Path | None = None
+    output_format: str = ""
 
 
 def profile_file(file: Path, asked: Asked, options: EstimateOptions) -> int:
@@ -75,6 +77,8 @@ def profile_file(file: Path, asked: Asked, options: EstimateOptions) -> int:
     if asked.advice:
         print_advice(file, profile, asked.advice)
         return 0
+    if asked.output_format:
+        return write_format(profile, asked.output_format, asked.output)
     shares = by(profile, asked.by)
     document = summary(profile) if asked.as_json or asked.output else {}
     faster = None if changes is None else what_if(program, changes, **keywords).total.value

@@ -260,6 +260,12 @@ def profile_neff(
         Path | None,
         typer.Option(help="An older NEFF; the page shows both.", metavar="OLD"),
     ] = None,
+    output_format: Annotated[
+        str,
+        typer.Option(
+            help="As the vendor's: parquet, summary-text, summary-json.", metavar="FORMAT"
+        ),
+    ] = "",
     statistic: Statistic = "body",
     dma: Descriptors = "",
     settings: Settings = None,
@@ -274,7 +280,9 @@ def profile_neff(
     """
     from neff.cli.profile import Asked, profile_file
 
-    asked = Asked(by, source, root, what_if, output, as_json, advice, memory, roofline, compare)
+    asked = Asked(
+        by, source, root, what_if, output, as_json, advice, memory, roofline, compare, output_format
+    )
     return profile_file(file, asked, _estimate(statistic, dma, settings, trips, inputs, zeros))
 
 

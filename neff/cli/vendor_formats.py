@@ -1,0 +1,37 @@
+"""``nki-neff profile --output-format``: a profile as the vendor's tools write it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import typer
+
+from hlo_tools.cli import console
+from neff.profile import Profile
+from neff.profile.vendor import summary_json, summary_text, write_parquet
+
+__all__ = ["FORMATS", "write_format"]
+
+FORMATS = ("parquet", "summary-text", "summary-json")
+
+
+def write_format(profile: Profile, name: str, output: Path | None) -> int:
+    """Write tables below ``output``, or print a summary.
+
+    Raises:
+        typer.BadParameter: no such format, or no folder for the tables.
+        NeffError: ``NEFF-PYARROW``, ``NEFF-WRITE``.
+    """
+    if name not in FORMATS:
+        raise typer.BadParameter(f"{name!r} is not one of {', '.join(FORMATS)}")
+    if name == "summary-text":
+        console.line(summary_text(profile))
+    elif name == "summary-json":
+        console.line(json.dumps(summary_json(profile), indent=2))
+    elif output is None:
+        raise typer.BadParameter("parquet needs a folder: -o FOLDER")
+    else:
+        paths = write_parquet(profile, output)
+        console.note(f"wrote {console.counted(len(paths), 'table')} to {paths[0].parent}")
+    return 0
