@@ -198,8 +198,7 @@ def _reduce_window(call: Call) -> Type:
         _windowed(size, row.size, row)
         for size, row in zip(inputs[0].dimensions, window, strict=True)
     )
-    elements = _reduced_elements(call, inputs)
-    return _reduced(call, [Array(element, extents) for element in elements])
+    return _reduced(call, [Array(init.element, extents) for init in inits])
 
 
 @rule("select-and-scatter")

@@ -95,7 +95,7 @@ for _names, _kinds in (
     ("add multiply maximum minimum", _ANY),
     ("subtract divide remainder power", _ANY),
     ("and or xor", _BITS),
-    ("shift-left shift-right-arithmetic shift-right-logical", _INTEGRAL),
+    ("shift-left shift-right-arithmetic shift-right-logical mulhi", _INTEGRAL),
     ("atan2", _FLOAT_OR_COMPLEX),
 ):
     rule(_names)(_binary_rule(_kinds))

@@ -226,7 +226,8 @@ for _name, _path, _what, _allowed in (
     ("padding_type", "padding_type", "padding type", _PADDINGS),
     ("schedule", "custom_call_schedule", "schedule", _SCHEDULES),
     ("api_version", "custom_call_api_version", "API version", _API_VERSIONS),
-    ("conv_kind", "conv_kind", "kind of convolution", _CONVOLUTIONS),
+    ("convolution_kind", "conv_kind", "kind of convolution", _CONVOLUTIONS),
+    ("conv_kind", "conv_kind", "kind of convolution", _CONVOLUTIONS),  # as 0.1 printed it
 ):
     READERS[_name] = _into(
         _path, lambda cursor, what=_what, allowed=_allowed: word(cursor, what, allowed)
@@ -240,6 +241,39 @@ def _algorithm(pending: Pending, instruction: Message) -> None:
     else:
         found = word(pending.cursor, "dot algorithm", _ALGORITHMS)
         instruction.precision_config.algorithm = found
+
+
+@reads("sparsity_config")
+def _sparsity(pending: Pending, instruction: Message) -> None:
+    """``{lhs={sparsity=1x4 dimension=1 stride=1} rhs={...}}``: 1 of 4 elements are not zero."""
+    cursor = pending.cursor
+    cursor.expect("{", "to start the sparsity")
+    while not cursor.accept("}"):
+        start = cursor.pos
+        side = cursor.attribute_name()
+        if side not in ("lhs", "rhs"):
+            raise cursor.error(f"there is no operand '{side}'; known are lhs, rhs", pos=start)
+        _sparse_side(cursor, getattr(instruction.sparsity_config, side))
+
+
+def _sparse_side(cursor: Cursor, side: Message) -> None:
+    side.SetInParent()
+    cursor.expect("{", "to start the sparsity of an operand")
+    while not cursor.accept("}"):
+        start = cursor.pos
+        name = cursor.attribute_name()
+        if name == "sparsity":
+            found = cursor.match(_SPARSITY)
+            if found is None:
+                raise cursor.error("expected a sparsity such as 1x4")
+            side.num_non_zero, side.block_size = (int(part) for part in found.groups())
+        elif name in ("dimension", "stride"):
+            setattr(side, name, INT64(cursor))
+        else:
+            raise cursor.error(f"sparsity has no property '{name}'", pos=start)
+
+
+_SPARSITY = re.compile(r"(\d{1,18})x(\d{1,18})")
 
 
 @reads("mode")

@@ -8,24 +8,27 @@ reader of ours reports as elided, where XLA's own parser invents numbers.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
 
 from hlo_tools._messages import counted
-from hlo_tools.schema import LiteralProto
+from hlo_tools.schema import LiteralProto, ShapeProto
 from hlo_tools.text.cursor import Cursor
 from hlo_tools.text.shapes import TYPE_NAMES
 from hlo_tools.types.element_types import BY_NAME
 from hlo_tools.types.literal import store
 
-__all__ = ["read_literal"]
+__all__ = ["read_literal", "read_typed_literal"]
 
 Message = Any
 
 _PARENTHESES = re.compile(r"[()]")
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
-_TOKEN = re.compile(r"\([^()]*\)|[^\s,{}()]+")
+_TOKEN = re.compile(r"\([^()]*\)|[^\s,{}()]+(?:\(0x[0-9a-fA-F]+\))?")
+_VALUE = re.compile(r"\([^()]*\)|[^\s,{}()]+(?:\(0x[0-9a-fA-F]+\))?|")
+_BRACES = re.compile(r"[{}]")
 _NAN = re.compile(r"([-+]?)nan(?:\((0x[0-9a-fA-F]+)\))?$")
 _NAN_PAYLOAD = re.compile(r"nan\((0x[0-9a-fA-F]+)\)")
 _MAX_ELEMENTS = 1 << 31
@@ -38,6 +41,60 @@ def read_literal(cursor: Cursor, shape: Message) -> Message:
     end = _extent(cursor)
     body = _COMMENT.sub("", cursor.text[start:end])
     literal = _read(cursor, body, shape, start)
+    cursor.pos = end
+    return literal
+
+
+def read_typed_literal(cursor: Cursor, read_shape: Callable[[], Message]) -> Message:
+    """``s32[2]{0} {1, 2}``, or a tuple of those in parentheses; ``s32[2]({1, 2})`` as of old."""
+    start = cursor.pos
+    if cursor.accept("(") and not cursor.peek(")"):
+        cursor.deeper()
+        first = _part(cursor, read_shape)
+        if first is not None:
+            literal = LiteralProto(shape=ShapeProto(element_type=BY_NAME["tuple"].number))
+            literal.tuple_literals.append(first)
+            while cursor.accept(","):
+                literal.tuple_literals.append(read_typed_literal(cursor, read_shape))
+            cursor.expect(")", "to end the tuple literal")
+            cursor.depth -= 1
+            literal.shape.tuple_shapes.extend(part.shape for part in literal.tuple_literals)
+            return literal
+        cursor.depth -= 1
+    cursor.pos = start
+    shape = read_shape()
+    if cursor.accept("("):
+        literal = read_literal(cursor, shape)
+        cursor.expect(")", "to end the literal")
+        return literal
+    return _bare(cursor, shape)
+
+
+def _part(cursor: Cursor, read_shape: Callable[[], Message]) -> Message | None:
+    """The first part of a tuple literal; None where a tuple's shape starts instead."""
+    if cursor.peek("("):
+        return read_typed_literal(cursor, read_shape)
+    shape = read_shape()
+    return None if cursor.peek(",") or cursor.peek(")") else _bare(cursor, shape)
+
+
+def _bare(cursor: Cursor, shape: Message) -> Message:
+    """A value that nothing encloses but its own braces."""
+    cursor.skip()
+    start = cursor.pos
+    if cursor.peek("{"):
+        depth, end = 0, start
+        for brace in _BRACES.finditer(cursor.text, start):
+            depth += 1 if brace.group() == "{" else -1
+            end = brace.end()
+            if depth == 0:
+                break
+        if depth:
+            raise cursor.error("the braces of this literal are never closed", pos=start)
+    else:
+        found = _VALUE.match(cursor.text, start)
+        end = found.end() if found is not None else start
+    literal = _read(cursor, _COMMENT.sub("", cursor.text[start:end]), shape, start)
     cursor.pos = end
     return literal
 
@@ -122,9 +179,8 @@ def _read_dense(
             f"a literal of {counted(count, 'element')} is too large for text", pos=pos
         )
     tokens = [found.group() for found in _TOKEN.finditer(body)]
-    if len(tokens) == 1 and "{" not in body and count != 1 and count:
-        tokens += ["0"] * (count - 1)
-    elif len(tokens) != count:
+    padded = len(tokens) == 1 and "{" not in body and count > 1
+    if not padded and len(tokens) != count:
         raise cursor.error(
             f"the shape has {counted(count, 'element')}, the literal {len(tokens)}", pos=pos
         )
@@ -136,17 +192,19 @@ def _read_dense(
         raise cursor.error(
             f"a number of this literal is not a valid {name}: {error}", pos=pos
         ) from None
+    if padded:  # XLA reads zeros after the one number
+        values = np.concatenate([values, np.zeros(count - 1, values.dtype)])
     store(literal, values.reshape(dimensions))
 
 
 def _check_braces(cursor: Cursor, body: str, dimensions: tuple[int, ...], pos: int) -> None:
-    """The braces must nest as the dimensions do."""
-    found = re.sub(r"[^{},]", "", _TOKEN.sub("", body))
-    expected = ""
+    """The braces must nest as the dimensions do; commas may be left out, as XLA has it."""
+    found = re.sub(r"[^{}.]", "", _TOKEN.sub(".", body.replace(".", "")))
+    expected = "."
     for size in reversed(dimensions):
         if len(expected) * size > _MAX_ELEMENTS:
             return
-        expected = "{" + ",".join([expected] * size) + "}"
+        expected = "{" + expected * size + "}"
     if found != expected:
         raise cursor.error("the braces of this literal do not nest as its shape does", pos=pos)
 
@@ -187,6 +245,8 @@ def _float(token: str) -> float:
 
 def _integers(tokens: list[str], name: str, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     numbers = [int(token) if "_" not in token else int("") for token in tokens]
+    if name == "u64":  # XLA reads the bits of a negative number
+        numbers = [one + (1 << 64) if -(1 << 63) <= one < 0 else one for one in numbers]
     bits = BY_NAME[name].bits
     low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if name[0] == "s" else (0, (1 << bits) - 1)
     for number in numbers:

@@ -66,6 +66,8 @@ def read_metadata(cursor: Cursor) -> Message:
             metadata.profile_type.extend(
                 cursor.items("{", "}", lambda: _profile(cursor), "profile types")
             )
+        elif name == "metadata_payload":
+            metadata.metadata_payload.value = cursor.string()
         elif name in _IGNORED:
             _IGNORED[name](cursor)
         else:
@@ -119,6 +121,9 @@ def read_metadata_list(cursor: Cursor) -> list[Message]:
 
 
 def _profile(cursor: Cursor) -> int:
+    """A number, or the name that 0.1 printed."""
+    if cursor.text[cursor.pos : cursor.pos + 1].isdigit():
+        return cursor.integer()
     found = cursor.identifier("a profile type")
     if found.upper() not in _PROFILE_TYPES:
         raise cursor.error(f"there is no profile type '{found}'")

@@ -468,7 +468,9 @@ class _Parser:
         cursor = self.cursor
         if cursor.peek("{"):
             number = len(self.finished)
-            return self._body(_unique("_", self.computations), cursor.pos).message.id
+            name = _unique("_", self.computations)
+            self.computations[name] = -1  # taken, though nothing inside can refer to it
+            return self._body(name, cursor.pos).message.id
         start = cursor.pos
         name = cursor.identifier("a computation")
         number = self.computations.get(name, -1)

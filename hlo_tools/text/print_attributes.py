@@ -7,7 +7,7 @@ from typing import Any
 
 from hlo_tools import schema
 from hlo_tools.text.print_sharding import print_replica_groups, print_sharding
-from hlo_tools.text.print_values import bracket, enum_name, print_literal, quote
+from hlo_tools.text.print_values import bracket, enum_name, print_typed_literal, quote
 from hlo_tools.types.element_types import BY_NUMBER
 from hlo_tools.types.shape_text import print_shape
 
@@ -231,7 +231,17 @@ def _convolution(row: Message) -> Iterator[Pair]:
     yield from _precision(row)
     if row.conv_kind:
         name = enum_name(schema.ConvolutionKind, row.conv_kind)
-        yield "conv_kind", name.removeprefix("CONVOLUTION_KIND_").lower()
+        yield "convolution_kind", name.removeprefix("CONVOLUTION_KIND_").lower()
+
+    sides = [
+        f"{side}={{sparsity={part.num_non_zero}x{part.block_size} dimension={part.dimension} "
+        f"stride={part.stride}}}"
+        for side in ("lhs", "rhs")
+        if row.sparsity_config.HasField(side)
+        for part in (getattr(row.sparsity_config, side),)
+    ]
+    if sides:
+        yield "sparsity_config", f"{{{' '.join(sides)}}}"
 
 
 @_prints("reduce-window select-and-scatter")
@@ -460,10 +470,7 @@ def _custom_call(row: Message) -> Iterator[Pair]:
     if row.custom_call_has_side_effect:
         yield "custom_call_has_side_effect", "true"
     if row.HasField("literal"):
-        yield (
-            "literal",
-            print_shape(row.literal.shape) + f"({print_literal(row.literal, large=True)})",
-        )
+        yield "literal", print_typed_literal(row.literal)
     yield from _aliases(row)
     if row.custom_call_schedule:
         yield "schedule", enum_name(schema.CustomCallSchedule, row.custom_call_schedule)

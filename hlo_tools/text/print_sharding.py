@@ -30,10 +30,11 @@ def print_metadata(metadata: Message) -> str:
         if not value:
             continue
         if name == "profile_type":
-            names = (enum_name(schema.ProfileType, kind).lower() for kind in value)
-            parts.append(f"profile_type={{{','.join(names)}}}")
+            parts.append(f"profile_type={{{','.join(map(str, value))}}}")
         else:
             parts.append(f"{name}={quote(value) if quoted else value}")
+    if metadata.metadata_payload.value:
+        parts.append(f"metadata_payload={quote(metadata.metadata_payload.value)}")
     return "{" + " ".join(parts) + "}" if parts else ""
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from hlo_tools.types.element_types import BY_NUMBER
 from hlo_tools.types.literal import Literal
+from hlo_tools.types.shape_text import print_shape
 
 __all__ = ["bracket", "enum_name", "escape", "number_text", "print_literal", "quote"]
 
@@ -110,6 +111,14 @@ def print_literal(proto: Message, *, large: bool) -> str:
     else:
         texts = [number_text(value, name) for value in flat]
     return _nested(texts, values.shape, 0, values.ndim, "")[0]
+
+
+def print_typed_literal(proto: Message) -> str:
+    """``s32[2]{0} {1, 2}``: the shape before the value; each part of a tuple has its own."""
+    literal = Literal(proto)
+    if literal.is_tuple:
+        return f"( {', '.join(print_typed_literal(part.proto) for part in literal.parts)} )"
+    return f"{print_shape(proto.shape)} {print_literal(proto, large=True)}".rstrip()
 
 
 def _nested(

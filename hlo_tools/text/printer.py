@@ -247,7 +247,8 @@ class _Printer:
             for row in computation.instructions:
                 if row.opcode == "async-start" and row.called_computation_ids:
                     body = bodies.get(row.called_computation_ids[0])
-                    inner = _single_operation(body) if body is not None else None
+                    known = body is not None and _UNNAMED.fullmatch(body.name)
+                    inner = _single_operation(body) if known else None
                     if inner is not None and not _takes_aliases(row, inner):
                         inner = None
                 elif row.opcode in ("async-update", "async-done") and row.operand_ids:
@@ -329,6 +330,10 @@ class _Printer:
         first = local.get(row.operand_ids[0] & LOCAL_MASK) if row.operand_ids else None
         by_predicate = first is not None and first.shape.element_type == _PRED
         yield from print_called(row, names, by_predicate=by_predicate)
+
+
+_UNNAMED = re.compile(r"async_wrapped(?:\.\d+)?")
+"""A name that sugar gives a computation; any other would be lost in it."""
 
 
 def _single_operation(body: Message) -> Message | None:

@@ -8,7 +8,7 @@ from typing import Any
 from hlo_tools import schema
 from hlo_tools.text.attributes import INT64, Pending, integer_list, number, reads, word
 from hlo_tools.text.cursor import Cursor
-from hlo_tools.text.literals import read_literal
+from hlo_tools.text.literals import read_typed_literal
 from hlo_tools.text.metadata import read_metadata
 from hlo_tools.text.origin import read_original_value
 from hlo_tools.text.sharding import ShardingReader, read_replica_groups
@@ -250,13 +250,8 @@ def _outfeed_shape(pending: Pending, instruction: Message) -> None:
 
 @reads("literal")
 def _literal(pending: Pending, instruction: Message) -> None:
-    cursor = pending.cursor
-    shape = pending.shapes.read()
-    in_parentheses = cursor.accept("(")
-    if not in_parentheses:
-        raise cursor.error("expected '(' and the value of the literal")
-    instruction.literal.CopyFrom(read_literal(cursor, shape))
-    cursor.expect(")", "to end the literal")
+    literal = read_typed_literal(pending.cursor, pending.shapes.read)
+    instruction.literal.CopyFrom(literal)
 
 
 @reads("domain")

@@ -74,7 +74,7 @@ _add(
 _add("all-gather-done all-reduce-done bitcast collective-permute-done copy-done", 1, infers=False)
 _add(
     "add divide multiply subtract atan2 complex maximum minimum power remainder and or xor "
-    "shift-left shift-right-arithmetic shift-right-logical add-dependency",
+    "shift-left shift-right-arithmetic shift-right-logical add-dependency mulhi",
     2,
 )
 _add("stochastic-convert", 2, infers=False)
@@ -85,7 +85,7 @@ _add("iota", 0, "iota_dimension", infers=False)
 _add("topk", 1, "k", "largest")
 _add("all-gather all-gather-start", None, "dimensions", _COLLECTIVE, infers=False)
 _add("all-reduce all-reduce-start", None, "to_apply", _COLLECTIVE + " mode", infers=False)
-_add("reduce-scatter", None, "to_apply dimensions", _COLLECTIVE + " mode", infers=False)
+_add("reduce-scatter", None, "to_apply", _COLLECTIVE + " mode dimensions", infers=False)
 _add("all-to-all", None, "", "replica_groups channel_id dimensions constrain_layout", infers=False)
 _add("ragged-all-to-all", None, "", "replica_groups channel_id dimensions", infers=False)
 _add("collective-broadcast", None, "", "replica_groups channel_id", infers=False)
@@ -117,7 +117,8 @@ _add(
     "convolution",
     2,
     "dim_labels",
-    "window feature_group_count batch_group_count conv_kind operand_precision",
+    "window feature_group_count batch_group_count conv_kind convolution_kind sparsity_config "
+    "operand_precision",
 )
 _add("fft", 1, "fft_type fft_length")
 _add("triangular-solve", 2, "", "left_side lower unit_diagonal transpose_a")
