@@ -14,21 +14,29 @@ function kindColour(opcode, lane) {
   return "#475569";
 }
 
+const LEVELS = 4;
+// Pixel values of colours, fainter ones first.
+function levels(colours) {
+  const back = css("--lane"), parts = hex => [1, 3, 5].map(k => parseInt(hex.slice(k, k + 2), 16));
+  const mixed = (colour, share) => { const from = parts(back), to = parts(colour); return "#" + from.map((one, k) => Math.round(one + (to[k] - one) * share).toString(16).padStart(2, "0")).join(""); };
+  return Array.from({ length: LEVELS }, (_, k) => Uint32Array.from(colours, colour => rgba(mixed(colour, .3 + .7 * (k + 1) / LEVELS))));
+}
+
 // The pixel value of an event's colour; by opcode it also depends on the lane.
 function painter(profile) {
   if (colourBy === "opcode") {
     const known = new Map();
     return row => {
       let found = known.get(row.lane);
-      if (!found) known.set(row.lane, found = Uint32Array.from(profile.opcodes, one => rgba(kindColour(one, row.lane))));
+      if (!found) known.set(row.lane, found = levels(profile.opcodes.map(one => kindColour(one, row.lane))));
       return { values: found, numbers: profile.opcode };
     };
   }
   const field = { line: site => profile.place(site), kernel: site => site[KERNEL] || site[OP], op: site => site[OP] }[colourBy];
-  const names = new Map(), values = Uint32Array.from(profile.sites, site => {
+  const names = new Map(), values = levels(profile.sites.map(site => {
     const name = field(site);
     if (!names.has(name)) names.set(name, names.size);
-    return rgba(PALETTE[names.get(name) % PALETTE.length]);
-  });
+    return PALETTE[names.get(name) % PALETTE.length];
+  }));
   return () => ({ values, numbers: profile.site });
 }

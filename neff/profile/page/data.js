@@ -33,6 +33,8 @@ class Profile {
       let time = 0;
       for (let i = row.first; i < row.last; i++) { time += begins[i]; begins[i] = time; if (time + lengths[i] > end) end = time + lengths[i]; }
     }
+    const sums = this.sums = new Float64Array(this.count + 1);
+    for (let i = 0; i < this.count; i++) sums[i + 1] = sums[i] + lengths[i];
     this.end = Math.max(end, Math.round(this.total_us * 1e3 / this.unit_ns));
   }
   column(name) {
@@ -47,14 +49,16 @@ class Profile {
   siteOf(i) { return this.sites[this.site[i]]; }
   place(site) { return site[LINE] ? `${site[FILE]}:${site[LINE]}` : site[SCOPE] || "(unknown)"; }
   rowOf(i) { let low = 0, high = this.rows.length - 1; while (low < high) { const middle = low + high >> 1; this.rows[middle].last <= i ? low = middle + 1 : high = middle; } return this.rows[low]; }
-  // The events that waited for one, made when first asked for.
+  // The events that waited for one: their numbers stand together, from `begins[i]` on.
   waiters(i) {
-    if (!this.reverse) {
-      this.reverse = new Map();
-      const waits = this.column("waits");
-      for (let j = 0; j < this.count; j++) if (waits[j]) { const k = j - waits[j], own = this.reverse.get(k); own ? own.push(j) : this.reverse.set(k, [j]); }
+    if (!this.begins) {
+      const waits = this.column("waits"), count = this.count, begins = this.begins = new Int32Array(count + 2);
+      for (let j = 0; j < count; j++) if (waits[j]) begins[j - waits[j] + 2]++;
+      for (let k = 2; k < count + 2; k++) begins[k] += begins[k - 1];
+      this.later = new Int32Array(begins[count + 1]);
+      for (let j = 0; j < count; j++) if (waits[j]) this.later[begins[j - waits[j] + 1]++] = j;
     }
-    return this.reverse.get(i) || [];
+    return [...this.later.subarray(this.begins[i], this.begins[i + 1])];
   }
 }
 
@@ -63,7 +67,8 @@ const digits = (value, most = 1) => value.toLocaleString("en-US", { maximumFract
 function time(ns) { const size = Math.abs(ns); return size >= 1e9 ? `${digits(ns / 1e9, 3)} s` : size >= 1e6 ? `${digits(ns / 1e6, 3)} ms` : size >= 1e3 ? `${digits(ns / 1e3, 2)} µs` : `${digits(ns, 0)} ns`; }
 function bytes(count) { const unit = ["B", "KiB", "MiB", "GiB", "TiB"]; let k = 0; while (count >= 1024 && k < 4) { count /= 1024; k++; } return `${digits(count, k ? 1 : 0)} ${unit[k]}`; }
 function flops(count) { const unit = ["", "k", "M", "G", "T", "P"]; let k = 0; while (count >= 1000 && k < 5) { count /= 1000; k++; } return `${digits(count, k ? 2 : 0)} ${unit[k]}FLOP`; }
-const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const known = new Map(); // of the style sheet; asking it anew for each event takes longer than drawing
+const css = name => { let value = known.get(name); if (!value) known.set(name, value = getComputedStyle(document.documentElement).getPropertyValue(name).trim()); return value; };
 function rgba(hex, alpha = 255) { // canvas pixels are little endian: alpha, blue, green, red
   const value = parseInt(hex.slice(1), 16);
   return (alpha << 24 | (value & 255) << 16 | (value >> 8 & 255) << 8 | value >> 16) >>> 0;

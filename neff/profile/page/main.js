@@ -66,7 +66,7 @@ function wireKeys() {
     if (key) { key[2](); event.preventDefault(); }
   });
 }
-function theme(dark) { document.documentElement.classList.toggle("dark", dark); for (const name of ["memory", "roofline"]) if (filled.has(name)) TABS.find(one => one[0] === name)[2](get(name)); if (profiles.length) redraw(); }
+function theme(dark) { document.documentElement.classList.toggle("dark", dark); known.clear(); drawOverview.known = null; for (const name of ["memory", "roofline"]) if (filled.has(name)) TABS.find(one => one[0] === name)[2](get(name)); if (profiles.length) redraw(); }
 
 async function start() {
   const dark = matchMedia("(prefers-color-scheme: dark)");

@@ -36,6 +36,7 @@ function prepared(canvas) {
   own.fillStyle = css("--lane"); own.fillRect(0, 0, wide, high);
   return { own, wide, high };
 }
+function badge(own, text, x, y) { own.fillStyle = css("--panel"); own.globalAlpha = .85; own.fillRect(x, y, own.measureText(text).width + 8, 16); own.globalAlpha = 1; own.fillStyle = css("--dim"); own.fillText(text, x + 4, y + 8); }
 function colourOfTensor(one) { let sum = 7; for (const letter of one.name.replace(/[/.]\d+$/, "")) sum = sum * 31 + letter.charCodeAt(0) | 0; return PALETTE[Math.abs(sum) % PALETTE.length]; }
 function paintMap(canvas, held, end, peak) {
   const { own, wide, high } = prepared(canvas), top = Math.max(1, ...held.map(one => one.address + one.bytes_per_partition));
@@ -49,7 +50,7 @@ function paintMap(canvas, held, end, peak) {
   }
   const x = peak.at_us / end * wide;
   own.strokeStyle = css("--path"); own.setLineDash([4, 3]); own.beginPath(); own.moveTo(x, 0); own.lineTo(x, high); own.stroke(); own.setLineDash([]);
-  own.fillStyle = css("--dim"); own.fillText(`${bytes(top)} of a partition`, 6, 9); own.textAlign = "right"; own.fillText(time(end * 1e3), wide - 6, high - 8);
+  badge(own, `${bytes(top)} of a partition`, 4, 4); badge(own, time(end * 1e3), wide - 74, high - 20);
   canvas.onpointermove = event => {
     const t = event.offsetX / wide * end, at = (high - event.offsetY) / (high - 4) * top, one = held.find(each => t >= each.start_us && t <= each.end_us && at >= each.address && at < each.address + each.bytes_per_partition);
     tip(event, one ? `${one.name} ${one.dtype}[${one.shape}]\npartitions ${one.first_partition} to ${one.first_partition + one.partitions - 1}, bytes ${one.address} to ${one.address + one.bytes_per_partition - 1}\n${time(one.start_us * 1e3)} to ${time(one.end_us * 1e3)}\n${one.place}` : "");
@@ -66,10 +67,11 @@ function paintPartitions(canvas, held, end) {
   for (const row of use) for (let x = 1; x <= columns; x++) { row[x] += row[x - 1]; }
   for (const row of use) for (const one of row) most = Math.max(most, one);
   own.fillStyle = css("--mark");
+  const edge = p => Math.round(p / 128 * high);
   for (let p = 0; p < 128; p++) for (let x = 0; x < columns;) {
     let to = x + 1;
     while (to < columns && use[p][to] === use[p][x]) to++;
-    if (use[p][x] > 0) { own.globalAlpha = .1 + .9 * use[p][x] / most; own.fillRect(x, p / 128 * high, to - x, high / 128 + .5); }
+    if (use[p][x] > 0) { own.globalAlpha = .1 + .9 * use[p][x] / most; own.fillRect(x, edge(p), to - x, edge(p + 1) - edge(p)); }
     x = to;
   }
   own.globalAlpha = 1;
@@ -79,5 +81,5 @@ function paintUse(canvas, held, end, peak) {
   let used = 0, last = 0;
   own.fillStyle = css("--mark"); own.globalAlpha = .5;
   for (const [at, step] of changes) { const x = last / end * wide; own.fillRect(x, high - used / Math.max(1, peak.used) * (high - 16), (at - last) / end * wide, high); last = at; used += step; }
-  own.globalAlpha = 1; own.fillStyle = css("--dim"); own.font = "11px system-ui, sans-serif"; own.textBaseline = "middle"; own.fillText(bytes(peak.used), 6, 9);
+  own.globalAlpha = 1; own.fillStyle = css("--dim"); own.font = "11px system-ui, sans-serif"; own.textBaseline = "middle"; badge(own, bytes(peak.used), 4, 4);
 }

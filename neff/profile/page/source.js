@@ -12,15 +12,17 @@ function fillSource(panel) {
       profile.sources[file].forEach((html, k) => {
         const cost = costs.get(`${file}:${k + 1}`), text = make("td");
         text.innerHTML = html || " ";
-        const heat = make("td", { class: "c heat" }, cost ? digits(cost.path_us, 2) : "");
+        const heat = make("td", { class: "cost heat" }, cost ? digits(cost.path_us, 2) : "");
         if (cost) heat.style.setProperty("--a", (.05 + .55 * cost.path_us / most).toFixed(3));
-        const line = make("tr", { id: `${profile.number}:${file}:${k + 1}`, class: cost ? "hot" : "" }, heat, make("td", { class: "c" }, cost ? digits(cost.self_us, 2) : ""), make("td", { class: "c" }, cost && cost.waiting_us ? digits(cost.waiting_us, 2) : ""), make("td", { class: "c" }, String(k + 1)), text);
+        const line = make("tr", { id: `${profile.number}:${file}:${k + 1}`, class: cost ? "hot" : "" }, heat, make("td", { class: "cost" }, cost ? digits(cost.self_us, 2) : ""), make("td", { class: "cost" }, cost && cost.waiting_us ? digits(cost.waiting_us, 2) : ""), make("td", { class: "cost" }, String(k + 1)), text);
         if (cost) { line.title = `${digits(cost.path_us / total * 100, 1)} % of the critical path, ${digits(cost.events, 0)} events; click to show them`; line.onclick = () => markBy(profile, "line", `${file}:${k + 1}`); }
         body.append(line);
       });
       panel.append(make("h2", {}, `${file}: µs of the critical path, self, waiting`), make("div", { class: "code" }, make("table", {}, body)));
     }
   }
+  const first = panel.querySelector("tr.hot");
+  if (first) requestAnimationFrame(() => { panel.scrollTop = first.offsetTop - panel.clientHeight / 4; });
 }
 function openSource(profile, file, number) {
   open("source");

@@ -46,14 +46,14 @@ function seek(profile, row, t) {
 
 // Paints a track into `line`; behind an event that is thinner than a pixel the next pixel is sought.
 function paintTrack(profile, row, paint, line, waits, path, from, to, wide, labels) {
-  const { start, length } = profile, { values, numbers } = paint, marks = profile.marks, faint = rgba(css("--faint"));
+  const { start, length, sums } = profile, { values, numbers } = paint, marks = profile.marks;
   const per = wide / (to - from), since = profile.column("since"), onPath = profile.column("path");
-  const waitColour = rgba(css("--wait")), pathColour = rgba(css("--path"));
+  const waitColour = rgba(css("--wait")), pathColour = rgba(css("--path")), faint = rgba(css("--faint"));
   for (let i = seek(profile, row, from); i < row.last;) {
     const x = (start[i] - from) * per;
     if (x > wide) break;
     const left = x < 0 ? 0 : x | 0, right = Math.max(left + 1, Math.min(wide, (start[i] + length[i] - from) * per | 0));
-    line.fill(marks && !marks[i] ? faint : values[numbers[i]], left, right);
+    const at = i;
     if (since[i]) waits.fill(waitColour, Math.max(0, (start[i] - since[i] - from) * per | 0), left);
     if (onPath[i]) path.fill(pathColour, left, right);
     if (labels && right - left > 28) labels.push([i, left, right]);
@@ -62,6 +62,9 @@ function paintTrack(profile, row, paint, line, waits, path, from, to, wide, labe
     while (low + step < row.last && start[low + step] < next) { low += step; step *= 2; }
     let high = Math.min(row.last, low + step);
     while (low < high) { const middle = low + high >> 1; start[middle] < next ? low = middle + 1 : high = middle; }
+    // What a pixel holds in parts is as much fainter.
+    const share = right - left > 1 ? 1 : Math.min(1, (sums[Math.max(low, at + 1)] - sums[at]) * per), level = Math.max(0, Math.ceil(share * LEVELS) - 1);
+    line.fill(marks && !marks[at] ? faint : values[level][numbers[at]], left, right);
     i = low > i ? (low > i + 1 && low > row.first && start[low - 1] + length[low - 1] > next + 1 / per ? low - 1 : low) : i + 1;
   }
 }
@@ -72,15 +75,25 @@ function paintMarked(profile, row, paint, line, from, to, wide) {
   let low = 0, high = hits.length;
   const first = seek(profile, row, from);
   while (low < high) { const middle = low + high >> 1; hits[middle] < first ? low = middle + 1 : high = middle; }
-  let last = -1;
-  for (let k = low; k < hits.length && hits[k] < row.last; k++) {
+  for (let k = low; k < hits.length && hits[k] < row.last;) {
     const i = hits[k], x = (start[i] - from) * per;
     if (x > wide) break;
-    const left = Math.max(0, x | 0);
-    if (left === last && length[i] * per < 1) continue;
-    last = left;
-    line.fill(paint.values[paint.numbers[i]], left, Math.max(left + 1, Math.min(wide, (start[i] + length[i] - from) * per | 0)));
+    const left = Math.max(0, x | 0), right = Math.max(left + 1, Math.min(wide, (start[i] + length[i] - from) * per | 0));
+    line.fill(paint.values[LEVELS - 1][paint.numbers[i]], left, right);
+    const next = right / per + from;
+    let step = 1, least = k + 1;
+    while (least + step < hits.length && hits[least + step] < row.last && start[hits[least + step]] < next) { least += step; step *= 2; }
+    let most = Math.min(hits.length, least + step);
+    while (least < most) { const middle = least + most >> 1; hits[middle] < row.last && start[hits[middle]] < next ? least = middle + 1 : most = middle; }
+    k = least;
   }
+}
+
+let painted = { key: "" };
+function paintsOf() {
+  const key = colourBy + css("--lane");
+  if (painted.key !== key) painted = { key, found: new Map(profiles.map(profile => [profile, painter(profile)])) };
+  return painted.found;
 }
 
 function draw() {
@@ -93,7 +106,7 @@ function draw() {
   const pixels = image.pixels, back = rgba(css("--lane"));
   pixels.fill(rgba(css("--panel")));
   const line = new Uint32Array(wide), waits = new Uint32Array(wide), path = new Uint32Array(wide), texts = [];
-  const paints = new Map(profiles.map(profile => [profile, painter(profile)]));
+  const paints = paintsOf();
   for (const band of bands) {
     const y = band.y - view.top;
     if (y + band.high < 0 || y > height || !band.row) continue;
@@ -101,8 +114,7 @@ function draw() {
     line.fill(back); waits.fill(back); path.fill(0);
     paintTrack(band.profile, band.row, paint, line, waits, path, view.from, view.to, wide, labels);
     if (band.profile.hits) paintMarked(band.profile, band.row, paint, line, view.from, view.to, wide);
-    for (let k = 0; k < wide; k++) if (waits[k] !== back && line[k] !== back) waits[k] = line[k];
-    for (let k = 0; k < wide; k++) if (!path[k]) path[k] = line[k];
+    for (let k = 0; k < wide; k++) { const own = line[k]; if (own !== back) waits[k] = own; if (!path[k]) path[k] = own; }
     const top = Math.max(0, Math.round(y * ratio)), bottom = Math.min(tall, Math.round((y + band.high) * ratio)), edge = Math.round(3 * ratio);
     for (let r = top; r < bottom; r++) pixels.set(r < Math.round(y * ratio) + edge ? path : r >= Math.round((y + band.high) * ratio) - edge ? waits : line, r * wide);
     texts.push([band, y, labels]);
@@ -123,7 +135,7 @@ function drawTexts(texts, ratio) {
     const { profile } = band, turns = profile.column("turns")[i], room = (right - left) / ratio - 6;
     let text = profile.opcodes[profile.opcode[i]] + (turns > 1 ? ` ×${turns}` : "");
     if (room > 150) text += `  ${time(profile.length[i] * profile.unit_ns)}`;
-    const fits = Math.floor(room / 5.6);
+    const fits = Math.floor(room / 6.4);
     if (fits < 3) continue;
     if (text.length > fits) text = text.slice(0, fits - 1) + "…";
     pen.fillStyle = profile.marks && !profile.marks[i] ? css("--dim") : "#fff";
@@ -191,17 +203,25 @@ function drawArea(height) {
 function drawOverview() {
   const ratio = window.devicePixelRatio || 1, width = overview.clientWidth, own = overview.getContext("2d");
   if (!width) return;
-  overview.width = width * ratio; overview.height = 34 * ratio;
+  if (!drawOverview.known || drawOverview.known.width !== width * ratio) {
+    drawOverview.known = overviewBack(width, ratio);
+    overview.width = width * ratio; overview.height = 34 * ratio;
+  }
+  own.setTransform(1, 0, 0, 1, 0, 0); own.drawImage(drawOverview.known, 0, 0);
+  own.setTransform(ratio, 0, 0, ratio, 0, 0);
+  const wide = width - GUTTER, end = whole(), left = GUTTER + view.from / end * wide, right = GUTTER + view.to / end * wide;
+  own.strokeStyle = css("--ink"); own.lineWidth = 1.5; own.strokeRect(Math.max(GUTTER, left) + .5, 1.5, Math.max(3, Math.min(right, width) - Math.max(GUTTER, left) - 1), 31);
+}
+function overviewBack(width, ratio) {
+  const back = make("canvas"), own = back.getContext("2d");
+  back.width = width * ratio; back.height = 34 * ratio;
   own.setTransform(ratio, 0, 0, ratio, 0, 0);
   own.fillStyle = css("--page"); own.fillRect(0, 0, width, 34);
-  const wide = width - GUTTER, end = whole();
-  if (!drawOverview.known || drawOverview.known.wide !== wide) drawOverview.known = { wide, shares: shares(wide | 0, end) };
   own.fillStyle = css("--mark");
-  drawOverview.known.shares.forEach((share, x) => { own.globalAlpha = .25 + .6 * share; const high = 26 * share; own.fillRect(GUTTER + x, 30 - high, 1, high); });
+  shares(width - GUTTER | 0, whole()).forEach((share, x) => { own.globalAlpha = .25 + .6 * share; const high = 26 * share; own.fillRect(GUTTER + x, 30 - high, 1, high); });
   own.globalAlpha = 1;
   own.fillStyle = css("--dim"); own.font = "11px system-ui, sans-serif"; own.textBaseline = "middle"; own.fillText("engines busy", 10, 17);
-  const left = GUTTER + view.from / end * wide, right = GUTTER + view.to / end * wide;
-  own.strokeStyle = css("--ink"); own.lineWidth = 1.5; own.strokeRect(Math.max(GUTTER, left) + .5, 1.5, Math.max(3, Math.min(right, width) - Math.max(GUTTER, left) - 1), 31);
+  return back;
 }
 // For each pixel the mean share of the engines that are busy; not queues.
 function shares(wide, end) {
@@ -277,7 +297,7 @@ function wireTimeline() {
   overview.addEventListener("pointerdown", event => { held = true; overview.setPointerCapture(event.pointerId); jump(event); });
   overview.addEventListener("pointermove", event => { if (held) jump(event); });
   overview.addEventListener("pointerup", () => { held = false; });
-  new ResizeObserver(redraw).observe(get("stage"));
+  new ResizeObserver(() => { if (get("timeline").classList.contains("on")) { draw(); drawOverview(); } }).observe(get("stage"));
   const loop = now => { if (dirty && get("timeline").classList.contains("on")) { dirty = false; draw(); drawOverview(); } lastFrame = now; requestAnimationFrame(loop); };
   requestAnimationFrame(loop);
 }
