@@ -8,7 +8,11 @@ of a trace in silence, so the writer never makes them:
 * a flow that ends before it starts is dropped: only later events end one;
 * a name that was never interned is shown as nothing: all names are interned first;
 * a slice's end at the time of the next one's begin must be in front of it: tracks are written one
-  after the other, in order.
+  after the other, in order;
+* an event on a track without a descriptor is taken for one of another kind: tracks are described
+  before their events, and only tracks of counters have samples.
+
+What would break one of these raises ``NEFF-TRACE``, in place of a trace that is wrong.
 
 The colour of a slice is that of its name, so the name is the opcode; the rest are arguments.
 """
@@ -19,6 +23,8 @@ import zlib
 from typing import BinaryIO
 
 from hlo_tools._gc import no_collection
+from neff.errors import NeffError
+from neff.profile.counters import Counter, counters
 from neff.profile.lanes import lanes_of
 from neff.profile.sites import Site
 from neff.profile.table import Profile
@@ -30,6 +36,9 @@ _SEQUENCE = 1
 _STATE_CLEARED, _NEEDS_STATE = 1, 2
 _EXPLICIT_ORDER = 3
 _COMPRESSED_BYTES = 1 << 19
+
+_BELOW = 1000
+"""Rank of the first counter, below all lanes."""
 
 _STRINGS = ("operands", "place", "op", "kernel", "scope")
 """Arguments of every slice, from its site."""
@@ -54,8 +63,10 @@ def _varint(number: int) -> bytes:
         return bytes((number,))
     if number < 0x4000:
         return bytes((number & 0x7F | 0x80, number >> 7))
-    low = bytes((number & 0x7F | 0x80, number >> 7 & 0x7F | 0x80))
-    return low + _varint(number >> 14)
+    if number < 0x200000:
+        return bytes((number & 0x7F | 0x80, number >> 7 & 0x7F | 0x80, number >> 14))
+    low = bytes((number & 0x7F | 0x80, number >> 7 & 0x7F | 0x80, number >> 14 & 0x7F | 0x80))
+    return low + _varint(number >> 21)
 
 
 def _number(field: int, value: int) -> bytes:
@@ -92,7 +103,8 @@ class _Packets:
             self._pending.clear()
 
 
-_BEGIN, _END = _number(9, 1), _number(9, 2)
+_BEGIN, _END, _COUNTER = _number(9, 1), _number(9, 2), _number(9, 4)
+_VALUE = _varint(30 << 3)
 
 
 # --- the trace ------------------------------------------------------------------------------
@@ -109,6 +121,7 @@ class _Trace:
         self._known: dict[tuple[str, int], bytes] = {}
         self._uuid = 0
         self._flow = 0
+        self._counters = counters(profile)
         self._tail = _number(10, _SEQUENCE) + _number(13, _NEEDS_STATE)
 
     def write(self) -> None:
@@ -134,9 +147,11 @@ class _Trace:
         )
         return _number(10, _SEQUENCE) + _number(13, _STATE_CLEARED) + _bytes(12, data)
 
-    def _track(self, name: str, parent: int, rank: int) -> int:
+    def _track(self, name: str, parent: int, rank: int, unit: str = "") -> int:
+        """A new track; one with a unit holds samples of a counter."""
         self._uuid += 1
         descriptor = _number(1, self._uuid) + _text(2, name)
+        descriptor += _bytes(8, _text(6, unit)) if unit else b""
         descriptor += _number(5, parent) if parent else b""
         descriptor += _number(11, _EXPLICIT_ORDER) + _number(12, rank)
         self._packets.add(_number(10, _SEQUENCE) + _bytes(60, descriptor))
@@ -150,6 +165,20 @@ class _Trace:
             for place, indices in enumerate(tracks):
                 track = self._track(f"{lane} {place + 1}", above, place) if place else above
                 self._slices(core, track, indices, starting, ending)
+        for rank, counter in enumerate(self._counters[core], _BELOW):
+            self._samples(counter, self._track(counter.name, parent, rank, counter.unit))
+
+    def _samples(self, counter: Counter, track: int) -> None:
+        head, tail, add = _COUNTER + _number(11, track) + _VALUE, self._tail, self._packets.add
+        last = -1
+        for time, value in counter.samples:
+            if time <= last:
+                raise _wrong(
+                    f"a sample of {counter.name} at {time} ns comes after one at {last} ns"
+                )
+            last = time
+            event = head + _varint(value)
+            add(b"\x40" + _varint(time) + tail + b"\x5a" + _varint(len(event)) + event)
 
     def _flows(self, events: list[Event]) -> tuple[dict[int, bytes], dict[int, bytes]]:
         """Semaphores as fields of the slices that they leave and reach."""
@@ -180,8 +209,13 @@ class _Trace:
         )
         on_track, tail = _number(11, track), self._tail
         end_event = tail + _bytes(11, _END + on_track)
+        last = 0
         for index in indices:
             _, _, opcode, start, end, _, waits_for, since, nbytes, turns, _, _ = events[index]
+            begin, until = round(start), round(end)
+            if begin < last or until < begin:
+                raise _wrong(f"{opcode} from {begin} to {until} ns overlaps one until {last} ns")
+            last = until
             event = _BEGIN + on_track + self._site(sites[index], opcode)
             if nbytes:
                 event += self._argument("bytes", nbytes)
@@ -192,9 +226,9 @@ class _Trace:
             if waits_for >= 0 and round(start - since):
                 event += self._argument("waited_ns", round(start - since))
             event += starting.get(index, b"") + ending.get(index, b"")
-            head = b"\x40" + _varint(round(start)) + tail
+            head = b"\x40" + _varint(begin) + tail
             add(head + b"\x5a" + _varint(len(event)) + event)
-            add(b"\x40" + _varint(round(end)) + end_event)
+            add(b"\x40" + _varint(until) + end_event)
 
     def _argument(self, name: str, value: int) -> bytes:
         found = self._known.get((name, value))
@@ -214,6 +248,14 @@ class _Trace:
                     found += _bytes(4, argument)
             self._texts[number, opcode] = found
         return found
+
+
+def _wrong(what: str) -> NeffError:
+    return NeffError(
+        f"the trace would be wrong: {what}",
+        code="NEFF-TRACE",
+        remedy="this is a bug of the profiler; please report it with the NEFF",
+    )
 
 
 def _texts(site: Site) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import zlib
 from collections import defaultdict
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from neff.errors import NeffError
 from neff.profile import profile_of, write_trace
 from neff.program import Program
 from tests.neff.programs import counted
@@ -53,6 +55,8 @@ class Trace:
         self.tracks: dict[int, tuple[str, int]] = {}
         self.slices: list[tuple[int, int, int, str, dict[str, Any], list[int], list[int]]] = []
         self.names: dict[int, dict[int, str]] = {}
+        self.units: dict[int, str] = {}
+        self.samples: dict[int, list[tuple[int, int]]] = defaultdict(list)
         pending: dict[int, tuple[int, Any]] = {}
         for outer in fields(data)[1]:
             (compressed,) = fields(outer)[50]
@@ -68,10 +72,16 @@ class Trace:
         if 60 in packet:
             track = fields(packet[60][0])
             self.tracks[track[1][0]] = track[2][0].decode(), track.get(5, [0])[0]
+            if 8 in track:
+                self.units[track[1][0]] = fields(track[8][0])[6][0].decode()
         if 11 in packet:
             event, time = fields(packet[11][0]), packet[8][0]
             track = event[11][0]
-            if event[9] == [1]:
+            if event[9] == [4]:
+                assert track in self.units
+                self.samples[track].append((time, event[30][0]))
+            elif event[9] == [1]:
+                assert track in self.tracks and track not in self.units
                 assert track not in pending, "slices of a track overlap"
                 pending[track] = time, event
             else:
@@ -146,3 +156,54 @@ def test_arguments() -> None:
 def test_folded_turns_of_a_loop_are_said() -> None:
     _, trace = traced(counted(5))
     assert {slice[4].get("turns") for slice in trace.slices} == {None, 4}
+
+
+def counter(trace: Trace, name: str) -> list[tuple[int, int]]:
+    (track,) = [uuid for uuid, (own, _) in trace.tracks.items() if own == name]
+    return trace.samples[track]
+
+
+def test_memory_is_counted() -> None:
+    """A product: two tiles of SBUF, then its result in PSUM and a copy; nothing at the end."""
+    _profile, trace = traced(matmul())
+    sbuf, psum = counter(trace, "SBUF"), counter(trace, "PSUM")
+    assert max(value for _, value in sbuf) == 4 * (128 * 64 + 128 * 512)
+    assert [value for _, value in psum] == [4 * 64 * 512, 0]
+    assert sbuf[-1][1] == 0
+    assert sorted(set(trace.units.values())) == ["MB/s", "bytes", "‰"]
+
+
+def test_bandwidth_times_time_is_bytes() -> None:
+    _profile, trace = traced(softmax())
+    samples = counter(trace, "DMA bandwidth")
+    moved = sum(
+        value * (later - time) / 1e3 for (time, value), (later, _) in itertools.pairwise(samples)
+    )
+    assert moved == pytest.approx(2 * 128 * 512 * 4, rel=0.02)
+
+
+def test_utilisation_is_busy_time() -> None:
+    profile, trace = traced(matmul())
+    total = profile.estimate.total.value
+    for engine in ("tensor", "vector"):
+        samples = [*counter(trace, f"{engine} utilisation"), (round(total), 0)]
+        busy = sum(
+            value * (later - time) / 1e3
+            for (time, value), (later, _) in itertools.pairwise(samples)
+        )
+        found = profile.estimate.cores[0].engines[engine].occupied_ns
+        assert busy == pytest.approx(found, rel=0.05)
+
+
+def test_samples_follow_each_other() -> None:
+    _, trace = traced(counted(5))
+    for samples in trace.samples.values():
+        times = [time for time, _ in samples]
+        assert times == sorted(set(times))
+
+
+def test_an_overlap_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A writer that put every event of a lane on one track would lose ends without a word."""
+    monkeypatch.setattr("neff.profile.lanes._tracks", lambda events, indices: [list(indices)])
+    with pytest.raises(NeffError, match="NEFF-TRACE"):
+        traced(matmul())
