@@ -122,7 +122,8 @@ def sequence_like(value: Sequence[object], items: list[Any]) -> Any:
         duplicate[:] = items
         return duplicate
     kind: Any = type(value)
-    made: object = tuple.__new__(kind, items)  # its own __new__ may take other arguments
+    # Its own __new__ may take other arguments.
+    made: object = tuple.__new__(kind, items)  # pyright: ignore[reportUnknownMemberType]
     for name, content in getattr(value, "__dict__", {}).items():
         object.__setattr__(made, name, content)
     return made
