@@ -136,6 +136,17 @@ def warn_deprecated(message: str) -> None:
     )  # fmt: skip
 
 
+def _asker() -> SourceLocation | None:
+    """The place that asks a module for a name: outside the package, and of what hands it on."""
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name != "__getattr__" and not in_package(code):
+            return SourceLocation(code.co_filename, frame.f_lineno, code.co_name)
+        frame = frame.f_back
+    return None
+
+
 def missing_attribute(
     module: str, names: Iterable[str], removed: dict[str, str] | None = None
 ) -> Callable[[str], Any]:
@@ -152,7 +163,11 @@ def missing_attribute(
     def __getattr__(name: str) -> NoReturn:
         message = f"{module} has no {name!r}"
         if name in old:
-            raise AttributeError(f"{message}: {old[name]}", name=name)
+            gone = NkiAttributeError(
+                message, code="NKI-REMOVED", location=_asker(), remedy=old[name]
+            )
+            gone.name = name
+            raise gone
         close = difflib.get_close_matches(name, known, 3, 0.6)
         if close and not name.startswith("__"):
             message += f"; did you mean {' or '.join(close)}?"

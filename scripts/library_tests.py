@@ -103,16 +103,21 @@ def main() -> int:
         command = [
             sys.executable, "-m", "pytest", "-p", "published.library_plugin", "--test-mode",
             "simulation", "-q", "--tb=short", "-p", "no:cacheprovider",
-            *(f"{_TESTS}/{name}" for name in options.tests), *words[split + 1 :],
         ]  # fmt: skip
-        code = subprocess.run(command, cwd=copy, env=environment).returncode
+        codes: dict[str, int] = {}
+        for name in options.tests:  # each in its own process: at the limit of memory XLA aborts
+            call = [*command, f"{_TESTS}/{name}", *words[split + 1 :]]
+            codes[name] = subprocess.run(call, cwd=copy, env=environment).returncode
         lines = records.read_text(encoding="utf-8").splitlines() if records.exists() else []
     results = [Result(**json.loads(line)) for line in lines]
     if results:
         print_table(results, ["simulate", *ways])
     if options.json:
         write_json(results, options.json)
-    return code
+    for name, code in codes.items():
+        if code < 0:
+            print(f"{name}: ended by signal {-code}; the tests behind it did not run")
+    return max(abs(code) for code in codes.values())
 
 
 if __name__ == "__main__":

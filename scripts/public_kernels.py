@@ -27,14 +27,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from published.cases import Array, Case
+from published.cases import RANDOM, Array, Case
 from published.documentation import documented
 from published.library import library
+from published.models import models
 from published.samples import samples
 from published.table import Result, print_table, reason_of, write_json
+from published.visualised import visualised
 from published.ways import WAYS
 
-SOURCES = {"docs": documented, "samples": samples, "library": library}
+SOURCES = {
+    "docs": documented,
+    "samples": samples,
+    "library": library,
+    "models": models,
+    "triton-viz": visualised,
+}
 
 
 def _difference(outputs: Any, expected: tuple[Array | None, ...]) -> float:
@@ -71,7 +79,10 @@ def run(case: Case, way: str, cores: int, target: str) -> Result:
 
 
 def _cases(options: argparse.Namespace) -> Iterator[tuple[str, Case]]:
-    roots = {"docs": options.docs, "samples": options.samples, "library": options.nki_library}
+    roots = {
+        "docs": options.docs, "samples": options.samples, "library": options.nki_library,
+        "models": options.models, "triton-viz": options.triton_viz,
+    }  # fmt: skip
     named = (
         ((source, case) for case in SOURCES[source](root))
         for source, root in roots.items()
@@ -87,12 +98,16 @@ def main() -> int:
     parser.add_argument("--docs", type=Path, help="the documentation's nki folder")
     parser.add_argument("--samples", type=Path, help="checkout of nki-samples")
     parser.add_argument("--nki-library", type=Path, help="checkout of nki-library")
+    parser.add_argument("--models", type=Path, help="checkout of neuronx-distributed-inference")
+    parser.add_argument("--triton-viz", type=Path, help="checkout of triton-viz")
+    parser.add_argument("--seed", type=int, default=0, help="of the arrays")
     parser.add_argument("--ways", default="simulate,neff,jax", help=f"of {', '.join(WAYS)}")
     parser.add_argument("--only", nargs="*", default=[], help="words that names must contain")
     parser.add_argument("--target", default="trn2", help="for kernels that name none")
     parser.add_argument("--json", type=Path, help="write every result to this file")
     options = parser.parse_args()
     os.environ["NEURON_PLATFORM_TARGET_OVERRIDE"] = options.target
+    RANDOM.bit_generator.state = np.random.default_rng(options.seed).bit_generator.state
     root = Path(__file__).resolve().parent.parent
     sys.path += [str(root), str(root / "compat")]
     warnings.simplefilter("ignore")

@@ -48,6 +48,7 @@ class Operator:
         self.__doc__ = doc
         if call is not None:
             self._call = call
+            call.__name__ = call.__qualname__ = self.public  # what Python's errors say
             self.__signature__ = inspect.signature(call)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -191,7 +191,7 @@ def _check_operator(call: Call, operand: OperandSpec, value: Any) -> None:
 
 def _check_sequence(call: Call, operand: OperandSpec, value: Any) -> None:
     if not is_sequence(value) or not value:
-        call.refuse("NKI-OPERAND", f"{operand.name}={value!r}", "pass a list of tensors")
+        call.refuse("NKI-OPERAND", f"{operand.name}={value!r:.80}", "pass a list of tensors")
     for entry in value:
         if is_sequence(entry):
             _check_sequence(call, operand, entry)
@@ -203,7 +203,9 @@ def _check_tensor(call: Call, operand: OperandSpec, value: Any) -> None:
     name = operand.name
     if not isinstance(value, NkiTensor):
         kinds = "a tensor or a number" if operand.scalar else "a tensor"
-        call.refuse("NKI-OPERAND", f"{name}={value!r} ({type(value).__name__})", f"pass {kinds}")
+        call.refuse(
+            "NKI-OPERAND", f"{name}={value!r:.80} ({type(value).__name__})", f"pass {kinds}"
+        )
     if 0 in value.shape:
         call.refuse(
             "NKI-EMPTY",

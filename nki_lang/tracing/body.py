@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from nki_lang.errors import NkiAttributeError, NkiError, NkiTypeError, NkiValidationError
+from nki_lang.frontend.operators import Operator
 from nki_lang.frontend.tensor import NkiTensor
 from nki_lang.memory import MemoryRegion
 from nki_lang.source import in_package, raised_location, raised_outside
@@ -43,7 +44,11 @@ def run_body(func: Callable[..., Any], bound: inspect.BoundArguments) -> Any:
     """
     try:
         return func(*bound.args, **bound.kwargs)
-    except NkiError:
+    except NkiError as error:
+        _name_argument(error, bound, func)
+        raise
+    except NameError as error:
+        _explain_memory(error)
         raise
     except AttributeError as error:
         used: object = error.obj
@@ -85,6 +90,42 @@ def _is_plain(value: object) -> bool:
     return isinstance(value, _PLAIN)
 
 
+def _name_argument(
+    error: NkiError, bound: inspect.BoundArguments, func: Callable[..., Any]
+) -> None:
+    """An instruction that got a list or another plain value: which argument of the kernel it is.
+
+    Raises:
+        NkiTypeError: code ``NKI-ARGUMENT``.
+    """
+    if error.code != "NKI-OPERAND":
+        return
+    same = [
+        (name, value)
+        for name, value in _values(bound)
+        if _is_plain(value) and f"={value!r:.80} ({type(value).__name__})" in error.message
+    ]
+    if same:
+        names = _given(bound, [name for name, _ in same])
+        _report(error, same[0][1], names, func, NkiTypeError)
+
+
+def _explain_memory(error: NameError) -> None:
+    """A memory by its bare name, which was a keyword of an earlier front end.
+
+    Raises:
+        NkiAttributeError: code ``NKI-BUFFER``.
+    """
+    name = "shared_hbm" if error.name == "hbm" else str(error.name)
+    if name in MemoryRegion.__members__ and raised_outside(error):
+        raise NkiAttributeError(
+            f"{error.name} is not defined; it was a keyword of an earlier front end",
+            code="NKI-BUFFER",
+            location=raised_location(error),
+            remedy=f"write nl.ndarray(shape, dtype, buffer=nl.{name})",
+        ) from error
+
+
 def _explain_call(error: TypeError) -> None:
     """A call of the language with too few, too many or unknown arguments: name its parameters.
 
@@ -97,13 +138,21 @@ def _explain_call(error: TypeError) -> None:
     name = called[1]
     for module in _LANGUAGE:
         function = getattr(sys.modules.get(module), name, None)
-        if inspect.isfunction(function) and not _is_own(error, name):
+        if not (inspect.isfunction(function) or isinstance(function, Operator)):
+            continue
+        if not _is_own(error, name):
             raise NkiTypeError(
                 str(error),
                 code="NKI-ARGUMENTS",
                 location=raised_location(error),
-                remedy=f"write {name}{_parameters(function)}",
+                remedy=f"write {name}{_parameters(function)}{_removed(error)}",
             ) from error
+
+
+def _removed(error: TypeError) -> str:
+    """What to write in the place of a parameter of earlier versions."""
+    masks = "'mask'" in str(error)
+    return "; NKI 0.2 removed masks: shorten the slice of the last tile" if masks else ""
 
 
 def _parameters(function: Callable[..., Any]) -> inspect.Signature:
@@ -159,7 +208,7 @@ def _report(
     plain = "None" if value is None else article + kind_name
     listed = ", ".join(repr(name) for name in names)
     raise kind(
-        f"{error}; {'argument' if one else 'arguments'} {listed} of"
+        f"{getattr(error, 'message', error)}; {'argument' if one else 'arguments'} {listed} of"
         f" {getattr(func, '__name__', 'the kernel')} {'is' if one else 'are'} {plain}, not"
         f" {'a tensor' if one else 'tensors'}",
         code="NKI-ARGUMENT",

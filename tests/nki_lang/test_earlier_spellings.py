@@ -11,6 +11,15 @@ from nki_lang.kernel import jit, simulate, trace
 CALLS = {
     "view of a memory": (
         lambda x: nl.sbuf.view(nl.float32, (4, 4)), "NKI-BUFFER", "nl.ndarray(shape, dtype, buffer=nl.sbuf)"),
+    "memory by its bare name": (
+        lambda x: sbuf.view(dtype=nl.float32, shape=(4, 4)),  # noqa: F821
+        "NKI-BUFFER", "write nl.ndarray(shape, dtype, buffer=nl.sbuf)"),
+    "hbm by its bare name": (
+        lambda x: nl.ndarray((4, 4), nl.float32, buffer=hbm),  # noqa: F821
+        "NKI-BUFFER", "write nl.ndarray(shape, dtype, buffer=nl.shared_hbm)"),
+    "par_dim": (lambda x: nl.par_dim(4), "NKI-REMOVED", "the first dimension is the partition"),
+    "mask": (
+        lambda x: nl.exp(nl.load(x), mask=None), "NKI-ARGUMENTS", "NKI 0.2 removed masks: shorten"),
     "zeros": (lambda x: nl.zeros(), "NKI-ARGUMENTS", "write zeros(shape, dtype"),
     "sendrecv": (lambda x: nisa.sendrecv(), "NKI-ARGUMENTS", "write sendrecv(src, dst"),
     "unknown argument": (
@@ -29,6 +38,22 @@ def test_a_sentence_at_the_users_line(name, way):
     assert caught.value.code == code
     assert sentence in str(caught.value)
     assert caught.value.location.file == __file__
+
+
+@pytest.mark.parametrize("way", ["simulate", "trace"])
+def test_an_argument_that_is_a_list_is_named(way):
+    def kernel(x, factors):
+        tile = nl.load(x)
+        nisa.tensor_tensor(tile, factors, tile, nl.multiply)
+
+    x = np.zeros((4, 4), np.float32)
+    with pytest.raises(
+        NkiError, match=r"data1=\[1.0, 2.0\].*argument 'factors' of kernel"
+    ) as caught:
+        simulate(jit(kernel))(x, [1.0, 2.0]) if way == "simulate" else trace(
+            kernel, (x, [1.0, 2.0])
+        )
+    assert caught.value.code == "NKI-ARGUMENT"
 
 
 def full(shape, dtype):
