@@ -246,8 +246,13 @@ def _measured_share(machine: Machine) -> float:
     """Share of the critical path, from the last event back through what each one waited for."""
     events, index = machine.events, machine.last
     until, whole, measured = machine.end[0], 0.0, 0.0
+    report, turns = machine.completion[0] + machine.loop_ns[0], 0
     while index >= 0:
         event = events[index]
+        if event.turns > 1 and event.turns != turns:
+            # Behind a loop's last turn stand the others, which `turns` counts already.
+            until = min(until, event.end + report)
+        turns = event.turns
         spent = max(0.0, until - event.start) * event.turns
         whole += spent
         measured += spent * event.known

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from neff.errors import NeffError, NeffRuntimeError
+from neff.profile import profile_of
+from neff.profile.stalls import path_times
 from neff.program import EngineLoop, Program, Step
 from neff.timing import PARAMETERS, Event, InstructionCosts, Parameters, estimate, overrides_of
 from neff.timing.parameters import parameter_table
@@ -195,6 +197,18 @@ def test_measured_share_is_of_the_critical_path() -> None:
     program = on_trn2(addition())
     program.target = "trn3"
     assert estimate(program).measured_share == 0.0
+
+
+@pytest.mark.parametrize("turns", [2, 3, 40, 4000])
+def test_turns_of_a_loop_count_once_in_the_measured_share(turns: int) -> None:
+    """The same as the share of the profile's critical path, which is attributed another way."""
+    program = counted(turns)
+    program.target = "trn1"
+    profile = profile_of(program)
+    events = profile.estimate.cores[0].events
+    times = path_times(profile, 0)
+    known = sum(spent * events[index].known for index, spent in times.items())
+    assert profile.estimate.measured_share == pytest.approx(known / sum(times.values()), abs=0.03)
 
 
 def test_an_overridden_parameter_is_used() -> None:
