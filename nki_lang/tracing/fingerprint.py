@@ -14,7 +14,7 @@ import hashlib
 import os
 import types
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from nki_lang.tracing.code_reads import CodeReads, is_opaque_package, reads_of
 from nki_lang.tracing.content import (
@@ -113,11 +113,12 @@ def surroundings(function: Any, divided: Collection[str] = ()) -> dict[str, Part
 
 def _divide(found: dict[str, Parts], name: str, value: Any) -> bool:
     """Enter the elements or attributes of a value one by one; False when it has none."""
-    kind = type(value)
+    kind: type = type(value)
+    elements: Iterable[tuple[object, object]]
     if kind is list:
-        elements: Iterable[tuple[object, object]] = enumerate(value)
+        elements = enumerate(cast("list[object]", value))
     elif kind is dict:
-        elements = value.items()
+        elements = cast("dict[object, object]", value).items()
     elif has_attributes_only(kind):
         elements = vars(value).items()
         _enter(found, name, kind)
