@@ -111,16 +111,16 @@ def surroundings(function: Any, divided: Collection[str] = ()) -> dict[str, Part
     return found
 
 
-def _divide(found: dict[str, Parts], name: str, value: Any) -> bool:
+def _divide(found: dict[str, Parts], name: str, value: object) -> bool:
     """Enter the elements or attributes of a value one by one; False when it has none."""
-    kind: type = type(value)
+    kind: type[object] = type(value)
     elements: Iterable[tuple[object, object]]
     if kind is list:
         elements = enumerate(cast("list[object]", value))
     elif kind is dict:
         elements = cast("dict[object, object]", value).items()
     elif has_attributes_only(kind):
-        elements = vars(value).items()
+        elements = cast("dict[object, object]", vars(value)).items()
         _enter(found, name, kind)
     else:
         return False
