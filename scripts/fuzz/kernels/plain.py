@@ -108,6 +108,14 @@ def partly(make: Maker) -> None:
     )  # fmt: skip
 
 
+def half_written(make: Maker) -> None:
+    """Some columns are written; the others read as NaN, integers as a pattern, in every way."""
+    columns = make.chance.randrange(2, 12)
+    out = make.like((make.chance.choice(PARTITIONS), columns))
+    part = make.chance.randrange(1, columns)
+    make.emit(out, f"nisa.memset({out.text}[:, 0:{part}], 1)")
+
+
 def memset(make: Maker) -> None:
     shape = (make.chance.choice(PARTITIONS), make.chance.randrange(1, 20))
     out = make.like(shape)

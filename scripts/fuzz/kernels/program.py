@@ -90,6 +90,12 @@ class GeneratedKernel:
     constants: dict[str, tuple[float, float]] = field(default_factory=dict)
     features: frozenset[str] = frozenset()
 
+    @property
+    def writes(self) -> bool:
+        """Whether it writes an argument."""
+        names = {f"nisa.dma_copy({one.name}," for one in self.arguments}
+        return any(line.startswith(tuple(names)) for one in self.statements for line in one.lines)
+
     def source(self) -> str:
         """A Python module with the function ``kernel``."""
         parameters = ", ".join([*(one.name for one in self.arguments), *self.constants])

@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import os
+import pickle
+import subprocess
 import sys
 import threading
 import warnings
@@ -18,9 +20,9 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
-from children import serve
+from children import failed, serve
 
-__all__ = ["ENVIRONMENTS", "WAYS", "Call", "Way", "serve_ways"]
+__all__ = ["ENVIRONMENTS", "WAYS", "Call", "Way", "answer_elsewhere", "serve_ways"]
 
 Arrays = list[np.ndarray[Any, Any]]
 
@@ -52,12 +54,15 @@ class Way(NamedTuple):
     Attributes:
         make: from the kernel to what runs it.
         environment: name in :data:`ENVIRONMENTS`.
-        writes: whether written arguments come back too, behind the results.
+        writes: whether written arguments come back too, behind the results; a way in which they
+            would be lost refuses such kernels.
+        often: one kernel in so many runs in it.
     """
 
     make: Callable[[Any], Run]
     environment: str = "host"
     writes: bool = False
+    often: int = 1
 
 
 ENVIRONMENTS: dict[str, dict[str, str]] = {
@@ -98,9 +103,11 @@ def _threads(kernel: Any) -> Run:
         gate = threading.Barrier(4)
 
         def work(number: int) -> None:
-            arrays = [
-                one.copy() if number % 2 == 0 else one[..., ::-1].copy() for one in given.arrays
-            ]
+            arrays = (
+                _copied(given).arrays
+                if number % 2 == 0
+                else [one[..., ::-1].copy() for one in given.arrays]
+            )
             gate.wait()
             try:
                 found[number] = _on_arrays(kernel, Call(arrays, given.constants))
@@ -285,6 +292,75 @@ def _mapped(call: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+def _differentiated(call: Callable[..., Any]) -> Callable[..., Any]:
+    """What a function with a rule of its own gives beside its derivative."""
+    import jax
+
+    ruled = jax.custom_vjp(lambda *arrays: call(*arrays))
+    ruled.defvjp(lambda *arrays: (call(*arrays), arrays), lambda arrays, _: arrays)
+    compiled = jax.jit(lambda *arrays: jax.vjp(ruled, *arrays)[0])
+    return lambda *arrays: compiled(*arrays)
+
+
+def _sharded(call: Callable[..., Any]) -> Callable[..., Any]:
+    """One part of a mesh of two; what the second gives."""
+    import jax
+    from jax.sharding import PartitionSpec
+
+    mesh = jax.make_mesh((2,), ("part",), axis_types=(jax.sharding.AxisType.Auto,))
+
+    def body(*arrays: Any) -> Any:
+        return jax.tree.map(lambda one: one[None], call(*(one[0] for one in arrays)))
+
+    part = PartitionSpec("part")
+    compiled = jax.jit(
+        jax.shard_map(body, mesh=mesh, in_specs=part, out_specs=part, check_vma=False)
+    )
+
+    def run(*arrays: Any) -> Any:
+        results = compiled(*(np.stack([one[::-1], one]) for one in arrays))
+        return tuple(np.asarray(one)[1] for one in jax.tree.leaves(results))
+
+    return run
+
+
+def _in_process(kernel: Any) -> Run:
+    """In JAX in another process, which finds the kernel's files in the folder of kernels."""
+
+    def run(given: Call) -> Arrays:
+        request = pickle.dumps((kernel.func.__code__.co_filename, given))
+        done = subprocess.run([sys.executable, "-c", ELSEWHERE], input=request, capture_output=True)
+        if done.returncode:
+            raise RuntimeError(done.stderr.decode()[-300:])
+        answer = pickle.loads(done.stdout)
+        if "error" in answer:
+            raise (
+                UnavailableError(answer["error"])
+                if answer["code"]
+                else RuntimeError(answer["error"])
+            )
+        return answer["results"]
+
+    return run
+
+
+ELSEWHERE = "from kernels.ways import answer_elsewhere; answer_elsewhere()"
+
+
+def answer_elsewhere() -> None:
+    """One call of the kernel of a file, in JAX."""
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    path, given = pickle.load(sys.stdin.buffer)
+    try:
+        kernel = _module(Path(path)).kernel
+        answer: dict[str, Any] = {"results": _jax(_jit)(kernel)(given)}
+    except Exception as error:
+        answer = failed(error)
+    pickle.dump(answer, out)
+    out.flush()
+
+
 def _torch(place: Callable[[Any], Any]) -> Callable[[Any], Run]:
     """With tensors of PyTorch on some device."""
 
@@ -312,7 +388,8 @@ def _torch(place: Callable[[Any], Any]) -> Callable[[Any], Run]:
             return tensor.numpy()
 
         def run(given: Call) -> Arrays:
-            tensors = [to_torch(one) for one in given.arrays]
+            made = {id(one): to_torch(one) for one in given.arrays}
+            tensors = [made[id(one)] for one in given.arrays]
             results = kernel(*tensors, **given.constants)
             found = results if isinstance(results, (tuple, list)) else (results,)
             return [to_numpy(one) for one in (*found, *tensors)]
@@ -320,6 +397,37 @@ def _torch(place: Callable[[Any], Any]) -> Callable[[Any], Run]:
         return run
 
     return make
+
+
+def _operator(kernel: Any) -> Any:
+    """As an operator of PyTorch's."""
+    import torch
+    from torch_neuronx import nki_op
+
+    def call(*tensors: Any, **constants: float) -> Any:
+        names = [f"t{number}" for number in range(len(tensors))]
+        scope: dict[str, Any] = {"torch": torch, "kernel": kernel, "constants": constants}
+        parameters = ", ".join(f"{name}: torch.Tensor" for name in names)
+        exec(f"def operator({parameters}) -> list[torch.Tensor]:\n"
+             f"    return list(kernel({', '.join(names)}, **constants))", scope)  # fmt: skip
+        made = nki_op(f"fuzz::kernel{next(_NAMES)}_{os.getpid()}", mutates_args={})(
+            scope["operator"]
+        )
+        return tuple(made(*tensors))
+
+    return call
+
+
+def _compiled(kernel: Any) -> Any:
+    import torch
+
+    return torch.compile(
+        lambda *tensors, **constants: kernel(*tensors, **constants), backend="eager"
+    )
+
+
+def _wrapped(wrap: Callable[[Any], Any], place: Callable[[Any], Any]) -> Callable[[Any], Run]:
+    return lambda kernel: _torch(place)(wrap(kernel))
 
 
 def _neuron(tensor: Any) -> Any:
@@ -347,8 +455,13 @@ WAYS: dict[str, Way] = {
     "jax vmap": Way(_jax(_vmapped)),
     "jax scan": Way(_jax(_scanned)),
     "jax pmap": Way(_jax(_mapped)),
+    "jax grad": Way(_jax(_differentiated)),
+    "jax shard_map": Way(_jax(_sharded)),
+    "process": Way(_in_process, often=12),
     "torch": Way(_torch(lambda tensor: tensor), writes=True),
     "torch neuron": Way(_torch(_neuron), writes=True),
+    "torch operator": Way(_wrapped(_operator, lambda tensor: tensor)),
+    "torch compiled": Way(_wrapped(_compiled, lambda tensor: tensor), writes=True),
     "device jit": Way(_jax(_jit), "device"),
     "device scan": Way(_jax(_scanned), "device"),
     "device neff jit": Way(_jax(_jit), "device_neff"),
@@ -361,19 +474,24 @@ _NAMES = itertools.count()
 
 def _loaded(source: str, folder: Path) -> Any:
     """The kernel of a source text, imported from a file as a user's would be."""
-    name = f"generated_{os.getpid()}_{next(_NAMES)}"
-    path = folder / f"{name}.py"
+    path = folder / f"generated_{os.getpid()}_{next(_NAMES)}.py"
     path.write_text(source)
-    spec = importlib.util.spec_from_file_location(name, path)
+    return _module(path).kernel
+
+
+def _module(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
+    sys.modules[path.stem] = module
     spec.loader.exec_module(module)
-    return module.kernel
+    return module
 
 
 def _copied(call: Call) -> Call:
-    return Call([one.copy() for one in call.arrays], call.constants)
+    """With arrays of their own; one that is passed twice still is."""
+    copies = {id(one): one.copy() for one in call.arrays}
+    return Call([copies[id(one)] for one in call.arrays], call.constants)
 
 
 def _answer(source: str, calls: tuple[Call, Call], name: str, folder: Path) -> dict[str, Any]:
@@ -395,4 +513,5 @@ def serve_ways() -> None:
     """Answer (source, calls, way) until there are no more."""
     warnings.simplefilter("ignore")
     with TemporaryDirectory() as folder, np.errstate(all="ignore"):
+        os.environ["NKI_HLO_CACHE"] = str(Path(folder) / "cache")
         serve(lambda request: _answer(*request, Path(folder)))
