@@ -86,7 +86,7 @@ class Fuzzer:
                 )
             else:
                 shaken = [arrays[number] for arrays in answer["disturbed"]]
-                told = difference(want, result, shaken, each=len(made.statements) == 1)
+                told = difference(want, result, shaken, each=made.is_plain)
             if told:
                 return f"result {number}: {told}"
         return ""

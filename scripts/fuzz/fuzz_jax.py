@@ -59,7 +59,7 @@ class Fuzzer:
         found = {}
         for way in ways:
             self.runs[way] += 1
-            told = self._way(way, answer, each=len(made.statements) == 1)
+            told = self._way(way, answer, each=made.is_plain)
             if told:
                 found[way] = told
         return found
@@ -88,7 +88,9 @@ class Fuzzer:
             for number, (want, result) in enumerate(zip(wanted, results, strict=True)):
                 first = 2 * call + (4 if WAYS[way].error else 0)
                 shaken = [arrays[number] for arrays in answer["disturbed"][first : first + 2]]
-                told = difference(want, result, shaken, error=WAYS[way].error, each=each)
+                told = difference(
+                    want, result, shaken, error=WAYS[way].error, each=each and not WAYS[way].error
+                )
                 if told:
                     return f"call {call} result {number}: {told}"
         return ""

@@ -145,6 +145,11 @@ class Program:
         """Whether a rounded operand changes results by little only."""
         return not any(one.jumps for one in self.statements)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is one operation without a derivative, each element right by itself."""
+        return len(self.statements) == 1 and "grad(" not in self.statements[0].text
+
     def smaller(self) -> Iterator[Program]:
         """With one result, or a statement as an argument instead, or an argument without edges."""
         if len(self.results) > 1:

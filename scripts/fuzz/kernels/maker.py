@@ -133,6 +133,8 @@ class Maker:
         if kind == "pattern" and tile.text == tile.name and len(tile.shape) == 2:
             width = self.chance.randrange(1, columns + 1)
             offset = self.chance.randrange(columns - width + 1)
+            if self.chance.random() < 0.05:  # beyond the partition: refused
+                width += columns
             return Tile(
                 f"{tile.text}.ap([[{columns}, {rows}], [1, {width}]], offset={offset})",
                 tile.name, (rows, width), tile.dtype, tile.memory,

@@ -89,8 +89,11 @@ def rounded_view(make: Maker) -> None:
     if tile.dtype not in pairs:
         return
     kind = make.chance.choice(pairs[tile.dtype])
-    out = make.like(tile.shape)
-    make.emit(out, f"nisa.tensor_copy({out.text}, {tile.text}.view(nl.{kind}))", tile)
+    out = make.like(tile.shape, tile.dtype if make.chance.random() < 0.5 else "")
+    target, source = out.text, f"{tile.text}.view(nl.{kind})"
+    if out.dtype == tile.dtype and make.chance.random() < 0.6:  # written through it
+        target, source = f"{out.text}.view(nl.{kind})", make.chance.choice((tile.text, source))
+    make.emit(out, f"nisa.tensor_copy({target}, {source})", tile)
 
 
 def partly(make: Maker) -> None:
