@@ -94,7 +94,7 @@ def _part(call: Call) -> Value:
     operand = call.operands[0]
     if operand.dtype.kind != "c":
         return operand if call.row.opcode == "real" else np.zeros_like(operand)
-    return np.ascontiguousarray(getattr(operand, call.row.opcode))
+    return getattr(operand, call.row.opcode).copy()
 
 
 @operation("is-finite")

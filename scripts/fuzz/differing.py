@@ -46,6 +46,8 @@ def difference(
 ) -> str:
     """What is wrong with a result; nothing when it agrees.
 
+    A complex number is not finite where XLA says so, in whichever part.
+
     Args:
         want: the oracle's.
         found: ours.
@@ -83,6 +85,8 @@ def difference(
             + max(SMALLEST.get(want.dtype.name, 1.2e-38), 0 if each else 1e-12)
         )
         alike = (one == other) | (np.isnan(one) & np.isnan(other))
+        if kind is np.complex128:
+            alike |= ~np.isfinite(one) & ~np.isfinite(other)
         close = np.isfinite(one) & np.isfinite(other) & (np.abs(one - other) <= limit)
         if each and kind is np.float64:
             sign = (one == 0) & (other == 0) & (np.signbit(one) != np.signbit(other))

@@ -24,3 +24,10 @@ def test_broadcast_whose_dimensions_fall_transposes() -> None:
     [ours], [theirs] = evaluate(module, [x]), run_jaxlib(module, [x])
     np.testing.assert_array_equal(ours, theirs)
     np.testing.assert_array_equal(ours[:, 4, :], x.T)
+
+
+@pytest.mark.parametrize("part", ["real", "imag"])
+def test_parts_of_one_complex_number_have_no_dimensions(part: str) -> None:
+    text = f"HloModule m\nENTRY e {{\n  x = c64[] parameter(0)\n  ROOT r = f32[] {part}(x)\n}}"
+    (found,) = evaluate(load(text.encode()), [np.complex64(3 - 2j)])
+    assert found.shape == () and found == (3 if part == "real" else -2)

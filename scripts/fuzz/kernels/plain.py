@@ -240,6 +240,13 @@ def matmul(make: Maker) -> None:
     first = (
         (f"nisa.memset({out.text}, 0.0)",) if "True" in manner or make.chance.random() < 0.3 else ()
     )
+    if loop is not None and make.chance.random() < 0.4:  # named in the loop only
+        seen = make.like(out.shape, "float32", "sbuf")
+        lines = (declared(out), declared(seen), f"nisa.memset({seen.text}, 0.0)", loop, "    " + call,
+                 f"    nisa.tensor_copy({seen.text}, {out.text})")  # fmt: skip
+        make.statements.append(Statement(lines, (seen.name,), tuple({left.name, right.name})))
+        make.tiles.append(seen)
+        return
     lines = (call,) if loop is None else (loop, "    " + call)
     make.statements.append(Statement(
         (declared(out), *first, *lines), (out.name,), tuple({left.name, right.name})
