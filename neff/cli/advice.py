@@ -33,7 +33,13 @@ def _finding(one: Advice, file: str) -> Finding:
     between = ""
     if round(one.low_ns / 1e3, 1) != round(one.high_ns / 1e3, 1):
         between = f" ({one.low_ns / 1e3:.1f}–{one.high_ns / 1e3:.1f})"
-    gain = f"{one.gain_ns / 1e3:.1f} µs{between} less, {one.share:.0%} of the time (estimated)"
+    if one.behind:
+        gain = (
+            f"next to nothing as it is, {one.later_ns / 1e3:.1f} µs less once "
+            f"{', '.join(one.behind)} {'is' if len(one.behind) == 1 else 'are'} mended (estimated)"
+        )
+    else:
+        gain = f"{one.gain_ns / 1e3:.1f} µs{between} less, {one.share:.0%} of the time (estimated)"
     return Finding(
         one.code,
         f"{one.message}. Without it: {gain}",

@@ -425,3 +425,54 @@ def one_queue(good: bool) -> Kernel:
         return out
 
     return kernel
+
+
+@pair("PERF-DMA-ROWS", (512, 512))
+def short_rows_into_one_tile(good: bool) -> Kernel:
+    width = 512 if good else 32
+
+    def kernel(x: Any) -> Any:
+        out = hbm(x.shape, x.dtype)
+        for r in range(4):
+            tile, total = sbuf((128, 512)), sbuf((128, 1))
+            for i in range(512 // width):
+                nisa.dma_copy(dst=columns(tile, i, width), src=columns(rows(x, r), i, width))
+            nisa.activation_reduce(
+                dst=tile, op=nl.exp, data=tile, reduce_op=nl.add, reduce_res=total
+            )
+            nisa.reciprocal(dst=total, data=total)
+            nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=total)
+            nisa.dma_copy(dst=rows(out, r), src=tile)
+        return out
+
+    return kernel
+
+
+@pair("PERF-DMA-ROWS", (2048, 128))
+def across_the_rows(good: bool) -> Kernel:
+    def kernel(x: Any) -> Any:
+        out = hbm(x.shape, x.dtype)
+        pattern = [[1024, 128], [1, 1024]] if good else [[1, 128], [128, 1024]]
+        for i in range(2):
+            tile = sbuf((128, 1024))
+            nisa.dma_copy(dst=tile, src=x.ap(pattern=pattern, offset=i * 131072))
+            nisa.activation(dst=tile, op=nl.exp, data=tile)
+            nisa.dma_copy(dst=out.ap(pattern=pattern, offset=i * 131072), src=tile)
+        return out
+
+    return kernel
+
+
+@pair("PERF-PARTITIONS", (1, 32768))
+def one_long_row(good: bool) -> Kernel:
+    shape = (128, 256) if good else (1, 32768)
+
+    def kernel(x: Any) -> Any:
+        out = hbm(x.shape, x.dtype)
+        tile = load(x.reshape(shape), shape)
+        nisa.activation(dst=tile, op=nl.exp, data=tile)
+        nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=2.0)
+        nisa.dma_copy(dst=out.reshape(shape), src=tile)
+        return out
+
+    return kernel

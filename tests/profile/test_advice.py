@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+import nki.isa as nisa
+import nki.language as nl
+import numpy as np
 import pytest
 
 from neff import read, write
 from neff.cli import main
+from neff.compiler import compile_kernel
 from neff.profile import profile_of
 from neff.profile.advice import RULES, Advice, advice_of
 from neff.program import Program
 from neff.timing import estimate
-from tests.profile.slow_kernels import PAIRS
+from nki_lang import jit
+from tests.profile.slow_kernels import HALF, PAIRS, columns, hbm, load, psum, sbuf
 
 TOLERANCE = 0.2
 
@@ -33,6 +39,31 @@ def test_the_gain_is_that_of_the_mended_kernel(name: str) -> None:
     assert found[one.code].gain_ns == pytest.approx(before - after, rel=TOLERANCE)
     assert found[one.code].place.partition(":")[0].endswith("slow_kernels.py")
     assert one.code not in advice(mended)
+
+
+def test_a_fault_that_others_hide_is_named_behind_them() -> None:
+    """One bank for all products, each of which waits for a round trip through HBM."""
+
+    def kernel(a: Any, b: Any) -> Any:
+        out = hbm((128, 4096), nl.float32)
+        between = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.private_hbm)
+        left, right, bank = load(a, (128, 128)), load(b, (128, 4096)), psum((128, 512))
+        for i in range(8):
+            tile = sbuf((128, 512))
+            nisa.nc_matmul(
+                dst=bank, stationary=left, moving=columns(right, i, 512), accumulate=False
+            )
+            nisa.activation(dst=tile, op=nl.gelu, data=bank)
+            nisa.dma_copy(dst=between, src=tile)
+            again = load(between, (128, 512))
+            nisa.dma_copy(dst=columns(out, i, 512), src=again)
+        return out
+
+    arrays = np.ones((128, 128), HALF), np.ones((128, 4096), HALF)
+    found = advice(compile_kernel(jit(kernel).trace(arrays, target="trn2")))
+    assert not found["PERF-HBM-ROUND-TRIP"].behind
+    assert "PERF-HBM-ROUND-TRIP" in found["PERF-PSUM-BUFFER"].behind
+    assert found["PERF-PSUM-BUFFER"].later_ns > 3 * found["PERF-PSUM-BUFFER"].gain_ns
 
 
 def test_each_rule_has_a_slow_kernel() -> None:

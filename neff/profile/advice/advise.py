@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from neff.profile.advice.buffers import PSUM_BUFFER, SINGLE_BUFFER
 from neff.profile.advice.engines import IDLE_ENGINE, ONE_QUEUE
 from neff.profile.advice.hbm import RELOAD, ROUND_TRIP
 from neff.profile.advice.precision import PRECISION
+from neff.profile.advice.rebuild import rebuilt
 from neff.profile.advice.rule import FIRST, MIDDLE, Advice, Mend, Rule, Subject, places_of
 from neff.profile.advice.tables import TABLES
 from neff.profile.advice.tensor import COLD_TENSOR, DMA_TRANSPOSE, TRANSPOSES
@@ -44,6 +46,9 @@ LEAST_SHARE = 0.03
 def advice_of(profile: Profile, *, rules: Iterable[str] = RULES) -> list[Advice]:
     """What makes a program slow, the largest gain first.
 
+    A fault that others hide gains nothing alone; it is listed behind them, with what it gains once
+    they are mended.
+
     Args:
         profile: of the program.
         rules: codes of those to look at.
@@ -52,11 +57,34 @@ def advice_of(profile: Profile, *, rules: Iterable[str] = RULES) -> list[Advice]
     if core < 0 or not profile.estimate.total.value:
         return []
     subject = Subject(profile, core)
-    found = [advice for code in rules if (advice := _advice(subject, RULES[code])) is not None]
-    return sorted(found, key=lambda one: (-one.gain_ns, one.code))
+    judged = {code: one for code in rules if (one := _judged(subject, RULES[code])) is not None}
+    found = [one for one, _ in judged.values() if one.share >= LEAST_SHARE]
+    found.sort(key=lambda one: (-one.gain_ns, one.code))
+    hidden = {code: one for code, (one, _) in judged.items() if one.share < LEAST_SHARE}
+    return [*found, *_uncovered(subject, found, hidden)]
 
 
-def _advice(subject: Subject, rule: Rule) -> Advice | None:
+def _uncovered(
+    subject: Subject, found: list[Advice], hidden: dict[str, Advice]
+) -> Iterator[Advice]:
+    """Faults that cost time as soon as those found are mended, one after the other."""
+    mended: list[str] = []
+    # A tensor engine is cold for a reason that has often a rule of its own.
+    for one in sorted(found, key=lambda one: one.code == COLD_TENSOR.code):
+        judged = _judged(subject, RULES[one.code]) if hidden else None
+        program = rebuilt(subject.program, judged[1].bodies) if judged else None
+        if program is None:
+            continue
+        mended.append(one.code)
+        subject = subject.after(program)
+        for code in list(hidden):
+            later = _judged(subject, RULES[code])
+            if later is not None and later[0].share >= LEAST_SHARE:
+                yield replace(hidden.pop(code), behind=tuple(mended), later_ns=later[0].gain_ns)
+
+
+def _judged(subject: Subject, rule: Rule) -> tuple[Advice, Mend] | None:
+    """What a rule finds and the mend that counts, however little it gains."""
     total = subject.estimate.total.value
     gains: list[tuple[float, Mend]] = []
     for mend in rule.mends(subject):
@@ -68,15 +96,12 @@ def _advice(subject: Subject, rule: Rule) -> Advice | None:
     if not gains:
         return None
     best, mend = max(gains, key=lambda one: one[0])
-    low, high = (
-        (min(gains, key=lambda one: one[0])[0], best) if rule.takes == MIDDLE else (best, best)
-    )
-    gain = (max(low, 0.0) + high) / 2 if rule.takes == MIDDLE else best
-    if gain < LEAST_SHARE * total:
-        return None
+    low = min(gains, key=lambda one: one[0])[0] if rule.takes == MIDDLE else best
+    gain = (max(low, 0.0) + best) / 2 if rule.takes == MIDDLE else best
     lines = places_of(subject, mend.culprits)
     place = lines[0] if lines else ""
-    return Advice(rule.code, mend.message, place, lines, gain, low, high, gain / total)
+    advice = Advice(rule.code, mend.message, place, lines, gain, low, best, gain / total)
+    return advice, mend
 
 
 def advice_rows(found: list[Advice]) -> list[dict[str, object]]:
@@ -92,6 +117,8 @@ def advice_rows(found: list[Advice]) -> list[dict[str, object]]:
             "gain_low_us": round(one.low_ns / 1e3, 3),
             "gain_high_us": round(one.high_ns / 1e3, 3),
             "share": round(one.share, 4),
+            "hidden_behind": list(one.behind),
+            "gain_later_us": round(one.later_ns / 1e3, 3),
             "why": RULES[one.code].why,
             "remedy": RULES[one.code].remedy,
         }

@@ -161,10 +161,26 @@ def merged(sites: Sites, group: Group) -> list[Instruction] | None:
     return found
 
 
+def _sliced(sites: Sites, group: Group) -> set[str]:
+    """Tiles of which each iteration of a group takes another part; they are wide enough already."""
+    found: set[str] = set()
+    for key in group.sites:
+        places = sites.found[key]
+        for start, end in pairwise(group.starts):
+            if end - start < 2:
+                continue
+            first, second = _chip(sites.run[places[start]]), _chip(sites.run[places[start + 1]])
+            for (one, _), (other, _) in zip(first, second, strict=False):
+                if one.tensor.name == other.tensor.name and one.offset != other.offset:
+                    found.add(one.tensor.name)
+    return found
+
+
 def _widened(sites: Sites, group: Group) -> dict[str, int] | None:
     """Tiles that grow, by how much at most; None when something does not allow it."""
     most = max((end - start for start, end in pairwise(group.starts)))
     names: set[str] = set()
+    sliced = _sliced(sites, group)
     ordered = sorted(index for key in group.sites for index in sites.found[key])
     again = True
     while again:
@@ -181,6 +197,8 @@ def _widened(sites: Sites, group: Group) -> dict[str, int] | None:
             )
             for access, written in accesses:
                 is_whole = group.axis == PARTITIONS or 2 * _free(access) >= largest
+                if access.tensor.name in sliced:
+                    continue
                 if written and is_whole and (grows or group.axis == PARTITIONS):
                     again = again or access.tensor.name not in names
                     names.add(access.tensor.name)

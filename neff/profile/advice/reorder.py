@@ -67,7 +67,7 @@ def grouped_by(
     for index, count in enumerate(missing):
         if not count:
             offer(index)
-    now, taken = "", 0
+    now, taken = next((name for name in keys if name), ""), 0
     while free or any(parked.values()):
         own = parked.get(now)
         if free and not (own and taken < most and own[0] < free[0]):

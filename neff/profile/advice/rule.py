@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from neff.profile.advice.rebuild import bodies_of, rebuilt
 from neff.profile.attribution import Share, by
-from neff.profile.table import Profile
+from neff.profile.stalls import slowest_core
+from neff.profile.table import Profile, profile_of
 from neff.program import Program
 from neff.timing import Estimate, estimate
 from nki_lang.ir import Block, Instruction
@@ -31,6 +32,8 @@ class Advice:
         gain_ns: by which a simulation without the fault is faster.
         low_ns, high_ns: the same for the least and the most that can be done about it.
         share: of the program's time.
+        behind: codes of faults that hide this one: alone it gains next to nothing.
+        later_ns: what it gains when those are mended.
     """
 
     code: str
@@ -41,6 +44,8 @@ class Advice:
     low_ns: float
     high_ns: float
     share: float
+    behind: tuple[str, ...] = ()
+    later_ns: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +105,17 @@ class Subject:
     def __post_init__(self) -> None:
         self.bodies = bodies_of(self.program)
         self._lines = {share.name: share for share in by(self.profile, "line")}
+
+    def after(self, program: Program) -> Subject:
+        """The same machine with another program."""
+        profile = profile_of(
+            program,
+            parameters=self.profile.parameters,
+            statistic=self.estimate.statistic,
+            dma=self.estimate.dma,
+            trips=self.profile.trips,
+        )
+        return Subject(profile, slowest_core(profile))
 
     @property
     def program(self) -> Program:

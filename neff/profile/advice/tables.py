@@ -35,8 +35,11 @@ def _mends(subject: Subject) -> Iterator[Mend]:
         f"{', '.join(sorted(functions))} take turns on the scalar engine: {loads} loads of a "
         f"table, {nanoseconds / 1e3:.2f} µs each, for {len(functions)} functions"
     )
+    yield Mend(message, tuple(culprits), subject.changed(lambda body: _grouped(body, _AT_ONCE[0])))
     for most in _AT_ONCE:
-        bodies = subject.changed(lambda body, most=most: _grouped(body, most))
+        bodies = subject.changed(
+            lambda body, most=most: _grouped(apart(body, lambda one: True)[0], most)
+        )
         yield Mend(message, tuple(culprits), bodies)
 
 
@@ -46,7 +49,7 @@ def _table(instruction: Instruction) -> str:
 
 def _grouped(body: Block, most: int) -> Block:
     found: Block = []
-    for run in runs_of(apart(body, lambda one: True)[0]):
+    for run in runs_of(body):
         found += grouped_by(run, _table, most) if isinstance(run, list) else [run]
     return found
 

@@ -39,8 +39,11 @@ def _cold(subject: Subject) -> Iterator[Mend]:
         f"the tensor engine runs at half its clock for {cold / whole:.0%} of its products' time: it "
         f"pauses {pauses} times for longer than {parameters['tensor.pause_ns'].value / 1e3:.1f} µs"
     )
+    yield Mend(message, culprits, subject.changed(lambda body: _together(body, _AT_ONCE[0])))
     for most in _AT_ONCE:
-        bodies = subject.changed(lambda body, most=most: _together(body, most))
+        bodies = subject.changed(
+            lambda body, most=most: _together(apart(body, lambda one: True)[0], most)
+        )
         yield Mend(message, culprits, bodies)
     yield Mend(message, culprits, subject.bodies, tensor_is_warm=True)
 
@@ -78,7 +81,7 @@ def _product(instruction: Instruction) -> str:
 
 def _together(body: Block, most: int) -> Block:
     found: Block = []
-    for run in runs_of(apart(body, lambda one: True)[0]):
+    for run in runs_of(body):
         found += grouped_by(run, _product, most) if isinstance(run, list) else [run]
     return found
 

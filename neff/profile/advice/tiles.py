@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
+from neff.profile.advice.layouts import along_rows, folded, sides_of, transfer_in
 from neff.profile.advice.merge import (
     FREE,
     PARTITIONS,
@@ -18,8 +20,6 @@ from neff.profile.advice.merge import (
 )
 from neff.profile.advice.rule import Mend, Rule, Subject
 from neff.profile.advice.versions import runs_of
-from neff.timing.transfers import COPIES, transfer_of
-from neff.timing.work import Transfer
 from nki_lang.ir import Access, Block, Instruction
 
 __all__ = ["DMA_ROWS", "FEW_PARTITIONS"]
@@ -49,19 +49,6 @@ class _Seed:
     size: int
 
 
-def _transfer(instruction: Instruction) -> Transfer | None:
-    if instruction.op not in COPIES:
-        return None
-    work = transfer_of(instruction, False)
-    return work if type(work) is Transfer and work.to_hbm != work.from_hbm else None
-
-
-def _sides(instruction: Instruction) -> tuple[Access, Access]:
-    """The tile, and the part of a tensor in HBM."""
-    dst, src = instruction.operands["dst"], instruction.operands["src"]
-    return (dst, src) if dst.tensor.on_chip else (src, dst)
-
-
 def _elements(access: Access) -> int:
     count = 1
     for _, extent in access.pattern[1:]:
@@ -73,36 +60,57 @@ def _short_rows(sites: Sites) -> Iterator[_Seed]:
     """Transfers of short rows whose neighbours are moved by later iterations."""
     for key, places in sites.found.items():
         first = sites.run[places[0]]
-        work = _transfer(first)
+        work = transfer_in(first)
         if work is None or work.gathered or len(places) < 2:
             continue
-        tile, far = _sides(first)
+        tile, far = sides_of(first)
         row = _elements(tile) * tile.element_type.itemsize
         if (work.row_bytes >= _SHORT_ROW and work.nbytes >= _SMALL) or row >= _GOOD_ROW:
             continue
-        offsets = [_sides(sites.run[place])[1].offset for place in places]
-        found = chains(offsets, far.pattern[-1][0] * _elements(tile))
-        yield _Seed(key, FREE, tuple(found), max(1, _GOOD_ROW // row))
+        sides = [sides_of(sites.run[place]) for place in places]
+        found = chains([side.offset for _, side in sides], far.pattern[-1][0] * _elements(tile))
+        pieces = [piece for chain in found for piece in _within_tiles(chain, sides)]
+        # Parts of one tile can all come at once; tiles of their own grow to a good row.
+        size = max(map(len, pieces)) if _is_sliced(sides) else max(1, _GOOD_ROW // row)
+        yield _Seed(key, FREE, tuple(pieces), size)
+
+
+def _is_sliced(sides: list[tuple[Access, Access]]) -> bool:
+    return any(
+        one.tensor.name == other.tensor.name and one.offset != other.offset
+        for (one, _), (other, _) in pairwise(sides)
+    )
+
+
+def _within_tiles(chain: range, sides: list[tuple[Access, Access]]) -> Iterator[range]:
+    """A chain, cut where the tile changes when iterations fill parts of one."""
+    begin = chain.start
+    if _is_sliced(sides):
+        for number in chain[1:]:
+            if sides[number][0].tensor.name != sides[number - 1][0].tensor.name:
+                yield range(begin, number)
+                begin = number
+    yield range(begin, chain.stop)
 
 
 def _few_partitions(sites: Sites) -> Iterator[_Seed]:
     """Transfers to few partitions whose next rows are moved by later iterations."""
     for key, places in sites.found.items():
         first = sites.run[places[0]]
-        work = _transfer(first)
+        work = transfer_in(first)
         if work is None or work.gathered or len(places) < 2:
             continue
-        tile, _ = _sides(first)
+        tile, _ = sides_of(first)
         lanes = tile.pattern[0][1] if tile.pattern else 1
         if lanes > _FEW:
             continue
-        offsets = [_sides(sites.run[place])[1].offset for place in places]
+        offsets = [sides_of(sites.run[place])[1].offset for place in places]
         yield _Seed(key, PARTITIONS, tuple(chains(offsets, 0)), _LANES // lanes)
 
 
 def _wider(
     run: list[Instruction], seeds: Callable[[Sites], Iterator[_Seed]]
-) -> tuple[Block, list[Instruction]]:
+) -> tuple[list[Instruction], list[Instruction]]:
     """The run with the small tiles merged, and the transfers that had them."""
     culprits: list[Instruction] = []
     done: set[Key] = set()
@@ -135,33 +143,46 @@ def _merged(sites: Sites, seed: _Seed) -> list[Instruction] | None:
     return None
 
 
+Change = Callable[[list[Instruction]], tuple[list[Instruction], list[Instruction]]]
+"""A run without a fault, and the instructions that had it."""
+
+
 def _mends(
     subject: Subject,
-    seeds: Callable[[Sites], Iterator[_Seed]],
+    changes: tuple[Change, ...],
     message: Callable[[list[Instruction]], str],
 ) -> Iterator[Mend]:
     culprits: list[Instruction] = []
     found: Block = []
     for run in runs_of(subject.body):
         if isinstance(run, list):
-            wider, own = _wider(run, seeds)
-            found += wider
-            culprits += own
+            for change in changes:
+                run, own = change(run)
+                culprits += own
+            found += run
         else:
             found.append(run)
     if culprits:
         yield Mend(message(culprits), tuple(culprits), subject.with_body(found))
 
 
+def _rows_merged(run: list[Instruction]) -> tuple[list[Instruction], list[Instruction]]:
+    return _wider(run, _short_rows)
+
+
+def _lanes_merged(run: list[Instruction]) -> tuple[list[Instruction], list[Instruction]]:
+    return _wider(run, _few_partitions)
+
+
 def _rows_message(culprits: list[Instruction]) -> str:
-    works = [work for one in culprits if (work := _transfer(one)) is not None]
+    works = [work for one in culprits if (work := transfer_in(one)) is not None]
     shortest = min(work.row_bytes for work in works)
     mean = sum(work.nbytes for work in works) // len(works)
     return f"{len(works)} transfers of rows of {shortest} bytes or more, {mean:,} bytes each on average"
 
 
 def _lanes_message(culprits: list[Instruction]) -> str:
-    lanes = min(_sides(one)[0].pattern[0][1] for one in culprits)
+    lanes = min(sides_of(one)[0].pattern[0][1] for one in culprits)
     return f"{len(culprits)} transfers fill {lanes} of {_LANES} partitions; so does what computes on them"
 
 
@@ -172,7 +193,7 @@ DMA_ROWS = Rule(
     "4 KiB, move few bytes for it (NKI performance guide, Opt #9: perform sufficiently large DMA "
     "transfers; dma.descriptor_ns, dma.issue_ns).",
     "load wider tiles: rows of 2 KiB or more",
-    lambda subject: _mends(subject, _short_rows, _rows_message),
+    lambda subject: _mends(subject, (along_rows, _rows_merged), _rows_message),
 )
 
 FEW_PARTITIONS = Rule(
@@ -181,5 +202,5 @@ FEW_PARTITIONS = Rule(
     "An instruction takes as long on one partition as on 128 (NKI performance guide, Opt #5b: use "
     "sufficiently large input tiles in partition dimension).",
     "put rows on the partitions: tiles of 128 rows",
-    lambda subject: _mends(subject, _few_partitions, _lanes_message),
+    lambda subject: _mends(subject, (_lanes_merged, folded), _lanes_message),
 )

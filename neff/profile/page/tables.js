@@ -70,7 +70,7 @@ function fillAdvice(panel) {
     for (const one of profile.advice) {
       const between = one.gain_low_us.toFixed(1) === one.gain_high_us.toFixed(1) ? "" : ` (${digits(one.gain_low_us)}–${digits(one.gain_high_us)})`;
       const lines = make("p", {}, ...one.lines.slice(0, 6).flatMap(line => [make("a", { class: "mono", onclick: () => openSource(profile, line.replace(/:\d+$/, ""), +line.match(/\d+$/)[0]) }, line), "  "]));
-      panel.append(make("div", { class: "card" }, make("b", { class: "gain" }, `−${digits(one.gain_us)} µs${between}, ${digits(one.share * 100, 0)} %`), make("h3", {}, one.title, " ", make("code", {}, one.code)), make("p", {}, one.message + "."), make("p", {}, "Instead: " + one.remedy + "."), lines, make("p", { class: "note" }, one.why)));
+      panel.append(make("div", { class: "card" }, make("b", { class: "gain" }, one.hidden_behind.length ? `later −${digits(one.gain_later_us)} µs` : `−${digits(one.gain_us)} µs${between}, ${digits(one.share * 100, 0)} %`), make("h3", {}, one.title, " ", make("code", {}, one.code)), make("p", {}, one.message + ".", one.hidden_behind.length ? ` It gains next to nothing until ${one.hidden_behind.join(", ")} is mended.` : ""), make("p", {}, "Instead: " + one.remedy + "."), lines, make("p", { class: "note" }, one.why)));
     }
   }
   panel.append(make("p", { class: "note" }, "Each gain is that of a new simulation with this one fault removed; they do not add up."));
