@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -66,6 +67,15 @@ def check(
     return program
 
 
+def wide_types() -> contextlib.AbstractContextManager[object]:
+    """64-bit types within the block, by whichever name this version of JAX has."""
+    import jax
+    from jax import experimental
+
+    switch = getattr(jax, "enable_x64", None) or experimental.enable_x64
+    return switch(True)
+
+
 def oracle(module: Module, arrays: Sequence[Array]) -> list[Array]:
     """What jaxlib's CPU client makes of a module."""
     import jax
@@ -75,7 +85,7 @@ def oracle(module: Module, arrays: Sequence[Array]) -> list[Array]:
     client = get_backend("cpu")
     code = xla.mlir.hlo_to_stablehlo(module.proto.SerializeToString())
     devices = xla.DeviceList(tuple(client.local_devices()[:1]))
-    with jax.enable_x64(True):
+    with wide_types():
         buffers = [jax.device_put(array) for array in arrays]
         loaded = client.compile_and_load(code, devices, xla.CompileOptions())
         return [np.asarray(out) for out in loaded.execute(buffers)]

@@ -12,7 +12,7 @@ import pytest
 from jax import lax
 
 from neff.errors import NeffCompileError
-from tests.compiler.compiling import TARGETS, check
+from tests.compiler.compiling import TARGETS, check, wide_types
 
 pytestmark = pytest.mark.jax
 
@@ -167,6 +167,6 @@ def test_what_is_not_covered_is_named() -> None:
 @pytest.mark.parametrize("shape", [(3, 20), (7,), (1,)])
 def test_random_bits(algorithm: str, shape: tuple[int, ...]) -> None:
     state = np.array([2**31 - 5, 678], np.uint64)  # larger ones are refused: NEFF-INT64
-    with jax.enable_x64(True):
+    with wide_types():
         kind = getattr(lax.RandomAlgorithm, algorithm)
         check(lambda k: lax.rng_bit_generator(k, shape, algorithm=kind), state)

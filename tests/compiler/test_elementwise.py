@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from neff.compiler import compile
-from tests.compiler.compiling import TARGETS, check, lowered
+from tests.compiler.compiling import TARGETS, check, lowered, wide_types
 
 pytestmark = pytest.mark.jax
 
@@ -274,9 +274,8 @@ def test_empty_arrays() -> None:
 
 
 def test_sixty_four_bit_integers_are_computed_in_thirty_two() -> None:
-    import jax
 
-    with jax.enable_x64(True):
+    with wide_types():
         a = np.arange(-50, 50, dtype=np.int64).reshape(10, 10)
         b = (np.arange(100, dtype=np.int64) * 7919 - 3).reshape(10, 10)
         program = check(lambda a, b: (a + b, a * 3, a < b, -b, a.astype(np.int32)), a, b)

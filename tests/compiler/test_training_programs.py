@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.compiler.compiling import TARGETS, check
+
+pytest.importorskip("jax")
+
 from tests.compiler.training_programs import PROGRAMS
 
 pytestmark = pytest.mark.jax
