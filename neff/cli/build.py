@@ -1,185 +1,261 @@
-"""``nki-neff build``."""
+"""``nki-neff build``: one NEFF, or one for each module of a folder or script."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
+import os
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, cast
+from typing import Final
 
-from hlo_tools.cli import console
+from hlo_tools.cli import console, failures
 from hlo_tools.cli.progress import shown, step
+from hlo_tools.errors import HloFileError
+from neff.builds import (
+    Outcome,
+    Source,
+    Work,
+    build_many,
+    build_one,
+    flags_of,
+    output_names,
+    sources_of,
+)
 from neff.errors import NeffCompileError, NeffError
-from neff.options import Flags, parse_flags
 
-__all__ = ["MODULE_FILE", "build"]
+__all__ = ["Request", "build"]
 
-MODULE_FILE = "model.hlo_module.pb"
-FLAGS_FILE = "compile_flags.json"
-DEFAULT_OUTPUT = "file.neff"
+DEFAULT_OUTPUT: Final = "file.neff"
 """The default output name of ``neuronx-cc``."""
+DEFAULT_FOLDER: Final = "neffs"
+CHANGED, FAILED = 0, 3
 
 
-def build(module: Path, flags: list[str], output: str, *, as_json: bool) -> int:
-    """Compile ``module`` and write the NEFF.
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the command line asked for.
 
-    Args:
-        module: a module file, a folder with one, or ``-`` for standard input.
-        flags: compiler flags; those in the folder's ``compile_flags.json`` come first.
-        output: the file to write, or "".
-        as_json: print one document instead of a line.
+    Attributes:
+        paths: modules, kernel files, folders of modules, ``-``; or a Python script and its own
+            arguments.
+        flags: compiler flags; those in a module's ``compile_flags.json`` come first.
+        target: the target among them, "" for none.
+        output: a file, or a folder for several; "" for the default.
+        jobs: how many processes; 0 for one a core.
+        keep_going: go on after a build failed.
+        junit: file for a report in JUnit's form, "" for none.
+        as_json: print one document.
+    """
+
+    paths: tuple[Path, ...]
+    flags: tuple[str, ...]
+    target: str
+    output: str
+    jobs: int
+    keep_going: bool
+    junit: str
+    as_json: bool
+
+
+def build(request: Request) -> int:
+    """Build what was asked for; the exit code.
 
     Raises:
         NeffError, HloError, NkiError: what is wrong, with its place.
     """
-    file, folder = _find(module)
-    parsed = _parse(folder, flags)
-    target = Path(output or parsed.output or DEFAULT_OUTPUT)
-    for flag in parsed.ignored:
+    sources = _sources(request)
+    folder = _folder(request, len(sources))
+    if folder is None:
+        return _build_file(sources[0], request)
+    return _build_folder(sources, folder, request)
+
+
+def _sources(request: Request) -> list[Source]:
+    if request.paths[0].suffix == ".py":
+        return _of_script(request.paths[0], request)
+    return [source for path in request.paths for source in sources_of(path)]
+
+
+def _of_script(script: Path, request: Request) -> list[Source]:
+    """What a script compiles: its modules with kernels, or all when none has one."""
+    from hlo_tools.extract import cache_folder, run_script
+
+    run = run_script(
+        script,
+        [str(word) for word in request.paths[1:]],
+        platform=request.target or None,
+        output=cache_folder(os.environ) or "hlo_artifacts",
+        stdout_to_stderr=request.as_json,
+    )
+    if run.exit_code or not run.modules:
+        ended = f"ended with exit code {run.exit_code}" if run.exit_code else "compiled no program"
+        raise NeffCompileError(
+            f"the script {ended}",
+            code="NEFF-SCRIPT",
+            place=str(script),
+            remedy="nki-hlo extract runs it in the same way; see what it printed",
+        )
+    with_kernels = [module for module in run.modules if module.kernels]
+    if left := len(run.modules) - len(with_kernels) if with_kernels else 0:
+        what = console.counted(left, "program")
+        console.note(f"{what} without kernels not built; nki-neff build {run.output} builds all")
+    folders = dict.fromkeys(Path(module.path) for module in with_kernels or run.modules)
+    return [source for folder in folders for source in sources_of(folder)]
+
+
+def _folder(request: Request, count: int) -> Path | None:
+    """The folder for the NEFFs; None when one is written to a file."""
+    output = request.output
+    is_folder = bool(output) and (output.endswith(("/", os.sep)) or Path(output).is_dir())
+    if count == 1 and not is_folder and not request.jobs:
+        return None
+    if output and not is_folder and Path(output).suffix == ".neff":
+        raise NeffError(
+            f"{console.counted(count, 'module')} cannot be built into one file",
+            code="NEFF-MODULES",
+            place=output,
+            remedy="pass a folder with -o, or choose one module with --latest, --kernels-only "
+            "or --name GLOB",
+        )
+    return Path(output or DEFAULT_FOLDER)
+
+
+# ------------------------------------------------------------------------------------ one NEFF
+
+
+def _build_file(source: Source, request: Request) -> int:
+    flags = flags_of(source.folder, request.flags)
+    target = Path(request.output or flags.output or DEFAULT_OUTPUT)
+    for flag in flags.ignored:
         console.note(f"{flag} has no effect here", verbose=True)
     with shown("build"):
-        _say(f"reading {file}")
-        from hlo_tools.cli.inputs import open_module
-        from hlo_tools.extract.bundle import check_unchanged
+        built = build_one(source, flags, target, report=_say)
+    for warning in built.warnings:
+        console.note(warning)
+    from neff.container import open_package
 
-        loaded = open_module(str(file))
-        if file.name == MODULE_FILE:
-            _warn_of_flags(folder, check_unchanged(folder.absolute()))
-        _say("compiling")
-        program = _compile(loaded, parsed, folder)
-        _say(f"writing {target}")
-        from neff.container import open_package, write
-
-        write(program, target, compressed=not parsed.fast_loading)
-    _note_kernels(loaded, folder, program.target)
     package = open_package(target)
-    if as_json:
+    if request.as_json:
         from neff.container.inspect import describe_program
         from neff.timing import overrides_of
 
         console.write_json(
             "build",
-            module=str(file),
+            module=str(source.file),
             output=str(target),
             bytes=target.stat().st_size,
             hash=package.header.digest.hex(),
-            options=asdict(parsed.options),
-            ignored_flags=list(parsed.ignored),
-            **describe_program(program, overrides_of((), Path.cwd())),
+            options=asdict(flags.options),
+            ignored_flags=list(flags.ignored),
+            **describe_program(built.program, overrides_of((), Path.cwd())),
         )
     else:
-        console.line(f"{target}  {program.target}  {target.stat().st_size:,} bytes")
+        console.line(f"{target}  {built.program.target}  {target.stat().st_size:,} bytes")
     return 0
-
-
-def _warn_of_flags(folder: Path, wrong: str) -> None:
-    if wrong:
-        console.note(
-            f"warning[NEFF-FLAGS] {folder}: {wrong}; this build may use other flags than the "
-            "module was extracted with"
-        )
-
-
-def _note_kernels(module: Any, folder: Path, family: str) -> None:
-    """Report kernels that were traced for another family, or read what nothing wrote."""
-    from hlo_tools.kernels.calls import resolve
-    from nki_lang.execute.program import uninitialised
-
-    calls = [resolve(call.proto.backend_config, folder) for call in module.find_custom_calls()]
-    for name, traced in sorted({(call.config.func_name, call.kernel.target) for call in calls}):
-        if traced != family:
-            console.note(
-                f"warning[NEFF-TARGET] {name} was traced for {traced}: what {family} lacks goes "
-                f"unnoticed; nki-hlo extract --platform {family} traces it for {family}"
-            )
-    kernels = {call.config.func_name: call.kernel for call in calls}
-    for name, kernel in sorted(kernels.items()):
-        for read in uninitialised(kernel):
-            console.note(f"warning[NKI-UNINITIALISED] {read.location or name}: {read.message}")
-
-
-def _compile(module: Any, flags: Flags, folder: Path) -> Any:
-    if not flags.target:
-        from nki_lang.targets import current_target
-
-        family = current_target().name
-    else:
-        from nki_lang.targets import target_of
-
-        family = target_of(flags.target).name
-    from neff.compiler import compile as compile_module
-
-    return compile_module(module, target=family, options=flags.options, root=folder)
-
-
-def _find(module: Path) -> tuple[Path, Path]:
-    """The module file and the folder that its kernels' paths are relative to."""
-    if not module.is_dir():
-        return module, module.parent
-    usual = module / MODULE_FILE
-    if usual.is_file():
-        return usual, module
-    found = sorted(each for each in module.glob("*.pb") if each.is_file())
-    if len(found) == 1:
-        return found[0], module
-    what = f"{len(found)} modules" if found else "no module"
-    raise NeffCompileError(
-        f"the folder has {what}; expected {MODULE_FILE}",
-        code="NEFF-MODULE",
-        place=str(module),
-        remedy="name the file",
-    )
-
-
-def _parse(folder: Path, given: list[str]) -> Flags:
-    """The flags of the command line after those kept with the module.
-
-    Raises:
-        NeffError: ``NEFF-FLAG``: a flag of the command line is wrong; ``NEFF-FLAGS-FILE``: the
-            list in the folder is.
-    """
-    own = parse_flags(given)
-    if own.rest:
-        raise NeffError(
-            f"{own.rest[0]!r} is not a flag",
-            code="NEFF-FLAG",
-            remedy="quote a value that contains spaces",
-        )
-    path = folder / FLAGS_FILE
-    if not path.is_file():
-        return own
-    kept = _kept_flags(path)
-    try:
-        parsed = parse_flags([*kept, *given])
-    except NeffError as error:
-        raise _damaged_flags(path, error.message) from None
-    if parsed.rest:
-        raise _damaged_flags(path, f"{parsed.rest[0]!r} is not a flag")
-    return parsed
-
-
-def _kept_flags(path: Path) -> list[str]:
-    """The flags that the module was extracted with."""
-    try:
-        flags: Any = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise _damaged_flags(path, str(error)) from None
-    found: list[Any] = cast("list[Any]", flags) if isinstance(flags, list) else [None]
-    if any(not isinstance(flag, str) for flag in found):
-        raise _damaged_flags(path, "it is not a list of strings")
-    return found
-
-
-def _damaged_flags(path: Path, reason: str) -> NeffError:
-    return NeffError(
-        f"not a usable list of flags: {reason}",
-        code="NEFF-FLAGS-FILE",
-        place=str(path),
-        remedy="extract the module again, or remove this file and pass the flags yourself",
-    )
 
 
 def _say(text: str) -> None:
     """Name the current step: beside the bar, and as a line when verbose."""
     step(text)
     console.note(text, verbose=True)
+
+
+# ----------------------------------------------------------------------------------- many NEFFs
+
+
+def _build_folder(sources: Sequence[Source], folder: Path, request: Request) -> int:
+    _make(folder)
+    works = [
+        Work(source, request.flags, folder / name)
+        for source, name in zip(sources, output_names(sources), strict=True)
+    ]
+    jobs = min(request.jobs or os.cpu_count() or 1, len(works))
+
+    def pool() -> ProcessPoolExecutor:
+        # Not forked: the parent may have threads (the progress bar, NumPy's).
+        return ProcessPoolExecutor(jobs, mp_context=get_context("spawn"))
+
+    done = 0
+
+    def on_done(outcome: Outcome) -> None:
+        nonlocal done
+        done += 1
+        step(f"{outcome.work.output.name} {outcome.status}", done, len(works))
+        console.note(f"{outcome.work.output} {outcome.status}", verbose=True)
+
+    with shown("build"):
+        outcomes = build_many(
+            works,
+            executor=pool if jobs > 1 else None,
+            keep_going=request.keep_going,
+            on_done=on_done,
+        )
+    _report(outcomes, request)
+    return FAILED if any(one.status == "failed" for one in outcomes) else 0
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise HloFileError(
+            f"the folder cannot be made: {error.strerror or error}",
+            code="NEFF-WRITE",
+            place=str(folder),
+            remedy="name another one with -o",
+        ) from error
+
+
+def _report(outcomes: Sequence[Outcome], request: Request) -> None:
+    """Every build in a row, warnings, and what failed at the end, complete."""
+    if request.junit:
+        from neff.cli.junit import render_builds
+
+        console.write_binary(render_builds(outcomes).encode(), request.junit)
+    if request.as_json:
+        console.write_json("build", builds=[_as_json(one) for one in outcomes])
+    else:
+        columns = ("", "target", "bytes", "s", "NEFF", "from")
+        console.table(columns, [_row(one) for one in outcomes])
+    for warning in dict.fromkeys(text for one in outcomes for text in one.warnings):
+        console.note(warning)
+    for one in outcomes:
+        if one.failure is not None:
+            failures.report(
+                NeffCompileError(
+                    one.failure.message,
+                    code=one.failure.code,
+                    place=one.failure.place or str(one.work.source.file),
+                    remedy=one.failure.remedy,
+                ),
+                "nki-neff",
+            )
+    counts = {status: sum(one.status == status for one in outcomes)
+              for status in ("built", "unchanged", "failed", "skipped")}  # fmt: skip
+    console.note(", ".join(f"{count} {status}" for status, count in counts.items() if count))
+
+
+def _row(one: Outcome) -> tuple[object, ...]:
+    size = f"{one.size:,}" if one.size else "-"
+    seconds = f"{one.seconds:.2f}" if one.status in ("built", "failed") else "-"
+    return one.status, one.target or "-", size, seconds, one.work.output, _shown(one.work.source)
+
+
+def _shown(source: Source) -> Path:
+    return source.folder if source.is_entry else source.file
+
+
+def _as_json(one: Outcome) -> dict[str, object]:
+    return {
+        "module": str(one.work.source.file),
+        "output": str(one.work.output),
+        "status": one.status,
+        "target": one.target,
+        "bytes": one.size,
+        "seconds": round(one.seconds, 4),
+        "inputs": one.digest,
+        "warnings": list(one.warnings),
+        "error": asdict(one.failure) if one.failure is not None else None,
+    }

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hlo_tools.cli import console, failures
+from hlo_tools.cli.selection import with_selection
 from neff.version import __version__
 
 if TYPE_CHECKING:
@@ -96,14 +97,31 @@ def _options(
         raise typer.Exit
 
 
-@app.command()
 def build(
-    module: Annotated[
-        Path, typer.Argument(help="An HLO module, the folder that it was extracted to, or -.")
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            help="HLO modules, folders of them (extracted or a whole cache), kernel files, - for "
+            "standard input; or a Python script, its own arguments behind --.",
+            metavar="PATH...",
+        ),
     ],
     target: Annotated[str, _flag(help="trn1, trn2 or trn3.", metavar="TARGET")] = "",
     output: Annotated[
-        str, typer.Option("--output", "-o", help="The NEFF to write.", metavar="FILE")
+        str,
+        typer.Option(
+            "--output", "-o", help="The NEFF to write; a folder for several.", metavar="PATH"
+        ),
+    ] = "",
+    jobs: Annotated[
+        int,
+        typer.Option("--jobs", "-j", help="Processes; one a core by default.", min=0, metavar="N"),
+    ] = 0,
+    keep_going: Annotated[
+        bool, typer.Option("--keep-going", "-k", help="Build the others after one failed.")
+    ] = False,
+    junit: Annotated[
+        str, typer.Option(help="Write a report in JUnit's form too.", metavar="FILE")
     ] = "",
     framework: Annotated[str, _flag(help="XLA, the only choice.")] = "XLA",
     optlevel: Annotated[str, _flag("--optlevel", "-O", help="1, 2 or 3.")] = "",
@@ -122,10 +140,15 @@ def build(
     cc_flags: Annotated[str, _flag(help="Any further compiler flags, as one string.")] = "",
     as_json: AsJson = False,
 ) -> int:
-    """Compile an HLO module with its kernels into one NEFF.
+    """Compile HLO modules with their kernels, each into one NEFF.
+
+    Several modules are built in parallel into a folder; what is unchanged since the last build is
+    left as it is. A script is extracted first, and its modules with kernels are built.
 
     Example: nki-neff build MODULE_DIR --target trn1 -o matmul.neff
+    Example: nki-neff build hlo_artifacts --kernels-only -j 4 -o neffs
     """
+    from neff.cli.build import Request
     from neff.cli.build import build as command
 
     flags = [f"--framework={framework}", *cc_flags.split()]
@@ -138,7 +161,15 @@ def build(
     ):
         flags += [f"{name}={value}"] if value else []
     flags += ["--enable-fast-loading-neuron-binaries"] if fast_loading else []
-    return command(module, flags, output, as_json=as_json)
+    return command(
+        Request(
+            tuple(paths), tuple(flags), target, output, jobs, keep_going,
+            junit, as_json,
+        )
+    )  # fmt: skip
+
+
+app.command()(with_selection(build))
 
 
 @app.command()

@@ -115,6 +115,34 @@ def run_block(block: Block, folder: Path, environment: dict[str, str], names: Pa
         assert done.returncode == expected, f"$ {command}\n{done.stdout}{done.stderr}"
 
 
+def tutorial_commands() -> list[str]:
+    """README's commands on the first script, from `extract` on."""
+    text = DOCUMENTS[0].read_text().partition("## Tutorial")[2].partition("A JAX script")[0]
+    found = [
+        command
+        for block in BLOCK.finditer(text)
+        if block["language"] == "console"
+        for command in commands_of(Block("console", block["body"], "", ""))
+    ]
+    return [command for command in found if "modules" in command or "add.neff" in command]
+
+
+def test_the_tutorial_works_again_after_an_edit(
+    folder: Path, tmp_path: Path, python_environment: dict[str, str]
+) -> None:
+    environment = dict(python_environment, NO_COLOR="1", NKI_HLO_CACHE=str(tmp_path / "cache"))
+    environment["PATH"] = f"{tmp_path / 'bin'}{os.pathsep}{environment['PATH']}"
+    script = folder / "tensor_add.py"
+    commands = "\n".join(f"$ {command}" for command in tutorial_commands())
+    assert commands.count("$ nki-") > 8
+    make = "$ python -c \"import numpy; numpy.save('x.npy', numpy.ones((256, 2048), 'float32'))\"\n"
+    extract = commands.splitlines()[0] + "\n"
+    run_block(Block("console", extract, "", ""), folder, environment, folder / "unused.py")
+    script.write_text(script.read_text().replace("1024", "2048"))
+    run_block(Block("console", make + commands, "", ""), folder, environment, folder / "unused.py")
+    assert len(list(folder.glob("modules/*/MODULE_*"))) == 2
+
+
 @pytest.mark.parametrize("document", parameters())
 def test_document_runs(
     document: Path, folder: Path, tmp_path: Path, python_environment: dict[str, str]

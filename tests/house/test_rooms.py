@@ -4,7 +4,8 @@ A room is a file or folder that stands directly in a package. A new room, or a r
 rank, is a decision: it is written down here. ``neff.timing`` stands below the compiler, which may
 ask it for costs; it knows programs and the kernel language only. ``neff.profile`` stands above
 both and below what runs programs: what it shows is derived from the model's events, and its advice
-schedules programs again.
+schedules programs again. ``neff.builds`` (from files to NEFFs, one or many) is apart from ``cli``
+since its functions are public: other schedulers of builds call them.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ RANKS: dict[str, list[set[str]]] = {
         {"compiler", "container"},
         {"profile"},
         {"runtime"},
-        {"device", "nkipy_runtime", "torch_trace"},
+        {"device", "nkipy_runtime", "torch_trace", "builds"},
         {"cli"},
     ],
 }

@@ -200,7 +200,7 @@ def test_build_refusals(neff: Run, tmp_path: Path) -> None:
     (tmp_path / "junk.pb").write_bytes(b"\xff" * 64)
     out = tmp_path / "out.neff"
     for expected, words, text in (
-        (3, [tmp_path / "empty"], "error[NEFF-MODULE]"),
+        (3, [tmp_path / "empty"], "error[HLO-NO-MODULE]"),
         (3, [tmp_path / "flags"], f"error[NEFF-FLAGS-FILE] {tmp_path / 'flags'}"),
         (3, [tmp_path / "cut"], f"error[NEFF-FLAGS-FILE] {tmp_path / 'cut'}"),
         (3, [tmp_path / "flipped"], f"error[NEFF-FLAGS-FILE] {tmp_path / 'flipped'}"),

@@ -1,0 +1,25 @@
+"""From files to NEFFs: what there is to build, one build, and many at once.
+
+``sources_of`` finds the modules and kernels that a path names, ``build_one`` makes the NEFF of one,
+``build_many`` of any number with an executor of ``concurrent.futures``, skipping what is unchanged.
+"""
+
+from __future__ import annotations
+
+from neff.builds.flags import flags_of
+from neff.builds.many import Outcome, Progress, Work, build_many
+from neff.builds.one import Built, build_one
+from neff.builds.sources import Source, output_names, sources_of
+
+__all__ = [
+    "Built",
+    "Outcome",
+    "Progress",
+    "Source",
+    "Work",
+    "build_many",
+    "build_one",
+    "flags_of",
+    "output_names",
+    "sources_of",
+]

@@ -1,0 +1,271 @@
+"""Many builds at once, with any executor of ``concurrent.futures``; unchanged ones are skipped.
+
+Works are values that pickle, results are too, and workers share nothing but the file system. The
+folder of the NEFFs keeps a record of what each was built from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import BrokenExecutor, Executor, Future, as_completed
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, Literal, cast
+
+from hlo_tools.errors import CodedError
+from neff.builds.flags import FLAGS_FILE, flags_of
+from neff.builds.one import build_one
+from neff.builds.sources import Source
+from neff.version import __version__
+from nki_lang.atomic import atomic_file
+from nki_lang.errors import NkiError
+from nki_lang.targets import current_target
+
+__all__ = ["Failure", "Outcome", "Progress", "Work", "build_many"]
+
+RECORD: Final = ".nki-neff-builds.json"
+_ATTEMPTS: Final = 3
+"""How often a build is begun whose worker died; another build may have killed it."""
+
+Status = Literal["built", "unchanged", "failed", "skipped"]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One build to do.
+
+    Attributes:
+        source: what to build.
+        flags: of the command line; those beside the module come first.
+        output: the file to write.
+        built_from: digest of the inputs that the file there was built from, "" to build anyway.
+    """
+
+    source: Source
+    flags: tuple[str, ...]
+    output: Path
+    built_from: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An error of ours as plain values: it crosses processes."""
+
+    code: str
+    message: str
+    place: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a build.
+
+    Attributes:
+        work: the build.
+        status: ``built``; ``unchanged``: the file there was made of the same inputs; ``failed``;
+            ``skipped``: not begun, since another failed.
+        target: family of the NEFF, "" when there is none.
+        size: bytes of the NEFF.
+        seconds: how long it took.
+        digest: of the inputs.
+        warnings: one line each.
+        failure: what went wrong.
+    """
+
+    work: Work
+    status: Status
+    target: str = ""
+    size: int = 0
+    seconds: float = 0.0
+    digest: str = ""
+    warnings: tuple[str, ...] = ()
+    failure: Failure | None = None
+
+
+Progress = Callable[[Outcome], None]
+
+
+def build_many(
+    works: Sequence[Work],
+    *,
+    executor: Callable[[], Executor] | None = None,
+    keep_going: bool = False,
+    on_done: Progress = lambda outcome: None,
+) -> list[Outcome]:
+    """Build all works; the outcomes in their order.
+
+    A NEFF that the record of its folder says was made of the same inputs, flags and version, and
+    that is unchanged since, is left as it is.
+
+    Args:
+        works: what to build; their outputs differ.
+        executor: makes an executor (``lambda: ProcessPoolExecutor(8)``); builds run here, one
+            after the other, without one. It is made anew when a worker dies.
+        keep_going: begin further builds after one failed.
+        on_done: called with each outcome as it comes.
+    """
+    known = {folder: _read_record(folder) for folder in {work.output.parent for work in works}}
+    works = [replace(work, built_from=_unchanged(work, known)) for work in works]
+    if executor is None:
+        outcomes = _one_by_one(works, keep_going, on_done)
+    else:
+        outcomes = _with_executor(works, executor, keep_going, on_done)
+    for folder in known:
+        _write_record(folder, [one for one in outcomes if one.work.output.parent == folder])
+    return outcomes
+
+
+def _one_by_one(works: Sequence[Work], keep_going: bool, on_done: Progress) -> list[Outcome]:
+    outcomes: list[Outcome] = []
+    failed = False
+    for work in works:
+        outcome = Outcome(work, "skipped") if failed and not keep_going else run_work(work)
+        failed = failed or outcome.status == "failed"
+        on_done(outcome)
+        outcomes.append(outcome)
+    return outcomes
+
+
+def _with_executor(
+    works: Sequence[Work], make: Callable[[], Executor], keep_going: bool, on_done: Progress
+) -> list[Outcome]:
+    found: dict[int, Outcome] = {}
+    attempts = dict.fromkeys(range(len(works)), 0)
+    while len(found) < len(works):
+        waiting = [number for number in range(len(works)) if number not in found]
+        with make() as executor:
+            futures: dict[Future[Outcome], int] = {}
+            for number in waiting:
+                attempts[number] += 1
+                futures[executor.submit(run_work, works[number])] = number
+            for future in as_completed(futures):
+                number = futures[future]
+                outcome = _outcome(future, works[number], last=attempts[number] >= _ATTEMPTS)
+                if outcome is None:
+                    continue  # its worker died: once more
+                found[number] = outcome
+                on_done(outcome)
+                if outcome.status == "failed" and not keep_going:
+                    for other in futures:
+                        other.cancel()
+    return [found[number] for number in range(len(works))]
+
+
+def _outcome(future: Future[Outcome], work: Work, *, last: bool) -> Outcome | None:
+    """What a future holds; None when its worker died and it may be tried again."""
+    if future.cancelled():
+        return Outcome(work, "skipped")
+    try:
+        return future.result()
+    except BrokenExecutor as error:
+        if not last:
+            return None
+        failure = Failure(
+            "NEFF-WORKER",
+            f"the process that built it died {_ATTEMPTS} times: {error}",
+            str(work.source.file),
+            "it may need more memory than there is; build it by itself, or with fewer processes",
+        )
+        return Outcome(work, "failed", failure=failure)
+
+
+def run_work(work: Work) -> Outcome:
+    """Do one build, in whatever process this is; errors of ours become part of the outcome."""
+    started = time.perf_counter()
+    try:
+        flags = flags_of(work.source.folder, work.flags)
+        digest = _digest(work.source, work.flags)
+        if digest == work.built_from:
+            return Outcome(work, "unchanged", size=work.output.stat().st_size, digest=digest)
+        built = build_one(work.source, flags, work.output)
+    except (CodedError, NkiError) as error:
+        place = str(getattr(error, "place", "") or getattr(error, "location", "") or "")
+        failure = Failure(error.code, error.message, place, error.remedy)
+        return Outcome(work, "failed", seconds=time.perf_counter() - started, failure=failure)
+    except (OSError, MemoryError) as error:
+        failure = Failure(
+            "NEFF-IO" if isinstance(error, OSError) else "NEFF-MEMORY",
+            str(error) or "out of memory",
+            str(getattr(error, "filename", None) or work.source.file),
+            "check that the files are readable and the machine has room",
+        )
+        return Outcome(work, "failed", seconds=time.perf_counter() - started, failure=failure)
+    return Outcome(
+        work,
+        "built",
+        built.program.target,
+        work.output.stat().st_size,
+        time.perf_counter() - started,
+        digest,
+        built.warnings,
+    )
+
+
+def _digest(source: Source, flags: Sequence[str]) -> str:
+    """Digest of everything that a NEFF is made from."""
+    found = hashlib.sha256()
+    said = [__version__, *flags, current_target().name]
+    for part in (text.encode() for text in said):
+        found.update(len(part).to_bytes(8, "little") + part)
+    for name, content in sorted(_inputs(source)):
+        for part in (name.encode(), content):
+            found.update(len(part).to_bytes(8, "little") + part)
+    return found.hexdigest()
+
+
+def _inputs(source: Source) -> Iterable[tuple[str, bytes]]:
+    """The files that a source consists of, by names without its folder."""
+    from hlo_tools.cli.inputs import open_module
+    from hlo_tools.kernels.files import KernelFile, kernel_files
+
+    if source.is_kernel:
+        yield from KernelFile(source.file, source.file.stem).parts.items()
+        return
+    yield source.file.name, source.file.read_bytes()
+    flags = source.folder / FLAGS_FILE
+    if flags.is_file():
+        yield flags.name, flags.read_bytes()
+    for kernel in kernel_files(open_module(str(source.file)), source.folder):
+        yield from kernel.parts.items()
+
+
+# ------------------------------------------------------------------ what NEFFs were built from
+
+
+def _read_record(folder: Path) -> dict[str, tuple[str, str]]:
+    """Output's name -> (digest of its inputs, digest of itself); a damaged record is empty."""
+    try:
+        document: object = json.loads((folder / RECORD).read_bytes())
+        rows = cast("dict[str, list[str]]", document)
+        return {name: (str(inputs), str(output)) for name, (inputs, output) in rows.items()}
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+        return {}
+
+
+def _unchanged(work: Work, known: dict[Path, dict[str, tuple[str, str]]]) -> str:
+    """The digest of inputs that the output there was built from, "" when it is not known."""
+    inputs, output = known[work.output.parent].get(work.output.name, ("", ""))
+    try:
+        same = bool(inputs) and hashlib.sha256(work.output.read_bytes()).hexdigest() == output
+    except OSError:
+        same = False
+    return inputs if same else ""
+
+
+def _write_record(folder: Path, outcomes: Sequence[Outcome]) -> None:
+    rows = {name: list(row) for name, row in _read_record(folder).items()}
+    for one in outcomes:
+        if one.status == "built":
+            content = hashlib.sha256(one.work.output.read_bytes()).hexdigest()
+            rows[one.work.output.name] = [one.digest, content]
+    if not rows:
+        return
+    try:
+        with atomic_file(folder / RECORD) as file:
+            file.write(json.dumps(dict(sorted(rows.items())), indent=1).encode())
+    except OSError:
+        return  # the next build builds again
