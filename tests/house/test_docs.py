@@ -84,7 +84,8 @@ def folder(tmp_path: Path) -> Path:
     for name, module in ENTRY_POINTS.items():
         script = commands / name
         script.write_text(
-            f"#!{sys.executable}\nfrom {module} import main\nraise SystemExit(main())\n"
+            f"#!{sys.executable}\nfrom {module} import main\n"
+            "if __name__ == '__main__':\n    raise SystemExit(main())\n"
         )
         script.chmod(script.stat().st_mode | stat.S_IXUSR)
     for name in ("python", "python3"):
