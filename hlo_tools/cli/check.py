@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from hlo_tools.cli import console
-from hlo_tools.cli.extract import checked_platform
 from hlo_tools.cli.kernel_call import load_kernel, parse_arguments
+from hlo_tools.cli.targets import TargetName, checked_target
 from hlo_tools.errors import HloError
 from hlo_tools.extract import run_script
 from nki_lang.errors import NkiError
@@ -48,9 +48,7 @@ def command(
         str,
         typer.Option("--checks", "-c", help=f"From {', '.join(CHECKS)}; or all.", metavar="NAMES"),
     ] = ",".join(DEFAULT),
-    platform: Annotated[
-        str, typer.Option("--platform", "-p", help="trn1, trn2 or trn3.", metavar="TARGET")
-    ] = "",
+    platform: TargetName = "",
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON document; the script prints to stderr.")
     ] = False,
@@ -65,7 +63,7 @@ def command(
     Example: nki-hlo check kernels.py --strict
     """
     chosen = _names(checks)
-    target = checked_platform(platform) or ""
+    target = checked_target(platform) or ""
     if values and not kernel:
         raise typer.BadParameter("--arg is for --kernel")
     if strict:

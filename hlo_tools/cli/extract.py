@@ -10,12 +10,11 @@ from typing import Annotated
 import typer
 
 from hlo_tools.cli import console
+from hlo_tools.cli.targets import TargetName, checked_target
 from hlo_tools.extract import CapturedModule, ScriptRun, cache_folder, run_script
 from hlo_tools.extract.record import prune
-from nki_lang.errors import NkiError
-from nki_lang.targets import target_of
 
-__all__ = ["checked_platform", "command"]
+__all__ = ["command"]
 
 FINE, NOTHING_FOUND = 0, 1
 DEFAULT_OUTPUT = "hlo_artifacts"
@@ -29,9 +28,7 @@ def command(
     arguments: Annotated[
         list[str] | None, typer.Argument(help="The script's own arguments, after --.")
     ] = None,
-    platform: Annotated[
-        str, typer.Option("--platform", "-p", help="trn1, trn2 or trn3.", metavar="TARGET")
-    ] = "",
+    platform: TargetName = "",
     output: Annotated[
         str, typer.Option("--output", "-o", help="Compile cache to write to.", metavar="DIR")
     ] = "",
@@ -62,7 +59,7 @@ def command(
     run = run_script(
         script,
         arguments or [],
-        platform=checked_platform(platform),
+        platform=checked_target(platform),
         output=output or cache_folder(os.environ) or DEFAULT_OUTPUT,
         execute=not no_run,
         stdout_to_stderr=as_json,
@@ -78,20 +75,6 @@ def command(
             f"{script}{ended} compiled no program on the neuron device; nothing was extracted"
         )
     return run.exit_code or (FINE if run.modules else NOTHING_FOUND)
-
-
-def checked_platform(name: str) -> str | None:
-    """The target's own name; None when none was given.
-
-    Raises:
-        typer.BadParameter: there is no such target.
-    """
-    if not name:
-        return None
-    try:
-        return target_of(name).name
-    except NkiError as error:
-        raise typer.BadParameter(f"{error.message}; {error.remedy}") from error
 
 
 def _print_json(script: str, run: ScriptRun, pruned: list[str]) -> None:

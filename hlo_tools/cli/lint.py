@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -14,27 +14,17 @@ from hlo_tools.cli.configuration import read_configuration
 from hlo_tools.cli.failures import report
 from hlo_tools.cli.findings import FORMATS, Report, RuleText, print_findings
 from hlo_tools.cli.inputs import look_at_each, module_files
+from hlo_tools.cli.targets import ChosenTarget, TargetName, target_for
 from hlo_tools.extract.python_file import load_named, names_python
 from hlo_tools.ir.module import Module
 from hlo_tools.lint import LintRule, lint, registered_rules, selected
 from hlo_tools.lint.baseline import gone, read_baseline, unknown_to, write_baseline
 from hlo_tools.lint.registry import joined, rules_of
 from hlo_tools.verify import Finding, Severity
-from nki_lang.targets import TARGETS, current_target, target_of
 
 __all__ = ["command"]
 
 
-TargetName = Annotated[
-    str,
-    typer.Option(
-        "--target",
-        "-t",
-        help="trn1, trn2 or trn3.",
-        metavar="TARGET",
-        autocompletion=completion.words(*TARGETS),
-    ),
-]
 Select = Annotated[
     list[str] | None,
     typer.Option(
@@ -98,30 +88,43 @@ def command(
     form = "json" if as_json else form
     if form not in FORMATS:
         raise typer.BadParameter(f"{form!r} is not one of {', '.join(FORMATS)}")
-    name = settings.text("target")
-    chosen = target_of(name) if name else current_target()
     known_rules = _known_rules(own or ())
     rules = selected(settings.words("select"), settings.words("ignore"), known_rules)
     paths = [path for name in files for path in module_files(name)]
-    shown, findings, unread = look_at_each(
-        paths, lambda module: lint(module, target=chosen, rules=rules, root=_root(module))
-    )
+    used: dict[str, ChosenTarget] = {}
+
+    def of_module(module: Module) -> list[Finding]:
+        chosen = target_for(target, module.folder)
+        used.setdefault(chosen.target.name, chosen)
+        return lint(module, target=chosen.target, rules=rules, root=_root(module))
+
+    shown, findings, unread = look_at_each(paths, of_module)
+    _note_default(used)
     known = settings.text("baseline")
     if write and unread:
         raise unread[0]  # what is in them would be missing from the baseline
     if write:
         return _write(known, findings)
     if known:
-        codes = {rule.code for rule in rules if rule.applies_to(chosen)}
+        targets = [chosen.target for chosen in used.values()]
+        codes = {rule.code for rule in rules if any(map(rule.applies_to, targets))}
         findings = _new(known, findings, shown, codes)
     texts = {
         code: RuleText(rule.title, rule.why, rule.remedy) for code, rule in known_rules.items()
     }
-    print_findings(Report("lint", shown, findings, texts, {"target": chosen.name}), form)
+    print_findings(Report("lint", shown, findings, texts, {"target": ",".join(sorted(used))}), form)
     if unread:
         return [report(error) for error in unread][-1]
     counted = any(one.severity is not Severity.note for one in findings)
     return 1 if counted and not exit_zero else 0
+
+
+def _note_default(used: Mapping[str, ChosenTarget]) -> None:
+    for name, chosen in used.items():
+        if chosen.is_default:
+            console.note(
+                f"checked for {name}, the default; --target or the setting chooses another"
+            )
 
 
 def _root(module: Module) -> Path:

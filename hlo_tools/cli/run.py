@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from hlo_tools.cli.extract import checked_platform
+from hlo_tools.cli.targets import TargetName, checked_target
 from hlo_tools.extract import run_script
 from hlo_tools.extract.protocol import EXECUTORS
 
@@ -18,9 +18,7 @@ def command(
     arguments: Annotated[
         list[str] | None, typer.Argument(help="The script's own arguments, after --.")
     ] = None,
-    platform: Annotated[
-        str, typer.Option("--platform", "-p", help="trn1, trn2 or trn3.", metavar="TARGET")
-    ] = "",
+    platform: TargetName = "",
     executor: Annotated[
         str,
         typer.Option(
@@ -42,5 +40,5 @@ def command(
     if executor and executor not in EXECUTORS:
         raise typer.BadParameter(f"{executor!r} is not one of {', '.join(EXECUTORS)}")
     return run_script(
-        script, arguments or [], platform=checked_platform(platform), executor=executor
+        script, arguments or [], platform=checked_target(platform), executor=executor
     ).exit_code

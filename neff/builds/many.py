@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, cast
 
+from hlo_tools.cli.targets import target_for
 from hlo_tools.errors import CodedError
 from neff.builds.flags import FLAGS_FILE, flags_of
 from neff.builds.one import build_one
@@ -22,7 +23,6 @@ from neff.builds.sources import Source
 from neff.version import __version__
 from nki_lang.atomic import atomic_file
 from nki_lang.errors import NkiError
-from nki_lang.targets import current_target
 
 __all__ = ["Failure", "Outcome", "Progress", "Work", "build_many"]
 
@@ -208,7 +208,7 @@ def run_work(work: Work) -> Outcome:
 def _digest(source: Source, flags: Sequence[str]) -> str:
     """Digest of everything that a NEFF is made from."""
     found = hashlib.sha256()
-    said = [__version__, *flags, current_target().name]
+    said = [__version__, *flags, target_for().target.name]
     for part in (text.encode() for text in said):
         found.update(len(part).to_bytes(8, "little") + part)
     for name, content in sorted(_inputs(source)):

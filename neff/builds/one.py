@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from hlo_tools.cli.targets import target_for
 from hlo_tools.extract.bundle import check_unchanged
-from hlo_tools.ir.module import Module
 from neff.builds.sources import Source
 from neff.errors import NeffCompileError
 from neff.options import Flags
 from neff.program import Program
-from nki_lang.targets import current_target, target_of
+from nki_lang.targets import target_of
+
+if TYPE_CHECKING:
+    from hlo_tools.kernels.calls import KernelCall
 
 __all__ = ["Built", "build_one"]
 
@@ -57,6 +61,7 @@ def _of_module(
     source: Source, flags: Flags, report: Callable[[str], None]
 ) -> tuple[Program, list[str]]:
     from hlo_tools.cli.inputs import open_module
+    from hlo_tools.kernels.calls import resolve
     from neff.compiler import compile as compile_module
 
     module = open_module(str(source.file))
@@ -67,24 +72,43 @@ def _of_module(
             "the module was extracted with"
         )
     report("compiling")
-    family = target_of(flags.target).name if flags.target else current_target().name
+    calls = [
+        resolve(call.proto.backend_config, source.folder) for call in module.find_custom_calls()
+    ]
+    family = _family(flags, calls, warnings)
     program = compile_module(module, target=family, options=flags.options, root=source.folder)
-    warnings += _of_kernels(module, source.folder, family)
+    warnings += _unwritten(calls)
     return program, warnings
 
 
-def _of_kernels(module: Module, folder: Path, family: str) -> Iterator[str]:
-    """Warnings of kernels that were traced for another family, or read what nothing wrote."""
-    from hlo_tools.kernels.calls import resolve
+def _family(flags: Flags, calls: Sequence[KernelCall], warnings: list[str]) -> str:
+    """The family to build for: the flags', the environment's or setting's; else the kernels' own.
+
+    Raises:
+        NeffCompileError: code ``NEFF-TARGET``: a kernel was traced for another one.
+    """
+    chosen = target_for(flags.target)
+    traced = {call.kernel.target: call.config.func_name for call in calls}
+    family = next(iter(traced)) if chosen.is_default and len(traced) == 1 else chosen.target.name
+    for other, name in sorted(traced.items()):
+        if other != family:
+            raise NeffCompileError(
+                f"{name} was traced for {other}, not for {family} (by {chosen.origin}): what "
+                f"{family} lacks would go unnoticed",
+                code="NEFF-TARGET",
+                place=name,
+                remedy=f"nki-hlo extract --target {family} traces it for {family}; or build for "
+                f"{other}",
+            )
+    if chosen.is_default and not traced:
+        warnings.append(f"built for {family}, the default; --target or the setting chooses another")
+    return family
+
+
+def _unwritten(calls: Sequence[KernelCall]) -> Iterator[str]:
+    """Warnings of kernels that read what nothing wrote."""
     from nki_lang.execute.program import uninitialised
 
-    calls = [resolve(call.proto.backend_config, folder) for call in module.find_custom_calls()]
-    for name, traced in sorted({(call.config.func_name, call.kernel.target) for call in calls}):
-        if traced != family:
-            yield (
-                f"warning[NEFF-TARGET] {name} was traced for {traced}: what {family} lacks goes "
-                f"unnoticed; nki-hlo extract --platform {family} traces it for {family}"
-            )
     kernels = {call.config.func_name: call.kernel for call in calls}
     for name, kernel in sorted(kernels.items()):
         for read in uninitialised(kernel):

@@ -106,7 +106,10 @@ def build(
             metavar="PATH...",
         ),
     ],
-    target: Annotated[str, _flag(help="trn1, trn2 or trn3.", metavar="TARGET")] = "",
+    target: Annotated[
+        str,
+        _flag("--target", "--platform", "-t", "-p", help="trn1, trn2 or trn3.", metavar="TARGET"),
+    ] = "",
     output: Annotated[
         str,
         typer.Option(

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from hlo_tools.cli import console
-from hlo_tools.cli.extract import checked_platform
+from hlo_tools.cli.targets import TargetName, checked_target
 from hlo_tools.extract import run_script
 from hlo_tools.extract.protocol import PROFILE
 from neff.device.profiled import ProgramRun, programs_run
@@ -34,9 +34,7 @@ def command(
     arguments: Annotated[
         list[str] | None, typer.Argument(help="The script's own arguments, after --.")
     ] = None,
-    platform: Annotated[
-        str, typer.Option("--platform", "-p", help="trn1, trn2 or trn3.", metavar="TARGET")
-    ] = "",
+    platform: TargetName = "",
     grouping: Annotated[
         str,
         typer.Option("--by", help="line, op, kernel, engine, opcode or scope.", metavar="WHAT"),
@@ -66,7 +64,7 @@ def command(
         done = run_script(
             script,
             arguments or [],
-            platform=checked_platform(platform),
+            platform=checked_target(platform),
             executor="neff,cpu",
             environment=os.environ | {PROFILE: folder},
             stdout_to_stderr=as_json,

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from hlo_tools.cli import console
-from hlo_tools.cli.extract import checked_platform
+from hlo_tools.cli.targets import TargetName, checked_target
 from neff.cli.candidates import Candidate, Search, Value, combinations, search
 
 __all__ = ["command"]
@@ -34,9 +34,7 @@ def command(
         typer.Option("--arg", "-a", help="Its arguments: x=bf16[128,512], n=4.", metavar="A=V"),
     ] = None,
     cores: Annotated[int, typer.Option("--cores", help="Launch it on so many cores.", min=1)] = 1,
-    platform: Annotated[
-        str, typer.Option("--platform", "-p", help="trn1, trn2 or trn3.", metavar="TARGET")
-    ] = "",
+    platform: TargetName = "",
     jobs: Annotated[
         int,
         typer.Option("--jobs", "-j", help="Processes; as many as processors by default.", min=0),
@@ -59,7 +57,7 @@ def command(
     combined = combinations(asked)
     if len(combined) > _MOST:
         raise typer.BadParameter(f"{len(combined)} combinations are more than {_MOST}")
-    target = checked_platform(platform) or ""
+    target = checked_target(platform) or ""
     given = Search(file, kernel, tuple(values or ()), cores, target, run)
     found = search(given, combined, jobs or os.cpu_count() or 1)
     if as_json:

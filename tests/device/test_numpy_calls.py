@@ -129,8 +129,8 @@ def test_an_argument_written_in_place_is_an_input_and_an_output(
     assert (list(model.inputs), list(model.outputs)) == (["x"], ["x_out"])
     np.testing.assert_array_equal(model.run({"x": x})["x_out"], x + 1)
     assert "warning" not in capsys.readouterr().err
-    assert main(["build", str(entry), "--target", "trn1", "-o", "y.neff"]) == 0
-    assert "warning[NEFF-TARGET] increment was traced for trn2" in capsys.readouterr().err
+    assert main(["build", str(entry), "--target", "trn1", "-o", "y.neff"]) == 3
+    assert "error[NEFF-TARGET] increment: increment was traced for trn2" in capsys.readouterr().err
 
 
 KEPT = """
