@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from hlo_tools.cli import console
-from hlo_tools.cli.configuration import KNOWN, read_configuration
+from hlo_tools.cli.configuration import KNOWN, Value, read_configuration
+from hlo_tools.cli.targets import target_for
 
 __all__ = ["command"]
 
@@ -20,13 +21,16 @@ def command(
 ) -> int:
     """Show the settings for this folder and where each comes from.
 
-    They are read from NKI_HLO_* variables, nki-hlo.toml and [tool.nki-hlo] in pyproject.toml.
+    They are read from NKI_HLO_* variables, nki-hlo.toml and [tool.nki-hlo] in pyproject.toml. The
+    target is that of commands without --target, for modules without compile_flags.json.
 
     Example: nki-hlo config
     """
     if what != "show":
         raise typer.BadParameter(f"{what!r} is not an action of config; it only shows")
-    values = read_configuration().values
+    values = dict(read_configuration().values)
+    chosen = target_for()
+    values["target"] = Value(chosen.target.name, chosen.origin)
     if as_json:
         rows = {name: {"value": one.value, "origin": one.origin} for name, one in values.items()}
         console.write_json("config", settings=rows)

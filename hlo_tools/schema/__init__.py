@@ -9,6 +9,7 @@ there is no such module at run time, so import it under ``TYPE_CHECKING`` only.
 
 from __future__ import annotations
 
+import threading
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
@@ -25,9 +26,17 @@ __all__ = ["enum", "enum_values", "message", "names", "pool"]
 PACKAGE = "xla"
 
 
-@cache
+_making = threading.Lock()
+
+
 def pool() -> DescriptorPool:
     """The private descriptor pool with HLO's files in it."""
+    with _making:  # two threads must not get two pools: classes of one are not those of the other
+        return _pool()
+
+
+@cache
+def _pool() -> DescriptorPool:
     from google.protobuf import descriptor_pb2, descriptor_pool
 
     data = files(__name__).joinpath("descriptors.binpb").read_bytes()

@@ -114,6 +114,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     first.remove()
     mixed.save(tmp_path / "model.pb")
     hlo_tools.load(MODEL.encode()).save(tmp_path / "model.hlo_module.pb")
+    (tmp_path / "after_optimizations.txt").write_text(MODEL)
+    (tmp_path / "dump").mkdir()
+    (tmp_path / "dump" / "model.hlo").write_text(MODEL)
     (tmp_path / "hlo_artifacts").mkdir()
     for name in ("model.pb", "softmax.klir", "softmax.klir.json"):
         shutil.copy(tmp_path / name, tmp_path / "hlo_artifacts")

@@ -144,7 +144,7 @@ def settings(capsys: pytest.CaptureFixture[str]) -> dict[str, tuple[object, str]
 def test_flag_before_variable_before_file(
     capsys: pytest.CaptureFixture[str], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert settings(capsys)["target"] == ("", "default")
+    assert settings(capsys)["target"] == ("trn3", "default")
     (folder / "pyproject.toml").write_text('[tool.nki-hlo]\ntarget = "trn1"\nignore = ["NCC"]\n')
     assert settings(capsys)["target"] == ("trn1", "pyproject.toml")
     assert lint(capsys, "bad.hlo")[0] == 0

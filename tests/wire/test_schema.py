@@ -92,3 +92,19 @@ def test_the_default_pool_is_left_alone() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert done.stdout.strip() == "not there", done.stderr
+
+
+def test_threads_that_are_first_share_one_pool() -> None:
+    script = (
+        "import sys, threading\n"
+        "sys.setswitchinterval(1e-6)\n"
+        "from hlo_tools import schema\n"
+        "start, found = threading.Barrier(8), []\n"
+        "def first():\n"
+        "    start.wait()\n"
+        "    found.append(schema.pool())\n"
+        "threads = [threading.Thread(target=first) for _ in range(8)]\n"
+        "[one.start() for one in threads], [one.join() for one in threads]\n"
+        "assert len(found) == 8 and len(set(map(id, found))) == 1, found\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
