@@ -9,6 +9,7 @@ import numpy as np
 
 from hlo_tools.types.element_types import BY_NAME
 from neff.compiler.graph import Node
+from neff.compiler.products import exact_product
 
 __all__ = ["REWRITES"]
 
@@ -140,11 +141,37 @@ def _arctan2(node: Node) -> Node:
     return node.like("convert", y.like("select", lost, _full(y, np.nan), angle))
 
 
+def _shifted(node: Node) -> Node:
+    """A shift of 8 or 16 bits in 32: what is shifted out at the top is cut off, and a distance
+    of the narrow type's size or more shifts everything out (sign-extended, it is unsigned)."""
+    value, by = node.operands
+    if _BITS.get(node.element.name, 32) == 32:
+        return node
+    wide = value.like("convert", value, element="s32")
+    if node.opcode == "shift-right-logical":
+        mask = (1 << _BITS[node.element.name]) - 1
+        wide = wide.like("and", wide, _full(wide, mask))
+    elif node.opcode == "shift-right-arithmetic":
+        wide = _signed(wide, _BITS[node.element.name])
+    far = by.like("convert", by, element="s32")
+    return node.like("convert", wide.like(node.opcode, wide, far))
+
+
+def _signed(wide: Node, bits: int) -> Node:
+    """The low bits of words as signed numbers; those of unsigned types have no sign yet."""
+    by = _full(wide, 32 - bits)
+    return wide.like("shift-right-arithmetic", wide.like("shift-left", wide, by), by)
+
+
 REWRITES: dict[str, Callable[[Node], Node]] = {
     "atan2": _arctan2,
     "count-leading-zeros": _leading_zeros,
     "divide": lambda node: _divided(node, "divide"),
+    "dot": exact_product,
     "popcnt": _population,
     "remainder": lambda node: _divided(node, "remainder"),
+    "shift-left": _shifted,
+    "shift-right-arithmetic": _shifted,
+    "shift-right-logical": _shifted,
 }
 """Opcode -> the same as other operations, or the node itself where the engines have it."""

@@ -13,7 +13,7 @@ __all__ = ["coverage", "coverage_table", "types_table"]
 
 _FAMILIES = {
     "concatenate": "a transfer for each operand",
-    "dot": "the tensor engine; batch dimensions and any contracting dimensions",
+    "dot": "the tensor engine, integers byte by byte; any batch and contracting dimensions",
     "iota": "GpSimd; one dimension counts, the others are a view",
     "pad": "a fill and a transfer; interior and negative padding too",
     "reduce": "the vector engine; integers exactly, by halves; any computation, pair by pair",
@@ -31,7 +31,9 @@ def coverage() -> dict[str, str]:
     found |= dict.fromkeys(VIEWS, "a view; no data moves")
     found |= dict.fromkeys(OPERATIONS, "element by element, fused with its neighbours")
     found |= dict.fromkeys(EXPANSIONS, "sums, products and a reciprocal square root")
-    found["convolution"] = "a product over a view of windows; feature groups, padding, dilations"
+    found["convolution"] = (
+        "a product over a view of windows; feature and batch groups, padding, dilations"
+    )
     found["reduce-window"] = "a reduce over a view of windows"
     for opcode in LOWERINGS:
         name = _NAMES.get(opcode, opcode)

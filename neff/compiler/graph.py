@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from hlo_tools.types.element_types import BY_NAME, ElementType
+from neff.compiler.unsupported import UNSUPPORTED, kind_of
 from neff.errors import NeffCompileError
 
 __all__ = ["Graph", "Node", "derived", "sliced", "uncovered"]
@@ -118,11 +119,19 @@ def sliced(like: Node, one: Node, dim: int, start: int, limit: int) -> Node:
     return derived(like, "slice", (one,), shape, one.element, **fields)
 
 
-def uncovered(node: Node, why: str = "", remedy: str = "") -> NeffCompileError:
-    """The error for a node that the compiler does not cover."""
+def uncovered(node: Node, why: str = "", remedy: str = "", *, code: str = "") -> NeffCompileError:
+    """The error for a node that the compiler does not cover.
+
+    Args:
+        node: what is refused.
+        why: what is wrong with it; that its opcode is not covered when empty.
+        remedy: what to do; that of the kind when empty.
+        code: a key of ``UNSUPPORTED``; by opcode and types when empty.
+    """
+    code = code or kind_of(node.opcode, [one.element for one in (node, *node.operands)])
     return NeffCompileError(
         f"{node.describe()}: {why or f'the compiler does not cover {node.opcode}'}",
-        code="NEFF-OP",
+        code=code,
         place=node.place,
-        remedy=remedy or "docs/compiler.md lists what is covered; write this part as an NKI kernel",
+        remedy=remedy or UNSUPPORTED[code].remedy,
     )

@@ -17,6 +17,7 @@ from hlo_tools.types.source_frames import frames_of
 from neff.compiler.argmax import extreme_of, picked, truth_of
 from neff.compiler.arithmetic import REWRITES
 from neff.compiler.attributes import ATTRIBUTES
+from neff.compiler.computations import Needs, root_of, single_op
 from neff.compiler.expand import EXPANSIONS
 from neff.compiler.folding import fold
 from neff.compiler.graph import Graph, Node, derived, uncovered
@@ -90,6 +91,7 @@ class _Importer:
         self._module = module
         self._proto = proto = module.proto
         self._computations = {entry.id: entry for entry in proto.computations}
+        self._needs = Needs(self._computations)
         self._parameters: dict[int, Node] = {}
         self._depth = self._made = 0
         self._shape: tuple[int, ...] | None = None
@@ -151,11 +153,12 @@ class _Importer:
                 remedy="a computation must not call itself; inline calls that nest this deep",
             )
         values: dict[int, Tree] = {}
+        needed = self._needs.of(computation)
         for instruction in computation.instructions:
-            values[instruction.id] = self._instruction(instruction, values, arguments)
+            if instruction.id in needed:
+                values[instruction.id] = self._instruction(instruction, values, arguments)
         self._depth -= 1
-        root = computation.root_id or computation.instructions[-1].id
-        return _found(values, root, computation.name)
+        return _found(values, root_of(computation), computation.name)
 
     def _instruction(self, one: Any, values: dict[int, Tree], arguments: list[Tree]) -> Tree:
         opcode = one.opcode
@@ -295,6 +298,7 @@ class _Importer:
             self._placeholder(one),
             f"only loops whose trip count is known when compiling, of at most {_UNROLL_LIMIT} turns "
             f"and {_UNROLLED_NODES} operations, are covered",
+            code="NEFF-LOOP",
         )
 
     def _conditional(self, one: Any, operands: list[Tree]) -> Tree:
@@ -320,7 +324,7 @@ class _Importer:
 
     def _select_and_scatter(self, one: Any, node: Node) -> Node:
         select, scatter = self._called(one, 0), self._called(one, 1)
-        node.attributes["applied"] = _single_op(scatter)
+        node.attributes["applied"] = single_op(scatter)
 
         def keeps(best: Node, other: Node, shape: tuple[int, ...]) -> Node:
             return self._applied_to_all(select, [best, other], shape)
@@ -355,7 +359,7 @@ class _Importer:
         """The operation that a reduce or scatter applies, under HLO's name; "" for a reduce by
         more than one."""
         region = self._called(one)
-        found = _single_op(region)
+        found = single_op(region)
         if not found and node.element.name == "pred":
             found = truth_of(lambda numbers: self._computation(region, numbers))
         if one.opcode != "scatter":
@@ -381,7 +385,8 @@ class _Importer:
         if target != KERNEL_TARGET:
             raise uncovered(
                 self._placeholder(one),
-                f"custom call to {target!r}; only {KERNEL_TARGET} is covered",
+                f"custom call to {target!r} is not covered",
+                code="NEFF-CUSTOM-CALL",
             )
         kernel = self._array("kernel", tuple(_leaves(tuple(operands))), one.shape, one)
         kernel.attributes["backend_config"] = bytes(one.backend_config).decode("utf-8", "replace")
@@ -451,20 +456,6 @@ def _spread_scalar(operand: Node, node: Node) -> Node:
 def _refuse_resizing(node: Node) -> None:
     if node.operands[0].element.itemsize != node.element.itemsize:
         raise uncovered(node, "bitcast-convert between types of different sizes is not covered")
-
-
-def _single_op(computation: Any) -> str:
-    """The opcode of a computation of two parameters and one operation over them; ``second`` for
-    one that gives its second parameter, "" for any other."""
-    by_id = {one.id: one for one in computation.instructions}
-    root = by_id.get(computation.root_id) or computation.instructions[-1]
-    if root.opcode == "parameter" and root.parameter_number == 1:
-        return "second"
-    operands = [by_id[ident] for ident in root.operand_ids if ident in by_id]
-    plain = len(operands) == 2 and all(one.opcode == "parameter" for one in operands)
-    if not plain or len({one.parameter_number for one in operands}) != 2:
-        return ""
-    return root.opcode
 
 
 def _leaves(tree: Tree) -> list[Node]:

@@ -287,9 +287,7 @@ def _refuse_doubles(node: Node) -> None:
     """float64 is converted only."""
     for one in (node, *node.operands):
         if held_as(one).kind == "double":
-            raise uncovered(
-                node, "the engines have no float64 arithmetic", "cast to float32 in the model"
-            )
+            raise uncovered(node, "the engines have no float64 arithmetic", code="NEFF-F64")
 
 
 def _title(unit: Unit) -> str:

@@ -70,16 +70,12 @@ def held_as(node: Node) -> Held:
     """How the node's result is held.
 
     Raises:
-        NeffCompileError: ``NEFF-DTYPE``; the engines have no such type.
+        NeffCompileError: ``NEFF-DTYPE`` or ``NEFF-COMPLEX``; the engines have no such type.
     """
     found = HELD.get(node.element.name)
     if found is None:
-        raise NeffCompileError(
-            f"{node.describe()}: the engines have no type for {node.element}",
-            code="NEFF-DTYPE",
-            place=node.place,
-            remedy=f"cast to one of {', '.join(HELD)} in the model",
-        )
+        code = "NEFF-COMPLEX" if node.element.kind == "complex" else "NEFF-DTYPE"
+        raise uncovered(node, f"the engines have no type for {node.element}", code=code)
     return found
 
 

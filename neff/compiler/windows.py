@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from neff.compiler.graph import Node, uncovered
+from neff.compiler.products import exact_product
 
 __all__ = ["Span", "convolution", "reduce_window", "spans_of"]
 
@@ -99,21 +100,15 @@ def _restrided(node: Node, operand: Node, dims: list[tuple[int, int, int]]) -> N
 
 
 def convolution(node: Node) -> Node:
-    """A product over features and window for each group, put into the order of the result.
-
-    Raises:
-        NeffCompileError: ``NEFF-OP``; it has batch groups.
-    """
-    fields = node.attributes
-    if fields["batch_groups"] > 1:
-        raise uncovered(node, "a convolution with batch groups is not covered")
+    """A product over features and window for each group, put into the order of the result."""
     operand, kernel = node.operands
-    spans, groups = fields["spans"], max(1, fields["feature_groups"])
+    fields = node.attributes
+    spans, groups, parts = fields["spans"], *_groups(node)
     batch, feature, *spatial = fields["input"]
     zero = np.zeros((), operand.element.dtype)
     value = Node("constant", (), (), operand.element, {"value": zero})
     wide = _padded(node, operand, value, dict(zip(spatial, spans, strict=True)))
-    features = operand.shape[feature] // groups
+    features, samples = operand.shape[feature] // groups, operand.shape[batch] // parts
     places = [
         (_turns(wide.shape[dim], span), dim, span.stride)
         for dim, span in zip(spatial, spans, strict=True)
@@ -121,14 +116,21 @@ def convolution(node: Node) -> Node:
     inside = [
         (span.size, dim, span.window_dilation) for dim, span in zip(spatial, spans, strict=True)
     ]
+    group = (groups, feature, features) if parts == 1 else (parts, batch, samples)
     left = _restrided(
-        node,
-        wide,
-        [(groups, feature, features), (wide.shape[batch], batch, 1), *places,
-         (features, feature, 1), *inside],
-    )  # fmt: skip
-    right = _kernel(node, kernel, groups)
+        node, wide, [group, (samples, batch, 1), *places, (features, feature, 1), *inside]
+    )
+    right = _kernel(node, kernel, groups * parts)
     return _result(node, _product(node, left, right, len(spans)))
+
+
+def _groups(node: Node) -> tuple[int, int]:
+    """Feature groups and batch groups; of the batch groups each makes its own share of the
+    result's features."""
+    features, batch = (max(1, node.attributes[name]) for name in ("feature_groups", "batch_groups"))
+    if features > 1 and batch > 1:
+        raise uncovered(node, "a convolution with both feature groups and batch groups")
+    return features, batch
 
 
 def _kernel(node: Node, kernel: Node, groups: int) -> Node:
@@ -147,7 +149,7 @@ def _kernel(node: Node, kernel: Node, groups: int) -> Node:
 def _product(node: Node, left: Node, right: Node, rank: int) -> Node:
     places = left.shape[: 2 + rank]
     contracted = tuple(range(2 + rank, 3 + 2 * rank))
-    return Node(
+    product = Node(
         "dot", (left, right), (*places, right.shape[-1]), node.element,
         {
             "lhs_batch": (0,), "rhs_batch": (0,),
@@ -155,6 +157,7 @@ def _product(node: Node, left: Node, right: Node, rank: int) -> Node:
         },
         node.name, node.place,
     )  # fmt: skip
+    return exact_product(product)
 
 
 def _result(node: Node, product: Node) -> Node:

@@ -63,7 +63,7 @@ def array_for(variable: Variable, array: Any, role: str, model: str) -> Array:
     if given.dtype == expected:
         _check_bounds(variable, given, role, model)
         return given
-    if _same_bits(given.dtype, variable.dtype):
+    if _same_bits(given.dtype, variable.dtype) or _predicates(given.dtype, variable, role):
         return given.view(expected)
     raise NeffRuntimeError(
         f"{role} {variable.name!r} of model {model!r} has dtype {given.dtype}, expected "
@@ -71,6 +71,11 @@ def array_for(variable: Variable, array: Any, role: str, model: str) -> Array:
         code="NEFF-DTYPE",
         remedy=f"convert it, for example with .astype({expected.name!r}), or build the NEFF again",
     )
+
+
+def _predicates(given: np.dtype[Any], variable: Variable, role: str) -> bool:
+    """True for booleans as an input of bytes, which is what predicates are outside."""
+    return role == "input" and given == np.bool_ and variable.dtype.name == "uint8"
 
 
 def _check_bounds(variable: Variable, array: Array, role: str, model: str) -> None:

@@ -248,16 +248,16 @@ UNCOVERED = {
     "cholesky": ("ROOT r = f32[4,4]{1,0} cholesky(x), lower=true" + PLACE,
                  "NEFF-OP", "f32[4,4] cholesky r: the compiler does not cover cholesky"),
     "custom call": ('ROOT r = f32[4,4]{1,0} custom-call(x), custom_call_target="Other"' + PLACE,
-                    "NEFF-OP", "custom call to 'Other'"),
+                    "NEFF-CUSTOM-CALL", "custom call to 'Other'"),
     "float64": ("y = f64[4,4]{1,0} convert(x)\n ROOT r = f64[4,4]{1,0} add(y, y)" + PLACE,
-                "NEFF-OP", "no float64 arithmetic"),
+                "NEFF-F64", "no float64 arithmetic"),
     "complex": ("ROOT y = c64[4,4]{1,0} convert(x)" + PLACE,
                 "NEFF-", "c64"),
     "large constant": (
         "ROOT r = s64[] constant(4294967296)" + PLACE, "NEFF-INT64", "beyond 32 bits"),
     "loop": ("n = s32[] parameter(1)\n i = s32[] constant(0)\n s = (s32[], s32[]) tuple(i, n)\n"
              "ROOT r = (s32[], s32[]) while(s), condition=less, body=next" + PLACE,
-             "NEFF-OP", "trip count"),
+             "NEFF-LOOP", "trip count"),
 }  # fmt: skip
 
 

@@ -33,8 +33,8 @@ COMPLEX = """
   ROOT y = f32[3,5]{1,0} add(x, x)"""
 
 REFUSED = {
-    "complex": ("ROOT y = c64[2]{0} constant({(1, 2), (3, 4)})", "NEFF-DTYPE"),
-    "real part": ("c = c64[] constant((1, 2)) ROOT y = f32[] convert(c)", "NEFF-DTYPE"),
+    "complex": ("ROOT y = c64[2]{0} constant({(1, 2), (3, 4)})", "NEFF-COMPLEX"),
+    "real part": ("c = c64[] constant((1, 2)) ROOT y = f32[] convert(c)", "NEFF-COMPLEX"),
     "wider": ("x = u8[3,4]{1,0} parameter(0) ROOT y = f32[3]{0} bitcast-convert(x)", "NEFF-OP"),
     "narrower": ("x = f32[3]{0} parameter(0) ROOT y = u8[3,4]{1,0} bitcast-convert(x)", "NEFF-OP"),
     "nothing sharded": ('ROOT y = f32[4]{0} custom-call(), custom_call_target="Sharding"',

@@ -247,7 +247,7 @@ def _tile_type(lowerer: Lowerer, node: Node, depth: int) -> DType:
     if any(held.kind == "word" for held in kinds) or "int16" in names or "uint16" in names:
         raise uncovered(node, "the tensor engine multiplies floats only", "cast to float32")
     if any(held.kind in ("small", "pred") for held in kinds):
-        if depth * 255 * 255 >= 1 << 24:
+        if held_as(node).kind != "pred" and depth * 255 * 255 >= 1 << 24:
             raise uncovered(node, "an integer product this long is not exact in float32")
         return BY_NAME["bfloat16"]
     if "float32" in names:

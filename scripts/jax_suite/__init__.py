@@ -1,0 +1,1 @@
+"""Seeded samples of JAX's own tests on the executors of the device."""
