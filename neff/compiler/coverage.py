@@ -20,7 +20,7 @@ _FAMILIES = {
     "dynamic-slice": "a view when its start is a constant, else a transfer with a runtime offset",
     "dynamic-update-slice": "two transfers, the second with a runtime offset",
     "gather": "transfers with an offset for each partition; indices are clamped",
-    "scatter": "update by update; add, multiply, minimum, maximum, bits, overwrite",
+    "scatter": "update by update; any elementwise computation, any number of operands",
 }
 _NAMES = {"update-slice": "dynamic-update-slice"}
 

@@ -22,6 +22,7 @@ from neff.compiler.expand import EXPANSIONS
 from neff.compiler.folding import fold
 from neff.compiler.graph import Graph, Node, derived, uncovered
 from neff.compiler.lowering.reduction import REDUCERS
+from neff.compiler.lowering.region import Region
 from neff.compiler.random_bits import random_bits
 from neff.compiler.reducers import reduced
 from neff.compiler.selection import chosen, select_and_scatter
@@ -185,6 +186,8 @@ class _Importer:
             return self._pick(one, operands)
         if opcode == "sort":
             return self._sort(one, operands)
+        if opcode == "scatter":
+            return self._scatter(one, operands)
         if opcode == "rng-bit-generator":
             shape = one.shape.tuple_shapes[1]
             bits = self._array(opcode, (), shape, one)
@@ -351,25 +354,38 @@ class _Importer:
     def _attributes(self, one: Any, node: Node) -> dict[str, Any]:
         reader = ATTRIBUTES.get(one.opcode)
         found = reader(one) if reader else {}
-        if one.opcode in ("reduce", "reduce-window", "scatter"):
+        if one.opcode in ("reduce", "reduce-window"):
             found["applied"] = self._applied(one, node)
         return found
 
     def _applied(self, one: Any, node: Node) -> str:
-        """The operation that a reduce or scatter applies, under HLO's name; "" for a reduce by
-        more than one."""
+        """The operation that a reduce applies, under HLO's name; "" for more than one."""
         region = self._called(one)
         found = single_op(region)
         if not found and node.element.name == "pred":
             found = truth_of(lambda numbers: self._computation(region, numbers))
-        if one.opcode != "scatter":
-            return found if found in REDUCERS else ""
-        if not found:
-            raise uncovered(
-                node,
-                f"the computation {region.name} that it applies is more than one operation",
-            )
-        return found
+        return found if found in REDUCERS else ""
+
+    def _scatter(self, one: Any, operands: list[Node]) -> Tree:
+        """A scatter; one of several operands has a node for each result."""
+        count = len(operands) // 2
+        first = operands[0]
+        node = self._array("scatter", tuple(operands), one.shape, one)
+        node.shape, node.element = first.shape, first.element
+        scalars = [
+            derived(node, "parameter", (), (), operand.element)
+            for operand in (*operands[:count], *operands[-count:])
+        ]
+        region = self._called(one)
+        found = tuple(_leaves(self._computation(region, scalars)))
+        fields = {"region": Region(tuple(scalars), found), "applied": single_op(region)}
+        node.attributes.update(ATTRIBUTES["scatter"](one), **fields)
+        if count == 1:
+            return node
+        return tuple(
+            derived(node, "result", (node,), operand.shape, operand.element, index=index)
+            for index, operand in enumerate(operands[:count])
+        )
 
     def _custom_call(self, one: Any, operands: list[Tree]) -> Tree:
         target = one.custom_call_target

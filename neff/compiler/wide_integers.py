@@ -255,7 +255,7 @@ def _reduced(node: Node, operands: list[Bounds | None]) -> Bounds | None:
         return _union([values, start]) if _fits(start) else values
     if applied in ("and", "or", "xor"):
         return _bits_of(node, values, start)
-    return _union([values, start]) if node.opcode == "scatter" and applied != "multiply" else None
+    return _union([values, start]) if node.opcode == "scatter" and applied == "second" else None
 
 
 def _fits(start: Bounds) -> bool:

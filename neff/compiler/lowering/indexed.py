@@ -6,6 +6,7 @@ element offsets on GpSimd, clamped or checked as HLO says, and hands those to th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -13,9 +14,8 @@ from typing import Any
 
 import nki_lang.isa as nisa
 import nki_lang.language as nl
-from neff.compiler.lowering.emitter import Emitter
-from neff.compiler.lowering.operations import narrow
-from neff.compiler.lowering.reduction import REDUCERS, chunks
+from neff.compiler.lowering.emitter import Emitter, Value
+from neff.compiler.lowering.reduction import chunks
 from neff.compiler.lowering.task import Port, Task, load, window
 from neff.compiler.lowering.tiling import Piece, affordable, nest, tiles
 from neff.compiler.views import Dim, View, merge
@@ -154,60 +154,60 @@ class Scatter:
     """One scatter.
 
     Attributes:
-        target: a whole buffer that has the operand's value already.
+        targets: whole buffers of one shape that have the operands' values already.
         indices: (components, N).
-        updates: (batch dimensions of N elements..., window dimensions...).
+        updates: one for each target: (batch dimensions of N elements..., window dimensions...).
         batch: how many dimensions of the updates are batch dimensions.
         components: what the rows of ``indices`` mean.
-        strides: steps of the window's dimensions in the target.
-        op: operation that combines, as HLO names it, or ``"second"`` to overwrite.
-        kind: how the values are held.
+        strides: steps of the window's dimensions in the targets.
+        combine: (emitter, old values and then updates, as tiles) -> new values.
     """
 
-    target: Port
+    targets: list[Port]
     indices: Port
-    updates: Port
+    updates: list[Port]
     batch: int
     components: list[Component]
     strides: tuple[int, ...]
-    op: str
-    kind: str
+    combine: Callable[[Emitter, list[Value]], list[Value]]
 
 
 def scatter_task(name: str, scatter: Scatter) -> Task:
     """The kernel of a scatter: update by update, for two may go to the same place."""
-    views = [scatter.indices.view.buffer, scatter.updates.view.buffer]
+    views = [scatter.indices.view.buffer, *(port.view.buffer for port in scatter.updates)]
 
     def body(tensors: dict[str, Any]) -> None:
         _Scatterer(scatter, tensors).run()
 
-    return Task(name, list(dict.fromkeys(views)), [scatter.target.view.buffer], body)
+    return Task(
+        name, list(dict.fromkeys(views)), [port.view.buffer for port in scatter.targets], body
+    )
 
 
 class _Scatterer:
     def __init__(self, scatter: Scatter, tensors: dict[str, Any]) -> None:
         self._scatter = scatter
-        self._target = tensors[scatter.target.view.buffer]
+        self._tensors = tensors
         self._indices = tensors[scatter.indices.view.buffer]
-        self._updates = tensors[scatter.updates.view.buffer]
-        view = scatter.updates.view
-        window_shape = view.shape[scatter.batch :]
-        inside = View(view.buffer, window_shape, view.strides[scatter.batch :])
-        self._dims = nest([View("", window_shape, scatter.strides), inside])
+        windows = [View("", scatter.updates[0].view.shape[scatter.batch :], scatter.strides)]
+        for port in scatter.updates:
+            view = port.view
+            shape, strides = view.shape[scatter.batch :], view.strides[scatter.batch :]
+            windows.append(View(view.buffer, shape, strides))
+        self._dims = nest(windows)
         self._constants: dict[Any, Any] = {}
 
     def run(self) -> None:
         scatter = self._scatter
-        view = scatter.updates.view
-        batch = list(product(*(range(count) for count in view.shape[: scatter.batch])))
+        shape = scatter.updates[0].view.shape
+        batch = list(product(*(range(count) for count in shape[: scatter.batch])))
         affordable(len(batch) * max(1, prod(dim.extent for dim in self._dims) // (128 * _ELEMENTS)))
         for begin in range(0, len(batch), _INDICES):
             part = batch[begin : begin + _INDICES]
             offsets, inside = self._prepared(begin, len(part))
             for number, where in enumerate(part):
-                start = sum(index * step for index, step in zip(where, view.strides, strict=False))
-                for piece in tiles(self._dims, _ELEMENTS, 2):
-                    self._update(piece, start, offsets[0:1, number : number + 1],
+                for piece in tiles(self._dims, _ELEMENTS, 1 + len(scatter.updates)):
+                    self._update(piece, where, offsets[0:1, number : number + 1],
                                  inside[:, number : number + 1])  # fmt: skip
 
     def _prepared(self, begin: int, count: int) -> tuple[Any, Any]:
@@ -224,39 +224,39 @@ class _Scatterer:
             inside = emitter.bits("bitwise_and", inside, both, U8)
         return _offsets(emitter, rows, scatter.components, True), inside
 
-    def _update(self, piece: Piece, start: int, offset: Any, inside: Any) -> None:
+    def _update(self, piece: Piece, where: tuple[int, ...], offset: Any, inside: Any) -> None:
         scatter = self._scatter
         rows, elements = piece.partition.extent, piece.elements
         emitter = Emitter(rows, elements, self._constants)
-        target = scatter.target
-        place = self._target.ap(
-            pattern=piece.pattern(0),
-            offset=target.view.offset + piece.offsets[0],
-            scalar_offset=offset,
-            indirect_dim=0,
-        )
-        old = nl.ndarray((rows, elements), dtype=target.dtype, buffer=nl.sbuf)
-        nisa.dma_copy(old, place)
-        moved = Piece((piece.offsets[0], piece.offsets[1] + start), piece.partition, piece.free)
-        update = load(self._updates, scatter.updates, moved, 1)
-        new = self._combined(emitter, old, update)
+        places: list[Any] = []
+        values: list[Value] = []
+        for target in scatter.targets:
+            place = self._tensors[target.view.buffer].ap(
+                pattern=piece.pattern(0),
+                offset=target.view.offset + piece.offsets[0],
+                scalar_offset=offset,
+                indirect_dim=0,
+            )
+            old = nl.ndarray((rows, elements), dtype=target.dtype, buffer=nl.sbuf)
+            nisa.dma_copy(old, place)
+            places.append(place)
+            values.append(old)
+        updates = [self._loaded(piece, where, number) for number in range(len(scatter.updates))]
+        new = scatter.combine(emitter, [*values, *updates])
         valid = inside[0:rows]
         if elements > 1:
             valid = valid.broadcast(1, elements)
-        nisa.dma_copy(place, emitter.select(valid, new, old, target.dtype))
+        for place, target, before, after in zip(places, scatter.targets, values, new, strict=True):
+            nisa.dma_copy(place, emitter.select(valid, after, before, target.dtype))
 
-    def _combined(self, emitter: Emitter, old: Any, update: Any) -> Any:
-        op, dtype = self._scatter.op, self._scatter.target.dtype
-        if op == "second":
-            return update
-        if op in ("and", "or", "xor"):
-            return emitter.bits(REDUCERS[op], old, update, dtype)
-        if self._scatter.kind == "small":
-            words = emitter.words(
-                REDUCERS[op], emitter.copy(old, I32), emitter.copy(update, I32), I32
-            )
-            return narrow(emitter, words, dtype)
-        return emitter.binary(REDUCERS[op], old, update, dtype)
+    def _loaded(self, piece: Piece, where: tuple[int, ...], number: int) -> Any:
+        """A tile of one update."""
+        port = self._scatter.updates[number]
+        start = sum(index * step for index, step in zip(where, port.view.strides, strict=False))
+        offsets = list(piece.offsets)
+        offsets[number + 1] += start
+        moved = Piece(tuple(offsets), piece.partition, piece.free)
+        return load(self._tensors[port.view.buffer], port, moved, number + 1)
 
 
 def window_dims(shape: tuple[int, ...], strides: tuple[int, ...]) -> list[Dim]:

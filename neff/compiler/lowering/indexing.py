@@ -15,7 +15,7 @@ from neff.compiler.lowering.indexed import (
     window_dims,
 )
 from neff.compiler.lowering.lowerer import Lowerer
-from neff.compiler.lowering.reduction import REDUCERS
+from neff.compiler.lowering.region import Region
 from neff.compiler.types import held_as
 from neff.compiler.views import View, row_major
 from nki_lang.dtypes import BY_NAME
@@ -76,38 +76,44 @@ def _result_order(rank: int, offsets: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def scatter(lowerer: Lowerer, node: Node) -> None:
-    """The operand with updates combined into it, one after the other; those that do not lie
-    inside are left out.
-
-    Raises:
-        NeffCompileError: ``NEFF-OP``; several operands, or an operation that is not covered.
-    """
-    if len(node.operands) != 3:
-        raise uncovered(node, "a scatter of several operands at once is not covered")
-    operand, starts, updates = node.operands
+    """The operands with updates combined into them, one after the other; those that do not lie
+    inside are left out."""
+    count = len(node.operands) // 2
+    operands, starts, updates = node.operands[:count], node.operands[count], node.operands[-count:]
     fields = node.attributes
-    op = fields["applied"]
-    if op not in REDUCERS and op != "second":
-        raise uncovered(node, f"a scatter that applies {op} is not covered")
-    target = _narrow_home(lowerer, node)
-    _put(lowerer, operand, target, node)
-    if not updates.size:
+    targets = _targets(lowerer, node, operands)
+    if not updates[0].size:
         return
+    shape, window = operands[0].shape, updates[0].shape
     windowed = fields["window_dims"]
-    batch_dims = tuple(dim for dim in range(len(updates.shape)) if dim not in windowed)
+    batch_dims = tuple(dim for dim in range(len(window)) if dim not in windowed)
     dropped = (*fields["inserted"], *fields["operand_batching"])
-    kept = tuple(dim for dim in range(len(operand.shape)) if dim not in dropped)
-    sizes = dict.fromkeys(range(len(operand.shape)), 1)
-    sizes |= {dim: updates.shape[at] for dim, at in zip(kept, sorted(windowed), strict=True)}
+    kept = tuple(dim for dim in range(len(shape)) if dim not in dropped)
+    sizes = dict.fromkeys(range(len(shape)), 1)
+    sizes |= {dim: window[at] for dim, at in zip(kept, sorted(windowed), strict=True)}
     mapped = (*fields["start_map"], *fields["operand_batching"])
-    components = _components(target, mapped, tuple(sizes[dim] for dim in mapped))
+    components = _components(targets[0], mapped, tuple(sizes[dim] for dim in mapped))
     indices, _ = _index_rows(lowerer, starts, node, fields["start_batching"])
-    ordered = _dense(lowerer, updates).transpose((*batch_dims, *sorted(windowed)))
+    order = (*batch_dims, *sorted(windowed))
+    ordered = [lowerer.port(_dense(lowerer, one).transpose(order)) for one in updates]
+    region: Region = fields["region"]
     spec = Scatter(
-        lowerer.port(target), lowerer.port(indices), lowerer.port(ordered), len(batch_dims),
-        components, tuple(target.strides[dim] for dim in kept), op, held_as(node).kind,
+        [lowerer.port(target) for target in targets], lowerer.port(indices), ordered,
+        len(batch_dims), components, tuple(targets[0].strides[dim] for dim in kept), region.on_tiles,
     )  # fmt: skip
     lowerer.call(scatter_task("scatter", spec), node)
+
+
+def _targets(lowerer: Lowerer, node: Node, operands: tuple[Node, ...]) -> list[View]:
+    """Buffers with the operands' values, which become the results."""
+    if len(operands) == 1:
+        views = [_narrow_home(lowerer, node)]
+    else:
+        views = [lowerer.scratch(one.shape, held_as(one).tile) for one in operands]
+        lowerer.results[id(node)] = views
+    for operand, view in zip(operands, views, strict=True):
+        _put(lowerer, operand, view, node)
+    return views
 
 
 def _components(view: View, dims: tuple[int, ...], sizes: tuple[int, ...]) -> list[Component]:

@@ -40,12 +40,14 @@ class Lowerer:
         dot_cast: type that float32 operands of a dot are cast to (``bf16``), "" for none.
         located: id of a node -> where its value is.
         homes: id of a node -> the output variable that its value is to be computed in.
+        results: id of a node with several results -> where they are.
     """
 
     parts: Parts
     dot_cast: str = ""
     located: dict[int, View] = field(default_factory=dict[int, View])
     homes: dict[int, str] = field(default_factory=dict[int, str])
+    results: dict[int, list[View]] = field(default_factory=dict[int, list[View]])
     _shared: dict[Any, View] = field(default_factory=dict[Any, View])
     _count: int = 0
 
@@ -98,6 +100,8 @@ class Lowerer:
             return self._constant(node, np.asarray(number)).broadcast(node.shape, ())
         if node.opcode == "constant":
             return self._constant(node, narrow_constant(node, node.attributes["value"]))
+        if node.opcode == "result":
+            return self.results[id(node.operands[0])][node.attributes["index"]]
         if node.opcode not in VIEWS:
             raise uncovered(node)
         source = self.view(node.operands[0])
