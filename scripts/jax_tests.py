@@ -43,14 +43,13 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "fft": ("fft_test",),
 }  # fmt: skip
 
+_ONE = {"JAX_PLATFORMS": "neuron", "NEURON_RT_NUM_CORES": "1"}
+
 EXECUTORS = {
     "jaxlib": {"JAX_PLATFORMS": "cpu"},
-    "cpu": {"JAX_PLATFORMS": "neuron", "NKI_HLO_EXECUTOR": "cpu"},
-    "neff": {
-        "JAX_PLATFORMS": "neuron", "NKI_HLO_EXECUTOR": "neff",
-        "NEURON_PLATFORM_TARGET_OVERRIDE": "trn2",
-    },
-}  # fmt: skip
+    "cpu": _ONE | {"NKI_HLO_EXECUTOR": "cpu"},
+    "neff": _ONE | {"NKI_HLO_EXECUTOR": "neff", "NEURON_PLATFORM_TARGET_OVERRIDE": "trn2"},
+}
 """Column of the table -> what its children find in their environment."""
 
 

@@ -209,6 +209,12 @@ def _ordered_zeros(function: Function, x: Array, y: Array, found: Array) -> Arra
     return np.where((x == 0) & (y == 0), zeros, found)
 
 
+def _high_half(x: Array, y: Array) -> Array:
+    """The upper half of the bits of a product."""
+    product = x.astype(object) * y.astype(object)
+    return np.asarray(product >> (8 * x.dtype.itemsize)).astype(x.dtype)
+
+
 def _logical(function: Function, logical: Function) -> Function:
     return lambda x, y: logical(x, y) if x.dtype == np.bool_ else function(x, y)
 
@@ -220,6 +226,7 @@ BINARY: dict[str, Function] = {
     "divide": divide,
     "remainder": remainder,
     "power": power,
+    "mulhi": _high_half,
     "maximum": _extreme(np.maximum),
     "minimum": _extreme(np.minimum),
     "and": np.bitwise_and,

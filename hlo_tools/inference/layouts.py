@@ -46,6 +46,7 @@ _KEEPS_FIRST = [
     "logistic",
     "maximum",
     "minimum",
+    "mulhi",
     "multiply",
     "negate",
     "not",

@@ -17,7 +17,7 @@ Message = Any
 ELEMENTWISE = frozenset(
     {"abs", "add", "and", "bitcast-convert", "ceil", "clamp", "compare", "complex", "convert",
      "count-leading-zeros", "divide", "floor", "imag", "is-finite", "maximum", "minimum",
-     "multiply", "negate", "not", "or", "popcnt", "real", "reduce-precision", "remainder",
+     "mulhi", "multiply", "negate", "not", "or", "popcnt", "real", "reduce-precision", "remainder",
      "round-nearest-afz", "round-nearest-even", "select", "shift-left", "shift-right-arithmetic",
      "shift-right-logical", "sign", "stochastic-convert", "subtract", "xor"}
 )  # fmt: skip

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from hlo_tools.types.element_types import BY_NAME
+from neff.compiler.bit_patterns import high_half, reduced_precision, resized
+from neff.compiler.functions import FUNCTIONS
 from neff.compiler.graph import Node
 from neff.compiler.products import exact_product
 
@@ -107,40 +109,6 @@ def _leading_zeros(node: Node) -> Node:
     return node.like("convert", zeros)
 
 
-_ARCTAN = (
-    9.9999999755e-01, -3.3333282296e-01, 1.9998230640e-01, -1.4261573680e-01, 1.0940198964e-01,
-    -8.3720639438e-02, 5.7463557778e-02, -3.0717508836e-02, 1.0680719410e-02, -1.7437011358e-03,
-)  # fmt: skip
-"""arctan(x) / x as a polynomial in x * x on [0, 1]: a Chebyshev fit, 9e-8 off at most."""
-
-
-def _arctan2(node: Node) -> Node:
-    """The angle of (x, y): the arctangent of the lesser over the greater, then its octant."""
-    if node.element.kind != "float":
-        return node
-    y, x = (each.like("convert", each, element="f32") for each in node.operands)
-    high, wide = y.like("abs", y), x.like("abs", x)
-    big = y.like("maximum", high, wide)
-    none = _full(y, 0)
-    safe = y.like("select", _compare("EQ", big, none), _full(y, 1), big)
-    ratio = y.like("divide", y.like("minimum", high, wide), safe)
-    same = y.like("and", _compare("EQ", high, wide), _compare("GT", big, none), element="pred")
-    ratio = y.like("select", same, _full(y, 1), ratio)  # infinity over infinity as well
-    square = y.like("multiply", ratio, ratio)
-    angle = _full(y, _ARCTAN[-1])
-    for factor in _ARCTAN[-2::-1]:
-        angle = y.like("add", y.like("multiply", angle, square), _full(y, factor))
-    angle = y.like("multiply", angle, ratio)
-    steep = y.like("subtract", _full(y, np.pi / 2), angle)
-    angle = y.like("select", _compare("GT", high, wide), steep, angle)
-    back = _compare("LT", x.like("bitcast-convert", x, element="s32"), _full(y, 0, "s32"))
-    angle = y.like("select", back, y.like("subtract", _full(y, np.pi), angle), angle)
-    down = _compare("LT", y.like("bitcast-convert", y, element="s32"), _full(y, 0, "s32"))
-    angle = y.like("select", down, y.like("negate", angle), angle)
-    lost = y.like("or", _compare("NE", x, x), _compare("NE", y, y), element="pred")
-    return node.like("convert", y.like("select", lost, _full(y, np.nan), angle))
-
-
 def _shifted(node: Node) -> Node:
     """A shift of 8 or 16 bits in 32: what is shifted out at the top is cut off, and a distance
     of the narrow type's size or more shifts everything out (sign-extended, it is unsigned)."""
@@ -164,11 +132,14 @@ def _signed(wide: Node, bits: int) -> Node:
 
 
 REWRITES: dict[str, Callable[[Node], Node]] = {
-    "atan2": _arctan2,
+    **FUNCTIONS,
+    "bitcast-convert": resized,
     "count-leading-zeros": _leading_zeros,
     "divide": lambda node: _divided(node, "divide"),
     "dot": exact_product,
+    "mulhi": high_half,
     "popcnt": _population,
+    "reduce-precision": reduced_precision,
     "remainder": lambda node: _divided(node, "remainder"),
     "shift-left": _shifted,
     "shift-right-arithmetic": _shifted,

@@ -94,7 +94,19 @@ def _convolution(one: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _triangular(one: Any) -> dict[str, Any]:
+    options = one.triangular_solve_options
+    return {
+        "left": options.left_side,
+        "lower": options.lower,
+        "unit": options.unit_diagonal,
+        "transposed": options.transpose_a > 1,
+    }
+
+
 ATTRIBUTES: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "cholesky": lambda one: {"lower": one.cholesky_options.lower},
+    "triangular-solve": _triangular,
     "convolution": _convolution,
     "reduce-window": lambda one: {"spans": spans_of(one.window)},
     "select-and-scatter": lambda one: {"spans": spans_of(one.window)},

@@ -34,6 +34,8 @@ def coverage() -> dict[str, str]:
     found["convolution"] = (
         "a product over a view of windows; feature and batch groups, padding, dilations"
     )
+    found["cholesky"] = "column by column; at most 1024 of them"
+    found["triangular-solve"] = "products with the inverse, improved once"
     found["reduce-window"] = "a reduce over a view of windows"
     for opcode in LOWERINGS:
         name = _NAMES.get(opcode, opcode)

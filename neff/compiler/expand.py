@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from neff.compiler.decompositions import cholesky, triangular_solve
 from neff.compiler.graph import Node
 from neff.compiler.windows import convolution, reduce_window
 
@@ -107,10 +108,12 @@ def _gradient(node: Node) -> tuple[Node, ...]:
 
 
 EXPANSIONS: dict[str, Callable[[Node], tuple[Node, ...]]] = {
+    "cholesky": lambda node: (cholesky(node),),
     "batch-norm-grad": _gradient,
     "batch-norm-inference": _inference,
     "batch-norm-training": _training,
     "convolution": lambda node: (convolution(node),),
     "reduce-window": lambda node: (reduce_window(node),),
+    "triangular-solve": lambda node: (triangular_solve(node),),
 }
 """Compound opcode -> its results as nodes; one result is no tuple in HLO."""

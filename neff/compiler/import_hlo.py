@@ -18,8 +18,10 @@ from neff.compiler.argmax import extreme_of, picked, truth_of
 from neff.compiler.arithmetic import REWRITES
 from neff.compiler.attributes import ATTRIBUTES
 from neff.compiler.computations import Needs, root_of, single_op
+from neff.compiler.custom_calls import CUSTOM_CALLS, IDENTITIES, CustomCall, shapes_of
 from neff.compiler.expand import EXPANSIONS
 from neff.compiler.folding import fold
+from neff.compiler.functions import FUNCTIONS
 from neff.compiler.graph import Graph, Node, derived, uncovered
 from neff.compiler.lowering.reduction import REDUCERS
 from neff.compiler.lowering.region import Region
@@ -31,9 +33,6 @@ from neff.errors import NeffCompileError
 
 __all__ = ["IMPORTED", "import_module"]
 
-_IDENTITY_TARGETS = frozenset({"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"})
-"""Custom calls that only say where data is; on one device they do nothing."""
-
 _INLINED = frozenset({"call", "fusion"})
 IMPORTED: dict[str, str] = {
     "add-dependency": "its operand",
@@ -43,11 +42,13 @@ IMPORTED: dict[str, str] = {
     "count-leading-zeros": "shifts and sums of bits",
     "popcnt": "sums of bits",
     "rng-bit-generator": "integer arithmetic; Philox and Threefry, 32 bits from a state of 64",
+    **dict.fromkeys(FUNCTIONS, "other functions, in float32"),
     "atan2": "a polynomial, and the octant",
+    "mulhi": "products of halves of words",
     "select-and-scatter": "sums over the places of a window",
     "constant": "a number in the instruction, or a constant of the program",
     "copy": "its operand",
-    "custom-call": "a kernel (`AwsNeuronCustomNativeKernel`), or a sharding annotation",
+    "custom-call": "a kernel (`AwsNeuronCustomNativeKernel`), a sharding annotation, or as below",
     "domain": "its operand",
     "fusion": "inlined",
     "get-tuple-element": "the element",
@@ -216,10 +217,7 @@ class _Importer:
             raise uncovered(node)
         if opcode == "reduce" and not node.attributes["applied"]:
             return self._reduced(self._called(one), node)
-        known = fold(_with_known_starts(node))
-        if known is node and opcode == "bitcast-convert":
-            _refuse_resizing(node)
-        return known
+        return fold(_with_known_starts(node))
 
     def _pick(self, one: Any, operands: list[Node]) -> Tree:
         """A reduce of several operands: argmax and argmin are known."""
@@ -389,7 +387,7 @@ class _Importer:
 
     def _custom_call(self, one: Any, operands: list[Tree]) -> Tree:
         target = one.custom_call_target
-        if target in _IDENTITY_TARGETS:
+        if target in IDENTITIES:
             if not operands:
                 raise NeffCompileError(
                     f"custom call {one.name} to {target} has no operand",
@@ -398,6 +396,8 @@ class _Importer:
                     remedy=_REMEDY,
                 )
             return operands[0]
+        if target in CUSTOM_CALLS:
+            return self._known_call(one, operands)
         if target != KERNEL_TARGET:
             raise uncovered(
                 self._placeholder(one),
@@ -416,6 +416,20 @@ class _Importer:
             return node
 
         return result(one.shape)
+
+    def _known_call(self, one: Any, operands: list[Tree]) -> Tree:
+        """A custom call that is made of other operations."""
+        node = self._placeholder(one)
+        shapes, node.element = shapes_of(one.shape)
+        node.shape = shapes[0]
+
+        def apply(arguments: list[Node], shape: tuple[int, ...]) -> Node:
+            return self._applied_to_all(self._called(one), arguments, shape)
+
+        config = bytes(one.backend_config).decode("utf-8", "replace")
+        call = CustomCall(node, operands, shapes, config, apply)
+        found = CUSTOM_CALLS[one.custom_call_target](call)
+        return found if one.shape.tuple_shapes else found[0]
 
 
 def _argument(one: Any, arguments: list[Tree]) -> Tree:
@@ -467,11 +481,6 @@ def _spread_scalar(operand: Node, node: Node) -> Node:
     if operand.shape or not node.shape:
         return operand
     return derived(node, "broadcast", (operand,), node.shape, operand.element, dimensions=())
-
-
-def _refuse_resizing(node: Node) -> None:
-    if node.operands[0].element.itemsize != node.element.itemsize:
-        raise uncovered(node, "bitcast-convert between types of different sizes is not covered")
 
 
 def _leaves(tree: Tree) -> list[Node]:

@@ -71,25 +71,22 @@ def _turns(extent: int, span: Span) -> int:
 
 
 def reduce_window(node: Node) -> Node:
-    """A reduce over what is in the window at each place.
-
-    Raises:
-        NeffCompileError: ``NEFF-OP``; it has several operands.
-    """
-    if len(node.operands) != 2:
-        raise uncovered(node, "a reduce-window of several operands at once is not covered")
-    operand, start = node.operands
+    """A reduce over what is in the window at each place; of all operands together."""
+    half = len(node.operands) // 2
+    operands, starts = node.operands[:half], node.operands[half:]
     spans = dict(enumerate(node.attributes["spans"]))
-    wide = _padded(node, operand, start, spans)
-    rank = len(wide.shape)
-    places = [(_turns(wide.shape[dim], span), dim, span.stride) for dim, span in spans.items()]
-    inside = [
-        (span.size, dim, span.window_dilation) for dim, span in spans.items() if span.size > 1
-    ]
-    view = _restrided(node, wide, [*places, *inside])
-    dims = tuple(range(rank, rank + len(inside)))
+    views: list[Node] = []
+    for operand, start in zip(operands, starts, strict=True):
+        wide = _padded(node, operand, start, spans)
+        places = [(_turns(wide.shape[dim], span), dim, span.stride) for dim, span in spans.items()]
+        inside = [
+            (span.size, dim, span.window_dilation) for dim, span in spans.items() if span.size > 1
+        ]
+        views.append(_restrided(node, wide, [*places, *inside]))
+    rank = len(operands[0].shape)
+    dims = tuple(range(rank, len(views[0].shape)))
     fields = {"dimensions": dims, "applied": node.attributes["applied"]}
-    return node.like("reduce", view, start, **fields)
+    return node.like("reduce", *views, *starts, **fields)
 
 
 def _restrided(node: Node, operand: Node, dims: list[tuple[int, int, int]]) -> Node:

@@ -14,8 +14,11 @@ _NAME = re.compile(r" \S+(?=:)")
 ASIDE: Final = frozenset({"NEFF-COMPLEX", "NEFF-F64"})
 """Codes of the kinds that are not counted: complex numbers and float64."""
 
+_BUGS = frozenset({"NEFF-INTERNAL", "NEFF-LOWERING", "NEFF-MODULE"})
+"""Codes that say the compiler failed, or took a valid module for a damaged one."""
+
 _DECOMPOSITIONS = re.compile(
-    r"eig|svd|schur|\bqr|qr\b|Qr|QR|Lu\b|LU|testLu|Cholesky|cholesky|hessenberg|tridiagonal|polar|"
+    r"eig|svd|SVD|schur|\bqr|qr\b|Qr|QR|Lu\b|LU|testLu|Cholesky|cholesky|hessenberg|tridiagonal|polar|"
     r"expm|sqrtm|pinv|lstsq|Lstsq|MatrixRank|matrix_rank|OrthogonalInit|testOrthogonal|Polyfit|"
     r"polyfit|testNorm|Cond|testRoots|roots|multivariate|Multivariate|Expm|Sqrtm|Eigh|Svd|rsf2csf",
 )
@@ -47,7 +50,7 @@ def reason_of(error: BaseException) -> tuple[str, str]:
         found = _CODE.search(str(one))
         if found:
             code, text = found.groups()
-            outcome = "bug" if code == "NEFF-INTERNAL" else "refused"
+            outcome = "bug" if code in _BUGS else "refused"
             return outcome, f"{code} {' '.join(text.split())}"[:400]
     text = " ".join(str(error).split())
     outcome = "wrong" if isinstance(error, AssertionError) else "foreign"
