@@ -24,12 +24,14 @@ class CompileOptions:
         auto_cast: which float32 operations may be cast: ``none``, ``matmult`` or ``all``.
         auto_cast_type: what to: ``bf16``, ``fp16``, ``tf32`` or ``fp8_e4m3``.
         lnc: physical cores of a logical core; 0 is the target's default.
+        downcast_f64: compute float64 in float32; inputs and outputs stay float64.
     """
 
     optlevel: int = 2
     auto_cast: str = "none"
     auto_cast_type: str = "bf16"
     lnc: int = 0
+    downcast_f64: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,7 @@ FLAGS: tuple[Flag, ...] = (
     Flag(("--auto-cast",), ("none", "matmult", "all"), "auto_cast"),
     Flag(("--auto-cast-type",), ("bf16", "fp16", "tf32", "fp8_e4m3"), "auto_cast_type"),
     Flag(("--logical-nc-config", "--lnc", "-lnc"), ("1", "2"), "lnc"),
+    Flag(("--downcast-f64",), (), "downcast_f64"),
     Flag(("--enable-fast-loading-neuron-binaries",), (), "fast_loading"),
     Flag(("--output", "-o"), _ANY, "output"),
     Flag(("--model-type",), ("generic", "transformer", "unet-inference")),
@@ -140,11 +143,17 @@ def parse_flags(flags: Sequence[str]) -> Flags:
         if not flag.field:
             ignored.append(text)
         elif flag.field in CompileOptions.__slots__:
-            number = int(value or 0) if flag.field in _WHOLE_NUMBERS else value
-            options = replace(options, **{flag.field: number})
+            options = replace(options, **{flag.field: _meant(flag, value)})
         else:
             parsed = replace(parsed, **{flag.field: True if value is None else value})
     return replace(parsed, options=options, ignored=tuple(ignored), rest=tuple(rest))
+
+
+def _meant(flag: Flag, value: str | None) -> str | int | bool:
+    """The value of an option; a flag without values is a switch."""
+    if not flag.values:
+        return True
+    return int(value or 0) if flag.field in _WHOLE_NUMBERS else value or ""
 
 
 def _split(text: str) -> tuple[Flag, str | None]:

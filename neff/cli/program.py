@@ -140,6 +140,7 @@ def build(
         str,
         _flag("--logical-nc-config", "--lnc", "-lnc", help="Cores of a logical core: 1 or 2."),
     ] = "",
+    downcast_f64: Annotated[bool, _flag(help="Compute float64 in float32.")] = False,
     cc_flags: Annotated[str, _flag(help="Any further compiler flags, as one string.")] = "",
     as_json: AsJson = False,
 ) -> int:
@@ -163,6 +164,7 @@ def build(
         ("--logical-nc-config", lnc),
     ):
         flags += [f"{name}={value}"] if value else []
+    flags += ["--downcast-f64"] if downcast_f64 else []
     flags += ["--enable-fast-loading-neuron-binaries"] if fast_loading else []
     return command(
         Request(

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from hlo_tools.types.element_types import BY_NAME
 from neff.compiler.fuse import ELEMENTWISE
 from neff.compiler.graph import Graph, Node
 from neff.compiler.views import VIEWS
 from neff.options import CompileOptions
 
-__all__ = ["Casting", "cast_everything"]
+__all__ = ["Casting", "cast_everything", "downcast"]
 
 _ELEMENTS = {"bf16": "bf16", "fp16": "f16", "fp8_e4m3": "bf16", "tf32": "f32"}
 """Type that values are held in. fp8 is for the operands of products only; the rest of such a
@@ -48,6 +50,36 @@ def cast_everything(graph: Graph, kind: str) -> Graph:
     if element == "f32":
         return graph
     return _Caster(element).run(graph)
+
+
+def downcast(graph: Graph) -> Graph:
+    """The graph with float64 computed in float32; parameters and results keep their type."""
+    single = BY_NAME["f32"]
+    made: dict[int, Node] = {}
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        operands = tuple(made[id(operand)] for operand in node.operands)
+        narrow = node.element.name == "f64" and node.opcode != "parameter"
+        found = replace(node, operands=operands, attributes=dict(node.attributes))
+        if node.opcode == "parameter":
+            found = node
+        if narrow:
+            found.element = single
+            if "value" in found.attributes:
+                found.attributes["value"] = node.attributes["value"].astype(np.float32)
+        nodes.append(found)
+        if node.opcode == "parameter" and node.element.name == "f64":
+            found = found.like("convert", found, element="f32")
+            nodes.append(found)
+        made[id(node)] = found
+    results: list[Node] = []
+    for node in graph.results:
+        found = made[id(node)]
+        if node.element.name == "f64":
+            found = found.like("convert", found, element="f64")
+            nodes.append(found)
+        results.append(found)
+    return replace(graph, nodes=nodes, results=results)
 
 
 class _Caster:

@@ -14,7 +14,7 @@ from hlo_tools.ir.module import Module
 from hlo_tools.types.source_frames import frames_of
 from hlo_tools.verify import check
 from neff.compiler.assembly import Parts, assemble, kernel_parts
-from neff.compiler.autocast import Casting, cast_everything
+from neff.compiler.autocast import Casting, cast_everything, downcast
 from neff.compiler.import_hlo import import_module
 from neff.compiler.lower import lower
 from neff.errors import NeffCompileError, NeffError
@@ -59,6 +59,8 @@ def compile(
     with _own_bugs(module.path or module.name):
         check(module)
         graph = import_module(module)
+        if options.downcast_f64:
+            graph = downcast(graph)
         casting = Casting.of(options)
         if casting.everything:
             graph = cast_everything(graph, casting.everything)
@@ -144,8 +146,11 @@ def _cores(family: Target, options: CompileOptions) -> int:
 
 
 def _metadata(family: Target, options: CompileOptions) -> dict[str, Any]:
+    given = asdict(options)
+    if not options.downcast_f64:
+        del given["downcast_f64"]  # so that programs without it stay as they were
     return {
-        "options": asdict(options),
+        "options": given,
         "target": family.name,
         "int64": "held in 64 bits in inputs and outputs, computed in 32 bits",
     }

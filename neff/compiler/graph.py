@@ -85,6 +85,7 @@ class Graph:
         results: in result order; one node may stand there twice.
         returns_tuple: the root is a tuple.
         attributes: the module's frontend attributes.
+        pairs: 64-bit integers are pairs of words, but for parameters and results.
     """
 
     name: str
@@ -93,6 +94,7 @@ class Graph:
     results: list[Node]
     returns_tuple: bool
     attributes: dict[str, str] = field(default_factory=dict[str, str])
+    pairs: bool = False
 
 
 def derived(

@@ -13,6 +13,7 @@ from neff.compiler.link import Call
 from neff.compiler.lowering import LOWERINGS
 from neff.compiler.lowering.elementwise import Group, group_task
 from neff.compiler.lowering.lowerer import Lowerer
+from neff.compiler.paired import with_pairs
 from neff.compiler.types import held_as
 from neff.compiler.views import VIEWS, View, row_major
 from neff.compiler.wide_integers import input_bounds
@@ -47,6 +48,7 @@ def lower(
         NeffCompileError: something is not covered, or does not fit.
         HloFileError: a kernel file is missing or damaged.
     """
+    graph = with_pairs(graph)
     parts = Parts(graph.name, target, cores)
     lowerer = Lowerer(parts, dot_cast)
     _declare(graph, lowerer)
@@ -106,7 +108,7 @@ def _check_sizes(graph: Graph, target: Target) -> None:
 
 def _group(unit: Unit, users: Users, lowerer: Lowerer) -> None:
     for node in unit.nodes:
-        if node.opcode != "convert":
+        if node.opcode != "convert" or not _through_float32(node):
             _refuse_doubles(node)
     members = {id(node) for node in unit.nodes}
     group = Group(unit.nodes, {}, [], {})
@@ -288,6 +290,14 @@ def _refuse_doubles(node: Node) -> None:
     for one in (node, *node.operands):
         if held_as(one).kind == "double":
             raise uncovered(node, "the engines have no float64 arithmetic", code="NEFF-F64")
+
+
+def _through_float32(node: Node) -> bool:
+    """True for a conversion of float64 that is the same in two steps, by way of float32."""
+    source, target = held_as(node.operands[0]).kind, held_as(node).kind
+    if source == "double":
+        return target in ("float", "double")
+    return target != "double" or source in ("float", "small", "pred")
 
 
 def _title(unit: Unit) -> str:

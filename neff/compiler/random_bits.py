@@ -2,7 +2,7 @@
 
 The algorithms are those of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011);
 how the state becomes key and counter is XLA's (found by comparing results). The engines have
-32-bit words: of a 64-bit seed or counter the low word counts, the high one is taken for zero.
+32-bit words: a 64-bit seed or counter is a pair of them.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 from hlo_tools.evaluate.random import halved
 from hlo_tools.types.element_types import BY_NAME, ElementType
 from neff.compiler.graph import Node, sliced, uncovered
+from neff.compiler.word_pairs import Pair, add, compared, number
 
 __all__ = ["random_bits"]
 
@@ -80,28 +81,71 @@ def random_bits(node: Node, state: Node, algorithm: int, element: ElementType) -
 
     Args:
         node: of the shape of the bits.
-        state: u64[2], seed and counter.
+        state: u64[2] or, of Philox, u64[3]: seed and counter.
         algorithm: number of HLO's ``RandomAlgorithm``; 0 and 2 are Philox.
         element: type of the bits.
 
     Raises:
         NeffCompileError: ``NEFF-OP``; the state or the bits are of another type.
     """
-    if state.shape != (2,) or state.element.name != "u64" or element is not _U32:
-        raise uncovered(node, "of random bits only u32 from a state of u64[2] are covered")
+    threefry = algorithm == _THREEFRY
+    sizes = ((2,),) if threefry else ((2,), (3,))
+    if state.shape not in sizes or state.element.name != "u64" or element.itemsize not in _UNSIGNED:
+        raise uncovered(node, "random bits from a state that XLA does not define")
+    wide = element.itemsize == 8
     shape = node.shape or (1,)
-    if algorithm == _THREEFRY:
+    if threefry and not wide:
         split, part = halved(shape)
     else:
-        shape, split, part = (prod(shape),), 0, (-(-prod(shape) // 4),)
+        shape, split = (prod(shape),), 0
+        part = shape if threefry else (-(-shape[0] * (2 if wide else 1) // 4),)
     words = _Words(node, prod(part))
-    seed, counter = (_word(words, state, index) for index in (0, 1))
-    numbers = words.add(counter, words.node("iota", (), dimensions=(0,)))
-    made = (_threefry if algorithm == _THREEFRY else _philox)(words, seed, numbers)
-    bits = words.node("reshape", (_interleaved(words, made, split, part, shape),), node.shape)
-    moved = np.asarray([0, prod(part)], np.uint64)
-    step = words.node("constant", (), (2,), state.element, value=moved)
-    return words.node("add", (state, step), (2,), state.element), bits
+    parts = [_element(words, state, index) for index in range(state.shape[0])]
+    counts = Pair(words.node("iota", (), dimensions=(0,)), words.of(0))
+    seed, counters = parts[0], add(parts[1], counts)
+    after = [seed, add(parts[1], number(words.of(0), prod(part)))]
+    if threefry:
+        made = _threefry(words, seed, counters)
+    else:
+        top = parts[2] if len(parts) == 3 else seed
+        made = _philox(words, seed, [*counters, *_carried(words, top, counters, parts[1])])
+        after += [_carried(words, top, after[1], parts[1])] if len(parts) == 3 else []
+    lanes = [made[0::2], made[1::2]] if wide else [made]
+    found = [
+        words.node("reshape", (_interleaved(words, one, split, part, shape),), node.shape)
+        for one in lanes
+    ]
+    bits = words.node("pair", tuple(found), node.shape, BY_NAME["u64"]) if wide else found[0]
+    return _state(words, after, state), _of_type(bits, element)
+
+
+_UNSIGNED = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
+
+
+def _of_type(bits: Node, element: ElementType) -> Node:
+    """The low bits of words as another type."""
+    name = _UNSIGNED[element.itemsize]
+    narrow = bits if bits.element.name == name else bits.like("convert", bits, element=name)
+    return narrow if element.name == name else narrow.like(
+        "bitcast-convert", narrow, element=element.name
+    )  # fmt: skip
+
+
+def _carried(words: _Words, top: Pair, counters: Pair, start: Pair) -> Pair:
+    """The upper half of 128-bit counters: one more where the lower half has wrapped around."""
+    over = compared(counters, "LT", start, signed=False)
+    carry = Pair(over.like("convert", over, element="u32"), words.of(0))
+    return add(top, carry)
+
+
+def _state(words: _Words, parts: list[Pair], state: Node) -> Node:
+    """The first element of each part, as a new state."""
+    columns = [
+        tuple(sliced(one, one, 0, 0, 1) if one.shape[0] else one for one in each)
+        for each in zip(*parts, strict=True)
+    ]
+    made = [words.node("concatenate", each, state.shape, dimensions=(0,)) for each in columns]
+    return words.node("pair", tuple(made), state.shape, state.element)
 
 
 def _interleaved(
@@ -117,17 +161,18 @@ def _interleaved(
     return sliced(table, table, split, 0, shape[split])
 
 
-def _word(words: _Words, state: Node, index: int) -> Node:
-    """The low word of an element of the state, everywhere."""
-    fields = {"starts": (index,), "limits": (index + 1,), "strides": (1,)}
-    one = words.node("slice", (state,), (1,), state.element, **fields)
-    scalar = words.node("reshape", (words.node("convert", (one,), (1,)),), ())
-    return words.node("broadcast", (scalar,), dimensions=())
+def _element(words: _Words, state: Node, index: int) -> Pair:
+    """Both words of an element of the state, everywhere."""
+    found: list[Node] = []
+    for at in (0, 1):
+        every = words.node("word", (state,), state.shape, word=at)
+        scalar = words.node("reshape", (sliced(every, every, 0, index, index + 1),), ())
+        found.append(words.node("broadcast", (scalar,), dimensions=()))
+    return Pair(*found)
 
 
-def _philox(words: _Words, seed: Node, counter: Node) -> list[Node]:
-    zero = words.of(0)
-    state, key = [counter, zero, seed, zero], [seed, zero]
+def _philox(words: _Words, seed: Pair, state: list[Node]) -> list[Node]:
+    key: list[Node] = list(seed)
     for turn in range(10):
         if turn:
             key = [words.add(part, step) for part, step in zip(key, _STEPS, strict=True)]
@@ -140,9 +185,9 @@ def _philox(words: _Words, seed: Node, counter: Node) -> list[Node]:
     return state
 
 
-def _threefry(words: _Words, seed: Node, counter: Node) -> list[Node]:
-    keys = [seed, words.of(0), words.xor(seed, _PARITY)]
-    one, two = words.add(counter, keys[0]), keys[1]
+def _threefry(words: _Words, seed: Pair, counter: Pair) -> list[Node]:
+    keys = [seed.low, seed.high, words.xor(words.xor(seed.low, seed.high), _PARITY)]
+    one, two = words.add(counter.low, keys[0]), words.add(counter.high, keys[1])
     for turn in range(5):
         for by in _ROTATIONS[turn % 2]:
             one = words.add(one, two)

@@ -2,8 +2,9 @@
 
 The values that each node can have are followed as intervals, from bounds of the inputs on. The
 widest bounds under which no 64-bit integer leaves 32 bits are kept with the program, and the
-runtime refuses inputs beyond them; where there are none, the module is refused. Values of which
-only the low word matters (seeds, what is converted to 32 bits) are free to wrap around.
+runtime refuses inputs beyond them; where there are none, or few bits, integers become pairs of
+words (paired.py). Values of which only the low word matters (seeds, what is converted to 32 bits)
+are free to wrap around.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ import numpy as np
 
 from neff.compiler.graph import Graph, Node
 from neff.compiler.types import HELD
-from neff.errors import NeffCompileError
 
-__all__ = ["Bounds", "input_bounds"]
+__all__ = ["WIDE", "Bounds", "input_bounds", "narrow_enough"]
 
 Number = int | float
 Bounds = tuple[Number, Number]
 Rule = Callable[[Node, list["Bounds | None"]], "Bounds | None"]
 
-_WIDE = ("s64", "u64")
+WIDE = ("s64", "u64")
+"""Types of two words."""
 
 
 _UNCHANGED = frozenset(
@@ -42,38 +43,53 @@ _LOW_WORD_OPERANDS = {"gather": 1, "dynamic-slice": 1, "shift-left": 1}
 
 
 _FEW_BITS = 16
-"""With fewer bits than that left for negative values, they are given up if that leaves more."""
+"""With fewer bits than that left for negative values, they are given up if that leaves more; with
+fewer in any case 32 bits are not enough."""
+
+_NEVER_NARROW = frozenset(
+    {("divide", "u64"), ("remainder", "u64"), ("popcnt", "u64"), ("popcnt", "s64"),
+     ("count-leading-zeros", "u64"), ("count-leading-zeros", "s64")}
+)  # fmt: skip
+"""(opcode, type) of operations whose result in 32 bits is another."""
 
 
 def input_bounds(graph: Graph) -> list[tuple[int, int] | None]:
-    """The least and greatest value of each parameter; None where it is no 64-bit integer.
-
-    Raises:
-        NeffCompileError: ``NEFF-INT64``; a 64-bit integer may leave 32 bits whatever the inputs.
-    """
-    if not any(node.element.name in _WIDE for node in graph.nodes):
+    """The least and greatest value of each parameter; None where it is no 64-bit integer, or
+    where every value is right."""
+    if graph.pairs or not any(node.element.name in WIDE for node in graph.nodes):
         return [None] * len(graph.parameters)
     exact = _needed_exactly(graph)
-    bits, signed, culprit = _widest(graph, exact, signed=True)
-    if bits < _FEW_BITS:
-        other = _widest(graph, exact, signed=False)
-        bits, signed, culprit = max(other, (bits, signed, culprit), key=lambda found: found[0])
-    if bits < 0:
-        raise NeffCompileError(
-            f"{culprit.describe()}: its values may leave the 32 bits in which 64-bit integers "
-            "are computed",
-            code="NEFF-INT64",
-            place=culprit.place,
-            remedy="clamp them, or convert to s32 or u32 (int32 in the model) before",
-        )
+    bits, signed = _best(graph, exact)
     return [_bounds(node, bits, signed) if id(node) in exact else None for node in graph.parameters]
+
+
+def narrow_enough(graph: Graph) -> bool:
+    """True when no 64-bit integer leaves 32 bits for inputs of a useful size."""
+    for node in graph.nodes:
+        if node.element.name in WIDE and node.opcode == "constant":
+            found, limits = _of_constant(node), _of_type(node)
+            if found is None or limits is None or not _within(found, limits):
+                return False
+        if (node.opcode, node.element.name) in _NEVER_NARROW:
+            return False
+    return _best(graph, _needed_exactly(graph))[0] >= _FEW_BITS
+
+
+def _best(graph: Graph, exact: set[int]) -> tuple[int, bool]:
+    """The most bits of the parameters, -1 for none; and whether they may be negative."""
+    bits = _widest(graph, exact, True)
+    if bits < _FEW_BITS:
+        other = _widest(graph, exact, False)
+        if other > bits:
+            return other, False
+    return bits, True
 
 
 def _needed_exactly(graph: Graph) -> set[int]:
     """``id`` of the nodes of whose values more than the low word matters."""
     exact = {id(node) for node in graph.results}
     for node in reversed(graph.nodes):
-        if node.element.name in _WIDE:
+        if node.element.name in WIDE:
             if node.opcode == "convert" and node.operands[0].element.kind == "float":
                 exact.add(id(node))  # saturates
             low_word = id(node) not in exact
@@ -103,19 +119,16 @@ def _bounds(node: Node, bits: int, signed: bool) -> tuple[int, int] | None:
     return None
 
 
-def _widest(graph: Graph, exact: set[int], signed: bool) -> tuple[int, bool, Node]:
-    """The most bits of the parameters for which all stays in 32 bits, or -1; who leaves them."""
-    culprit = graph.nodes[0]
+def _widest(graph: Graph, exact: set[int], signed: bool) -> int:
+    """The most bits of the parameters for which all stays in 32 bits, or -1."""
     for bits in range(32, 0, -1):
-        found = _leaving(graph, exact, bits, signed)
-        if found is None:
-            return bits, signed, culprit
-        culprit = found
-    return -1, signed, culprit
+        if not _leaves(graph, exact, bits, signed):
+            return bits
+    return -1
 
 
-def _leaving(graph: Graph, exact: set[int], bits: int, signed: bool) -> Node | None:
-    """A node whose values may leave 32 bits, or None."""
+def _leaves(graph: Graph, exact: set[int], bits: int, signed: bool) -> bool:
+    """True when some node's values may leave 32 bits."""
     known: dict[int, Bounds | None] = {
         id(node): (_bounds(node, bits, signed) if id(node) in exact else None) or _of_type(node)
         for node in graph.parameters
@@ -125,13 +138,13 @@ def _leaving(graph: Graph, exact: set[int], bits: int, signed: bool) -> Node | N
             continue
         found = _values(node, [known.get(id(operand)) for operand in node.operands])
         limits = _of_type(node)
-        if node.element.name in _WIDE and node.opcode != "constant" and id(node) in exact:
+        if node.element.name in WIDE and node.opcode != "constant" and id(node) in exact:
             if found is None or limits is None or not _within(found, limits):
-                return node
+                return True
         elif found is None or (limits is not None and not _within(found, limits)):
             found = limits  # it wraps around, or saturates, as it should
         known[id(node)] = found
-    return None
+    return False
 
 
 def _values(node: Node, operands: list[Bounds | None]) -> Bounds | None:

@@ -18,13 +18,9 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from jax_suite.outcomes import reason_of
+from jax_suite.outcomes import TestTimeout, reason_of
 
 __all__: list[str] = []
-
-
-class TestTimeout(BaseException):
-    """The test took longer than its limit; no ``except Exception`` of the test catches it."""
 
 
 def _suite(file: Path) -> unittest.TestSuite:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-__all__ = ["ASIDE", "aside", "reason_of"]
+__all__ = ["ASIDE", "TestTimeout", "aside", "reason_of"]
 
 _CODE = re.compile(r"\[((?:NEFF|HLO|NKI)-[A-Z0-9-]+)\]\s*(.*)", re.DOTALL)
 _NAME = re.compile(r" \S+(?=:)")
@@ -23,6 +23,10 @@ _DECOMPOSITIONS = re.compile(
     r"polyfit|testNorm|Cond|testRoots|roots|multivariate|Multivariate|Expm|Sqrtm|Eigh|Svd|rsf2csf",
 )
 """Names of tests that decompose a matrix."""
+
+
+class TestTimeout(BaseException):
+    """The test took longer than its limit; no ``except Exception`` of the test catches it."""
 
 
 def aside(test: str, reason: str) -> bool:
@@ -47,6 +51,8 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 def reason_of(error: BaseException) -> tuple[str, str]:
     """(outcome, reason) of what a test raised; a coded refusal's reason starts with its code."""
     for one in _chain(error):
+        if isinstance(one, TestTimeout):
+            return "hang", "took too long"
         found = _CODE.search(str(one))
         if found:
             code, text = found.groups()

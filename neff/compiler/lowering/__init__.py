@@ -14,8 +14,10 @@ from neff.compiler.lowering.families import (
     dot,
     iota,
     pad,
+    pair,
     reduce,
     update_slice,
+    word,
 )
 from neff.compiler.lowering.indexing import (
     dynamic_slice,
@@ -35,7 +37,9 @@ LOWERINGS: dict[str, Callable[[Lowerer, Node], None]] = {
     "gather": gather,
     "iota": iota,
     "pad": pad,
+    "pair": pair,
     "reduce": reduce,
     "scatter": scatter,
     "update-slice": update_slice,
+    "word": word,
 }

@@ -8,14 +8,16 @@ import numpy as np
 
 from neff.compiler.graph import Node, uncovered
 from neff.compiler.lowering.lowerer import Lowerer
-from neff.compiler.lowering.movement import iota_task
+from neff.compiler.lowering.movement import iota_task, words_task
 from neff.compiler.lowering.product import Product, product_task
 from neff.compiler.lowering.reduction import IDENTITIES, REDUCERS, Reduction, reduction_task
 from neff.compiler.types import held_as
 from neff.compiler.views import Dim, View, merge
 from nki_lang.dtypes import BY_NAME, DType
 
-__all__ = ["concatenate", "counting", "dot", "iota", "pad", "reduce", "update_slice"]
+__all__ = [
+    "concatenate", "counting", "dot", "iota", "pad", "pair", "reduce", "update_slice", "word",
+]  # fmt: skip
 
 F32 = BY_NAME["float32"]
 _FEW = 64
@@ -37,6 +39,22 @@ def counting(lowerer: Lowerer, count: int, dtype: DType, node: Node) -> View:
         lowerer.call(iota_task("iota", lowerer.port(line)), node)
         lowerer.keep_iota(line, dtype)
     return line
+
+
+def word(lowerer: Lowerer, node: Node) -> None:
+    """The low or the high words of an input of 64-bit integers."""
+    source = lowerer.port(lowerer.view(node.operands[0]))
+    target = lowerer.port(lowerer.home(node))
+    task = words_task("word", [(source, node.attributes["word"], target, 0)])
+    lowerer.call(task, node)
+
+
+def pair(lowerer: Lowerer, node: Node) -> None:
+    """An output of 64-bit integers from its words."""
+    parts = [lowerer.port(lowerer.view(operand)) for operand in node.operands]
+    target = lowerer.port(lowerer.home(node))
+    moves = [(part, 0, target, number) for number, part in enumerate(parts)]
+    lowerer.call(words_task("pair", moves), node)
 
 
 def concatenate(lowerer: Lowerer, node: Node) -> None:

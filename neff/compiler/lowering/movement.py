@@ -13,7 +13,7 @@ from neff.compiler.lowering.task import Port, Task, window
 from neff.compiler.lowering.tiling import nest, tiles
 from neff.compiler.lowering.wide import store_value
 
-__all__ = ["fill_task", "iota_task", "move_task"]
+__all__ = ["fill_task", "iota_task", "move_task", "words_task"]
 
 _ELEMENTS = 2048
 _MOVED = 16 * 1024
@@ -60,3 +60,20 @@ def move_task(name: str, source: Port, target: Port) -> Task:
                 )
 
     return Task(name, [source.view.buffer], [target.view.buffer], body)
+
+
+def words_task(name: str, moves: list[tuple[Port, int, Port, int]]) -> Task:
+    """Copies of words by DMA: from a source, the number of its word, to a target, and of its."""
+
+    def body(tensors: dict[str, Any]) -> None:
+        for source, taken, target, given in moves:
+            read, write = tensors[source.view.buffer], tensors[target.view.buffer]
+            for piece in tiles(nest([source.view, target.view]), _MOVED, 2):
+                nisa.dma_copy(
+                    window(write, target, piece.offsets[1], piece.pattern(1), given),
+                    window(read, source, piece.offsets[0], piece.pattern(0), taken),
+                )
+
+    reads = list(dict.fromkeys(source.view.buffer for source, _, _, _ in moves))
+    writes = list(dict.fromkeys(target.view.buffer for _, _, target, _ in moves))
+    return Task(name, reads, writes, body)
