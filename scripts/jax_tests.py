@@ -21,6 +21,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from jax_suite.children import Found, listed, run
 from jax_suite.outcomes import aside
@@ -172,7 +173,7 @@ def main() -> int:
     return int(any(row.kind in bad for row in rows if row.executor in executors))
 
 
-def _flat(row: Row) -> dict[str, object]:
+def _flat(row: Row) -> dict[str, Any]:
     return {"group": row.group, "file": row.file, "executor": row.executor} | asdict(row.found)
 
 

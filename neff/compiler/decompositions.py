@@ -28,9 +28,9 @@ class _Maths:
     def __init__(self, like: Node) -> None:
         self._like = like
 
-    def do(self, opcode: str, *operands: Node, **fields: object) -> Node:
+    def do(self, opcode: str, *operands: Node) -> Node:
         """An elementwise operation."""
-        return derived(self._like, opcode, operands, operands[-1].shape, **fields)
+        return derived(self._like, opcode, operands, operands[-1].shape)
 
     def number(self, value: float, shape: Sequence[int]) -> Node:
         constant = derived(

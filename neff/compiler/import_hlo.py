@@ -195,7 +195,7 @@ class _Importer:
             return random_bits(bits, operands[0], one.rng_algorithm, bits.element)
         if opcode == "topk":
             return top(self._placeholder(one), operands[0], one.k, one.largest)
-        node = self._array(opcode, tuple(operands), one.shape, one)
+        node = self._array(opcode, tuple(_leaves(tuple(operands))), one.shape, one)
         node.attributes.update(self._attributes(one, node))
         if opcode == "constant" and self._shape is not None:
             return self._spread(node)

@@ -35,7 +35,8 @@ class _Sides:
     @property
     def extents(self) -> tuple[int, int, int, int]:
         """Batch, rows, depth, columns."""
-        return (*self.left.shape, self.right.shape[2])
+        batch, rows, depth = self.left.shape
+        return batch, rows, depth, self.right.shape[2]
 
 
 def exact_product(node: Node) -> Node:

@@ -99,6 +99,11 @@ UNSUPPORTED: Final[dict[str, Unsupported]] = {
         "an operation of more tiles than can be compiled",
         "use smaller tensors, or split the operation in the model",
     ),
+    "NEFF-RNG": Unsupported(
+        "random numbers without a state of their own: a NEFF keeps nothing between runs",
+        "draw them with `rng-bit-generator` from a seed (jax.random)",
+        frozenset({"rng", "rng-get-and-update-state"}),
+    ),
     "NEFF-OP": Unsupported(
         "any other operation, or form of one, that is not covered",
         "docs/compiler.md lists what is covered; " + _KERNEL,
@@ -116,6 +121,8 @@ def kind_of(opcode: str, elements: Iterable[ElementType]) -> str:
         return "NEFF-COMPLEX"
     if opcode in _BY_OPCODE:
         return _BY_OPCODE[opcode]
+    if any(one.bits < 8 and one.kind in ("int", "uint", "float") for one in names):
+        return "NEFF-DTYPE"
     return "NEFF-F64" if any(one.name == "f64" for one in names) else "NEFF-OP"
 
 

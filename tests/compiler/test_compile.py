@@ -245,16 +245,15 @@ ENTRY main {
 PLACE = ', metadata={op_name="f" source_file="/model/net.py" source_line=12}'
 
 UNCOVERED = {
-    "cholesky": ("ROOT r = f32[4,4]{1,0} cholesky(x), lower=true" + PLACE,
-                 "NEFF-OP", "f32[4,4] cholesky r: the compiler does not cover cholesky"),
+    "power of integers": ("i = s32[4]{0} iota(), iota_dimension=0\n"
+                          "ROOT r = s32[4]{0} power(i, i)" + PLACE,
+                          "NEFF-OP", "power of s32 is not covered"),
     "custom call": ('ROOT r = f32[4,4]{1,0} custom-call(x), custom_call_target="Other"' + PLACE,
                     "NEFF-CUSTOM-CALL", "custom call to 'Other'"),
     "float64": ("y = f64[4,4]{1,0} convert(x)\n ROOT r = f64[4,4]{1,0} add(y, y)" + PLACE,
                 "NEFF-F64", "no float64 arithmetic"),
     "complex": ("ROOT y = c64[4,4]{1,0} convert(x)" + PLACE,
                 "NEFF-", "c64"),
-    "large constant": (
-        "ROOT r = s64[] constant(4294967296)" + PLACE, "NEFF-INT64", "beyond 32 bits"),
     "loop": ("n = s32[] parameter(1)\n i = s32[] constant(0)\n s = (s32[], s32[]) tuple(i, n)\n"
              "ROOT r = (s32[], s32[]) while(s), condition=less, body=next" + PLACE,
              "NEFF-LOOP", "trip count"),

@@ -35,8 +35,6 @@ COMPLEX = """
 REFUSED = {
     "complex": ("ROOT y = c64[2]{0} constant({(1, 2), (3, 4)})", "NEFF-COMPLEX"),
     "real part": ("c = c64[] constant((1, 2)) ROOT y = f32[] convert(c)", "NEFF-COMPLEX"),
-    "wider": ("x = u8[3,4]{1,0} parameter(0) ROOT y = f32[3]{0} bitcast-convert(x)", "NEFF-OP"),
-    "narrower": ("x = f32[3]{0} parameter(0) ROOT y = u8[3,4]{1,0} bitcast-convert(x)", "NEFF-OP"),
     "nothing sharded": ('ROOT y = f32[4]{0} custom-call(), custom_call_target="Sharding"',
                         "NEFF-MODULE"),
 }  # fmt: skip

@@ -1,0 +1,103 @@
+"""Opcodes that are made of others: bits, rounding to any format, hyperbolic functions, windows."""
+
+from __future__ import annotations
+
+import hypothesis
+import hypothesis.strategies as st
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import hlo_tools
+from neff.compiler import compile
+from tests.compiler.compiling import Array, check, run
+
+pytestmark = pytest.mark.jax
+
+_few = hypothesis.settings(max_examples=5, deadline=None, derandomize=True)
+_RANGES = {
+    "acos": (-1.0, 1.0), "acosh": (1.0, 40.0), "asin": (-1.0, 1.0), "asinh": (-40.0, 40.0),
+    "atanh": (-0.999, 0.999), "cosh": (-30.0, 30.0), "sinh": (-30.0, 30.0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("opcode", _RANGES)
+def test_functions_are_numpys(opcode: str) -> None:
+    low, high = _RANGES[opcode]
+    names = {"acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh",
+             "atanh": "arctanh"}  # fmt: skip
+    x = np.linspace(low, high, 127, dtype=np.float32)
+    made = hlo_tools.load(
+        f"HloModule m\nENTRY e {{ x = f32[127] parameter(0)\n ROOT r = f32[127] {opcode}(x) }}".encode()
+    )
+    (found,) = run(compile(made, target="trn2"), [x])
+    wanted = getattr(np, names.get(opcode, opcode))(x.astype(np.float64))
+    np.testing.assert_allclose(found, wanted, rtol=3e-6, atol=3e-7)
+
+
+def _bytes(*shape: int) -> Array:
+    return np.random.default_rng(sum(shape)).integers(0, 255, shape, dtype=np.uint8)
+
+
+@_few
+@hypothesis.given(
+    rows=st.integers(1, 130),
+    wide=st.sampled_from(["uint16", "uint32", "float32", "bfloat16", "int32"]),
+    narrow=st.sampled_from(["uint8", "int8", "uint16", "bfloat16"]),
+)
+def test_bitcasts_between_sizes(rows: int, wide: str, narrow: str) -> None:
+    large, small = jnp.dtype(wide), jnp.dtype(narrow)
+    if large.itemsize <= small.itemsize:
+        return
+    ratio = large.itemsize // small.itemsize
+    given = np.ones((rows, 3), np.float32).astype(large) * np.arange(3).astype(large)
+    check(lambda x: lax.bitcast_convert_type(x, small), given)
+    parts = _bytes(rows, ratio * small.itemsize).view(small)
+    made = lambda x: lax.bitcast_convert_type(  # noqa: E731
+        lax.bitcast_convert_type(x, large), small
+    )
+    check(made, parts)
+
+
+@_few
+@hypothesis.given(exponent=st.integers(2, 8), mantissa=st.integers(1, 23))
+def test_rounding_to_any_format(exponent: int, mantissa: int) -> None:
+    bits = np.random.default_rng(exponent).integers(0, 2**32, 300, dtype=np.uint32)
+    bits[:8] = [0, 1, 0x80000000, 0x7F800000, 0xFF800000, 0x3F800000, 0x7F7FFFFF, 0x00800000]
+    x = bits.view(np.float32)
+    x = np.where(np.abs(x) < np.finfo(np.float32).tiny, 0, x)
+    x = np.where(np.isnan(x), np.float32(np.nan), x)
+    check(lambda x: lax.reduce_precision(x, exponent, mantissa), x, tolerance=0)
+
+
+@_few
+@hypothesis.given(rows=st.integers(2, 9), columns=st.integers(2, 9), stride=st.integers(1, 2))
+def test_windows_over_several_operands(rows: int, columns: int, stride: int) -> None:
+    values = np.random.default_rng(rows).standard_normal((rows, columns)).astype(np.float32)
+    places = np.arange(rows * columns, dtype=np.int32).reshape(rows, columns)
+
+    def larger(a, b):
+        first = a[0] > b[0]
+        return jnp.where(first, a[0], b[0]), jnp.where(first, a[1], b[1])
+
+    def picked(x, i):
+        start = (np.float32(-np.inf), np.int32(-1))
+        return lax.reduce_window((x, i), start, larger, (2, 2), (1, stride), "SAME")
+
+    check(picked, values, places)
+
+
+def test_the_high_half_of_a_product() -> None:
+    made = hlo_tools.load(
+        b"HloModule m\nENTRY e { x = s32[5] parameter(0)\n y = s32[5] parameter(1)\n"
+        b" ROOT r = s32[5] mulhi(x, y) }"
+    )
+    x = np.array([2**31 - 1, -7, 2**30, -(2**31), -(2**31)], np.int32)
+    y = np.array([9, 7, -(2**31), -(2**31), -1], np.int32)
+    (found,) = run(compile(made, target="trn2"), [x, y])
+    wanted = [a * b >> 32 for a, b in zip(x.tolist(), y.tolist(), strict=True)]
+    np.testing.assert_array_equal(found, wanted)
+    from hlo_tools.evaluate import evaluate
+
+    np.testing.assert_array_equal(evaluate(made, [x, y])[0], found)
