@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from neff.compiler.unsupported import EFFECTS
+
+if TYPE_CHECKING:
+    from hlo_tools.schema.messages import HloComputationProto, HloInstructionProto
 
 __all__ = ["Needs", "root_of", "single_op"]
 
 
-def root_of(computation: Any) -> int:
+def root_of(computation: HloComputationProto) -> int:
     """The id of the root; the last instruction when none is named."""
     return computation.root_id or computation.instructions[-1].id
 
 
-def single_op(computation: Any) -> str:
+def single_op(computation: HloComputationProto) -> str:
     """The opcode of a computation of two parameters and one operation over them; ``second`` for
     one that returns its second parameter, "" for any other."""
     by_id = {one.id: one for one in computation.instructions}
@@ -35,19 +38,19 @@ class Needs:
         computations: id -> computation, of the module.
     """
 
-    def __init__(self, computations: dict[int, Any]) -> None:
+    def __init__(self, computations: dict[int, HloComputationProto]) -> None:
         self._computations = computations
         self._needed: dict[int, frozenset[int]] = {}
         self._acts: dict[int, bool] = {}
 
-    def of(self, computation: Any) -> frozenset[int]:
+    def of(self, computation: HloComputationProto) -> frozenset[int]:
         """Ids of the instructions that are needed."""
         found = self._needed.get(computation.id)
         if found is None:
             found = self._needed[computation.id] = self._reached(computation)
         return found
 
-    def _reached(self, computation: Any) -> frozenset[int]:
+    def _reached(self, computation: HloComputationProto) -> frozenset[int]:
         by_id = {one.id: one for one in computation.instructions}
         stack = [root_of(computation)]
         stack += [one.id for one in computation.instructions if self._has_effect(one)]
@@ -60,7 +63,7 @@ class Needs:
             stack += by_id[ident].operand_ids
         return frozenset(found)
 
-    def _has_effect(self, one: Any) -> bool:
+    def _has_effect(self, one: HloInstructionProto) -> bool:
         if one.opcode in EFFECTS or one.custom_call_has_side_effect:
             return True
         return any(self._acting(ident) for ident in one.called_computation_ids)

@@ -10,14 +10,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from hlo_tools.types.element_types import BY_NAME, BY_NUMBER, ElementType
 from neff.compiler.decompositions import householder_factors, householder_product
 from neff.compiler.graph import Node, derived, sliced, uncovered
 from neff.compiler.sorting import sorted_rows, top
+
+if TYPE_CHECKING:
+    from hlo_tools.schema.messages import ShapeProto
 
 __all__ = ["CUSTOM_CALLS", "IDENTITIES", "CustomCall", "shapes_of"]
 
@@ -50,7 +54,7 @@ class CustomCall:
     apply: Apply
 
 
-def shapes_of(shape: Any) -> tuple[list[tuple[int, ...]], ElementType]:
+def shapes_of(shape: ShapeProto) -> tuple[list[tuple[int, ...]], ElementType]:
     """The extents of each result, and the type of the first."""
     parts = list(shape.tuple_shapes) or [shape]
     return [tuple(part.dimensions) for part in parts], BY_NUMBER[parts[0].element_type]
@@ -76,7 +80,7 @@ def _approximate_top_k(call: CustomCall) -> tuple[Node, ...]:
 # -- resizing -------------------------------------------------------------------------------------
 
 
-def _weights(size: int, wide: int, config: str, nearest: bool) -> np.ndarray[Any, Any]:
+def _weights(size: int, wide: int, config: str, nearest: bool) -> npt.NDArray[np.float32]:
     """What each of ``wide`` results takes of each of ``size`` elements."""
     digits = re.findall(r"[01]", config)
     corners, centres = (digits[:2] == ["1", "0"], digits[1:2] == ["1"])
@@ -120,7 +124,7 @@ def _resized(nearest: bool, gradient: bool) -> Callable[[CustomCall], tuple[Node
     return rule
 
 
-def _weighted(like: Node, image: Node, table: np.ndarray[Any, Any], dim: int) -> Node:
+def _weighted(like: Node, image: Node, table: npt.NDArray[np.float32], dim: int) -> Node:
     """Along one dimension, the product with a table."""
     weights = derived(
         like, "constant", (), table.shape, BY_NAME["f32"], value=np.ascontiguousarray(table)

@@ -7,7 +7,7 @@ is evaluated with the constants that it depends on.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,6 +30,9 @@ from neff.compiler.reducers import reduced
 from neff.compiler.selection import chosen, select_and_scatter
 from neff.compiler.sorting import ordered, sorted_rows, top
 from neff.errors import NeffCompileError
+
+if TYPE_CHECKING:
+    from hlo_tools.schema.messages import HloInstructionProto
 
 __all__ = ["IMPORTED", "import_module"]
 
@@ -219,7 +222,7 @@ class _Importer:
             return self._reduced(self._called(one), node)
         return fold(_with_known_starts(node))
 
-    def _pick(self, one: Any, operands: list[Node]) -> Tree:
+    def _pick(self, one: HloInstructionProto, operands: list[Node]) -> Tree:
         """A reduce of several operands: argmax and argmin are known."""
         node = self._array("reduce", tuple(operands), one.shape, one)
         node.attributes["dimensions"] = tuple(one.dimensions)
@@ -244,7 +247,7 @@ class _Importer:
         found = reduced(node, operands, starts, node.attributes["dimensions"], combine)
         return tuple(found) if half > 1 else found[0]
 
-    def _sort(self, one: Any, operands: list[Node]) -> Tree:
+    def _sort(self, one: HloInstructionProto, operands: list[Node]) -> Tree:
         """A sort: the comparison is made of whole arrays, one element beside the other."""
         region = self._called(one)
 
@@ -338,10 +341,10 @@ class _Importer:
         extents = tuple(shape.dimensions) if self._shape is None else self._shape
         return Node(opcode, operands, extents, element, {}, one.name, self._place(one))
 
-    def _placeholder(self, one: Any) -> Node:
+    def _placeholder(self, one: HloInstructionProto) -> Node:
         return self._array(one.opcode, (), one.shape, one)
 
-    def _place(self, one: Any) -> str:
+    def _place(self, one: HloInstructionProto) -> str:
         """``file:line`` of the user's program, or the framework's name of the operation."""
         metadata = self._module.resolve_metadata(one.metadata)
         frames = frames_of(metadata, self._proto.stack_frame_index)
@@ -356,7 +359,7 @@ class _Importer:
             found["applied"] = self._applied(one, node)
         return found
 
-    def _applied(self, one: Any, node: Node) -> str:
+    def _applied(self, one: HloInstructionProto, node: Node) -> str:
         """The operation that a reduce applies, under HLO's name; "" for more than one."""
         region = self._called(one)
         found = single_op(region)
@@ -364,7 +367,7 @@ class _Importer:
             found = truth_of(lambda numbers: self._computation(region, numbers))
         return found if found in REDUCERS else ""
 
-    def _scatter(self, one: Any, operands: list[Node]) -> Tree:
+    def _scatter(self, one: HloInstructionProto, operands: list[Node]) -> Tree:
         """A scatter; one of several operands has a node for each result."""
         count = len(operands) // 2
         first = operands[0]
@@ -417,7 +420,7 @@ class _Importer:
 
         return result(one.shape)
 
-    def _known_call(self, one: Any, operands: list[Tree]) -> Tree:
+    def _known_call(self, one: HloInstructionProto, operands: list[Tree]) -> Tree:
         """A custom call that is made of other operations."""
         node = self._placeholder(one)
         shapes, node.element = shapes_of(one.shape)

@@ -5,9 +5,10 @@ A pair is two u32 arrays of one shape. Shifts by 32 or more give 0 (or the sign)
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from hlo_tools.types.element_types import BY_NAME
 from neff.compiler.arithmetic import REWRITES
@@ -31,7 +32,7 @@ class Pair(NamedTuple):
     high: Node
 
 
-def full(like: Node, value: Any, element: str = "u32") -> Node:
+def full(like: Node, value: float, element: str = "u32") -> Node:
     """A number everywhere."""
     kind = BY_NAME[element]
     number = np.asarray(value).astype(kind.dtype)
@@ -72,7 +73,7 @@ def _negative(pair: Pair) -> Node:
     return _test(_bits(pair.high, "s32"), "LT", full(pair.high, 0, "s32"))
 
 
-def constant(like: Node, value: np.ndarray[Any, Any]) -> Pair:
+def constant(like: Node, value: npt.NDArray[np.integer]) -> Pair:
     """The words of an array of 64-bit integers."""
     words = np.ascontiguousarray(value).astype(value.dtype.newbyteorder("<")).view(np.uint32)
     words = words.reshape((*value.shape, 2))
