@@ -153,29 +153,16 @@ _WIDE = {
 }  # fmt: skip
 
 
-_REFUSED = {
-    "divide": "NEFF-INT64", "remainder": "NEFF-OP", "negate": "NEFF-INT64", "not": "NEFF-INT64",
-    "subtract": "NEFF-INT64",
-}  # fmt: skip
-"""What the graph compiler does not do with 64-bit integers without a sign, and the code."""
-
 _UNSIGNED = {"abs": lambda value: value, "sign": np.sign}
 """Opcodes that XLA does not take for integers without a sign."""
+
 
 _COMPUTED = [
     (opcode, element)
     for opcode in _WIDE
     for element in ("s64", "u64")
-    if element == "s64" or opcode not in _REFUSED
+    if element == "s64" or opcode not in ("divide", "remainder")  # test_word_pairs.py
 ]
-
-
-@pytest.mark.parametrize("opcode", _REFUSED)
-def test_wide_integers_without_a_sign_are_refused_at_build(opcode: str) -> None:
-    made = module("u64[1]", opcode, *["u64[1]"] * _WIDE[opcode])
-    with pytest.raises(NeffCompileError) as caught:
-        compile(made, target="trn2")
-    assert caught.value.code == _REFUSED[opcode]
 
 
 @pytest.mark.parametrize(("opcode", "element"), _COMPUTED)
