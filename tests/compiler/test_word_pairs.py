@@ -6,14 +6,13 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
 
 from neff.compiler import paired
-from tests.compiler.compiling import check
+from tests.compiler.compiling import check, wide_types
 
 pytestmark = pytest.mark.jax
 
@@ -58,7 +57,7 @@ _WORDS = {
 @pytest.fixture(autouse=True)
 def pairs_only(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(paired, "narrow_enough", lambda graph: False)
-    with jax.enable_x64(True):
+    with wide_types():
         yield
 
 
