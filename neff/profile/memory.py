@@ -80,24 +80,30 @@ def holdings(profile: Profile) -> list[Holding]:
     )
 
 
+_Key = tuple[str, tuple[int, int]]
+
+
 def _of_core(profile: Profile, core: int) -> Iterator[Holding]:
-    spans: dict[tuple[str, tuple[int, int]], list[float]] = {}
-    tensors: dict[tuple[str, tuple[int, int]], tuple[Tensor, str]] = {}
-    touched: dict[int, list[tuple[str, tuple[int, int]]]] = {}
-    for event in profile.estimate.cores[core].events:
-        instruction = event.source
-        if type(instruction) is not Instruction or event.opcode in _TOUCH_NOTHING:
+    spans: dict[_Key, list[float]] = {}
+    tensors: dict[_Key, tuple[Tensor, str]] = {}
+    touched: dict[int, list[list[float]]] = {}
+    for _, _, opcode, start, end, _, _, _, _, _, _, instruction in profile.estimate.cores[
+        core
+    ].events:
+        if type(instruction) is not Instruction or opcode in _TOUCH_NOTHING:
             continue
-        keys = touched.get(id(instruction))
-        if keys is None:
-            keys = touched[id(instruction)] = []
+        own = touched.get(id(instruction))
+        if own is None:
+            own = touched[id(instruction)] = []
             for tensor in _on_chip(instruction):
                 key = tensor.name, tensor.address or (0, 0)
-                keys.append(key)
                 tensors.setdefault(key, (tensor, _place(instruction)))
-        for key in keys:
-            span = spans.setdefault(key, [event.start, event.end])
-            span[0], span[1] = min(span[0], event.start), max(span[1], event.end)
+                own.append(spans.setdefault(key, [start, end]))
+        for span in own:
+            if start < span[0]:
+                span[0] = start
+            if end > span[1]:
+                span[1] = end
     for key, (tensor, place) in tensors.items():
         first, address = key[1]
         lanes = tensor.shape[0] if tensor.shape else 1
@@ -122,14 +128,14 @@ def _place(instruction: Instruction) -> str:
 def _variables(profile: Profile) -> Iterator[Holding]:
     """Inputs, outputs and constants last; scratch from the first to the last transfer."""
     spans: dict[str, list[float]] = {}
-    for core in profile.estimate.cores:
-        for event in core.events:
-            if not event.nbytes or type(event.source) is not Instruction:
-                continue
-            for what, _ in operands_touched(event.source):
-                if type(what) is Access and not what.tensor.on_chip:
-                    span = spans.setdefault(what.tensor.name, [event.start, event.end])
-                    span[0], span[1] = min(span[0], event.start), max(span[1], event.end)
+    scratch = {name for name, one in profile.program.variables.items() if one.kind == "scratch"}
+    for event in (event for core in profile.estimate.cores if scratch for event in core.events):
+        if not event.nbytes or type(event.source) is not Instruction:
+            continue
+        for what, _ in operands_touched(event.source):
+            if type(what) is Access and what.tensor.name in scratch:
+                span = spans.setdefault(what.tensor.name, [event.start, event.end])
+                span[0], span[1] = min(span[0], event.start), max(span[1], event.end)
     total = profile.estimate.total.value
     for variable in profile.program.variables.values():
         if variable.alias:

@@ -91,24 +91,30 @@ def roofline(profile: Profile, grouping: str = "kernel") -> list[RooflineRow]:
     if core < 0:
         return []
     name_of, rows = GROUPINGS[grouping], dict[str, RooflineRow]()
-    events, path = profile.estimate.cores[core].events, path_times(profile, core)
+    path = path_times(profile, core)
     spans: dict[str, list[tuple[float, float, int]]] = {}
-    for index, event in enumerate(events):
-        site = profile.sites[profile.site_of[core][index]]
-        name = name_of(site, event.lane, event.opcode)
-        row = rows.setdefault(name, RooflineRow(name))
-        flops = profile.flops[core][index] * event.turns
-        row.flops += flops
-        row.full_flops += flops if _is_full(event) else 0
-        row.time_ns += path.get(index, 0.0)
-        if event.lane.startswith(QUEUE):
-            row.nbytes += event.nbytes * event.turns * _crossings(event)
-            spans.setdefault(name, []).append((event.start, event.end, event.turns))
-        elif event.lane != DESCRIPTORS:
-            own = profile.self_ns[core][index] * event.turns
-            row.busy_ns[event.lane] = row.busy_ns.get(event.lane, 0.0) + own
-    for name, own in spans.items():
-        rows[name].busy_ns["DMA"] = _occupied(own)
+    known: dict[tuple[int, str, str], tuple[RooflineRow, bool, int]] = {}
+    columns = profile.site_of[core], profile.self_ns[core], profile.flops[core]
+    events = profile.estimate.cores[core].events
+    for index, (event, number, own, flops) in enumerate(zip(events, *columns, strict=True)):
+        _, lane, opcode, start, end, _, _, _, nbytes, turns, _, _ = event
+        found = known.get((number, lane, opcode))
+        if found is None:
+            name = name_of(profile.sites[number], lane, opcode)
+            row = rows.setdefault(name, RooflineRow(name))
+            found = known[number, lane, opcode] = row, _is_full(event), _crossings(event)
+        row, is_full, crossings = found
+        row.flops += flops * turns
+        row.full_flops += flops * turns * is_full
+        if index in path:
+            row.time_ns += path[index]
+        if lane.startswith(QUEUE):
+            row.nbytes += nbytes * turns * crossings
+            spans.setdefault(row.name, []).append((start, end, turns))
+        elif lane != DESCRIPTORS:
+            row.busy_ns[lane] = row.busy_ns.get(lane, 0.0) + own * turns
+    for name, moved in spans.items():
+        rows[name].busy_ns["DMA"] = _occupied(moved)
     return sorted(rows.values(), key=lambda row: (-row.time_ns, row.name))
 
 

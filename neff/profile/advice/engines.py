@@ -19,8 +19,11 @@ from nki_lang.targets import target_of
 
 __all__ = ["IDLE_ENGINE", "ONE_QUEUE"]
 
-_FULL, _IDLE = 0.6, 0.3
-"""Share of the time in which an engine is busy, from which on, and up to which."""
+_FULL, _IDLE = 0.6, 0.65
+"""Share of the time for which an engine is busy, from which on; and of that, up to which another."""
+
+_FREE = 0.3
+"""Share of the time for which an engine is busy that could start transfers for another one."""
 
 _CANDIDATES = 4
 """Lines of the full engine that are tried, the costliest first."""
@@ -77,7 +80,7 @@ def _mends(subject: Subject) -> Iterator[Mend]:
         return
     generation = target_of(subject.program.target).generation
     for idle in _COMPUTING:
-        if idle is full or busy.get(idle, 0.0) > _IDLE:
+        if idle is full or busy.get(idle, 0.0) > _IDLE * busy[full]:
             continue
         lines = _costly_lines(subject, full, idle, generation)
         if not lines:
@@ -168,7 +171,7 @@ def _queues(subject: Subject) -> Iterator[Mend]:
             if (
                 other is engine
                 or beside is None
-                or beside.busy_ns + beside.issue_ns > _IDLE * total
+                or beside.busy_ns + beside.issue_ns > _FREE * total
             ):
                 continue
             message = (

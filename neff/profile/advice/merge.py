@@ -49,6 +49,21 @@ class Sites:
             self.keys.append(key)
             self.found.setdefault(key, []).append(index)
 
+    def split(self, count: int) -> Sites:
+        """Sites with a multiple of so many occurrences as several, which take turns."""
+        sites = Sites([])
+        sites.run, sites.keys = self.run, list(self.keys)
+        for key, places in self.found.items():
+            parts, rest = divmod(len(places), count)
+            if rest or parts < 2:
+                sites.found[key] = places
+                continue
+            for part in range(parts):
+                own = sites.found[key, part] = places[part::parts]
+                for place in own:
+                    sites.keys[place] = key, part
+        return sites
+
     def connected(self, seed: Key) -> set[Key]:
         """Sites with as many occurrences that share a tile which one of them writes."""
         count = len(self.found[seed])
@@ -120,7 +135,9 @@ def cut(found: Iterable[range], size: int) -> tuple[int, ...]:
 def _key(instruction: Instruction) -> Key:
     forms: list[object] = []
     for name, value in instruction.operands.items():
-        if type(value) is Access:
+        if isinstance(value, str | int | float):
+            forms.append((name, value))
+        elif type(value) is Access:
             tensor = value.tensor
             home = id(tensor.buffer) if tensor.on_chip else tensor.name
             forms.append((name, value.pattern, tensor.dtype, value.dtype, home))
@@ -239,7 +256,10 @@ def _one(members: list[Instruction], axis: str, wide: dict[str, int]) -> Instruc
 
 def _access(accesses: list[Access], axis: str, wide: dict[str, int]) -> Access | None:
     first, count = accesses[0], len(accesses)
-    if first.is_dynamic:
+    if any(
+        one.vector_offset is not None or one.scalar_offset != first.scalar_offset
+        for one in accesses
+    ):
         return None
     most = wide.get(first.tensor.name) if first.tensor.on_chip else None
     if most is not None:

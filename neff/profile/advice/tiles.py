@@ -132,6 +132,7 @@ def _wider(
 def _merged(sites: Sites, seed: _Seed) -> list[Instruction] | None:
     """With tiles as wide as they should be, or as wide as the tensor engine allows."""
     size = min(seed.size, max(map(len, seed.found)))
+    sites = sites.split(len(sites.found[seed.key]))
     connected = frozenset(sites.connected(seed.key))
     while size > 1:
         found = merged(sites, Group(connected, cut(seed.found, size), seed.axis))

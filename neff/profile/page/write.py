@@ -8,6 +8,7 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 
+from hlo_tools._gc import no_collection
 from neff.profile.advice import advice_of, advice_rows
 from neff.profile.memory import memory_document
 from neff.profile.page.columns import columns_of
@@ -43,10 +44,11 @@ def render_page(profiles: Sequence[Profile], *, root: Path = Path()) -> str:
     page = (folder / "viewer.html").read_text(encoding="utf-8")
     style = (folder / "style.css").read_text(encoding="utf-8")
     program = "\n".join((folder / name).read_text(encoding="utf-8") for name in PROGRAM)
-    documents = [
-        {"role": role, **_document(profile, root)}
-        for role, profile in zip(ROLES, profiles, strict=False)
-    ]
+    with no_collection():
+        documents = [
+            {"role": role, **_document(profile, root)}
+            for role, profile in zip(ROLES, profiles, strict=False)
+        ]
     data = json.dumps({"profiles": documents}, ensure_ascii=False, separators=(",", ":"))
     # Data stands in a script element: nothing in it may end that element.
     data = data.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
