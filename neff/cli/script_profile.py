@@ -17,6 +17,7 @@ from hlo_tools.extract import run_script
 from hlo_tools.extract.protocol import PROFILE
 from neff.device.profiled import ProgramRun, programs_run
 from neff.profile import Profile, by, profile_of, summary, write_files
+from neff.profile.page import render_page
 from neff.profile.text import headline, share_table
 from neff.timing import Parameters, overrides_of
 from nki_lang.atomic import atomic_file
@@ -24,6 +25,9 @@ from nki_lang.atomic import atomic_file
 __all__ = ["command"]
 
 FINE, NOTHING_RAN = 0, 1
+
+_PROGRAMS = 16
+"""Programs on the page of all of them, the first ones that ran; each has a page of its own too."""
 
 _ROWS = 8
 """Rows of each program's table; the documents hold all."""
@@ -71,7 +75,12 @@ def command(
         )
         ran = programs_run(Path(folder))
     found = [_estimated(run, overrides) for run in ran]
-    places = [_written(one, number, output) for number, one in enumerate(found, 1)]
+    root = Path(script).parent
+    places = [_written(one, number, output, root) for number, one in enumerate(found, 1)]
+    if output is not None and len(found) > 1:
+        page = render_page([one.profile for one in found[:_PROGRAMS]], root=root)
+        with atomic_file(output / "profile.html") as file:
+            file.write(page.encode())
     if as_json:
         console.write_json("profile", **_document(script, found, places))
     else:
@@ -99,12 +108,12 @@ def _estimated(run: ProgramRun, overrides: dict[str, float]) -> _Estimated:
     return _Estimated(run, profile_of(run.program, parameters=parameters, trips=run.trips))
 
 
-def _written(one: _Estimated, number: int, output: Path | None) -> str:
+def _written(one: _Estimated, number: int, output: Path | None, root: Path) -> str:
     """Write a program's documents into a folder of their own; its name."""
     if output is None:
         return ""
     name = f"{number:02d}-{re.sub(r'[^A-Za-z0-9_.-]', '_', one.profile.name)}"
-    write_files(one.profile, summary(one.profile), output / name)
+    write_files(one.profile, summary(one.profile), output / name, root=root)
     with atomic_file(output / name / "program.neff") as file:
         file.write(one.run.data)
     return name

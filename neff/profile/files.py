@@ -37,7 +37,8 @@ def write_files(
     Raises:
         NeffError: ``NEFF-WRITE``; the folder cannot be written.
     """
-    page = render_page([profile] if before is None else [before, profile], root=root)
+    both = [profile] if before is None else [before, profile]
+    page = render_page(both, root=root, is_comparison=before is not None)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with atomic_file(folder / "summary.json") as file:

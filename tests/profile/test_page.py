@@ -134,3 +134,9 @@ def test_each_tab_opens_in_a_browser(tab: str, tmp_path: Path) -> None:
         "roofline": "share of the roof",
     }  # fmt: skip
     assert wanted[tab] in shown[1]
+
+
+def test_several_programs_in_one_page_are_no_comparison() -> None:
+    page = render_page([profile_of(softmax()), profile_of(matmul())])
+    assert '"comparison":false' in page
+    assert '"role":"2"' in page

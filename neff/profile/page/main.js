@@ -72,13 +72,13 @@ async function start() {
   const dark = matchMedia("(prefers-color-scheme: dark)");
   theme(dark.matches); dark.addEventListener("change", event => theme(event.matches));
   profiles = await Promise.all(data.profiles.map(async (given, number) => new Profile(given, await inflate(given.packed), number)));
-  const last = profiles[profiles.length - 1];
+  const last = profiles[profiles.length - 1], several = profiles.length > 1 && !data.comparison;
   document.title = `${last.name}, profile`;
   get("title").textContent = profiles.map(profile => profile.name).filter((name, k, all) => all.indexOf(name) === k).join(" / ");
-  get("total").textContent = `${last.target}, ${last.statistic}: ${last.complete ? "" : "at least "}${time(last.total_us * 1e3)} (${time(last.low_us * 1e3)}–${time(last.high_us * 1e3)})`;
+  get("total").textContent = several ? `${profiles.length} programs, ${last.target}: ${time(profiles.reduce((sum, one) => sum + one.total_us, 0) * 1e3)}` : `${last.target}, ${last.statistic}: ${last.complete ? "" : "at least "}${time(last.total_us * 1e3)} (${time(last.low_us * 1e3)}–${time(last.high_us * 1e3)})`;
   for (const [name, title] of TABS) {
-    if (name === "compare" && profiles.length < 2) continue;
-    const count = name === "advice" && last.advice ? last.advice.length : 0;
+    if (name === "compare" && !data.comparison) continue;
+    const count = name === "advice" && last.advice ? profiles.reduce((sum, one) => several || one === last ? sum + (one.advice || []).length : sum, 0) : 0;
     get("tabs").append(make("button", { id: "tab-" + name, role: "tab", onclick: () => open(name) }, title, count ? make("sup", {}, ` ${count}`) : null));
   }
   layOut(); wireTimeline(); wireKeys();
@@ -89,7 +89,7 @@ async function start() {
   addEventListener("resize", () => { for (const name of ["memory"]) if (filled.has(name)) fillMemory(get(name)); });
   view.from = 0; view.to = whole() * 1.01;
   const asked = location.hash.slice(1);
-  open(TABS.some(one => one[0] === asked && get("tab-" + asked)) ? asked : profiles.length > 1 ? "compare" : "timeline");
+  open(TABS.some(one => one[0] === asked && get("tab-" + asked)) ? asked : data.comparison ? "compare" : "timeline");
   describe(); draw(); drawOverview();
   document.documentElement.dataset.ready = String(Math.round(performance.now() - began));
 }

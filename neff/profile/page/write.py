@@ -33,23 +33,31 @@ _MOST_HOLDINGS = 20_000
 ROLES = ("old", "new")
 
 
-def render_page(profiles: Sequence[Profile], *, root: Path = Path()) -> str:
-    """The page of one profile, or of an old and a new one side by side.
+def render_page(
+    profiles: Sequence[Profile], *, root: Path = Path(), is_comparison: bool = False
+) -> str:
+    """The page of one profile, of several programs, or of an old and a new one side by side.
 
     Args:
-        profiles: one or two.
+        profiles: in the order in which they are shown.
         root: where source files are searched for.
+        is_comparison: they are an old and a new profile.
     """
     folder = files("neff.profile.page")
     page = (folder / "viewer.html").read_text(encoding="utf-8")
     style = (folder / "style.css").read_text(encoding="utf-8")
     program = "\n".join((folder / name).read_text(encoding="utf-8") for name in PROGRAM)
+    roles = ROLES if is_comparison else tuple(str(one + 1) for one in range(len(profiles)))
     with no_collection():
         documents = [
             {"role": role, **_document(profile, root)}
-            for role, profile in zip(ROLES, profiles, strict=False)
+            for role, profile in zip(roles, profiles, strict=True)
         ]
-    data = json.dumps({"profiles": documents}, ensure_ascii=False, separators=(",", ":"))
+    data = json.dumps(
+        {"profiles": documents, "comparison": is_comparison},
+        ensure_ascii=False,
+        separators=(",", ":"),
+    )
     # Data stands in a script element: nothing in it may end that element.
     data = data.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
     return (
