@@ -6,6 +6,7 @@ moment at which a reader, another writer or a killed process finds half of one.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -80,6 +81,7 @@ def write_bundle(
     if is_complete(entry):
         return entry
     content = _content(module_bytes, flags, root)
+    made = [path for path in (folder, folder.parent) if not path.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         sweep(folder, _STAGING)
@@ -90,6 +92,9 @@ def write_bundle(
         finally:
             shutil.rmtree(staging, ignore_errors=True)
     except OSError as error:
+        for path in made:  # those that are empty; others may have written there meanwhile
+            with contextlib.suppress(OSError):
+                path.rmdir()
         raise HloFileError(
             f"the compile cache cannot be written: {error.strerror or error}",
             code="HLO-CACHE-WRITE",

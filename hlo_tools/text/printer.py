@@ -266,16 +266,15 @@ class _Printer:
             return print_literal(row.literal, large=self.options.large_constants)
         names: list[str] = []
         for at, number in enumerate(row.operand_ids):
-            operand = local.get(number & LOCAL_MASK)
-            text = (
-                self.name_of(operand.name)
-                if operand is not None
-                else f"{self.mark}<missing {number}>"
-            )
+            operand, text = local.get(number & LOCAL_MASK), self._operand(number, local)
             if self.options.operand_shapes and operand is not None:
                 text = f"{self.shape_of(operand.shape)} {text}"
             names.append(f"/*index={at}*/{text}" if at and at % 5 == 0 else text)
         return ", ".join(names)
+
+    def _operand(self, number: int, local: dict[int, Message]) -> str:
+        found = local.get(number & LOCAL_MASK)
+        return f"{self.mark}<missing {number}>" if found is None else self.name_of(found.name)
 
     def attributes_of(
         self, row: Message, wrapped: Message | None, local: dict[int, Message]
@@ -295,10 +294,7 @@ class _Printer:
         if row.frontend_attributes.map:
             yield "frontend_attributes", _frontend(row.frontend_attributes.map)
         if options.control_dependencies and row.control_predecessor_ids:
-            names = (
-                self.name_of(local[number & LOCAL_MASK].name)
-                for number in row.control_predecessor_ids
-            )
+            names = (self._operand(number, local) for number in row.control_predecessor_ids)
             yield "control-predecessors", "{" + ", ".join(names) + "}"
         if row.parameter_replication.replicated_at_leaf_buffers:
             flags = (

@@ -12,8 +12,10 @@ __all__ = ["diff"]
 EQUAL, DIFFERENT = 0, 1
 
 
-def diff(one: Path, two: Path, *, as_json: bool) -> int:
+def diff(one: Path, two: Path, *, check_hash: bool = True, as_json: bool) -> int:
     """Print where two NEFFs differ; 1 when they do.
+
+    ``check_hash=False`` reads payloads too that do not match their hash.
 
     Raises:
         NeffFileError: one of them cannot be read.
@@ -21,7 +23,7 @@ def diff(one: Path, two: Path, *, as_json: bool) -> int:
     from neff.container import open_package
     from neff.container.compare import compare
 
-    found = compare(open_package(one), open_package(two))
+    found = compare(*(open_package(file, check_hash=check_hash) for file in (one, two)))
     if as_json:
         rows = [{**row, "one": _plain(row["one"]), "two": _plain(row["two"])} for row in found]
         console.write_json("diff", files=[str(one), str(two)], differences=rows)

@@ -364,16 +364,22 @@ def budget(
     return budget_file(file, limits, settings=settings or [], as_json=as_json, as_github=as_github)
 
 
+IgnoreHash = Annotated[
+    bool, typer.Option("--ignore-hash", help="Read files whose payload does not match its hash.")
+]
+
+
 @app.command()
 def diff(
     one: File,
     two: Annotated[Path, typer.Argument(help="Another NEFF.", metavar="OTHER")],
+    ignore_hash: IgnoreHash = False,
     as_json: AsJson = False,
 ) -> int:
     """Compare two NEFFs: header, tensors, first differing instruction; exit code 1 if they differ."""
     from neff.cli.diff import diff as command
 
-    return command(one, two, as_json=as_json)
+    return command(one, two, check_hash=not ignore_hash, as_json=as_json)
 
 
 @app.command()
@@ -383,11 +389,12 @@ def unpack(
         Path | None,
         typer.Option("--output", "-o", help="Folder to create; FILE's stem by default."),
     ] = None,
+    ignore_hash: IgnoreHash = False,
 ) -> int:
     """Write the members of any NEFF into a new folder."""
     from neff.cli.unpack import unpack as command
 
-    return command(file, output)
+    return command(file, output, check_hash=not ignore_hash)
 
 
 def run(words: list[str] | None = None) -> int:

@@ -13,14 +13,19 @@ from nki_lang.atomic import staging_name, sweep
 __all__ = ["unpack"]
 
 
-def unpack(file: Path, output: Path | None) -> int:
+def unpack(file: Path, output: Path | None, *, check_hash: bool = True) -> int:
     """Write every member below a new folder; the folder is created completely or not at all.
+
+    Args:
+        file: the NEFF.
+        output: the folder; the file's stem without one.
+        check_hash: refuse a payload that does not match its hash.
 
     Raises:
         NeffFileError: the file is damaged, or a name in it is not safe.
         NeffError: ``NEFF-WRITE``; the folder exists already or cannot be created.
     """
-    package = open_package(file)
+    package = open_package(file, check_hash=check_hash)
     folder = output or Path(file.stem)
     if folder.exists():
         raise NeffError(

@@ -48,8 +48,8 @@ def findings(file: Path) -> list[dict[str, str]]:
         return []
     program = program_of(package)
     try:
+        model = LoadedModel(program, file.stem, str(file))  # what members_of relies on is checked
         again = {member.name: b"".join(member.pieces) for member in members_of(program)}
-        model = LoadedModel(program, file.stem, str(file))
         prove(program)
         clashing = [
             clash

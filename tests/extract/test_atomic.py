@@ -109,7 +109,11 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(HloFileError, match=r"HLO-CACHE-WRITE.*No space left on device"):
         write_bundle(tmp_path / "cache", module, FLAGS)
-    assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
+    assert not (tmp_path / "cache").exists()
+    (tmp_path / "own").mkdir()
+    with pytest.raises(HloFileError, match="HLO-CACHE-WRITE"):
+        write_bundle(tmp_path / "own", module, FLAGS)
+    assert not list((tmp_path / "own").iterdir())  # a folder of the user's stays
     monkeypatch.undo()
     assert is_complete(write_bundle(tmp_path / "cache", module, FLAGS))
 

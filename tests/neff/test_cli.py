@@ -124,6 +124,21 @@ def test_a_flipped_file(neff: Run, file: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "x").exists()
 
 
+def test_a_wrong_hash_is_looked_past_on_request(neff: Run, file: Path, tmp_path: Path) -> None:
+    data = bytearray(file.read_bytes())
+    whole = tmp_path / "whole.neff"
+    whole.write_bytes(data)
+    data[172] ^= 1  # a byte of the hash
+    file.write_bytes(data)
+    assert neff("diff", file, whole)[0] == 3
+    assert neff("diff", file, whole, "--ignore-hash")[0] == 0
+    assert neff("unpack", file, "--ignore-hash", "-o", tmp_path / "x")[0] == 0
+    assert neff("unpack", whole, "-o", tmp_path / "y")[0] == 0
+    for path in (tmp_path / "y").rglob("*.json"):
+        other = tmp_path / "x" / path.relative_to(tmp_path / "y")
+        assert other.read_bytes() == path.read_bytes()
+
+
 def test_info(neff: Run, file: Path) -> None:
     code, out, _ = neff("info", file)
     assert code == 0

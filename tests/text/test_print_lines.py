@@ -201,10 +201,11 @@ def test_changes_that_nobody_told_of_are_printed(
 def test_operands_and_computations_that_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     proto = parse(HEAD + BODIES["attributes"] + "}\n")
     proto.computations[-1].instructions[4].operand_ids[0] = 99
+    proto.computations[-1].instructions[4].control_predecessor_ids.append(98)
     proto.computations[-1].instructions[5].called_computation_ids[0] = 77
     del proto.computations[0].instructions[2].operand_ids[:]
     expected = print_module(proto)
-    assert "<missing 99>" in expected and "<missing 77>" in expected
+    assert all(f"<missing {number}>" in expected for number in (99, 98, 77))
     monkeypatch.setattr(printer, "_MANY", 0)
     assert print_module(proto) == expected
 

@@ -1,0 +1,200 @@
+"""Each row of the table of limits in docs/security.md: beyond the limit the code comes out."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hlo_tools
+from hlo_tools.errors import HloError
+from hlo_tools.evaluate.evaluator import Evaluator
+from hlo_tools.evaluate.limits import Limits as Work
+from hlo_tools.files import compression
+from hlo_tools.kernels import embedded
+from hlo_tools.kernels.backend_config import BackendConfig
+from hlo_tools.kernels.location import MOST_BYTES, locate
+from neff import runtime, write
+from neff.container import Limits, open_package, strict_json
+from neff.errors import NeffError
+from nki_lang import klir
+from nki_lang.errors import NkiError
+from nki_lang.klir import file as klir_file
+from nki_lang.klir import reach, schema
+from tests.klir import samples
+from tests.neff.programs import addition
+
+ROOT = Path(__file__).resolve().parents[2]
+Case = Callable[[Path, pytest.MonkeyPatch], object]
+
+
+def large(path: Path, size: int) -> Path:
+    with path.open("wb") as file:
+        file.truncate(size + 1)  # takes no room on disk
+    return path
+
+
+def a_kernel_that_a_module_names(folder: Path, _: pytest.MonkeyPatch) -> object:
+    large(folder / "k.klir", MOST_BYTES)
+    return locate(
+        BackendConfig(binary="k.klir", func_name="k", input_names=[], output_names=[]), folder
+    )
+
+
+def a_kernel_that_is_read(folder: Path, _: pytest.MonkeyPatch) -> object:
+    return klir.read(large(folder / "k.klir", klir_file.MAX_FILE_BYTES))
+
+
+def an_embedded_kernel(_: Path, patch: pytest.MonkeyPatch) -> object:
+    packed = embedded.pack({"k.klir": bytes(4096)})
+    config = BackendConfig(
+        binary="k.klir", func_name="k", input_names=[], output_names=[],
+        extra_binary={embedded.EMBEDDED: packed},
+    )  # fmt: skip
+    embedded.files_of(config)
+    patch.setattr(embedded, "_MOST_BYTES", 1000)
+    return embedded.files_of(config)
+
+
+def nested_accesses(_: Path, patch: pytest.MonkeyPatch) -> object:
+    files = klir.dumps(samples.everything())
+    patch.setattr(schema, "MAX_DEPTH", 0)
+    return klir.loads(files.klir, files.companion, files.constants)
+
+
+def nested_values(_: Path, patch: pytest.MonkeyPatch) -> object:
+    files = klir.dumps(samples.everything())
+    klir.loads(files.klir, files.companion, files.constants)
+    patch.setattr("nki_lang.klir.companion._MAX_DEPTH", -1)
+    return klir.loads(files.klir, files.companion, files.constants)
+
+
+def a_vast_tensor(_: Path, patch: pytest.MonkeyPatch) -> object:
+    files = klir.dumps(samples.scale())
+    patch.setattr(reach, "MAX_ELEMENTS", 100)
+    return klir.loads(files.klir, None, target="trn2")
+
+
+def a_compressed_module(folder: Path, patch: pytest.MonkeyPatch) -> object:
+    patch.setattr(compression, "RATIO_FROM", 1 << 20)
+    (folder / "m.pb.gz").write_bytes(gzip.compress(bytes(8 << 20) * 4, mtime=0))
+    patch.setattr(compression, "RATIO", 100)
+    return hlo_tools.load(folder / "m.pb.gz")
+
+
+def nested_text(_: Path, __: pytest.MonkeyPatch) -> object:
+    shape = "(" * 300 + "f32[]" + ")" * 300
+    return hlo_tools.load(f"HloModule m\nENTRY e {{ ROOT p = {shape} parameter(0) }}".encode())
+
+
+def a_constant_that_was_moved(folder: Path, _: pytest.MonkeyPatch) -> object:
+    from hlo_tools.ir.external_constants import externalize, inline
+
+    text = "HloModule m\nENTRY e { ROOT c = f32[64] constant({" + "1," * 63 + "1}) }"
+    module = hlo_tools.load(text.encode())
+    externalize(module, folder, threshold=8)
+    (file,) = folder.rglob("*.npy")
+    large(file, 1 << 32)
+    return inline(module, folder)
+
+
+_SUM = b"HloModule m\nENTRY e { a = f32[1000] parameter(0) ROOT s = f32[1000] add(a, a) }"
+
+
+def much_work(_: Path, __: pytest.MonkeyPatch) -> object:
+    arrays = [np.ones(1000, np.float32)]
+    return Evaluator(hlo_tools.load(_SUM), limits=Work(work=10)).run(arrays)
+
+
+def much_memory(_: Path, __: pytest.MonkeyPatch) -> object:
+    arrays = [np.ones(1000, np.float32)]
+    return Evaluator(hlo_tools.load(_SUM), limits=Work(memory=10)).run(arrays)
+
+
+def neff(folder: Path) -> Path:
+    path = folder / "m.neff"
+    write(addition(), path)
+    return path
+
+
+def limited(**limits: int) -> Case:
+    return lambda folder, _: open_package(neff(folder), limits=Limits(**limits))
+
+
+def large_json(folder: Path, patch: pytest.MonkeyPatch) -> object:
+    path = neff(folder)
+    patch.setattr(strict_json, "_MAX_BYTES", 10)
+    return open_package(path).document("sg00/def.json")
+
+
+def much_memory_of_a_device(_: Path, __: pytest.MonkeyPatch) -> object:
+    program = addition()
+    program.scratch_bytes = 1 << 50
+    return runtime.load(program)
+
+
+CASES: dict[str, dict[Case, str]] = {
+    "kernel file, record or constant that a module names": {a_kernel_that_a_module_names: "HLO-TOO-LARGE"},
+    "kernel file, record or constant that `klir.read` opens": {a_kernel_that_is_read: "NKI-FILE-SIZE"},
+    "files of a kernel embedded in a module": {an_embedded_kernel: "HLO-EMBEDDED"},
+    "nested records of a kernel file": {
+        nested_accesses: "NKI-FILE-KLIR", nested_values: "NKI-FILE-COMPANION"},
+    "tensor of a kernel file": {a_vast_tensor: "NKI-FILE-ACCESS"},
+    "compressed module": {a_compressed_module: "HLO-TOO-LARGE"},
+    "nested shapes and literals of HLO text": {nested_text: "HLO-TEXT-DEPTH"},
+    "constant moved out of a module": {a_constant_that_was_moved: "HLO-EXTERNAL"},
+    "evaluation of a module": {much_work: "HLO-EVALUATE-LIMIT", much_memory: "HLO-EVALUATE-LIMIT"},
+    "NEFF, and its archive": {limited(total_bytes=100): "NEFF-TOO-LARGE"},
+    "gzip stream of a NEFF": {limited(ratio=0, ratio_free_bytes=100): "NEFF-RATIO"},
+    "members of a NEFF": {limited(members=3): "NEFF-TAR-COUNT"},
+    "name of a NEFF's member": {
+        limited(name_bytes=3): "NEFF-TAR-NAME", limited(depth=1): "NEFF-TAR-NAME"},
+    "JSON member of a NEFF": {large_json: "NEFF-JSON"},
+    "memory of a NEFF's program": {much_memory_of_a_device: "NEFF-MEMORY"},
+}  # fmt: skip
+
+
+def rows() -> dict[str, str]:
+    text = (ROOT / "docs" / "security.md").read_text().partition("## Limits")[2]
+    lines = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("| ")]
+    return {cells[0].strip(): cells[2] for cells in lines if cells[0].strip() != "what"}
+
+
+def test_every_row_has_a_case_with_its_codes() -> None:
+    assert rows().keys() == CASES.keys()
+    for row, codes in rows().items():
+        assert {f"`{code}`" for code in CASES[row].values()} == set(codes.strip().split(", "))
+
+
+@pytest.mark.parametrize(
+    ("case", "code"),
+    [pytest.param(case, code, id=f"{row}-{code}") for row, each in CASES.items() for case, code in each.items()],
+)  # fmt: skip
+def test_a_limit(case: Case, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises((HloError, NkiError, NeffError)) as caught:
+        case(tmp_path, monkeypatch)
+    assert caught.value.code == code
+
+
+def test_an_array_with_a_header_that_does_not_parse(tmp_path: Path) -> None:
+    """NumPy's reader then raises an error of the tokenizer."""
+    from hlo_tools.cli.module_inputs import _read
+    from neff.cli.arrays import _load
+    from nki_lang.klir.constants import from_npy
+
+    header = b"{'descr': ('<f4', 'fortran_order': False, 'shape': (3"
+    data = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+    (tmp_path / "x.npy").write_bytes(data)
+    path = str(tmp_path / "x.npy")
+    for read, code in ((_read, "HLO-NPY"), (_load, "NEFF-NPY")):
+        with pytest.raises((HloError, NeffError)) as caught:
+            read(path)
+        assert caught.value.code == code
+    with pytest.raises(NkiError) as of_klir:
+        from_npy("x", data)
+    assert of_klir.value.code == "NKI-FILE-CONSTANT"
+    json.dumps(of_klir.value.details)
