@@ -14,6 +14,7 @@ much memory, or the child dies; ``--keep`` writes such cases to a folder.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import copy
 import hashlib
 import importlib
@@ -32,7 +33,8 @@ from pathlib import Path
 from typing import Any
 
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
-sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).resolve().parent)]
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from children import Child, serve
 from mutations import change_fields
@@ -407,10 +409,8 @@ def read_entry(files: Files, folder: Path) -> None:
         (folder / name).write_bytes(data)
     list(complete_entries(folder))
     (entry,) = {path.parent for path in folder.rglob(MODULE_FILE)}
-    try:
+    with contextlib.suppress(HloError):
         check_unchanged(entry)
-    except HloError:
-        pass
     module = hlo_tools.load(entry / MODULE_FILE)
     for call in module.find_custom_calls():
         resolve(call.backend_config, entry)
