@@ -72,8 +72,8 @@ def wide_types() -> contextlib.AbstractContextManager[object]:
     import jax
     from jax import experimental
 
-    switch = getattr(jax, "enable_x64", None) or experimental.enable_x64
-    return switch(True)
+    home = jax if hasattr(jax, "enable_x64") else experimental
+    return home.enable_x64(True)
 
 
 def oracle(module: Module, arrays: Sequence[Array]) -> list[Array]:
