@@ -43,7 +43,7 @@ function describeRange(panel) {
   panel.append(make("h3", {}, area ? "Selection" : "All of it"), make("p", { class: "note" }, area ? `${time(from * unit)} to ${time(to * unit)}: ${time((to - from) * unit)}` : "Click an event; drag with Shift held to select a range."));
   for (const profile of profiles) {
     const found = statistics(profile, area ? from : -Infinity, area ? to : Infinity), span = (area ? to - from : profile.end) * profile.unit_ns;
-    if (profiles.length > 1) panel.append(make("h3", {}, profile.role));
+    if (profiles.length > 1) panel.append(make("h3", {}, `${profile.role}: ${profile.name}`));
     if (!area) panel.append(make("h2", {}, "Program"), pairs([["estimate", `${time(profile.total_us * 1e3)} (${time(profile.low_us * 1e3)}–${time(profile.high_us * 1e3)})`], ["target", profile.target], ["statistic", profile.statistic], ["measured costs", `${Math.round(profile.measured_share * 100)} % of it`], ["events", digits(profile.count, 0)]]));
     panel.append(make("h2", {}, "Lanes"), table(["lane", "events", "busy"], found.lanes.map(one => [one.name, one.count, [one.busy / span, `${digits(one.busy / span * 100, 0)} %`]]), { small: true }));
     panel.append(make("h2", {}, "Opcodes"), table(["opcode", "events", "time"], found.opcodes.slice(0, 14).map(one => [one.name, one.count, [one.spent / span, time(one.spent)]]), { small: true }));
