@@ -55,7 +55,7 @@ CHECK = "Check"
 
 _ON_MODULES = frozenset(
     {"bisect", "convert", "diff", "embed", "evaluate", "expand", "graph", "kernels", "lint", "opt",
-     "replace", "show", "slice", "stats", "swap", "verify"}
+     "reduce", "replace", "show", "slice", "stats", "swap", "verify"}
 )  # fmt: skip
 
 COMMANDS: tuple[Command, ...] = (
@@ -91,6 +91,9 @@ COMMANDS: tuple[Command, ...] = (
     Command("tune", "neff.cli.tune", "Estimate a kernel with many parameters.", SCRIPTS),
     Command("evaluate", "hlo_tools.cli.evaluate", "Evaluate a module.", CHECK),
     Command("bisect", "hlo_tools.cli.bisect", "Find where two evaluations first differ.", CHECK),
+    Command(
+        "reduce", "hlo_tools.cli.reduce", "Find the smallest module that shows a fault.", CHECK
+    ),
     Command("check", "hlo_tools.cli.check", "Check kernels for faults.", CHECK),
     Command("verify", "hlo_tools.cli.verify", "Check that a module is valid.", CHECK),
     Command("lint", "hlo_tools.cli.lint", "Report what the compiler would reject.", CHECK),

@@ -1,0 +1,140 @@
+"""``nki-hlo reduce``: the smallest module for which a command still succeeds."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hlo_tools.cli import console, progress
+from hlo_tools.cli.inputs import open_module
+from hlo_tools.cli.module_inputs import Fill, Seed, Tolerance, check_fill, gather
+from hlo_tools.cli.outputs import format_of, write_module
+from hlo_tools.diff.bisect import against_jaxlib
+from hlo_tools.diff.reduce import Reduction, Step, reduce_module
+from hlo_tools.diff.trials import Plan, Trials
+from hlo_tools.errors import HloError
+from hlo_tools.ir.module import Module
+from hlo_tools.verify import Severity, verify
+
+__all__ = ["command"]
+
+
+def command(
+    file: Annotated[str, typer.Argument(help="A module.")],
+    condition: Annotated[
+        str,
+        typer.Option(
+            "--while",
+            help="Exits with 0 for what is looked for; {} is the module's path.",
+            metavar="COMMAND",
+        ),
+    ],
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="Output file: .hlo or .txt, .pb, .json; or -.")
+    ] = "-",
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Runs at the same time.")] = 1,
+    repeat: Annotated[
+        int, typer.Option("--repeat", min=1, help="Times that the command must succeed.")
+    ] = 1,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=0, help="Seconds for a run; 0: no limit.")
+    ] = 0,
+    runs: Annotated[int, typer.Option("--runs", min=1, help="Runs at most.")] = 1000,
+    resume: Annotated[
+        str, typer.Option("--resume", help="Keep verdicts here, and use those it has.")
+    ] = "",
+    from_bisect: Annotated[
+        bool, typer.Option("--from-bisect", help="Start where our values and jaxlib's differ.")
+    ] = False,
+    fill: Fill = "random",
+    seed: Seed = 0,
+    tolerance: Tolerance = 1e-4,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Report the steps as one JSON document; requires -o.")
+    ] = False,
+) -> int:
+    """Reduce a module to the part for which a shell command still exits with 0.
+
+    Drops instructions, outputs and computations, makes operands parameters, and simplifies
+    attributes, extents and counts of loops. Each candidate is verified, and kept when the command
+    succeeds on it. With -o the smallest module so far is written after each step.
+
+    Example: nki-hlo reduce model.pb --while '! nki-neff build {} -o out.neff' -o small.hlo
+    Example: nki-hlo reduce model.pb --while './differs.sh {}' -j 2 --resume verdicts.jsonl -o a.hlo
+    Example: nki-hlo reduce model.pb --while './differs.sh {}' --from-bisect -o small.hlo
+    """
+    if as_json and output == "-":
+        raise typer.BadParameter("--json writes to stdout; write the module to a file with -o")
+    check_fill(fill)
+    module = open_module(file)
+    form = format_of(output, text=True) or "proto"
+    plan = Plan(
+        command=condition, suffix=_suffix(file), jobs=jobs, repeat=repeat, timeout=timeout,
+        most=runs, journal=Path(resume) if resume else None,
+    )  # fmt: skip
+    trials = Trials(plan, _always if _wrong(module) else lambda one: not _wrong(one))
+    start = _differing(module, fill, seed, tolerance) if from_bisect else ""
+
+    def report(step: Step, smaller: Module) -> None:
+        progress.step(f"{step.instructions} instructions after {step.runs} runs")
+        console.note(_told(step), verbose=True)
+        if output != "-":
+            write_module(smaller, output, form)
+
+    found = reduce_module(module, trials, start=start, report=report)
+    write_module(found.module, output, form)
+    _summary(module, found, trials)
+    if as_json:
+        console.write_json(
+            "reduce", file=output, instructions=_count(found.module), runs=trials.runs,
+            cached=trials.cached, complete=found.is_whole, steps=[asdict(one) for one in found.steps],
+        )  # fmt: skip
+    return 0
+
+
+def _suffix(file: str) -> str:
+    """The name's end, which says the format of the candidates."""
+    suffixes = Path(file).suffixes
+    return suffixes[-1] if suffixes and file != "-" else ".hlo"
+
+
+def _wrong(module: Module) -> bool:
+    return any(one.severity is Severity.error for one in verify(module))
+
+
+def _always(module: Module) -> bool:
+    return True
+
+
+def _differing(module: Module, fill: str | None, seed: int, tolerance: float) -> str:
+    """The instruction at which our evaluation and jaxlib's part."""
+    arrays = gather(module, [], fill, seed=seed)
+    found = against_jaxlib(module, arrays, tolerance=tolerance, root=module.folder or Path.cwd())
+    if found is None:
+        raise HloError(
+            "our values and jaxlib's do not differ", code="HLO-REDUCE", place=module.path,
+            remedy="leave out --from-bisect, or pass another --fill or --seed",
+        )  # fmt: skip
+    return f"{found.computation}/{found.instruction}"
+
+
+def _summary(module: Module, found: Reduction, trials: Trials) -> None:
+    for one in found.steps:
+        console.note(f"  {_told(one)}")
+    cached = f", {trials.cached} known" if trials.cached else ""
+    whole = "" if found.is_whole else "; the runs are used up, --runs allows more"
+    console.note(
+        f"{console.counted(_count(module), 'instruction')} became {_count(found.module)} "
+        f"in {console.counted(trials.runs, 'run')}{cached}{whole}"
+    )
+
+
+def _told(step: Step) -> str:
+    return f"run {step.runs}: {step.what}: {console.counted(step.instructions, 'instruction')}"
+
+
+def _count(module: Module) -> int:
+    return sum(len(body.instructions) for body in module.proto.computations)
