@@ -62,9 +62,8 @@ def command(
     attributes, extents and counts of loops. Each candidate is verified, and kept when the command
     succeeds on it. With -o the smallest module so far is written after each step.
 
-    Example: nki-hlo reduce model.pb --while '! nki-neff build {} -o out.neff' -o small.hlo
-    Example: nki-hlo reduce model.pb --while './differs.sh {}' -j 2 --resume verdicts.jsonl -o a.hlo
-    Example: nki-hlo reduce model.pb --while './differs.sh {}' --from-bisect -o small.hlo
+    Example: nki-hlo reduce model.pb --while 'grep -q dot {}' -o small.hlo
+    Example: nki-hlo reduce model.pb --while 'grep -q dot {}' -j 2 --resume seen.jsonl -o small.hlo
     """
     if as_json and output == "-":
         raise typer.BadParameter("--json writes to stdout; write the module to a file with -o")

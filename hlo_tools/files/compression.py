@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import zlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from hlo_tools.errors import HloFileError, HloUnsupportedError
+from hlo_tools.errors import HloError, HloFileError, HloUnsupportedError
 
 if TYPE_CHECKING:
     from hlo_tools.wire.fields import Buffer
@@ -20,8 +21,11 @@ SUFFIXES = {".gz": "gzip", ".zst": "zstd"}
 """Ends of names that ask for compression."""
 LIMIT = 8 << 30
 """Bytes that an unpacked file may have."""
-RATIO, RATIO_FROM = 2000, 64 << 20
-"""From 64 MiB on, content that is 2000 times its file is taken for an attack."""
+RATIO, RATIO_FROM = 250, 64 << 20
+"""From 64 MiB on, content that is 250 times its file is taken for an attack (text of a module is
+some 10 times its file, gzip packs nothing more than 1032 times)."""
+VARIABLE = "NKI_HLO_MOST_UNPACKED"
+"""Environment variable: bytes that an unpacked file may have, whatever its ratio."""
 _CHUNK, _FEW = 1 << 22, 1 << 12
 
 
@@ -102,16 +106,32 @@ def _zstandard_parts(module: Any, data: Buffer) -> Iterator[bytes]:
 def _read_within_limits(read: Callable[[int], bytes], packed: int) -> bytes:
     parts: list[bytes] = []
     size = 0
+    most = _allowed()
     while chunk := read(_CHUNK):
         parts.append(chunk)
         size += len(chunk)
-        if size > LIMIT or (size > RATIO_FROM and size > RATIO * packed):
+        if size > (most or LIMIT) or (not most and size > max(RATIO_FROM, RATIO * packed)):
             raise HloFileError(
                 f"{packed} compressed bytes unpack to more than {size}",
                 code="HLO-TOO-LARGE",
-                remedy="unpack it yourself if you trust it, and pass the plain file",
+                remedy=f"unpack it yourself if you trust it, or set {VARIABLE} to its bytes",
             )
     return b"".join(parts)
+
+
+def _allowed() -> int:
+    """What the environment allows; 0 when it says nothing.
+
+    Raises:
+        HloError: it says something that is no number of bytes (HLO-CONFIGURATION).
+    """
+    text = os.environ.get(VARIABLE, "")
+    if text and not (text.isdecimal() and len(text) < 19):
+        raise HloError(
+            f"{VARIABLE} is '{text}', not a number of bytes", code="HLO-CONFIGURATION",
+            remedy="set it to a number such as 8589934592, or unset it",
+        )  # fmt: skip
+    return int(text or 0)
 
 
 def _zstd() -> Any:

@@ -298,19 +298,16 @@ def _ragged_dot(call: Call) -> Type:
     (axis,) = call.axes(ragged.lhs_ragged_dimensions, lhs.rank, "lhs_ragged_dims") or (-1,)
     call.check(axis >= 0, "needs one lhs_ragged_dims")
     groups = call.axes(ragged.rhs_group_dimensions, rhs.rank, "rhs_group_dims")
-    left_batch, right_batch = (
-        tuple(numbers.lhs_batch_dimensions),
-        tuple(numbers.rhs_batch_dimensions),
-    )
-    left, right = (
-        tuple(numbers.lhs_contracting_dimensions),
-        tuple(numbers.rhs_contracting_dimensions),
-    )
+    left_batch = call.axes(numbers.lhs_batch_dimensions, lhs.rank, "lhs_batch_dims")
+    right_batch = call.axes(numbers.rhs_batch_dimensions, rhs.rank, "rhs_batch_dims")
+    left = call.axes(numbers.lhs_contracting_dimensions, lhs.rank, "lhs_contracting_dims")
+    right = call.axes(numbers.rhs_contracting_dimensions, rhs.rank, "rhs_contracting_dims")
     extents: list[int] = [lhs.dimensions[at] for at in left_batch]
     extents += [size for at, size in enumerate(lhs.dimensions) if at not in (*left_batch, *left)]
     extents += [
         size for at, size in enumerate(rhs.dimensions) if at not in (*right_batch, *right, *groups)
     ]
     if axis in left:
+        call.check(sizes.rank > 0, f"takes the sizes of its groups, not {sizes}")
         extents.insert(0, sizes.dimensions[-1])
     return Array(call.result_element(lhs, rhs), tuple(extents))

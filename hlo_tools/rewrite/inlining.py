@@ -17,7 +17,9 @@ from hlo_tools.types.shape import tuple_shape
 __all__ = ["inline_call", "inline_calls", "is_inlinable", "outline"]
 
 
-def inline_calls(module: Module, *, limit: int = 0, composites: bool = False) -> bool:
+def inline_calls(
+    module: Module, *, limit: int = 0, composites: bool = False, most: int = 10_000_000
+) -> bool:
     """Inline every call of a module, called computations first; True when there was one.
 
     What is called from nowhere afterwards is removed.
@@ -25,6 +27,10 @@ def inline_calls(module: Module, *, limit: int = 0, composites: bool = False) ->
     Args:
         limit: instructions that an inlined computation has at most; 0 for no limit.
         composites: inline composite calls too.
+        most: instructions that are made at most.
+
+    Raises:
+        HloError: calls of calls would make more than that (HLO-INLINE-LIMIT).
     """
 
     def wanted(view: Instruction) -> bool:
@@ -32,9 +38,16 @@ def inline_calls(module: Module, *, limit: int = 0, composites: bool = False) ->
             return False
         return not limit or len(view.called_computations[0]) <= limit
 
-    changed = False
+    changed, made = False, 0
     for computation in module.computations_in_order():
         for call in [view for view in computation.post_order() if wanted(view)]:
+            made += len(call.called_computations[0])
+            if made > most:
+                raise HloError(
+                    f"inlining makes more than {counted(most, 'instruction')}",
+                    code="HLO-INLINE-LIMIT", place=call.name,
+                    remedy="inline small computations only: limit=N",
+                )  # fmt: skip
             inline_call(call)
             changed = True
     if changed:

@@ -190,13 +190,18 @@ def _window(row: Message) -> Iterator[Pair]:
     yield "window", "{" + " ".join(parts) + "}"
 
 
+_MOST_LABELS = 64
+"""Dimensions of an operand that have a label; a damaged module may number any."""
+
+
 def _labels(row: Message) -> Iterator[Pair]:
     numbers = row.convolution_dimension_numbers
 
     def side(first: tuple[int, str], second: tuple[int, str], spatial: Any) -> str:
         places = {first[0]: first[1], second[0]: second[1]}
         places |= {axis: str(at) for at, axis in enumerate(spatial)}
-        return "".join(places.get(at, "?") for at in range(max(places) + 1))
+        last = min(max(places), _MOST_LABELS)
+        return "".join(places.get(at, "?") for at in range(last + 1))
 
     lhs = side(
         (numbers.input_batch_dimension, "b"),

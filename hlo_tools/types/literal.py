@@ -199,11 +199,23 @@ def _read(proto: LiteralProto, shape: Shape) -> Array:
     field, dtype = shape.element.field, shape.element.dtype
     assert dtype is not None
     if field in _RAW_FIELDS:
-        return np.frombuffer(_packed(proto, field), _RAW_FIELDS[field]).astype(dtype, copy=False)
+        data = _packed(proto, field)
+        if len(data) % dtype.itemsize:
+            raise _of_another_size(shape, f"{len(data)} bytes")
+        return np.frombuffer(data, _RAW_FIELDS[field]).astype(dtype, copy=False)
     values = getattr(proto, field)
     if field in _VARINT_FIELDS:
         return np.fromiter(values, dtype, len(values))
+    if len(values) % dtype.itemsize:
+        raise _of_another_size(shape, f"{len(values)} bytes")
     return np.frombuffer(values, dtype.newbyteorder("<")).astype(dtype, copy=False)
+
+
+def _of_another_size(shape: Shape, found: str) -> HloFileError:
+    return HloFileError(
+        f"a literal of {shape} has {found}", code="HLO-LITERAL-SIZE",
+        remedy="the module is damaged, or was written wrongly",
+    )  # fmt: skip
 
 
 def _packed(proto: LiteralProto, field: str) -> bytes:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hlo_tools.errors import HloError
+
 if TYPE_CHECKING:
     from hlo_tools.schema.messages import (
         HloInstructionProto,
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
     )
 
 __all__ = ["replica_groups_of"]
+
+_MOST = 1 << 24
+"""Devices of an instruction."""
 
 
 def replica_groups_of(instruction: HloInstructionProto) -> list[list[int]]:
@@ -39,13 +44,19 @@ def replica_groups_of(instruction: HloInstructionProto) -> list[list[int]]:
 def _iota_groups(iota: IotaReplicaGroupListProto) -> list[list[int]]:
     """The groups that an iota form stands for: positions reshaped, transposed, cut into groups."""
     count: int = iota.num_replica_groups * iota.num_devices_per_group
-    if count <= 0 or count > 1 << 24:
+    if count <= 0:
         return []
-    devices = np.arange(count)
-    if iota.iota_reshape_dims:
-        devices = devices.reshape(list(iota.iota_reshape_dims))
-    if iota.iota_transpose_perm:
-        devices = devices.transpose(list(iota.iota_transpose_perm))
+    extents = list(iota.iota_reshape_dims) or [count]
+    order = list(iota.iota_transpose_perm) or list(range(len(extents)))
+    if count > _MOST or math.prod(extents) != count or sorted(order) != list(range(len(extents))):
+        raise HloError(
+            f"replica groups [{iota.num_replica_groups},{iota.num_devices_per_group}]<={extents}"
+            f"T{order} number no devices",
+            code="HLO-REPLICA-GROUPS",
+            remedy="the extents must have the groups' devices as product, up to 2^24, and the "
+            "order name each of them once",
+        )
+    devices = np.arange(count).reshape(extents).transpose(order)
     return devices.reshape(iota.num_replica_groups, -1).tolist()
 
 

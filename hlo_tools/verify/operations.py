@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from hlo_tools._messages import counted
+from hlo_tools.errors import HloError
 from hlo_tools.inference.reducers import check_chooser, check_reducer
 from hlo_tools.inference.rule import Call
 from hlo_tools.inference.types import Array, InferenceError, TupleType, Type, number, of, part_at
@@ -71,7 +72,10 @@ def _topk(call: Call) -> None:
 
 def _groups(call: Call) -> list[list[int]]:
     """The replica groups; every device is in one of them once."""
-    groups = replica_groups_of(call.row)
+    try:
+        groups = replica_groups_of(call.row)
+    except HloError as error:
+        raise call.broken(f"has {error.message}") from error
     call.check(all(groups), "has an empty replica group")
     seen: set[int] = set()
     for device in (device for group in groups for device in group):
