@@ -65,7 +65,7 @@ def command(
 ) -> int:
     """Write a module in another form. Without options, unchanged.
 
-    The format is that of the output's name (.txt, .hlo, .json, .pbtxt, else proto), .gz and .zst
+    The format is that of the name (.txt, .hlo, .json, .pbtxt, .mlir, .pb); .gz and .zst
     at the end compress.
 
     Example: nki-hlo convert model.hlo_module.pb --ids legacy -o model_for_2023.pb

@@ -27,7 +27,7 @@ __all__ = [
     "write_text",
 ]
 
-_NOTATIONS = frozenset({"text", "json", "pbtxt"})
+_NOTATIONS = frozenset({"text", "json", "pbtxt", "stablehlo"})
 
 
 def came_as_text(module: Module) -> bool:

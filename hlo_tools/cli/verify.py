@@ -83,8 +83,8 @@ def command(
     read are reported after everything else (exit code 3).
 
     Example: nki-hlo verify model.hlo_module.pb
-    Example: nki-hlo verify after_optimizations.txt --layout-sensitive --deadlocks --partitions 8
-    Example: nki-hlo verify dump/ --also broadcasts,names --json
+    Example: nki-hlo verify model.hlo_module.pb --layout-sensitive --deadlocks --partitions 8
+    Example: nki-hlo verify model.hlo_module.pb --also broadcasts,names --json
     """
     form = "json" if as_json else form
     if form not in FORMATS:

@@ -14,7 +14,7 @@ from hlo_tools.wire import fields as wire
 if TYPE_CHECKING:
     from hlo_tools.wire.fields import Buffer
 
-__all__ = ["Detected", "detect", "message_behind_length"]
+__all__ = ["BYTECODE", "Detected", "detect", "message_behind_length"]
 
 _CONTROL = bytes(set(range(32)) - set(b"\t\n\r\f\v\x1b")) + b"\x7f"
 _SAMPLE = 1 << 16
@@ -22,6 +22,10 @@ _KERNEL_FILE = b"\xd9\xd9\xf7"
 """CBOR's tag of self-description, with which a .klir begins; no message begins so."""
 _NEFF = tuple(struct.pack("<QQ", version, 1024) for version in (1, 2))
 """How a NEFF begins: version of the container, size of its header."""
+BYTECODE = b"ML\xefR"
+"""How MLIR's bytecode begins, and a portable artifact of StableHLO."""
+_EXPORTED = re.compile(rb"(?s)[\x04-\xff]\x00\x00\x00.*ML\xefR")
+"""A flatbuffer begins with where its table is."""
 _MLIR = (b"ML\xefR", b"module @", b"module attributes", b"module {", b"#loc", b"builtin.module")
 """How MLIR begins, as bytecode and as text."""
 _ENOUGH = 16
@@ -72,13 +76,10 @@ def detect(data: Buffer) -> Detected:
             code="HLO-NOT-HLO",
             remedy="'nki-neff info' shows what is in it",
         )
-    if bytes(data[:32]).lstrip().startswith(_MLIR):
-        raise HloFileError(
-            "this is MLIR (StableHLO), not HLO",
-            code="HLO-NOT-HLO",
-            remedy="jax.jit(f).lower(...).compiler_ir('hlo') returns HLO; nki-hlo extract SCRIPT "
-            "writes the modules of a script",
-        )
+    if bytes(data[:32]).lstrip().startswith(_MLIR) or bytes(data[:4]) == BYTECODE:
+        return Detected("stablehlo", "MLIR: text, bytecode or a portable artifact")
+    if _EXPORTED.match(bytes(data[:_SAMPLE])):
+        return Detected("stablehlo", "a file of jax.export, with MLIR's bytecode inside")
     if _is_text(data):
         return _detect_text(bytes(data[:_SAMPLE]))
     return _detect_message(data)

@@ -47,30 +47,60 @@ def _pbtxt(module: Module) -> bytes:
     return text_format.MessageToString(module.whole()).encode()
 
 
+def _stablehlo(task: str) -> Callable[[Module], bytes]:
+    def write(module: Module) -> bytes:
+        from hlo_tools.ir.stablehlo import from_hlo  # late: starts a process
+
+        return from_hlo(module.module_bytes(), task)
+
+    return write
+
+
 FORMATS: dict[str, Callable[[Module], bytes]] = {
     "proto": _proto,
     "hlo-proto": _hlo,
     "text": _text,
     "json": _json,
     "pbtxt": _pbtxt,
+    "stablehlo": _stablehlo("text"),
+    "stablehlo-bytecode": _stablehlo("bytecode"),
+    "stablehlo-portable": _stablehlo("portable"),
 }
 """What writes a module in each file format."""
 
 
 def form_of(target: object) -> str | None:
-    """The format that a file's name asks for; None where it asks for none, or is not a name.
+    """The format that a file's name asks for; None for the message that came in (``.pb``, ``.bin``,
+    a name without suffix), or where the target is not a name.
 
     A suffix that says how the file is compressed is passed over.
+
+    Raises:
+        HloError: the suffix is that of no format (HLO-FORMAT).
     """
     if not isinstance(target, (str, Path)):
         return None
     path = Path(target)
     if path.suffix in SUFFIXES:
         path = path.with_suffix("")
-    return _BY_SUFFIX.get(path.suffix.lower())
+    suffix = path.suffix.lower()
+    if suffix in _AS_IT_CAME:
+        return None
+    if suffix not in _BY_SUFFIX:
+        raise HloError(
+            f"the suffix {suffix} says no format", code="HLO-FORMAT", place=str(target),
+            remedy=f"use .pb, {', '.join(_BY_SUFFIX)}, or name the format (--to, form=)",
+        )  # fmt: skip
+    return _BY_SUFFIX[suffix]
 
 
-_BY_SUFFIX = {".hlo": "text", ".txt": "text", ".json": "json", ".pbtxt": "pbtxt"}
+_AS_IT_CAME = frozenset({"", ".pb", ".bin", ".proto"})
+
+
+_BY_SUFFIX = {
+    ".hlo": "text", ".txt": "text", ".json": "json", ".pbtxt": "pbtxt", ".mlir": "stablehlo",
+    ".mlirbc": "stablehlo-bytecode", ".stablehlo": "stablehlo-portable",
+}  # fmt: skip
 
 
 def render(module: Module, form: str) -> bytes:

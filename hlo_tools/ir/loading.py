@@ -47,7 +47,7 @@ def load(source: Source, *, leave_constants: int | None = None) -> Module:
     """Load an HLO module from a path, from bytes, or from a binary stream.
 
     What it is (HloModuleProto, HloProto, HloSnapshot, HloUnoptimizedSnapshot also as XLA dumps it,
-    HLO text, pbtxt, JSON; plain, gzip or zstd) is detected from the content. Constants are not decoded.
+    HLO text, pbtxt, JSON; plain, gzip or zstd; StableHLO where jaxlib is installed) is detected from the content. Constants are not decoded.
     ``Module.save`` writes the same bytes again while nothing was changed.
 
     Args:
@@ -189,6 +189,17 @@ _LOG_HEADER = re.compile(r"^[IWEF]\d{4} [\d:.]+ +\d+ [^\]\n]+\] ?", re.MULTILINE
 """What glog and absl write before each line: ``I0101 12:00:00.000000 12 file.cc:34] ``."""
 
 
+def _read_stablehlo(content: Buffer, kind: str, place: str) -> Module:
+    from hlo_tools.ir.stablehlo import symbolic, to_hlo  # late: starts a process
+
+    message = _parse(to_hlo(content), schema.HloModuleProto)
+    assert isinstance(message, schema.HloModuleProto)
+    for at, shape in enumerate(message.host_program_shape.parameters):
+        if any(extent < 0 for extent in shape.dimensions):
+            raise symbolic(f"parameter {at} has one")
+    return _module_in(message, None, place)
+
+
 def _read_pbtxt(content: Buffer, kind: str, place: str) -> Module:
     from google.protobuf import text_format
 
@@ -242,6 +253,7 @@ _LINE_COLUMN = re.compile(r"^(\d+):(\d+) ?:?|: line (\d+) column (\d+)(?: \(char
 _READERS = {
     **dict.fromkeys(MESSAGES, _read_message),
     "text": _read_text,
+    "stablehlo": _read_stablehlo,
     "pbtxt": _read_pbtxt,
     "json": _read_json,
 }

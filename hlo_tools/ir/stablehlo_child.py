@@ -1,0 +1,85 @@
+"""The process in which jaxlib turns StableHLO into HLO and back: ``TASK SOURCE TARGET``.
+
+A process of its own, since jaxlib ends the one it is in on some modules. The exit code is 1 when
+jaxlib refuses, with its reason on standard error.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+__all__ = ["TASKS", "main"]
+
+
+def _read(data: bytes) -> bytes:
+    """A serialized HloModuleProto of text, bytecode or a portable artifact."""
+    given = data if data.startswith(b"ML\xefR") else data.decode()
+    computation = _bindings().mlir_module_to_xla_computation(
+        given, use_tuple_args=False, return_tuple=False
+    )
+    return computation.as_serialized_hlo_module_proto()
+
+
+def _write(data: bytes) -> Any:
+    """StableHLO of a serialized HloModuleProto, as jaxlib's module."""
+    given = _bindings().hlo_to_stablehlo(data)
+    ir, stablehlo = (
+        importlib.import_module(f"jaxlib.mlir.{n}") for n in ("ir", "dialects.stablehlo")
+    )
+    context = ir.Context()
+    registry = ir.DialectRegistry()
+    importlib.import_module("jaxlib.mlir._mlir_libs._jax_mlir_ext").register_dialects(registry)
+    context.append_dialect_registry(registry)
+    context.load_all_available_dialects()
+    stablehlo.register_dialect(context)
+    with context:
+        return ir.Module.parse(given)
+
+
+def _text(data: bytes) -> bytes:
+    return (str(_write(data)).rstrip("\n") + "\n").encode()
+
+
+def _bytecode(data: bytes) -> bytes:
+    stream = io.BytesIO()
+    _write(data).operation.write_bytecode(stream)
+    return stream.getvalue()
+
+
+def _portable(data: bytes) -> bytes:
+    """An artifact of the oldest version that readers of the last months have."""
+    stablehlo = importlib.import_module("jaxlib.mlir.dialects.stablehlo")
+    weeks = stablehlo.StablehloCompatibilityRequirement.WEEK_12
+    version = stablehlo.get_version_from_compatibility_requirement(weeks)
+    module = _write(data)
+    with module.context:
+        return stablehlo.serialize_portable_artifact(module, version)
+
+
+def _bindings() -> Any:
+    return importlib.import_module("jaxlib._jax").mlir
+
+
+TASKS: dict[str, Callable[[bytes], bytes]] = {
+    "read": _read, "text": _text, "bytecode": _bytecode, "portable": _portable,
+}  # fmt: skip
+"""What the process is asked for."""
+
+
+def main(task: str, source: str, target: str) -> int:
+    """Do one task from one file to another."""
+    try:
+        Path(target).write_bytes(TASKS[task](Path(source).read_bytes()))
+    except Exception as error:
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

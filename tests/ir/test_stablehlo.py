@@ -1,0 +1,120 @@
+"""StableHLO loads and saves in every form, and runs as the HLO that it came from."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hlo_tools
+from hlo_tools.errors import HloError
+from hlo_tools.evaluate import evaluate
+from hlo_tools.files.detection import detect
+
+pytestmark = pytest.mark.jax
+TEXT = b"""module @m {
+  func.func public @main(%a: tensor<4x8xf32>, %b: tensor<8x2xf32>) -> tensor<4x2xf32> {
+    %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]
+      : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
+    %1 = stablehlo.tanh %0 : tensor<4x2xf32>
+    return %1 : tensor<4x2xf32>
+  }
+}
+"""
+
+
+def programs() -> dict[str, tuple[Any, ...]]:
+    import jax
+    import jax.numpy as jnp
+    from jax import lax
+
+    x = np.linspace(-1, 1, 32, dtype=np.float32).reshape(4, 8)
+    k = np.ones((1, 1, 3), np.float32)
+    return {
+        "matmul": (lambda a: jnp.tanh(a @ a.T), x),
+        "softmax": (lambda a: jax.nn.softmax(a, axis=-1), x),
+        "gradient": (jax.grad(lambda a: (a * a).sum()), x),
+        "loop": (lambda a: lax.fori_loop(0, 3, lambda _, v: v * 2, a), x),
+        "branch": (lambda a: lax.cond(a[0, 0] > 0, lambda v: v, lambda v: -v, a), x),
+        "sort": (lambda a: jnp.sort(a, axis=1), x),
+        "gather": (lambda a: a[jnp.array([2, 0])], x),
+        "convolution": (lambda a: lax.conv(a[:, None, :], k, (1,), "SAME"), x),
+        "scan": (lambda a: jnp.cumsum(a, axis=0), x),
+        "integers": (lambda a: (a * 7).astype(jnp.int32) // 2, x),
+    }
+
+
+@pytest.mark.parametrize("name", list(programs()))
+def test_programs_of_jax_go_out_and_in(name: str, tmp_path: Path) -> None:
+    import jax
+
+    function, x = programs()[name]
+    lowered = jax.jit(function).lower(x)
+    module = hlo_tools.load(lowered.as_text().encode())
+    expected = np.asarray(function(x))
+    for suffix in (".mlir", ".mlirbc", ".stablehlo"):
+        module.save(tmp_path / f"m{suffix}")
+        again = hlo_tools.load(tmp_path / f"m{suffix}")
+        (value,) = evaluate(again, [x])
+        np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_an_artifact_of_an_older_version() -> None:
+    from jaxlib.mlir.dialects import stablehlo
+
+    old = stablehlo.serialize_portable_artifact_str(TEXT.decode(), "0.9.0")
+    opcodes = [view.opcode for view in hlo_tools.load(bytes(old)).instructions]
+    assert opcodes == [view.opcode for view in hlo_tools.load(TEXT).instructions]
+    assert opcodes[-2:] == ["dot", "tanh"]
+
+
+def test_a_file_of_jax_export() -> None:
+    import jax
+    from jax import export
+
+    exported = export.export(jax.jit(lambda a: a + 1))(jax.ShapeDtypeStruct((3,), "float32"))
+    code = exported.mlir_module_serialized
+    file = struct.pack("<I", 24) + bytes(20) + struct.pack("<I", len(code)) + code + b"behind"
+    assert detect(file).kind == "stablehlo"
+    assert "add" in [view.opcode for view in hlo_tools.load(file).instructions]
+    with pytest.raises(HloError) as caught:
+        hlo_tools.load(file[:-60])
+    assert caught.value.code == "HLO-TRUNCATED"
+
+
+def test_symbolic_shapes_are_refused() -> None:
+    import jax
+    from jax import export
+
+    (size,) = export.symbolic_shape("b")
+    shape = jax.ShapeDtypeStruct((size, 8), "float32")
+    code = export.export(jax.jit(lambda a: a + 1))(shape).mlir_module_serialized
+    with pytest.raises(HloError) as caught:
+        hlo_tools.load(code)
+    assert caught.value.code == "HLO-SYMBOLIC-SHAPE"
+
+
+def test_without_jaxlib_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(HloError) as caught:
+        hlo_tools.load(TEXT)
+    assert caught.value.code == "HLO-JAXLIB"
+
+
+def test_damaged_text_is_refused_with_its_line() -> None:
+    with pytest.raises(HloError) as caught:
+        hlo_tools.load(b"module @m { func.func public @main() -> foo }")
+    assert caught.value.code == "HLO-STABLEHLO" and "1:40" in caught.value.message
+
+
+def test_a_name_that_says_no_format_is_refused(tmp_path: Path) -> None:
+    module = hlo_tools.load(b"HloModule m\nENTRY e { ROOT c = f32[] constant(1) }")
+    for name in ("m.onnx", "m.hl", "m.neff"):
+        with pytest.raises(HloError) as caught:
+            module.save(tmp_path / name)
+        assert caught.value.code == "HLO-FORMAT"
+    module.save(tmp_path / "m.pb")
+    module.save(tmp_path / "m.onnx", form="text")
