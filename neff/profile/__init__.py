@@ -6,13 +6,14 @@ What flows through here:
    with shapes, line, kernel, HLO instruction, FLOPs.
 2. :mod:`table`: the events of an estimate (:mod:`neff.timing`) with their sites; a versioned
    document. Nothing is simulated or measured a second time.
-3. :mod:`attribution`: time by line, HLO instruction, kernel, engine or opcode.
+3. :mod:`attribution`: time by line, HLO instruction, kernel, engine, opcode or scope.
 4. :mod:`stalls`: what each engine waited for, and the critical path.
 5. :mod:`what_if`: the same program with parts of the machine faster.
 6. :mod:`summary`: all of that as one document.
 7. :mod:`perfetto`: the events as a trace that ui.perfetto.dev opens; :mod:`files` writes them all.
 8. :mod:`text` and :mod:`report`: tables for the command line, a prompt and a notebook.
-9. :mod:`budgets`: limits on latency, memory and busy engines.
+9. :mod:`budgets` and :mod:`project_budgets`: limits on latency, memory and busy engines.
+10. :mod:`vendor`: the vendor's tables, as Parquet files and summaries.
 
 All of it is estimated; each document says so.
 """

@@ -28,8 +28,6 @@ _TRACKS = {"nc_matmul": "TensorMatrix", "nc_matmul_mx": "TensorMatrix"}
 _STACKS = {"trn1": 2, "trn2": 4, "trn3": 4}
 """HBM stacks of a chip (A1:21, A2:16, A3:16); the schema's bandwidth is that of one."""
 _CORE_CLOCKS = {"trn1": 1.4, "trn2": 1.2, "trn3": 1.2}
-_WINDOWS = 1000
-"""Samples that a table over time has at most."""
 
 
 @dataclass(frozen=True, slots=True)
