@@ -111,6 +111,30 @@ def partly(make: Maker) -> None:
     )  # fmt: skip
 
 
+def rewritten(make: Maker) -> None:
+    """An argument is written, and another one, perhaps the same array, read after that."""
+    kinds = [(one.shape, one.dtype) for one in make.arguments if one.limits is None]
+    twice = [one for one in make.arguments if kinds.count((one.shape, one.dtype)) > 1]
+    if len(twice) < 2 or make.core:
+        return
+    one, other = make.chance.sample(twice, 2)
+    fits = [
+        t
+        for t in make.tiles
+        if t.shape == one.shape and t.dtype == one.dtype and t.memory == "sbuf"
+    ]
+    if not fits or other.shape != one.shape or other.dtype != one.dtype:
+        return
+    tile, out = make.chance.choice(fits), make.like(one.shape, one.dtype, "sbuf")
+    lines = (
+        f"nisa.dma_copy({one.name}, {tile.text})",
+        declared(out),
+        f"nisa.dma_copy({out.text}, {other.name})",
+    )
+    make.statements.append(Statement(lines, (out.name,), (one.name, other.name, tile.name)))
+    make.tiles.append(out)
+
+
 def half_written(make: Maker) -> None:
     """Some columns are written; the others read as NaN, integers as a pattern, in every way."""
     columns = make.chance.randrange(2, 12)
@@ -344,7 +368,7 @@ def looped(make: Maker) -> None:
 
 PLAIN: tuple[tuple[Callable[[Maker], None], int], ...] = (
     (tensor_tensor, 5), (tensor_scalar, 5), (scalar_tensor_tensor, 2), (activation, 4),
-    (tensor_copy, 3), (rounded_view, 2), (partly, 3), (memset, 1), (iota, 1), (affine_select, 1),
+    (tensor_copy, 3), (rounded_view, 2), (partly, 3), (memset, 1), (half_written, 1), (rewritten, 1), (iota, 1), (affine_select, 1),
     (predicated, 1), (tensor_reduce, 3), (partition_reduce, 1), (scan, 1), (reduced_beside, 1),
     (matmul, 4), (transpose, 2), (eight, 1), (shuffle, 1), (statistics, 1), (through_hbm, 2),
     (looped, 4),
