@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -16,6 +17,10 @@ FLOAT_GRID = (
     0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, np.inf, -np.inf, np.nan, 1e-30, 1e30, -3e38,
     100.7, -100.7, 65504.0, 448.0, 2147483648.0, -2147483904.0, 16777217.0, 0.49999997, 8388609.0,
 )  # fmt: skip
+
+
+SUMMED = re.compile(r"grad|einsum|dot|matmul|inner|outer|conv|window|random|scan|reduce|sum")
+"""What XLA may sum in another order, or with other zeros."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +82,14 @@ class Argument:
             small = chance.integers(max(info.min, -9), 10, shape)
             grid = [info.min, info.max, info.min + 1, info.max - 1, 0, 1, 7, 31, 32, 64]
             edges = chance.choice(np.array(grid, dtype), shape)
-            return np.where(chance.random(shape) < self.edges, edges, small.astype(dtype))
+            wide = chance.integers(info.min, info.max, shape, dtype, endpoint=True)
+            edges = np.where(chance.random(shape) < 0.5, edges, wide)
+            share = max(self.edges, 0.1)
+            return np.where(chance.random(shape) < share, edges, small.astype(dtype))
         kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
         plain = chance.standard_normal(shape) * chance.choice([0.5, 1.0, 3.0])
         if self.value.kind == "c":
-            plain = plain + 1j * chance.standard_normal(shape)
+            return (plain + 1j * chance.standard_normal(shape)).astype(kind)
         mixed = np.where(chance.random(shape) < self.edges, chance.choice(FLOAT_GRID, shape), plain)
         with np.errstate(all="ignore"):
             return mixed.astype(kind)
@@ -147,8 +155,8 @@ class Program:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is one operation without a derivative, each element right by itself."""
-        return len(self.statements) == 1 and "grad(" not in self.statements[0].text
+        """Whether it is one operation without sums of its own, each element right by itself."""
+        return len(self.statements) == 1 and not SUMMED.search(self.statements[0].text)
 
     def smaller(self) -> Iterator[Program]:
         """With one result, or a statement as an argument instead, or an argument without edges."""

@@ -239,14 +239,26 @@ def random_state(make: Maker) -> None:
     make.tiles += [drawn, out]
 
 
+def _given(make: Maker, shape: tuple[int, int]) -> Tile:
+    """A tile of bfloat16 from an argument of its own."""
+    argument = Argument(f"x{len(make.arguments)}", shape, "bfloat16")
+    make.arguments.append(argument)
+    tile = make.like(shape, "bfloat16", "sbuf")
+    make.statements.append(Statement(
+        (declared(tile), f"nisa.dma_copy({tile.text}, {argument.name})"), (tile.name,), (argument.name,)
+    ))  # fmt: skip
+    make.tiles.append(tile)
+    return tile
+
+
 def quantized(make: Maker) -> None:
     """A tile in a block format; its packed elements and scales as integers."""
     tile = make.pick(dtypes=("bfloat16", "float16"), memory="sbuf", views=False)
-    if tile.dtype not in ("bfloat16", "float16") or len(tile.shape) != 2 or tile.shape[0] % 32:
+    if tile.dtype not in ("bfloat16", "float16") or tile.shape[0] % 32 or tile.shape[1] < 4:
+        tile = _given(make, (make.chance.choice((32, 64, 128)), 4 * make.chance.randrange(1, 4)))
+    if len(tile.shape) != 2:
         return
     rows, columns = tile.shape[0], tile.shape[1] // 4
-    if not columns:
-        return
     kind = make.chance.choice(("float8_e5m2_x4", "float8_e4m3fn_x4"))
     packed, scale = make.name("p"), make.name("e")
     out, scales = (
@@ -266,7 +278,9 @@ def quantized(make: Maker) -> None:
 
 
 def block_product(make: Maker) -> None:
-    """Of two tiles in a block format."""
+    """A product of two tiles in a block format."""
+    if not make.packed:
+        quantized(make)
     if not make.packed:
         return
     one = make.chance.choice(make.packed)

@@ -1,0 +1,381 @@
+"""Random kernels of several ranks that meet in collectives, beside NumPy.
+
+Usage: python scripts/fuzz/fuzz_ranks.py [--seed N] [--count N] [--minutes M] [--json FILE]
+
+A kernel is a chain of collectives over random groups of ranks, with arithmetic in between; its
+numbers are whole and small, so that sums are exact. It runs eagerly, by the fast executor, after
+round trips through KLIR and text, and as a NEFF; every rank must hold what NumPy says, twice.
+Exit code 1 when one differs, hangs, or raises anything but a coded error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import numpy as np
+from children import Child, serve
+
+Array = np.ndarray[Any, Any]
+Groups = list[list[int]]
+Step = tuple[str, dict[str, Any]]
+REDUCED = {"add": np.add, "maximum": np.maximum, "minimum": np.minimum}
+
+
+def history(seed: int) -> tuple[int, tuple[int, int], str, list[Step]]:
+    """How many ranks, the shape and dtype of their tensor, and the steps."""
+    chance = random.Random(seed)
+    count = chance.choice((2, 3, 4, 6))
+    steps: list[Step] = []
+    for _ in range(chance.randrange(1, 7)):
+        op = chance.choice(("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute",
+                            "ring", "ring_reduce", "local", "rank"))  # fmt: skip
+        order = chance.sample(range(count), count)
+        size = chance.choice([one for one in range(1, count + 1) if count % one == 0])
+        groups = [order[at : at + size] for at in range(0, count, size)]
+        senders = chance.sample(range(count), chance.randrange(1, count + 1))
+        pairs = list(zip(senders, chance.sample(range(count), len(senders)), strict=True))
+        steps.append((op, {"groups": groups, "op": chance.choice(list(REDUCED)), "pairs": pairs}))
+    dtype = chance.choice(("float32", "float32", "int32", "bfloat16"))
+    return count, (12 * chance.randrange(1, 3), chance.randrange(1, 5)), dtype, steps
+
+
+def data(seed: int, call: int) -> list[Array]:
+    """The argument of each rank."""
+    import ml_dtypes
+
+    count, shape, dtype, _ = history(seed)
+    chance = np.random.default_rng((seed, call))
+    kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
+    return [chance.integers(-2, 3, shape).astype(kind) for _ in range(count)]
+
+
+def wanted(arrays: list[Array], steps: list[Step]) -> list[Array]:
+    """What each rank holds in the end."""
+    for op, options in steps:
+        arrays = MEANINGS[op]([one.astype(np.float64) for one in arrays], options)
+    return arrays
+
+
+def _by_group(function: Callable[[list[Array], Any], list[Array]]) -> Callable[..., list[Array]]:
+    def run(arrays: list[Array], options: dict[str, Any]) -> list[Array]:
+        results = list(arrays)
+        for group in options["groups"]:
+            for rank, found in zip(
+                group, function([arrays[r] for r in group], options), strict=True
+            ):
+                results[rank] = found
+        return results
+
+    return run
+
+
+def _reduced(parts: list[Array], options: dict[str, Any]) -> Array:
+    return REDUCED[options["op"]].reduce(np.stack(parts))
+
+
+def _exchanged(parts: list[Array], _: Any) -> list[Array]:
+    pieces = [np.split(one, len(parts)) for one in parts]
+    return [np.concatenate([one[place] for one in pieces]) for place in range(len(parts))]
+
+
+def _permuted(arrays: list[Array], options: dict[str, Any]) -> list[Array]:
+    results = list(arrays)
+    for source, target in options["pairs"]:
+        results[target] = arrays[source]
+    return results
+
+
+MEANINGS: dict[str, Callable[[list[Array], dict[str, Any]], list[Array]]] = {
+    "all_reduce": _by_group(lambda parts, options: [_reduced(parts, options)] * len(parts)),
+    "all_gather": _by_group(
+        lambda parts, _: [np.concatenate(parts)[-len(parts[0]) :]] * len(parts)
+    ),
+    "reduce_scatter": _by_group(
+        lambda parts, options: [
+            np.concatenate([piece] * len(parts))
+            for piece in np.split(_reduced(parts, options), len(parts))
+        ]
+    ),
+    "all_to_all": _by_group(_exchanged),
+    "permute": _permuted,
+    "ring": _by_group(lambda parts, _: [parts[-1], *parts[:-1]]),
+    "ring_reduce": _by_group(
+        lambda parts, options: [
+            REDUCED[options["op"]](one, one) for one in [parts[-1], *parts[:-1]]
+        ]
+    ),
+    "local": lambda arrays, _: [np.maximum(one - 1, -4) for one in arrays],
+    "rank": lambda arrays, _: [np.minimum(one + rank, 6) for rank, one in enumerate(arrays)],
+}
+"""Of each step: the ranks' tensors before it -> after it."""
+
+
+def kernel_of(steps: list[Step]) -> Any:
+    """The steps as a kernel."""
+    import nki
+    import nki.isa as nisa
+    import nki.language as nl
+
+    @nki.jit(platform_target="trn2")
+    def kernel(x: Any) -> Any:
+        value = nl.ndarray(x.shape, x.dtype, nl.hbm)
+        nisa.dma_copy(value, x)
+        for op, options in steps:
+            value = ISSUED[op](value, options)
+        out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+        nisa.dma_copy(out, value)
+        return out
+
+    return kernel
+
+
+def _like(value: Any, rows: int = 0) -> Any:
+    import nki.language as nl
+
+    return nl.ndarray((rows or value.shape[0], value.shape[1]), value.dtype, nl.hbm)
+
+
+def _collective(name: str, *parameters: str) -> Callable[[Any, dict[str, Any]], Any]:
+    def issue(value: Any, options: dict[str, Any]) -> Any:
+        import nki.collectives as ncc
+        import nki.language as nl
+
+        known = {
+            "groups": ncc.ReplicaGroup(options["groups"]),
+            "dim": 0,
+            "op": getattr(nl, options["op"]),
+        }
+        out = _like(value)
+        getattr(ncc, name)([value], [out], *(known[one] for one in parameters))
+        return out
+
+    return issue
+
+
+def _gather(value: Any, options: dict[str, Any]) -> Any:
+    import nki.collectives as ncc
+
+    rows = value.shape[0]
+    whole = _like(value, rows * len(options["groups"][0]))
+    ncc.all_gather([value], [whole], ncc.ReplicaGroup(options["groups"]), 0)
+    return whole[whole.shape[0] - rows :, :]
+
+
+def _scatter(value: Any, options: dict[str, Any]) -> Any:
+    import nki.collectives as ncc
+    import nki.isa as nisa
+    import nki.language as nl
+
+    count = len(options["groups"][0])
+    rows = value.shape[0] // count
+    part, out = _like(value, rows), _like(value)
+    ncc.reduce_scatter(
+        [value], [part], ncc.ReplicaGroup(options["groups"]), 0, getattr(nl, options["op"])
+    )
+    for at in range(count):
+        nisa.dma_copy(out[at * rows : (at + 1) * rows, :], part)
+    return out
+
+
+def _permute(value: Any, options: dict[str, Any]) -> Any:
+    import nki.collectives as ncc
+    import nki.isa as nisa
+
+    out = _like(value)
+    nisa.dma_copy(out, value)
+    ncc.collective_permute([value], [out], options["pairs"])
+    return out
+
+
+def _ring(value: Any, options: dict[str, Any]) -> Any:
+    import nki.collectives as ncc
+
+    out = _like(value)
+    ncc.collective_permute_implicit([[value]], [[out]], ncc.ReplicaGroup(options["groups"]))
+    return out
+
+
+def _ring_reduce(value: Any, options: dict[str, Any]) -> Any:
+    import nki.collectives as ncc
+    import nki.language as nl
+
+    out, group = _like(value), ncc.ReplicaGroup(options["groups"])
+    ncc.collective_permute_implicit_reduce(
+        [[value]], [[value]], [[out]], group, getattr(nl, options["op"])
+    )
+    return out
+
+
+def _local(value: Any, options: dict[str, Any]) -> Any:
+    import nki.isa as nisa
+    import nki.language as nl
+
+    tile, out = nl.ndarray(value.shape, value.dtype, nl.sbuf), _like(value)
+    nisa.dma_copy(tile, value)
+    nisa.tensor_scalar(tile, tile, nl.subtract, 1.0, op1=nl.maximum, operand1=-4.0)
+    nisa.dma_copy(out, tile)
+    return out
+
+
+def _rank(value: Any, options: dict[str, Any]) -> Any:
+    import nki.collectives as ncc
+    import nki.isa as nisa
+    import nki.language as nl
+
+    number, wide = (
+        nl.ndarray((1, 1), nl.float32, nl.sbuf),
+        nl.ndarray((value.shape[0], 1), nl.float32, nl.sbuf),
+    )
+    nisa.register_store(number, ncc.rank_id())
+    for row in range(value.shape[0]):
+        nisa.dma_copy(wide[row : row + 1, :], number)
+    tile, out = nl.ndarray(value.shape, value.dtype, nl.sbuf), _like(value)
+    nisa.dma_copy(tile, value)
+    nisa.tensor_scalar(tile, tile, nl.add, wide, op1=nl.minimum, operand1=6.0)
+    nisa.dma_copy(out, tile)
+    return out
+
+
+ISSUED: dict[str, Callable[[Any, dict[str, Any]], Any]] = {
+    "all_reduce": _collective("all_reduce", "groups", "op"), "all_gather": _gather,
+    "reduce_scatter": _scatter, "all_to_all": _collective("all_to_all", "groups", "dim"),
+    "permute": _permute, "ring": _ring, "ring_reduce": _ring_reduce, "local": _local, "rank": _rank,
+}  # fmt: skip
+
+
+def _eager(kernel: Any, arrays: list[Array]) -> list[Array]:
+    from nki_lang.execute import simulate_ranks
+
+    return [np.asarray(one) for one in simulate_ranks(kernel, [{"x": one} for one in arrays])]
+
+
+def _of_ir(change: Callable[[Any], Any]) -> Callable[[Any, list[Array]], list[Array]]:
+    def run(kernel: Any, arrays: list[Array]) -> list[Array]:
+        from nki_lang.execute import run_ranks
+
+        ir = change(kernel.trace((arrays[0],)))
+        return [one[0] for one in run_ranks(ir, [[array] for array in arrays])]
+
+    return run
+
+
+def _through_klir(ir: Any) -> Any:
+    from nki_lang import klir
+
+    with TemporaryDirectory() as folder:
+        klir.write(ir, Path(folder) / "k.klir")
+        return klir.read(Path(folder) / "k.klir")
+
+
+def _through_text(ir: Any) -> Any:
+    from nki_lang.ir.text_parser import parse
+
+    return parse(str(ir))
+
+
+def _neff(kernel: Any, arrays: list[Array]) -> list[Array]:
+    from neff.compiler.compile import compile_kernel
+    from neff.runtime import run_ranks
+
+    program = compile_kernel(kernel.trace((arrays[0],)))
+    found = run_ranks(program, [{program.inputs[0]: one} for one in arrays])
+    return [one[program.outputs[0]] for one in found]
+
+
+WAYS: dict[str, Callable[[Any, list[Array]], list[Array]]] = {
+    "eager": _eager, "executor": _of_ir(lambda ir: ir), "klir": _of_ir(_through_klir),
+    "text": _of_ir(_through_text), "neff": _neff,
+}  # fmt: skip
+
+
+def _answer(request: tuple[int, list[Step]]) -> dict[str, Any]:
+    """What is wrong in each way that is wrong; with the codes of those that refuse."""
+    seed, steps = request
+    faults, refused = {}, []
+    for way, run in WAYS.items():
+        kernel = kernel_of(steps)
+        for call in (0, 1):
+            arrays = data(seed, call)
+            try:
+                found = run(kernel, [one.copy() for one in arrays])
+            except Exception as error:
+                code = getattr(error, "code", None)
+                if isinstance(code, str):
+                    refused.append(f"{way}: {code}")
+                else:
+                    faults[way] = f"{type(error).__name__}: {error}"[:300]
+                break
+            for rank, (one, other) in enumerate(zip(found, wanted(arrays, steps), strict=True)):
+                if not np.array_equal(one.astype(np.float64), other):
+                    faults[way] = f"call {call}, rank {rank} differs"
+    return {"faults": faults, "refused": refused}
+
+
+def serve_ranks() -> None:
+    """Answer requests until there are no more."""
+    warnings.simplefilter("ignore")
+    serve(_answer)
+
+
+def look(child: Child, seed: int, counts: Counter[str]) -> list[dict[str, Any]]:
+    """Run one seed; its faults, with the fewest steps that show them."""
+
+    def faults(steps: list[Step]) -> dict[str, str]:
+        answer = child.ask((seed, steps))
+        counts.update(answer.get("refused", []))
+        return answer["faults"] if "faults" in answer else {"child": answer["error"]}
+
+    _, shape, dtype, steps = history(seed)
+    found = faults(steps)
+    if not found:
+        return []
+    at = 0
+    while at < len(steps):
+        fewer = steps[:at] + steps[at + 1 :]
+        steps, at = (fewer, 0) if faults(fewer) else (steps, at + 1)
+    told = {"seed": seed, "faults": faults(steps), "shape": shape, "dtype": dtype, "steps": steps}
+    print(f"seed {seed}: {told}", flush=True)
+    return [told]
+
+
+def main() -> int:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--minutes", type=float, default=0.0)
+    parser.add_argument("--json", type=Path, default=None)
+    options = parser.parse_args()
+    child, faults, counts = Child("fuzz_ranks:serve_ranks"), [], Counter[str]()
+    until = time.monotonic() + 60 * options.minutes if options.minutes else None
+    seed = options.seed
+    while (time.monotonic() < until) if until else seed < options.seed + options.count:
+        faults += look(child, seed, counts)
+        seed += 1
+    child.stop()
+    made = seed - options.seed
+    report = {"seeds": [options.seed, seed], "runs": dict.fromkeys(WAYS, made), "refused": dict(counts),
+              "faults": faults}  # fmt: skip
+    if options.json:
+        options.json.write_text(json.dumps(report, indent=1))
+    print(f"{made} kernels of several ranks, {dict(counts)} refused, {len(faults)} faults")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
