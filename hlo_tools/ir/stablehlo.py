@@ -93,7 +93,7 @@ def _refused(
     task: str, done: subprocess.CompletedProcess[str]
 ) -> HloFileError | HloUnsupportedError:
     lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-    reason = next((line for line in lines if "rror" in line), lines[-1] if lines else "")
+    reason = " ".join(lines)
     if not reason:
         reason = f"the process ended with code {done.returncode}"
     if task == "read" and any(word in done.stderr for word in _SYMBOLIC):
