@@ -1,7 +1,7 @@
 """``torch_neuronx.trace``: a PyTorch function or module compiled ahead of time into one NEFF.
 
 The function runs once on torch_xla's lazy tensors, which makes one HLO module of it; parameters
-and other tensors that are no inputs travel with the result. The module is compiled for the
+and other tensors that are not inputs travel with the result. The module is compiled for the
 current target, written, read back, and run by this project's runtime at each call.
 
 Importing this module imports torch; tracing imports torch_xla.
@@ -14,12 +14,10 @@ import os
 import shlex
 import warnings
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
-
-import torch
-from torch.utils import _pytree as pytree
+from typing import Any, Protocol, cast
 
 import neff
 from hlo_tools import load as load_module
@@ -31,12 +29,28 @@ from nki_lang.targets import current_target
 
 __all__ = ["TracedModel", "trace"]
 
+# torch is optional: what is used of it has the same types with and without it.
+torch: Any = import_module("torch")
+pytree: Any = import_module("torch.utils._pytree")
+
 _HLO_FILE = "model.hlo_module.pb"
 _NEFF_FILE = "graph.neff"
 
 
+class Tensor(Protocol):
+    """The part of a ``torch.Tensor`` that is used here."""
+
+    @property
+    def shape(self) -> Sequence[int]: ...
+
+    @property
+    def dtype(self) -> object: ...
+
+    def cpu(self) -> Tensor: ...
+
+
 class TracedModel(torch.nn.Module):
-    """A compiled function: called with tensors like the examples, gives what the function gave.
+    """A compiled function: called with tensors like the examples, returns the function's results.
 
     Attributes:
         model: the loaded NEFF.
@@ -45,11 +59,11 @@ class TracedModel(torch.nn.Module):
     def __init__(
         self,
         model: LoadedModel,
-        sources: Sequence[int | torch.Tensor],
-        examples: Sequence[torch.Tensor],
+        sources: Sequence[int | Tensor],
+        examples: Sequence[Tensor],
         structure: Any,
     ) -> None:
-        super().__init__()
+        torch.nn.Module.__init__(self)
         self.model = model
         self._sources = tuple(sources)
         self._examples = tuple((example.shape, example.dtype) for example in examples)
@@ -68,7 +82,7 @@ class TracedModel(torch.nn.Module):
                 f"the model was traced for {_described(self._examples)}, "
                 f"it was called with {_described(given)}; trace it again for other tensors"
             )
-        chosen: list[torch.Tensor] = [
+        chosen: list[Tensor] = [
             tensors[source] if isinstance(source, int) else source for source in self._sources
         ]
         arrays = [view_of(tensor.cpu()) for tensor in chosen]
@@ -103,7 +117,8 @@ def trace(
     flags = parse_flags(
         shlex.split(compiler_args) if isinstance(compiler_args, str) else compiler_args
     )
-    arguments = example_inputs if isinstance(example_inputs, tuple) else (example_inputs,)
+    several = isinstance(example_inputs, tuple)
+    arguments = cast("tuple[Any, ...]", example_inputs if several else (example_inputs,))
     examples = _tensors(arguments)
     module, sources, structure = _to_hlo(func, arguments, examples)
     with TemporaryDirectory(prefix="nki-hlo-") as scratch:
@@ -123,17 +138,18 @@ def _build(module: bytes, folder: Path, flags: Flags) -> LoadedModel:
 
 
 def _to_hlo(
-    func: Callable[..., Any], arguments: tuple[Any, ...], examples: Sequence[torch.Tensor]
-) -> tuple[bytes, list[int | torch.Tensor], Any]:
+    func: Callable[..., Any], arguments: tuple[Any, ...], examples: Sequence[Tensor]
+) -> tuple[bytes, list[int | Tensor], Any]:
     """The HLO module, what feeds each parameter (an input's number, or a tensor of the
     function's own), and the structure of the results.
     """
-    import torch_xla
-
+    torch_xla: Any = import_module("torch_xla")
     device = torch_xla.device()
-    lazy_arguments = pytree.tree_map_only(
-        torch.Tensor, lambda tensor: tensor.detach().to(device), arguments
-    )
+
+    def moved(tensor: Any) -> Any:
+        return tensor.detach().to(device)
+
+    lazy_arguments = pytree.tree_map_only(torch.Tensor, moved, arguments)
     runs: Any = func
     if isinstance(func, torch.nn.Module):
         runs = copy.deepcopy(runs).to(device)
@@ -143,22 +159,23 @@ def _to_hlo(
     flat, structure = pytree.tree_flatten(results)
     if not flat or not all(isinstance(result, torch.Tensor) for result in flat):
         raise TypeError("a traced function returns tensors and containers of tensors, nothing else")
-    module: bytes = torch_xla._XLAC._get_xla_tensors_hlo_proto(flat)
+    lazy = torch_xla._XLAC
+    module: bytes = lazy._get_xla_tensors_hlo_proto(flat)
     numbers = {
-        torch_xla._XLAC._xla_get_tensor_id(tensor): number
+        lazy._xla_get_tensor_id(tensor): number
         for number, tensor in enumerate(_tensors(lazy_arguments))
     }
-    identities, values = torch_xla._XLAC._get_tensors_xla_device_data_node(flat)
-    sources: list[int | torch.Tensor] = [
+    identities, values = lazy._get_tensors_xla_device_data_node(flat)
+    sources: list[int | Tensor] = [
         numbers[identity] if identity in numbers else value.cpu()
         for identity, value in zip(identities, values, strict=True)
     ]
     return module, sources, structure
 
 
-def _tensors(arguments: Any) -> list[torch.Tensor]:
+def _tensors(arguments: Any) -> list[Tensor]:
     return [leaf for leaf in pytree.tree_leaves(arguments) if isinstance(leaf, torch.Tensor)]
 
 
-def _described(tensors: Sequence[tuple[torch.Size, torch.dtype]]) -> str:
+def _described(tensors: Sequence[tuple[Sequence[int], object]]) -> str:
     return ", ".join(f"{str(kind).removeprefix('torch.')}{list(shape)}" for shape, kind in tensors)

@@ -111,7 +111,7 @@ _FROM_BITS = {np.dtype(storage): (carrier, kind) for kind, (carrier, storage) in
 _CARRIER_OF = {torch.int16: np.int16, torch.uint8: np.uint8}
 
 
-def view_of(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
+def view_of(tensor: Any) -> np.ndarray[Any, Any]:
     """A NumPy view of a CPU tensor's memory (no copy; strides kept)."""
     plain = tensor.detach()
     bits = _AS_BITS.get(plain.dtype)
@@ -121,7 +121,7 @@ def view_of(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
     return plain.view(carrier).numpy().view(storage)
 
 
-def tensor_of(array: np.ndarray[Any, Any]) -> torch.Tensor:
+def tensor_of(array: np.ndarray[Any, Any]) -> Any:
     """A CPU tensor over an array's memory (copied only when it is read-only or not dense)."""
     array = np.require(array, requirements=["C", "W"]).reshape(array.shape)
     bits = _FROM_BITS.get(array.dtype)

@@ -10,6 +10,7 @@ import tarfile
 import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from neff.errors import NeffError, NeffFileError
 
@@ -66,11 +67,11 @@ def write_archive(
         compressed: gzip it.
 
     Raises:
-        NeffError: code ``NEFF-MEMBER-SIZE``; a member is larger than the archive can say.
+        NeffError: code ``NEFF-MEMBER-SIZE``; a member is larger than the archive can hold.
     """
     packer = _Gzip(sink) if compressed else None
     target = _Sink(packer.write if packer else sink)
-    with tarfile.open(fileobj=target, mode="w|", format=tarfile.USTAR_FORMAT) as archive:  # type: ignore[call-overload]
+    with tarfile.open(fileobj=target, mode="w|", format=tarfile.USTAR_FORMAT) as archive:
         for member in members:
             entry = tarfile.TarInfo(member.name)
             entry.size = member.size
@@ -88,11 +89,16 @@ def write_archive(
         packer.finish()
 
 
-class _Sink:
+class _Sink(io.RawIOBase):
     """The one method that a tar stream needs."""
 
-    def __init__(self, write: Callable[[bytes | memoryview], object]) -> None:
-        self.write = write
+    def __init__(self, sink: Callable[[bytes | memoryview], object]) -> None:
+        self._sink = sink
+
+    def write(self, data: Any) -> int:
+        """Pass the bytes on."""
+        self._sink(data)
+        return len(data)
 
 
 class _Gzip:
@@ -123,7 +129,7 @@ class _Pieces(io.RawIOBase):
         self._pieces = [memoryview(piece).cast("B") for piece in pieces if len(piece)]
 
     def read(self, size: int = -1) -> bytes:
-        taken = []
+        taken: list[bytes] = []
         while size and self._pieces:
             piece = self._pieces[0][:size] if size > 0 else self._pieces[0]
             taken.append(bytes(piece))
@@ -140,7 +146,7 @@ def read_archive(
     """The files of a payload by name, as views of its (unpacked) bytes.
 
     Folders are skipped; long names of GNU tar and PAX records are understood. Links, devices, names
-    that lead out of the archive, names given twice, sparse files, anything behind the end: all
+    that lead out of the archive, repeated names, sparse files, anything behind the end: all
     are refused.
 
     Raises:
@@ -149,7 +155,7 @@ def read_archive(
             ``NEFF-TAR-TRAILING``.
     """
     limits = limits or Limits()
-    if payload[:2] == b"\x1f\x8b":
+    if bytes(payload[:2]) == b"\x1f\x8b":
         payload = _unpack_gzip(payload, place, limits)
     elif len(payload) > limits.total_bytes:
         raise too_large(place, limits)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import BinaryIO
 
 from neff.errors import NeffError
@@ -14,7 +14,7 @@ __all__ = ["atomic_file"]
 
 
 @contextlib.contextmanager
-def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def atomic_file(path: str | os.PathLike[str]) -> Generator[BinaryIO]:
     """:func:`nki_lang.atomic.atomic_file` with this package's error.
 
     Raises:

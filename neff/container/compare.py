@@ -7,7 +7,7 @@ from typing import Any
 
 from neff.container.read import Package, program_of
 from neff.program import EngineLoop, EngineStep, Program, Step
-from nki_lang.ir import Access, Instruction
+from nki_lang.ir import Access, Instruction, is_group
 
 __all__ = ["compare"]
 
@@ -101,7 +101,7 @@ def _instruction(instruction: Instruction) -> str:
 
 
 def _operand(value: Any) -> str:
-    if type(value) is tuple:
+    if is_group(value):
         return "(" + ", ".join(_operand(entry) for entry in value) + ")"
     if type(value) is not Access:
         return str(value)

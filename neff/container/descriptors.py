@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from neff.container import strict_json
 from neff.program import EngineLoop, EngineStep
 from nki_lang.ir import Access, Engine, Instruction, Tensor
 from nki_lang.memory import MemoryRegion
@@ -83,12 +84,17 @@ def ring_bytes(descriptor: dict[str, Any]) -> int:
         OverflowError: a transfer of more than 2^63 elements.
     """
     total = 0
-    rows = descriptor.get("desc", [])
-    for row in rows if isinstance(rows, list) else [rows]:
-        if isinstance(row, dict):
+    for row in pieces_of(descriptor):
+        if strict_json.is_object(row):
             sides = [_elements(row.get(side)) for side in ("from_sizes", "to_sizes")]
             total += 16 * (sum(sides) + 32)
     return total
+
+
+def pieces_of(descriptor: dict[str, Any]) -> list[Any]:
+    """The rows of a descriptor; a single one may be written without a list."""
+    rows: object = descriptor.get("desc", [])
+    return rows if strict_json.is_list(rows) else [rows]
 
 
 def engine_key(engine: Engine) -> str:
@@ -107,7 +113,7 @@ _KEYS = {
 
 def _elements(sizes: Any) -> int:
     count = 1
-    for extent in sizes[1:] if isinstance(sizes, list) else ():
+    for extent in sizes[1:] if strict_json.is_list(sizes) else ():
         count *= extent if type(extent) is int else 1
         if not 0 <= count < 1 << 63:
             raise OverflowError("a transfer of more than 2^63 elements, or fewer than none")
@@ -147,7 +153,7 @@ def _pieces(dst: Access, src: Access, target: Target) -> list[dict[str, Any]] | 
         "to_dtype": dst.element_type.name,
     }
     same = src.element_type == dst.element_type
-    rows = []
+    rows: list[dict[str, Any]] = []
     for (from_offset, from_run), (to_offset, to_run) in cut:
         row: dict[str, Any] = {} if same else {"op": "cast", **types}
         row |= _side("from", names["from"], from_offset, from_run)

@@ -10,6 +10,7 @@ import hashlib
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 from neff.errors import NeffFileError
 
@@ -79,7 +80,18 @@ class Header:
         return self.hash[: HASHES[self.pkg_version][1]]
 
 
-def new_hash(pkg_version: int, chunks: Iterable[bytes | memoryview] = ()) -> hashlib._Hash:
+class Hash(Protocol):
+    """A hash object of ``hashlib``."""
+
+    def update(self, data: bytes | memoryview, /) -> None:
+        """Feed more bytes."""
+
+    def digest(self) -> bytes:
+        """The hash of all bytes so far."""
+        ...
+
+
+def new_hash(pkg_version: int, chunks: Iterable[bytes | memoryview] = ()) -> Hash:
     """A hash object of the kind that a package version names, fed with ``chunks``."""
     hasher = hashlib.new(HASHES[pkg_version][0], usedforsecurity=False)
     for chunk in chunks:

@@ -1,4 +1,4 @@
-"""What can be said of any NEFF without running it, the vendor's included."""
+"""The description of any NEFF without running it, the vendor's included."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from neff.container.descriptors import ring_bytes
+from neff.container.descriptors import pieces_of, ring_bytes
 from neff.container.header import OUR_FEATURE_BIT, new_hash
 from neff.container.read import Package, program_of
+from neff.container.strict_json import is_list, is_object, objects
 from neff.errors import NeffError, NeffFileError
 from neff.program import EngineLoop, EngineStep, Program, Variable
 from neff.timing import Parameters, estimate
@@ -83,7 +84,7 @@ def _memory_table(package: Package) -> list[Row]:
     ``scratchpad`` is the largest end of a virtual variable in each area, summed over the areas;
     the runtime rounds it up to its page. ``rings`` follow a published estimate.
     """
-    rows = []
+    rows: list[Row] = []
     for graph in _graphs(package):
         folder = graph["definition"].rpartition("/")[0]
         definition = package.document(graph["definition"])
@@ -148,14 +149,14 @@ def _whole_hash(package: Package) -> bool:
 
 def _graphs(package: Package) -> list[Row]:
     """The subgraphs that the kelf files name, in order."""
-    graphs = []
+    graphs: list[Row] = []
     for name in sorted(package.members):
         if not (name.startswith("kelf-") and name.endswith(".json")):
             continue
-        document = package.document(name)
-        listed = document.get("graphs", []) if isinstance(document, dict) else ()
-        for row in listed if isinstance(listed, list) else ():
-            graph = row if isinstance(row, dict) else {}
+        document: object = package.document(name)
+        listed: object = document.get("graphs") if is_object(document) else None
+        for row in listed if is_list(listed) else ():
+            graph = row if is_object(row) else Row()
             place, label = graph.get("definition"), graph.get("name")
             if not isinstance(place, str) or not isinstance(label, str):
                 raise NeffFileError(
@@ -167,12 +168,12 @@ def _graphs(package: Package) -> list[Row]:
     return graphs
 
 
-def _objects(document: Any, key: str) -> dict[str, Row]:
-    """The objects in ``document[key]`` by name; whatever is none is left out."""
-    table = document.get(key) if isinstance(document, dict) else None
-    if not isinstance(table, dict):
+def _objects(document: object, key: str) -> dict[str, Row]:
+    """The objects in ``document[key]`` by name, without the values of another type."""
+    table: object = document.get(key) if is_object(document) else None
+    if not is_object(table):
         return {}
-    return {name: row for name, row in table.items() if isinstance(row, dict)}
+    return {name: row for name, row in table.items() if is_object(row)}
 
 
 def _size(row: Row, key: str = "size") -> int:
@@ -211,25 +212,21 @@ def _rings(
     outside = {name for name, row in variables.items() if row.get("type") in ("input", "output")}
     total = {"io": 0, "spill": 0}
     for key in ("act", "dve", "pe", "pool", "sp"):
-        name = definition.get(key) if isinstance(definition, dict) else None
+        name: object = definition.get(key) if is_object(definition) else None
         member = f"{folder}/{name}"
         if not isinstance(name, str) or member not in package.members:
             continue
-        document = package.document(member)
-        rows = document.get("dma", []) if isinstance(document, dict) else []
-        for row in rows if isinstance(rows, list) else ():
-            if isinstance(row, dict):
-                total["io" if _touches(row, outside) else "spill"] += ring_bytes(row)
+        for row in objects(package.document(member), "dma"):
+            total["io" if _touches(row, outside) else "spill"] += ring_bytes(row)
     return total
 
 
 def _touches(descriptor: Row, names: set[str]) -> bool:
-    rows = descriptor.get("desc", [])
-    pieces = rows if isinstance(rows, list) else [rows]
     return any(
-        isinstance(piece, dict)
-        and any(isinstance(side := piece.get(key), str) and side in names for key in ("from", "to"))
-        for piece in pieces
+        isinstance(side := piece.get(key), str) and side in names
+        for piece in pieces_of(descriptor)
+        if is_object(piece)
+        for key in ("from", "to")
     )
 
 

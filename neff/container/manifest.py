@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from neff.container.strict_json import is_object
 from neff.encoding import DTYPE_CODES, DTYPES, VERSION
 from neff.errors import NeffFileError
 from neff.program import Program, Variable
@@ -98,7 +99,7 @@ def parse_manifest(document: Any, place: str) -> Manifest:
     version = fields.take("encoding", list)
     if len(version) != 2 or version[0] != VERSION[0] or version[1] > VERSION[1]:
         raise NeffFileError(
-            f"encoding {version}; this reader knows {list(VERSION)}",
+            f"encoding {version}; this reader reads {list(VERSION)}",
             code="NEFF-FORMAT",
             place=place,
             remedy="update nki-hlo, or build the NEFF again with this version",
@@ -127,10 +128,10 @@ def parse_manifest(document: Any, place: str) -> Manifest:
 
 
 class _Fields:
-    """A JSON object whose fields are asked for by type."""
+    """A JSON object whose fields are read by type."""
 
-    def __init__(self, document: Any, place: str) -> None:
-        if not isinstance(document, dict):
+    def __init__(self, document: object, place: str) -> None:
+        if not is_object(document):
             raise NeffFileError("this is not a JSON object", code="NEFF-MANIFEST", place=place)
         self.document, self.place = document, place
 
@@ -138,7 +139,7 @@ class _Fields:
         return NeffFileError(message, code="NEFF-MANIFEST", place=self.place)
 
     def take(self, key: str, kind: type) -> Any:
-        value = self.document.get(key)
+        value: object = self.document.get(key)
         if type(value) is not kind:
             raise self.bad(f"{key!r} is {type(value).__name__}, expected {kind.__name__}")
         return value
@@ -155,7 +156,7 @@ class _Fields:
     def interval(self, key: str) -> tuple[int, int]:
         values = self.take(key, list)
         if len(values) != 2 or any(type(one) is not int for one in values):
-            raise self.bad(f"{key!r} is no pair of integers")
+            raise self.bad(f"{key!r} is not a pair of integers")
         if not -(1 << 63) <= values[0] <= values[1] < 1 << 64:
             raise self.bad(f"{key!r} is {values}")
         return values[0], values[1]

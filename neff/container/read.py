@@ -25,7 +25,8 @@ from neff.container.manifest import MANIFEST, Manifest, parse_manifest
 from neff.container.write import SOURCES, header_of
 from neff.encoding import SourceTable, decode_engine
 from neff.errors import NeffFileError
-from neff.program import Program, SubGraph, Variable
+from neff.program import EngineStep, Program, SubGraph, Variable
+from nki_lang.ir import Engine
 
 __all__ = ["Package", "open_package", "program_of", "read"]
 
@@ -183,10 +184,10 @@ def _subgraph(
     folder = f"sg{core:02d}"
     definition = package.document(f"{folder}/def.json")
     place = f"{package.place}: {folder}/def.json"
-    engines = {}
+    engines: dict[Engine, list[EngineStep]] = {}
     names = list(program.variables)
     for engine, (key, stem) in documents.ENGINE_FILES.items():
-        if not isinstance(definition, dict) or definition.get(f"{key}_instr") != f"{stem}.bin":
+        if not strict_json.is_object(definition) or definition.get(f"{key}_instr") != f"{stem}.bin":
             raise NeffFileError(
                 f"'{key}_instr' does not name {stem}.bin", code="NEFF-DEFINITION", place=place
             )

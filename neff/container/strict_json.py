@@ -1,13 +1,13 @@
-"""JSON from files that nobody trusts, and JSON whose bytes never vary."""
+"""JSON from untrusted files, and JSON whose bytes never vary."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, TypeGuard
 
 from neff.errors import NeffFileError
 
-__all__ = ["dump", "load"]
+__all__ = ["dump", "is_list", "is_object", "load", "objects"]
 
 _MAX_BYTES = 1 << 28
 
@@ -16,7 +16,7 @@ def load(data: bytes | memoryview, place: str) -> Any:
     """Parse a document.
 
     Raises:
-        NeffFileError: ``NEFF-JSON``: no JSON, a key given twice, NaN or infinity, nested too
+        NeffFileError: ``NEFF-JSON``: not JSON, a repeated key, NaN or infinity, nested too
             deep or too large.
     """
     if len(data) > _MAX_BYTES:
@@ -29,8 +29,24 @@ def load(data: bytes | memoryview, place: str) -> Any:
         raise _bad(str(error), place) from None
 
 
+def is_object(value: object) -> TypeGuard[dict[str, Any]]:
+    """True for a JSON object."""
+    return isinstance(value, dict)
+
+
+def is_list(value: object) -> TypeGuard[list[Any]]:
+    """True for a JSON array."""
+    return isinstance(value, list)
+
+
+def objects(document: object, key: str) -> list[dict[str, Any]]:
+    """The objects in the array ``document[key]``; none where that is of another type."""
+    rows = document.get(key) if is_object(document) else None
+    return [row for row in rows if is_object(row)] if is_list(rows) else []
+
+
 def dump(document: Any, *, indent: int | None = 1) -> bytes:
-    """The bytes of a document: keys as they stand, ASCII, one newline at the end."""
+    """The bytes of a document: keys in their order, ASCII, one newline at the end."""
     text = json.dumps(document, indent=indent, ensure_ascii=True, allow_nan=False)
     return text.encode() + b"\n"
 

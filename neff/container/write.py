@@ -167,7 +167,8 @@ def _subgraph(
         )
     identifiers = {name: number for number, name in enumerate(program.variables)}
     queues: dict[str, dict[str, Any]] = {}
-    texts, codes = [], []
+    texts: list[Member] = []
+    codes: list[Member] = []
     for engine, (_, stem) in documents.ENGINE_FILES.items():
         document, owned = documents.engine_document(program, graph, engine)
         queues |= owned

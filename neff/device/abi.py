@@ -2,12 +2,13 @@
 
 Source of every layout: the header ``pjrt_c_api.h`` of openxla/xla (Apache-2.0), interface
 version 0.103. Structures only ever grow at the end, so a caller that is older than this table
-passes a shorter one: :func:`knows` returns whether it has a field.
+passes a shorter one: :func:`has_field` returns whether it has a field.
 """
 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from ctypes import (
     CFUNCTYPE,
     Structure,
@@ -35,7 +36,8 @@ __all__ = [
     "Program",
     "Slot",
     "buffer_type_of",
-    "knows",
+    "fields_of",
+    "has_field",
     "numpy_dtype_of",
 ]
 
@@ -48,7 +50,7 @@ Slot = CFUNCTYPE(c_void_p, c_void_p)
 ErrorCallback = CFUNCTYPE(None, c_void_p, c_void_p)
 """What ``Event_OnReady`` is given: (error handle or NULL, user data)."""
 
-_TYPES: Final = {
+_TYPES: Final[dict[str, Any]] = {
     "P": c_void_p,
     "Z": c_size_t,
     "I": c_int,
@@ -262,7 +264,13 @@ class Api(Structure):
     )
 
 
-def knows(arguments: Structure, field: str) -> bool:
+def fields_of(arguments: Structure) -> list[str]:
+    """Names of a structure's fields in their order."""
+    rows: Sequence[tuple[Any, ...]] = type(arguments)._fields_
+    return [row[0] for row in rows]
+
+
+def has_field(arguments: Structure, field: str) -> bool:
     """Whether the caller's version of a structure is new enough to have ``field``."""
     place: Any = getattr(type(arguments), field)
     size: int = arguments.struct_size  # type: ignore[attr-defined]

@@ -26,7 +26,7 @@ __all__ = ["NeffExecutor", "NeffProgram", "build_and_load", "build_file"]
 
 
 class NeffExecutor:
-    """Builds programs; knows those that the framework still holds.
+    """Builds programs; finds those that the framework still holds.
 
     Args:
         target: family to build for.

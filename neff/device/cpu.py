@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -38,7 +39,7 @@ class _Aval:
 
 
 class CpuExecutor:
-    """Compiles programs for the private client; knows those that the framework still holds."""
+    """Compiles programs for the private client; finds those that the framework still holds."""
 
     def __init__(self, device_count: int) -> None:
         self._device_count = device_count
@@ -75,19 +76,19 @@ class CpuExecutor:
 
 
 def _assignment(options: CompileOptions) -> Any:
-    from jaxlib import _jax  # pyright: ignore[reportAttributeAccessIssue]
-
     ids = np.array(options.device_ids, np.int32)
-    return _jax.DeviceAssignment.create(ids.reshape(options.num_replicas, options.num_partitions))
+    return jaxlib_api.private("_jax").DeviceAssignment.create(
+        ids.reshape(options.num_replicas, options.num_partitions)
+    )
 
 
 def _make_client(device_count: int) -> Any:
-    import jax  # noqa: F401 - sets the log level that jaxlib reads when it starts
-    from jaxlib import xla_client
-
+    import_module("jax")  # sets the log level that jaxlib reads when it starts
     check_version()
     # Synchronous: an error belongs to the call that caused it.
-    return xla_client.make_cpu_client(asynchronous=False, num_devices=device_count)
+    return jaxlib_api.private("xla_client").make_cpu_client(
+        asynchronous=False, num_devices=device_count
+    )
 
 
 class CpuProgram:
@@ -99,8 +100,7 @@ class CpuProgram:
     """
 
     def __init__(self, client: Any, program: Program, options: CompileOptions) -> None:
-        from jaxlib import _jax, xla_client  # pyright: ignore[reportAttributeAccessIssue]
-
+        xla_client = jaxlib_api.private("xla_client")
         build = xla_client.CompileOptions.ParseFromString(options.serialized)
         build.compile_portable_executable = False
         build.num_replicas, build.num_partitions = options.num_replicas, options.num_partitions
@@ -110,7 +110,7 @@ class CpuProgram:
         self._program = program
         executed = _executable_form(program)
         try:
-            converted = _jax.mlir.hlo_to_stablehlo(executed)
+            converted = jaxlib_api.private("_jax").mlir.hlo_to_stablehlo(executed)
             chosen = xla_client.DeviceList(tuple(self._devices))
             self._executable = client.compile_and_load(converted, chosen, build)
         except Exception as error:
@@ -174,11 +174,9 @@ class CpuProgram:
         return resident
 
     def _joined(self, shards: Sequence[Any]) -> Any:
-        from jaxlib import xla_client
-
         first = shards[0]
         aval = _Aval(first.shape, np.dtype(first.dtype))
-        return xla_client.ArrayImpl(
+        return jaxlib_api.private("xla_client").ArrayImpl(
             aval, self._multiple, list(shards), committed=True, _skip_checks=True
         )
 
@@ -212,7 +210,7 @@ def _put(values: np.ndarray[Any, Any], place: Any) -> Any:
 
 
 def _multiple_sharding(devices: Sequence[Any]) -> Any:
-    """Any sharding over these devices will do: execution looks at the single arrays only."""
+    """Any sharding over these devices will do: execution reads the single arrays only."""
     import jax
 
     mesh = jax.sharding.Mesh(np.array(devices, dtype=object), ("device",))

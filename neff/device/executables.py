@@ -183,7 +183,7 @@ def executable_deserialize_and_load(host: ProgramHost, arguments: Any) -> None:
         raise StatusError(
             Status.DATA_LOSS, f"[NEFF-DEVICE-SERIALIZED] not a serialized executable: {error}"
         ) from error
-    if abi.knows(arguments, "options_size") and arguments.options:
+    if abi.has_field(arguments, "options_size") and arguments.options:
         options = data_at(arguments.options, arguments.options_size)
     executable = _compile(host, module, "hlo", options)
     arguments.executable = host.handles.add(_loaded(host, executable))
@@ -278,8 +278,8 @@ def executable_get_compiled_memory_stats(host: ProgramHost, arguments: Any) -> N
     inputs, outputs = _nbytes(executable.program.parameters), _nbytes(executable.results)
     stats = {"generated_code": len(executable.program.module), "arguments": inputs}
     stats |= {"outputs": outputs, "peak": inputs + outputs, "total": inputs + outputs}
-    for name, _ in type(arguments)._fields_[3:]:
-        if abi.knows(arguments, name):
+    for name in abi.fields_of(arguments)[3:]:
+        if abi.has_field(arguments, name):
             setattr(arguments, name, stats.get(name, 0))
 
 

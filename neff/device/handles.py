@@ -62,7 +62,7 @@ class HandleTable:
         with self._lock:
             return [value for value in self._objects.values() if isinstance(value, kind)]
 
-    def count(self, kind: type) -> int:
+    def count(self, kind: type[Any]) -> int:
         """How many live objects of one kind there are."""
         return len(self.all(kind))
 

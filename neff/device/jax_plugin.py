@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from importlib import import_module
+from typing import Any, NoReturn
 
 from hlo_tools.errors import HloUnsupportedError
 from hlo_tools.frameworks.jax_versions import check_version
@@ -16,7 +17,7 @@ _PRIORITY = 500  # above JAX's own platforms: the device was asked for
 
 def register() -> None:
     """Register platform ``neuron`` with JAX; devices are made when JAX starts its backends."""
-    from jax._src import xla_bridge
+    xla_bridge: Any = import_module("jax._src.xla_bridge")
 
     try:
         check_version()
@@ -29,7 +30,7 @@ def register() -> None:
         xla_bridge.register_backend_factory(PLATFORM, refuse, priority=_PRIORITY)
         return
     plugin = the_plugin()
-    # JAX makes a plain ValueError of a launch that fails, and its own error of results that did.
+    # JAX raises a plain ValueError for a launch that fails, and its own error of results that did.
     plugin.errors_belong_to_results = True
     # What JAX would warn of, "not all functionality", is what docs/device.md says in full.
     getattr(xla_bridge, "_nonexperimental_plugins", set[str]()).add(PLATFORM)

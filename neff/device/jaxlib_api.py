@@ -1,33 +1,36 @@
-"""What the device uses of jaxlib's private interface, for every version that it was tested with."""
+"""The part of jaxlib's private interface that the device uses, for every tested version."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-__all__ = ["put", "xla_computation"]
+__all__ = ["private", "put", "xla_computation"]
+
+
+def private(name: str) -> Any:
+    """A module of jaxlib that has no types: ``_jax``, ``_hlo`` or ``xla_client``."""
+    return import_module(f"jaxlib.{name}")
 
 
 def xla_computation(module: bytes) -> Any:
     """jaxlib's view of a serialized module (in ``_hlo`` since 0.10, in ``_jax`` before)."""
-    from jaxlib import _jax  # pyright: ignore[reportAttributeAccessIssue]
-
-    if hasattr(_jax, "XlaComputation"):
-        return _jax.XlaComputation(module)
-    from jaxlib import _hlo  # pyright: ignore[reportAttributeAccessIssue]
-
-    return _hlo.XlaComputation(module)
+    owner = private("_jax")
+    if not hasattr(owner, "XlaComputation"):
+        owner = private("_hlo")
+    return owner.XlaComputation(module)
 
 
 def put(aval: Any, values: np.ndarray[Any, Any], place: Any) -> Any:
     """An array in one device of the private client, 64-bit types kept."""
     import jax
-    from jaxlib import xla_client
 
+    xla_client = private("xla_client")
     arguments: Sequence[Any] = (
         aval, jax.sharding.SingleDeviceSharding(place), [values], [place], True
     )  # fmt: skip
@@ -39,13 +42,10 @@ def put(aval: Any, values: np.ndarray[Any, Any], place: Any) -> Any:
 
 @cache
 def _takes_enable_x64() -> bool:
-    """jaxlib 0.6 has no such argument; it asks JAX's configuration."""
-    from jaxlib import xla_client
-
-    return "enable_x64" in (xla_client.batched_device_put.__doc__ or "")
+    """jaxlib 0.6 has no such argument; it reads JAX's configuration."""
+    return "enable_x64" in (private("xla_client").batched_device_put.__doc__ or "")
 
 
 def _wide() -> contextlib.AbstractContextManager[None]:
-    from jax.experimental import enable_x64  # pyright: ignore[reportAttributeAccessIssue]
-
-    return enable_x64()
+    experimental: Any = import_module("jax.experimental")
+    return experimental.enable_x64()

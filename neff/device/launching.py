@@ -74,7 +74,7 @@ def _not_donatable(address: int | None) -> frozenset[int]:
     if not address:
         return frozenset()
     options = abi.ExecuteOptions.from_address(address)
-    if not abi.knows(options, "num_non_donatable_input_indices"):
+    if not abi.has_field(options, "num_non_donatable_input_indices"):
         return frozenset()
     return frozenset(
         integers_at(options.non_donatable_input_indices, options.num_non_donatable_input_indices)

@@ -63,7 +63,7 @@ def call_program(plan: CallPlan) -> bytes:
     (computation,) = module.computations
     for row in computation.instructions:
         if row.opcode == "parameter":
-            name = plan.inputs[row.parameter_number].name
+            name: str = plan.inputs[row.parameter_number].name
             row.frontend_attributes.map["neff_input_names"] = name
         if row.id == computation.root_id:
             row.frontend_attributes.map["neff_output_names"] = ",".join(_result_names(plan))

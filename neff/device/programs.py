@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from neff.device import message_bytes
-from neff.device.jaxlib_api import xla_computation
+from neff.device.jaxlib_api import private, xla_computation
 from neff.device.rewrite import kernel_configs
 from neff.device.status import Status, StatusError
 
@@ -60,10 +60,8 @@ def as_hlo(text_format: str, code: bytes) -> bytes:
             f"[NEFF-DEVICE-FORMAT] program format {text_format!r} is not one of mlir, hlo, "
             "hlo_with_config",
         )
-    from jaxlib import _jax  # pyright: ignore[reportAttributeAccessIssue]
-
     try:
-        computation = _jax.mlir.mlir_module_to_xla_computation(code, False, False)
+        computation = private("_jax").mlir.mlir_module_to_xla_computation(code, False, False)
     except Exception as error:
         raise StatusError(
             Status.INVALID_ARGUMENT,

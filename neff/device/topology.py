@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from hlo_tools.frameworks.visible_cores import core_count
-from neff.device.abi import knows
+from neff.device.abi import fields_of, has_field
 from neff.device.c_strings import constant
 from neff.device.handles import HandleTable, Host
 from neff.device.pjrt_slots import slot
@@ -206,8 +206,8 @@ def device_default_memory(host: DeviceHost, arguments: Any) -> None:
 @slot
 def device_memory_stats(host: DeviceHost, arguments: Any) -> None:
     device = host.handles.get(arguments.device, Device)
-    for name, _ in type(arguments)._fields_:
-        if name.endswith("_is_set") and knows(arguments, name):
+    for name in fields_of(arguments):
+        if name.endswith("_is_set") and has_field(arguments, name):
             setattr(arguments, name, False)  # the caller does not clear its structure
     arguments.bytes_in_use = host.bytes_in_use(device)
     arguments.bytes_limit, arguments.bytes_limit_is_set = host.topology.target.hbm_bytes, True

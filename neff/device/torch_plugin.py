@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+from importlib import import_module
+from typing import Any
 
 from neff.device.entry import Entry, library
 from neff.device.plugin import the_plugin
@@ -35,7 +37,7 @@ def _wait_at_exit() -> None:
 
 
 def _finish_work() -> None:
-    import torch_xla.core.xla_model as xla_model
+    xla_model: Any = import_module("torch_xla.core.xla_model")
 
     with contextlib.suppress(RuntimeError):  # torch_xla's handler reports it
         xla_model.wait_device_ops()
