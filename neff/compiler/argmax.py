@@ -15,6 +15,7 @@ import numpy as np
 
 from hlo_tools.types.element_types import BY_NAME
 from neff.compiler.graph import Node
+from nki_lang.ir import is_group
 
 __all__ = ["extreme_of", "picked", "truth_of"]
 
@@ -35,7 +36,7 @@ def extreme_of(evaluate: Evaluate, value: Node, index: Node) -> str:
         result = evaluate(
             [_number(value, a), _number(index, i), _number(value, b), _number(index, j)]
         )
-        if not isinstance(result, tuple) or len(result) != 2:
+        if not is_group(result) or len(result) != 2:
             return ""
         kept, place = (one.value if isinstance(one, Node) else None for one in result)
         if kept is None or place is None:
@@ -48,13 +49,13 @@ def extreme_of(evaluate: Evaluate, value: Node, index: Node) -> str:
     return found.pop() if len(found) == 1 else ""
 
 
-_TRUTH = {(0, 0, 0, 1): "and", (0, 1, 1, 1): "or", (0, 1, 1, 0): "xor"}
+_TRUTH: dict[tuple[int, ...], str] = {(0, 0, 0, 1): "and", (0, 1, 1, 1): "or", (0, 1, 1, 0): "xor"}
 
 
 def truth_of(evaluate: Evaluate) -> str:
     """``"and"``, ``"or"`` or ``"xor"`` when that is what a computation over two predicates does,
     however it is written; else ""."""
-    results = []
+    results: list[int] = []
     for a, b in product((False, True), repeat=2):
         numbers = [
             Node("constant", (), (), BY_NAME["pred"], {"value": np.asarray(one)}) for one in (a, b)

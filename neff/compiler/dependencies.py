@@ -77,7 +77,7 @@ def _touch(runs: _Runs, record: _Record, found: set[int]) -> None:
     end = runs.split(region.high)
     alone = True
     for position in range(begin, end):
-        kept = []
+        kept: list[_Record] = []
         for past in runs.records[position]:
             if past.region.apart(region):
                 kept.append(past)

@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 
 from neff.compiler.graph import Node
+from nki_lang.dtypes import Array
 
 __all__ = ["fold"]
 
 _LIMIT = 4096
 """Elements of a result that is folded at most; a larger one is cheaper to compute."""
-
-Array = np.ndarray[Any, Any]
 
 
 def fold(node: Node) -> Node:
@@ -38,7 +37,39 @@ def fold(node: Node) -> Node:
 
 
 def _binary(function: Callable[[Array, Array], Any]) -> Callable[..., Any]:
-    return lambda node, a, b: function(a, b)
+    def apply(node: Node, a: Array, b: Array) -> Any:
+        return function(a, b)
+
+    return apply
+
+
+def _unary(function: Callable[[Array], Any]) -> Callable[..., Any]:
+    def apply(node: Node, a: Array) -> Any:
+        return function(a)
+
+    return apply
+
+
+def _select(node: Node, predicate: Array, a: Array, b: Array) -> Array:
+    return np.where(predicate, a, b)
+
+
+def _transpose(node: Node, a: Array) -> Array:
+    return a.transpose(node.attributes["dimensions"])
+
+
+def _concatenate(node: Node, *parts: Array) -> Array:
+    return np.concatenate(parts, node.attributes["dimensions"][0])
+
+
+def _bitcast(node: Node, a: Array) -> Array | None:
+    """None where the elements change their size."""
+    dtype = node.element.dtype
+    return a.view(dtype) if dtype is not None and a.dtype.itemsize == dtype.itemsize else None
+
+
+def _same(a: Array) -> Array:
+    return a
 
 
 def _broadcast(node: Node, value: Array) -> Array | None:
@@ -115,18 +146,16 @@ _RULES: dict[str, Callable[..., Any]] = {
     "shift-left": _shift(np.left_shift, False),
     "shift-right-logical": _shift(_logical_right, False),
     "shift-right-arithmetic": _shift(np.right_shift, True),
-    "not": lambda node, a: np.invert(a),
-    "negate": lambda node, a: np.negative(a),
+    "not": _unary(np.invert),
+    "negate": _unary(np.negative),
     "compare": _compare,
-    "select": lambda node, p, a, b: np.where(p, a, b),
+    "select": _select,
     "convert": _convert,
-    "reshape": lambda node, a: a,
+    "reshape": _unary(_same),
     "broadcast": _broadcast,
     "slice": _slice,
-    "transpose": lambda node, a: a.transpose(node.attributes["dimensions"]),
-    "concatenate": lambda node, *parts: np.concatenate(parts, node.attributes["dimensions"][0]),
-    "bitcast-convert": lambda node, a: (
-        a.view(node.element.dtype) if a.dtype.itemsize == node.element.itemsize else None
-    ),
+    "transpose": _transpose,
+    "concatenate": _concatenate,
+    "bitcast-convert": _bitcast,
 }
 """How each opcode is evaluated; None as the result leaves the node alone."""

@@ -30,6 +30,7 @@ from neff.compiler.reducers import reduced
 from neff.compiler.selection import chosen, select_and_scatter
 from neff.compiler.sorting import ordered, sorted_rows, top
 from neff.errors import NeffCompileError
+from nki_lang.ir import is_group
 
 if TYPE_CHECKING:
     from hlo_tools.schema.messages import HloInstructionProto
@@ -487,7 +488,7 @@ def _spread_scalar(operand: Node, node: Node) -> Node:
 
 
 def _leaves(tree: Tree) -> list[Node]:
-    if isinstance(tree, tuple):
+    if is_group(tree):
         return [leaf for part in tree for leaf in _leaves(part)]
     return [tree]
 

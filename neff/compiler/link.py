@@ -60,7 +60,7 @@ class Call:
 class _Core:
     memory: ChipMemory
     engines: EngineChooser
-    body: Block = field(default_factory=list)
+    body: Block = field(default_factory=list[Statement])
 
 
 class Linker:
@@ -196,12 +196,11 @@ class _Renamer:
         return replace(statement, body=self.block(statement.body))
 
     def _operand(self, operand: Any) -> Any:
-        kind = type(operand)
-        if kind is Access:
+        if type(operand) is Access:
             return self._access(operand)
-        if kind is Register:
+        if type(operand) is Register:
             return Register(self._names + operand.name)
-        if kind is tuple or kind is list:
+        if type(operand) in (tuple, list):
             return tuple(self._operand(part) for part in operand)
         return operand
 

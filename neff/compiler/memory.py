@@ -46,7 +46,7 @@ class Arena:
     page: int = 0
     resting: int = 0
     _free: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
-    _rest: deque[tuple[int, int]] = field(default_factory=deque)
+    _rest: deque[tuple[int, int]] = field(default_factory=deque[tuple[int, int]])
     _rest_bytes: int = 0
 
     def __post_init__(self) -> None:

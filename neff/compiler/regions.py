@@ -59,14 +59,13 @@ def operands_touched(instruction: Instruction) -> Iterator[tuple[Access | Regist
     """Every access and register that the instruction touches, and whether it writes it."""
     writes = _WRITES.get(instruction.op, _NONE)
     for name, operand in instruction.operands.items():
-        kind = type(operand)
-        if kind is Access:
+        if type(operand) is Access:
             yield operand, name in writes
             if operand.scalar_offset is not None or operand.vector_offset is not None:
                 yield from _indices(operand)
-        elif kind is Register:
+        elif type(operand) is Register:
             yield operand, name in writes
-        elif kind is tuple or kind is list:
+        elif type(operand) in (tuple, list):
             yield from _nested(operand, name in writes)
 
 

@@ -68,8 +68,8 @@ def select_and_scatter(node: Node, keeps: Keeps) -> Node:
     assert total is not None
     lows = tuple(low for low, _, _ in padding)
     limits = tuple(low + n for low, n in zip(lows, node.shape, strict=True))
-    fields = {"starts": lows, "limits": limits, "strides": (1,) * len(lows)}
-    cut = derived(node, "slice", (total,), node.shape, **fields)
+    ones = (1,) * len(lows)
+    cut = derived(node, "slice", (total,), node.shape, starts=lows, limits=limits, strides=ones)
     first = derived(node, "broadcast", (start,), node.shape, dimensions=())
     return derived(node, applied, (cut, first), node.shape)
 

@@ -200,6 +200,20 @@ def _of_all(rule: Callable[..., Bounds | None]) -> Rule:
     return apply
 
 
+def _of_one(rule: Callable[[Bounds], Bounds | None]) -> Rule:
+    def apply(node: Node, a: Bounds) -> Bounds | None:
+        return rule(a)
+
+    return _of_all(apply)
+
+
+def _of_two(rule: Callable[[Bounds, Bounds], Bounds | None]) -> Rule:
+    def apply(node: Node, a: Bounds, b: Bounds) -> Bounds | None:
+        return rule(a, b)
+
+    return _of_all(apply)
+
+
 def _corners(function: Callable[[Number, Number], Number]) -> Rule:
     """A function that is monotonic in each operand; of integers, for floats are rounded."""
 
@@ -213,7 +227,7 @@ def _corners(function: Callable[[Number, Number], Number]) -> Rule:
 
 
 def _extreme(function: Callable[[Number, Number], Number]) -> Rule:
-    return _of_all(lambda _, a, b: (function(a[0], b[0]), function(a[1], b[1])))
+    return _of_two(lambda a, b: (function(a[0], b[0]), function(a[1], b[1])))
 
 
 def _quotient(node: Node, a: Bounds, b: Bounds) -> Bounds | None:
@@ -276,36 +290,45 @@ def _fits(start: Bounds) -> bool:
     return abs(start[0]) < 1 << 62
 
 
+def _joined(node: Node, *parts: Bounds) -> Bounds:
+    return _union(list(parts))
+
+
+def _counted(node: Node, _: list[Bounds | None]) -> Bounds:
+    dimension: int = node.attributes["dimensions"][0]
+    return 0, max(0, node.shape[dimension] - 1)
+
+
 _RULES: dict[str, Rule] = {
-    "abs": _of_all(lambda _, a: (0, max(abs(a[0]), abs(a[1])))),
+    "abs": _of_one(lambda a: (0, max(abs(a[0]), abs(a[1])))),
     "add": _corners(lambda x, y: x + y),
     "and": _of_all(_bits_of),
     "ceil": _of_all(_whole),
     "clamp": lambda _, found: _clamped(*found),
     "compare": lambda _node, _: (0, 1),
-    "concatenate": _of_all(lambda _, *parts: _union(list(parts))),
+    "concatenate": _of_all(_joined),
     "convert": _of_all(_converted),
     "divide": _of_all(_quotient),
     "dynamic-update-slice": lambda _, found: _pair(found[0], found[1]),
     "floor": _of_all(_whole),
-    "iota": lambda node, _: (0, max(0, node.shape[node.attributes["dimensions"][0]] - 1)),
+    "iota": _counted,
     "maximum": _extreme(max),
     "minimum": _extreme(min),
     "multiply": _corners(lambda x, y: x * y),
-    "negate": _of_all(lambda _, a: (-a[1], -a[0])),
-    "not": _of_all(lambda _, a: (~int(a[1]), ~int(a[0]))),
+    "negate": _of_one(lambda a: (-a[1], -a[0])),
+    "not": _of_one(lambda a: (~int(a[1]), ~int(a[0]))),
     "or": _of_all(_bits_of),
-    "pad": _of_all(lambda _, a, b: _union([a, b])),
+    "pad": _of_two(lambda a, b: _union([a, b])),
     "reduce": _reduced,
-    "remainder": _of_all(lambda _, a, b: (min(a[0], 0), max(a[1], 0))),
+    "remainder": _of_two(lambda a, b: (min(a[0], 0), max(a[1], 0))),
     "round-nearest-afz": _of_all(_whole),
     "round-nearest-even": _of_all(_whole),
     "scatter": _reduced,
     "select": lambda _, found: _pair(found[1], found[2]),
     "shift-left": _of_all(_shifted_left),
-    "shift-right-arithmetic": _of_all(lambda _, a, b: (min(a[0], 0), max(a[1], 0))),
-    "shift-right-logical": _of_all(lambda _, a, b: (0, a[1]) if a[0] >= 0 else None),
-    "sign": _of_all(lambda _, a: (-1 if a[0] < 0 else 0, 1)),
+    "shift-right-arithmetic": _of_two(lambda a, b: (min(a[0], 0), max(a[1], 0))),
+    "shift-right-logical": _of_two(lambda a, b: (0, a[1]) if a[0] >= 0 else None),
+    "sign": _of_one(lambda a: (-1 if a[0] < 0 else 0, 1)),
     "subtract": _corners(lambda x, y: x - y),
     "update-slice": lambda _, found: _pair(found[0], found[1]),
     "xor": _of_all(_bits_of),

@@ -64,8 +64,8 @@ def _padded(node: Node, operand: Node, value: Node, spans: dict[int, Span]) -> N
     return _node(node, "pad", (operand, value), shape, padding=tuple(padding))
 
 
-def _turns(extent: int, span: Span) -> int:
-    """Places that a window has along a padded dimension."""
+def _places(extent: int, span: Span) -> int:
+    """Number of places of a window along a padded dimension."""
     reach = (span.size - 1) * span.window_dilation + 1
     return max(0, (extent - reach) // span.stride + 1)
 
@@ -74,19 +74,20 @@ def reduce_window(node: Node) -> Node:
     """A reduce over what is in the window at each place; of all operands together."""
     half = len(node.operands) // 2
     operands, starts = node.operands[:half], node.operands[half:]
-    spans = dict(enumerate(node.attributes["spans"]))
+    listed: list[Span] = node.attributes["spans"]
+    spans = dict(enumerate(listed))
     views: list[Node] = []
     for operand, start in zip(operands, starts, strict=True):
         wide = _padded(node, operand, start, spans)
-        places = [(_turns(wide.shape[dim], span), dim, span.stride) for dim, span in spans.items()]
+        places = [(_places(wide.shape[dim], span), dim, span.stride) for dim, span in spans.items()]
         inside = [
             (span.size, dim, span.window_dilation) for dim, span in spans.items() if span.size > 1
         ]
         views.append(_restrided(node, wide, [*places, *inside]))
     rank = len(operands[0].shape)
     dims = tuple(range(rank, len(views[0].shape)))
-    fields = {"dimensions": dims, "applied": node.attributes["applied"]}
-    return node.like("reduce", *views, *starts, **fields)
+    applied = node.attributes["applied"]
+    return node.like("reduce", *views, *starts, dimensions=dims, applied=applied)
 
 
 def _restrided(node: Node, operand: Node, dims: list[tuple[int, int, int]]) -> Node:
@@ -101,13 +102,14 @@ def convolution(node: Node) -> Node:
     operand, kernel = node.operands
     fields = node.attributes
     spans, groups, parts = fields["spans"], *_groups(node)
-    batch, feature, *spatial = fields["input"]
+    layout: tuple[int, ...] = fields["input"]
+    batch, feature, *spatial = layout
     zero = np.zeros((), operand.element.dtype)
     value = Node("constant", (), (), operand.element, {"value": zero})
     wide = _padded(node, operand, value, dict(zip(spatial, spans, strict=True)))
     features, samples = operand.shape[feature] // groups, operand.shape[batch] // parts
     places = [
-        (_turns(wide.shape[dim], span), dim, span.stride)
+        (_places(wide.shape[dim], span), dim, span.stride)
         for dim, span in zip(spatial, spans, strict=True)
     ]
     inside = [
@@ -133,7 +135,8 @@ def _groups(node: Node) -> tuple[int, int]:
 def _kernel(node: Node, kernel: Node, groups: int) -> Node:
     """The kernel as (group, features, window..., outputs of the group)."""
     spans = node.attributes["spans"]
-    source, target, *spatial = node.attributes["kernel"]
+    layout: tuple[int, ...] = node.attributes["kernel"]
+    source, target, *spatial = layout
     turned = tuple(dim for dim, span in zip(spatial, spans, strict=True) if span.reversed)
     if turned:
         kernel = _node(node, "reverse", (kernel,), kernel.shape, dimensions=turned)

@@ -47,7 +47,8 @@ _QUARTER, _QUARTER_REST = _PI / 2, _PI_REST / 2
 
 def _pieces() -> list[float]:
     """1 / (2 pi) as a sum of pieces, each rounded to nearest, so of either sign."""
-    rest, pieces = _INVERSE_TURN, []
+    rest = _INVERSE_TURN
+    pieces: list[float] = []
     for number in range(1, 192 // _PIECE + 1):
         unit = 1 << (192 - _PIECE * number)
         count = (rest + unit // 2) // unit

@@ -131,7 +131,7 @@ class _Tile:
 
 def _aligned(views: list[View]) -> list[View]:
     """The views without dimensions of one element, so that all have one shape."""
-    aligned = []
+    aligned: list[View] = []
     for view in views:
         kept = [dim for dim, count in enumerate(view.shape) if count != 1]
         aligned.append(

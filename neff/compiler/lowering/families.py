@@ -26,7 +26,7 @@ _FEW = 64
 
 def iota(lowerer: Lowerer, node: Node) -> None:
     """One dimension counts, the others repeat: a short buffer and a view of it."""
-    dimension = node.attributes["dimensions"][0]
+    dimension: int = node.attributes["dimensions"][0]
     line = counting(lowerer, node.shape[dimension], held_as(node).tile, node)
     lowerer.place(node, line.broadcast(node.shape, (dimension,)))
 
@@ -59,7 +59,7 @@ def pair(lowerer: Lowerer, node: Node) -> None:
 
 def concatenate(lowerer: Lowerer, node: Node) -> None:
     """Every operand is copied to its part of the result."""
-    dimension = node.attributes["dimensions"][0]
+    dimension: int = node.attributes["dimensions"][0]
     target = lowerer.home(node)
     begin = 0
     for operand in node.operands:
@@ -106,7 +106,10 @@ def pad(lowerer: Lowerer, node: Node) -> None:
         lowerer.copy(lowerer.view(value).broadcast(node.shape, ()), target, node)
     if not operand.size:
         return
-    inside, starts, limits, steps = [], [], [], []
+    inside: list[tuple[int, int]] = []
+    starts: list[int] = []
+    limits: list[int] = []
+    steps: list[int] = []
     for extent, wide, (low, _high, interior) in zip(
         operand.shape, node.shape, node.attributes["padding"], strict=True
     ):

@@ -59,7 +59,7 @@ def _offsets(emitter: Emitter, rows: list[Any], components: list[Component], cla
 def _rows(tensor: Any, port: Port, count: int, pattern: list[list[int]], begin: int) -> list[Any]:
     """The components of indices ``begin`` and on: a tile for each, shaped by ``pattern``."""
     total = port.view.shape[1]
-    found = []
+    found: list[Any] = []
     for component in range(count):
         tile = nl.ndarray((pattern[0][1], pattern[1][1]), dtype=I32, buffer=nl.sbuf)
         nisa.dma_copy(tile, window(tensor, port, component * total + begin, pattern))

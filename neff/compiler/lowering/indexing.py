@@ -168,7 +168,7 @@ def _index_rows(
     Batching dimensions of the indices are components that count by themselves.
     """
     _require_words(starts, node)
-    at = node.attributes["index_vector"]
+    at: int = node.attributes["index_vector"]
     view = lowerer.view(starts)
     if at == len(view.shape):
         view = View(view.buffer, (*view.shape, 1), (*view.strides, 0), view.offset)

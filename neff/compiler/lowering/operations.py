@@ -294,7 +294,10 @@ def _clamp(e: Emitter, node: Node, low: Value, a: Value, high: Value) -> Value:
 
 
 def _bitwise(op: str) -> Rule:
-    return lambda e, node, a, b: e.bits(op, a, b, held_as(node).tile)
+    def rule(e: Emitter, node: Node, a: Value, b: Value) -> Value:
+        return e.bits(op, a, b, held_as(node).tile)
+
+    return rule
 
 
 def _not(e: Emitter, node: Node, a: Value) -> Value:
