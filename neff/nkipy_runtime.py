@@ -23,6 +23,7 @@ from hlo_tools.trace.kernel import NKIPyKernel
 from neff.options import parse_flags
 from neff.runtime import load
 from neff.runtime.spike_api import SpikeModel, SpikeTensor
+from nki_lang.dtypes import Array
 from nki_lang.targets import current_target
 
 __all__ = [
@@ -209,9 +210,7 @@ def _array_of(value: Any) -> Any:
     return value.numpy() if isinstance(value, SpikeTensor) else value
 
 
-def _arrays(
-    func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> list[np.ndarray[Any, Any]]:
+def _arrays(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Array]:
     """The arrays among the arguments, in the order in which tracing takes them."""
     signature = inspect.signature(func)
     bound = signature.bind(*args, **kwargs)

@@ -9,9 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
-from nki_lang.dtypes import DType
+from nki_lang.dtypes import Array, DType
 from nki_lang.ir import Engine, Instruction, Register
 from nki_lang.source import SourceLocation
 
@@ -43,7 +41,7 @@ class Variable:
     dtype: DType
     shape: tuple[int, ...]
     offset: int = 0
-    value: np.ndarray[Any, Any] | None = None
+    value: Array | None = None
     alias: str = ""
     core: int = -1
     bounds: tuple[int, int] | None = None

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from hlo_tools.cli import console
 from neff.cli.arrays import read_inputs
 from neff.errors import NeffError
+from nki_lang.dtypes import Array
 
 __all__ = ["run_file"]
 
@@ -83,7 +83,7 @@ def _file_names(names: list[str]) -> dict[str, str]:
     return {name: f"{each}.npy" for name, each in safe.items()}
 
 
-def _save(path: Path, array: np.ndarray[Any, Any], widen: bool) -> Path:
+def _save(path: Path, array: Array, widen: bool) -> Path:
     from neff.container.atomic import atomic_file
 
     if widen and array.dtype.kind not in _NUMPY_KINDS:

@@ -9,6 +9,7 @@ import numpy as np
 
 from hlo_tools.types.element_types import BY_NUMBER
 from neff.compiler.windows import spans_of
+from nki_lang.dtypes import Array
 
 __all__ = ["ATTRIBUTES", "literal_array"]
 
@@ -130,7 +131,7 @@ ATTRIBUTES: dict[str, Callable[[Any], dict[str, Any]]] = {
 """Opcode -> its attributes, read from an instruction; opcodes without any are left out."""
 
 
-def literal_array(literal: Any) -> np.ndarray[Any, Any]:
+def literal_array(literal: Any) -> Array:
     """The array that a ``LiteralProto`` holds."""
     element = BY_NUMBER[literal.shape.element_type]
     assert element.dtype is not None

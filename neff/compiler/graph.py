@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from hlo_tools.types.element_types import BY_NAME, ElementType
 from neff.compiler.unsupported import UNSUPPORTED, kind_of
 from neff.errors import NeffCompileError
+from nki_lang.dtypes import Array
 
 __all__ = ["Graph", "Node", "derived", "sliced", "uncovered"]
 
@@ -47,7 +46,7 @@ class Node:
         return prod(self.shape)
 
     @property
-    def value(self) -> np.ndarray[Any, Any] | None:
+    def value(self) -> Array | None:
         """The value of a constant, else None."""
         return self.attributes["value"] if self.opcode == "constant" else None
 

@@ -8,13 +8,12 @@ float64 can be converted to and from float32, which is how it is held, and nothi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from neff.compiler.graph import Node, uncovered
 from neff.errors import NeffCompileError
-from nki_lang.dtypes import BY_NAME, DType
+from nki_lang.dtypes import BY_NAME, Array, DType
 
 __all__ = ["HELD", "Held", "held_as", "narrow_constant"]
 
@@ -79,7 +78,7 @@ def held_as(node: Node) -> Held:
     return found
 
 
-def narrow_constant(node: Node, value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def narrow_constant(node: Node, value: Array) -> Array:
     """A constant as it is held; for 64-bit integers its low words.
 
     Raises:

@@ -13,6 +13,7 @@ from neff.container.strict_json import is_object
 from neff.encoding import DTYPE_CODES, DTYPES, VERSION
 from neff.errors import NeffFileError
 from neff.program import Program, Variable
+from nki_lang.dtypes import Array
 
 __all__ = ["MANIFEST", "Manifest", "manifest_of", "parse_manifest"]
 
@@ -216,7 +217,7 @@ def _check_variables(program: Program, fields: _Fields) -> None:
             raise fields.bad(f"{variable.name[:80]!r} is an alias of an unsuitable variable")
 
 
-def plain_array(variable: Variable) -> np.ndarray[Any, Any]:
+def plain_array(variable: Variable) -> Array:
     """The value of a constant: C-contiguous, little-endian, of the variable's type and shape.
 
     Raises:

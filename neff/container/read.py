@@ -26,6 +26,7 @@ from neff.container.write import SOURCES, header_of
 from neff.encoding import SourceTable, decode_engine
 from neff.errors import NeffFileError
 from neff.program import EngineStep, Program, SubGraph, Variable
+from nki_lang.dtypes import Array
 from nki_lang.ir import Engine
 
 __all__ = ["Package", "open_package", "program_of", "read"]
@@ -203,7 +204,7 @@ def _subgraph(
     return SubGraph(engines, semaphores)
 
 
-def _constant(package: Package, variable: Variable, member: str) -> np.ndarray[Any, Any]:
+def _constant(package: Package, variable: Variable, member: str) -> Array:
     data = package.bytes(member)
     place = f"{package.place}: {member}"
     dtype = variable.dtype.dtype

@@ -26,6 +26,7 @@ from neff.encoding import SourceTable, encode_engine
 from neff.errors import NeffCompileError
 from neff.program import Program
 from neff.version import __version__
+from nki_lang.dtypes import Array
 from nki_lang.ir import Engine
 
 __all__ = ["SOURCES", "header_of", "members_of", "write"]
@@ -203,7 +204,7 @@ def _constants(program: Program) -> tuple[dict[str, str], list[Member]]:
     return files, members
 
 
-def _npy_header(array: np.ndarray[Any, Any]) -> bytes:
+def _npy_header(array: Array) -> bytes:
     buffer = io.BytesIO()
     description = np.lib.format.header_data_from_array_1_0(array)
     np.lib.format.write_array_header_1_0(buffer, description)

@@ -20,10 +20,10 @@ from neff.device.events import Event
 from neff.device.pjrt_slots import slot
 from neff.device.status import Status, StatusError
 from neff.device.topology import Device, DeviceHost, Memory
+from nki_lang.dtypes import Array
 
 __all__ = ["Buffer", "aligned_empty"]
 
-Array = np.ndarray[Any, Any]
 
 _ALIGNMENT = 64  # what XLA:CPU needs to use host memory in place
 

@@ -23,6 +23,7 @@ from neff.device.programs import CompileOptions, Program, TensorSpec, opcode_cou
 from neff.device.rewrite import to_typed_calls
 from neff.device.status import Status, StatusError
 from neff.device.topology import Device
+from nki_lang.dtypes import Array
 
 __all__ = ["CpuExecutor"]
 
@@ -205,7 +206,7 @@ def _executable_form(program: Program) -> bytes:
     return to_typed_calls(program.module, xla_ffi.typed_config)
 
 
-def _put(values: np.ndarray[Any, Any], place: Any) -> Any:
+def _put(values: Array, place: Any) -> Any:
     return jaxlib_api.put(_Aval(values.shape, values.dtype), values, place)
 
 

@@ -8,7 +8,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-import numpy as np
+from nki_lang.dtypes import Array
 
 __all__ = ["private", "put", "xla_computation"]
 
@@ -26,7 +26,7 @@ def xla_computation(module: bytes) -> Any:
     return owner.XlaComputation(module)
 
 
-def put(aval: Any, values: np.ndarray[Any, Any], place: Any) -> Any:
+def put(aval: Any, values: Array, place: Any) -> Any:
     """An array in one device of the private client, 64-bit types kept."""
     import jax
 

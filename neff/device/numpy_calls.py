@@ -30,12 +30,13 @@ from neff.device.activation import (
     note_zeros,
 )
 from neff.errors import NeffCompileError, NeffError
+from nki_lang.dtypes import Array
 from nki_lang.kernel import Kernel, set_array_runner
 from nki_lang.targets import current_target, target_of
 
 __all__ = ["Calls", "call_program", "install", "is_wanted"]
 
-Arrays = list[np.ndarray[Any, Any]]
+Arrays = list[Array]
 Run = Callable[[BoundCall], Arrays]
 
 

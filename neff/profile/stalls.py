@@ -41,7 +41,7 @@ class EngineSplit:
     engine: str
     busy_ns: float = 0.0
     issue_ns: float = 0.0
-    waiting_ns: dict[str, float] = field(default_factory=dict)
+    waiting_ns: dict[str, float] = field(default_factory=dict[str, float])
     idle_ns: float = 0.0
 
 
@@ -168,7 +168,8 @@ def path_times(profile: Profile, core: int) -> dict[int, float]:
     parameters, report = profile.parameters, _report_ns(profile)
     turn_ns = parameters["control.loop_ns"].value
     tail_ns = parameters["dma.stagger_ns"].value + parameters["dma.packet_overlap_ns"].value
-    index, times, later = _last(profile, core), {}, -1
+    index, later = _last(profile, core), -1
+    times: dict[int, float] = {}
     while index >= 0:
         event = events[index]
         if _is_issue(event) and later >= 0 and _moves(events[later]):

@@ -9,10 +9,9 @@ import numpy as np
 
 from neff.errors import NeffRuntimeError
 from neff.program import Program, Variable
+from nki_lang.dtypes import Array
 
 __all__ = ["check_names", "check_writable", "choose_arrays"]
-
-Array = np.ndarray[Any, Any]
 
 
 def choose_arrays(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from neff.runtime.closures import FAULTS, Block
 from neff.runtime.placement import shares_bytes
 from neff.runtime.simplify import free_names, simplify
 from nki_lang import ir
+from nki_lang.dtypes import Array
 from nki_lang.errors import NkiError
 from nki_lang.execute import Memory
 from nki_lang.execute.exchange import Meeting, run_together
@@ -29,7 +29,6 @@ from nki_lang.targets import target_of
 
 __all__ = ["Machine"]
 
-Array = np.ndarray[Any, Any]
 
 _MEETING = frozenset({"core_barrier", "sendrecv"})
 

@@ -19,6 +19,7 @@ from neff.runtime.machine import Machine
 from neff.runtime.order import order_of
 from neff.runtime.placement import shares_bytes
 from neff.runtime.tensors import TensorMetadata, array_for, metadata_of
+from nki_lang.dtypes import Array
 from nki_lang.errors import warn_at
 from nki_lang.execute.gaps import Gap, gaps_of
 from nki_lang.execute.liveness import written_by
@@ -31,7 +32,6 @@ from nki_lang.targets import target_of
 
 __all__ = ["UNWRITTEN_REMEDY", "LoadedModel", "load"]
 
-Array = np.ndarray[Any, Any]
 
 UNWRITTEN_REMEDY = "write the whole result in the kernel, or return the part that is written"
 

@@ -6,17 +6,14 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from neff.container import read
 from neff.program import Program
 from neff.runtime.model import load
+from nki_lang.dtypes import Array
 from nki_lang.execute.exchange import run_together
 from nki_lang.execute.ranks import meeting_of
 
 __all__ = ["run_ranks"]
-
-Array = np.ndarray[Any, Any]
 
 
 def run_ranks(

@@ -9,11 +9,9 @@ import numpy as np
 
 from neff.errors import NeffRuntimeError
 from neff.program import Variable
-from nki_lang.dtypes import DType
+from nki_lang.dtypes import Array, DType
 
 __all__ = ["TensorMetadata", "array_for", "metadata_of"]
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(slots=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil
+from typing import Any, ClassVar
 
 from neff.timing.parameters import Parameters, Side
 from neff.timing.work import Compute, Fixed, Matmul, Transfer, Weights, Work
@@ -68,7 +70,7 @@ class Pricing:
 
     def cost(self, work: Work) -> Cost:
         """What the work takes."""
-        return _RULES[type(work)](self, work)
+        return self._RULES[type(work)](self, work)
 
     def _known(self, *pieces: tuple[str, float]) -> float:
         """Share of the pieces' sum whose parameter is measured."""
@@ -189,6 +191,14 @@ class Pricing:
             return Cost(spent, shown, shown, known=known)
         return Cost(spent, spent, spent, known=known)
 
+    _RULES: ClassVar[dict[type[Work], Callable[[Any, Any], Cost]]] = {
+        Compute: _compute,
+        Weights: _weights,
+        Matmul: _matmul,
+        Transfer: _transfer,
+        Fixed: _fixed,
+    }
+
 
 def _hardware(p: dict[str, float], work: Transfer) -> tuple[float, float, float, str]:
     issue = p["dma.issue_ns"] + p["dma.issue_row_ns"] * min(work.rows, 128)
@@ -209,10 +219,3 @@ def _static(p: dict[str, float], work: Transfer) -> tuple[float, float, float, s
 
 
 _ISSUES = {"hardware": _hardware, "software": _software, "static": _static}
-_RULES = {
-    Compute: Pricing._compute,
-    Weights: Pricing._weights,
-    Matmul: Pricing._matmul,
-    Transfer: Pricing._transfer,
-    Fixed: Pricing._fixed,
-}

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from hlo_tools._gc import no_collection
 from neff.errors import NeffError
 from neff.program import Program
 from neff.timing.costs import LANES, Pricing
@@ -175,7 +174,7 @@ def estimate(
     mode = dma or ("static" if parameters.target == "trn1" else "dynamic")
     _check(statistic, STATISTICS)
     _check(mode, DMA_MODES)
-    with _no_collection():
+    with no_collection():
         cores = tuple(
             _simulated(program, number, parameters, mode == "static", trips)
             for number in range(len(program.subgraphs))
@@ -184,18 +183,6 @@ def estimate(
     launch = _launch(parameters, statistic, len(cores))
     total = Span(*(one + other for one, other in zip(body, launch, strict=True)))
     return Estimate(parameters.target, statistic, mode, total, cores)
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """No search for reference cycles: it took a fifth of the time, and hardly anything is lost."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _check(given: str, allowed: tuple[str, ...]) -> None:

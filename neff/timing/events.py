@@ -62,7 +62,7 @@ class LaneTime:
     busy_ns: float = 0.0
     occupied_ns: float = 0.0
     nbytes: int = 0
-    opcodes_ns: dict[str, float] = field(default_factory=dict)
+    opcodes_ns: dict[str, float] = field(default_factory=dict[str, float])
     last: float = 0.0
 
 

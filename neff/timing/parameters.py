@@ -18,7 +18,7 @@ from enum import IntEnum
 from math import isfinite
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from neff.errors import NeffError
 from neff.timing.parameter_table import ROWS, Cell
@@ -187,11 +187,11 @@ def _of_project(folder: Path) -> dict[str, float]:
     return {name: _number(name, value, f"{name} = {value!r}") for name, value in _flat(table)}
 
 
-def _flat(table: Any, prefix: str = "") -> Iterable[tuple[str, Any]]:
+def _flat(table: Mapping[str, object], prefix: str = "") -> Iterable[tuple[str, Any]]:
     """TOML reads ``dma.issue_ns`` as a table in a table."""
-    for name, value in table.items() if isinstance(table, dict) else ():
+    for name, value in table.items():
         if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{name}.")
+            yield from _flat(cast("dict[str, object]", value), f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value
 

@@ -25,7 +25,7 @@ from neff.compiler.types import held_as, narrow_constant
 from neff.compiler.views import VIEWS, View, row_major
 from neff.errors import NeffCompileError
 from neff.program import Variable
-from nki_lang.dtypes import DType
+from nki_lang.dtypes import Array, DType
 from nki_lang.source import SourceLocation
 
 __all__ = ["Lowerer"]
@@ -121,7 +121,7 @@ class Lowerer:
             return found
         return self.compact(source, node).reshape(node.shape) or source
 
-    def _constant(self, node: Node, value: np.ndarray[Any, Any]) -> View:
+    def _constant(self, node: Node, value: Array) -> View:
         key = (value.dtype.str, value.shape, value.tobytes())
         found = self._shared.get(key)
         if found is None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from neff.compiler.regions import operands_touched
-from nki_lang.ir import Access, Engine, Instruction, Tensor
+from nki_lang.ir import Access, Engine, Instruction
 from nki_lang.memory import MemoryRegion
 
 __all__ = [
@@ -325,7 +325,6 @@ def is_matmul_too_wide(instruction: Instruction) -> bool:
     dst = given.get("dst")
     return (
         type(dst) is Access
-        and isinstance(dst.tensor, Tensor)
         and dst.tensor.buffer is MemoryRegion.psum
         and dst.tensor.free_bytes > 2048
     )

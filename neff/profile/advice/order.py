@@ -41,7 +41,8 @@ def _next_run(
     run: dict[Engine, list[Step]] = {}
     loops: dict[Engine, EngineLoop] = {}
     for engine, steps in lists.items():
-        run[engine] = own = []
+        own: list[Step] = []
+        run[engine] = own
         for place in range(at[engine], len(steps)):
             step = steps[place]
             at[engine] = place + 1

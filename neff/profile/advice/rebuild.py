@@ -75,8 +75,7 @@ def mapped(instruction: Instruction, renewed: Callable[[Access], Access]) -> Ins
 
 
 def _operand(value: Operand, renewed: Callable[[Access], Access]) -> Operand:
-    kind = type(value)
-    if kind is Access:
+    if type(value) is Access:
         found = renewed(value)
         if found.scalar_offset is not None or found.vector_offset is not None:
             found = found._replace(
@@ -84,6 +83,6 @@ def _operand(value: Operand, renewed: Callable[[Access], Access]) -> Operand:
                 vector_offset=_operand(found.vector_offset, renewed),
             )
         return found
-    if kind is tuple or kind is list:
+    if type(value) in (tuple, list):
         return tuple(_operand(part, renewed) for part in value)
     return value

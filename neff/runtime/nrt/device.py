@@ -27,6 +27,7 @@ from neff.runtime.nrt.status import Errors, Status, status_of
 from neff.runtime.nrt.tensors import NrtTensor
 from neff.runtime.tensors import TensorMetadata
 from neff.runtime.trips import trips_of
+from nki_lang.dtypes import Array
 
 __all__ = ["Device", "ModelTensorInfo", "NrtModel", "array_type"]
 
@@ -394,9 +395,7 @@ class Device:
                 remedy="offset and size must lie in the tensor",
             )
 
-    def _array(
-        self, tensor: NrtTensor, variable: Variable | None, name: str
-    ) -> np.ndarray[Any, Any]:
+    def _array(self, tensor: NrtTensor, variable: Variable | None, name: str) -> Array:
         """A tensor's bytes as an array of the variable's type."""
         if tensor.data is None:
             raise self._errors.own(

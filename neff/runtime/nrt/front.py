@@ -20,6 +20,7 @@ from neff.runtime.nrt.session import Session
 from neff.runtime.nrt.status import TensorMismatchError, TensorNameError
 from neff.runtime.nrt.tensors import NrtTensor
 from neff.runtime.tensors import TensorMetadata
+from nki_lang.dtypes import Array
 
 __all__ = ["FrontModel", "FrontTensor"]
 
@@ -61,7 +62,7 @@ class FrontTensor:
         device.tensor_write_from_pybuffer(tensor, dense)
         return cls(tensor, dense.shape, dense.dtype, name)
 
-    def numpy(self) -> np.ndarray[Any, Any]:
+    def numpy(self) -> Array:
         """A copy of the content as an array."""
         array = np.empty(self.shape, self.dtype)
         self.session.device().tensor_read_to_pybuffer(self.tensor_ref, array, 0, array.nbytes)
