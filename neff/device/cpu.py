@@ -27,6 +27,7 @@ from nki_lang.dtypes import Array
 
 __all__ = ["CpuExecutor"]
 
+_NOT_IN_STABLEHLO = frozenset({"mulhi"})
 _OUTPUT_SHARDING, _PARAMETER_SHARDINGS = 12, 14  # of HloModuleProto
 
 
@@ -186,7 +187,8 @@ def _refusal(program: Program, error: Exception) -> Exception:
     """The error of a module that XLA:CPU's client does not take; another fault stays as it is."""
     if "mhlo.unknown" not in str(error):
         return error
-    strange = sorted(set(opcode_counts(program.module)) - OPCODES.keys())
+    opcodes = set(opcode_counts(program.module))
+    strange = sorted((opcodes - OPCODES.keys()) | (opcodes & _NOT_IN_STABLEHLO))
     named = ", ".join(map(repr, strange)) or "one of its opcodes"
     return StatusError(
         Status.UNIMPLEMENTED,
