@@ -1,4 +1,4 @@
-"""What a person may ask of the compiler, and the flags of ``neuronx-cc`` that say it.
+"""The compiler's options, and the flags of ``neuronx-cc`` for them.
 
 Source of the flags: the vendor's "Neuron Compiler CLI Reference Guide"; those marked unlisted
 are passed by public frameworks but not documented. A flag that cannot mean anything here (no

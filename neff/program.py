@@ -59,7 +59,7 @@ class Variable:
 class Step:
     """One instruction of one engine.
 
-    A transfer (``dma_copy`` and its kind) stands in the list of the engine that triggers it.
+    A transfer (``dma_copy`` and its kind) is in the list of the engine that triggers it.
     It signals when the bytes have arrived, so whoever needs them waits for one of its signals,
     later steps of the same engine included. The transfers that one engine triggers arrive in the
     order of its list; those of different engines in any order.
@@ -82,10 +82,10 @@ class EngineLoop:
     """A loop that all engines of a core run together.
 
     Every engine's program has the loop at the same place of the same nesting. All engines meet
-    at its start, at the end of each turn, and at its end, when all transfers triggered before
+    at its start, at the end of each iteration, and at its end, when all transfers triggered before
     have arrived. Semaphores count from zero in each
     turn, and behind the loop they hold what they held in front of it; so no wait reaches across
-    a loop's edge. ``condition`` set: a while loop on that register, tested before each turn;
+    a loop's edge. ``condition`` set: a while loop on that register, tested before each iteration;
     else a counted loop. ``ident`` is unique in a core's program and the same on each engine.
     An engine that does nothing in the loop has it all the same, with an empty body.
     """
@@ -101,7 +101,7 @@ class EngineLoop:
 
     @property
     def trips(self) -> int | None:
-        """How many iterations it has; None where only a run knows."""
+        """How many iterations it has; None where only a run determines it."""
         start, stop, step = self.start, self.stop, self.step
         bounds = isinstance(start, int) and isinstance(stop, int) and isinstance(step, int)
         if self.condition is not None or not bounds or not step:

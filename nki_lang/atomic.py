@@ -1,6 +1,6 @@
 """Files that are there whole or not at all.
 
-A file or folder that is being written stands beside its target, with its writer in its name: host
+A file or folder that is being written is beside its target, with its writer in its name: host
 and process. Whoever writes to the same place next removes those whose process on this host is
 gone. Those of other hosts, which may share the folder, stay.
 """

@@ -1,6 +1,6 @@
 """The public names of ``nki.collectives``.
 
-A rank is one launch of the kernel; a replica group says which ranks take part together.
+A rank is one launch of the kernel; a replica group lists the ranks that take part together.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ReplicaGroup(NKIObject):
     """Which ranks take part in a collective operation together.
 
     Attributes:
-        replica_groups: lists of ranks; no rank stands in two of them.
+        replica_groups: lists of ranks; no rank is in two of them.
     """
 
     replica_groups: list[list[int]] = field(default_factory=list[list[int]])
@@ -112,7 +112,7 @@ def all_gather_v(
     priority: int | None = None,
     name: str | None = None,
 ) -> None:
-    """``all_gather`` with counts that ``metadata_tensor`` gives at run time."""
+    """``all_gather`` with counts read from ``metadata_tensor`` at run time."""
     values = (srcs, dsts, replica_group, metadata_tensor, recv_counts_known, has_rdispls, priority)
     _issue("all_gather_v", values, name)
 
@@ -153,7 +153,7 @@ def all_to_all_v(
     priority: int | None = None,
     name: str | None = None,
 ) -> None:
-    """``all_to_all`` with counts that ``metadata_tensor`` gives at run time."""
+    """``all_to_all`` with counts read from ``metadata_tensor`` at run time."""
     values = (srcs, dsts, replica_group, metadata_tensor, recv_counts_known, has_rdispls, priority)
     _issue("all_to_all_v", values, name)
 

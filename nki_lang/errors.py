@@ -137,7 +137,7 @@ def warn_deprecated(message: str) -> None:
 
 
 def _asker() -> SourceLocation | None:
-    """The place that asks a module for a name: outside the package, and of what hands it on."""
+    """The place that reads a name of a module: outside the package and the modules that re-export it."""
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     while frame is not None:
         code = frame.f_code

@@ -74,7 +74,7 @@ def set_array_runner(run: Callable[[Kernel, tuple[Any, ...], dict[str, Any]], An
 
 
 def _estimates() -> Any:
-    """What estimates kernels. It needs the compiler, which stands above: found by its name."""
+    """What estimates kernels. It needs the compiler, a higher package: found by its name."""
     return import_module("neff.runtime.kernel_estimates")
 
 
@@ -104,7 +104,7 @@ def trace(
 
 
 def simulator_is_on() -> bool:
-    """Whether NKI_SIMULATOR=1 asks for the interpreter.
+    """Whether NKI_SIMULATOR=1 selects the interpreter.
 
     Raises:
         NkiValidationError: code ``NKI-SIMULATOR``; the variable is neither 0 nor 1 nor empty.

@@ -28,7 +28,7 @@ class SourceLocation(NamedTuple):
     """A place in a source file.
 
     Attributes:
-        file: path as Python knows it.
+        file: path as Python reports it.
         line: 1-based line.
         function: name of the enclosing function.
         column: 0-based column, or -1 when it is not known.

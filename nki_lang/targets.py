@@ -77,7 +77,7 @@ _ALIASES = {
 }  # fmt: skip
 
 DEFAULT = "trn3"
-"""What the vendor's tools take when nothing says otherwise (nki 0.6 launch rules)."""
+"""The default of the vendor's tools (nki 0.6 launch rules)."""
 
 
 def target_of(name: str) -> Target:

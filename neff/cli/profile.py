@@ -41,7 +41,7 @@ _CONTEXT = 6
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the command line asks to see; see ``nki-neff profile --help``."""
+    """What the command line selects; see ``nki-neff profile --help``."""
 
     by: str
     source: bool

@@ -1,4 +1,4 @@
-"""What an instruction of HLO says besides its operands, read once when a module is imported."""
+"""The attributes of an HLO instruction, read once when a module is imported."""
 
 from __future__ import annotations
 

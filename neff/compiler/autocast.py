@@ -27,7 +27,7 @@ _CAST = ELEMENTWISE | VIEWS | {"dot", "reduce", "concatenate", "pad"}
 
 @dataclass(frozen=True, slots=True)
 class Casting:
-    """What ``--auto-cast`` and ``--auto-cast-type`` ask for.
+    """The options ``--auto-cast`` and ``--auto-cast-type``.
 
     Attributes:
         everything: type that all float32 operations are done in, "" to leave them.
@@ -39,7 +39,7 @@ class Casting:
 
     @classmethod
     def of(cls, options: CompileOptions) -> Casting:
-        """The casting that compiler options ask for."""
+        """The casting that the compiler options select."""
         kind = options.auto_cast_type
         return {"none": cls(), "matmult": cls("", kind), "all": cls(kind, kind)}[options.auto_cast]
 

@@ -110,7 +110,7 @@ def compile_kernel(
 
 @contextmanager
 def _own_bugs(place: str) -> Generator[None]:
-    """Report whatever is no error of ours as a bug of the compiler.
+    """Report any error that is not ours as a bug of the compiler.
 
     What a module does wrong has its own check, at its cause; so nothing that gets here is the
     module's fault. Tests and fuzzers set ``NKI_HLO_UNGUARDED=1``, and see the exception itself.
@@ -132,7 +132,7 @@ def _own_bugs(place: str) -> Generator[None]:
 
 
 def _cores(family: Target, options: CompileOptions) -> int:
-    """How many cores were asked for; 0 leaves it to the kernels."""
+    """How many cores were requested; 0 leaves it to the kernels."""
     cores = options.lnc
     if cores > family.max_lnc:
         raise NeffCompileError(

@@ -1,6 +1,6 @@
 """On which engine an instruction runs, when the kernel leaves it open.
 
-The instruction table says which engines can; the rules here say which of them should. Among
+The instruction table lists the engines that can; the rules here choose among them. Among
 equals the one with the least work so far is taken.
 """
 
@@ -58,7 +58,7 @@ class EngineChooser:
         return assigned
 
     def engine_of(self, instruction: Instruction) -> Engine:
-        """The engine in whose program the instruction stands."""
+        """The engine whose program has the instruction."""
         if instruction.op in TRANSFERS:
             return _trigger(instruction)
         if instruction.engine is not Engine.unknown:
@@ -133,7 +133,7 @@ def _tensor_tensor(instruction: Instruction, allowed: set[Engine], target: Targe
 
 
 def _tensor_scalar(instruction: Instruction, allowed: set[Engine], target: Target) -> set[Engine]:
-    """Bit operations on the vector engine; the scalar engine knows few pairs and none on trn1."""
+    """Bit operations on the vector engine; the scalar engine has few pairs and none on trn1."""
     operators = {instruction.operands["op0"], instruction.operands.get("op1")} - {None}
     if operators & BITVEC:
         return {Engine.vector}

@@ -116,4 +116,4 @@ EXPANSIONS: dict[str, Callable[[Node], tuple[Node, ...]]] = {
     "reduce-window": lambda node: (reduce_window(node),),
     "triangular-solve": lambda node: (triangular_solve(node),),
 }
-"""Compound opcode -> its results as nodes; one result is no tuple in HLO."""
+"""Compound opcode -> its results as nodes; a single result is not a tuple in HLO."""

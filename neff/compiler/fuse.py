@@ -2,7 +2,7 @@
 
 A node joins the group of an operand when both have the same shape and nothing outside the group
 has read it yet. A group that somebody outside has read is closed, so no path ever leaves a group
-and comes back, and the group can run where its last member stands.
+and comes back, and the group can run at the place of its last member.
 """
 
 from __future__ import annotations

@@ -149,8 +149,8 @@ class ChipMemory:
             The placed tensor by its name in the kernel.
 
         Raises:
-            NeffCompileError: ``NEFF-SBUF`` or ``NEFF-PSUM``; it does not fit. The message says
-                what was asked for, what there is, and who holds it at that point.
+            NeffCompileError: ``NEFF-SBUF`` or ``NEFF-PSUM``; it does not fit. The message has
+                the size requested, the size available, and the holders at that point.
         """
         ranges = live_ranges(body)
         placed = {

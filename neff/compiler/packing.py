@@ -1,6 +1,6 @@
 """Placement side by side: tiles of 32 and 64 partitions share the bytes of a quadrant each.
 
-Plain placement (:mod:`neff.compiler.memory`) gives a tensor its bytes in all partitions. Where
+Plain placement (:mod:`neff.compiler.memory`) allocates a tensor's bytes in all partitions. Where
 that does not fit, a tensor takes a rectangle instead: quadrants of 32 partitions times bytes.
 More than 64 partitions start at partition 0, more than 32 at 0 or 64, others at any quadrant
 (arch guide, start partitions), so that every view that was legal in the kernel stays legal. Tiles
@@ -125,7 +125,7 @@ def _attempts(
 ) -> Iterator[tuple[list[LiveRange], _Groups, bool]]:
     """What to place, which names have one place, and whether operands have to be aligned."""
     # Each attempt gives up something: that every result has bytes of its own, then the alignment,
-    # then both. The alignment goes last, because nki-library asks for it.
+    # then both. The alignment goes last, because nki-library requests it.
     yield ranges, _Groups(), True
     merged, names = _merged(body, ranges)
     yield merged, names, True

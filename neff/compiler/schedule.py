@@ -69,7 +69,7 @@ def _schedule_block(
     run = _Run(offsets, transfers)
     for statement in flatten(body):
         if isinstance(statement, ForLoop | WhileLoop):
-            # All engines meet at the edges of a loop, and semaphores count from zero in each turn
+            # All engines meet at the edges of a loop, and semaphores count from zero in each iteration
             # (EngineLoop): no wait may reach across an edge, so a run ends there.
             run.finish(lists, counter)
             run = _Run(offsets, transfers)
@@ -119,7 +119,7 @@ class _Entry:
     """One instruction of a run.
 
     Attributes:
-        engine: number of the engine whose list it stands in.
+        engine: number of the engine whose list has it.
         lane: the lane that it finishes in.
         place: its place in the lane, from 1.
         clock: for each lane, how far it is known to be when this instruction has finished.

@@ -2,7 +2,7 @@
 
 ``sort`` and ``topk`` become a bitonic network whose every step puts the lesser element first. The
 number of an element's place takes part in the comparison, so equal elements keep their order and
-what the network gives does not depend on how it is laid out.
+the network's result does not depend on how it is laid out.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _exchanged(
 ) -> list[Node]:
     """One step: pairs that stand the wrong way round change places.
 
-    Padding stands at the end and stays there: it comes before nothing.
+    Padding is at the end and stays there: it comes before nothing.
     """
     rows, length = state[0].shape
     blocks = length // (2 * half)

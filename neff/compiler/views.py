@@ -1,7 +1,7 @@
 """Views of HBM: which elements of a buffer are a value, without a copy.
 
 Broadcast, transpose, slice, reverse and most reshapes change the view and move nothing; whoever
-reads the value gives the strides to its DMA.
+reads the value passes the strides to its DMA.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ __all__ = ["Span", "convolution", "reduce_window", "spans_of"]
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A window along one dimension, as HLO's ``WindowDimension`` says it."""
+    """A window along one dimension, as HLO's ``WindowDimension`` has it."""
 
     size: int
     stride: int
@@ -52,7 +52,7 @@ def _node(
 
 
 def _padded(node: Node, operand: Node, value: Node, spans: dict[int, Span]) -> Node:
-    """The operand with the padding and the holes that the spans ask for."""
+    """The operand with the padding and the holes of the spans."""
     padding = [(0, 0, 0)] * len(operand.shape)
     shape = list(operand.shape)
     for dim, span in spans.items():

@@ -1,7 +1,7 @@
 """The JSON members that the vendor documents, rendered from a program.
 
 Sources: "Work with NEFF Files" (def.json, engine JSON), AWS's users of neff.json, and public
-observations of kelf-0.json; ``docs/neff-format.md`` says which is which.
+observations of kelf-0.json; ``docs/neff-format.md`` tells them apart.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""``x-nki-hlo.json``: the member that says the file is ours and what the program is.
+"""``x-nki-hlo.json``: the member that marks the file as ours and describes the program.
 
-Everything that def.json has no documented field for stands here, and only here.
+Everything that def.json has no documented field for is here, and only here.
 """
 
 from __future__ import annotations

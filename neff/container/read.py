@@ -153,7 +153,7 @@ def _content(path: str | os.PathLike[str], place: str, limits: Limits) -> memory
     try:
         status = os.stat(path)
         if not stat.S_ISREG(status.st_mode):
-            raise ValueError("this is no plain file, so it is not opened")
+            raise ValueError("this is not a plain file, so it is not opened")
         if status.st_size > HEADER_SIZE + limits.total_bytes:
             raise too_large(place, limits)
         return memoryview(Path(path).read_bytes())
@@ -222,7 +222,7 @@ def _constant(package: Package, variable: Variable, member: str) -> Array:
 
 
 def _npy_body(data: memoryview, dtype: np.dtype[Any], shape: tuple[int, ...], place: str) -> int:
-    """Where the elements of a .npy member begin; its header must say what the program says."""
+    """Where the elements of a .npy member begin; its header must agree with the program."""
     file = io.BytesIO(bytes(data[:4096]))
     try:
         version = np.lib.format.read_magic(file)

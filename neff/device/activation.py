@@ -1,4 +1,4 @@
-"""When the device appears: only when the environment asks for it."""
+"""When the device appears: only when the environment requests it."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def capture_is_wanted(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def asked_for(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether anything asks for the device, whichever framework is meant.
+    """Whether anything requests the device, whichever framework is meant.
 
     That is NKI_HLO_DEVICE=1, NEURON_EXTRACT_GRAPHS_ONLY=1, or a platform together with a cache
-    (NEURON_PLATFORM_TARGET_OVERRIDE and NEURON_COMPILE_CACHE_URL). NKI_HLO_DEVICE=0 says no to
+    (NEURON_PLATFORM_TARGET_OVERRIDE and NEURON_COMPILE_CACHE_URL). NKI_HLO_DEVICE=0 refuses
     all of them.
     """
     if environment.get(protocol.DEVICE, "").strip() == "0":
@@ -56,7 +56,7 @@ def asked_for(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def executor_is_chosen(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether NKI_HLO_EXECUTOR says how programs are run."""
+    """Whether NKI_HLO_EXECUTOR selects how programs are run."""
     return bool(environment.get(protocol.EXECUTOR, "").strip())
 
 
@@ -66,13 +66,13 @@ def artifacts_are_wanted(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def jax_is_asked(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether JAX should see the device: asked for, or JAX_PLATFORMS names it."""
+    """Whether JAX should see the device: requested, or JAX_PLATFORMS names it."""
     platforms = environment.get(protocol.JAX_DEVICES, "").replace(" ", "").split(",")
     return "neuron" in platforms or asked_for(environment)
 
 
 def torch_is_asked(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether torch_xla should see the device: PJRT_DEVICE=NEURON, or asked for and no other
+    """Whether torch_xla should see the device: PJRT_DEVICE=NEURON, or requested and no other
     device is named."""
     named = environment.get(protocol.TORCH_DEVICE, "")
     return named.upper() == "NEURON" if named else asked_for(environment)

@@ -276,7 +276,7 @@ def buffer_copy_to_memory(host: DeviceHost, arguments: Any) -> None:
 
 
 def _in_layout(values: Array, layout_address: int | None) -> Array:
-    """The values, contiguous in the order that the caller's layout asks for."""
+    """The values, contiguous in the order of the caller's layout."""
     if layout_address and values.ndim > 1:
         layout = abi.MemoryLayout.from_address(layout_address)
         if layout.type != 0 or layout.tiled.num_tiles:

@@ -55,7 +55,7 @@ def remove(callback: Callback) -> None:
 
 
 def notify(program: Captured) -> None:
-    """Show a program to everyone who asked."""
+    """Pass a program to every listener."""
     with _lock:
         callbacks = tuple(_callbacks)
     for callback in callbacks:

@@ -2,19 +2,19 @@
 
 It holds what Python cannot do from a callback:
 
-* ``GetPjrtApi``: torch_xla takes a path, opens the library there and asks it for the function
+* ``GetPjrtApi``: torch_xla takes a path, opens the library there and takes from it the function
   table. The library hands back whatever address Python wrote into its variable.
 * ``nki_hlo_release``: what every ``*_Destroy`` slot points at. Frameworks destroy things while a
   Python exception is on its way and after the interpreter is gone; a callback into Python would
   lose the exception or crash. So the function notes the handle in a ring, and Python forgets it
   when the next slot is called.
-* ``nki_hlo_handle``: stands before the handler of kernel calls in JAX's own programs. A program
+* ``nki_hlo_handle``: precedes the handler of kernel calls in JAX's own programs. A program
   whose results nobody holds may start a kernel when the interpreter is ending; it gets none.
 
 A wheel brings the library, compiled from ``entry.c`` when the wheel was built (the hook is
 ``scripts/packaging/native_library.py``). Where it is not there, it is compiled when first needed
 and kept in a folder of the user's cache. Without a C compiler the slots are callbacks into Python
-after all, and a warning says what that cannot do.
+after all, and a warning lists what that cannot do.
 """
 
 from __future__ import annotations

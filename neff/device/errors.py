@@ -57,7 +57,7 @@ def status_of(error: BaseException) -> tuple[int, str]:
 
 
 def _origin(error: BaseException) -> str:
-    """Where an error was raised that says no place itself: frameworks show none of our frames."""
+    """Where an error without a place was raised: frameworks show none of our frames."""
     frames = traceback.extract_tb(error.__traceback__)
     return (
         f" (raised at {os.path.basename(frames[-1].filename)}:{frames[-1].lineno})"

@@ -60,7 +60,7 @@ class Executor(Protocol):
 
 
 class _FirstThatCan:
-    """Tries executors in their order; says which program the first one did not take, and why."""
+    """Tries executors in their order; reports which program the first one did not take, and why."""
 
     def __init__(self, executors: Sequence[Executor]) -> None:
         self._executors = executors
@@ -79,7 +79,7 @@ class _FirstThatCan:
 
 
 def chosen_executor(topology: Topology, environment: Mapping[str, str] = os.environ) -> Executor:
-    """The executor that the environment asks for; ``cpu`` when it does not say.
+    """The executor that the environment selects; ``cpu`` by default.
 
     Raises:
         StatusError: code ``NEFF-EXECUTOR``; there is no such executor.

@@ -12,7 +12,7 @@ from neff.device.topology import PLATFORM
 
 __all__ = ["register"]
 
-_PRIORITY = 500  # above JAX's own platforms: the device was asked for
+_PRIORITY = 500  # above JAX's own platforms: the device was requested
 
 
 def register() -> None:
@@ -32,6 +32,6 @@ def register() -> None:
     plugin = the_plugin()
     # JAX raises a plain ValueError for a launch that fails, and its own error of results that did.
     plugin.errors_belong_to_results = True
-    # What JAX would warn of, "not all functionality", is what docs/device.md says in full.
+    # What JAX would warn of, "not all functionality", is described in docs/device.md.
     getattr(xla_bridge, "_nonexperimental_plugins", set[str]()).add(PLATFORM)
     xla_bridge.register_plugin(PLATFORM, priority=_PRIORITY, c_api=plugin.capsule())

@@ -1,7 +1,7 @@
 """Kernel calls of plain NumPy scripts, captured and run as programs of the device are.
 
 A script without JAX or PyTorch compiles no program, so nothing would reach the device. When the
-environment asks for extraction, for another executor or for the NEFFs, each call of a kernel with
+environment requests extraction, for another executor or for the NEFFs, each call of a kernel with
 NumPy arrays becomes a program of its own: parameters named as the kernel's arguments, one custom
 call, its results.
 """
@@ -41,7 +41,7 @@ Run = Callable[[BoundCall], Arrays]
 
 
 def is_wanted() -> bool:
-    """Whether the environment asks for programs of NumPy calls."""
+    """Whether the environment requests programs of NumPy calls."""
     asked = capture_is_wanted() or extract_only() or artifacts_are_wanted()
     return asked or "neff" in os.environ.get(EXECUTOR, "")
 

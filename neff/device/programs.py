@@ -109,7 +109,7 @@ class Program:
 
     @cached_property
     def communicates(self) -> bool:
-        """Whether its devices have to run together: collectives, or it asks which one it is."""
+        """Whether its devices have to run together: collectives, or it reads its own number."""
         return any(name in _COMMUNICATION for name in opcode_counts(self.module))
 
     @cached_property
@@ -167,7 +167,7 @@ def _parameter_numbers(message: bytes, number: int) -> set[int]:
 
 @dataclass(frozen=True, slots=True)
 class CompileOptions:
-    """What a framework asks for when it compiles.
+    """What a framework requests when it compiles.
 
     Attributes:
         num_replicas, num_partitions: how many devices run the program together.

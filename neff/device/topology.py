@@ -1,4 +1,4 @@
-"""Devices and their memories: as many simulated cores as the environment asks for."""
+"""Devices and their memories: as many simulated cores as the environment requests."""
 
 from __future__ import annotations
 

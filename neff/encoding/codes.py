@@ -1,4 +1,4 @@
-"""Every number that the engine encoding gives to a name.
+"""The number of every name in the engine encoding.
 
 The tables only grow: a number once given keeps its meaning for ever, so that an old file reads
 the same with a newer reader. ``tests/neff/test_codes.py`` pins them.

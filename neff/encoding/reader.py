@@ -121,7 +121,7 @@ class _EngineReader:
         if major != VERSION[0] or minor > VERSION[1]:
             raise _bad(
                 "NEFF-ENGINE-VERSION",
-                f"encoding {major}.{minor}; this reader knows {VERSION[0]}.0 to "
+                f"encoding {major}.{minor}; this reader reads {VERSION[0]}.0 to "
                 f"{VERSION[0]}.{VERSION[1]}",
                 self.place,
                 "update nki-hlo, or build the NEFF again with this version",

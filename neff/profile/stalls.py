@@ -35,7 +35,7 @@ class EngineSplit:
         issue_ns: it issued transfers, executed instructions that only wait, or could not start
             the next instruction yet although nothing had to be waited for.
         waiting_ns: it stood still for a semaphore, by whose event set it: ``DMA`` or an engine.
-        idle_ns: it had nothing to do: before the end of a loop's turn, or of the program.
+        idle_ns: it had nothing to do: before the end of a loop's iteration, or of the program.
     """
 
     engine: str
@@ -176,7 +176,7 @@ def path_times(profile: Profile, core: int) -> dict[int, float]:
             # From the issue's end on it is the transfer that the path waits for.
             times[later] += max(0.0, until - event.end) * events[later].turns
             until = min(until, event.end)
-        # Between a loop's turn and what follows stand the other turns, which `turns` counts.
+        # Between one iteration and what follows are the other iterations, which `turns` counts.
         is_edge = event.turns > 1 and (later < 0 or event.turns != events[later].turns)
         if is_edge:
             until = min(until, event.end + report * _moves(event) + turn_ns)

@@ -40,7 +40,7 @@ class Profile:
             to the time in which something happens there. Their sum is the lane's busy time.
         flops: for each core, the FLOPs of each event.
         program: what was estimated.
-        trips: iterations of loops that only a run knows, as they were given.
+        trips: iterations of loops that only a run determines, as they were given.
     """
 
     name: str

@@ -44,7 +44,7 @@ def load(
     Args:
         source: the file or the program.
         name: what errors call the model; the file's stem or the program's name by default.
-        by_address: keep every tensor at the address that the file gives it, and every
+        by_address: keep every tensor at its address in the file, and every
             instruction by itself: slower, and independent of what placement promises.
 
     Elements of outputs that certainly nothing writes are warned of (``NEFF-UNWRITTEN``), and
@@ -98,9 +98,9 @@ class LoadedModel:
         self.gaps = self._find_gaps()
         self._written = {access.tensor.name for each in instructions for access in written_by(each)}
         self._machine = Machine(program, self._orders, place, by_address=by_address)
-        told = {gap.location for gap in self.gaps}
+        reported = {gap.location for gap in self.gaps}
         self.unwritten_reads = [
-            read for read in self._machine.unwritten_reads if read.location not in told
+            read for read in self._machine.unwritten_reads if read.location not in reported
         ]
 
     def run(
@@ -187,7 +187,7 @@ class LoadedModel:
 
 
 def _check_memory(program: Program, place: str) -> None:
-    """Refuse what the device could not hold, before any memory is asked for."""
+    """Refuse what the device could not hold, before any memory is allocated."""
     target = target_of(program.target)
     needed = program.scratch_bytes * len(program.subgraphs)
     needed += sum(each.nbytes for each in program.variables.values() if each.kind != "scratch")

@@ -27,7 +27,7 @@ __all__ = [
 
 
 class NrtpyError(RuntimeError):
-    """The library was used wrongly; ``code`` is stable, ``remedy`` says what to do."""
+    """The library was used wrongly; ``code`` is stable, ``remedy`` is what to do."""
 
     def __init__(self, message: str, *, code: str = "NEFF-RUN", remedy: str = "") -> None:
         self.code, self.remedy = code, remedy
@@ -77,5 +77,5 @@ reset = _SESSION.reset
 
 
 def get_nrtpy_singleton() -> Device:
-    """The runtime of this process; made when it is first asked for."""
+    """The runtime of this process; made on first use."""
     return _SESSION.device()

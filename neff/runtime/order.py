@@ -1,7 +1,7 @@
 """One order of all instructions of a core, found by running its semaphores once.
 
 The engines of a core run side by side and meet through semaphores. Any order that the
-semaphores allow gives the same result, provided the program is free of races; so the runtime
+semaphores allow has the same result, provided the program is free of races; so the runtime
 needs only one. It follows data: an engine that a signal wakes goes on at once, and with it the
 bytes that were just written are used while they are still near.
 """

@@ -4,7 +4,7 @@ The runtime may let a tensor live anywhere only if no other tensor's bytes are m
 tensors whose bytes overlap must not live at the same time, save that a result may lie exactly
 where an operand lay that dies with it (:mod:`neff.in_place`). A tensor lives from the first
 instruction that names it to the last; one that a loop names lives for the whole loop, unless
-all of its uses are within one turn of the same body.
+all of its uses are within one iteration of the same body.
 """
 
 from __future__ import annotations

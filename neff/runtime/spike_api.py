@@ -36,7 +36,7 @@ __all__ = [
 
 
 class SpikeRuntimeError(RuntimeError):
-    """Root of this package's errors; ``code`` is stable, ``remedy`` says what to do."""
+    """Root of this package's errors; ``code`` is stable, ``remedy`` is what to do."""
 
     def __init__(self, message: str, *, code: str = "NEFF-RUN", remedy: str = "") -> None:
         self.code, self.remedy = code, remedy
@@ -94,7 +94,7 @@ class SystemTraceSession(TraceSession):
 
 
 class SpikeProfiler:
-    """A runtime that notes where each execution was asked for in ``debug_rank_0.txt``."""
+    """A runtime that records where each execution was requested in ``debug_rank_0.txt``."""
 
     def __init__(self, verbose_level: int = 0, target_file: str | None = None) -> None:
         self._spike = Spike(verbose_level)
@@ -136,5 +136,5 @@ reset = _SESSION.reset
 
 
 def get_spike_singleton() -> Device:
-    """The runtime of this process; made when it is first asked for."""
+    """The runtime of this process; made on first use."""
     return _SESSION.device()

@@ -19,7 +19,7 @@ What flows through here:
 
 :mod:`instructions` answers what one instruction costs, for a compiler that has a choice.
 
-It imports ``neff.program`` and the kernel language only, so that the compiler may ask it for costs.
+It imports ``neff.program`` and the kernel language only, so that the compiler may call it for costs.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ DMA_MODES = ("dynamic", "static")
 
 
 Trips = int | Sequence[Mapping[int, float]] | None
-"""Iterations of loops that only a run knows; see :func:`estimate`."""
+"""Iterations of loops that only a run determines; see :func:`estimate`."""
 
 
 class Span(NamedTuple):
@@ -162,7 +162,7 @@ def estimate(
         parameters: default: the table's for the program's target.
         statistic: one of :data:`STATISTICS`.
         dma: one of :data:`DMA_MODES`; default: static on trn1, dynamic later.
-        trips: iterations of loops that only a run knows: one number for all, or those of a run
+        trips: iterations of loops that only a run determines: one number for all, or those of a run
             by core and loop ident (``neff.runtime.trips.trips_of``); default 1. But for those of a
             run they are marked as unknown.
 

@@ -1,4 +1,4 @@
-"""A program's engine lists as the work that they ask of the machine."""
+"""A program's engine lists as work for the machine."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class Lowering:
 
     Args:
         is_static: descriptors of transfers whose place is known are ready in memory.
-        trips: iterations of loops that only a run knows: of all, or the mean by loop ident.
+        trips: iterations of loops that only a run determines: of all, or the mean by loop ident.
 
     Attributes:
         works: by number.
-        unknown_loops: loops whose number of turns only a run knows.
+        unknown_loops: loops whose iterations only a run determines.
     """
 
     def __init__(self, is_static: bool, trips: int | Mapping[int, float] | None) -> None:
@@ -149,7 +149,7 @@ class Lowering:
 
 
 def works_of(instruction: Instruction, is_static: bool = False) -> tuple[Work, ...]:
-    """What an instruction asks of its engine, in order.
+    """The work of an instruction on its engine, in order.
 
     Args:
         instruction: with its engine.

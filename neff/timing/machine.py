@@ -2,7 +2,7 @@
 
 An engine starts its items in order: as soon as the item before has left it (its interval) and
 what it waits for is there (a latency and a semaphore later). A transfer is issued by its engine
-and then stands in a queue of that engine, loads and stores apart; one that still waits holds up
+and then waits in a queue of that engine, loads and stores apart; one that still waits holds up
 only its own queue. Transfers whose first packet can move go to the sixteen DMA engines in the
 order of that time; each takes its packets one after the other.
 
@@ -264,7 +264,7 @@ class Machine:
         return (begin, fast_begin, slow_begin), (end, fast_end, slow_end)
 
     def skip(self, spent: Times) -> None:
-        """Let time pass in which everything goes on as in the turn before."""
+        """Let time pass in which everything goes on as in the iteration before."""
         self.end = added(self.end, spent)
         for tensor, nanoseconds in zip(self.tensor, spent, strict=True):
             tensor.skip(nanoseconds)
@@ -288,7 +288,7 @@ def _price(work: Work, pricings: Prices) -> Price:
 class DmaEngines:
     """When each of the DMA engines is free; they start one after the other.
 
-    As long as every transfer uses all of them alike, ``level`` says when the first one is free
+    As long as every transfer uses all of them alike, ``level`` is when the first one is free
     and the others follow by their stagger; ``lanes`` is only there when they differ.
     """
 

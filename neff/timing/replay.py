@@ -230,7 +230,7 @@ _PARTITIONS = 128
 def _transfer(one: StreamInstruction) -> Transfer:
     """Few rows are those of one partition: streams record 4x512 for [4, 128, 512 B] in HBM.
 
-    A load of one row is taken as it stands.
+    A load of one row is taken as it is.
     """
     to_hbm, from_hbm = one.dst.endswith("H"), one.src.endswith("H")
     rows, each = one.rows, 1

@@ -1,7 +1,7 @@
 """The engine programs of one core, run over simulated time; see :mod:`neff.timing.machine`.
 
 Every time is three: by the parameters' values, by their fast ends and by their slow ends. What
-starts in which order is decided by the first; so one pass gives the total and its range.
+starts in which order is decided by the first; so one pass computes the total and its range.
 """
 
 from __future__ import annotations

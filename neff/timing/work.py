@@ -1,4 +1,4 @@
-"""What an instruction asks of an engine, apart from what that takes.
+"""The work of an instruction on an engine, apart from its time.
 
 Both a program of ours and a decoded stream come down to these; equal work has equal cost.
 """

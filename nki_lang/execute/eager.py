@@ -46,7 +46,7 @@ class EagerBuilder(TraceBuilder):
     Attributes:
         memory: memory of the core.
         tracker: follows uninitialised elements.
-        checks: what looks at every instruction.
+        checks: what is called at every instruction.
     """
 
     eager = True
@@ -118,11 +118,11 @@ class Simulation:
 
     It takes the kernel's arguments and gives what the kernel returns, in arrays of the kind that
     was passed. Arguments that the kernel writes in place are changed in place (JAX arrays cannot
-    be). ``kernel[2]`` runs as two cores that take turns at barriers.
+    be). ``kernel[2]`` runs as two cores that alternate at barriers.
 
     Attributes:
         report: what the checks found in the last call.
-        checks: the checks that were asked for; None for the cheap ones, which warn.
+        checks: the requested checks; None for the cheap ones, which warn.
     """
 
     def __init__(
@@ -148,20 +148,20 @@ class Simulation:
                 a value that nobody wrote reaches a result.
         """
         target = self.target or getattr(self.kernel, "target", None) or current_target()
-        asked = watch.checks_asked_for() if self.checks is None else None
-        unasked = self.checks is None and asked is None
-        checks = checks_of(CHEAP if unasked else asked) if self.checks is None else self.checks
+        chosen = watch.requested_checks() if self.checks is None else None
+        by_default = self.checks is None and chosen is None
+        checks = checks_of(CHEAP if by_default else chosen) if self.checks is None else self.checks
         run = _Run(self.func, self.grid, target, checks)
-        run.thorough = not unasked
+        run.thorough = not by_default
         run.schedule = tuple(getattr(self.kernel, "schedule", ()))
         self.report = run.report
         try:
             result = run.call(args, kwargs)
         except NkiError as error:
-            watch.tell(self.func, run.report, error)
+            watch.report_to(self.func, run.report, error)
             raise
-        watch.tell(self.func, run.report, None)
-        if unasked:
+        watch.report_to(self.func, run.report, None)
+        if by_default:
             _warn(run.report)
         return result
 

@@ -1,8 +1,8 @@
 """Where the cores of a kernel, or the ranks of a group, meet.
 
 Every member runs in a thread of its own, but only one runs at a time: the lowest that can go on.
-It runs until it has to wait for another, so a program gives the same result each time. When
-nobody can go on, everybody who waits gets an error that says who waits for whom and at which line.
+It runs until it has to wait for another, so a program has the same result each time. When
+no member can go on, all that wait receive an error that names who waits for whom and where.
 """
 
 from __future__ import annotations

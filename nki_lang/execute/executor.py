@@ -125,7 +125,7 @@ class Executable:
         return [memory.array(tensor).reshape(tensor.shape) for tensor in outputs]
 
     def _go(self, closures: Sequence[Step]) -> None:
-        """Run the cores: in turns when they communicate, else one after the other."""
+        """Run the cores: alternating when they communicate, else one after the other."""
         if not self.program.communicates:
             for closure in closures:
                 closure()

@@ -46,7 +46,7 @@ def with_fresh_memory(
 ) -> tuple[Block, ...]:
     """The bodies with instructions that fill what may be read before it is written.
 
-    A tile that only a loop names begins anew with each of its turns.
+    A tile that only a loop names begins anew with each of its iterations.
 
     Args:
         bodies: the statements of each core, with accumulation made explicit.
@@ -125,7 +125,7 @@ class _Core:
                 self._loop(statement)
 
     def _loop(self, loop: ForLoop | WhileLoop) -> None:
-        """A loop whose turns are not known may have none: what it writes is not certain after it."""
+        """A loop whose iterations are not known may have none: what it writes is not certain after it."""
         if isinstance(loop, ForLoop) and turns(loop):
             self._block(loop.body)
             return
@@ -220,7 +220,7 @@ _Path = tuple[ForLoop | WhileLoop, ...]
 class _Filler:
     """Puts the filling of each tensor before the first statement that names it.
 
-    Tiles that only a loop names are filled in there, so that each of its turns begins anew.
+    Tiles that only a loop names are filled in there, so that each of its iterations begins anew.
     """
 
     def __init__(self, body: Block, fills: dict[str, Instruction]) -> None:

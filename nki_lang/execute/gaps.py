@@ -2,7 +2,7 @@
 
 An element of a result is a gap when nothing writes it, or when the last that is copied there was
 never written itself: a tile that was filled in part and stored whole. Access patterns that are
-known are followed exactly; where one is not (a register or an index tensor says where), in loops
+known are followed exactly; where one is not (a register or an index tensor selects it), in loops
 of the device and on tiles at addresses that the user gave, everything counts as written. So what
 is reported is certainly unwritten.
 """
@@ -150,7 +150,7 @@ class _Core:
             self._faulty.add(access.tensor.name)
 
     def _write(self, access: Access, instruction: Instruction) -> bool:
-        """Enter a write; False when nobody asks for it or its place is not known."""
+        """Enter a write; False when it is not tracked or its place is not known."""
         tensor = access.tensor
         if tensor.name not in self._followed:
             return False

@@ -1,6 +1,6 @@
 """Let tensors whose lifetimes do not meet share memory.
 
-A traced kernel names a new tensor for every tile of every turn of a static loop; kept apart they
+A traced kernel names a new tensor for every tile of every iteration of a static loop; kept apart they
 would take far more memory than the kernel's arrays. Each tensor without an address lives from the
 first top-level statement that names it to the last.
 """
@@ -74,12 +74,12 @@ def assign_slots(body: Block, bound: Container[str] = ()) -> Slots:
 
     Args:
         body: statements of the core.
-        bound: names of tensors whose memory the caller gives: arguments, constants, results.
+        bound: names of tensors whose memory the caller passes: arguments, constants, results.
     """
     first: dict[str, int] = {}
     last: dict[str, int] = {}
     tensors: dict[str, Tensor] = {}
-    # A loop is one point of time: what one turn leaves in a tensor the next one may read.
+    # A loop is one point of time: what one iteration leaves in a tensor the next one may read.
     for time, statement in enumerate(body):
         for instruction in walk([statement]):
             for access in accesses_of(instruction):

@@ -17,7 +17,7 @@ def loop_step(
 
     Args:
         loop: its registers and bounds.
-        run_body: runs one turn.
+        run_body: runs one iteration.
         registers: the core's registers by name; a counted loop writes its own.
     """
     if isinstance(loop, WhileLoop):

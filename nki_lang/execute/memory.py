@@ -32,7 +32,7 @@ _WIDENED = frozenset({"bfloat16", "float16", "float8_e4m3", "float8_e4m3fn", "fl
 
 
 def precise_floats() -> bool:
-    """False when NKI_PRECISE_FP=0 asks for float32 storage of the small float types."""
+    """False when NKI_PRECISE_FP=0 selects float32 storage of the small float types."""
     return os.environ.get("NKI_PRECISE_FP", "1") != "0"
 
 
@@ -88,7 +88,7 @@ class Memory:
         shared: memory of another core whose shared HBM this one sees too.
         track: keep book of the bytes that were written.
         fresh: fill new memory with 0xFF (NaN in every float type); else it reads as zero.
-        precise: store the small float types as they are; None asks the environment.
+        precise: store the small float types as they are; None reads the environment.
         state: registers and accumulators of the core.
     """
 
@@ -128,7 +128,7 @@ class Memory:
     ) -> None:
         """Let the HBM tensor ``name`` be ``array`` (C-contiguous; seen, not copied).
 
-        ``filled`` says that its content means something (it does not in a fresh output);
+        ``filled``: its content is defined (it is not in a fresh output);
         ``origin`` is what the caller passed, when ``array`` is a copy of it.
 
         Raises:

@@ -37,7 +37,7 @@ class Program:
         bodies: the statements of each core, with fewer, larger steps where that is possible.
         slots: the memory that the private tensors of each core share.
         constants: name of a constant's tensor -> its value.
-        bound: names of the tensors whose memory each run gives: arguments, constants, results.
+        bound: names of the tensors whose memory each run passes: arguments, constants, results.
         gaps: what the results lack, as far as that is known before a run.
         check: uninitialised reads are looked for.
         communicates: the cores wait for each other.
@@ -66,7 +66,7 @@ def program_of(kernel_ir: KernelIR, *, check: bool) -> Program:
         bodies = _filled(resolved)
         simplified = replace(resolved, bodies=bodies)
         _warn_of_reads(resolved, filled_in(bodies), gaps)
-    # The check reports each instruction at its own line, and another core may look at a tile
+    # The check reports each instruction at its own line, and another core may read a tile
     # between any two instructions: both need the kernel as it was written.
     if not check and len(resolved.bodies) == 1:
         simplified = coalesced(forwarded(simplified))
@@ -122,8 +122,8 @@ def _gaps(kernel_ir: KernelIR, constants: Mapping[str, object]) -> tuple[Gap, ..
 
 def _warn_of_reads(kernel_ir: KernelIR, doubtful: frozenset[str], gaps: tuple[Gap, ...]) -> None:
     """Reads that certainly find nothing; lines that were warned of for a result are left out."""
-    told = {gap.location for gap in gaps}
+    reported = {gap.location for gap in gaps}
     for read in _certain_reads(kernel_ir, doubtful):
-        if read.location not in told:
+        if read.location not in reported:
             message = f"[NKI-UNINITIALISED] kernel {kernel_ir.name!r}: {read.message}; {REMEDY}"
             warn_at(read.location, message)

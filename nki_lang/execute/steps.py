@@ -17,7 +17,7 @@ __all__ = ["Observer", "Steps"]
 
 
 class Observer(Protocol):
-    """Executes each instruction, and looks at what it touches."""
+    """Executes each instruction, and checks what it touches."""
 
     def run(self, instruction: Instruction, step: Step) -> None:
         """Execute the instruction, which is what ``step`` does."""

@@ -36,7 +36,7 @@ class Storage:
     Attributes:
         tensor: the tensor.
         data: all bytes, flat and writable (for a placed tensor those of the whole arena).
-        coverage: which bytes of ``data`` were written, or None when nobody asks.
+        coverage: which bytes of ``data`` were written, or None when it is not tracked.
         dtype: NumPy type of the elements as stored.
         row: bytes from one partition to the next, or 0 when the tensor is dense.
         start: byte of the first element.
@@ -75,7 +75,7 @@ class Storage:
     def settle(self) -> None:
         """Let the bytes that nobody wrote be what fresh memory holds: NaN in every float type.
 
-        Until somebody looks at them they may be anything (``pending``), which saves filling
+        Until they are read they may be anything (``pending``), which saves filling
         memory that is about to be written anyway.
         """
         if not self.pending:
@@ -229,7 +229,7 @@ def outside(tensor: Tensor, index: int, limit: int, what: str = "element") -> Nk
 
     Args:
         tensor: the tensor.
-        index: what was asked for, counted in elements of the storage or as ``what`` says.
+        index: the requested one, counted in elements of the storage or as ``what`` describes.
         limit: how many of them there are.
         what: what is counted.
     """

@@ -39,7 +39,7 @@ _MOVES = {
     "nc_n_gather": ("data", ("indices",)),
     "local_gather": ("src_buffer", ("index", "num_elem_per_idx", "num_valid_indices")),
 }
-"""Instructions that only move elements: what they move, and what says where to."""
+"""Instructions that only move elements: what they move, and the operand with the place."""
 
 _SCALED = frozenset({"quantize_mx", "nc_matmul_mx"})
 

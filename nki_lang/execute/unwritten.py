@@ -4,7 +4,7 @@ A read counts when it is certain to happen, and when every byte of what it takes
 be unwritten then. A tile that was filled in part and read whole is no fault as long as the rest
 goes nowhere, so it does not count; nor does a tile at an address that the user gave (others may
 write the same bytes), or HBM that cores share. Whatever may write counts as a write: predicated
-instructions, loops that may have no turn, and places that a register or an index tensor selects.
+instructions, loops that may have no iteration, and places that a register or an index tensor selects.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class _Core:
         self.found: dict[str, UnwrittenRead] = {}
 
     def follow(self, body: Block) -> None:
-        """Enter what the statements read and write; of a loop, what its first turn does."""
+        """Enter what the statements read and write; of a loop, what its first iteration does."""
         for statement in body:
             if isinstance(statement, Instruction):
                 if not is_fresh_fill(statement):

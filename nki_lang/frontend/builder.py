@@ -4,7 +4,7 @@ Every public function of the language reaches the current builder through :func:
 adds to it through a handful of methods: :meth:`TraceBuilder.emit`, :meth:`~TraceBuilder.new_tensor`,
 :meth:`~TraceBuilder.new_register`, :meth:`~TraceBuilder.enter_loop` and
 :meth:`~TraceBuilder.exit_loop`. An eager interpreter subclasses :class:`TraceBuilder`, sets
-``eager = True``, executes in :meth:`~TraceBuilder.execute` and answers
+``eager = True``, executes in :meth:`~TraceBuilder.execute` and implements
 :meth:`~TraceBuilder.register_value`.
 """
 
@@ -267,7 +267,7 @@ class TraceBuilder:
         return next(loops, None)
 
     def allocate(self, tensor: Tensor) -> None:
-        """Hook of the eager interpreter: the tensor's memory comes to life, uninitialised."""
+        """Hook of the eager interpreter: the tensor's memory is allocated, uninitialised."""
 
     def add_input(self, tensor: Tensor) -> None:
         """Enter a kernel argument."""
@@ -290,7 +290,7 @@ class TraceBuilder:
         return tensor
 
     def allocate_constant(self, constant: Constant) -> None:
-        """Hook of the eager interpreter: the constant's memory comes to life with its value."""
+        """Hook of the eager interpreter: the constant's memory is allocated with its value."""
 
     def shared_tensor(self) -> Tensor:
         """The shared HBM tensor allocated last, or the first argument."""
@@ -344,7 +344,7 @@ class TraceBuilder:
         raise NotImplementedError
 
     def register_value(self, register: Register) -> int:
-        """The value of a register; only an eager interpreter knows one."""
+        """The value of a register; only an eager interpreter has one."""
         raise NkiValidationError(
             f"the value of register {register.name} is not known while the kernel is traced",
             code="NKI-REGISTER-VALUE",
@@ -369,7 +369,7 @@ class TraceBuilder:
         _, self.block = self.open.pop()
 
     def require_closed(self, loop: ForLoop | WhileLoop | NoReorder | None = None) -> None:
-        """Complain when another region than ``loop`` is the innermost open one."""
+        """Raise when another region than ``loop`` is the innermost open one."""
         if not self.open or self.open[-1][0] is loop:
             return
         left = self.open[-1][0]

@@ -1,7 +1,7 @@
 """Loops that run on the device, seen from Python code that runs once.
 
-``dynamic_range`` is a generator that opens a loop region, hands out the counter, and closes the
-region when Python asks for the next value; ``while register:`` opens one when the condition is
+``dynamic_range`` is a generator that opens a loop region, yields the counter, and closes the
+region when the next value is requested; ``while register:`` opens one when the condition is
 first tested and closes it when it is tested again. In the eager interpreter both really loop.
 """
 
@@ -132,7 +132,7 @@ def while_loop(init: Any, body_fun: Callable[[VirtualRegister], VirtualRegister]
 def _while_body(
     builder: TraceBuilder, condition: Any, body_fun: Callable[[VirtualRegister], Any]
 ) -> None:
-    """One turn; the body gets a copy, so that only what it returns steers the loop."""
+    """One iteration; the body receives a copy, so that only its result controls the loop."""
     given = builder.new_register()
     builder.emit("register_alloc", {"dst": given, "x": None})
     builder.emit("register_move", {"dst": given, "src": condition})

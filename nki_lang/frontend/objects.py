@@ -28,7 +28,7 @@ class NKIObject:
     """Base class for classes that are used inside kernels.
 
     A subclass with annotated fields and without an ``__init__`` of its own is made from its
-    fields in order, as the language guide says ("Class Support"); ``__post_init__`` runs after.
+    fields in order, as the language guide specifies ("Class Support"); ``__post_init__`` runs after.
     ``@dataclass`` on top works as everywhere.
     """
 

@@ -1,9 +1,9 @@
 """Python's operators, NumPy's functions and array methods on tiles: each names what to write.
 
 A tile stands for memory of the device. Computing on it takes an instruction with a place to
-write to, so ``a + b`` has no meaning of its own; the error names the function of the
+write to, so ``a + b`` is not defined; the error names the function of the
 language and the instruction that compute it (nki/get-started/nki-language-guide.rst, Tensor
-Values). Only the eager interpreter knows contents, and gives them away for looking.
+Values). Only the eager interpreter has contents; it returns them for printing and assertions.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ class TileArithmetic:
         """A whole tensor is true, as in the vendor's front end: a test for its presence.
 
         Source: ``KLR/Trace/Types.lean``, ``isTrue``. A part of one, a tile of one element, and a
-        tile in an ``assert`` are looks at contents.
+        tile in an ``assert`` read contents.
         """
         tensor: Any = self
         whole = tensor.shape == tensor.storage.shape
@@ -208,7 +208,7 @@ class TileArithmetic:
                     "index one element")  # fmt: skip
         return values.reshape(-1)[0]
 
-    def _contents(self, use: str, told: bool = True) -> Any:
+    def _contents(self, use: str, warned: bool = True) -> Any:
         """The values, when an eager interpreter runs: kernels cannot compute with them."""
         builder = active()
         place = caller_location(2)
@@ -225,9 +225,9 @@ class TileArithmetic:
                 " nisa.register_load and use nl.while_loop",
                 source=_GUIDE,
             )
-        if told and not _asserts(place):
+        if warned and not _asserts(place):
             warn_at_caller(
-                f"[NKI-TENSOR-VALUE] {message}; nki.simulate knows them, a kernel that is traced"
+                f"[NKI-TENSOR-VALUE] {message}; nki.simulate reads them, a kernel that is traced"
                 " stops here"
             )
         return builder.tensor_value(self.access)
@@ -275,7 +275,7 @@ for _name, (_symbol, _function) in _UNARY.items():
 
 
 def missing_method(tile: Any, name: str) -> NoReturn:
-    """``tile.astype`` and the like: an AttributeError that says what to write instead."""
+    """``tile.astype`` and the like: an AttributeError with the remedy."""
     remedy = _METHODS.get(name, "")
     if not remedy and name in BY_NAME:
         remedy = f"call nl.{name}(tile, ...)"

@@ -134,7 +134,7 @@ class View(TileArithmetic, NKIObject):
 
     @property
     def signature(self) -> int:
-        """A number that stands for all that the checks of instructions look at."""
+        """A number for everything that the checks of instructions read."""
         found = self._signature
         if found:
             return found

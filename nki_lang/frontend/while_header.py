@@ -1,6 +1,6 @@
 """``while register:`` - which ``while`` of the source a truth value is the condition of.
 
-Python asks a register for its truth and does not say why. The place of the running instruction
+Python evaluates a register's truth without its context. The place of the running instruction
 in the user's file decides: it opens a loop on the device where a ``while`` statement tests it for
 the first time, and closes the loop where the same statement tests it again.
 """
@@ -36,7 +36,7 @@ def forbid_no_reorder(builder: TraceBuilder) -> None:
 def register_truth(register: Register) -> bool:
     """``bool(register)``: the condition of ``while register:``, or an error.
 
-    The eager interpreter knows the value; it warns where a trace would stop.
+    The eager interpreter has the value; it warns where a trace would stop.
     """
     builder = current()
     frame = user_frame(2)
@@ -62,11 +62,11 @@ def register_truth(register: Register) -> bool:
 
 
 def _require_progress(loop: Any, register: Register) -> None:
-    """A while loop tests the same register each turn, and its body writes it."""
+    """A while loop tests the same register each iteration, and its body writes it."""
     if loop.condition != register:
         fail(
             "the condition of a while loop on the device is one register, and this one computes a"
-            " new one each turn",
+            " new one each iteration",
             "NKI-WHILE",
             "keep the condition in a register of its own: nisa.register_move(flag, n > 0) before"
             " the loop and at the end of its body, and `while flag:`",
@@ -98,7 +98,7 @@ def _not_a_loop(builder: TraceBuilder, register: Register) -> None:
             NkiTypeError,
         )
     warn_at_caller(
-        f"[NKI-REGISTER-VALUE] {message}; nki.simulate knows it, a kernel that is traced stops here"
+        f"[NKI-REGISTER-VALUE] {message}; nki.simulate reads it, a kernel that is traced stops here"
     )
 
 
@@ -130,7 +130,7 @@ def _while_header(frame: FrameType | None) -> _Place | None:
 def _while_loops(path: str) -> dict[_Place, _Place]:
     """The while loops of a file: place of the test, and of the statement -> of the statement.
 
-    The jump on the condition stands at the statement in Python 3.11 and at the test later.
+    The jump on the condition is at the statement in Python 3.11 and at the test later.
     A test that Python puts together itself (``not``, ``and``, ``or``) is not a loop of the device.
     """
     try:

@@ -52,8 +52,8 @@ def resolve_accumulation(kernel_ir: KernelIR) -> KernelIR:
 def zero_before_loops(body: Block, homes: Mapping[str, object]) -> None:
     """Zero what device loops accumulate into and nothing outside of them names.
 
-    ``nc_matmul(accumulate=None)`` adds up over the turns of a loop when its destination was made
-    outside of it. The instructions alone do not show where a tensor was made, so the tracer says
+    ``nc_matmul(accumulate=None)`` adds up over the iterations of a loop when its destination was made
+    outside of it. The instructions alone do not show where a tensor was made, so the tracer marks
     it with a memset before the loop.
 
     Args:
@@ -178,7 +178,7 @@ class _Resolver:
             dst: Access = instruction.operands["dst"]
             name = dst.tensor.name
             if inside[name] == self.uses[name]:
-                # Used nowhere else: a fresh tensor in each turn.
+                # Used nowhere else: a fresh tensor in each iteration.
                 self.written.pop(name, None)
                 continue
             before.extend(self._zero(instruction, dst))

@@ -456,7 +456,7 @@ def parse(text: str, name: str = "<kernel>") -> KernelIR:
     """The kernel that a text describes.
 
     Args:
-        text: what :func:`nki_lang.ir.text.to_text` gives, or what a person wrote.
+        text: what :func:`nki_lang.ir.text.to_text` returns, or what a person wrote.
         name: what errors call the text, a file name say.
 
     Raises:

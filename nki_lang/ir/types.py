@@ -245,7 +245,7 @@ class KernelIR:
         grid: launch grid as given, ``()`` without one.
         inputs: HBM tensors in call order (constants not among them).
         outputs: HBM tensors in the order of the return value. An argument that the kernel
-            writes in place stands in both.
+            writes in place is in both.
         constants: extra inputs behind ``inputs``, in order.
         bodies: the statements of each core.
         returns_tuple: the kernel returned a tuple or list (also one of a single tensor).

@@ -32,7 +32,7 @@ def dma_copy(
 ) -> NkiInstruction:
     """Copy ``src`` to ``dst`` between HBM and SBUF, casting through float32 when the dtypes differ.
 
-    ``src`` or ``dst`` may carry a scalar or vector offset (gather, scatter); ``oob_mode`` says what
+    ``src`` or ``dst`` may carry a scalar or vector offset (gather, scatter); ``oob_mode`` selects what
     an index outside the tensor does. Both hold the same number of elements."""
     if isinstance(priority, Enum):
         oob_mode, dge_mode, engine, name = without_priority(

@@ -49,7 +49,7 @@ class NkiInstruction(NKIObject):
         """This instruction runs after every producer has completed.
 
         Raises:
-            NkiValidationError: code ``NKI-DEPENDS``; a producer stands inside a device loop that
+            NkiValidationError: code ``NKI-DEPENDS``; a producer is inside a device loop that
                 this instruction is not in.
         """
         builder = current()

@@ -48,7 +48,7 @@ def without_priority(
 ) -> tuple[Any, ...]:
     """Arguments of a positional call written for NKI 0.3, which had no ``priority``.
 
-    Every value stands one place too far left; what stands in the wrong kind of place is
+    Every value is one place too far left; a value in the wrong kind of place is
     recognised by its type, and what was passed by name stays where it is.
     """
     fields: list[type[Any]] = [type(default) for default in defaults]

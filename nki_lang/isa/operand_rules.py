@@ -63,7 +63,7 @@ def _is_tile(value: Any) -> bool:
 
 
 def commands(*allowed: str) -> Constraint:
-    """The commands to the reduction registers that an instruction knows."""
+    """The commands to the reduction registers that an instruction has."""
 
     def check(call: Any) -> str:
         command = call["reduce_cmd"]

@@ -27,14 +27,14 @@ class OperandSpec:
     Attributes:
         name: as in the public signature.
         role: ``read``, ``write``, ``read_write`` (tensors), ``register``, ``operator``,
-            ``immediate`` (a number that no check looks at) or ``attribute``.
+            ``immediate`` (a number that no check reads) or ``attribute``.
         buffers: memories that a tensor may be in.
         dtypes: names of the dtypes allowed; empty for all.
         optional: None is allowed.
         scalar: a number may stand in the place of the tensor.
         several: a sequence of tensors.
         any_start: it may start at any partition (MX scales, packed four rows to a quadrant).
-        keyed: a check looks at the number that stands in the tensor's place.
+        keyed: a check reads the number in the tensor's place.
     """
 
     name: str

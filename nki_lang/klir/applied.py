@@ -132,7 +132,7 @@ def _ordered(op: Any, values: dict[str, Any]) -> dict[str, Any]:
 
 
 class TreeReader:
-    """Puts the instructions of a body into the regions that the companion gives."""
+    """Puts the instructions of a body into the regions of the companion."""
 
     def __init__(self, statements: list[Instruction]) -> None:
         self.left = iter(statements)

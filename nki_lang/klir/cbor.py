@@ -3,10 +3,10 @@
 Integers and lengths take their shortest form, floats are binary32 (``fa``) or binary64 (``fb``),
 text and arrays have a definite length, a structure is the tag ``d9 <type> <constructor>`` around
 an array of at most 23 fields. The readers refuse every other spelling, so that reading and
-writing a file gives its bytes again.
+writing a file restores its bytes.
 
 Readers take ``(data, position)`` and return ``(value, next position)``. They raise
-:class:`Damage`, or ``IndexError`` where the data ends; the caller turns both into a
+:class:`Damage`, or ``IndexError`` where the data ends; the caller converts both into a
 :class:`~nki_lang.errors.NkiFileError`.
 """
 
@@ -100,12 +100,12 @@ def float64(value: float) -> bytes:
 
 
 def array_head(count: int) -> bytes:
-    """What stands before the elements of an array."""
+    """The head before the elements of an array."""
     return _head(_ARRAY, count)
 
 
 def structure_head(tag: int, constructor: int, fields: int) -> bytes:
-    """What stands before the fields of a structure (at most 23, properties counted)."""
+    """The head before the fields of a structure (at most 23, properties counted)."""
     if fields > 23:
         raise OverflowError(f"a structure has at most 23 fields, not {fields}")
     return bytes((0xD9, tag, constructor, _ARRAY | fields))

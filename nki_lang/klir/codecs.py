@@ -4,8 +4,8 @@ A :class:`Codec` encodes to bytes (a kernel has thousands of instructions, and b
 step are several times faster than nodes that are written afterwards) and decodes from the nodes
 of :mod:`nki_lang.klir.schema`. Encoding has three outcomes:
 
-* exact: decoding gives the same value;
-* ``names.inexact`` is set: the field means the same, but decoding gives another value (0.1 as
+* exact: decoding returns the same value;
+* ``names.inexact`` is set: the field means the same, but decoding returns another value (0.1 as
   a binary32 number); the companion record keeps the operand;
 * :class:`Unsayable`: no value of the field represents this operand; the whole instruction goes into
   the companion record.
@@ -365,7 +365,7 @@ _AXES = {
 
 _AXES_NAMES = {name: axes for axes, name in _AXES.items()}
 _SWAP = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}
-"""First and last dimension exchanged, the documented transposes; KLIR says them in four
+"""First and last dimension exchanged, the documented transposes; KLIR writes them in four
 dimensions, and a source of fewer has dimensions of one in between."""
 
 

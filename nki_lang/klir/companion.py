@@ -1,4 +1,4 @@
-"""The record beside a kernel file: everything that our IR says and KLIR cannot hold.
+"""The record beside a kernel file: everything in our IR that KLIR cannot hold.
 
 It is a JSON object, described field by field in ``docs/klir.md``, with sorted keys and without
 white space, so that equal kernels give equal bytes. Operands stand in it as JSON where JSON has
@@ -24,7 +24,7 @@ VERSION = 1
 _MAX_DEPTH = 64
 
 PRIVATE_OPCODE = 0x4E4B4900
-"""``ExtendedInst.opcode`` of an instruction that stands in the companion record ("NKI\\0")."""
+"""``ExtendedInst.opcode`` of an instruction that is in the companion record ("NKI\\0")."""
 
 
 def dumps(record: dict[str, Any]) -> bytes:
@@ -95,7 +95,7 @@ def tensor_from_json(name: str, record: dict[str, Any], known: Tensor | None) ->
     """The tensor that a record describes, or ``known`` with what the record changes.
 
     Raises:
-        NkiFileError: the record is incomplete or says nonsense.
+        NkiFileError: the record is incomplete or contradictory.
     """
     if known is not None:
         record = tensor_to_json(known) | record

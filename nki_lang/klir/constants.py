@@ -24,7 +24,7 @@ def to_npy(value: Any) -> tuple[str, bytes]:
     """File name (relative to the kernel file) and bytes of a constant.
 
     Types that ``.npy`` does not know are stored as unsigned integers of their size; the type
-    itself stands in the kernel.
+    itself is in the kernel.
     """
     array = np.ascontiguousarray(value).reshape(np.shape(value))
     if array.dtype.kind == "V" or array.dtype.isbuiltin != 1:

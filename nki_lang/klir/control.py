@@ -186,7 +186,7 @@ class _Recovery:
         self, at: int, end: int, branch: Branch, statements: list[Any],
         before: PlainBlock | None, depth: int,
     ) -> int:  # fmt: skip
-        """Appends the loop that begins behind block ``at``; gives the block behind it.
+        """Appends the loop that begins behind block ``at``; returns the block after it.
 
         ``before`` is the block in front, which may set the index and the bound.
         """

@@ -125,7 +125,7 @@ class Decoder:
         return access
 
     def place(self, node: Any) -> SourceLocation | None:
-        """Where a statement stands."""
+        """A statement's place."""
         try:
             return self._places[id(node)]
         except KeyError:

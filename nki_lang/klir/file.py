@@ -84,7 +84,7 @@ def _parse(data: bytes) -> Any:
     try:
         version, at = schema.reader("KLRFile")(data, at, state)
         if tuple(version)[:2] != schema.version()[:2]:
-            raise Damage(0, f"format version {'.'.join(map(str, version))}; this reader knows 0.0")
+            raise Damage(0, f"format version {'.'.join(map(str, version))}; this reader reads 0.0")
         _, at = schema.reader("KLRMetaData")(data, at, state)
         contents, at = schema.reader("Contents")(data, at, state)
     except Damage as damage:

@@ -38,7 +38,7 @@ class Names:
         inexact: set when decoding would give another value than the one just encoded.
         engine: of the instruction at hand, for the codec of the engine.
         shared: name -> tensor, for every tensor that all cores see, in the order of meeting.
-        tensor_notes: what the companion says of tensors: of shared ones, then of each core's.
+        tensor_notes: the companion's notes on tensors: of shared ones, then of each core's.
         functions: runs of positions in one function, ``[count, function]``.
         places: ``[index, line, column]`` of positions that KLIR cannot say.
         files: source file -> the name that the kernel file calls it by.
@@ -73,7 +73,7 @@ class Names:
     # --- tensors ---------------------------------------------------------------------------
 
     def tensor(self, tensor: Tensor) -> bytes:
-        """A tensor's name with all that KLIR says about it."""
+        """KLIR's record of a tensor: its name and attributes."""
         known = self._tensor_bytes.get(id(tensor))
         if known is not None:
             return known
@@ -187,7 +187,7 @@ class Names:
     # --- positions -------------------------------------------------------------------------
 
     def position(self, location: SourceLocation | None) -> bytes:
-        """Where a statement stands in the source; counts the functions for the companion."""
+        """A statement's place in the source; counts the functions for the companion."""
         if location is None:
             return _NO_POSITION
         functions = self.functions

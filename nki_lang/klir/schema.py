@@ -41,7 +41,7 @@ MAX_DEPTH = 32
 class ReadState:
     """What one reading of a file carries along.
 
-    A kernel says the same tensor, access and place thousands of times. Bytes that were taken
+    A kernel names the same tensor, access and place thousands of times. Bytes that were taken
     apart once are found again by their beginning and give the same node, so that nodes can be
     distinguished by identity, too.
 

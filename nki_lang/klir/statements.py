@@ -135,7 +135,7 @@ class StatementWriter:
         return b"".join(parts)
 
     def _private(self, instruction: Instruction) -> bytes:
-        """An instruction that only the companion record says."""
+        """An instruction that is only in the companion record."""
         to_json = self._names.operand_to_json
         note = {
             "op": instruction.op,

@@ -49,7 +49,7 @@ _DTYPES = {
 
 
 def dtype_bytes(dtype: DType) -> tuple[bytes, bool]:
-    """A data type in KLIR, and whether reading it gives the same type."""
+    """A data type in KLIR, and whether reading it returns the same type."""
     try:
         return _DTYPES[dtype.name]
     except KeyError:

@@ -1,4 +1,4 @@
-"""Where a kernel instance stands in its launch grid, and prints from the device."""
+"""A kernel instance's place in its launch grid, and prints from the device."""
 
 from __future__ import annotations
 

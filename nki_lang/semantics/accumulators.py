@@ -48,7 +48,7 @@ def accumulate(
 ) -> Array:
     """Reduce ``value`` into the Vector Engine's registers; what its partitions hold then.
 
-    ``idle`` leaves the registers alone and gives the reduction by itself; what hardware reads
+    ``idle`` leaves the registers unchanged and returns the reduction alone; what hardware reads
     out then is undefined (isa stub, exponential).
     """
     lanes = value.shape[0]

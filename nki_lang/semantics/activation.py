@@ -33,7 +33,7 @@ def activation(
     reduce_res: Array | None = None,
     reduce_cmd: str = "idle",
 ) -> None:
-    """``dst = op(data * scale + bias)``, and the registers as ``reduce_cmd`` says."""
+    """``dst = op(data * scale + bias)``, and the registers by ``reduce_cmd``."""
     if reduce_res is None and reduce_cmd == "idle" and _plainly(dst, op, data, bias, scale):
         return
     value = _activated(op, _scale_and_bias(data, scale, bias))
@@ -124,7 +124,7 @@ def activate2(
     reduce_res: Array | None = None,
     reduce_cmd: str = "idle",
 ) -> None:
-    """``dst = op((data <op0> imm0) <op1> imm1)``, and the registers as ``reduce_cmd`` says."""
+    """``dst = op((data <op0> imm0) <op1> imm1)``, and the registers by ``reduce_cmd``."""
     value = single(data)
     for name, operand, reverse in ((op0, imm0, reverse0), (op1, imm1, reverse1)):
         if name is not None and name != "bypass":

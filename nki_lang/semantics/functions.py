@@ -1,6 +1,6 @@
 """The activation functions of the Scalar Engine (nki.api.shared, "Supported Activation Functions").
 
-Each takes and gives float32. The hardware fits piecewise polynomials; here the mathematical
+Each takes and returns float32. The hardware fits piecewise polynomials; here the mathematical
 function is computed, except that ``sin`` extrapolates outside [-pi, pi] as documented: the cubic
 that continues it (``sin(9.0)`` is about 27.65).
 """

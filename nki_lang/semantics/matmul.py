@@ -30,7 +30,7 @@ def nc_matmul(
 ) -> None:
     """``dst = stationary.T @ moving``, or ``dst += ...`` when ``accumulate``.
 
-    ``accumulate=None`` overwrites here; whoever knows what was written before resolves it
+    ``accumulate=None`` overwrites here; the caller that has the earlier writes resolves it
     (:mod:`nki_lang.ir.accumulation`).
     """
     if is_transpose and not accumulate:

@@ -1,9 +1,9 @@
 """Pseudo-random numbers: XORWOW, one generator (or four) for each lane.
 
 The stubs name XORWOW for ``rand2`` and ``rand_set_state`` (6 words of state a lane on GpSimd, 24
-on Vector). How the engine turns a single seed into the lanes' states, how the four generators of
-a Vector lane take turns, and the algorithm behind ``rng`` on the Vector Engine are not public;
-here a seed is spread by a 32-bit mixing function, and the generators take turns element by
+on Vector). How the engine derives the lanes' states from one seed, how the four generators of
+a Vector lane alternate, and the algorithm behind ``rng`` on the Vector Engine are not public;
+here a seed is spread by a 32-bit mixing function, and the generators alternate element by
 element. So streams are reproducible but not those of hardware.
 """
 

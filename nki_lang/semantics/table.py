@@ -1,8 +1,8 @@
 """The table of meanings: one NumPy function for each instruction.
 
 A meaning takes the instruction's operands by their public names: tensors as NumPy views (what
-it writes, it writes into the view), source registers as ``int``, everything else as it stands in
-the instruction. It may ask for more by naming these parameters:
+it writes, it writes into the view), source registers as ``int``, everything else as it is in
+the instruction. It receives more by naming these parameters:
 
 * ``state``: the :class:`~nki_lang.semantics.state.EngineState` of the core;
 * ``accesses``: the operands as they stand in the instruction (for dtypes and buffers);

@@ -1,7 +1,7 @@
 """The rules of the strict subset: Python that the vendor's compiler does not take.
 
 The compiler parses a kernel and everything it calls; what it cannot parse is an error there,
-while tracing and the simulator run any Python. Each rule says what, why, and how to write it
+while tracing and the simulator run any Python. Each rule states what, why, and how to write it
 instead. Facts from the vendor's language guide and migration guide, and from the published
 front end of KLR.
 """
@@ -23,7 +23,7 @@ class Rule:
         what: what was found; ``{}`` stands for the detail.
         why: why it is refused.
         instead: how to write it.
-        warning: the compiler takes it, but says so and may mean something else.
+        warning: the compiler accepts it with a warning, and may mean something else.
     """
 
     code: str

@@ -58,7 +58,7 @@ _CREATORS = frozenset({"ndarray", "zeros", "ones", "full", "zeros_like", "empty_
 _BASES = ("NKIObject", "Enum", "NamedTuple")
 _DECORATORS = ("staticmethod", "dataclass")
 _LARGEST = 2**32 - 1
-"""The largest integer; the guide says 32 bits, and unsigned tensors hold as much."""
+"""The largest integer; 32 bits by the guide, which unsigned tensors hold."""
 _STILL_THERE = (
     "neuronxcc.nki._pre_prod_kernels.", "neuronxcc.nki._private_nkl.", "neuronxcc.nki._pre_prod_nkl."
 )  # fmt: skip
@@ -195,7 +195,7 @@ class _Function:
         called = node.iter.func if isinstance(node.iter, ast.Call) else None
         return called is not None and _last(self.module.dotted(called)) == "dynamic_range"
 
-    # -- rules that look at more than the kind of a node ----------------------------------
+    # -- rules that read more than the kind of a node ----------------------------------
 
     def _loop(self, node: ast.For | ast.While) -> Iterator[Match]:
         if node.orelse:

@@ -1,4 +1,4 @@
-"""The opcodes with kernels of their own: what each asks of the kernels of this folder."""
+"""The opcodes with kernels of their own: how each calls the kernels of this folder."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Kernels that read or write where an index says: gather, scatter, slices with runtime starts.
+"""Kernels that read or write at an index: gather, scatter, slices with runtime starts.
 
 Indices are a buffer of 32-bit integers, one row for each component; a kernel turns them into
-element offsets on GpSimd, clamped or checked as HLO says, and hands those to the DMA.
+element offsets on GpSimd, clamped or checked as HLO defines, and hands those to the DMA.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def dynamic_slice(lowerer: Lowerer, node: Node) -> None:
 
 
 def dynamic_update_slice(lowerer: Lowerer, node: Node) -> None:
-    """The operand, with a window written over where the start says."""
+    """The operand, with a window written over at the start."""
     operand, update, *starts = node.operands
     target = _narrow_home(lowerer, node)
     _put(lowerer, operand, target, node)

@@ -206,7 +206,7 @@ class Lowerer:
 
 
 def _location(node: Node) -> SourceLocation:
-    """The user's line without the folder, which would make outputs depend on where it stands."""
+    """The user's line without the folder, which would make outputs depend on its path."""
     file, _, line = node.place.rpartition(":")
     if file and line.isdigit():
         return SourceLocation(os.path.basename(file), int(line), node.name)

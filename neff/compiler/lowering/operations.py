@@ -1,7 +1,7 @@
 """Element by element operations of HLO, each in terms of the emitter.
 
 One function an operation, found through :data:`OPERATIONS`. ``node`` is the HLO operation;
-operands are tiles of the types that ``neff.compiler.types`` gives, or numbers.
+operands are tiles of the types in ``neff.compiler.types``, or numbers.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ def _remainder(e: Emitter, node: Node, a: Value, b: Value) -> Value:
 def _integer_division(e: Emitter, node: Node, a: Value, b: Value) -> tuple[Any, Any]:
     """Quotient (towards zero) and remainder of words, exact.
 
-    A float quotient is mended three times by the quotient of what is left over; each turn gains
-    more than twenty bits. Division by zero gives what HLO defines: -1 and the dividend.
+    A float quotient is mended three times by the quotient of what is left over; each step gains
+    more than twenty bits. Division by zero returns what HLO defines: -1 and the dividend.
     """
     held = held_as(node)
     if held.kind != "word" or held.tile != I32:

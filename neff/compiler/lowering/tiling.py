@@ -1,7 +1,7 @@
 """Loop nests cut into tiles of at most 128 partitions.
 
-A nest of dimensions is walked by several views at once. One dimension gives the partitions; it
-may be cut so that a part of it stands in the free dimension too; what stands behind it is free;
+A nest of dimensions is walked by several views at once. One dimension spans the partitions; it
+may be cut so that a part of it is in the free dimension too; what follows it is free;
 the rest is loops. Of the possible cuts the one with the fewest tiles is taken.
 """
 
@@ -111,7 +111,7 @@ class _Cut:
         within: elements of the partition dimension that stand in one partition.
         free: first of the dimensions that are free as a whole; those between the partition
             dimension and it are loops.
-        chunk: elements of dimension ``free - 1`` in one tile, 0 when it is no part of it.
+        chunk: elements of dimension ``free - 1`` in one tile, 0 when it is not a part of it.
         tiles: how many tiles that makes.
     """
 
@@ -173,7 +173,7 @@ def _chunks(dim: Dim, size: int) -> Iterator[tuple[tuple[int, ...], Dim]]:
 
 
 def _blocks(dim: Dim, within: int) -> Iterator[tuple[tuple[int, ...], Dim, Dim | None]]:
-    """(start, partition dimension, the part of it that stands in each partition)."""
+    """(start, partition dimension, the part of it in each partition)."""
     steps = dim.steps
     wide = tuple(step * within for step in steps)
     begin = 0

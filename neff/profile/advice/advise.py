@@ -51,7 +51,7 @@ def advice_of(profile: Profile, *, rules: Iterable[str] = RULES) -> list[Advice]
 
     Args:
         profile: of the program.
-        rules: codes of those to look at.
+        rules: codes of those to check.
     """
     core = slowest_core(profile)
     if core < 0 or not profile.estimate.total.value:

@@ -1,4 +1,4 @@
-"""What a rule of the advice is, and what it looks at."""
+"""What a rule of the advice is, and what it reads."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Rule:
 
 @dataclass(slots=True)
 class Subject:
-    """A program that the rules look at.
+    """A program that the rules check.
 
     Attributes:
         profile: what is judged, with its program.

@@ -1,6 +1,6 @@
-"""Checks of the simulator that users ask for by name: ``simulate(kernel, checks=...)``.
+"""Checks of the simulator that users request by name: ``simulate(kernel, checks=...)``.
 
-Always on, without being asked for: out-of-bounds accesses, uninitialised values that reach a
+Always on, without a request: out-of-bounds accesses, uninitialised values that reach a
 result, and accumulation that was never started. :data:`CHEAP` are on as long as no others are
 named, and warn.
 """

@@ -19,13 +19,13 @@ class Check:
     """Looks at every instruction of one core before and after it is executed.
 
     Attributes:
-        name: how users ask for it.
+        name: its name in ``checks=``.
         memory: memory of the core.
         others: the same check of the cores that were made before this one.
         schedule: extra dependencies of the launch, (consumer, producers) by name.
         inferred: ``accumulate`` of the instruction at hand was left to the compiler.
         previewed: the check said all it can before the run.
-        thorough: False when nobody asked for the check, and it leaves out what takes long.
+        thorough: False when the check was not requested: it leaves out what takes long.
     """
 
     name = ""
@@ -51,7 +51,7 @@ class Check:
         return []
 
     def concerns(self, instruction: Instruction) -> bool:
-        """False when the check has nothing to look at in this instruction."""
+        """False when the check does not concern this instruction."""
         return True
 
     def before(self, instruction: Instruction) -> None:

@@ -1,8 +1,8 @@
 """Whether what is alive on chip at one time fits, for kernels that are only simulated.
 
-Tracing refuses a kernel that does not fit. The interpreter gives every tensor memory of its own,
-so it runs such a kernel; this check traces the call first and reports what tracing says. Of a
-kernel that looks at values, and so cannot be traced, it follows what this run touches when.
+Tracing refuses a kernel that does not fit. The interpreter allocates every tensor separately,
+so it runs such a kernel; this check traces the call first and reports what tracing finds. Of a
+kernel that reads values, and so cannot be traced, it follows what this run touches when.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class CapacityCheck(Check):
                 trace_kernel(func, args, kwargs, target=target, grid=grid)
         except NkiError as error:
             return [_finding(error)] if error.code == "NKI-CAPACITY" else None
-        except Exception:  # kernels that look at values can be simulated but not traced
+        except Exception:  # kernels that read values can be simulated but not traced
             return None
         return []
 

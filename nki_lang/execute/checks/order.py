@@ -47,7 +47,7 @@ class Order:
     """The clocks of one core, by what its instructions touch.
 
     Attributes:
-        regions: which ``no_reorder`` blocks the instruction is in; None asks the builder.
+        regions: which ``no_reorder`` blocks the instruction is in; None reads the builder.
     """
 
     def __init__(self) -> None:

@@ -132,7 +132,7 @@ class RaceCheck(Check):
         return several or bool(self.book.aliases)
 
     def before(self, instruction: Instruction) -> None:
-        """Keep what will be overwritten; at a meeting, leave what this core knows."""
+        """Keep what will be overwritten; at a meeting, leave this core's knowledge."""
         self._inside = Inside(self.memory, instruction) if is_suspect(instruction) else None
         if not self._follows():
             return
@@ -148,7 +148,7 @@ class RaceCheck(Check):
         }
 
     def after(self, instruction: Instruction) -> None:
-        """After a meeting, take what the others knew; else look at what was touched."""
+        """After a meeting, take what the others left; else check what was touched."""
         if self._inside is not None:
             for finding in self._inside.findings():
                 self._findings.setdefault(instruction.location, finding)

@@ -15,7 +15,7 @@ from typing import Any, Final
 from nki_lang.errors import NkiError
 from nki_lang.execute.checks.report import Finding, Report
 
-__all__ = ["CHECKS_VARIABLE", "JOURNAL_VARIABLE", "LISTENERS", "checks_asked_for", "tell"]
+__all__ = ["CHECKS_VARIABLE", "JOURNAL_VARIABLE", "LISTENERS", "report_to", "requested_checks"]
 
 CHECKS_VARIABLE: Final = "NKI_CHECKS"
 JOURNAL_VARIABLE: Final = "NKI_CHECKS_JOURNAL"
@@ -24,13 +24,13 @@ LISTENERS: list[Callable[[Any, list[Finding]], None]] = []
 """Called after every simulated call with the kernel's function and what was found."""
 
 
-def checks_asked_for() -> list[str] | None:
+def requested_checks() -> list[str] | None:
     """The names in NKI_CHECKS, separated by commas; None when it is not set."""
     names = os.environ.get(CHECKS_VARIABLE, "")
     return [name.strip() for name in names.split(",") if name.strip()] or None
 
 
-def tell(func: Callable[..., Any], report: Report, error: NkiError | None) -> None:
+def report_to(func: Callable[..., Any], report: Report, error: NkiError | None) -> None:
     """Hand on what one call found; an error that ended it is a finding, too."""
     findings = list(report)
     if error is not None:
