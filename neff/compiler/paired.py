@@ -4,6 +4,7 @@ Done when the bounds of the values do not show that 32 bits are enough, or when 
 themselves are asked for (``word`` and ``pair``, which random bits are made with).
 """
 
+# pyright: standard
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

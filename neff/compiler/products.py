@@ -5,6 +5,7 @@ result's low bits (it wraps around). 64-bit integers are multiplied and added el
 so that the bounds of their values can be followed.
 """
 
+# pyright: standard
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -4,6 +4,7 @@
 the functions of this folder.
 """
 
+# pyright: standard
 from __future__ import annotations
 
 import os

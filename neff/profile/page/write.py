@@ -1,5 +1,6 @@
 """A profile as one HTML page: data, style and program in it, nothing fetched."""
 
+# pyright: standard
 from __future__ import annotations
 
 import json
