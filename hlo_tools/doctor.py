@@ -44,7 +44,7 @@ _PLACEHOLDER_VERSIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """What stands behind one import name.
+    """The package behind one import name.
 
     Attributes:
         name: the import name.
@@ -112,7 +112,7 @@ def _path_of(spec: importlib.machinery.ModuleSpec) -> Path:
 
 
 def _is_ours(path: Path) -> bool:
-    """Ours stands in the folder that our one-line path file adds: installed or in a checkout."""
+    """Ours is in the folder that our one-line path file adds: installed or in a checkout."""
     package = Path(__file__).resolve().parent.parent
     return any(
         folder in path.resolve().parents

@@ -161,7 +161,7 @@ def nki_budget() -> KernelBudget:
 
 @pytest.fixture(autouse=True)
 def _nki_watch(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Checks what a test simulates, when the command line asks for it."""
+    """Checks what a test simulates, when the command line enables it."""
     names = request.config.getoption("--nki-checks")
     strict = request.config.getoption("--nki-strict")
     if not names and not strict:

@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from hlo_tools._messages import did_you_mean
 from hlo_tools.errors import HloError
@@ -54,7 +54,7 @@ KNOWN: tuple[Setting, ...] = (
 class Value:
     """A setting's value and where it came from (a file, a variable, a flag, ``default``)."""
 
-    value: Any
+    value: str | list[str]
     origin: str
 
 
@@ -66,14 +66,18 @@ class Configuration:
 
     def text(self, name: str) -> str:
         """A setting with one text; "" when it is not set."""
-        return self.values[name].value
+        value = self.values[name].value
+        assert isinstance(value, str)
+        return value
 
     def words(self, name: str) -> tuple[str, ...]:
         """A setting with a list."""
         return tuple(self.values[name].value)
 
 
-def read_configuration(flags: Mapping[str, Any] | None = None) -> Configuration:
+def read_configuration(
+    flags: Mapping[str, str | Sequence[str] | None] | None = None,
+) -> Configuration:
     """The settings for this run.
 
     Args:
@@ -89,25 +93,28 @@ def read_configuration(flags: Mapping[str, Any] | None = None) -> Configuration:
         flag = (flags or {}).get(setting.name)
         variable = _PREFIX + setting.name.upper()
         if flag:
-            value, source = _split(flag) if setting.many else flag, f"--{setting.name}"
+            value = Value(_of_words(setting, flag), f"--{setting.name}")
         elif os.environ.get(variable):
-            text = os.environ[variable]
-            value, source = _split([text]) if setting.many else text, variable
+            value = Value(_of_words(setting, os.environ[variable]), variable)
         elif setting.name in table:
-            value, source = _checked(setting, table[setting.name], origin, folder), origin
+            value = Value(_checked(setting, table[setting.name], origin, folder), origin)
         else:
-            value, source = [] if setting.many else "", "default"
-        if setting.name == "target" and value and not flag:
-            _check_target(str(value), source)
-        found[setting.name] = Value(value, source)
+            value = Value([] if setting.many else "", "default")
+        if setting.name == "target" and value.value and not flag:
+            _check_target(str(value.value), value.origin)
+        found[setting.name] = value
     return Configuration(found)
 
 
-def _split(texts: Sequence[str]) -> list[str]:
+def _of_words(setting: Setting, given: str | Sequence[str]) -> str | list[str]:
+    """A flag's or a variable's value; lists are split at commas."""
+    texts = [given] if isinstance(given, str) else given
+    if not setting.many:
+        return texts[0]
     return [word.strip() for text in texts for word in text.split(",") if word.strip()]
 
 
-def _table() -> tuple[Path, dict[str, Any], str]:
+def _table() -> tuple[Path, dict[str, object], str]:
     """(folder, settings, name) of the nearest file that has some."""
     here = Path.cwd()
     for folder in (here, *here.parents):
@@ -116,37 +123,41 @@ def _table() -> tuple[Path, dict[str, Any], str]:
             return folder, _known(_read(own), own), _FILE
         project = folder / _PROJECT
         if project.is_file():
-            table = _read(project).get("tool", {}).get(_TABLE)
+            tools = _read(project).get("tool")
+            table = cast(dict[str, object], tools).get(_TABLE) if isinstance(tools, dict) else None
             if table is not None:
                 return folder, _known(table, project), _PROJECT
     return here, {}, ""
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> dict[str, object]:
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise _wrong(path.name, f"it cannot be read as TOML: {error}") from error
 
 
-def _known(table: Any, path: Path) -> dict[str, Any]:
+def _known(table: object, path: Path) -> dict[str, object]:
     names = [setting.name for setting in KNOWN]
     if not isinstance(table, dict):
         raise _wrong(path.name, f"{_TABLE} is not a table")
-    for name in table:
+    settings = cast(dict[str, object], table)
+    for name in settings:
         if name not in names:
             near = did_you_mean(name, names)
             raise _wrong(
                 path.name, f"there is no setting {name!r}; {near}there are {', '.join(names)}"
             )
-    return table
+    return settings
 
 
-def _checked(setting: Setting, value: Any, origin: str, folder: Path) -> Any:
+def _checked(setting: Setting, value: object, origin: str, folder: Path) -> str | list[str]:
     if setting.many:
-        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        words = cast(list[object], value) if isinstance(value, list) else [None]
+        texts = [one for one in words if isinstance(one, str)]
+        if len(texts) != len(words):
             raise _wrong(origin, f"{setting.name} is {value!r}, not a list of texts")
-        return value
+        return texts
     if not isinstance(value, str):
         raise _wrong(origin, f"{setting.name} is {value!r}, not a text")
     return os.path.relpath(folder / value) if setting.is_path and value else value

@@ -18,7 +18,7 @@ _USAGE_CODES = frozenset(
     {"HLO-ARGUMENT", "HLO-PIPELINE", "HLO-NO-PASS", "HLO-PASS-ARGUMENT", "NEFF-FLAG",
      "HLO-RULE", "HLO-CONFIGURATION", "NKI-TARGET"}
 )  # fmt: skip
-"""Codes of errors that say that an option's value does not exist; the packages above have some."""
+"""Codes of errors about an option's value that does not exist; the packages above have some."""
 _CODES = dict.fromkeys(_USAGE_CODES, USAGE) | {
     "HLO-DIFFERENT": 1,
     "NEFF-INTERNAL": INTERNAL,

@@ -27,7 +27,7 @@ __all__ = ["command"]
 FINE, UNUSABLE = 0, 3
 
 _REPORT = Plugin("cost", OWN, "neff.runtime.kernel_estimates:cost_report")
-"""The estimate needs the compiler, which stands above this package."""
+"""The estimate needs the compiler, which is above this package."""
 
 
 def command(

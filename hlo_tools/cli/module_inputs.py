@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +18,7 @@ from hlo_tools.evaluate.arguments import filled
 from hlo_tools.evaluate.limits import Limits, check_inputs
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import Module
+from hlo_tools.types.element_types import Array
 from hlo_tools.types.shape import Shape
 
 __all__ = ["FILLS", "Fill", "Inputs", "Seed", "Tolerance", "check_fill", "gather"]
@@ -131,14 +132,14 @@ def _number(module: Module, name: str) -> int:
     raise typer.BadParameter(f"the module has no parameter {name!r}; it has {names}")
 
 
-def _read(path: str) -> np.ndarray[Any, Any] | dict[str, np.ndarray[Any, Any]]:
+def _read(path: str) -> Array | dict[str, Array]:
     """The array in a file, or the arrays in an archive by name."""
     try:
         regular = Path(path).is_file()
-        content = np.load(
+        content: Array | Mapping[str, Array] = np.load(
             path if regular else io.BytesIO(Path(path).read_bytes()), allow_pickle=False
         )
-        return content if isinstance(content, np.ndarray) else dict(content)
+        return dict(content) if isinstance(content, Mapping) else content
     except Exception as error:  # the header's parser evaluates a literal: anything comes out of it
         raise HloFileError(
             f"not a usable .npy file: {error}",
@@ -149,7 +150,7 @@ def _read(path: str) -> np.ndarray[Any, Any] | dict[str, np.ndarray[Any, Any]]:
 
 
 def _fitting(
-    content: np.ndarray[Any, Any] | Mapping[str, np.ndarray[Any, Any]],
+    content: Array | Mapping[str, Array],
     parameter: Instruction,
     place: str,
 ) -> Value:
@@ -171,21 +172,20 @@ def _fitting(
     return _arranged(shape, parts)
 
 
-def _arranged(shape: Shape, parts: Any) -> Value:
+def _arranged(shape: Shape, parts: Iterator[Array]) -> Value:
     if shape.is_tuple:
         return tuple(_arranged(part, parts) for part in shape.tuple_shapes)
     return next(parts) if shape.is_array else None
 
 
-def _in_type(
-    array: np.ndarray[Any, Any], shape: Shape, parameter: Instruction, place: str
-) -> np.ndarray[Any, Any]:
+def _in_type(array: Array, shape: Shape, parameter: Instruction, place: str) -> Array:
     """An array in the type of a parameter; files have only NumPy's own types.
 
     Others come as their bits (in unsigned integers, or as ``numpy.save`` writes them), or as the
     float32 or int8 that results in these types are written in.
     """
-    wanted: Any = shape.dtype
+    wanted = shape.dtype
+    assert wanted is not None  # an array's
     if array.shape == tuple(shape.dimensions):
         if array.dtype == wanted:
             return array

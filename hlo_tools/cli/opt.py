@@ -98,12 +98,12 @@ def command(
             time_passes=time_passes or as_json,
             print_between=_to_stderr if print_between else None,
             check=_comparison(module, tolerance) if proving else None,
-            tell=lambda text, number: step(text, number, len(pipeline.passes)),
+            on_pass=lambda text, number: step(text, number, len(pipeline.passes)),
         )
         reports.append(report)
         name_new_kernels(module, named, output)
     _write(modules, form, output, force)
-    _tell(modules, reports, proved=proving, times=time_passes)
+    _report(modules, reports, proved=proving, times=time_passes)
     if as_json:
         rows = [_as_json(*pair) for pair in zip(modules, reports, strict=True)]
         console.write_json("opt", passes=str(pipeline), modules=rows)
@@ -180,14 +180,14 @@ def _to_stderr(text: str) -> None:
     sys.stderr.write(text.rstrip("\n") + "\n\n")
 
 
-def _tell(modules: list[Module], reports: list[Report], *, proved: bool, times: bool) -> None:
+def _report(modules: list[Module], reports: list[Report], *, proved: bool, times: bool) -> None:
     """Notes on what the passes did."""
     if proved:
         changed = sum(step.modified for report in reports for step in report.steps)
         passes = console.counted(changed, "pass that changed", "passes that changed")
         console.note(f"results on random inputs are unchanged after {passes} something")
     if times:
-        _tell_times(reports)
+        _report_times(reports)
     for module, report in zip(modules, reports, strict=True):
         console.note(f"{module.name}: {_summary(report)}", verbose=True)
 
@@ -200,7 +200,7 @@ def _summary(report: Report) -> str:
     return f"{console.counted(first, 'instruction')}, now {last}; changed by {', '.join(changed) or 'no pass'}"
 
 
-def _tell_times(reports: list[Report]) -> None:
+def _report_times(reports: list[Report]) -> None:
     for report in reports:
         for one in report.steps:
             did = f"{one.before} -> {one.after} instructions" if one.modified else "nothing"

@@ -59,7 +59,7 @@ def write_module(module: Module, output: str, form: str | None, *, force: bool =
     """
     bring_kernels(module, output)
     if form is None and output != "-":
-        module.save(output)  # the name asks for no format either
+        module.save(output)  # the name has no format either
         return
     data = module.to_bytes() if form is None else formats.render(module, form)
     if form in _NOTATIONS:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from hlo_tools.cli import completion, console
 from hlo_tools.passes import Registered, find_pass, registered_passes
-from hlo_tools.passes.arguments import arguments_of
+from hlo_tools.passes.arguments import arguments_of, words_of
 from hlo_tools.passes.invariants import INVARIANTS
 
 __all__ = ["command"]
@@ -63,19 +63,17 @@ def _tell(entry: Registered) -> None:
         console.line(f"  {one.name}={one.kind} (default {_shown(one.default)})")
 
 
-def _shown(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return ",".join(value) or "none" if isinstance(value, tuple) else str(value) or "none"
+def _shown(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else words_of(value) or "none"
 
 
-def _as_json(entry: Registered) -> dict[str, Any]:
+def _as_json(entry: Registered) -> dict[str, object]:
     kind = entry.load()
     arguments = [
         {
             "name": one.name,
             "takes": one.kind,
-            "default": list(one.default) if isinstance(one.default, tuple) else one.default,
+            "default": one.default,
         }
         for one in arguments_of(kind).values()
     ]

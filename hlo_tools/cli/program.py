@@ -55,7 +55,9 @@ class _LazyGroup(TyperGroup):
             result = super().invoke(ctx)
             sys.stdout.flush()
             return result
-        except BrokenPipeError:  # click would end with 1; a reader that has enough is no error
+        except (
+            BrokenPipeError
+        ):  # click would end with 1; a reader that closes early is not an error
             _silence_stdout()
             return FINE
 

@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any, TextIO
@@ -36,7 +36,7 @@ def step(text: str, done: int = 0, total: int = 0) -> None:
 
 
 @contextmanager
-def shown(text: str) -> Iterator[None]:
+def shown(text: str) -> Generator[None]:
     """Show a bar while something runs, on a terminal and unless quiet."""
     global _current
     streams = sys.stdout, sys.stderr

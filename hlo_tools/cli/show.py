@@ -151,7 +151,7 @@ def _print_computation(computation: Computation, wanted: set[str]) -> None:
 
 def _details(view: Instruction) -> str:
     """What distinguishes instructions of one opcode, in a few words."""
-    parts = []
+    parts: list[str] = []
     if view.custom_call_target:
         parts.append(view.custom_call_target)
     if view.opcode == "parameter":

@@ -84,7 +84,7 @@ def _print_totals(files: list[str], found: list[Statistics]) -> None:
         for title, field in _ROWS:
             console.line(f"{title:<16} {_number(getattr(found[0], field))}")
         return
-    rows = []
+    rows: list[tuple[object, ...]] = []
     for title, field in _ROWS:
         values = [getattr(one, field) for one in found]
         rows.append((title, *map(_number, values), _change(*values)))
@@ -105,14 +105,14 @@ def _print_rows(found: list[Statistics]) -> None:
 def _print_opcodes(found: list[Statistics]) -> None:
     console.line()
     if len(found) == 1:
-        rows = [
+        costs = [
             (o.opcode, o.count, *map(_number, (o.flops, o.transcendentals, o.bytes)))
             for o in found[0].opcodes
         ]
-        console.table(("opcode", "count", *_COSTS), rows)
+        console.table(("opcode", "count", *_COSTS), costs)
         return
     tables = [{o.opcode: o for o in one.opcodes} for one in found]
-    rows = []
+    rows: list[tuple[object, ...]] = []
     for opcode in dict.fromkeys(name for table in tables for name in table):
         pair = [table.get(opcode) for table in tables]
         counts = [o.count if o else 0 for o in pair]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,9 +12,10 @@ from hlo_tools.evaluate.applying import combine, fold, reduced, simple_reducer
 from hlo_tools.evaluate.operation import Call, operation, product_type
 from hlo_tools.evaluate.values import Array, Value, wide
 
-__all__: list[str] = []
+if TYPE_CHECKING:
+    from hlo_tools.schema.messages import DotDimensionNumbers
 
-Message = Any
+__all__: list[str] = []
 
 
 @operation("dot")
@@ -23,7 +24,7 @@ def _dot(call: Call) -> Value:
     return _contract(call, call.operands[0], call.operands[1], numbers)
 
 
-def _contract(call: Call, lhs: Array, rhs: Array, numbers: Message) -> Array:
+def _contract(call: Call, lhs: Array, rhs: Array, numbers: DotDimensionNumbers) -> Array:
     """Batch, free and contracted dimensions brought together, then one matrix product."""
     work = product_type(call)
     left_batch, right_batch = list(numbers.lhs_batch_dimensions), list(numbers.rhs_batch_dimensions)
@@ -62,7 +63,8 @@ def _ragged_dot(call: Call) -> Value:
         raise call.fail("has groups of its own for rows, which is not covered")
     sizes = sizes.astype(np.int64)
     ends = np.cumsum(sizes, -1)
-    places = np.arange(lhs.shape[axis]).reshape([-1 if at == axis else 1 for at in range(lhs.ndim)])
+    extents = [-1 if at == axis else 1 for at in range(lhs.ndim)]
+    places: Array = np.arange(lhs.shape[axis]).reshape(extents)
 
     def by_batch(numbers: Array) -> Array:
         """A number for each batch, or one for all, to compare with places."""
@@ -131,7 +133,7 @@ def _map(call: Call) -> Value:
 # -- FFT, solvers --------------------------------------------------------------------------------
 
 
-_FFT: dict[int, Callable[..., Any]] = {
+_FFT: dict[int, Callable[..., Array]] = {
     0: np.fft.fftn,
     1: np.fft.ifftn,
     2: np.fft.rfftn,
@@ -157,7 +159,7 @@ def _cholesky(call: Call) -> Value:
 
 
 def _factored(matrices: Array) -> Array:
-    """Lower factors; NaN for a matrix that is not positive definite, as XLA gives."""
+    """Lower factors; NaN for a matrix that is not positive definite, as in XLA."""
     try:
         return np.linalg.cholesky(matrices)
     except np.linalg.LinAlgError:
@@ -167,7 +169,7 @@ def _factored(matrices: Array) -> Array:
 
 
 def _solved(matrix: Array, b: Array) -> Array:
-    """x of ``matrix x = b``, row after row, so that a zero on the diagonal gives infinities."""
+    """x of ``matrix x = b``, row after row, so that a zero on the diagonal results in infinities."""
     try:
         return np.linalg.solve(matrix, b)
     except np.linalg.LinAlgError:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from hlo_tools.evaluate.operation import Call
-from hlo_tools.evaluate.values import Array, Value
+from hlo_tools.evaluate.values import Array, Value, array_parts
 
 __all__ = ["combine", "fold", "reduced", "scatter_into", "simple_reducer"]
 
@@ -43,20 +41,16 @@ def combine(call: Call, computation: int, first: list[Array], second: list[Array
     extents = first[0].shape
     if call.evaluator.is_elementwise(number):
         value = call.evaluator.computation(number, [*first, *second])
-        return [np.broadcast_to(part, extents) for part in _parts(value)]
+        return [np.broadcast_to(part, extents) for part in array_parts(value)]
     results: list[Array] | None = None
     for place in np.ndindex(*extents):
         value = call.apply(computation, [np.asarray(one[place]) for one in (*first, *second)])
-        parts = _parts(value)
+        parts = array_parts(value)
         if results is None:
             results = [np.empty(extents, np.asarray(part).dtype) for part in parts]
         for result, part in zip(results, parts, strict=True):
             result[place] = part
     return results if results is not None else [np.empty(extents, one.dtype) for one in first]
-
-
-def _parts(value: Value) -> list[Any]:
-    return list(value) if isinstance(value, tuple) else [value]
 
 
 def fold(call: Call, inputs: list[Array], inits: list[Array], axes: tuple[int, ...]) -> Value:
@@ -90,8 +84,8 @@ def scatter_into(
     order = np.argsort(places, kind="stable")
     starts = np.flatnonzero(np.diff(places[order], prepend=-1))
     lengths = np.diff(starts, append=places.size)
-    for turn in range(int(lengths.max(initial=0))):
-        chosen = order[starts[lengths > turn] + turn]
+    for round_ in range(int(lengths.max(initial=0))):  # the n-th update of every place
+        chosen = order[starts[lengths > round_] + round_]
         spots = places[chosen]
         found = combine(
             call, computation, [one[spots] for one in targets], [one[chosen] for one in updates]

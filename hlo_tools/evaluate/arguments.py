@@ -1,8 +1,9 @@
-"""Arrays for a module's parameters, and the arrays in what it gives."""
+"""Arrays for a module's parameters, and the arrays in its results."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 
@@ -14,11 +15,12 @@ from hlo_tools.types.shape import Shape
 __all__ = ["arrays_of", "filled", "random_inputs"]
 
 
-def arrays_of(value: Any) -> list[Array]:
+def arrays_of(value: object) -> list[Array]:
     """The arrays in nested tuples and lists, from left to right; tokens are left out."""
     if isinstance(value, (tuple, list)):
-        return [array for part in value for array in arrays_of(part)]
-    return [] if value is None else [value]
+        parts = cast(Sequence[object], value)
+        return [array for part in parts for array in arrays_of(part)]
+    return [] if value is None else [cast(Array, value)]
 
 
 def filled(shape: Shape, random: np.random.Generator | None = None) -> Value:

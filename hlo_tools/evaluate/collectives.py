@@ -1,8 +1,8 @@
-"""Communication: what each device gives, and takes from the others of its group."""
+"""Communication: what each device sends, and receives from the others of its group."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import cast
 
 import numpy as np
 
@@ -51,15 +51,17 @@ def _too_few(call: Call) -> EvaluationError:
 
 
 def _with(groups: list[list[int]], one: int) -> list[int]:
-    return next((group for group in groups if one in group), [])
+    none: list[int] = []
+    return next((group for group in groups if one in group), none)
 
 
-def _exchange(call: Call, members: list[int]) -> list[list[Any]]:
+def _exchange(call: Call, members: list[int]) -> list[list[Array]]:
     """The operands of every member."""
     device = call.evaluator.device
     if members in ([], [device.number]):
         return [list(call.operands)] if members else []
-    return device.meeting.exchange(call.row.id, device.number, members, list(call.operands))
+    found = device.meeting.exchange(call.row.id, device.number, members, list(call.values))
+    return cast(list[list[Array]], found)
 
 
 def _one_or_more(values: list[Array]) -> Value:
@@ -67,11 +69,11 @@ def _one_or_more(values: list[Array]) -> Value:
 
 
 def _checked(call: Call, values: list[Array]) -> Value:
-    """The results, if so many devices give what the instruction states."""
+    """The results, if so many devices make what the instruction states."""
     shape = call.row.shape
-    parts = shape.tuple_shapes or [shape]
+    parts = list(shape.tuple_shapes) or [shape]
     if call.row.opcode == "all-gather-start":
-        parts = parts[1].tuple_shapes or [parts[1]]
+        parts = list(parts[1].tuple_shapes) or [parts[1]]
     for value, part in zip(values, parts, strict=True):
         if list(value.shape) != list(part.dimensions):
             count = call.evaluator.device.meeting.count
@@ -125,7 +127,7 @@ def _all_to_all(call: Call) -> Value:
     at = members.index(call.evaluator.device.number)
     if call.row.shape.tuple_shapes:
         if len(members) != len(call.operands):
-            raise call.fail(f"gives {len(call.operands)} parts to {len(members)}", "HLO-COLLECTIVE")
+            raise call.fail(f"sends {len(call.operands)} parts to {len(members)}", "HLO-COLLECTIVE")
         return tuple(parts[at] for parts in given)
     axis = call.row.dimensions[0]
     parts = [_split(call, operands[0], len(members), axis)[at] for operands in given]
@@ -152,7 +154,7 @@ def _permute(call: Call) -> Value:
     pairs = {pair.target: pair.source for pair in row.source_target_pairs}
     if any(not 0 <= one < count for pair in pairs.items() for one in pair):
         raise _too_few(call)
-    if any(isinstance(one, tuple) or one.shape == () for one in call.operands[2:]):
+    if any(isinstance(one, tuple) or one is None or one.shape == () for one in call.values[2:]):
         raise call.fail("writes slices in place, which cannot be evaluated", "HLO-COLLECTIVE")
     if row.channel_id:
         mine, members = device.partition, [device.replica * count + one for one in range(count)]
@@ -180,9 +182,9 @@ def _ragged_all_to_all(call: Call) -> Value:
     at = members.index(call.evaluator.device.number)
     result = np.array(call.operands[1])
     for rows, _, starts, sizes, places, _ in _exchange(call, members):
-        turns = starts.size // len(members)
-        for turn in range(at * turns, (at + 1) * turns):
-            start, size, place = int(starts[turn]), int(sizes[turn]), int(places[turn])
+        updates = starts.size // len(members)
+        for update in range(at * updates, (at + 1) * updates):
+            start, size, place = int(starts[update]), int(sizes[update]), int(places[update])
             result[place : place + size] = rows[start : start + size]
     return result
 
@@ -194,7 +196,9 @@ def _reduce_done(call: Call) -> Value:
 
 @operation("all-gather-done collective-permute-done")
 def _done(call: Call) -> Value:
-    return call.operands[0][1]
+    started = call.values[0]
+    assert isinstance(started, tuple)
+    return started[1]
 
 
 @operation("replica-id")

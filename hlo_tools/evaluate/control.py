@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from hlo_tools.evaluate.operation import Call, operation
 from hlo_tools.evaluate.sorting import largest
-from hlo_tools.evaluate.values import Value
+from hlo_tools.evaluate.values import Array, Value, parts_of
+
+if TYPE_CHECKING:
+    from hlo_tools.schema.messages import HloComputationProto
 
 __all__: list[str] = []
 
@@ -16,30 +19,30 @@ _PASS_THROUGH = frozenset(
     {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement",
      "MoveToHost", "MoveToDevice", "LayoutConstraint"}
 )  # fmt: skip
-_MOST_TURNS = 10_000_000
+_MOST_ITERATIONS = 10_000_000
 _SHORT_LOOP = 64
 
 
 @operation("call fusion")
 def _call(call: Call) -> Value:
-    return call.apply(0, call.operands)
+    return call.apply(0, call.values)
 
 
 @operation("while")
 def _while(call: Call) -> Value:
-    """Called computations stand in the order body, condition."""
-    state = call.operands[0]
-    for turn in range(_MOST_TURNS):
-        if not bool(call.apply(1, [state])):
+    """Called computations are in the order body, condition."""
+    state = call.values[0]
+    for iteration in range(_MOST_ITERATIONS):
+        if not call.holds(1, [state]):
             return state
-        if turn == _SHORT_LOOP and _is_endless(call):
+        if iteration == _SHORT_LOOP and _is_endless(call):
             raise call.fail("never ends: its condition depends on nothing that changes")
         state = call.apply(0, [state])
-    raise call.fail(f"runs for more than {_MOST_TURNS} iterations")
+    raise call.fail(f"runs for more than {_MOST_ITERATIONS} iterations")
 
 
 def _is_endless(call: Call) -> bool:
-    """Whether the condition of a loop sees only constants and what the body hands through."""
+    """Whether the condition of a loop reads only constants and what the body passes through."""
     body, condition = map(call.evaluator.body, call.row.called_computation_ids)
     seen = _seen(condition)
     if seen is None:
@@ -57,11 +60,12 @@ def _is_endless(call: Call) -> bool:
     )
 
 
-def _seen(condition: Any) -> list[int] | None:
+def _seen(condition: HloComputationProto) -> list[int] | None:
     """Elements of its parameter on which a condition depends; None where that is undetermined."""
     rows = {row.id: row for row in condition.instructions}
     seen: set[int] = set()
-    todo, done = [condition.root_id], set()
+    todo = [condition.root_id]
+    done: set[int] = set()
     while todo:
         row = rows[todo.pop()]
         if row.id in done:
@@ -83,7 +87,7 @@ def _conditional(call: Call) -> Value:
     chosen = (0 if bool(index) else 1) if index.dtype == np.bool_ else int(index)
     if not 0 <= chosen < count:
         chosen = count - 1
-    return call.apply(chosen, [call.operands[chosen + 1]])
+    return call.apply(chosen, [call.values[chosen + 1]])
 
 
 @operation("scan")
@@ -91,21 +95,20 @@ def _scan(call: Call) -> Value:
     row = call.row
     carries = row.num_carries
     inputs = call.operands[: len(call.operands) - carries]
-    state = list(call.operands[len(inputs) :])
+    state = call.values[len(inputs) :]
     axis = row.dimensions[0]
     length = inputs[0].shape[axis]
     order = range(length - 1, -1, -1) if row.is_reverse else range(length)
-    stacked: list[list[Any]] = []
+    stacked: list[list[Array]] = []
     for at in order:
-        value = call.apply(0, [*(np.take(one, at, axis) for one in inputs), *state])
-        parts = list(value) if isinstance(value, tuple) else [value]
+        parts = parts_of(call.apply(0, [*(np.take(one, at, axis) for one in inputs), *state]))
         outputs = parts[: len(parts) - carries] if carries else parts
         state = parts[len(parts) - carries :] if carries else []
-        stacked.append(outputs)
+        stacked.append(cast(list[Array], outputs))
     if row.is_reverse:
         stacked.reverse()
     joined = [
-        np.stack([turn[i] for turn in stacked], axis)
+        np.stack([iteration[i] for iteration in stacked], axis)
         for i in range(len(stacked[0]) if stacked else 0)
     ]
     results = [*joined, *state]
@@ -116,7 +119,7 @@ def _scan(call: Call) -> Value:
 def _custom_call(call: Call) -> Value:
     target = call.row.custom_call_target
     if target in _PASS_THROUGH:
-        return _handed_through(call)
+        return _passed_through(call)
     if target == "TopK":
         return largest(call.operands[0], call.row.shape.tuple_shapes[0].dimensions[-1])
     runner = call.evaluator.custom_calls.get(target)
@@ -131,40 +134,47 @@ def _custom_call(call: Call) -> Value:
     return tuple(values) if call.row.shape.tuple_shapes else values[0]
 
 
-def _handed_through(call: Call) -> Value:
-    value = call.operands[0]
+def _passed_through(call: Call) -> Value:
+    value = call.values[0]
     if isinstance(value, np.ndarray) and value.shape != call.extents:
-        raise call.fail("cuts what several devices have; this evaluates one", "HLO-COLLECTIVE")
+        raise call.fail("splits data among devices; this evaluates one", "HLO-COLLECTIVE")
     return value
 
 
 @operation("outfeed")
 def _outfeed(call: Call) -> Value:
-    """What the host takes is seen by nobody here; the result is a token."""
+    """The host's side is not modelled; the result is a token."""
     return None
 
 
 @operation("async-start")
 def _async_start(call: Call) -> Value:
-    result = call.apply(0, call.operands)
-    return (tuple(call.operands), result, None)
+    result = call.apply(0, call.values)
+    return (tuple(call.values), result, None)
 
 
 @operation("async-update")
 def _async_update(call: Call) -> Value:
-    return call.operands[0]
+    return call.values[0]
 
 
 @operation("async-done")
 def _async_done(call: Call) -> Value:
-    return call.operands[0][1]
+    return _started(call)[1]
 
 
 @operation("copy-start")
 def _copy_start(call: Call) -> Value:
-    return (call.operands[0], call.operands[0], None)
+    return (call.values[0], call.values[0], None)
 
 
 @operation("copy-done")
 def _copy_done(call: Call) -> Value:
-    return call.operands[0][0]
+    return _started(call)[0]
+
+
+def _started(call: Call) -> tuple[Value, ...]:
+    """The result of the start of an asynchronous operation."""
+    found = call.values[0]
+    assert isinstance(found, tuple)
+    return found

@@ -1,4 +1,4 @@
-"""A module on several devices: every device in a thread of its own, met at each collective."""
+"""A module on several devices: every device in its own thread; they meet at each collective."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 from hlo_tools.evaluate.values import Array, EvaluationError, Value
 
@@ -46,7 +45,7 @@ class Device:
 
 
 class Meeting:
-    """Values handed from device to device.
+    """The exchange of values between devices.
 
     Attributes:
         count: number of devices.
@@ -55,23 +54,25 @@ class Meeting:
     def __init__(self, count: int) -> None:
         self._changed = threading.Condition()
         self.count = count
-        self._boxes: dict[Any, dict[int, Value]] = {}
-        self._turns: dict[tuple[Any, int], int] = {}
+        self._boxes: dict[tuple[int, tuple[int, ...], int], dict[int, list[Value]]] = {}
+        self._times: dict[tuple[int, int], int] = {}
         self._waiting: set[int] = set()
         self._ended: set[int] = set()
 
-    def exchange(self, key: Any, me: int, members: Sequence[int], value: Value) -> list[Value]:
+    def exchange(
+        self, key: int, me: int, members: Sequence[int], values: list[Value]
+    ) -> list[list[Value]]:
         """What every member brings to the same ``key`` for the same time, in their order.
 
         Raises:
             MissingError: the others will never come.
         """
         with self._changed:
-            turn = self._turns[key, me] = self._turns.get((key, me), 0) + 1
-            box = self._boxes.setdefault((key, tuple(members), turn), {})
-            box[me] = value
+            time = self._times[key, me] = self._times.get((key, me), 0) + 1
+            box = self._boxes.setdefault((key, tuple(members), time), {})
+            box[me] = values
             if len(box) == len(members):
-                del self._boxes[key, tuple(members), turn]
+                del self._boxes[key, tuple(members), time]
                 self._waiting -= set(members)
                 self._changed.notify_all()
             else:
@@ -84,7 +85,7 @@ class Meeting:
             self._ended.add(me)
             self._changed.notify_all()
 
-    def _wait(self, box: dict[int, Value], me: int, size: int) -> None:
+    def _wait(self, box: dict[int, list[Value]], me: int, size: int) -> None:
         self._waiting.add(me)
         self._changed.notify_all()
         while len(box) < size:
@@ -97,8 +98,8 @@ ALONE = Device(0, 1, 1, Meeting(1))
 
 
 def on_devices(
-    run: Callable[[Device, Sequence[Any]], list[Array]],
-    inputs: Sequence[Sequence[Any]],
+    run: Callable[[Device, Sequence[object]], list[Array]],
+    inputs: Sequence[Sequence[object]],
     partitions: int,
 ) -> list[list[Array]]:
     """Call ``run`` for every device with its inputs, all at once; the results by device.
@@ -111,7 +112,7 @@ def on_devices(
         raise EvaluationError(
             f"{count} devices cannot be evaluated as replicas of {partitions} partitions",
             code="HLO-INPUTS",
-            remedy=f"give inputs for each device, up to {MOST_DEVICES}, replica by replica",
+            remedy=f"pass inputs for each device, up to {MOST_DEVICES}, replica by replica",
         )
     meeting = Meeting(count)
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import cast
 
 import numpy as np
 
 __all__ = ["largest_difference"]
 
 
-def largest_difference(one: Any, other: Any) -> float:
+def largest_difference(one: object, other: object) -> float:
     """Largest difference of two values, relative to the largest value of the second."""
     if isinstance(one, tuple) or isinstance(other, tuple):
-        if not (isinstance(one, tuple) and isinstance(other, tuple)) or len(one) != len(other):
+        if not (isinstance(one, tuple) and isinstance(other, tuple)):
             return float("inf")
-        return max((largest_difference(a, b) for a, b in zip(one, other, strict=True)), default=0.0)
+        return _largest_of_parts(cast(tuple[object, ...], one), cast(tuple[object, ...], other))
     if one is None or other is None:
         return 0.0 if one is other else float("inf")
     first, second = np.asarray(one), np.asarray(other)
@@ -29,3 +29,9 @@ def largest_difference(one: Any, other: Any) -> float:
     with np.errstate(invalid="ignore"):
         gap = np.where(same, 0.0, np.abs(first - second))
     return float("inf") if not np.isfinite(gap).all() else float(gap.max()) / scale
+
+
+def _largest_of_parts(one: tuple[object, ...], other: tuple[object, ...]) -> float:
+    if len(one) != len(other):
+        return float("inf")
+    return max((largest_difference(a, b) for a, b in zip(one, other, strict=True)), default=0.0)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from hlo_tools.evaluate.operation import Call, operation
 from hlo_tools.evaluate.values import Array, Value, wide
-from hlo_tools.types.element_types import element_of
+from hlo_tools.types.element_types import DType, element_of
 
 __all__ = ["BINARY", "UNARY", "convert"]
 
-Function = Callable[..., Any]
+Function = Callable[..., Array]
 
 _erf = np.frompyfunc(math.erf, 1, 1)
 
@@ -49,9 +48,13 @@ def sign(value: Array) -> Array:
     return np.sign(value)
 
 
+def _rsqrt(value: Array) -> Array:
+    return 1 / np.sqrt(value)
+
+
 UNARY: dict[str, Function] = {
     "exponential": np.exp, "exponential-minus-one": np.expm1, "log": np.log, "log-plus-one": np.log1p,
-    "logistic": logistic, "sqrt": np.sqrt, "cbrt": np.cbrt, "rsqrt": lambda x: 1 / np.sqrt(x),
+    "logistic": logistic, "sqrt": np.sqrt, "cbrt": np.cbrt, "rsqrt": _rsqrt,
     "tanh": np.tanh, "sine": np.sin, "sinh": np.sinh, "cosine": np.cos, "cosh": np.cosh,
     "tan": np.tan, "acos": np.arccos, "acosh": np.arccosh, "asin": np.arcsin, "asinh": np.arcsinh,
     "atanh": np.arctanh, "erf": erf, "ceil": np.ceil, "floor": np.floor,
@@ -160,7 +163,7 @@ def remainder(x: Array, y: Array) -> Array:
 
 
 def power(x: Array, y: Array) -> Array:
-    """Integer powers wrap; a negative exponent gives 0 except for a base of 1 or -1."""
+    """Integer powers wrap; a negative exponent results in 0 except for a base of 1 or -1."""
     if x.dtype.kind not in "iu":
         return np.power(x, y)
     result = np.power(x, np.where(y < 0, 0, y).astype(x.dtype))
@@ -181,11 +184,9 @@ def _shift(function: Function, *, arithmetic: bool) -> Function:
         outside = (amount < 0) | (amount >= width)
         inside = np.where(outside, 0, amount).astype(base.dtype)
         moved = function(base, inside)
-        rest = (
-            np.where(base < 0, base.dtype.type(-1), base.dtype.type(0))
-            if arithmetic
-            else np.zeros_like(base)
-        )
+        rest: Array = np.zeros_like(base)
+        if arithmetic:
+            rest = np.where(base < 0, -1, 0).astype(base.dtype)
         return np.where(outside, rest, moved).astype(base.dtype).view(x.dtype)
 
     return shift
@@ -196,9 +197,8 @@ def _extreme(function: Function) -> Function:
         if x.dtype.kind != "c":
             found = function(x, y)
             return _ordered_zeros(function, x, y, found) if x.dtype.kind == "f" else found
-        first = function(np.stack([x.real, y.real]).max(0), 0) is not None
         order = (x.real > y.real) | ((x.real == y.real) & (x.imag >= y.imag))
-        return np.where(order == (function is np.maximum), x, y) if first else x
+        return np.where(order == (function is np.maximum), x, y)
 
     return pick
 
@@ -216,7 +216,10 @@ def _high_half(x: Array, y: Array) -> Array:
 
 
 def _logical(function: Function, logical: Function) -> Function:
-    return lambda x, y: logical(x, y) if x.dtype == np.bool_ else function(x, y)
+    def apply(x: Array, y: Array) -> Array:
+        return logical(x, y) if x.dtype == np.bool_ else function(x, y)
+
+    return apply
 
 
 BINARY: dict[str, Function] = {
@@ -295,13 +298,13 @@ def _clamp(call: Call) -> Value:
 
 @operation("copy opt-barrier domain")
 def _same(call: Call) -> Value:
-    return call.operands[0]
+    return call.values[0]
 
 
 # -- conversions ---------------------------------------------------------------------------------
 
 
-def convert(value: Array, dtype: np.dtype[Any]) -> Array:
+def convert(value: Array, dtype: DType) -> Array:
     """Another element type: floats to integers towards zero, NaN to 0, too large to the limit."""
     source, target = element_of(value.dtype), element_of(dtype)
     if target.kind in ("int", "uint") and source.kind == "float":
@@ -315,7 +318,7 @@ def convert(value: Array, dtype: np.dtype[Any]) -> Array:
     return value.astype(dtype)
 
 
-def _to_integer(value: Array, dtype: np.dtype[Any]) -> Array:
+def _to_integer(value: Array, dtype: DType) -> Array:
     target = element_of(dtype)
     bits = target.bits
     low, high = (
@@ -341,10 +344,10 @@ def _stochastic_convert(call: Call) -> Value:
     XLA: ``StochasticConvertOp`` of the HLO evaluator; it defines no other result types.
     """
     if call.element.kind != "int":
-        raise call.fail(f"gives {call.element.name}, which XLA does not define")
+        raise call.fail(f"has the result type {call.element.name}, which XLA does not define")
     operand, random = call.operands[0].astype(np.float64), call.operands[1]
     bits, limits = 8 * random.dtype.itemsize, np.iinfo(call.dtype)
-    whole = np.trunc(np.abs(operand))
+    whole: Array = np.trunc(np.abs(operand))
     share = np.floor(np.ldexp(np.abs(operand) - whole, bits))
     whole = np.where(random.astype(np.float64) < share, whole + 1, whole)
     return convert(np.clip(np.copysign(whole, operand), limits.min, limits.max), call.dtype)
@@ -362,11 +365,13 @@ def _reduce_precision(call: Call) -> Value:
     value = call.operands[0].astype(np.float64)
     exponent, mantissa = call.row.exponent_bits, call.row.mantissa_bits
     fraction, power_of_two = np.frexp(value)
-    digits = np.rint(np.ldexp(fraction, mantissa + 1))
-    if not mantissa:  # XLA looks for the even one at the bit in front: the exponent's last
+    digits: Array = np.rint(np.ldexp(fraction, mantissa + 1))
+    if (
+        not mantissa
+    ):  # XLA takes the preceding bit, the exponent's last, for the one that has to be even
         tie = (np.abs(fraction) == 0.75) & (power_of_two % 2 == 0)
         digits = np.where(tie, np.copysign(1.0, value), digits)
-    rounded = np.ldexp(digits, power_of_two - mantissa - 1)
+    rounded: Array = np.ldexp(digits, power_of_two - mantissa - 1)
     bias = (1 << exponent - 1) - 1
     largest = np.ldexp(2.0 - np.ldexp(1.0, -mantissa), bias)
     smallest = np.ldexp(1.0, 1 - bias)

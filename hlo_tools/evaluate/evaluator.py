@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 
@@ -23,15 +23,20 @@ from hlo_tools.evaluate.arguments import arrays_of
 from hlo_tools.evaluate.devices import ALONE, Device, on_devices
 from hlo_tools.evaluate.elementwise import BINARY, UNARY
 from hlo_tools.evaluate.limits import EACH, Budget, Limits, elements, operations
-from hlo_tools.evaluate.operation import OPERATIONS, Call
+from hlo_tools.evaluate.operation import OPERATIONS, Call, CustomCall
 from hlo_tools.evaluate.values import Array, EvaluationError, Value
 from hlo_tools.ir.module import Module
 from hlo_tools.types.ids import LOCAL_MASK
 
+if TYPE_CHECKING:
+    from hlo_tools.ir.instruction import Instruction
+    from hlo_tools.schema.messages import HloComputationProto, HloInstructionProto, ShapeProto
+
 __all__ = ["Evaluator", "evaluate", "evaluate_devices"]
 
-Message = Any
-Watcher = Callable[[Message, Message, Value], None]
+Watcher: TypeAlias = "Callable[[HloComputationProto, HloInstructionProto, Value], None]"
+Plan: TypeAlias = "list[tuple[HloInstructionProto, list[int], list[int]]]"
+"""(instruction, operands, values not needed afterwards), operands first."""
 
 _OPERATION_FILES = (
     algebraic, collectives, control, elementwise, indexing, random, sorting, structural, windows,
@@ -44,7 +49,7 @@ _ELEMENTWISE = frozenset(UNARY) | frozenset(BINARY) | {
     "count-leading-zeros", "bitcast-convert", "reduce-precision", "broadcast", "reshape", "call",
     "fusion",
 }  # fmt: skip
-"""What may stand in a scalar computation that is applied to whole arrays at once."""
+"""What a scalar computation that is applied to whole arrays at once may contain."""
 
 _MOST_DEPTH = 200
 
@@ -54,36 +59,36 @@ class Evaluator:
 
     Args:
         module: the module.
-        custom_calls: target -> function of (instruction message, operand arrays) that gives the
+        custom_calls: target -> function of (instruction message, operand arrays) that returns the
             results as a list.
         watch: called with (computation, instruction, value) after every instruction.
         limits: what an evaluation may take; each :meth:`run` has all of it.
         device: which device this is, among those that are evaluated together.
+        plans: of another evaluator of the module, to share its order of instructions.
     """
 
     def __init__(
         self,
         module: Module,
         *,
-        custom_calls: Mapping[str, Callable[[Message, list[Array]], list[Array]]] | None = None,
+        custom_calls: Mapping[str, CustomCall] | None = None,
         watch: Watcher | None = None,
         limits: Limits | None = None,
         device: Device = ALONE,
+        plans: dict[int, Plan] | None = None,
     ) -> None:
         self.module = module
         self.device = device
-        self.custom_calls: Mapping[str, Callable[[Message, list[Array]], list[Array]]] = dict(
-            custom_calls or {}
-        )
+        self.custom_calls: Mapping[str, CustomCall] = dict(custom_calls or {})
         self.watch = watch
         self.limits = limits or Limits()
         self._budget = Budget(self.limits)
         self._bodies = {row.id: row for row in module.proto.computations}
-        self._plans: dict[int, list[tuple[Message, list[int], list[int]]]] = {}
+        self.plans: dict[int, Plan] = {} if plans is None else plans
         self._elementwise: dict[int, bool] = {}
-        self._shapes: list[dict[int, Message]] = []
+        self._shapes: list[dict[int, ShapeProto]] = []
 
-    def run(self, inputs: Sequence[Any]) -> list[Array]:
+    def run(self, inputs: Sequence[object]) -> list[Array]:
         """The arrays of the module's result, from left to right; tokens are left out.
 
         Args:
@@ -115,7 +120,7 @@ class Evaluator:
         self._shapes.append({row.id & LOCAL_MASK: row.shape for row in body.instructions})
         try:
             with np.errstate(all="ignore"):
-                for row, needs, done in self._plan(number):
+                for row, needs, done in self.plan(number):
                     key = row.id & LOCAL_MASK
                     values[key] = self._instruction(row, needs, values, arguments)
                     if self.watch is not None:
@@ -127,7 +132,11 @@ class Evaluator:
             self._shapes.pop()
 
     def _instruction(
-        self, row: Message, needs: list[int], values: dict[int, Value], arguments: Sequence[Value]
+        self,
+        row: HloInstructionProto,
+        needs: list[int],
+        values: dict[int, Value],
+        arguments: Sequence[Value],
     ) -> Value:
         if row.opcode == "parameter":
             return arguments[row.parameter_number]
@@ -136,10 +145,10 @@ class Evaluator:
             raise EvaluationError(
                 f"{row.opcode} has no result that depends on the module alone", place=f"%{row.name}"
             )
-        operands = [values[number] for number in needs]
+        call = Call(row, [values[number] for number in needs], self)
         try:
-            self._budget.spend(row, EACH + operations(row, operands))
-            value = found(Call(row, operands, self))
+            self._budget.spend(row, EACH + operations(row, call.operands))
+            value = found(call)
         except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as error:
             raise EvaluationError(
                 f"{row.opcode} cannot be computed: {error}",
@@ -150,9 +159,13 @@ class Evaluator:
         self._budget.spend(row, elements(value))
         return value
 
-    def _plan(self, number: int) -> list[tuple[Message, list[int], list[int]]]:
-        """(instruction, operands, values not needed afterwards), operands first."""
-        known = self._plans.get(number)
+    def plan(self, number: int) -> Plan:
+        """The order in which a computation is evaluated.
+
+        Raises:
+            LimitError: an instruction makes more than one value may have.
+        """
+        known = self.plans.get(number)
         if known is not None:
             return known
         computation = self.module.computation_by_id(number)
@@ -168,16 +181,16 @@ class Evaluator:
             if key != root:
                 done[last.get(key, at)].append(key)
         plan = list(zip(rows, needs, done, strict=True))
-        self._plans[number] = plan
+        self.plans[number] = plan
         return plan
 
-    # -- what operations ask ------------------------------------------------------------------
+    # -- what operations need -----------------------------------------------------------------
 
-    def body(self, number: int) -> Message:
+    def body(self, number: int) -> HloComputationProto:
         """The message of a computation."""
         return self._bodies[number]
 
-    def shape_of(self, instruction_id: int) -> Message | None:
+    def shape_of(self, instruction_id: int) -> ShapeProto | None:
         """Shape of an instruction of the computation that is being evaluated."""
         return self._shapes[-1].get(instruction_id & LOCAL_MASK) if self._shapes else None
 
@@ -197,10 +210,10 @@ class Evaluator:
         return known
 
 
-def _argument(value: Any, parameter: Any) -> Value:
+def _argument(value: object, parameter: Instruction) -> Value:
     shape = parameter.shape
     if shape.is_tuple:
-        return tuple(value)
+        return tuple(cast(Iterable[Value], value))
     if not shape.is_array:
         return None
     array = np.asarray(value)
@@ -213,14 +226,14 @@ def _argument(value: Any, parameter: Any) -> Value:
     return array
 
 
-def evaluate(module: Module, inputs: Sequence[Any]) -> list[Array]:
+def evaluate(module: Module, inputs: Sequence[object]) -> list[Array]:
     """The results of a module; see :meth:`Evaluator.run`."""
     return Evaluator(module).run(inputs)
 
 
 def evaluate_devices(
     module: Module,
-    inputs: Sequence[Sequence[Any]],
+    inputs: Sequence[Sequence[object]],
     *,
     partitions: int = 1,
     limits: Limits | None = None,
@@ -240,11 +253,10 @@ def evaluate_devices(
     """
     first = Evaluator(module, limits=limits)
     for computation in module.computations:
-        first._plan(computation.id)
+        first.plan(computation.id)
 
-    def run(device: Device, arguments: Sequence[Any]) -> list[Array]:
-        one = Evaluator(module, limits=limits, device=device)
-        one._plans = first._plans
+    def run(device: Device, arguments: Sequence[object]) -> list[Array]:
+        one = Evaluator(module, limits=limits, device=device, plans=first.plans)
         return one.run(arguments)
 
     return on_devices(run, inputs, partitions)

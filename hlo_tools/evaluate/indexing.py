@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from hlo_tools.evaluate.applying import scatter_into
@@ -23,7 +21,7 @@ def _gather(call: Call) -> Value:
     dropped = {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims}
     window = [axis for axis in range(operand.ndim) if axis not in dropped]
     rank = len(batch) + len(window)
-    starts: dict[int, Any] = {}
+    starts: dict[int, Array] = {}
     for at, axis in enumerate(numbers.start_index_map):
         starts[axis] = _clamped(table[..., at], operand.shape[axis] - sizes[axis])
     sources = _batch_axes(list(numbers.start_indices_batching_dims), numbers.index_vector_dim)
@@ -68,7 +66,7 @@ def _batch_axes(axes: list[int], vector: int) -> list[int]:
 
 
 def _spread(rows: Array, batch: int, offsets: list[int]) -> Array:
-    """Move the window dimensions, which stand last, to ``offsets``."""
+    """Move the window dimensions, which are last, to ``offsets``."""
     rank = rows.ndim
     outer = iter(range(batch))
     inner = iter(range(batch, rank))
@@ -100,16 +98,16 @@ def _places(
     outer = [axis for axis in range(len(shape)) if axis not in windows]
     inserted = {*numbers.inserted_window_dims, *numbers.input_batching_dims}
     kept = [axis for axis in range(len(extents)) if axis not in inserted]
-    sizes = dict.fromkeys(range(len(extents)), 1) | {
+    sizes: dict[int, int] = dict.fromkeys(range(len(extents)), 1) | {
         axis: shape[window] for axis, window in zip(kept, windows, strict=True)
     }
     lie = [1] * len(shape)
     for axis in outer:
         lie[axis] = shape[axis]
-    target: list[Any] = [np.zeros([1] * len(shape), np.int64) for _ in extents]
+    target: list[Array] = [np.zeros([1] * len(shape), np.int64) for _ in extents]
     for axis, window in zip(kept, windows, strict=True):
         target[axis] = _along(shape[window], window, len(shape))
-    inside: Any = np.ones([1] * len(shape), np.bool_)
+    inside: Array = np.ones([1] * len(shape), np.bool_)
     for at, axis in enumerate(numbers.scatter_dims_to_operand_dims):
         start = table[..., at].reshape(lie)
         start = np.where(start > extents[axis], extents[axis] + 1, start).astype(np.int64)
@@ -118,7 +116,7 @@ def _places(
     sources = _batch_axes(list(numbers.scatter_indices_batching_dims), numbers.index_vector_dim)
     for axis, source in zip(numbers.input_batching_dims, sources, strict=True):
         target[axis] = _along(shape[outer[source]], outer[source], len(shape))
-    flat: Any = np.zeros([1] * len(shape), np.int64)
+    flat: Array = np.zeros([1] * len(shape), np.int64)
     for axis, extent in enumerate(extents):
         flat = flat * extent + target[axis]
         inside = inside & (target[axis] >= 0) & (target[axis] < extent)

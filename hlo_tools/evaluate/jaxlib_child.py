@@ -2,8 +2,8 @@
 
 Usage: python -m hlo_tools.evaluate.jaxlib_child FOLDER TOKEN..., with ``module.pb`` and ``in0.npy``,
 ... in the folder; writes ``out0.npy``, ... beside them, without the results of which a TOKEN is the
-number. Types that NumPy does not know travel as
-their bytes with the type's name in the file's own name.
+number. Types that NumPy does not know are stored as
+their bytes, with the type's name in the file's name.
 """
 
 from __future__ import annotations
@@ -12,15 +12,21 @@ import contextlib
 import functools
 import sys
 from collections.abc import Collection, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from hlo_tools.types.element_types import Array, DType
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 __all__ = ["execute", "execute_devices", "main", "read_arrays", "write_arrays"]
 
 
-def write_arrays(folder: Path, prefix: str, arrays: list[Any]) -> None:
+def write_arrays(folder: Path, prefix: str, arrays: Sequence[ArrayLike]) -> None:
     """Write arrays as ``prefix<number>.<dtype>.npy``."""
     for number, array in enumerate(arrays):
         value = np.ascontiguousarray(array).reshape(np.shape(array))
@@ -28,9 +34,9 @@ def write_arrays(folder: Path, prefix: str, arrays: list[Any]) -> None:
         np.save(folder / f"{prefix}{number}.{value.dtype.name}.npy", plain)
 
 
-def read_arrays(folder: Path, prefix: str) -> list[np.ndarray[Any, Any]]:
+def read_arrays(folder: Path, prefix: str) -> list[Array]:
     """What :func:`write_arrays` wrote, in order."""
-    found: dict[int, np.ndarray[Any, Any]] = {}
+    found: dict[int, Array] = {}
     for path in folder.glob(f"{prefix}*.npy"):
         number, name, _ = path.name.removeprefix(prefix).split(".")
         value = np.load(path)
@@ -38,44 +44,38 @@ def read_arrays(folder: Path, prefix: str) -> list[np.ndarray[Any, Any]]:
     return [found[number] for number in sorted(found)]
 
 
-def _dtype(name: str) -> np.dtype[Any]:
+def _dtype(name: str) -> DType:
     import ml_dtypes
 
     return np.dtype(getattr(ml_dtypes, name))
 
 
-def execute(
-    data: bytes, inputs: list[Any], tokens: Collection[int] = ()
-) -> list[np.ndarray[Any, Any]]:
-    """Compile a module for the CPU in this process and run it; ``tokens`` are no arrays."""
+def execute(data: bytes, inputs: list[Array], tokens: Collection[int] = ()) -> list[Array]:
+    """Compile a module for the CPU in this process and run it; ``tokens`` are not arrays."""
     return execute_devices(data, [inputs], 1, tokens)[0]
 
 
 def execute_devices(
-    data: bytes, inputs: Sequence[list[Any]], partitions: int, tokens: Collection[int] = ()
-) -> list[list[np.ndarray[Any, Any]]]:
+    data: bytes, inputs: Sequence[list[Array]], partitions: int, tokens: Collection[int] = ()
+) -> list[list[Array]]:
     """The same on several devices: inputs and results by device, replica by replica.
 
     With partitions, instructions need manual shardings; XLA partitions what lacks them.
     """
-    import jax
-
-    wide = jax.config.values["jax_enable_x64"]
-    jax.config.update("jax_enable_x64", True)
+    config = import_module("jax").config
+    wide = config.values["jax_enable_x64"]
+    config.update("jax_enable_x64", True)
     try:
         return _execute(data, inputs, partitions, tokens)
     finally:
-        jax.config.update("jax_enable_x64", wide)
+        config.update("jax_enable_x64", wide)
 
 
 def _execute(
-    data: bytes, inputs: Sequence[list[Any]], partitions: int, tokens: Collection[int]
-) -> list[list[np.ndarray[Any, Any]]]:
-    import jax
-    import jax.core
-    from jaxlib import _jax, xla_client  # pyright: ignore[reportAttributeAccessIssue]
-
-    library: Any = xla_client
+    data: bytes, inputs: Sequence[list[Array]], partitions: int, tokens: Collection[int]
+) -> list[list[Array]]:
+    jax, core = import_module("jax"), import_module("jax.core")
+    library, native = import_module("jaxlib.xla_client"), import_module("jaxlib._jax")
     count = len(inputs)
     client = _client(count)
     devices = client.local_devices()
@@ -84,13 +84,13 @@ def _execute(
     options.executable_build_options.use_spmd_partitioning = partitions > 1
     numbers = np.arange(count).reshape(-1, partitions)
     options.device_assignment = library.DeviceAssignment.create(numbers)
-    stable = _jax.mlir.hlo_to_stablehlo(data)
+    stable = native.mlir.hlo_to_stablehlo(data)
     loaded = client.compile_and_load(stable, library.DeviceList(tuple(devices)), options)
     mesh = jax.sharding.Mesh(np.array(devices), ("device",))
     place = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
-    arguments = []
+    arguments: list[object] = []
     for parts in zip(*inputs, strict=True):
-        kind = jax.core.ShapedArray(parts[0].shape, parts[0].dtype)
+        kind = core.ShapedArray(parts[0].shape, parts[0].dtype)
         single = [
             library.batched_device_put(
                 kind, jax.sharding.SingleDeviceSharding(device), [part], [device], True
@@ -105,11 +105,9 @@ def _execute(
 
 @functools.cache
 def _client(count: int) -> Any:
-    from jaxlib import lapack, xla_client  # pyright: ignore[reportAttributeAccessIssue]
-
     with contextlib.suppress(AttributeError):  # custom calls of decompositions die without it
-        lapack._lapack.initialize()
-    return xla_client.make_cpu_client(num_devices=count)
+        import_module("jaxlib.lapack")._lapack.initialize()
+    return import_module("jaxlib.xla_client").make_cpu_client(num_devices=count)
 
 
 def main(folder: Path, tokens: Collection[int]) -> None:

@@ -7,19 +7,22 @@ NumPy does some 10^9 of them in a second.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log2, prod
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hlo_tools.errors import HloUnsupportedError
 from hlo_tools.ir.module import Module
-from hlo_tools.types.element_types import BY_NUMBER
+from hlo_tools.types.element_types import BY_NUMBER, Array
+
+if TYPE_CHECKING:
+    from hlo_tools.evaluate.values import Value
+    from hlo_tools.schema.messages import HloInstructionProto, ShapeProto
 
 __all__ = ["Budget", "LimitError", "Limits"]
-
-Message = Any
 
 EACH = 20_000
 """Operations that executing one instruction counts for, whatever it makes."""
@@ -58,7 +61,7 @@ class Budget:
         self.limits = limits
         self.left = limits.work
 
-    def spend(self, row: Message, operations: float) -> None:
+    def spend(self, row: HloInstructionProto, operations: float) -> None:
         """Take ``operations`` off.
 
         Raises:
@@ -73,7 +76,7 @@ class Budget:
                 remedy="evaluate a slice of the module, run it with jaxlib, or raise the limit",
             )
 
-    def check_size(self, row: Message) -> None:
+    def check_size(self, row: HloInstructionProto) -> None:
         """Refuse an instruction whose result is too large.
 
         Raises:
@@ -111,7 +114,7 @@ def check_inputs(module: Module, limits: Limits | None = None) -> None:
         )
 
 
-def byte_size(shape: Message) -> int:
+def byte_size(shape: ShapeProto) -> int:
     """Bytes of a value of this shape in NumPy."""
     if shape.tuple_shapes:
         return sum(byte_size(part) for part in shape.tuple_shapes)
@@ -119,7 +122,7 @@ def byte_size(shape: Message) -> int:
     return prod(shape.dimensions) * (element.itemsize if element else 0)
 
 
-def operations(row: Message, operands: list[Any]) -> float:
+def operations(row: HloInstructionProto, operands: Sequence[Array]) -> float:
     """Operations of an instruction beyond one for each element that it makes."""
     if row.opcode in ("dot", "scaled-dot", "ragged-dot"):
         numbers = row.dot_dimension_numbers
@@ -146,6 +149,6 @@ def operations(row: Message, operands: list[Any]) -> float:
     return 0.0
 
 
-def elements(value: Any) -> int:
+def elements(value: Value) -> int:
     """Elements of an array; a tuple holds what was made before."""
     return value.size if isinstance(value, np.ndarray) else 0

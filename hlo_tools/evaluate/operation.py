@@ -3,41 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
 import numpy as np
 
 from hlo_tools.evaluate.devices import Device
 from hlo_tools.evaluate.values import Array, EvaluationError, Value
-from hlo_tools.types.element_types import BY_NUMBER, ElementType
+from hlo_tools.types.element_types import BY_NUMBER, DType, ElementType
 
-__all__ = ["OPERATIONS", "Call", "Runner", "operation", "product_type"]
+if TYPE_CHECKING:
+    from hlo_tools.schema.messages import HloComputationProto, HloInstructionProto, ShapeProto
 
-Message = Any
+__all__ = ["OPERATIONS", "Call", "CustomCall", "Runner", "operation", "product_type"]
+
 Operation = Callable[["Call"], Value]
+CustomCall: TypeAlias = "Callable[[HloInstructionProto, list[Array]], list[Array]]"
+"""Computes the results of a custom call from its message and its operands."""
 OPERATIONS: dict[str, Operation] = {}
 
 
 class Runner(Protocol):
-    """What an operation asks of the evaluator that runs it.
+    """What an operation needs of the evaluator that runs it.
 
     Attributes:
         device: which device this is, among those that are evaluated together.
-        custom_calls: target -> function of (instruction message, operand arrays).
+        custom_calls: what computes custom calls, by target.
     """
 
     device: Device
-    custom_calls: Mapping[str, Callable[[Message, list[Array]], list[Array]]]
+    custom_calls: Mapping[str, CustomCall]
 
     def computation(self, number: int, arguments: Sequence[Value]) -> Value:
         """The result of one computation."""
         ...
 
-    def body(self, number: int) -> Message:
+    def body(self, number: int) -> HloComputationProto:
         """The message of a computation."""
         ...
 
-    def shape_of(self, instruction_id: int) -> Message | None:
+    def shape_of(self, instruction_id: int) -> ShapeProto | None:
         """Shape of an instruction of the computation that is being evaluated."""
         ...
 
@@ -51,15 +55,17 @@ class Call:
 
     Attributes:
         row: the instruction's message.
-        operands: values of its operands.
+        values: values of its operands.
+        operands: the same, for the many operations whose operands are arrays.
         evaluator: for computations that it calls.
     """
 
-    __slots__ = ("evaluator", "operands", "row")
+    __slots__ = ("evaluator", "operands", "row", "values")
 
-    def __init__(self, row: Message, operands: list[Value], evaluator: Runner) -> None:
+    def __init__(self, row: HloInstructionProto, values: list[Value], evaluator: Runner) -> None:
         self.row = row
-        self.operands = operands
+        self.values = values
+        self.operands = cast(list[Array], values)
         self.evaluator = evaluator
 
     @property
@@ -68,7 +74,7 @@ class Call:
         return BY_NUMBER[self.row.shape.element_type]
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> DType:
         """NumPy dtype of the result."""
         dtype = self.element.dtype
         assert dtype is not None
@@ -79,9 +85,13 @@ class Call:
         """Extents of the result."""
         return tuple(self.row.shape.dimensions)
 
-    def apply(self, at: int, arguments: list[Value]) -> Value:
+    def apply(self, at: int, arguments: Sequence[Value]) -> Value:
         """The result of a called computation."""
         return self.evaluator.computation(self.row.called_computation_ids[at], arguments)
+
+    def holds(self, at: int, arguments: Sequence[Value]) -> bool:
+        """Whether a called predicate is true."""
+        return bool(self.apply(at, arguments))
 
     def fail(self, message: str, code: str = "HLO-EVALUATE", remedy: str = "") -> EvaluationError:
         """An error about this instruction."""
@@ -101,11 +111,11 @@ def operation(names: str) -> Callable[[Operation], Operation]:
     return register
 
 
-def product_type(call: Call) -> Any:
+def product_type(call: Call) -> DType:
     """NumPy dtype in which products are summed."""
     kind = call.element.kind
     if kind == "float":
-        return np.float64 if call.element.name == "f64" else np.float32
+        return np.dtype(np.float64 if call.element.name == "f64" else np.float32)
     if kind == "pred":
-        return np.bool_
-    return call.dtype if call.dtype.kind in "iuc" else np.int32
+        return np.dtype(np.bool_)
+    return call.dtype if call.dtype.kind in "iuc" else np.dtype(np.int32)

@@ -6,8 +6,6 @@ are equal to those of its CPU backend, for which the default algorithm is Philox
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from hlo_tools.evaluate.operation import Call, operation
@@ -42,7 +40,7 @@ def _bits(call: Call) -> Value:
     return after, values.astype(f"u{dtype.itemsize}").view(dtype)
 
 
-def _words(value: Array | int) -> tuple[Any, Any]:
+def _words(value: Array | int) -> tuple[Array, Array]:
     """Low and high word of 64-bit numbers."""
     number = np.asarray(value, np.uint64)
     low, high = number & np.uint64(_WORD), number >> np.uint64(32)
@@ -91,13 +89,13 @@ def threefry(key0: int, key1: int, x0: Array, x1: Array) -> tuple[Array, Array]:
     keys = [np.uint32(key0), np.uint32(key1), np.uint32(key0 ^ key1 ^ _PARITY)]
     with np.errstate(over="ignore"):
         x0, x1 = x0 + keys[0], x1 + keys[1]
-        for turn in range(5):
-            for rotation in _ROTATIONS[turn % 2]:
+        for four in range(5):
+            for rotation in _ROTATIONS[four % 2]:
                 x0 = x0 + x1
                 x1 = (x1 << np.uint32(rotation)) | (x1 >> np.uint32(32 - rotation))
                 x1 = x1 ^ x0
-            x0 = x0 + keys[(turn + 1) % 3]
-            x1 = x1 + keys[(turn + 2) % 3] + np.uint32(turn + 1)
+            x0 = x0 + keys[(four + 1) % 3]
+            x1 = x1 + keys[(four + 2) % 3] + np.uint32(four + 1)
     return x0, x1
 
 

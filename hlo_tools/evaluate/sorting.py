@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import numpy as np
 
 from hlo_tools.evaluate.elementwise import total_order
 from hlo_tools.evaluate.operation import Call, operation
-from hlo_tools.evaluate.values import Array, Value, wide
+from hlo_tools.evaluate.values import Array, Value, array_parts, wide
 from hlo_tools.types.element_types import element_of
 
 __all__: list[str] = []
@@ -70,26 +69,26 @@ def _merged(call: Call, lanes: list[Array]) -> Array:
     one call of the computation serves all elements.
     """
     rows, length = lanes[0].shape
-    order = np.broadcast_to(np.arange(length), (rows, length)).copy()
-    places = np.arange(length)
+    order: Array = np.broadcast_to(np.arange(length), (rows, length)).copy()
+    places: Array = np.arange(length)
     width = 1
     while width < length:
-        start = places // (2 * width) * (2 * width)
-        is_left = places - start < width
+        start: Array = places // (2 * width) * (2 * width)
+        is_left: Array = places - start < width
         middle, stop = np.minimum(start + width, length), np.minimum(start + 2 * width, length)
-        low = np.broadcast_to(np.where(is_left, middle, start), order.shape).copy()
+        low: Array = np.broadcast_to(np.where(is_left, middle, start), order.shape).copy()
         first = low.copy()
-        high = np.broadcast_to(np.where(is_left, stop, middle), order.shape).copy()
+        high: Array = np.broadcast_to(np.where(is_left, stop, middle), order.shape).copy()
         while (low < high).any():
-            probe = (low + high) // 2
+            probe: Array = (low + high) // 2
             found = np.take_along_axis(order, np.minimum(probe, length - 1), -1)
             goes_on = _goes_on(call, lanes, order, found, is_left) & (low < high)
             low, high = (
                 np.where(goes_on, probe + 1, low),
                 np.where(goes_on | (low >= high), high, probe),
             )
-        into = np.where(is_left, places, start + places - middle) + low - first
-        merged = np.empty_like(order)
+        into: Array = np.where(is_left, places, start + places - middle) + low - first
+        merged: Array = np.empty_like(order)
         np.put_along_axis(merged, into, order, -1)
         order = merged
         width *= 2
@@ -97,23 +96,23 @@ def _merged(call: Call, lanes: list[Array]) -> Array:
 
 
 def _goes_on(call: Call, lanes: list[Array], order: Array, found: Array, is_left: Array) -> Array:
-    """Whether ``found`` stands before an element: for the left run when it is less, for the right
+    """Whether ``found`` goes before an element: for the left run when it is less, for the right
     one when the element is not less."""
-    pairs: list[Any] = []
+    pairs: list[Array] = []
     for lane in lanes:
         mine, other = np.take_along_axis(lane, order, -1), np.take_along_axis(lane, found, -1)
         pairs += [np.where(is_left, other, mine), np.where(is_left, mine, other)]
-    less = np.broadcast_to(call.apply(0, pairs), order.shape).astype(np.bool_)
+    less = np.broadcast_to(array_parts(call.apply(0, pairs))[0], order.shape).astype(np.bool_)
     return np.where(is_left, less, ~less)
 
 
 def _sorted_order(call: Call, lanes: list[Array]) -> list[int]:
     def before(first: int, second: int) -> int:
         pairs = [np.asarray(lane[at]) for lane in lanes for at in (first, second)]
-        if bool(call.apply(0, pairs)):
+        if call.holds(0, pairs):
             return -1
         swapped = [np.asarray(lane[at]) for lane in lanes for at in (second, first)]
-        return 1 if bool(call.apply(0, swapped)) else 0
+        return 1 if call.holds(0, swapped) else 0
 
     return sorted(range(len(lanes[0])), key=functools.cmp_to_key(before))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -67,7 +67,7 @@ def _bitcast(call: Call) -> Value:
         operand, list(source.layout.minor_to_major) if source is not None else []
     )
     order = list(reversed(call.row.shape.layout.minor_to_major)) or list(range(len(call.extents)))
-    flat = stored.reshape(-1).view(call.dtype)
+    flat: Array = stored.reshape(-1).view(call.dtype)
     return flat.reshape([call.extents[axis] for axis in order]).transpose(np.argsort(order))
 
 
@@ -99,7 +99,7 @@ def _concatenate(call: Call) -> Value:
     return np.concatenate(call.operands, axis=call.row.dimensions[0])
 
 
-def _starts(call: Call, first: int, extents: Any, sizes: Any) -> list[int]:
+def _starts(call: Call, first: int, extents: Sequence[int], sizes: Sequence[int]) -> list[int]:
     """Start indices, moved so that the slice stays inside."""
     given = call.operands[first:]
     if len(given) == 1 and given[0].ndim == 1:
@@ -138,7 +138,8 @@ def _pad(call: Call) -> Value:
     if operand.size:
         spread[tuple(slice(None, None, r.interior_padding + 1) for r in rows)] = operand
     result = np.full(call.extents, value, dtype=operand.dtype)
-    into, out = [], []
+    into: list[slice] = []
+    out: list[slice] = []
     for size, extent, row in zip(spread.shape, call.extents, rows, strict=True):
         low = row.edge_padding_low
         start, stop = max(low, 0), min(low + size, extent)
@@ -150,12 +151,14 @@ def _pad(call: Call) -> Value:
 
 @operation("tuple")
 def _tuple(call: Call) -> Value:
-    return tuple(call.operands)
+    return tuple(call.values)
 
 
 @operation("get-tuple-element")
 def _element(call: Call) -> Value:
-    return call.operands[0][call.row.tuple_index]
+    value = call.values[0]
+    assert isinstance(value, tuple)
+    return value[call.row.tuple_index]
 
 
 @operation("after-all")
@@ -165,7 +168,7 @@ def _token(call: Call) -> Value:
 
 @operation("add-dependency")
 def _dependency(call: Call) -> Value:
-    return call.operands[0]
+    return call.values[0]
 
 
 @operation("get-dimension-size")

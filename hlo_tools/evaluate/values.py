@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeAlias, cast
 
 import numpy as np
 
 from hlo_tools.errors import HloUnsupportedError
+from hlo_tools.types.element_types import Array
 
-__all__ = ["Array", "EvaluationError", "Value", "wide"]
+__all__ = ["Array", "EvaluationError", "Value", "array_parts", "parts_of", "wide"]
 
-Array = np.ndarray[Any, Any]
-Value = Any
+Value: TypeAlias = "Array | tuple[Value, ...] | None"
 """An array, a tuple of values, or None for a token."""
+
+
+def parts_of(value: Value) -> list[Value]:
+    """The parts of a tuple; anything else is the only part."""
+    return list(value) if isinstance(value, tuple) else [value]
+
+
+def array_parts(value: Value) -> list[Array]:
+    """The same where every part is an array, as in the results of a reducer."""
+    return cast(list[Array], parts_of(value))
 
 
 class EvaluationError(HloUnsupportedError):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -10,15 +11,22 @@ from hlo_tools.evaluate.applying import combine, fold, reduced, scatter_into, si
 from hlo_tools.evaluate.operation import Call, operation, product_type
 from hlo_tools.evaluate.values import Array, Value, wide
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from hlo_tools.schema.messages import HloInstructionProto, WindowDimension
+
 __all__: list[str] = []
 
-Message = Any
+Windows: TypeAlias = "Sequence[WindowDimension]"
 
 
-def _windows(value: Array, fill: Any, rows: Message) -> Array:
+def _windows(value: Array, fill: ArrayLike, rows: Windows) -> Array:
     """All windows, without a copy: result extents first, then the window's own dimensions."""
     padded = _dilate_and_pad(value, fill, rows)
-    shape, strides, inner = [], [], []
+    shape: list[int] = []
+    strides: list[int] = []
+    inner: list[int] = []
     for axis, row in enumerate(rows):
         shape.append(_steps(padded.shape[axis], row))
         strides.append(padded.strides[axis] * (row.stride or 1))
@@ -32,13 +40,13 @@ def _windows(value: Array, fill: Any, rows: Message) -> Array:
     return view[tuple(flips)]
 
 
-def _steps(extent: int, row: Message) -> int:
+def _steps(extent: int, row: WindowDimension) -> int:
     """How many windows fit along a padded dimension."""
     reach = (row.size - 1) * (row.window_dilation or 1) + 1
     return max((extent - reach) // (row.stride or 1) + 1, 0)
 
 
-def _dilate_and_pad(value: Array, fill: Any, rows: Message) -> Array:
+def _dilate_and_pad(value: Array, fill: ArrayLike, rows: Windows) -> Array:
     """Base dilation and padding of the last dimensions."""
     lead = value.ndim - len(rows)
     sizes = value.shape[lead:]
@@ -83,18 +91,18 @@ def _reduce_window(call: Call) -> Value:
 def _select_and_scatter(call: Call) -> Value:
     operand, source, init = call.operands
     rows = call.row.window.dimensions
-    grid = np.indices(source.shape)
+    grid: Array = np.indices(source.shape)
     best: Array | None = None
     value = np.empty(source.shape, operand.dtype)
     for offset in np.ndindex(*(row.size for row in rows)):
-        spot = [
+        spot: list[Array] = [
             at * (row.stride or 1) + step - row.padding_low
             for at, step, row in zip(grid, offset, rows, strict=True)
         ]
         limits = zip(spot, operand.shape, strict=True)
         inside = np.logical_and.reduce([(one >= 0) & (one < extent) for one, extent in limits])
         inside = np.broadcast_to(inside, source.shape)
-        flat = np.zeros(source.shape, np.int64)
+        flat: Array = np.zeros(source.shape, np.int64)
         for one, extent in zip(spot, operand.shape, strict=True):
             flat = flat * extent + np.clip(one, 0, max(extent - 1, 0))
         candidate = np.ascontiguousarray(operand).reshape(-1)[flat]
@@ -130,7 +138,7 @@ def _convolution(call: Call) -> Value:
     return result.transpose(order).astype(call.dtype)
 
 
-def _convolved(lhs: Array, rhs: Array, row: Message) -> Array:
+def _convolved(lhs: Array, rhs: Array, row: HloInstructionProto) -> Array:
     """[batch, feature, spatial...] with [spatial..., in, out]: one product for each window place."""
     rows = row.window.dimensions
     groups, batches = row.feature_group_count or 1, row.batch_group_count or 1

@@ -9,14 +9,12 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from hlo_tools.evaluate.arguments import arrays_of
 from hlo_tools.evaluate.jaxlib_child import read_arrays, write_arrays
 from hlo_tools.evaluate.values import EvaluationError
 from hlo_tools.ir.module import Module
+from hlo_tools.types.element_types import Array
 
 __all__ = ["is_available", "run_with_jaxlib", "without_tuples"]
 
@@ -28,7 +26,7 @@ def is_available() -> bool:
     return importlib.util.find_spec("jaxlib") is not None
 
 
-def run_with_jaxlib(module: Module, inputs: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+def run_with_jaxlib(module: Module, inputs: Sequence[object]) -> list[Array]:
     """The arrays of the module's result from XLA's CPU backend, in a process of its own.
 
     Raises:
@@ -57,7 +55,7 @@ def run_with_jaxlib(module: Module, inputs: Sequence[Any]) -> list[np.ndarray[An
         return read_arrays(folder, "out")
 
 
-def without_tuples(module: Module, inputs: Sequence[Any]) -> tuple[bytes, list[Any]]:
+def without_tuples(module: Module, inputs: Sequence[object]) -> tuple[bytes, list[Array]]:
     """The module and its inputs with arrays for parameters: jaxlib takes no tuples and tokens."""
     if all(parameter.shape.is_array for parameter in module.entry.parameters):
         return module.module_bytes(), arrays_of(inputs)
@@ -118,6 +116,6 @@ def _reason(done: subprocess.CompletedProcess[str]) -> str:
     lines = [line for line in done.stderr.splitlines() if line.strip()]
     if done.returncode < 0:
         fatal = [line for line in lines if re.match(r"F\d{4} ", line)]
-        told = f": {fatal[0].partition('] ')[2][:300]}" if fatal else ""
-        return f"it was killed by signal {-done.returncode}{told}"
+        message = f": {fatal[0].partition('] ')[2][:300]}" if fatal else ""
+        return f"it was killed by signal {-done.returncode}{message}"
     return lines[-1][:300] if lines else f"exit code {done.returncode}"

@@ -1,6 +1,6 @@
 """From a script to its modules: every program that it compiles, in the compile cache's layout.
 
-The device "neuron" hands each compiled program to :func:`write_bundle`;
+The device "neuron" passes each compiled program to :func:`write_bundle`;
 :func:`~hlo_tools.extract.script.run_script` runs a whole script that way.
 """
 

@@ -47,7 +47,7 @@ _BUILD: Final = "+nkihlo"
 def compiler_folder() -> str:
     """Name of the folder for this version's entries.
 
-    Same pattern as the vendor's (``neuronxcc-<version>+<build>``); the build says whose it is.
+    Same pattern as the vendor's (``neuronxcc-<version>+<build>``); the build names the compiler.
     """
     try:
         version = metadata.version("nki-hlo")

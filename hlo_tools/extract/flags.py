@@ -1,8 +1,8 @@
 """Compiler flags as the compile cache records them, and the short hash in an entry's name.
 
 ``compile_flags.json`` holds the flags as a JSON list; the first eight hex digits of the MD5 of
-that text end the entry's name. The list begins with the target. Flags that say where files go
-or how much is printed are no part of it.
+that text end the entry's name. The list begins with the target. Flags for where files go
+or how much is printed are not part of it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def flags_text(flags: Sequence[str]) -> str:
 
 
 def flags_hash(flags: Sequence[str]) -> str:
-    """The eight digits that stand for the flags in an entry's name.
+    """The eight digits for the flags in an entry's name.
 
     >>> flags_hash(["--target=trn1"])
     'e30acd3a'

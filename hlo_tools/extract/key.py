@@ -11,13 +11,18 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from hlo_tools import schema
 from hlo_tools.errors import HloFileError
 from hlo_tools.ir.module import Module
 from hlo_tools.kernels.files import kernel_files, rename_kernels
 from hlo_tools.types.ids import LOCAL_MASK
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    from hlo_tools.schema.messages import HloComputationProto, HloModuleProto
 
 __all__ = ["KeyParts", "cache_key", "explain_key"]
 
@@ -106,11 +111,11 @@ def _digest_of(parts: list[str]) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-def _serialized(message: Any) -> str:
+def _serialized(message: Message) -> str:
     return hashlib.sha256(message.SerializeToString(deterministic=True)).hexdigest()
 
 
-def _module_digest(proto: Any, order: Mapping[int, int]) -> str:
+def _module_digest(proto: HloModuleProto, order: Mapping[int, int]) -> str:
     """What is left of the module without its computations; changes ``proto``."""
     entry = order.get(proto.entry_computation_id, -1)
     proto.ClearField("computations")
@@ -121,17 +126,19 @@ def _module_digest(proto: Any, order: Mapping[int, int]) -> str:
     return _digest_of([_serialized(proto), str(entry)])
 
 
-def _computation_text(computation: Any) -> str:
+def _computation_text(computation: HloComputationProto) -> str:
     """A computation without its instructions: its root's place and its thread."""
     places = _places(computation)
     return f"root {places.get(computation.root_id & LOCAL_MASK, -1)} {computation.execution_thread}"
 
 
-def _places(computation: Any) -> dict[int, int]:
+def _places(computation: HloComputationProto) -> dict[int, int]:
     return {each.id & LOCAL_MASK: place for place, each in enumerate(computation.instructions)}
 
 
-def _instruction_digests(computation: Any, order: Mapping[int, int]) -> list[tuple[str, str]]:
+def _instruction_digests(
+    computation: HloComputationProto, order: Mapping[int, int]
+) -> list[tuple[str, str]]:
     places = _places(computation)
     found: list[tuple[str, str]] = []
     for original in computation.instructions:

@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 DEVICE: Final = "NKI_HLO_DEVICE"
-"""``1`` asks for the device, ``0`` keeps it away whatever else is set."""
+"""``1`` enables the device, ``0`` disables it whatever else is set."""
 
 EXTRACT_ONLY: Final = "NEURON_EXTRACT_GRAPHS_ONLY"
 """``1``: programs are captured and not run."""
@@ -96,7 +96,7 @@ def variables_for(
     journal: Path | None = None,
     given: Mapping[str, str] = os.environ,
 ) -> dict[str, str]:
-    """The variables that ask for the device, for every framework that the script may use.
+    """The variables that enable the device, for every framework that the script may use.
 
     Args:
         platform: a family's name, "" to leave the environment's.
@@ -117,7 +117,7 @@ def variables_for(
     variables |= {name: value for name, value in optional.items() if value}
     flags = given.get(COMPILER_FLAGS, "")
     if "--cache_dir" in flags:
-        # That flag wins over the variable, and ours is what the caller asked for.
+        # That flag overrides the variable, and ours is the caller's choice.
         own = f" --cache_dir={shlex.quote(str(output))}" if output is not None else " --cache_dir="
         variables[COMPILER_FLAGS] = flags + own
     return variables
@@ -144,5 +144,6 @@ def read(path: Path) -> list[CapturedModule]:
     for line in path.read_bytes().splitlines(keepends=True):
         if line.endswith(b"\n"):
             entry = json.loads(line)
-            modules.append(CapturedModule(**{**entry, "kernels": tuple(entry["kernels"])}))
+            entry["kernels"] = tuple(entry["kernels"])
+            modules.append(CapturedModule(**entry))
     return modules

@@ -61,7 +61,7 @@ def run_script(
     Args:
         script: the file.
         arguments: what ``sys.argv[1:]`` is in the script.
-        platform: ``trn1``, ``trn2`` or ``trn3``; by default what the environment says.
+        platform: ``trn1``, ``trn2`` or ``trn3``; by default that of the environment.
         output: compile cache to write every module to; None writes none.
         execute: False captures programs without running them; their results are zeros.
         executor: ``cpu`` (the default), ``neff``, or ``neff,cpu`` for falling back.

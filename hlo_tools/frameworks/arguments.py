@@ -6,7 +6,7 @@ import copy
 import dataclasses
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from nki_lang.frontend.objects import NKIObject
 from nki_lang.tracing.arguments import bind_call, dict_like, sequence_like
@@ -93,7 +93,7 @@ class _Taken:
         if isinstance(value, (tuple, list)):
             return self._sequence(value, name)
         if isinstance(value, dict):
-            return self._dict(value, name)
+            return self._dict(cast(dict[Any, Any], value), name)
         if isinstance(value, type):
             return value
         if dataclasses.is_dataclass(value) or isinstance(value, NKIObject):
@@ -129,4 +129,4 @@ class _Taken:
 def _field_names(value: Any) -> list[str]:
     if dataclasses.is_dataclass(value):
         return [field.name for field in dataclasses.fields(value)]
-    return list(vars(value))
+    return list(vars(cast(object, value)))

@@ -31,12 +31,12 @@ class CompileOptions:
 
     target: str | None = None
     grid: int | tuple[int, ...] = ()
-    extra: dict[str, Any] = field(default_factory=dict)
+    extra: dict[str, object] = field(default_factory=dict[str, object])
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledKernel:
-    """A kernel compiled for the arrays it was given.
+    """A kernel compiled for some arrays.
 
     Attributes:
         call: the specialised kernel with those arrays.

@@ -1,4 +1,4 @@
-"""What stands between XLA's threads and a handler in Python when the interpreter ends."""
+"""A guard between XLA's threads and a handler in Python when the interpreter ends."""
 
 from __future__ import annotations
 

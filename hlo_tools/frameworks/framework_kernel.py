@@ -1,6 +1,6 @@
-"""``FrameworkKernel``: how any framework turns a kernel call into its custom call.
+"""``FrameworkKernel``: how any framework makes its custom call of a kernel call.
 
-A framework's kind inherits :class:`FrameworkKernel`, says what its tensors are (three methods),
+A framework's kind inherits :class:`FrameworkKernel`, describes its tensors (three methods),
 and gets from :meth:`FrameworkKernel.dump_config` the configuration that its custom call carries.
 """
 
@@ -70,7 +70,7 @@ class FrameworkKernel:
     """A kernel function seen by a framework.
 
     Inherit and implement :meth:`translate_to_neuron_dtype`, :meth:`is_framework_tensor` and
-    :meth:`map_framework_tensor`; then :meth:`dump_config` gives what a custom call needs. The
+    :meth:`map_framework_tensor`; then :meth:`dump_config` returns what a custom call needs. The
     kernel is specialised for the shapes and dtypes of the tensors and for the values of all
     other arguments, so call it for each set of them.
 
@@ -83,7 +83,7 @@ class FrameworkKernel:
             the other attributes. A changed function (its code, closure, globals or defaults) is
             noticed. False traces anew every time.
         platform_target: ``trn1``, ``trn2`` or ``trn3``; by default what
-            NEURON_PLATFORM_TARGET_OVERRIDE says at the time of the call.
+            NEURON_PLATFORM_TARGET_OVERRIDE names at the time of the call.
         attributes: other attributes of the kernel; they take part in the cache key. The tracer
             knows ``schedule``, the extra dependencies of ``nki.jit``'s ``with_schedule``.
     """
@@ -183,7 +183,7 @@ class FrameworkKernel:
         return self.bind(*args, **kwargs).plan
 
     def bind(self, *args: Any, **kwargs: Any) -> BoundCall:
-        """The plan of a call together with the tensors that stand in it."""
+        """The plan of a call together with its tensors."""
         arguments = bind_arguments(
             self.func, args, kwargs, self.is_framework_tensor, self._tensor_spec
         )
@@ -249,7 +249,7 @@ class FrameworkKernel:
 
 
 def _normal_grid(grid: Any) -> Grid:
-    items = (grid,) if isinstance(grid, int) else tuple(grid or ())
+    items: tuple[Any, ...] = (grid,) if isinstance(grid, int) else tuple(grid or ())
     if not all(isinstance(item, int) and not isinstance(item, bool) and item > 0 for item in items):
         raise NkiValidationError(
             f"a launch grid is a positive number or a tuple of them, not {grid!r}",

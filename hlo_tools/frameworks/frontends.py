@@ -1,4 +1,4 @@
-"""``nki.compiler.frontend``: the classes that turn a function into the compiler's first form.
+"""``nki.compiler.frontend``: the classes that convert a function into the compiler's first form.
 
 They are not documented; nki-library's tests use them. The vendor has a parser and a tracer. Here
 both trace; what only the parser would refuse is found by :mod:`nki_lang.strict`.

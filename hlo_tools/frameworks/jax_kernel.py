@@ -14,15 +14,14 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from importlib import import_module
+from typing import Any, Protocol
 
 import jax
 import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jax.extend import source_info_util
-from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
 
 import hlo_tools
 import nki_lang
@@ -39,11 +38,30 @@ __all__ = ["JaxKernel", "nki_call_p"]
 for _package in (hlo_tools, nki_lang):
     source_info_util.register_exclusion(os.path.abspath(_package.__path__[0]))
 
+# JAX annotates these in part only.
+_mlir = import_module("jax.interpreters.mlir")
+_autodiff = import_module("jax.interpreters.ad")
+_ffi_lowering: Callable[..., Callable[..., Any]] = import_module("jax.ffi").ffi_lowering
+_jit: Callable[[Callable[..., Any]], Callable[..., Any]] = import_module("jax").jit
+_map: Callable[..., Sequence[jax.Array]] = import_module("jax.lax").map
+_asarray: Callable[[Any], jax.Array] = import_module("jax.numpy").asarray
+
 Aliases = tuple[tuple[int, int], ...]
 Results = tuple[tuple[tuple[int, ...], str], ...]
 """Shape and dtype name of each result."""
 
-nki_call_p = Primitive("nki_call")
+
+class _Primitive(Protocol):
+    """What is used of ``jax.extend.core.Primitive``, whose annotations lack these."""
+
+    multiple_results: bool
+
+    def bind(self, *operands: Any, **parameters: Any) -> Sequence[jax.Array]: ...
+    def def_impl(self, function: Callable[..., Any]) -> object: ...
+    def def_abstract_eval(self, function: Callable[..., Any]) -> object: ...
+
+
+nki_call_p: _Primitive = import_module("jax.extend.core").Primitive("nki_call")
 nki_call_p.multiple_results = True
 
 
@@ -58,7 +76,7 @@ def _jitted(config: str, results: Results, aliases: Aliases) -> Callable[..., An
     def nki_call(*operands: Any) -> Any:
         return nki_call_p.bind(*operands, config=config, results=results, aliases=aliases)
 
-    return jax.jit(nki_call)
+    return _jit(nki_call)
 
 
 def _run_eagerly(*operands: Any, config: str, results: Results, aliases: Aliases) -> Any:
@@ -68,7 +86,7 @@ def _run_eagerly(*operands: Any, config: str, results: Results, aliases: Aliases
 def _lower_for_neuron(
     ctx: Any, *operands: Any, config: str, results: Results, aliases: Aliases
 ) -> Any:
-    rule = jax.ffi.ffi_lowering(
+    rule = _ffi_lowering(
         xla_ffi.TARGET,
         api_version=2,
         backend_config=config,
@@ -86,7 +104,7 @@ def _lower_for_cpu(
     ctx: Any, *operands: Any, config: str, results: Results, aliases: Aliases
 ) -> Any:
     xla_ffi.register()
-    rule = jax.ffi.ffi_lowering(xla_ffi.TARGET, operand_output_aliases=dict(aliases))
+    rule = _ffi_lowering(xla_ffi.TARGET, operand_output_aliases=dict(aliases))
     return rule(ctx, *operands, **{xla_ffi.CONFIG_ATTRIBUTE: config})
 
 
@@ -120,16 +138,16 @@ def _batch(
         )
 
     stacked = [operand for is_mapped, operand in zip(mapped, front, strict=True) if is_mapped]
-    results = jax.lax.map(one, stacked)
+    results = _map(one, stacked)
     return list(results), [0] * len(results)
 
 
 nki_call_p.def_impl(_run_eagerly)
 nki_call_p.def_abstract_eval(_abstract)
-mlir.register_lowering(nki_call_p, _lower_for_neuron)
-mlir.register_lowering(nki_call_p, _lower_for_cpu, platform="cpu")
-ad.primitive_jvps[nki_call_p] = _refuse_derivative
-batching.primitive_batchers[nki_call_p] = _batch
+_mlir.register_lowering(nki_call_p, _lower_for_neuron)
+_mlir.register_lowering(nki_call_p, _lower_for_cpu, platform="cpu")
+_autodiff.primitive_jvps[nki_call_p] = _refuse_derivative
+import_module("jax.interpreters.batching").primitive_batchers[nki_call_p] = _batch
 
 
 def _require_returned(plan: CallPlan, func: Any) -> None:
@@ -177,7 +195,7 @@ class JaxKernel(FrameworkKernel):
         plan = call.plan
         _require_returned(plan, self.func)
         values = nki_call_p.bind(
-            *map(jnp.asarray, call.operands),
+            *map(_asarray, call.operands),
             *plan.constants,
             config=plan.backend_config,
             results=tuple((spec.shape, spec.dtype.name) for spec in plan.results),

@@ -11,7 +11,7 @@ def refuse(name: str, attribute: str) -> NoReturn:
     """Say how to move on.
 
     Raises:
-        AttributeError: Python itself asked for a dunder name.
+        AttributeError: Python itself looked up a dunder name.
         ImportError: anything else.
     """
     if attribute.startswith("__"):

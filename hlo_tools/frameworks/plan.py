@@ -1,4 +1,4 @@
-"""What a framework needs to know to emit one kernel call."""
+"""What a framework needs to emit one kernel call."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["BoundCall", "CallPlan", "TensorSpec"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CallPlan:
-    """A kernel specialised for one set of shapes, ready to stand in a graph.
+    """A kernel specialised for one set of shapes, ready to be called in a graph.
 
     Attributes:
         backend_config: what the custom call carries.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from hlo_tools.kernels import calls as kernels
 from nki_lang.kernel import Kernel, simulate, simulator_is_on
 from nki_lang.targets import Target
 from nki_lang.tracing.arguments import replace_tensors
+
+if TYPE_CHECKING:
+    from hlo_tools.types.element_types import Array
 
 __all__ = ["remember"]
 
@@ -30,9 +33,9 @@ def remember(
     target: Target,
     grid: tuple[int, ...],
 ) -> None:
-    """Let runs of this plan be interpreted as long as NKI_SIMULATOR asks for it.
+    """Interpret runs of this plan as long as NKI_SIMULATOR is set.
 
-    Grids of programs are not: the interpreter knows launches on cores only.
+    Grids of programs are not: the interpreter supports launches on cores only.
     """
     if len(grid) <= 1 and all(extent <= target.max_lnc for extent in grid):
         interpreter = _Interpreter(plan, func, arguments, target, grid)
@@ -49,9 +52,7 @@ class _Interpreter:
     target: Target
     grid: tuple[int, ...]
 
-    def __call__(
-        self, operands: Sequence[np.ndarray[Any, Any]]
-    ) -> list[np.ndarray[Any, Any]] | None:
+    def __call__(self, operands: Sequence[Array]) -> list[Array] | None:
         if not simulator_is_on():
             return None
         arrays = self._tensors(operands)
@@ -60,14 +61,14 @@ class _Interpreter:
         kwargs = {name: _filled(value, waiting) for name, value in self.arguments.kwargs.items()}
         kernel = Kernel(self.func, grid=self.grid)
         value = simulate(kernel, target=self.target)(*args, **kwargs)
-        returned = value if isinstance(value, tuple) else (value,)
+        returned = cast(tuple[Array, ...], value) if isinstance(value, tuple) else (value,)
         written = dict(self.plan.written)
         return [
             returned[index] if index in self.plan.returned else arrays[written[index]]
             for index in range(len(self.plan.results))
         ]
 
-    def _tensors(self, operands: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
+    def _tensors(self, operands: Sequence[Array]) -> list[Array]:
         """An array for each tensor of the call; a copy, because the function may write it."""
         places = {tensor: place for place, tensor in enumerate(self.plan.operands)}
         return [
@@ -78,6 +79,10 @@ class _Interpreter:
         ]
 
 
-def _filled(value: Any, arrays: Iterator[np.ndarray[Any, Any]]) -> Any:
+def _filled(value: Any, arrays: Iterator[Array]) -> Any:
     """An argument with an array in the place of each specification."""
-    return replace_tensors(value, "", lambda *_: next(arrays))
+
+    def following(*_: object) -> Array:
+        return next(arrays)
+
+    return replace_tensors(value, "", following)

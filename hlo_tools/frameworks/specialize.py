@@ -1,4 +1,4 @@
-"""One kernel, one set of arguments, one target: trace, write the binary, say how to call it."""
+"""One kernel, one set of arguments, one target: trace, write the binary, describe its call."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A torch device called "neuron", in Python: eager tensors whose memory is the host's.
+"""A torch device "neuron", in Python: eager tensors whose memory is the host's.
 
 ``torch.empty(4, device="neuron")``, ``x.to("neuron")``, ``y.cpu()``, printing, arithmetic and
-autograd work; every operation runs on the host at once. Kernels take these tensors and give
-them back. There are as many devices as the "neuron" device of the other frameworks has.
+autograd work; every operation runs on the host at once. Kernels take and return these tensors.
+There are as many devices as the "neuron" device of the other frameworks has.
 
 How: PyTorch's PrivateUse1 slot is renamed to "neuron" and its factory functions make
 :class:`NeuronTensor`, a wrapper around a CPU tensor. To C++ the wrapper is a *meta* tensor, the
@@ -16,19 +16,26 @@ from __future__ import annotations
 
 import functools
 import threading
+from importlib import import_module
 from types import ModuleType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
-from torch.overrides import _get_current_function_mode_stack
 from torch.utils import _pytree as pytree
 from torch.utils._device import DeviceContext
 
 from hlo_tools.frameworks.visible_cores import core_count
 
+if TYPE_CHECKING:
+    from hlo_tools.types.element_types import Array
+
 __all__ = ["NAME", "NeuronTensor", "device_count", "install", "is_neuron_tensor"]
 
 NAME: Final = "neuron"
+
+# Names that PyTorch does not export; nothing public does the same.
+_native = import_module("torch._C")
+_overrides = import_module("torch.overrides")
 
 _lock = threading.Lock()
 _installed: list[Any] = []
@@ -48,9 +55,8 @@ class NeuronTensor(torch.Tensor):
 
     __slots__ = ("host", "index")
 
-    @staticmethod
     def __new__(cls, host: torch.Tensor, index: int = 0) -> NeuronTensor:
-        wrapper = torch.Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+        wrapper = torch.Tensor._make_wrapper_subclass(
             cls,
             host.shape,
             strides=host.stride(),
@@ -68,12 +74,12 @@ class NeuronTensor(torch.Tensor):
         """See ``__new__``: tensors are made whole there."""
 
     @property
-    def device(self) -> torch.device:  # type: ignore[override]
+    def device(self) -> torch.device:
         """``device(type="neuron", index=...)``."""
         return torch.device(NAME, self.index)
 
     @property
-    def is_meta(self) -> bool:  # type: ignore[override]
+    def is_meta(self) -> bool:
         """False: there is data."""
         return False
 
@@ -91,7 +97,7 @@ class NeuronTensor(torch.Tensor):
             suffix += ", requires_grad=True"
         return f"{text[:-1]}{suffix})"
 
-    def numpy(self, *, force: bool = False) -> Any:
+    def numpy(self, *, force: bool = False) -> Array:
         """Only with ``force=True``, as for every tensor that is not in host memory."""
         if not force:
             raise TypeError(
@@ -107,9 +113,7 @@ class NeuronTensor(torch.Tensor):
             key, value if isinstance(value, NeuronTensor) else value.to(self.device)
         )
 
-    def new_tensor(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, data: Any, **kwargs: Any
-    ) -> torch.Tensor:
+    def new_tensor(self, data: Any, **kwargs: Any) -> torch.Tensor:
         """A tensor of ``data`` with this one's dtype and device by default."""
         return torch.tensor(data, **{"dtype": self.dtype, "device": self.device, **kwargs})
 
@@ -123,13 +127,13 @@ class NeuronTensor(torch.Tensor):
 
     @classmethod
     def __torch_dispatch__(
-        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
         index = _index_of(args, kwargs)
         target = kwargs.get("device")
         wanted = torch.device(NAME, index) if target is None else torch.device(target)
-        if wanted.type == "meta":  # autograd asks for "the device of that tensor" this way
+        if wanted.type == "meta":  # autograd means the tensor's own device
             wanted = torch.device(NAME, index)
         host_args, host_kwargs = pytree.tree_map_only(NeuronTensor, _host, (args, kwargs))
         if target is not None:
@@ -165,17 +169,17 @@ def _index_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
 
 
 def _follow_shapes(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Give a wrapper the extents and strides that an in-place operation gave its memory."""
+    """Copy to a wrapper the extents and strides that an in-place operation set on its memory."""
     for tensor in _leaves(args, kwargs):
         host = tensor.host
         if host.shape != tensor.shape or host.stride() != tensor.stride():
-            with torch._C._DisableTorchDispatch():
+            with _native._DisableTorchDispatch():
                 torch.ops.aten.resize_(tensor, host.shape)
                 torch.ops.aten.as_strided_(tensor, host.shape, host.stride())
 
 
 def _wrapped(result: Any, device: torch.device, inputs: list[NeuronTensor]) -> Any:
-    """The operation's result on its device; an argument written in place stays itself."""
+    """The operation's result on its device; an argument written in place is returned as it is."""
     if device.type != NAME:
         return result
     own = {id(tensor.host): tensor for tensor in inputs}
@@ -188,7 +192,7 @@ def _wrapped(result: Any, device: torch.device, inputs: list[NeuronTensor]) -> A
 
 
 class _DeviceModule(ModuleType):
-    """``torch.neuron``: what PyTorch asks the module of a device type."""
+    """``torch.neuron``: the functions that PyTorch calls on the module of a device type."""
 
     def is_available(self) -> bool:
         return True
@@ -259,11 +263,11 @@ def _empty_strided(
 
 
 def _default_device() -> torch.device | None:
-    """What ``with torch.device(...)`` or ``torch.set_default_device`` says, or None.
+    """The device of ``with torch.device(...)`` or ``torch.set_default_device``, or None.
 
-    ``torch.get_default_device`` makes a tensor to find out, and would come here again.
+    ``torch.get_default_device`` makes a tensor to find out, which would recurse.
     """
-    for mode in reversed(_get_current_function_mode_stack()):
+    for mode in reversed(_overrides._get_current_function_mode_stack()):
         if isinstance(mode, DeviceContext):
             return mode.device
     return None
@@ -279,7 +283,7 @@ def _with_index(device: Any) -> Any:
 class _NumberedTo:
     """``Tensor.to`` for which "neuron" means the current device.
 
-    PyTorch asks a compiled device guard for the current device's number, and there is none. A
+    PyTorch takes the current device's number from a compiled device guard, and there is none. A
     tensor of PyTorch/XLA gets the method as it was: torch_xla writes the Python frames of such a
     call into its graphs, and ours is not to be among them.
     """
@@ -331,14 +335,14 @@ def install() -> None:
     with _lock:
         if _installed:
             return
-        if torch._C._get_privateuse1_backend_name() != NAME:
+        if _native._get_privateuse1_backend_name() != NAME:
             torch.utils.rename_privateuse1_backend(NAME)
         if not hasattr(torch, NAME):
-            torch._register_device_module(NAME, _DeviceModule(f"torch.{NAME}"))
+            import_module("torch")._register_device_module(NAME, _DeviceModule(f"torch.{NAME}"))
         library = torch.library.Library("aten", "IMPL")
         library.impl("empty.memory_format", _empty, "PrivateUse1")
         library.impl("empty_strided", _empty_strided, "PrivateUse1")
-        torch.Tensor.to = _NumberedTo(torch.Tensor.to)  # type: ignore[method-assign]
+        torch.Tensor.to = _NumberedTo(torch.Tensor.to)
         torch.tensor = _through_host(torch.tensor)
         torch.as_tensor = _through_host(torch.as_tensor)
         _installed.append(library)  # the registrations live as long as this object

@@ -5,10 +5,10 @@ Importing this module imports torch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
@@ -23,6 +23,9 @@ from nki_lang.dtypes import BY_NAME, DType
 from nki_lang.errors import NkiValidationError
 from nki_lang.kernel import Kernel
 from nki_lang.source import definition_of
+
+if TYPE_CHECKING:
+    from hlo_tools.types.element_types import Array
 
 __all__ = [
     "DTYPES",
@@ -96,7 +99,7 @@ def torch_dtypes(call: BoundCall, func: Any) -> list[torch.dtype]:
     return [TORCH_DTYPES[spec.dtype] for spec in call.plan.results]
 
 
-# NumPy does not know these; their bits travel as integers of the same size.
+# NumPy lacks these; their bits are passed as integers of the same size.
 _AS_BITS: dict[torch.dtype, tuple[torch.dtype, Any]] = {
     getattr(torch, name): (carrier, storage)
     for name, carrier, storage in (
@@ -111,7 +114,7 @@ _FROM_BITS = {np.dtype(storage): (carrier, kind) for kind, (carrier, storage) in
 _CARRIER_OF = {torch.int16: np.int16, torch.uint8: np.uint8}
 
 
-def view_of(tensor: Any) -> np.ndarray[Any, Any]:
+def view_of(tensor: torch.Tensor) -> Array:
     """A NumPy view of a CPU tensor's memory (no copy; strides kept)."""
     plain = tensor.detach()
     bits = _AS_BITS.get(plain.dtype)
@@ -121,7 +124,7 @@ def view_of(tensor: Any) -> np.ndarray[Any, Any]:
     return plain.view(carrier).numpy().view(storage)
 
 
-def tensor_of(array: np.ndarray[Any, Any]) -> Any:
+def tensor_of(array: Array) -> torch.Tensor:
     """A CPU tensor over an array's memory (copied only when it is read-only or not dense)."""
     array = np.require(array, requirements=["C", "W"]).reshape(array.shape)
     bits = _FROM_BITS.get(array.dtype)
@@ -137,7 +140,7 @@ def has_no_data(tensor: torch.Tensor) -> bool:
 
 
 class _NoGradient(torch.autograd.Function):
-    """Stands behind a kernel's result so that differentiating through it is an error."""
+    """Makes differentiating through a kernel's result an error."""
 
     @staticmethod
     def forward(ctx: Any, result: torch.Tensor, *_inputs: torch.Tensor) -> torch.Tensor:
@@ -153,7 +156,7 @@ class _NoGradient(torch.autograd.Function):
 
 
 def without_gradient(results: list[Any], tensors: Sequence[torch.Tensor]) -> list[Any]:
-    """Results that refuse to be differentiated when one of the tensors asks for a gradient."""
+    """Results whose gradient raises, when one of the tensors requires a gradient."""
     if not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in tensors):
         return results
     inputs = {id(tensor) for tensor in tensors}
@@ -168,10 +171,10 @@ def without_gradient(results: list[Any], tensors: Sequence[torch.Tensor]) -> lis
 class TorchKernel(FrameworkKernel):
     """A kernel that takes and returns PyTorch tensors of the host or of the device "neuron".
 
-    Arguments that the kernel writes in place are written in place; autograd is told, and one that
-    asks for a gradient is refused (``HLO-KERNEL-GRADIENT``). Autograd does not see
-    through a kernel: wrap it in a ``torch.autograd.Function`` to give it a gradient. Tensors
-    without data (torch.compile, torch.export) give results without data.
+    Arguments that the kernel writes in place are written in place; autograd is notified, and one that
+    requires a gradient is refused (``HLO-KERNEL-GRADIENT``). Autograd does not see
+    through a kernel: wrap it in a ``torch.autograd.Function`` with a gradient. Tensors
+    without data (torch.compile, torch.export) have results without data.
     """
 
     def translate_to_neuron_dtype(self, _dtype: Any) -> DType:
@@ -207,7 +210,7 @@ _FIXED: ContextVar[dict[int, str] | None] = ContextVar("fixed_tensors", default=
 
 
 @contextmanager
-def keeping(tensors: dict[int, str]) -> Iterator[None]:
+def keeping(tensors: dict[int, str]) -> Generator[None]:
     """Refuse kernels that write this memory (``memory_of`` -> what it is called)."""
     token = _FIXED.set({**(_FIXED.get() or {}), **tensors})
     try:
@@ -217,8 +220,10 @@ def keeping(tensors: dict[int, str]) -> Iterator[None]:
 
 
 def memory_of(tensor: torch.Tensor) -> int:
-    """What a tensor shares with its views, and with nothing else."""
-    return (tensor.host if isinstance(tensor, NeuronTensor) else tensor).untyped_storage()._cdata
+    """The identity of a tensor's storage, which it shares with its views only."""
+    host = tensor.host if isinstance(tensor, NeuronTensor) else tensor
+    storage: Any = host.untyped_storage()
+    return storage._cdata
 
 
 def _check_written(call: BoundCall, func: Any) -> None:

@@ -30,14 +30,14 @@ def nki_op(
 
     The result is a :class:`torch.library.CustomOpDef`. Shapes for torch.compile and
     torch.export come from the function itself: kernels called with tensors without data
-    give results without data. ``register_fake`` replaces that, ``register_autograd`` gives the
-    operator a gradient.
+    return results without data. ``register_fake`` replaces that, ``register_autograd`` adds the
+    operator's gradient.
 
     Args:
         name: ``"library::operator"``.
         fn: the function; without it the call is a decorator. Its annotations are the schema.
         mutates_args: names of the arguments that the function writes in place.
-        schema: the schema, when the annotations do not say it.
+        schema: the schema, when the annotations do not determine it.
 
     Raises:
         ValueError: the name is not of that form, the annotations make no schema, or the function

@@ -6,11 +6,13 @@ Importing this module imports torch and torch_xla.
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import sys
 import threading
 import warnings
 from collections.abc import Callable
+from importlib import import_module
 from types import TracebackType
 from typing import Any, Final
 
@@ -37,7 +39,7 @@ __all__ = ["IR_NAME", "PyTorchXLAKernel"]
 IR_NAME: Final = "xla::_op_<locals>CallImpl"
 """How the call reads in torch_xla's IR text."""
 
-_xlac: Any = torch_xla._XLAC
+_xlac = import_module("torch_xla")._XLAC
 _computations: dict[tuple[str, tuple[Any, ...]], Any] = {}
 _lock = threading.Lock()
 
@@ -112,7 +114,7 @@ def _carriers() -> dict[DType, DType]:
 
 @functools.cache
 def _warn_when_not_executable() -> None:
-    """torch_xla's own CPU runtime cannot be taught custom calls; say so once, and again where the
+    """torch_xla's own CPU runtime has no custom calls; warn once, and again where the
     graph fails."""
     if torch_xla.runtime.device_type() != "CPU":
         return
@@ -132,10 +134,15 @@ _OWN_FOLDERS: Final = tuple(
 )
 
 
+def _is_own(file: str) -> bool:
+    return file.startswith(_OWN_FOLDERS)
+
+
 def _levels_to_the_user() -> int:
     """The ``stacklevel`` with which a warning of our caller names the first line not ours."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OWN_FOLDERS):
+    here = inspect.currentframe()
+    frame, level = here and here.f_back, 1
+    while frame is not None and frame.f_back and _is_own(frame.f_code.co_filename):
         frame, level = frame.f_back, level + 1
     return level
 

@@ -23,7 +23,7 @@ def core_count(environment: Mapping[str, str] = os.environ) -> int:
     """Number of cores that this process may use, 1 to 128.
 
     Raises:
-        ValueError: a variable does not say how many there are.
+        ValueError: a variable's value is not a number or range of cores.
     """
     visible = environment.get(_LIST, "").strip()
     if visible:

@@ -1,10 +1,10 @@
 """Kernel calls executed by XLA's own CPU backend, through the typed FFI and without a compiler.
 
-XLA:CPU gives a custom call of API version 2 (the form that HLO for Neuron has) no configuration,
-so it cannot know which kernel is meant. The executable form of that call has API version 4 (typed
+XLA:CPU passes a custom call of API version 2 (the form that HLO for Neuron has) no configuration,
+so it cannot tell which kernel is meant. The executable form of that call has API version 4 (typed
 FFI) and carries the same ``backend_config`` as a string attribute. Both ABIs are registered
 under the one target name: the typed handler runs kernels, the other one only reports that the
-module was handed to XLA:CPU without being rewritten.
+module was passed to XLA:CPU without being rewritten.
 
 Handlers use NumPy alone. One that calls jitted JAX deadlocks as soon as every thread of XLA's
 pool waits in such a handler.
@@ -15,11 +15,11 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
-import os
 import re
 import threading
 from collections.abc import Callable
 from ctypes import c_char_p, c_size_t, c_uint8, c_void_p
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -136,12 +136,11 @@ def _drain() -> None:
     recognised by what it does, hence the moment of silence. A kernel that starts later is not
     run at all (:mod:`hlo_tools.frameworks.finalization`).
     """
-    import jax
     from jax._src import xla_bridge
 
-    # Where only the device's own client ran kernels, asking JAX would start its backends.
-    arrays = jax.live_arrays() if xla_bridge.backends_are_initialized() else []
-    for array in arrays:
+    # Where only the device's own client ran kernels, live_arrays would start JAX's backends.
+    started = xla_bridge.backends_are_initialized()
+    for array in import_module("jax").live_arrays() if started else ():
         with contextlib.suppress(Exception):  # its error was or will be reported elsewhere
             array.block_until_ready()
     _activity.wait_until_quiet()
@@ -251,17 +250,17 @@ def register() -> None:
     with _lock:
         if _registered:
             return
-        import jax
-
-        typed = _make_handler(_framework_version(os.fspath(jax.ffi.include_dir())))
+        ffi = import_module("jax").ffi
+        headers = str(ffi.include_dir())
+        typed = _make_handler(_framework_version(headers))
         guard = abi.LegacyHandler(_guard)
         _immortal.extend((typed, guard))  # XLA calls them until the process ends
         for function, version in ((typed, 1), (guard, 0)):
             address = ctypes.cast(function, c_void_p).value or 0
             if version == 1:
                 address = guarded(address)
-            jax.ffi.register_ffi_target(
-                TARGET, jax.ffi.pycapsule(address), platform="cpu", api_version=version
+            ffi.register_ffi_target(
+                TARGET, ffi.pycapsule(address), platform="cpu", api_version=version
             )
         atexit.register(_drain)
         _registered = True

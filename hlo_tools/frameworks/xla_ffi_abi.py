@@ -71,7 +71,7 @@ class Metadata(Structure):
 
 
 class MetadataExtension(Structure):
-    """``XLA_FFI_Metadata_Extension``: XLA asks which interface a handler was written for."""
+    """``XLA_FFI_Metadata_Extension``: the interface that a handler was written for."""
 
     _fields_ = [("base", Extension), ("metadata", POINTER(Metadata))]
 
@@ -231,7 +231,7 @@ def string_attribute(frame: CallFrame, wanted: str) -> str | None:
 
 
 def metadata_of(frame: CallFrame) -> Metadata | None:
-    """The record to fill in when XLA asks for a handler's metadata, else None."""
+    """The record to fill in when XLA queries a handler's metadata, else None."""
     extension = frame.extension
     while extension:
         if extension.contents.type == METADATA_EXTENSION:
@@ -242,7 +242,7 @@ def metadata_of(frame: CallFrame) -> Metadata | None:
 
 
 def place_of(frame: CallFrame) -> tuple[int, int] | None:
-    """(number of the run, number of the device) of a call; None where XLA does not know."""
+    """(number of the run, number of the device) of a call; None where XLA has none."""
     api = frame.api.contents
     if api.struct_size < ctypes.sizeof(Api):
         return None

@@ -72,13 +72,13 @@ class Computation:
     def instructions(self) -> tuple[Instruction, ...]:
         """All instructions in the computation's order."""
         if self._tuple is None:
-            self._tuple = tuple(self._views())
+            self._tuple = tuple(self.views())
         return self._tuple
 
     @property
     def parameters(self) -> tuple[Instruction, ...]:
         """Its parameters by number."""
-        found = [i for i in self._views() if i.proto.opcode == "parameter"]
+        found = [i for i in self.views() if i.proto.opcode == "parameter"]
         return tuple(sorted(found, key=lambda i: i.proto.parameter_number))
 
     @property
@@ -109,12 +109,12 @@ class Computation:
             HloError: there is none (HLO-NO-INSTRUCTION).
         """
         wanted = name.removeprefix("%")
-        for instruction in self._views():
+        for instruction in self.views():
             if instruction.proto.name == wanted:
                 return instruction
         from hlo_tools._messages import did_you_mean
 
-        near = did_you_mean(wanted, (view.proto.name for view in self._views()), "%")
+        near = did_you_mean(wanted, (view.proto.name for view in self.views()), "%")
         raise HloError(
             f"computation %{self.name} has no instruction %{wanted}",
             code="HLO-NO-INSTRUCTION",
@@ -158,7 +158,7 @@ class Computation:
     def called_ids(self) -> list[int]:
         """Ids of the computations that its instructions call, each once, in order of the calls."""
         found: dict[int, None] = {}
-        for view in self._views():
+        for view in self.views():
             ids = view.proto.called_computation_ids
             if ids:
                 found.update(dict.fromkeys(ids))
@@ -166,7 +166,7 @@ class Computation:
 
     def index_users(self) -> None:
         """Fill in who uses whom, for every instruction of the computation."""
-        views = self._views()
+        views = self.views()
         for instruction in views:
             instruction._users = {}
         for instruction in views:
@@ -221,7 +221,7 @@ class Computation:
         return iter(self.instructions)
 
     def __len__(self) -> int:
-        return len(self._by_id) if self._by_id is not None else len(self._views())
+        return len(self._by_id) if self._by_id is not None else len(self.views())
 
     def __repr__(self) -> str:
         return f"<Computation %{self.name}: {counted(len(self), 'instruction')}>"
@@ -232,7 +232,17 @@ class Computation:
         """A view of a message that was just added."""
         return Instruction(proto, self)
 
-    def _views(self) -> list[Instruction]:
+    @property
+    def raw_proto(self) -> HloComputationProto:
+        """The message without waiting edits: what is read or set besides its instructions."""
+        return self._proto
+
+    def holds(self, view: Instruction) -> bool:
+        """Whether an instruction is still in it."""
+        return self._index().get(view.local_id) is view
+
+    def views(self) -> list[Instruction]:
+        """All instructions, in the order in which they were read and added."""
         views = self._instructions
         if views is None:
             views = self._instructions = [Instruction(p, self) for p in self._proto.instructions]
@@ -245,8 +255,8 @@ class Computation:
     def _index(self) -> dict[int, Instruction]:
         index = self._by_id
         if index is None:
-            index = {view.proto.id & LOCAL_MASK: view for view in self._views()}
-            if len(index) != len(self._views()):
+            index = {view.proto.id & LOCAL_MASK: view for view in self.views()}
+            if len(index) != len(self.views()):
                 raise HloFileError(
                     f"two instructions of computation %{self.name} have the same id",
                     code="HLO-DUPLICATE-ID",
@@ -255,10 +265,10 @@ class Computation:
             self._by_id = index
         return index
 
-    def _forget(self) -> None:
-        """Drop what was worked out from the proto; views of instructions still there stay."""
+    def forget(self) -> None:
+        """Drop what was derived from the message; views of instructions still in it stay."""
         if self._instructions is not None:
-            known = {id(view.proto): view for view in self._views()}
+            known = {id(view.proto): view for view in self.views()}
             self._instructions = [
                 known.get(id(proto)) or Instruction(proto, self)
                 for proto in self._proto.instructions

@@ -152,7 +152,7 @@ def set_control_predecessors(instruction: Instruction, others: Iterable[Instruct
 def set_called(instruction: Instruction, computations: Iterable[Computation]) -> None:
     """See :meth:`Instruction.set_called_computations`."""
     called = list(computations)
-    known = instruction.module._by_id()
+    known = instruction.module.by_id()
     for one in called:
         number = getattr(one, "id", None)
         if number is None or known.get(number) is not one:
@@ -235,7 +235,7 @@ def _lead_past(view: Instruction, gone: dict[int, Instruction]) -> None:
 
 def add_computation(module: Module, name: str) -> Computation:
     """See :meth:`Module.add_computation`."""
-    known = module._by_id()
+    known = module.by_id()
     number = max(known, default=0) + 1
     proto = module._proto.computations.add(name=unique_name(module, name), id=number)
     known[number] = computation = module._view_of(proto)
@@ -271,7 +271,7 @@ def unique_name(module: Module, wanted: str) -> str:
 
 def settle_module(module: Module) -> None:
     """Bring every changed computation, and their order, up to date; others are not visited."""
-    changed = [c for c in module._unsettled if module._by_id().get(c.id) is c]
+    changed = [c for c in module._unsettled if module.by_id().get(c.id) is c]
     if changed or module._made:
         for computation in changed:
             if computation._changed:
@@ -286,7 +286,7 @@ def settle_module(module: Module) -> None:
 def _is_in_order(module: Module, changed: list[Computation]) -> bool:
     """Whether all computations stand behind those that they call, where only some changed."""
     places = module._places
-    if places is None or len(places) != len(module._by_id()):
+    if places is None or len(places) != len(module.by_id()):
         return False
     return all(
         places.get(number, len(places)) < places[computation.id]
@@ -300,7 +300,7 @@ def _order_computations(module: Module) -> None:
     computations = module._proto.computations
     if any(places[proto.id] != place for place, proto in enumerate(computations)):
         computations.sort(key=_place_in(places))
-        known = module._by_id()
+        known = module.by_id()
         module._computations = {proto.id: known[proto.id] for proto in computations}
     module._places = places
 
@@ -350,7 +350,7 @@ def _settle_made(module: Module, changed: list[Computation]) -> None:
     }
     sequences = module._proto.schedule.sequences
     for number in made:
-        computation = module._by_id()[number]
+        computation = module.by_id()[number]
         if number in fused:
             computation._proto.is_fusion_computation = True
         elif sequences and not computation.is_fusion:

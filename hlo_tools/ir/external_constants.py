@@ -1,6 +1,3 @@
-# pyright: reportPrivateUsage=false
-# The views and what edits, writes and numbers them anew share the state behind the views.
-
 """Large constants in files of their own beside the module, and back.
 
 :func:`externalize` writes each large constant as ``<module>.constants/<sha256>.npy`` (so equal
@@ -111,7 +108,7 @@ def _leave_only_shape(view: Instruction, relative: str) -> None:
     if not view.proto.HasField("frontend_attributes"):
         view.proto.frontend_attributes.map[_ALONE] = "true"
     view.proto.frontend_attributes.map[ATTRIBUTE] = relative
-    view.module._kept.pop((view.computation.id, view.local_id), None)
+    view.module.drop_constant(view.computation.id, view.local_id)
 
 
 def _npy(array: Array) -> bytes:

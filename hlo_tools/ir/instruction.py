@@ -123,7 +123,7 @@ class Instruction:
         """The instructions that must run before it although it does not use their results."""
         if not self.proto.control_predecessor_ids:
             return ()
-        self.computation._views()
+        self.computation.views()
         resolve = self.computation.resolve
         return tuple(resolve(i, self) for i in self.proto.control_predecessor_ids)
 

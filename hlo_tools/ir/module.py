@@ -60,8 +60,8 @@ class Module:
         "_original",
         "_places",
         "_proto",
-        "_rows",
         "_unsettled",
+        "pass_rows",
         "path",
     )
 
@@ -82,7 +82,7 @@ class Module:
         self._made: set[int] = set()
         self._behind: bytes | None = None
         self._given = False
-        self._rows: dict[int, Any] | None = None
+        self.pass_rows: dict[int, Any] | None = None
         self._unsettled: list[Computation] = []
         self._places: dict[int, int] | None = None
         self._envelope = envelope
@@ -122,7 +122,7 @@ class Module:
     @property
     def computations(self) -> tuple[Computation, ...]:
         """All computations in the file's order: called ones first, the entry usually last."""
-        return tuple(self._by_id().values())
+        return tuple(self.by_id().values())
 
     @property
     def entry(self) -> Computation:
@@ -167,9 +167,9 @@ class Module:
         Raises:
             HloFileError: there is none (HLO-REFERENCE).
         """
-        found = self._by_id().get(computation_id)
+        found = self.by_id().get(computation_id)
         if found is None:
-            missing = f" with the id {computation_id}" if self._by_id() else ""
+            missing = f" with the id {computation_id}" if self.by_id() else ""
             raise HloFileError(
                 f"module {self.name or '(no name)'} has no computation{missing}",
                 code="HLO-REFERENCE",
@@ -288,13 +288,13 @@ class Module:
             for proto in self._proto.computations
         }
         for computation in self._computations.values():
-            computation._forget()
+            computation.forget()
 
     def mark_changed(self) -> None:
         """Saving writes anew from now on; views stay as they are."""
         self._original = None
-        if self._rows:
-            self._rows = {}
+        if self.pass_rows:
+            self.pass_rows = {}
 
     def unique_name(self, wanted: str) -> str:
         """``wanted``, or ``wanted.N`` when an instruction or computation has that name."""
@@ -405,11 +405,24 @@ class Module:
         """A view of a message that was just added."""
         return Computation(proto, self)
 
-    def _drop(self, gone: list[Computation]) -> None:
+    @property
+    def raw_proto(self) -> HloModuleProto:
+        """The message without waiting edits: what is read or set besides its computations."""
+        return self._proto
+
+    def keep_constant(self, computation_id: int, local_id: int, kept: Kept) -> None:
+        """A constant of the module is in a file."""
+        self._kept[computation_id, local_id] = kept
+
+    def drop_constant(self, computation_id: int, local_id: int) -> None:
+        """A constant that may have been in a file is removed, or is in the message now."""
+        self._kept.pop((computation_id, local_id), None)
+
+    def drop_computations(self, gone: list[Computation]) -> None:
         """Take computations, and their schedules, out of the module."""
         proto = self.proto
         ids = {computation.id for computation in gone}
-        kept = [c for c in self._by_id().values() if c.id not in ids]
+        kept = [c for c in self.by_id().values() if c.id not in ids]
         rank = {c.id: place for place, c in enumerate(kept)}
 
         def place(computation: HloComputationProto) -> int:
@@ -436,7 +449,12 @@ class Module:
         splice(self._proto, self._kept, stream, envelope)
         return stream.getvalue()
 
-    def _by_id(self) -> dict[int, Computation]:
+    def by_id(self) -> dict[int, Computation]:
+        """Its computations by id, in the file's order.
+
+        Raises:
+            HloFileError: two have the same id (HLO-DUPLICATE-ID).
+        """
         known = self._computations
         if known is None:
             self._given = True

@@ -2,7 +2,7 @@
 
 What a kernel means in HLO is registered by the kernel's name: a module, HLO text, the path of a
 file, or a function of arrays. It takes the kernel's inputs (with or without its constants) and
-gives its results.
+returns its results.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def expand(module: Module, references: Mapping[str, Reference] | None = None) ->
 
 
 def _check_names(calls: list[Instruction], known: Mapping[str, Reference]) -> None:
-    """One name, one kernel: else a reference would stand for a kernel that computes another thing.
+    """One name, one kernel: else a reference would replace a kernel that computes something else.
 
     Kernels of one name for operands of other shapes are taken for one kernel.
     """

@@ -1,8 +1,8 @@
 """A pattern, written as a module, found in another module.
 
-The entry of the pattern is what is looked for: its parameters stand for any values of their
+The entry of the pattern is searched for: its parameters match any values of their
 shapes, everything else for instructions of the same opcode, attributes, constants and called
-computations. The operands of a commutative operation may stand in either order.
+computations. The operands of a commutative operation may be in either order.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Match:
     """One place where the pattern is.
 
     Attributes:
-        inputs: what stands for each parameter of the pattern.
-        results: what stands for each result.
+        inputs: what matches each parameter of the pattern.
+        results: what matches each result.
     """
 
     inputs: tuple[Instruction, ...]
@@ -66,7 +66,7 @@ def find_matches(pattern: Module, computation: Computation) -> Iterator[Match]:
     The computation may be rewritten between two matches: what has been removed is passed over.
 
     Raises:
-        HloError: the pattern is deeper than this looks (HLO-PATTERN).
+        HloError: the pattern is deeper than is searched (HLO-PATTERN).
     """
     _check_depth(pattern)
     roots = pattern_roots(pattern)
@@ -102,7 +102,7 @@ def _check_depth(pattern: Module) -> None:
 
 def is_alive(view: Instruction) -> bool:
     """Whether it is still in its computation."""
-    return view.computation._index().get(view.local_id) is view
+    return view.computation.holds(view)
 
 
 def _with_others(
@@ -143,7 +143,7 @@ class _Matcher:
     """Fits instructions to those of a pattern, one result after the other.
 
     Whether two instructions could fit at all is worked out once for each pair; what is left to try
-    is which operand of a commutative operation stands for which.
+    is which operand of a commutative operation matches which.
 
     Attributes:
         captures: parameter of the pattern -> instruction.
@@ -170,7 +170,7 @@ class _Matcher:
         """Whether ``view`` fits, beside all that fits already; if not, nothing is known anew.
 
         Raises:
-            HloError: the operands of too many operations could stand either way (HLO-PATTERN).
+            HloError: the operands of too many operations could match either way (HLO-PATTERN).
         """
         before = self.known
         goals: Goals = ((pattern, view), None)
@@ -203,7 +203,7 @@ class _Matcher:
         return pattern.opcode != "parameter" or self.captures.setdefault(pattern, view) is view
 
     def _could_fit(self, pair: Pair) -> bool:
-        """Whether two instructions fit but for what stands for the parameters."""
+        """Whether two instructions match but for what the parameters match."""
         found = self._possible.get(pair)
         if found is None:
             pattern, view = pair
@@ -264,7 +264,7 @@ def _attributes(proto: Any) -> bytes:
         if field in copy.DESCRIPTOR.fields_by_name:
             copy.ClearField(field)
     if not any(copy.precision_config.operand_precision) and not copy.precision_config.algorithm:
-        copy.ClearField("precision_config")  # the default, said or not
+        copy.ClearField("precision_config")  # the default, stated or not
     return copy.SerializeToString(deterministic=True)
 
 

@@ -129,6 +129,6 @@ def call_fields(kernel: KernelIR, config: BackendConfig, single: bool) -> dict[s
 
 
 def result_shape(kernel: KernelIR) -> Shape:
-    """What a call of the kernel gives: one array, or a tuple of several."""
+    """The result of a call of the kernel: one array, or a tuple of several."""
     shapes = [shape_of(tensor) for tensor in kernel.outputs]
     return shapes[0] if len(shapes) == 1 else tuple_shape(shapes)

@@ -35,7 +35,7 @@ class Proof:
 
 
 class Prover:
-    """What a module gives for some random inputs, to compare others with.
+    """The results of a module for some random inputs, to compare others with.
 
     Args:
         module: the module; it may be changed afterwards.
@@ -60,7 +60,7 @@ class Prover:
         """Give a module the same inputs. Tuples may be arranged, and elements typed, otherwise.
 
         Raises:
-            HloVerifyError: it gives something else, or takes other parameters (HLO-DIFFERENT).
+            HloVerifyError: its results differ, or it takes other parameters (HLO-DIFFERENT).
         """
         worst = 0.0
         for seed, (inputs, wanted) in enumerate(zip(self._inputs, self._results, strict=True)):

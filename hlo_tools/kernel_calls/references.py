@@ -1,4 +1,4 @@
-"""Modules that people give: HLO as a module, text or file, or a Python function of arrays.
+"""Modules that people pass: HLO as a module, text or file, or a Python function of arrays.
 
 A function is turned into HLO for the shapes that are needed: one that ``jax.jit`` made by JAX, any
 other by :mod:`hlo_tools.trace`, so it is written with NumPy. ``FILE.py:NAME`` names a function (or

@@ -61,7 +61,7 @@ def replace_matches(
     Raises:
         HloVerifyError: the kernel does not fit the pattern (HLO-KERNEL-OPERAND,
             HLO-KERNEL-RESULT).
-        HloError: the pattern is no operation, or lacks an input (HLO-PATTERN), or a file cannot be
+        HloError: the pattern is not an operation, or lacks an input (HLO-PATTERN), or a file cannot be
             read.
     """
     kernel = read_kernel(file)

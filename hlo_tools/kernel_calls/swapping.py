@@ -32,7 +32,7 @@ def swap(
 ) -> list[Instruction]:
     """Let every call of kernel ``name`` (or one instruction, ``%call``) run another kernel.
 
-    The new kernel takes the same operands in the same order and gives the same results; its own
+    The new kernel takes the same operands in the same order and returns the same results; its own
     constants may be others.
 
     Args:

@@ -11,7 +11,7 @@ import binascii
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeVar, cast
 
 from hlo_tools.errors import HloError
 
@@ -26,7 +26,7 @@ _KNOWN_BINARY = ("binary", "input_names", "output_names")
 
 @dataclass(frozen=True, slots=True)
 class BackendConfig:
-    """What a custom call says about its kernel.
+    """The kernel of a custom call, and how it is called.
 
     Attributes:
         binary: path of the kernel file, absolute or relative to the module's folder.
@@ -47,14 +47,14 @@ class BackendConfig:
     grid: Sequence[int] = ()
     has_collectives: bool = False
     kernel_version: int = 1
-    extra: Mapping[str, Any] = field(default_factory=dict)
-    extra_binary: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, object] = field(default_factory=dict[str, object])
+    extra_binary: Mapping[str, object] = field(default_factory=dict[str, object])
 
     def __post_init__(self) -> None:
         for name in ("input_names", "output_names", "grid"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """The JSON record, keys in the order in which they are written."""
         return {
             "kernel_version": self.kernel_version,
@@ -72,7 +72,7 @@ class BackendConfig:
 
 
 def encode(config: BackendConfig) -> str:
-    """The configuration as it stands in HLO."""
+    """The configuration as HLO has it."""
     return base64.b64encode(json.dumps(config.as_dict()).encode()).decode("ascii")
 
 
@@ -84,7 +84,7 @@ def decode(text: str | bytes) -> BackendConfig:
             key is named.
     """
     record = decode_backend_config(text)
-    binary = _get(record, "klir_binary", dict, "")
+    binary: dict[str, object] = _get(record, "klir_binary", dict, "")
     return BackendConfig(
         binary=_get(binary, "binary", str, "klir_binary."),
         input_names=_list(binary, "input_names", str, "klir_binary."),
@@ -98,7 +98,7 @@ def decode(text: str | bytes) -> BackendConfig:
     )
 
 
-def decode_backend_config(text: str | bytes) -> dict[str, Any]:
+def decode_backend_config(text: str | bytes) -> dict[str, object]:
     """The JSON record itself, whatever keys it has.
 
     Raises:
@@ -113,41 +113,43 @@ def decode_backend_config(text: str | bytes) -> dict[str, Any]:
     except (binascii.Error, ValueError) as error:
         raise _wrong(f"it is not base64: {error}") from None
     try:
-        record = json.loads(data)
+        record: object = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise _wrong(f"its base64 does not contain JSON: {error}") from None
     if not isinstance(record, dict):
         raise _wrong(f"its JSON is {type(record).__name__}, not an object")
-    return record
+    return cast(dict[str, object], record)
 
 
-_WORDS = {str: "a string", int: "an integer", bool: "true or false", dict: "an object"}
+_WORDS: dict[type, str] = {
+    str: "a string", int: "an integer", bool: "true or false", dict: "an object"
+}  # fmt: skip
+T = TypeVar("T", str, int, bool, dict[str, object])
 
 
-def _get(record: Mapping[str, Any], key: str, kind: type, where: str) -> Any:
+def _get(record: Mapping[str, object], key: str, kind: type[T], where: str) -> T:
     if key not in record:
         raise _wrong(f"the key {where}{key} is missing")
-    value = record[key]
-    if not _is(value, kind):
-        raise _wrong(f"{where}{key} is {value!r:.60}, not {_WORDS[kind]}")
-    return value
+    return _checked(record[key], kind, f"{where}{key}")
 
 
-def _list(record: Mapping[str, Any], key: str, kind: type, where: str) -> list[Any]:
+def _list(record: Mapping[str, object], key: str, kind: type[T], where: str) -> list[T]:
     if key not in record:
         raise _wrong(f"the key {where}{key} is missing")
     values = record[key]
     if not isinstance(values, list):
         raise _wrong(f"{where}{key} is {values!r:.60}, not a list")
-    for number, value in enumerate(values):
-        if not _is(value, kind):
-            raise _wrong(f"{where}{key}[{number}] is {value!r:.60}, not {_WORDS[kind]}")
-    return values
+    return [
+        _checked(value, kind, f"{where}{key}[{number}]")
+        for number, value in enumerate(cast(list[object], values))
+    ]
 
 
-def _is(value: Any, kind: type) -> bool:
-    """``isinstance`` in which true and false are no integers."""
-    return isinstance(value, kind) and not (kind is int and isinstance(value, bool))
+def _checked(value: object, kind: type[T], where: str) -> T:
+    """The value, if it is of a type; true and false are not integers."""
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise _wrong(f"{where} is {value!r:.60}, not {_WORDS[kind]}")
+    return value
 
 
 def _wrong(reason: str) -> HloError:

@@ -49,7 +49,7 @@ def store(kernel: KernelIR) -> Path:
     Raises:
         HloFileError: code ``HLO-CACHE-WRITE``; the folder cannot be written.
     """
-    from nki_lang import klir  # late: the folder is asked for without the kernel language
+    from nki_lang import klir  # late: most callers need the folder only
     from nki_lang.errors import NkiFileError
 
     folder = cache_folder()
@@ -97,7 +97,7 @@ def _digest(folder: Path) -> str:
 
 
 def _install(fresh: Path, final: Path) -> None:
-    """Give the new folder its final name, unless an intact one stands there."""
+    """Rename the new folder to its final name, unless an intact one has it."""
     for _ in range(3):
         try:
             os.rename(fresh, final)

@@ -21,6 +21,7 @@ from hlo_tools.errors import HloError, HloFileError, HloVerifyError
 from hlo_tools.kernels.backend_config import BackendConfig, decode, encode
 from hlo_tools.kernels.location import locate
 from hlo_tools.kernels.ranks import Place, current_place, meet, ranks_of
+from hlo_tools.types.element_types import Array
 from nki_lang import execute, klir
 from nki_lang.errors import NkiError
 from nki_lang.ir import KernelIR, Tensor
@@ -28,13 +29,12 @@ from nki_lang.ir import KernelIR, Tensor
 __all__ = ["KernelCall", "clear_cache", "content_of", "interpret_with", "resolve"]
 
 _CACHE_SIZE = 256
-
-Array = np.ndarray[Any, Any]
+_Stamp = tuple[tuple[int, int, int] | None, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KernelCall:
-    """A kernel, and the order in which its custom call gives it operands.
+    """A kernel, and the order in which its custom call passes it operands.
 
     Attributes:
         config: the decoded ``backend_config``.
@@ -45,7 +45,7 @@ class KernelCall:
     config: BackendConfig
     path: Path
     kernel: KernelIR
-    _pool: list[execute.Pool] = field(default_factory=list)
+    _pool: list[execute.Pool] = field(default_factory=list[execute.Pool])
     _loading: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, operands: Sequence[Array], results: Sequence[Array] | None = None) -> list[Array]:
@@ -210,7 +210,7 @@ def resolve(backend_config: str | bytes, root: Path | None = None) -> KernelCall
     """The kernel that a custom call's ``backend_config`` names, ready to run.
 
     Args:
-        backend_config: base64 as it stands in the module.
+        backend_config: base64, as in the module.
         root: the folder that relative paths start from.
 
     Raises:
@@ -226,9 +226,9 @@ def _files(path: Path) -> tuple[Path, Path]:
     return path, path.with_name(path.name + ".json")
 
 
-def _stamp(path: Path) -> tuple[Any, ...]:
-    """What the file system says about the kernel file and its companion record."""
-    stamps = []
+def _stamp(path: Path) -> _Stamp:
+    """Time, size and inode of the kernel file and its companion record."""
+    stamps: list[tuple[int, int, int] | None] = []
     for file in _files(path):
         try:
             status = os.stat(file)

@@ -24,7 +24,7 @@ import tempfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from hlo_tools.errors import HloFileError
 from hlo_tools.kernels.backend_config import BackendConfig
@@ -33,7 +33,7 @@ from hlo_tools.kernels.cache import cache_folder
 __all__ = ["EMBEDDED", "digest_of", "files_of", "is_embedded", "pack", "unpack"]
 
 EMBEDDED = "nki_hlo_embedded"
-"""Key of ``klir_binary`` under which the kernel's files stand in the module itself."""
+"""Key of ``klir_binary`` with the kernel's files, where the module contains them."""
 
 _VERSION = 1
 _MOST_BYTES = 1 << 30
@@ -100,7 +100,7 @@ def _holds(folder: Path, files: Mapping[str, bytes]) -> bool:
         return False
 
 
-def pack(files: Mapping[str, bytes]) -> dict[str, Any]:
+def pack(files: Mapping[str, bytes]) -> dict[str, object]:
     """The record of a configuration that carries these files."""
     packed = {
         name: base64.b64encode(zlib.compress(content, 6)).decode("ascii")
@@ -111,19 +111,20 @@ def pack(files: Mapping[str, bytes]) -> dict[str, Any]:
 
 def files_of(config: BackendConfig) -> dict[str, bytes]:
     """The embedded files, checked against their digest."""
-    record = config.extra_binary[EMBEDDED]
-    if not isinstance(record, dict) or record.get("version") != _VERSION:
-        raise _damaged(config, f"it is no record of version {_VERSION}")
+    found = config.extra_binary[EMBEDDED]
+    record = cast(dict[str, object], found) if isinstance(found, dict) else {}
+    if record.get("version") != _VERSION:
+        raise _damaged(config, f"it is not a record of version {_VERSION}")
     packed = record.get("files")
     if not isinstance(packed, dict) or config.binary not in packed:
         raise _damaged(config, f"it contains no file {config.binary!r:.80}")
-    files = _decompressed(config, packed)
+    files = _decompressed(config, cast(dict[str, str], packed))
     if digest_of(files) != record.get("digest"):
         raise _damaged(config, "its digest does not match its files")
     return files
 
 
-def _decompressed(config: BackendConfig, packed: Mapping[str, Any]) -> dict[str, bytes]:
+def _decompressed(config: BackendConfig, packed: Mapping[str, str]) -> dict[str, bytes]:
     files: dict[str, bytes] = {}
     left = _MOST_BYTES
     for name, text in packed.items():

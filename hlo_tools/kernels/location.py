@@ -101,7 +101,7 @@ def _check_files(path: Path, folder: Path | None) -> None:
 def check_file(path: Path, folder: Path | None = None) -> None:
     """Refuse what must not be opened: devices, pipes, links out of ``folder``, very large files.
 
-    What is not there, or a folder, passes: whoever reads it says so.
+    A missing file, or a folder, passes: reading it raises.
 
     Raises:
         HloFileError: ``HLO-KERNEL-PATH`` or ``HLO-TOO-LARGE``.

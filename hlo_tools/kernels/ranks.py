@@ -11,18 +11,14 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
-
-import numpy as np
 
 from hlo_tools.errors import HloVerifyError
+from hlo_tools.types.element_types import Array
 from nki_lang.ir import KernelIR, walk
 
 __all__ = ["Place", "at", "current_place", "meet", "ranks_of"]
 
 _PATIENCE_SECONDS = 30.0
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +39,7 @@ _place: ContextVar[Place | None] = ContextVar("place", default=None)
 
 @contextmanager
 def at(place: Place | None) -> Generator[None]:
-    """Let kernel calls inside know where they run."""
+    """Set where kernel calls inside run."""
     token = _place.set(place)
     try:
         yield

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from hlo_tools.passes.base import Pass
 from hlo_tools.passes.reductions import FAST_REDUCTIONS, REDUCTIONS, is_highest, is_lowest
 from hlo_tools.passes.slicing import SLICING
 from hlo_tools.rewrite.emitting import constant, is_signed_zero, plain, splat
-from hlo_tools.rewrite.patterns import Pattern, Rules, number, op, rewrite_all, value
+from hlo_tools.rewrite.patterns import Pattern, Rewrite, Rules, number, op, rewrite_all, value
 
 __all__ = ["EXACT", "FAST", "AlgebraicSimplification"]
 
@@ -62,19 +62,19 @@ _FALSE = Pattern(
 )
 
 
-def _first(it: Instruction, x: Instruction, **_: Any) -> Instruction:
+def _first(it: Instruction, x: Instruction, **_: Instruction) -> Instruction:
     return x
 
 
-def _zero(it: Instruction, **_: Any) -> Instruction:
+def _zero(it: Instruction, **_: Instruction) -> Instruction:
     return constant(it, 0, it.shape)
 
 
-def _negated(it: Instruction, x: Instruction, **_: Any) -> Instruction:
+def _negated(it: Instruction, x: Instruction, **_: Instruction) -> Instruction:
     return plain(it, "negate", it.shape, [x])
 
 
-def _compared(it: Instruction, **_: Any) -> Instruction:
+def _compared(it: Instruction, **_: Instruction) -> Instruction:
     return constant(it, it.proto.comparison_direction in ("EQ", "LE", "GE"), it.shape)
 
 
@@ -146,8 +146,8 @@ def _chosen_branch(it: Instruction) -> Instruction | None:
     return plain(it, "call", it.shape, [operand], called_computation_ids=[branches[at]])
 
 
-def _asked(truth: bool) -> Any:
-    """A truth value compared with one that is known: itself, or its opposite."""
+def _compared_with(truth: bool) -> Rewrite:
+    """A truth value compared with a constant: itself, or its opposite."""
 
     def rewrite(it: Instruction, p: Instruction) -> Instruction | None:
         way = it.proto.comparison_direction
@@ -162,8 +162,19 @@ def _swapped(it: Instruction, p: Instruction, x: Instruction, y: Instruction) ->
     return plain(it, "select", it.shape, [p, y, x])
 
 
-def _both(opcode: str) -> Any:
-    return lambda it, x, y: plain(it, opcode, it.shape, [x, y])
+def _both(opcode: str) -> Rewrite:
+    def rewrite(it: Instruction, x: Instruction, y: Instruction) -> Instruction:
+        return plain(it, opcode, it.shape, [x, y])
+
+    return rewrite
+
+
+def _size(it: Instruction, x: Instruction) -> Instruction:
+    return plain(it, "abs", it.shape, [x])
+
+
+def _same_type(it: Instruction, x: Instruction) -> Instruction | None:
+    return x if x.shape.proto == it.shape.proto else None
 
 
 EXACT = (
@@ -195,8 +206,8 @@ EXACT = (
         (op("maximum minimum", "x", "x"), _first),
         (op("maximum", "x", _LOWEST, commutes=True), _first),
         (op("minimum", "x", _HIGHEST, commutes=True), _first),
-        (op("compare", "p", _TRUE, commutes=True), _asked(True)),
-        (op("compare", "p", _FALSE, commutes=True), _asked(False)),
+        (op("compare", "p", _TRUE, commutes=True), _compared_with(True)),
+        (op("compare", "p", _FALSE, commutes=True), _compared_with(False)),
         (op("compare", "x", "x", where=lambda view: _is_integer(view.operands[0])), _compared),
         (op("select", "p", "x", "x"), _first),
         (op("select", _TRUE, "x", "y"), _first),
@@ -206,10 +217,10 @@ EXACT = (
         # One operand
         (op("negate", op("negate", "x")), _first),
         (op("abs", op("abs", capture="x")), _first),
-        (op("abs", op("negate", "x")), lambda it, x: plain(it, "abs", it.shape, [x])),
+        (op("abs", op("negate", "x")), _size),
         (op("real", op("complex", "x", "y")), _first),
         (op("imag", op("complex", "y", "x")), _first),
-        (op("convert copy", "x"), lambda it, x: x if x.shape.proto == it.shape.proto else None),
+        (op("convert copy", "x"), _same_type),
         (op("convert", op("convert", "x", capture="inner")), _converted_twice),
         # Tuples
         (op("get-tuple-element", op("tuple", capture="made")), _part_of_tuple),
@@ -225,17 +236,23 @@ def _square(it: Instruction, x: Instruction, c: Instruction) -> Instruction:
     return plain(it, "multiply", it.shape, [x, x])
 
 
+def _one(it: Instruction, x: Instruction) -> Instruction:
+    return constant(it, 1, it.shape)
+
+
+def _times_rsqrt(it: Instruction, x: Instruction, y: Instruction) -> Instruction:
+    return plain(it, "multiply", it.shape, [x, plain(it, "rsqrt", it.shape, [y])])
+
+
 FAST = Rules(
     (op("add", "x", _ZERO, commutes=True), _first),
     (op("multiply", "x", _ZERO, commutes=True), _zero),
     (op("subtract", "x", "x"), _zero),
-    (op("divide", "x", "x", where=lambda view: _kind(view) == "float"),
-     lambda it, x: constant(it, 1, it.shape)),
+    (op("divide", "x", "x", where=lambda view: _kind(view) == "float"), _one),
     (op("log", op("exponential", "x")), _first),
     (op("exponential", op("log", "x")), _first),
     (op("power", "x", number(2, "c")), _square),
-    (op("divide", "x", op("sqrt", "y")),
-     lambda it, x, y: plain(it, "multiply", it.shape, [x, plain(it, "rsqrt", it.shape, [y])])),
+    (op("divide", "x", op("sqrt", "y")), _times_rsqrt),
 )  # fmt: skip
 """Rules that hold for real numbers."""
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, fields
 from functools import cache
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Literal, cast, get_args, get_origin, get_type_hints
 
 from hlo_tools.passes.base import Pass
 from hlo_tools.rewrite.errors import PassError
 
-__all__ = ["Argument", "arguments_of", "print_pass"]
+__all__ = ["Argument", "arguments_of", "print_pass", "words_of"]
 
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.,/+:()%*")
 _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -22,15 +22,15 @@ class Argument:
 
     Attributes:
         name: its name in text.
-        kind: what may stand behind ``=``, for people.
+        kind: what may follow ``=``, for people.
         default: its value when it is not given.
         parse: text to value; raises ValueError with a sentence.
     """
 
     name: str
     kind: str
-    default: Any
-    parse: Callable[[str], Any]
+    default: object
+    parse: Callable[[str], object]
 
 
 @cache
@@ -44,7 +44,7 @@ def arguments_of(kind: type[Pass]) -> dict[str, Argument]:
     return {each.name: _argument(kind, each, hints[each.name]) for each in fields(kind)}  # type: ignore[arg-type]
 
 
-def _argument(kind: type[Pass], each: Field[Any], hint: Any) -> Argument:
+def _argument(kind: type[Pass], each: Field[object], hint: object) -> Argument:
     default = each.default if each.default_factory is MISSING else each.default_factory()
     if default is MISSING:
         raise _unusable(kind, each.name, "has no default value")
@@ -91,7 +91,7 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(word for word in (part.strip() for part in text.split(",")) if word)
 
 
-_PARSERS: dict[Any, tuple[str, Callable[[str], Any]]] = {
+_PARSERS: dict[type, tuple[str, Callable[[str], object]]] = {
     bool: ("true|false", _truth),
     int: ("number", _number),
     str: ("text", str),
@@ -110,10 +110,15 @@ def print_pass(one: Pass) -> str:
     return f"{one.name}{{{' '.join(f'{name}={_print(value)}' for name, value in given)}}}"
 
 
-def _print(value: Any) -> str:
+def words_of(value: object) -> str:
+    """The value of an argument as words with commas between."""
+    return ",".join(cast(tuple[str, ...], value)) if isinstance(value, tuple) else str(value)
+
+
+def _print(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    text = ",".join(value) if isinstance(value, tuple) else str(value)
+    text = words_of(value)
     if text and _PLAIN.issuperset(text):
         return text
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -38,7 +38,7 @@ _CAST = _PRODUCTS | frozenset(
 )  # fmt: skip
 """Opcodes that are done in the smaller type."""
 _TESTS = frozenset({"compare", "is-finite"})
-"""Opcodes that look at values in the smaller type."""
+"""Opcodes that read values in the smaller type."""
 _BODIES_OF = frozenset({"while", "conditional", "call", "fusion"})
 """Callers whose computations are part of the program, unlike a reduction's."""
 
@@ -88,7 +88,7 @@ def _is_f32(view: Instruction) -> bool:
 
 
 def _can_be_small(view: Instruction) -> bool:
-    """Whether it gives float32 of values that can be held in the smaller type too."""
+    """Whether its result is float32 with values that the smaller type has too."""
     if view.opcode not in _CAST or not _is_f32(view):
         return False
     return all(operand.shape.element.kind != "complex" for operand in view.operands)

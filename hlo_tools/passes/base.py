@@ -16,9 +16,9 @@ class Pass(ABC):
 
     A pass is a frozen, slotted dataclass. Its fields are its arguments in a pipeline's text: types
     are ``bool``, ``int``, ``str``, ``Literal[...]`` of strings and ``tuple[str, ...]``; every field
-    has a default. The first line of its docstring is what lists of passes say.
+    has a default. The first line of its docstring is its description in lists of passes.
 
-    A pass keeps what the module computes, unless its docstring says what it changes. It keeps ids,
+    A pass keeps what the module computes, unless its docstring states what it changes. It keeps ids,
     schedules, aliases and references valid: a valid module stays valid.
 
     Attributes:

@@ -18,17 +18,16 @@ from hlo_tools.rewrite.effects import effectful_computations, is_pure
 from hlo_tools.rewrite.emitting import constant
 from hlo_tools.rewrite.errors import PassError
 from hlo_tools.rewrite.patterns import sweep
+from hlo_tools.types.element_types import Array
 
 __all__ = ["ConstantFolding"]
-
-Array = np.ndarray[Any, Any]
 
 _NEVER = frozenset(
     {"parameter", "constant", "custom-call", "while", "infeed", "outfeed", "bitcast", "copy",
      "partition-id", "replica-id", "rng-bit-generator", "fusion", "opt-barrier", "domain",
      "stochastic-convert"}
 )  # fmt: skip
-"""Opcodes that are never folded: what they give is not known here, or is meant to stay."""
+"""Opcodes that are never folded: their result is unknown, or they are meant to be kept."""
 
 _GENERATED = frozenset({"iota", "broadcast"})
 """Opcodes that make much of little: their values are known to others, but they stay."""

@@ -7,9 +7,9 @@ apart; only those that share one are compared in full, so the cost is that of on
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from hlo_tools.ir.computation import Computation
 from hlo_tools.ir.module import Module
@@ -26,9 +26,10 @@ from hlo_tools.rewrite.effects import always_stays, callers_among, can_call, is_
 from hlo_tools.types.ids import LOCAL_MASK
 from hlo_tools.types.opcodes import COMMUTATIVE
 
-__all__ = ["CommonSubexpressions"]
+if TYPE_CHECKING:
+    from hlo_tools.schema.messages import HloInstructionProto
 
-Message = Any
+__all__ = ["CommonSubexpressions"]
 
 _COMMUTATIVE = COMMUTATIVE - {"maximum", "minimum"}
 _SHARED_BY = frozenset(
@@ -78,12 +79,12 @@ class CommonSubexpressions(Pass):
         return changed
 
 
-@dataclass(slots=True)
 class _Numbers:
     """Equal computations: ``same`` leads from an id to that of an earlier equal one, if any."""
 
-    same: dict[int, int] = field(default_factory=dict)
-    _seen: dict[Hashable, int] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.same: dict[int, int] = {}
+        self._seen: dict[Hashable, int] = {}
 
     def add(self, computation: Computation, rows: Rows) -> None:
         place = {number: at for at, number in enumerate(rows.ids)}
@@ -142,7 +143,7 @@ def _share_calls(computation: Computation, rows: Rows, same: dict[int, int]) -> 
     return changed
 
 
-def _rest(row: Message) -> bytes:
+def _rest(row: HloInstructionProto) -> bytes:
     """Everything of an instruction but who it is and what it refers to."""
     copy = type(row)()
     copy.CopyFrom(row)
@@ -150,13 +151,13 @@ def _rest(row: Message) -> bytes:
     return copy.SerializeToString(deterministic=True)
 
 
-def _clear(row: Message) -> None:
+def _clear(row: HloInstructionProto) -> None:
     clear = row.ClearField
     for name in _IDENTITY:
         clear(name)
 
 
-def _kept(computation: Computation, row: Message) -> bytes:
+def _kept(computation: Computation, row: HloInstructionProto) -> bytes:
     """A constant that was left in the file."""
     if not computation.module.has_kept_constants:
         return b""
@@ -173,8 +174,8 @@ class _Merger:
         self._computation = computation
         self._effectful = effectful
         self._same = same
-        self._first: dict[Hashable, Message] = {}
-        self._full: dict[Hashable, dict[bytes, Message]] = {}
+        self._first: dict[Hashable, HloInstructionProto] = {}
+        self._full: dict[Hashable, dict[bytes, HloInstructionProto]] = {}
         self._merged: dict[int, int] = {}
 
     def run(self, rows: Rows) -> Rows:
@@ -200,7 +201,9 @@ class _Merger:
                 self._merge(number, row, first, cheap)
         return replace_instructions(self._computation, rows, merged) if merged else rows
 
-    def _merge(self, number: int, row: Message, first: Message, cheap: Hashable) -> None:
+    def _merge(
+        self, number: int, row: HloInstructionProto, first: HloInstructionProto, cheap: Hashable
+    ) -> None:
         """Compare in full what has the same opcode and operands."""
         if isinstance(cheap, bytes):
             self._merged[number] = first.id
@@ -212,11 +215,13 @@ class _Merger:
         if found is not row:
             self._merged[number] = found.id
 
-    def _everything(self, row: Message) -> bytes:
+    def _everything(self, row: HloInstructionProto) -> bytes:
         return _rest(row) + _kept(self._computation, row)
 
-    def _cheap(self, kind: str, opcode: str, operands: tuple[int, ...], row: Message) -> Hashable:
-        """The key that separates most instructions; operands are those that stay."""
+    def _cheap(
+        self, kind: str, opcode: str, operands: tuple[int, ...], row: HloInstructionProto
+    ) -> Hashable:
+        """The key that separates most instructions; operands are those that are kept."""
         if kind == "constant":
             return self._glance(row)
         if kind == "commutative":
@@ -224,7 +229,7 @@ class _Merger:
         called = row.called_computation_ids
         return (opcode, operands, tuple([self._same.get(n, n) for n in called]))
 
-    def _glance(self, row: Message) -> Hashable:
+    def _glance(self, row: HloInstructionProto) -> Hashable:
         """A small constant as it is; of a large one its shape and size."""
         size = row.literal.ByteSize()
         if size < _SMALL and not self._computation.module.has_kept_constants:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from hlo_tools.ir.computation import Computation
 from hlo_tools.ir.module import Module
 from hlo_tools.passes.base import Pass
 from hlo_tools.passes.merging import Rows, drop_instructions, effectful_rows, keep, read_all
 from hlo_tools.rewrite.effects import always_stays, can_call, is_pure
+
+if TYPE_CHECKING:
+    from hlo_tools.schema.messages import HloInstructionProto
 
 __all__ = ["DeadCode", "dead_instructions", "unreachable_computations"]
 
@@ -45,7 +48,7 @@ class DeadCode(Pass):
     def _drop_unreachable(self, module: Module, rows: dict[int, Rows]) -> bool:
         gone = unreachable_computations(module, rows) if self.computations else []
         if gone:
-            module._drop(gone)
+            module.drop_computations(gone)
         for computation in gone:
             del rows[computation.id]
         return bool(gone)
@@ -104,7 +107,7 @@ def _dead(computation: Computation, rows: Rows, effectful: frozenset[int]) -> li
     return dead[::-1]
 
 
-def _stays(opcode: str, row: Any, effectful: frozenset[int]) -> bool:
+def _stays(opcode: str, row: HloInstructionProto, effectful: frozenset[int]) -> bool:
     if always_stays(opcode):
         return True
     return can_call(opcode) and not is_pure(row, effectful)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from hlo_tools import schema
 from hlo_tools.ir.instruction import Instruction
@@ -14,6 +14,9 @@ from hlo_tools.passes.base import Pass
 from hlo_tools.rewrite.emitting import plain, reshape, transpose
 from hlo_tools.rewrite.patterns import sweep
 from hlo_tools.types.shape import array_shape
+
+if TYPE_CHECKING:
+    from hlo_tools.schema.messages import HloInstructionProto
 
 __all__ = ["DotCanonicalisation", "is_canonical"]
 
@@ -112,7 +115,7 @@ def _arranged(
     return reshape(transpose(operand, order, view), dimensions, view)
 
 
-def copy_configuration(source: Any, target: Any) -> None:
+def copy_configuration(source: HloInstructionProto, target: HloInstructionProto) -> None:
     """Precision, algorithm and backend configuration of an instruction's message."""
     for field in ("precision_config", "backend_config_payload"):
         if source.HasField(field):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
@@ -14,10 +14,13 @@ from hlo_tools.passes.base import Pass
 from hlo_tools.rewrite.emitting import get_part, make_tuple, plain
 from hlo_tools.rewrite.errors import PassError
 from hlo_tools.rewrite.patterns import held, sweep
-from hlo_tools.types.element_types import BY_NAME, BY_NUMBER
+from hlo_tools.types.element_types import BY_NAME, BY_NUMBER, Array, DType
 from hlo_tools.types.literal import Literal as Constant
 from hlo_tools.types.literal import literal_of
 from hlo_tools.types.shape import Shape
+
+if TYPE_CHECKING:
+    from hlo_tools.schema.messages import LiteralProto, ProgramShapeProto, ShapeProto
 
 __all__ = ["REPLACED", "DtypeLegalisation", "is_pinned_type"]
 
@@ -39,7 +42,7 @@ _OLDER = {**_NARROW, **_WIDER, "f8e4m3fn": "bf16"}
 REPLACED: dict[str, dict[str, str]] = {
     "trn1": _OLDER, "trn2": _OLDER, "trn3": {**_NARROW, **_WIDER},
 }  # fmt: skip
-"""What stands for types that a family has not, as the rules of ``nki-hlo lint`` say."""
+"""Replacements of types that a family lacks, as in the rules of ``nki-hlo lint``."""
 
 _PINNED = frozenset(
     {"bitcast-convert", "bitcast", "rng-bit-generator", "rng-get-and-update-state", "custom-call",
@@ -136,9 +139,9 @@ class _Legaliser:
                 self._legalise_instruction(view)
         for computation in self._module.computations:
             if computation is not entry or not self._keep:
-                self._legalise_program(computation._proto.program_shape)
+                self._legalise_program(computation.raw_proto.program_shape)
         if not self._keep:
-            self._legalise_program(self._module._proto.host_program_shape)
+            self._legalise_program(self._module.raw_proto.host_program_shape)
         converted: dict[tuple[Instruction, str], Instruction] = {}
         for user, index, shape in crossings:
             operand = user.operands[index]
@@ -156,7 +159,7 @@ class _Legaliser:
         self._module.mark_changed()
 
     def _legalise_root(self, computation: Computation) -> None:
-        """A root that keeps its type gives callers, or the user, the other one."""
+        """A root that keeps its type is converted for callers, or for the user."""
         shape = _copy(computation.root.shape)
         self._legalise_shape(shape.proto)
         computation.set_root(_as_shape(computation.root, shape))
@@ -188,12 +191,12 @@ class _Legaliser:
         shapes = [view.proto.shape, *(operand.proto.shape for operand in view.operands)]
         return any(self._is_foreign(shape) for shape in shapes)
 
-    def _is_foreign(self, shape: Any) -> bool:
+    def _is_foreign(self, shape: ShapeProto) -> bool:
         if shape.tuple_shapes:
             return any(self._is_foreign(part) for part in shape.tuple_shapes)
         return shape.element_type in self._numbers
 
-    def _legalise_shape(self, shape: Any) -> None:
+    def _legalise_shape(self, shape: ShapeProto) -> None:
         number = self._numbers.get(shape.element_type)
         if number is not None:
             shape.element_type = number
@@ -202,7 +205,7 @@ class _Legaliser:
         for part in shape.tuple_shapes:
             self._legalise_shape(part)
 
-    def _legalise_program(self, program: Any) -> None:
+    def _legalise_program(self, program: ProgramShapeProto) -> None:
         for shape in (*program.parameters, program.result):
             self._legalise_shape(shape)
 
@@ -210,11 +213,11 @@ class _Legaliser:
         literal = view.literal
         if literal is not None:
             proto = self._legalise_literal(literal)
-            self._module._kept.pop((view.computation.id, view.local_id), None)
+            self._module.drop_constant(view.computation.id, view.local_id)
             view.proto.literal.CopyFrom(proto)
         self._legalise_shape(view.proto.shape)
 
-    def _legalise_literal(self, literal: Constant) -> Any:
+    def _legalise_literal(self, literal: Constant) -> LiteralProto:
         if literal.is_tuple:
             proto = type(literal.proto)()
             proto.shape.CopyFrom(literal.shape.proto)
@@ -228,10 +231,12 @@ class _Legaliser:
             self._legalise_shape(proto.shape)
             return proto
         layout = literal.shape.layout if literal.shape.has_layout else None
-        return literal_of(_fitted(literal.numpy(), BY_NUMBER[number].dtype), layout=layout).proto
+        dtype = BY_NUMBER[number].dtype
+        assert dtype is not None  # _TARGETS are arrays' types
+        return literal_of(_fitted(literal.numpy(), dtype), layout=layout).proto
 
 
-def _fitted(values: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
+def _fitted(values: Array, dtype: DType) -> Array:
     if values.dtype.kind in "iu":
         limits = np.iinfo(dtype)
         values = np.clip(values, limits.min, limits.max)

@@ -22,7 +22,7 @@ def transform_bytes(pipeline: str | Pipeline, data: bytes) -> bytes | None:
         the rewritten module, or None when no pass changed anything.
 
     Raises:
-        HloError: the bytes are no module, or a pass fails.
+        HloError: the bytes are not a module, or a pass fails.
         PassError: parameters or results have other types afterwards (HLO-PASS-SIGNATURE).
     """
     from hlo_tools.ir.loading import load

@@ -1,22 +1,25 @@
 """Many instructions of a computation at once, on the messages themselves.
 
-Views of what stays live on; no view is made for what goes. What every pass asks for is read from
-the messages once, into plain lists: reading a field of a message costs more than the rest.
+Views of what is kept stay valid; no view is made for what is removed. What every pass reads is
+read from the messages once, into plain lists: reading a field of a message costs more than the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Generator, Iterable, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import compress
-from typing import Any
+from typing import TYPE_CHECKING
 
 from hlo_tools.ir.computation import Computation
 from hlo_tools.ir.module import Module
 from hlo_tools.ir.ordering import needs_first
 from hlo_tools.rewrite.effects import callers_among, effectful_among
 from hlo_tools.types.ids import LOCAL_MASK
+
+if TYPE_CHECKING:
+    from hlo_tools.schema.messages import HloInstructionProto
 
 __all__ = [
     "Rows",
@@ -29,8 +32,6 @@ __all__ = [
     "replace_instructions",
 ]
 
-Message = Any
-
 
 @dataclass(frozen=True, slots=True)
 class Rows:
@@ -42,7 +43,7 @@ class Rows:
         waits: control predecessors, of the instructions that have some.
     """
 
-    messages: list[Message]
+    messages: list[HloInstructionProto]
     ids: list[int]
     opcodes: list[str]
     operands: list[tuple[int, ...]]
@@ -89,7 +90,7 @@ class Rows:
         return cls._read([view.proto for view in computation.post_order()])
 
     @classmethod
-    def _read(cls, messages: list[Message]) -> Rows:
+    def _read(cls, messages: list[HloInstructionProto]) -> Rows:
         waits = {
             row.id: tuple(row.control_predecessor_ids)
             for row in messages
@@ -117,18 +118,18 @@ class Rows:
 
 
 @contextmanager
-def reading_once(module: Module) -> Iterator[None]:
-    """What one pass has read, or left, the next does not read again while nothing changes."""
-    module._rows = {}
+def reading_once(module: Module) -> Generator[None]:
+    """Passes inside share what they read of the module while nothing changes it."""
+    module.pass_rows = {}
     try:
         yield
     finally:
-        module._rows = None
+        module.pass_rows = None
 
 
 def read_all(module: Module) -> dict[int, Rows]:
     """The instructions of every computation, by its id; see :func:`reading_once`."""
-    known = module._rows
+    known = module.pass_rows
     if not known:
         known = {computation.id: Rows.of(computation) for computation in module.computations}
         keep(module, known)
@@ -136,9 +137,9 @@ def read_all(module: Module) -> dict[int, Rows]:
 
 
 def keep(module: Module, rows: dict[int, Rows]) -> None:
-    """Leave the instructions of a module, as they are now, for :func:`read_all`."""
-    if module._rows is not None:
-        module._rows = rows
+    """Keep the instructions of a module, as they are now, for :func:`read_all`."""
+    if module.pass_rows is not None:
+        module.pass_rows = rows
 
 
 def effectful_rows(module: Module, rows: Mapping[int, Rows]) -> frozenset[int]:
@@ -173,18 +174,18 @@ def drop_instructions(computation: Computation, rows: Rows, gone: Iterable[int])
     del messages[len(messages) - len(doomed) :]
     if module.has_kept_constants:
         for number in doomed:
-            module._kept.pop((computation.id, number & LOCAL_MASK), None)
-    sequences = module._proto.schedule.sequences
+            module.drop_constant(computation.id, number & LOCAL_MASK)
+    sequences = module.raw_proto.schedule.sequences
     if computation.id in sequences:
         sequence = sequences[computation.id].instruction_ids
         sequence[:] = [number for number in sequence if number not in doomed]
-    computation._forget()
+    computation.forget()
     module.mark_changed()
     return rows.without(doomed)
 
 
 def replace_instructions(computation: Computation, rows: Rows, merged: Mapping[int, int]) -> Rows:
-    """Let an earlier instruction stand for each of several others, which are removed.
+    """Replace each of several instructions, which are removed, by an earlier one.
 
     Args:
         rows: the computation's.

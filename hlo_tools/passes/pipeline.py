@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -83,7 +83,7 @@ class Pipeline:
         time_passes: bool = False,
         print_between: Callable[[str], object] | None = None,
         check: Callable[[Module], object] | None = None,
-        tell: Callable[[str, int], object] | None = None,
+        on_pass: Callable[[str, int], object] | None = None,
     ) -> Report:
         """Run every pass on ``module``, which is changed in place.
 
@@ -92,17 +92,17 @@ class Pipeline:
                 each pass requires and ensures.
             time_passes: measure each pass, bringing the message up to date included.
             print_between: called with the module's text before the first pass, and after every
-                pass that changed it; a comment line says which.
+                pass that changed it; a comment line names it.
             check: called with the module after every pass that changed it; an error that it raises
                 is placed at the pass.
-            tell: called before every pass with its text and how many came before.
+            on_pass: called before every pass with its text and its number.
 
         Raises:
             HloVerifyError: ``verify_each`` found something wrong; the place names the pass.
-            PassError: a pass cannot do what it was asked for, or cannot read the module.
+            PassError: a pass cannot do what it is meant to, or cannot read the module.
         """
         with reading_once(module):
-            return self._run(module, verify_each, time_passes, print_between, check, tell)
+            return self._run(module, verify_each, time_passes, print_between, check, on_pass)
 
     def _run(
         self,
@@ -111,7 +111,7 @@ class Pipeline:
         time_passes: bool,
         print_between: Callable[[str], object] | None,
         check: Callable[[Module], object] | None,
-        tell: Callable[[str, int], object] | None,
+        on_pass: Callable[[str, int], object] | None,
     ) -> Report:
         if verify_each:
             _verify(module, "before the first pass")
@@ -120,8 +120,8 @@ class Pipeline:
         steps: list[Step] = []
         count = _count(module)
         for number, one in enumerate(self.passes):
-            if tell is not None:
-                tell(print_pass(one), number)
+            if on_pass is not None:
+                on_pass(print_pass(one), number)
             if verify_each:
                 _require(module, one)
             step = _run_pass(one, module, count, time_passes)
@@ -142,7 +142,7 @@ class Pipeline:
 
 def _run_pass(one: Pass, module: Module, before: int, timed: bool) -> Step:
     started = time.perf_counter() if timed else 0.0
-    read = module._rows
+    read = module.pass_rows
     with _placed(f"pass {one.name}"), no_collection():
         try:
             modified = one.run(module)
@@ -162,16 +162,16 @@ def _run_pass(one: Pass, module: Module, before: int, timed: bool) -> Step:
                 code="HLO-PASS-FAILED",
                 remedy=f"this is a bug of {package}; --debug shows where",
             ) from error
-        if modified and module._rows is read:  # it said nothing of what it read or left
-            module._rows = {}
+        if modified and module.pass_rows is read:  # it did not update what was read
+            module.pass_rows = {}
         module.proto  # noqa: B018 - edits are brought into the message as part of the pass
     seconds = time.perf_counter() - started if timed else 0.0
     return Step(print_pass(one), modified, before, _count(module), seconds)
 
 
 @contextmanager
-def _placed(where: str) -> Iterator[None]:
-    """Errors say in which pass they came up."""
+def _placed(where: str) -> Generator[None]:
+    """Errors name the pass that raised them."""
     try:
         yield
     except HloError as error:

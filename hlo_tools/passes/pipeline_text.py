@@ -1,14 +1,14 @@
 """Pipelines as text: ``dce,cse,auto-cast{which=matmult type=bf16}``.
 
-Passes stand between commas. Arguments stand in braces behind the name, between blanks:
+Passes are separated by commas. Arguments follow the name in braces, separated by blanks:
 ``key=value``, or ``key`` alone for ``key=true``. A value is a word, or a text in double quotes in
 which a backslash takes the next character as it is.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from hlo_tools.passes.arguments import arguments_of
 from hlo_tools.passes.base import Pass
@@ -37,7 +37,7 @@ class _Reader:
         while self.next and self.next.isspace():
             self.at += 1
 
-    def word(self, allowed: Any) -> str:
+    def word(self, allowed: Callable[[str], bool]) -> str:
         start = self.at
         while self.next and allowed(self.next):
             self.at += 1
@@ -102,10 +102,10 @@ def _read_pass(reader: _Reader) -> Pass:
         raise reader.fail(error.message, start, error.code, error.remedy) from error
 
 
-def _read_arguments(reader: _Reader, kind: type[Pass]) -> dict[str, Any]:
+def _read_arguments(reader: _Reader, kind: type[Pass]) -> dict[str, object]:
     opened = reader.at
     reader.at += 1
-    given: dict[str, Any] = {}
+    given: dict[str, object] = {}
     while True:
         reader.skip_blanks()
         if reader.next == "}":
@@ -117,7 +117,9 @@ def _read_arguments(reader: _Reader, kind: type[Pass]) -> dict[str, Any]:
         given[name] = value
 
 
-def _read_argument(reader: _Reader, kind: type[Pass], given: dict[str, Any]) -> tuple[str, Any]:
+def _read_argument(
+    reader: _Reader, kind: type[Pass], given: dict[str, object]
+) -> tuple[str, object]:
     start = reader.at
     name = reader.word(_NAME.__contains__)
     if not name:

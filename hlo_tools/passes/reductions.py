@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.rewrite.emitting import dimensions_of, is_signed_zero, plain, splat
-from hlo_tools.rewrite.patterns import Rules, op
+from hlo_tools.rewrite.patterns import Rewrite, Rules, op
 
 __all__ = ["FAST_REDUCTIONS", "REDUCTIONS", "is_highest", "is_lowest"]
 
@@ -85,7 +84,7 @@ def _single(it: Instruction) -> Instruction | None:
 
 
 def _single_sum(it: Instruction) -> Instruction | None:
-    """The same of a sum from 0, which would turn -0 into 0."""
+    """The same of a sum from 0, which would make 0 of -0."""
     source = it.operands[0]
     sizes = source.shape.dimensions
     if _operation(it) != "add" or any(sizes[axis] != 1 for axis in dimensions_of(it)):
@@ -118,22 +117,24 @@ def _merged(it: Instruction, inner: Instruction) -> Instruction | None:
     source = inner.operands[0]
     left = [axis for axis in range(source.shape.rank) if axis not in first]
     both = sorted([*first, *(left[axis] for axis in dimensions_of(it))])
-    called: list[Any] = [it.called_computations[0].id]
     return plain(
         it,
         "reduce",
         it.shape,
         [source, it.operands[1]],
         dimensions=both,
-        called_computation_ids=called,
+        called_computation_ids=[it.called_computations[0].id],
     )
 
 
 _TWICE = op("reduce", op("reduce", capture="inner"), "init")
 
 
-def _of_both(rewrite: Callable[..., Instruction | None]) -> Callable[..., Instruction | None]:
-    return lambda it, inner, init: rewrite(it, inner)
+def _of_both(rewrite: Callable[..., Instruction | None]) -> Rewrite:
+    def apply(it: Instruction, inner: Instruction, init: Instruction) -> Instruction | None:
+        return rewrite(it, inner)
+
+    return apply
 
 
 REDUCTIONS = Rules((op("reduce"), _single), (_TWICE, _of_both(_twice)))

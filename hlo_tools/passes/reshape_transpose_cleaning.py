@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import Module
@@ -11,6 +11,9 @@ from hlo_tools.passes.base import Pass
 from hlo_tools.passes.dot_canonicalisation import copy_configuration
 from hlo_tools.rewrite.emitting import broadcast, dimensions_of, plain
 from hlo_tools.rewrite.patterns import Rules, op, rewrite_all
+
+if TYPE_CHECKING:
+    from hlo_tools.schema.messages import DotDimensionNumbers
 
 __all__ = ["CLEANING", "ReshapeTransposeCleaning"]
 
@@ -169,7 +172,7 @@ def _broadcast_iota(it: Instruction, numbers: Instruction) -> Instruction | None
     return plain(it, "iota", it.shape, [], dimensions=[axis])
 
 
-def _dot(it: Instruction, operands: list[Instruction], numbers: Any) -> Instruction:
+def _dot(it: Instruction, operands: list[Instruction], numbers: DotDimensionNumbers) -> Instruction:
     made = plain(it, "dot", it.shape, operands, dot_dimension_numbers=numbers)
     copy_configuration(it.proto, made.proto)
     return made

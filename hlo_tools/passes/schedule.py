@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from hlo_tools.ir.computation import Computation
 from hlo_tools.ir.instruction import Instruction
@@ -52,13 +52,13 @@ class Schedule(Pass):
 def _schedule(computation: Computation, order: str) -> bool:
     """Sort a computation and write its sequence; whether its list changed."""
     chosen = _by_memory(computation) if order == "memory" else computation.post_order()
-    proto: Any = computation.proto
+    proto = computation.proto
     rank = {view.proto.id: place for place, view in enumerate(chosen)}
     ids = [view.proto.id for view in chosen]
     moved = any(row.id != number for row, number in zip(proto.instructions, ids, strict=True))
     if moved:
         proto.instructions.sort(key=lambda row: rank[row.id])
-    sequence = computation.module._proto.schedule.sequences[computation.id]
+    sequence = computation.module.raw_proto.schedule.sequences[computation.id]
     if list(sequence.instruction_ids) != ids:
         sequence.instruction_ids[:] = ids
     return moved

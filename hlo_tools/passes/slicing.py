@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hlo_tools import schema
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.rewrite.emitting import broadcast, plain, splat
@@ -22,8 +20,16 @@ def _slice(it: Instruction, source: Instruction, bounds: list[tuple[int, int, in
     return plain(it, "slice", it.shape, [source], slice_dimensions=rows)
 
 
-def _same_shape(it: Instruction, x: Instruction, **_: Any) -> Instruction | None:
+def _same_shape(it: Instruction, x: Instruction, **_: Instruction) -> Instruction | None:
     return x if x.shape.proto == it.shape.proto else None
+
+
+def _all_of_it(it: Instruction) -> Instruction | None:
+    return _same_shape(it, it.operands[0])
+
+
+def _all_updated(it: Instruction) -> Instruction | None:
+    return _same_shape(it, it.operands[1])
 
 
 def _slice_of_slice(it: Instruction, inner: Instruction, x: Instruction) -> Instruction:
@@ -71,7 +77,7 @@ def _joined(it: Instruction) -> Instruction | None:
 
 
 def _neighbours(it: Instruction) -> Instruction | None:
-    """Concatenated slices of one array that lie side by side are one slice."""
+    """Concatenated adjacent slices of one array are one slice."""
     axis = it.proto.dimensions[0]
     parts = it.operands
     if any(part.opcode != "slice" for part in parts):
@@ -99,7 +105,7 @@ def _known_start(it: Instruction) -> Instruction | None:
     source = it.operands[0]
     if len(starts) != source.shape.rank or any(start is None for start in starts):
         return None
-    bounds = []
+    bounds: list[tuple[int, int, int]] = []
     for start, size, extent in zip(
         starts, it.proto.dynamic_slice_sizes, source.shape.dimensions, strict=True
     ):
@@ -108,7 +114,7 @@ def _known_start(it: Instruction) -> Instruction | None:
     return _slice(it, source, bounds)
 
 
-def _no_padding(it: Instruction, x: Instruction, **_: Any) -> Instruction | None:
+def _no_padding(it: Instruction, x: Instruction, **_: Instruction) -> Instruction | None:
     rows = it.proto.padding_config.dimensions
     padded = any(
         row.edge_padding_low or row.edge_padding_high or row.interior_padding for row in rows
@@ -128,9 +134,9 @@ SLICING = Rules(
     (op("slice", op("broadcast", "x", capture="wide")), _slice_of_scalar),
     (op("concatenate"), _joined),
     (op("concatenate"), _neighbours),
-    (op("dynamic-slice"), lambda it: _same_shape(it, it.operands[0])),
+    (op("dynamic-slice"), _all_of_it),
     (op("dynamic-slice"), _known_start),
-    (op("dynamic-update-slice"), lambda it: _same_shape(it, it.operands[1])),
+    (op("dynamic-update-slice"), _all_updated),
     (op("pad", "x", "c"), _no_padding),
     (op("reverse", "x"), _reversed_one),
 )

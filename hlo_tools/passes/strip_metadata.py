@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from hlo_tools import schema
 from hlo_tools.ir.module import Module
 from hlo_tools.passes.base import Pass
 from hlo_tools.rewrite.errors import PassError
+
+if TYPE_CHECKING:
+    from hlo_tools.schema.messages import HloInstructionProto, OpMetadata
 
 __all__ = ["StripMetadata", "clear_metadata", "metadata_fields"]
 
@@ -92,8 +95,8 @@ def clear_metadata(module: Module, doomed: frozenset[str]) -> bool:
     return changed
 
 
-def _clear_one(proto: Any, metadata: Any, doomed: frozenset[str]) -> bool:
-    """Metadata that stands in the module's shared payloads is copied into the instruction first."""
+def _clear_one(proto: HloInstructionProto, metadata: OpMetadata, doomed: frozenset[str]) -> bool:
+    """Metadata in the module's shared payloads is copied into the instruction first."""
     if metadata is not proto.metadata:
         proto.metadata.CopyFrom(metadata)
     found = [each.name for each, _ in proto.metadata.ListFields() if each.name in doomed]

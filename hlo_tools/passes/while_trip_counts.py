@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import Module
@@ -21,11 +21,11 @@ _MOST_DIGITS = 1 << 62
 class WhileTripCounts(Pass):
     """Write known trip counts of loops into their backend configuration, in XLA's form.
 
-    A count is known where an integer starts at a constant, changes by a constant each turn, and is
+    A count is known where an integer starts at a constant, changes by a constant each iteration, and is
     compared with a constant; each of these may be carried unchanged in the loop's tuple.
 
     Attributes:
-        simplify: loops of no turn become their operand, loops of one turn a call of their body.
+        simplify: loops without an iteration become their operand, loops of one iteration a call of their body.
     """
 
     name: ClassVar[str] = "while-trip-counts"
@@ -51,11 +51,14 @@ def _annotate(view: Instruction, count: int) -> bool:
     if count > _MOST_DIGITS:
         return False
     try:
-        config = json.loads(view.backend_config or b"{}")
+        found: object = json.loads(view.backend_config or b"{}")
     except ValueError:  # a configuration that is not JSON belongs to somebody else
         return False
-    known = {"known_trip_count": {"n": str(count)}}
-    if not isinstance(config, dict) or config.get("known_trip_count") == known["known_trip_count"]:
+    if not isinstance(found, dict):
+        return False
+    config = cast(dict[str, object], found)
+    known: dict[str, object] = {"known_trip_count": {"n": str(count)}}
+    if config.get("known_trip_count") == known["known_trip_count"]:
         return False
     proto = view.proto
     if proto.HasField("backend_config_payload"):

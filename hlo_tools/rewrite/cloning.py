@@ -46,7 +46,7 @@ def clone_sharing(
     copy.proto.operand_ids[:] = own[2]
     del copy.proto.control_predecessor_ids[:]
     if kept is not None:
-        instruction.module._kept[into.id, copy.local_id] = kept
+        instruction.module.keep_constant(into.id, copy.local_id, kept)
     return copy
 
 
@@ -55,8 +55,8 @@ def clone_computation(computation: Computation, name: str | None = None) -> Comp
     module = computation.module
     copy = module.add_computation(name or computation.name)
     copies = copy_all(computation.post_order(), copy, {})
-    copy._proto.is_fusion_computation = computation.is_fusion
-    copy._proto.execution_thread = computation._proto.execution_thread
+    copy.raw_proto.is_fusion_computation = computation.is_fusion
+    copy.raw_proto.execution_thread = computation.raw_proto.execution_thread
     copy.set_root(copies[computation.root])
     return copy
 
@@ -128,5 +128,5 @@ def _clone_computation_into(
         predecessors = [made[one].id for one in view.control_predecessors]
         made[view].proto.control_predecessor_ids.extend(predecessors)
     target.set_root(made[computation.root])
-    target._proto.is_fusion_computation = computation.is_fusion
+    target.raw_proto.is_fusion_computation = computation.is_fusion
     return target

@@ -33,10 +33,10 @@ def remove_dead(computation: Computation) -> int:
 
 
 class UnusedRemover:
-    """Removes instructions that lost their users, and what only they used, as a rewriting goes on.
+    """Removes instructions that lost their users, and what only they used, during a rewriting.
 
     Costs as much as it removes and what that calls, once it is made. Made, it has brought the
-    computation into order: new instructions stand where those stood that go.
+    computation into order: new instructions take the places of those that they replace.
     """
 
     def __init__(self, computation: Computation) -> None:
@@ -62,7 +62,7 @@ class UnusedRemover:
         number = view.local_id
         here = self._computation
         return (
-            here._index().get(number) is not view
+            not here.holds(view)
             or view.is_used
             or view is here.root
             or number in self._waited
@@ -83,5 +83,5 @@ def remove_unreachable(module: Module) -> int:
                 stack.append(called)
     gone = [computation for computation in module.computations if computation not in reached]
     if gone:
-        module._drop(gone)
+        module.drop_computations(gone)
     return len(gone)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING
 
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import Module
 from hlo_tools.types.opcodes import OPCODES
+
+if TYPE_CHECKING:
+    from hlo_tools.schema.messages import HloInstructionProto
 
 __all__ = [
     "always_stays",
@@ -20,8 +23,6 @@ __all__ = [
     "has_effect_within",
     "is_pure",
 ]
-
-Message = Any
 
 _PARTICIPANTS = frozenset(
     {"infeed", "outfeed", "send", "send-done", "recv", "recv-done", "after-all", "rng",
@@ -60,7 +61,7 @@ def callers_among(opcodes: Iterable[str]) -> set[str]:
     return set(opcodes) - _NO_CALLERS
 
 
-def has_effect(row: Message, opcode: str = "") -> bool:
+def has_effect(row: HloInstructionProto, opcode: str = "") -> bool:
     """Whether an instruction stays although nobody uses its result; parameters do.
 
     Args:
@@ -79,7 +80,9 @@ def effectful_computations(module: Module) -> frozenset[int]:
 
 
 def effectful_among(
-    rows: Mapping[int, Sequence[Message]], opcodes: Mapping[int, Sequence[str]], entry: int
+    rows: Mapping[int, Sequence[HloInstructionProto]],
+    opcodes: Mapping[int, Sequence[str]],
+    entry: int,
 ) -> frozenset[int]:
     """As :func:`effectful_computations`, of instructions and opcodes by computation."""
     found: set[int] = set()
@@ -116,7 +119,7 @@ def has_effect_within(view: Instruction, known: dict[int, bool]) -> bool:
     """
     if has_effect(view.proto):
         return True
-    computations = view.module._by_id()
+    computations = view.module.by_id()
     for first in view.proto.called_computation_ids:
         reached, stack = {first}, [first]
         while stack:
@@ -136,8 +139,8 @@ def has_effect_within(view: Instruction, known: dict[int, bool]) -> bool:
     return False
 
 
-def is_pure(row: Message, effectful: frozenset[int]) -> bool:
-    """Whether its result is all it gives, so that it may be left out or made once for two."""
+def is_pure(row: HloInstructionProto, effectful: frozenset[int]) -> bool:
+    """Whether its result is its only effect, so that it may be left out or made once for two."""
     if has_effect(row):
         return False
     return not effectful or effectful.isdisjoint(row.called_computation_ids)

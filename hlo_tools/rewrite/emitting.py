@@ -1,9 +1,9 @@
-"""Instructions that passes add, and what they know of values."""
+"""Instructions that passes add, and constants that they read."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from hlo_tools.ir.ordering import behind
 from hlo_tools.types.element_types import BY_NAME
 from hlo_tools.types.literal import literal_of
 from hlo_tools.types.shape import Shape, array_shape, tuple_shape
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 __all__ = [
     "broadcast",
@@ -55,7 +58,7 @@ def with_element(shape: Shape, element: str) -> Shape:
     return Shape(proto)
 
 
-def constant(view: Instruction, value: Any, shape: Shape) -> Instruction:
+def constant(view: Instruction, value: ArrayLike, shape: Shape) -> Instruction:
     """A constant of ``shape`` beside ``view``; one value everywhere becomes a broadcast scalar."""
     array = np.asarray(value, dtype=shape.dtype)
     element = shape.element.name
@@ -135,7 +138,7 @@ def splat(view: Instruction) -> Any:
 
 
 def is_signed_zero(view: Instruction) -> bool:
-    """Whether it is -0.0 everywhere: what added to any float gives that float."""
+    """Whether it is -0.0 everywhere: any float plus -0.0 is that float."""
     found = splat(view)
     if found is None or view.shape.element.kind != "float":
         return False

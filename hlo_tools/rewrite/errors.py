@@ -8,6 +8,6 @@ __all__ = ["PassError"]
 
 
 class PassError(HloError):
-    """A pass cannot do what it was asked for."""
+    """A pass cannot do what it is meant to do."""
 
     default_code = "HLO-PASS"

@@ -56,7 +56,7 @@ def inline_calls(
 
 
 def is_inlinable(view: Instruction, *, composites: bool = False) -> bool:
-    """Whether an instruction is a call that its computation can stand in for."""
+    """Whether an instruction is a call that its computation can replace."""
     proto = view.proto
     if proto.opcode != "call" or len(proto.called_computation_ids) != 1:
         return False
@@ -67,7 +67,7 @@ def is_inlinable(view: Instruction, *, composites: bool = False) -> bool:
 
 
 def inline_call(call: Instruction) -> Instruction:
-    """Put a ``call``'s computation in its place; returns what stands for its result.
+    """Replace a ``call`` by its computation; returns the replacement of its result.
 
     What the call waited for comes before everything in it, and that before what waited for it.
 
@@ -86,21 +86,21 @@ def inline_call(call: Instruction) -> Instruction:
     known = dict(zip(parameters, call.operands, strict=True))
     copies = copy_all(target.post_order(), call.computation, known)
     result = copies[target.root]
-    _hand_on_to_body(call, [copies[view] for view in target if view not in known])
+    _move_control_edges(call, [copies[view] for view in target if view not in known])
     call.replace_uses(result)
     call.remove()
     return result
 
 
-def _hand_on_to_body(call: Instruction, body: list[Instruction]) -> None:
-    """Give the control edges of a call, which is about to be removed, to what it stood for."""
+def _move_control_edges(call: Instruction, body: list[Instruction]) -> None:
+    """Move the control edges of a call, which is about to be removed, to its inlined body."""
     needs = {view: {*view.operands, *view.control_predecessors} for view in body}
     before = call.control_predecessors
     if before:
         for view in body:
             if needs[view].isdisjoint(body):
                 view.set_control_predecessors((*view.control_predecessors, *before))
-    needed = set().union(*needs.values())
+    needed = {one for each in needs.values() for one in each}
     last = [view for view in body if view not in needed]
     if last:  # on removal, what waited for the call waits for what the call waits for
         call.set_control_predecessors(last)
@@ -162,7 +162,7 @@ def _chosen(instructions: Iterable[Instruction]) -> set[Instruction]:
 
 
 def _check_convex(chosen: set[Instruction], here: Computation) -> None:
-    """Nothing outside may stand between two that are outlined: the call would need itself."""
+    """Nothing outside may come between two that are outlined: the call would depend on itself."""
     behind: set[Instruction] = set()
     for view in instructions_in_order(here):
         needs = (*view.operands, *view.control_predecessors)

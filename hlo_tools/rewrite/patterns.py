@@ -1,9 +1,9 @@
 """Rewriting by patterns: tables of (pattern, rewrite), joined with ``+``.
 
 A pattern names opcodes and, where it matters, the patterns of the operands. A text instead of a
-pattern captures whatever stands there; the same text twice means the same instruction. The rewrite
-is called with the captures by name, and the whole match as ``it``; it returns the instruction that
-stands for ``it`` from now on, or None when it does not apply after all::
+pattern captures any operand; the same text twice means the same instruction. The rewrite
+is called with the captures by name, and the whole match as ``it``; it returns the replacement of
+``it``, or None when it does not apply after all::
 
     RULES = Rules(
         (op("negate", op("negate", "x")), lambda it, x: x),
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from hlo_tools.ir.computation import Computation
 from hlo_tools.ir.instruction import Instruction
@@ -39,7 +38,7 @@ __all__ = [
 
 Captures = dict[str, Instruction]
 """Name in a pattern -> instruction."""
-Condition = Callable[[Instruction], Any]
+Condition = Callable[[Instruction], bool]
 Rewrite = Callable[..., Instruction | None]
 
 _MOST_REWRITES = 50
@@ -48,14 +47,14 @@ _MOST_REWRITES = 50
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """What an instruction has to look like.
+    """A pattern of instructions.
 
     Attributes:
         opcodes: allowed ones; any when empty.
         operands: patterns of the operands, or None when they do not matter.
         capture: the name under which the rewrite gets the instruction, or "".
         where: what else has to be true of it.
-        commutes: two operands may stand in either order.
+        commutes: two operands may be in either order.
     """
 
     opcodes: frozenset[str] = frozenset()
@@ -116,7 +115,7 @@ def value(capture: str = "", where: Condition | None = None) -> Pattern:
 
 
 def number(wanted: float, capture: str = "") -> Pattern:
-    """A constant that is one number everywhere, broadcast or not; -0.0 is no 0."""
+    """A constant that is one number everywhere, broadcast or not; -0.0 is not 0."""
 
     def where(view: Instruction) -> bool:
         found = splat(view)
@@ -144,19 +143,19 @@ class Rules:
         return len(self._rows)
 
     def apply(self, view: Instruction) -> Instruction | None:
-        """What stands for ``view`` by the first rule that applies, or None."""
+        """The replacement of ``view`` by the first rule that applies, or None."""
         for pattern, rewrite in self._by_opcode.get(view.proto.opcode, ()):
             captures = pattern.match(view, {})
             if captures is None:
                 continue
             found = rewrite(it=view, **captures)
-            if found is not None and _stands_for(found, view):
+            if found is not None and _can_replace(found, view):
                 return found
         return None
 
 
-def _stands_for(new: Instruction, old: Instruction) -> bool:
-    """Whether uses of ``old`` may take ``new``: shape and layout are the same."""
+def _can_replace(new: Instruction, old: Instruction) -> bool:
+    """Whether uses of ``old`` may use ``new``: shape and layout are the same."""
     if new is old:
         return False
     mine, theirs = new.shape, old.shape
@@ -170,10 +169,10 @@ def _stands_for(new: Instruction, old: Instruction) -> bool:
 def rewrite_all(rules: Rules, computation: Computation) -> int:
     """Apply rules until none applies; what they leave unused is removed. How often one applied.
 
-    Instructions with control edges or a sharding of their own stay as they are.
+    Instructions with control edges or a sharding are not rewritten.
 
     Raises:
-        PassError: the rules go round in circles (HLO-PASS-ENDLESS).
+        PassError: the rules never end (HLO-PASS-ENDLESS).
     """
     fixed = held(computation)
     todo = computation.post_order()[::-1]
@@ -185,9 +184,9 @@ def rewrite_all(rules: Rules, computation: Computation) -> int:
         view = todo.pop()
         if view in gone or view.local_id in fixed or not (view.is_used or view.is_root):
             continue
-        before = len(computation._views())
+        before = len(computation.views())
         found = rules.apply(view)
-        added = computation._views()[before:]
+        added = computation.views()[before:]
         todo += added[::-1]
         if found is None:
             continue
@@ -206,15 +205,15 @@ def rewrite_all(rules: Rules, computation: Computation) -> int:
 
 
 def take_name(new: Instruction, old: Instruction) -> None:
-    """Give an instruction the name of the one of its opcode that it stands for, as XLA does."""
+    """Rename an instruction to the one of its opcode that it replaces, as XLA does."""
     if new.proto.opcode == old.proto.opcode:
         new.proto.name, old.proto.name = old.proto.name, new.proto.name
 
 
 def held(computation: Computation) -> set[int]:
-    """Local ids of instructions that stay as they are: control edges, shardings of their own."""
+    """Local ids of instructions that are not rewritten: they have control edges or a sharding."""
     found: set[int] = set()
-    for view in computation._views():
+    for view in computation.views():
         waits = view.proto.control_predecessor_ids
         if waits:
             found.add(view.local_id)
@@ -227,7 +226,7 @@ def held(computation: Computation) -> set[int]:
 def sweep(computation: Computation, replaced: list[Instruction]) -> None:
     """Remove what was replaced, and what only that used."""
     if replaced:
-        unused = [view for view in computation._views() if not view.is_used]
+        unused = [view for view in computation.views() if not view.is_used]
         UnusedRemover(computation).drop([*replaced, *unused])
 
 

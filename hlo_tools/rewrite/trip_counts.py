@@ -13,6 +13,7 @@ from hlo_tools.rewrite.emitting import splat
 
 __all__ = ["trip_count"]
 
+Integer = np.integer[Any]
 _MIRRORED = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE", "EQ": "EQ", "NE": "NE"}
 
 
@@ -30,11 +31,11 @@ def trip_count(view: Instruction) -> int | None:
     start, step = loop.start(place), loop.step(place)
     if start is None or step is None:
         return None
-    count = _turns(int(start), int(limit), int(step), direction)
+    count = _iterations(int(start), int(limit), step, direction)
     if count is None:
         return None
     bounds = np.iinfo(start.dtype)
-    fits = bounds.min <= int(start) + count * int(step) <= bounds.max
+    fits = bounds.min <= int(start) + count * step <= bounds.max
     return count if fits else None
 
 
@@ -44,7 +45,7 @@ class _Loop:
 
     view: Instruction
 
-    def comparison(self) -> tuple[int, str, Any] | None:
+    def comparison(self) -> tuple[int, str, Integer] | None:
         """(place of the counter, direction, limit) when the condition is such a comparison."""
         root = self.view.called_computations[1].root
         if root.opcode != "compare" or len(root.operands) != 2:
@@ -61,13 +62,13 @@ class _Loop:
                 return place, way, limit
         return None
 
-    def start(self, place: int) -> Any:
+    def start(self, place: int) -> Integer | None:
         """The counter's first value, a NumPy integer, or None."""
         operand = self._result(self.view.operands[0], place)
         return None if operand is None else _integer(operand)
 
-    def step(self, place: int) -> Any:
-        """What each turn adds to the counter, or None."""
+    def step(self, place: int) -> int | None:
+        """What each iteration adds to the counter, or None."""
         body = self.view.called_computations[0]
         made = self._result(body.root, place)
         if made is None or made.opcode not in ("add", "subtract") or len(made.operands) != 2:
@@ -79,7 +80,7 @@ class _Loop:
         for counter, other in ((first, second), (second, first)):
             step = self._invariant(other)
             if _place(counter) == place and step is not None:
-                return step
+                return int(step)
         return None
 
     def _result(self, root: Instruction, place: int) -> Instruction | None:
@@ -88,19 +89,19 @@ class _Loop:
         has_place = root.opcode == "tuple" and place < len(root.operands)
         return root.operands[place] if has_place else None
 
-    def _invariant(self, view: Instruction) -> Any:
-        """The value of a constant, or of a part that the body hands on as it got it."""
+    def _invariant(self, view: Instruction) -> Integer | None:
+        """The value of a constant, or of a part that the body passes on unchanged."""
         found = _integer(view)
         place = _place(view)
         if found is not None or place is None or place < 0:
             return found
-        handed_on = self._result(self.view.called_computations[0].root, place)
-        if handed_on is None or _place(handed_on) != place:
+        passed_on = self._result(self.view.called_computations[0].root, place)
+        if passed_on is None or _place(passed_on) != place:
             return None
         return self.start(place)
 
 
-def _integer(view: Instruction) -> Any:
+def _integer(view: Instruction) -> Integer | None:
     found = splat(view) if view.shape.is_scalar else None
     return found if found is not None and found.dtype.kind in "iu" else None
 
@@ -115,10 +116,10 @@ def _place(view: Instruction) -> int | None:
     return view.proto.tuple_index if view.operands[0].opcode == "parameter" else None
 
 
-def _turns(start: int, limit: int, step: int, direction: str) -> int | None:
+def _iterations(start: int, limit: int, step: int, direction: str) -> int | None:
     """How often start, start + step, ... holds against limit before it does not; None: for ever."""
     if direction in ("GT", "GE"):
-        return _turns(-start, -limit, -step, {"GT": "LT", "GE": "LE"}[direction])
+        return _iterations(-start, -limit, -step, {"GT": "LT", "GE": "LE"}[direction])
     if direction == "EQ":
         return (1 if step else None) if start == limit else 0
     if direction == "NE":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from hlo_tools.errors import HloError
 from hlo_tools.ir.computation import Computation
@@ -13,13 +13,17 @@ from hlo_tools.rewrite.emitting import get_part, make_tuple
 from hlo_tools.rewrite.errors import PassError
 from hlo_tools.rewrite.patterns import sweep
 
+if TYPE_CHECKING:
+    from hlo_tools.schema.messages import OpSharding
+    from hlo_tools.types.shape import Shape
+
 __all__ = ["flatten_entry"]
 
 Index = tuple[int, ...]
 
 
 def flatten_entry(module: Module, *, parameters: bool = True, results: bool = True) -> bool:
-    """Let the entry take arrays and give an array or a flat tuple; True when anything changed.
+    """Make the entry take arrays and return an array or a flat tuple; True when anything changed.
 
     Parts come in order, depth first. Aliases and donated parameters follow; shardings of tuples
     are divided among the parts.
@@ -54,7 +58,6 @@ def _flatten_parameters(entry: Computation) -> bool:
         else:
             parameter.proto.parameter_number = places[number, ()]
     _move_aliases(entry.module, places)
-    entry._tuple = None
     return True
 
 
@@ -90,7 +93,7 @@ def _divide(parameter: Instruction, number: int, places: dict[tuple[int, Index],
 
 
 def _nested(
-    like: Instruction, shape: Any, index: Index, leaves: dict[Index, Instruction]
+    like: Instruction, shape: Shape, index: Index, leaves: dict[Index, Instruction]
 ) -> Instruction:
     if not shape.is_tuple:
         return leaves[index]
@@ -102,7 +105,7 @@ def _nested(
 
 
 def _discard(parameter: Instruction) -> None:
-    """Take a parameter out that nothing uses; the caller numbers the others anew.
+    """Remove a parameter that nothing uses; the caller renumbers the others.
 
     Editing keeps parameters, because callers pass them by number; the entry has no callers.
     """
@@ -111,7 +114,7 @@ def _discard(parameter: Instruction) -> None:
     entry.remove_all({parameter})
 
 
-def _shardings(parameter: Instruction) -> list[Any] | None:
+def _shardings(parameter: Instruction) -> list[OpSharding] | None:
     """The sharding of each part, in order."""
     sharding = parameter.sharding
     if sharding is None:
@@ -147,7 +150,7 @@ def _flatten_result(entry: Computation) -> None:
     if shardings is not None:
         made.proto.sharding.CopyFrom(root.proto.sharding)
     entry.set_root(made)
-    for alias in entry.module._proto.input_output_alias.entries:
+    for alias in entry.module.raw_proto.input_output_alias.entries:
         index = tuple(alias.output_shape_index)
         if index in places:
             alias.output_shape_index[:] = [places[index]]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from hlo_tools import schema
 from hlo_tools.errors import HloError
@@ -19,9 +19,11 @@ from hlo_tools.ir.ordering import behind
 from hlo_tools.types.ids import LOCAL_MASK, wide
 from hlo_tools.types.shape import Shape, tuple_shape
 
+if TYPE_CHECKING:
+    from hlo_tools.schema.messages import HloComputationProto, HloModuleProto
+
 __all__ = ["Slice", "extract_slice"]
 
-Message = Any
 
 _TABLES = ("stack_frame_index", "payloads", "debug_attributes", "device_type")
 """What instructions of the slice refer to."""
@@ -64,7 +66,7 @@ def extract_slice(
     _complete(wanted, constants)
     order = [view for view in here.post_order() if view in wanted and view.opcode != "parameter"]
     outputs = _outputs(order, wanted, list(targets))
-    if not order:  # parameters only: handed through
+    if not order:  # parameters only: passed through
         outputs = [view for view in here.parameters if view in wanted]
     inputs = _inputs(order, wanted | set(outputs), outputs)
     proto = _module_around(here, order)
@@ -131,7 +133,7 @@ def _inputs(
     return first + [view for view in outside if view.opcode != "parameter"]
 
 
-def _module_around(here: Computation, order: list[Instruction]) -> Message:
+def _module_around(here: Computation, order: list[Instruction]) -> HloModuleProto:
     """A module with the computations that the slice calls, and the tables it refers to."""
     source = here.module
     proto = schema.HloModuleProto(name=f"{source.name}.slice")
@@ -156,13 +158,16 @@ def _module_around(here: Computation, order: list[Instruction]) -> Message:
     return proto
 
 
-def _entry_of(proto: Message, here: Computation) -> Message:
+def _entry_of(proto: HloModuleProto, here: Computation) -> HloComputationProto:
     proto.entry_computation_id, proto.entry_computation_name = here.id, here.name
     return proto.computations.add(name=here.name, id=here.id)
 
 
 def _fill(
-    entry: Message, inputs: list[Instruction], order: list[Instruction], outputs: list[Instruction]
+    entry: HloComputationProto,
+    inputs: list[Instruction],
+    order: list[Instruction],
+    outputs: list[Instruction],
 ) -> None:
     for number, view in enumerate(inputs):
         row = entry.instructions.add(
@@ -181,7 +186,7 @@ def _fill(
     entry.root_id = outputs[0].id if len(outputs) == 1 else _add_tuple(entry, outputs)
 
 
-def _add_tuple(entry: Message, outputs: list[Instruction]) -> int:
+def _add_tuple(entry: HloComputationProto, outputs: list[Instruction]) -> int:
     """A tuple of the results; its id, above all others of the original."""
     here = outputs[0].computation
     if here.module.id_scheme == "wide":
@@ -196,7 +201,7 @@ def _add_tuple(entry: Message, outputs: list[Instruction]) -> int:
     return number
 
 
-def _signed(proto: Message, here: Computation) -> Message:
+def _signed(proto: HloModuleProto, here: Computation) -> HloModuleProto:
     """The module with its entry's signature filled in."""
     entry = proto.computations[-1]
     shape = entry.program_shape
@@ -218,4 +223,4 @@ def _keep_constants(module: Module, source: Module) -> None:
         for view in computation.instructions:
             kept = source.kept_constant(computation.id, view.local_id)
             if kept is not None:
-                module._kept[computation.id, view.local_id] = kept
+                module.keep_constant(computation.id, view.local_id, kept)

@@ -107,7 +107,7 @@ def select_source(
     """Instructions that a place in the source made, directly or through what it calls.
 
     Args:
-        computation: where to look; else in the entry, else in the only one that has any.
+        computation: the one to search; by default the entry, else the only one that has any.
 
     Raises:
         HloError: there are none (HLO-NO-INSTRUCTION), or several computations have some and the

@@ -14,7 +14,7 @@ __all__ = ["BY_NAME", "BY_NUMBER", "Array", "DType", "ElementType", "element_of"
 DType = np.dtype[Any]
 """A dtype that is known at run time only; NumPy's types have no arithmetic for a generic one."""
 
-Array = np.ndarray[tuple[int, ...], DType]
+Array = np.ndarray[tuple[int, ...], Any]
 """An array whose rank and dtype are known at run time only."""
 
 

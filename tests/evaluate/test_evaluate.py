@@ -223,7 +223,7 @@ ROOT r = (f32[1,2], s32[1,2]) custom-call(d), custom_call_target="TopK\""""
 
 def test_a_shard_of_a_whole_is_not_the_whole() -> None:
     text = 'p = f32[4] parameter(0)\nROOT r = f32[2] custom-call(p), custom_call_target="SPMDFullToShardShape"'
-    with pytest.raises(EvaluationError, match="cuts what several devices have"):
+    with pytest.raises(EvaluationError, match="splits data among devices"):
         evaluate(body(text), [np.zeros(4, np.float32)])
 
 

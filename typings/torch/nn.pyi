@@ -1,0 +1,9 @@
+from collections.abc import Iterator
+from typing import Any
+
+from torch import Tensor
+
+class Module:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def named_buffers(self) -> Iterator[tuple[str, Tensor]]: ...
+    def named_parameters(self) -> Iterator[tuple[str, Tensor]]: ...

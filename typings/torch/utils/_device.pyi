@@ -1,0 +1,4 @@
+from torch import device
+
+class DeviceContext:
+    device: device
