@@ -23,11 +23,15 @@ _PRIVATE = "jit__"
 """How the names of programs begin that JAX makes of its own private functions (jit__normal)."""
 
 
+Script = Annotated[str, typer.Argument(help="A Python script.")]
+Arguments = Annotated[
+    list[str] | None, typer.Argument(help="The script's own arguments, after --.")
+]
+
+
 def command(
-    script: Annotated[str, typer.Argument(help="A Python script.")],
-    arguments: Annotated[
-        list[str] | None, typer.Argument(help="The script's own arguments, after --.")
-    ] = None,
+    script: Script,
+    arguments: Arguments = None,
     platform: TargetName = "",
     output: Annotated[
         str, typer.Option("--output", "-o", help="Compile cache to write to.", metavar="DIR")

@@ -1,4 +1,4 @@
-"""Shared by commands that change kernel calls: saving the module, checking equivalence."""
+"""Shared by commands that change kernel calls: options, saving the module, equivalence."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from hlo_tools.cli import console
 from hlo_tools.cli.outputs import bring_kernels, copy_kernel
@@ -20,7 +23,26 @@ from hlo_tools.kernels.backend_config import BackendConfig, decode
 from hlo_tools.kernels.cache import cache_folder
 from hlo_tools.kernels.files import KernelFile
 
-__all__ = ["copy_of", "kernel_names", "name_kernel", "name_new_kernels", "prove"]
+__all__ = [
+    "Force",
+    "Output",
+    "Proving",
+    "Tolerance",
+    "copy_of",
+    "kernel_names",
+    "name_kernel",
+    "name_new_kernels",
+    "prove",
+]
+
+Output = Annotated[str, typer.Option("--output", "-o", help="The new module, or -.")]
+Proving = Annotated[
+    bool, typer.Option("--prove/--no-prove", help="Compare results on random inputs.")
+]
+Tolerance = Annotated[
+    float, typer.Option(help="Largest difference, relative to the largest value.")
+]
+Force = Annotated[bool, typer.Option("--force", help="Write binary data to a terminal too.")]
 
 
 def copy_of(module: Module) -> Module:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from hlo_tools.cli.extract import Arguments, Script
 from hlo_tools.cli.targets import TargetName, checked_target
 from hlo_tools.extract import run_script
 from hlo_tools.extract.protocol import EXECUTORS
@@ -14,10 +15,8 @@ __all__ = ["command"]
 
 
 def command(
-    script: Annotated[str, typer.Argument(help="A Python script.")],
-    arguments: Annotated[
-        list[str] | None, typer.Argument(help="The script's own arguments, after --.")
-    ] = None,
+    script: Script,
+    arguments: Arguments = None,
     platform: TargetName = "",
     executor: Annotated[
         str,

@@ -7,7 +7,7 @@ options by :func:`with_selection`; :func:`chosen` applies them to the files of a
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -87,7 +87,7 @@ def with_selection(function: Callable[..., int]) -> Callable[..., int]:
 
 
 @contextmanager
-def in_effect(selection: Selection) -> Iterator[None]:
+def in_effect(selection: Selection) -> Generator[None]:
     """Let :func:`chosen` follow a selection."""
     token = _current.set(selection)
     try:

@@ -10,7 +10,7 @@ import typer
 from hlo_tools.cli import completion, console
 from hlo_tools.cli.inputs import open_module
 from hlo_tools.cli.outputs import came_as_text, format_of, write_module
-from hlo_tools.cli.rewriting import copy_of, name_kernel, prove
+from hlo_tools.cli.rewriting import Force, Output, Proving, Tolerance, copy_of, name_kernel, prove
 from hlo_tools.kernel_calls import swap
 
 __all__ = ["command"]
@@ -27,16 +27,10 @@ def command(
         ),
     ],
     new: Annotated[str, typer.Argument(help="The new kernel's .klir file.", metavar="KLIR")],
-    output: Annotated[str, typer.Option("--output", "-o", help="The new module, or -.")],
-    proving: Annotated[
-        bool, typer.Option("--prove/--no-prove", help="Compare results on random inputs.")
-    ] = True,
-    tolerance: Annotated[
-        float, typer.Option(help="Largest difference, relative to the largest value.")
-    ] = 1e-3,
-    force: Annotated[
-        bool, typer.Option("--force", help="Write binary data to a terminal too.")
-    ] = False,
+    output: Output,
+    proving: Proving = True,
+    tolerance: Tolerance = 1e-3,
+    force: Force = False,
 ) -> None:
     """Swap a kernel for one of the same shapes; reject one with different results.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from hlo_tools.errors import HloError
+from hlo_tools._messages import entry_of
 from hlo_tools.ir.module import Module
 from hlo_tools.ir.renumbering import set_ids
 from hlo_tools.types.replica_groups import replica_groups_of
@@ -54,7 +54,7 @@ def _list_replica_groups(instruction: HloInstructionProto) -> None:
 
 
 DIALECTS: dict[str, Callable[[Module], None]] = {"2024": _dialect_2024}
-"""What turns a module into the form that readers of a year take."""
+"""What rewrites a module for the readers of a year."""
 
 
 def to_dialect(module: Module, dialect: str) -> None:
@@ -63,11 +63,4 @@ def to_dialect(module: Module, dialect: str) -> None:
     Raises:
         HloError: no such dialect (HLO-ARGUMENT).
     """
-    rewrite = DIALECTS.get(dialect)
-    if rewrite is None:
-        raise HloError(
-            f"dialect {dialect!r} is not known",
-            code="HLO-ARGUMENT",
-            remedy=f"use one of {', '.join(DIALECTS)}",
-        )
-    rewrite(module)
+    entry_of(DIALECTS, dialect, "dialect")(module)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hlo_tools import schema
-from hlo_tools.errors import HloError
+from hlo_tools._messages import entry_of
 from hlo_tools.files.compression import SUFFIXES
 
 if TYPE_CHECKING:
@@ -109,11 +109,4 @@ def render(module: Module, form: str) -> bytes:
     Raises:
         HloError: no such format (HLO-ARGUMENT).
     """
-    write = FORMATS.get(form)
-    if write is None:
-        raise HloError(
-            f"format {form!r} is not known",
-            code="HLO-ARGUMENT",
-            remedy=f"use one of {', '.join(FORMATS)}",
-        )
-    return write(module)
+    return entry_of(FORMATS, form, "format")(module)
