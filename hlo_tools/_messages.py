@@ -1,39 +1,16 @@
-"""Words of messages: numbers with their noun, unknown names and those that were meant."""
+"""Words of messages: numbers with their noun, names that somebody may have meant."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import islice
-from typing import TypeVar
 
-from hlo_tools.errors import HloError
-
-__all__ = ["counted", "did_you_mean", "entry_of"]
-
-T = TypeVar("T")
+__all__ = ["counted", "did_you_mean"]
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
     """``1 module``, ``2 modules``."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
-
-
-def entry_of(table: Mapping[str, T], name: str, what: str) -> T:
-    """The entry of a table.
-
-    Args:
-        what: what the table has, for the error.
-
-    Raises:
-        HloError: it has no such entry (HLO-ARGUMENT).
-    """
-    if name not in table:
-        raise HloError(
-            f"{what} {name!r} is not known",
-            code="HLO-ARGUMENT",
-            remedy=f"use one of {', '.join(table)}",
-        )
-    return table[name]
 
 
 _MOST = 2000

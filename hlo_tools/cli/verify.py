@@ -34,6 +34,18 @@ _KERNEL_FILE = RuleText(
 )
 
 
+Layouts = Annotated[
+    bool, typer.Option("--layout-sensitive", help="Layouts are final: only copies change them.")
+]
+Deadlocks = Annotated[
+    bool, typer.Option("--deadlocks", help="In scheduled modules, no transfer waits for ever.")
+]
+MixedPrecision = Annotated[
+    bool, typer.Option("--mixed-precision", help="An operation may mix types of floats.")
+]
+Unbounded = Annotated[bool, typer.Option("--unbounded", help="Dimensions may have no bound.")]
+
+
 def command(
     files: Annotated[list[str], typer.Argument(help="Modules, folders, or - for standard input.")],
     form: Annotated[
@@ -49,18 +61,10 @@ def command(
     exit_zero: Annotated[
         bool, typer.Option("--exit-zero", help="Exit with code 0 despite findings.")
     ] = False,
-    layout_sensitive: Annotated[
-        bool, typer.Option("--layout-sensitive", help="Layouts are final: only copies change them.")
-    ] = False,
-    deadlocks: Annotated[
-        bool, typer.Option("--deadlocks", help="In scheduled modules, no transfer waits for ever.")
-    ] = False,
-    mixed_precision: Annotated[
-        bool, typer.Option("--mixed-precision", help="An operation may mix types of floats.")
-    ] = False,
-    unbounded: Annotated[
-        bool, typer.Option("--unbounded", help="Dimensions may have no bound.")
-    ] = False,
+    layout_sensitive: Layouts = False,
+    deadlocks: Deadlocks = False,
+    mixed_precision: MixedPrecision = False,
+    unbounded: Unbounded = False,
     replicas: Annotated[
         int, typer.Option("--replicas", help="Replicas of the program; 1: not known.", min=1)
     ] = 1,

@@ -83,13 +83,9 @@ def run_script(
     with tempfile.TemporaryDirectory(prefix="nki-hlo-") as temporary:
         journal = Path(temporary) / "journal"
         variables |= variables_for(
-            platform=target,
-            output=folder,
-            execute=execute,
-            executor=executor,
-            journal=journal,
-            given=variables,
-        )
+            platform=target, output=folder, execute=execute, executor=executor,
+            journal=journal, given=variables,
+        )  # fmt: skip
         command = [sys.executable, str(_LAUNCHER), str(path), *arguments]
         stdout = sys.stderr.fileno() if stdout_to_stderr else None
         sys.stdout.flush()
@@ -99,18 +95,13 @@ def run_script(
     if folder is None:
         return ScriptRun(exit_code, modules, None)
     new = frozenset(str(folder / entry) for entry in entries_of(folder) - before)
-    stale: tuple[str, ...] = ()
+    stale: Sequence[Path] = ()
     if modules or read_records(folder):
-        record = record_extraction(
-            folder,
-            path,
-            arguments,
-            target,
-            (Path(module.path) for module in modules if module.path),
-            succeeded=not exit_code,
-        )
-        stale = tuple(str(folder / entry) for entry in record.replaced)
-    return ScriptRun(exit_code, modules, folder, new, stale)
+        written = (Path(module.path) for module in modules if module.path)
+        fine = not exit_code
+        record = record_extraction(folder, path, arguments, target, written, succeeded=fine)
+        stale = [folder / entry for entry in record.replaced]
+    return ScriptRun(exit_code, modules, folder, new, tuple(map(str, stale)))
 
 
 def _existing(script: str | Path) -> Path:

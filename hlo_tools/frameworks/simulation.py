@@ -16,12 +16,13 @@ import numpy as np
 from hlo_tools.frameworks.arguments import Arguments
 from hlo_tools.frameworks.plan import CallPlan
 from hlo_tools.kernels import calls as kernels
+from hlo_tools.types.element_types import Array
 from nki_lang.kernel import Kernel, simulate, simulator_is_on
 from nki_lang.targets import Target
 from nki_lang.tracing.arguments import replace_tensors
 
 if TYPE_CHECKING:
-    from hlo_tools.types.element_types import Array
+    pass
 
 __all__ = ["remember"]
 

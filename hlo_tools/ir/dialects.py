@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from hlo_tools._messages import entry_of
+from hlo_tools.ir.formats import entry_of
 from hlo_tools.ir.module import Module
 from hlo_tools.ir.renumbering import set_ids
 from hlo_tools.types.replica_groups import replica_groups_of

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from hlo_tools import schema
-from hlo_tools._messages import entry_of
+from hlo_tools.errors import HloError
 from hlo_tools.files.compression import SUFFIXES
 
 if TYPE_CHECKING:
     from hlo_tools.ir.module import Module
 
-__all__ = ["FORMATS", "form_of", "render"]
+__all__ = ["FORMATS", "entry_of", "form_of", "render"]
+
+T = TypeVar("T")
 
 
 def _proto(module: Module) -> bytes:
@@ -110,3 +112,21 @@ def render(module: Module, form: str) -> bytes:
         HloError: no such format (HLO-ARGUMENT).
     """
     return entry_of(FORMATS, form, "format")(module)
+
+
+def entry_of(table: Mapping[str, T], name: str, what: str) -> T:
+    """The entry of a table.
+
+    Args:
+        what: what the table has, for the error.
+
+    Raises:
+        HloError: it has no such entry (HLO-ARGUMENT).
+    """
+    if name not in table:
+        raise HloError(
+            f"{what} {name!r} is not known",
+            code="HLO-ARGUMENT",
+            remedy=f"use one of {', '.join(table)}",
+        )
+    return table[name]
