@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -20,9 +20,6 @@ from hlo_tools.types.element_types import Array
 from nki_lang.kernel import Kernel, simulate, simulator_is_on
 from nki_lang.targets import Target
 from nki_lang.tracing.arguments import replace_tensors
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["remember"]
 
