@@ -114,7 +114,7 @@ _FROM_BITS = {np.dtype(storage): (carrier, kind) for kind, (carrier, storage) in
 _CARRIER_OF = {torch.int16: np.int16, torch.uint8: np.uint8}
 
 
-def view_of(tensor: torch.Tensor) -> Array:
+def view_of(tensor: Any) -> Array:
     """A NumPy view of a CPU tensor's memory (no copy; strides kept)."""
     plain = tensor.detach()
     bits = _AS_BITS.get(plain.dtype)
