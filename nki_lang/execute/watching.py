@@ -12,6 +12,7 @@ from nki_lang.errors import warn_at
 from nki_lang.execute.liveness import accesses_of, written_by
 from nki_lang.execute.memory import Memory
 from nki_lang.execute.regions import may_overlap
+from nki_lang.ir.fresh import is_fresh_fill
 from nki_lang.ir.types import Access, Block, Instruction, NoReorder, walk
 from nki_lang.memory import MemoryRegion
 
@@ -40,7 +41,7 @@ def _touched(body: Block) -> tuple[_Touched, _Touched]:
     every: _Touched = {}
     written: _Touched = {}
     for instruction in walk(body):
-        if instruction.op == "core_barrier":  # orders accesses, makes none
+        if instruction.op == "core_barrier" or is_fresh_fill(instruction):  # access nothing
             continue
         for into, accesses in (every, accesses_of(instruction)), (written, written_by(instruction)):
             for access in accesses:
@@ -67,6 +68,9 @@ class RaceWatch:
 
     def run(self, instruction: Instruction, step: Callable[[], None]) -> None:
         """Execute the instruction, and enter what it touched."""
+        if is_fresh_fill(instruction):  # memory as it is before the kernel begins
+            step()
+            return
         self.check.order.regions = self._regions.get(id(instruction), ())
         self.check.before(instruction)
         step()

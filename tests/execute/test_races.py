@@ -389,3 +389,22 @@ def test_a_call_warns_of_a_race_between_cores_once(way):
 def test_a_call_without_a_race_does_not_warn(way):
     for kernel in (both_write((1.0, 1.0)), handed_over("given")):
         assert warned(kernel, way) == []
+
+
+@pytest.mark.parametrize("way", ["direct", pytest.param("jax", marks=pytest.mark.jax)])
+def test_memory_that_the_cores_fill_together_does_not_warn(way):
+    """Neither core writes all of it, so it is made fresh before either begins; that is no access."""
+
+    @jit
+    def kernel(a):
+        both, out = shared(), shared((2, 4, 8))
+        core = nl.program_id(0)
+        x, y = tile((2, 8)), tile()
+        nisa.dma_copy(dst=x, src=a[2 * core : 2 * core + 2])
+        nisa.dma_copy(dst=both[2 * core : 2 * core + 2], src=x)
+        nisa.core_barrier(data=both, cores=(0, 1))
+        nisa.dma_copy(dst=y, src=both)
+        nisa.dma_copy(dst=out[core], src=y)
+        return out
+
+    assert warned(kernel[2], way) == []
