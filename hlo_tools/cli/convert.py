@@ -12,7 +12,7 @@ from hlo_tools.cli.inputs import open_module
 from hlo_tools.cli.outputs import format_of, write_module
 from hlo_tools.ir import external_constants
 from hlo_tools.ir.dialects import DIALECTS, to_dialect
-from hlo_tools.ir.formats import FORMATS
+from hlo_tools.ir.formats import FORMATS, STABLEHLO
 from hlo_tools.ir.renumbering import SCHEMES, set_ids
 
 __all__ = ["command"]
@@ -35,8 +35,8 @@ def command(
         str | None,
         typer.Option(
             "--to",
-            help=f"Format: {', '.join(FORMATS)}.",
-            autocompletion=completion.words(*FORMATS),
+            help=f"Format: {', '.join((*FORMATS, *STABLEHLO))}.",
+            autocompletion=completion.words(*FORMATS, *STABLEHLO),
         ),
     ] = None,
     ids: Annotated[

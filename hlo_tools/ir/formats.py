@@ -13,7 +13,7 @@ from hlo_tools.files.compression import SUFFIXES
 if TYPE_CHECKING:
     from hlo_tools.ir.module import Module
 
-__all__ = ["FORMATS", "entry_of", "form_of", "render"]
+__all__ = ["FORMATS", "STABLEHLO", "entry_of", "form_of", "render"]
 
 T = TypeVar("T")
 
@@ -64,11 +64,15 @@ FORMATS: dict[str, Callable[[Module], bytes]] = {
     "text": _text,
     "json": _json,
     "pbtxt": _pbtxt,
+}
+"""What writes a module in each file format that has all of it."""
+
+STABLEHLO: dict[str, Callable[[Module], bytes]] = {
     "stablehlo": _stablehlo("text"),
     "stablehlo-bytecode": _stablehlo("bytecode"),
     "stablehlo-portable": _stablehlo("portable"),
 }
-"""What writes a module in each file format."""
+"""What writes it as StableHLO, through jaxlib: another module of the same meaning."""
 
 
 def form_of(target: object) -> str | None:
@@ -106,12 +110,12 @@ _BY_SUFFIX = {
 
 
 def render(module: Module, form: str) -> bytes:
-    """The bytes of a file in a format of :data:`FORMATS`.
+    """The bytes of a file in a format of :data:`FORMATS` or :data:`STABLEHLO`.
 
     Raises:
         HloError: no such format (HLO-ARGUMENT).
     """
-    return entry_of(FORMATS, form, "format")(module)
+    return entry_of({**FORMATS, **STABLEHLO}, form, "format")(module)
 
 
 def entry_of(table: Mapping[str, T], name: str, what: str) -> T:
