@@ -4,7 +4,6 @@ Done when the bounds of the values do not show that 32 bits are enough, or when 
 themselves are asked for (``word`` and ``pair``, which random bits are made with).
 """
 
-# pyright: standard
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -292,7 +291,8 @@ def _scatter(splitter: _Splitter, node: Node, operands: list[Node | Pair]) -> No
 
 def _given_word(_: _Splitter, node: Node, operands: list[Node | Pair]) -> Node:
     """A word that the graph asks for."""
-    return _pairs(operands)[0][node.attributes["word"]]
+    word: int = node.attributes["word"]
+    return _pairs(operands)[0][word]
 
 
 def _given_pair(_: _Splitter, node: Node, operands: list[Node | Pair]) -> Pair:

@@ -5,9 +5,9 @@ result's low bits (it wraps around). 64-bit integers are multiplied and added el
 so that the bounds of their values can be followed.
 """
 
-# pyright: standard
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -50,7 +50,8 @@ def exact_product(node: Node) -> Node:
     if not kinds <= {"int", "uint", "pred"} or node.element.kind not in ("int", "uint"):
         return node
     fields = node.attributes
-    depth = prod(node.operands[0].shape[dim] for dim in fields["lhs_contracting"])
+    contracted: Sequence[int] = fields["lhs_contracting"]
+    depth = prod(node.operands[0].shape[dim] for dim in contracted)
     sizes = [operand.element.itemsize for operand in node.operands]
     if (max(sizes) == 1 and depth <= _DEPTH) or not depth or not node.size:
         return node

@@ -7,7 +7,6 @@ among them followed to the end. What has no content that could be compared raise
 :class:`Unidentifiable`: it is not cached.
 """
 
-# pyright: standard
 from __future__ import annotations
 
 import functools

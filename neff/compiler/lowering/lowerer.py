@@ -4,7 +4,6 @@
 the functions of this folder.
 """
 
-# pyright: standard
 from __future__ import annotations
 
 import os
@@ -102,7 +101,8 @@ class Lowerer:
         if node.opcode == "constant":
             return self._constant(node, narrow_constant(node, node.attributes["value"]))
         if node.opcode == "result":
-            return self.results[id(node.operands[0])][node.attributes["index"]]
+            index: int = node.attributes["index"]
+            return self.results[id(node.operands[0])][index]
         if node.opcode not in VIEWS:
             raise uncovered(node)
         source = self.view(node.operands[0])

@@ -1,13 +1,14 @@
 """A profile as one HTML page: data, style and program in it, nothing fetched."""
 
-# pyright: standard
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from html import escape
+from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
+from typing import cast
 
 from hlo_tools._gc import no_collection
 from neff.profile.advice import advice_of, advice_rows
@@ -94,11 +95,10 @@ def _document(profile: Profile, root: Path) -> dict[str, object]:
 
 def _memory(profile: Profile) -> dict[str, object]:
     document = memory_document(profile)
-    held = document["holdings"]
-    assert isinstance(held, list)
+    held = cast("list[dict[str, int]]", document["holdings"])
     if len(held) > _MOST_HOLDINGS:
-        held.sort(key=lambda one: -one["partitions"] * one["bytes_per_partition"])
-        document["holdings"] = held[:_MOST_HOLDINGS]
+        largest = sorted(held, key=lambda one: -one["partitions"] * one["bytes_per_partition"])
+        document["holdings"] = largest[:_MOST_HOLDINGS]
     return document
 
 
@@ -120,11 +120,10 @@ def _sources(names: set[str], root: Path) -> dict[str, list[str]]:
 
 def _highlighted(text: str) -> list[str]:
     try:
-        from pygments import highlight
-        from pygments.formatters import HtmlFormatter
-        from pygments.lexers import PythonLexer
+        pygments = import_module("pygments")  # optional, and without types
+        formatter = import_module("pygments.formatters").HtmlFormatter(nowrap=True)
+        lexer = import_module("pygments.lexers").PythonLexer(stripnl=False, ensurenl=False)
     except ImportError:
         return [escape(line) for line in text.split("\n")]
-    lexer = PythonLexer(stripnl=False, ensurenl=False)
-    html = highlight(text, lexer, HtmlFormatter(nowrap=True))
+    html: str = pygments.highlight(text, lexer, formatter)
     return html.split("\n")
