@@ -109,14 +109,16 @@ def command(
         targets = [chosen.target for chosen in used.values()]
         codes = {rule.code for rule in rules if any(map(rule.applies_to, targets))}
         findings = _new(known, findings, shown, codes)
-    texts = {
-        code: RuleText(rule.title, rule.why, rule.remedy) for code, rule in known_rules.items()
-    }
-    print_findings(Report("lint", shown, findings, texts, {"target": ",".join(sorted(used))}), form)
+    facts = {"target": ",".join(sorted(used))}
+    print_findings(Report("lint", shown, findings, _texts(known_rules), facts), form)
     if unread:
         return [report(error) for error in unread][-1]
     counted = any(one.severity is not Severity.note for one in findings)
     return 1 if counted and not exit_zero else 0
+
+
+def _texts(rules: Mapping[str, LintRule]) -> dict[str, RuleText]:
+    return {code: RuleText(rule.title, rule.why, rule.remedy) for code, rule in rules.items()}
 
 
 def _note_default(used: Mapping[str, ChosenTarget]) -> None:

@@ -30,7 +30,7 @@ __all__ = ["Request", "build"]
 DEFAULT_OUTPUT: Final = "file.neff"
 """The default output name of ``neuronx-cc``."""
 DEFAULT_FOLDER: Final = "neffs"
-CHANGED, FAILED = 0, 3
+FAILED = 3
 
 
 @dataclass(frozen=True, slots=True)
