@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from hlo_tools.errors import HloError
+from hlo_tools.errors import HloError, HloFileError
 from neff.errors import NeffCompileError
 
 __all__ = ["KERNEL_SUFFIX", "MODULE_FILE", "Source", "output_names", "sources_of"]
@@ -48,10 +48,18 @@ def sources_of(path: Path) -> list[Source]:
 
     Raises:
         NeffCompileError: code ``NEFF-KIND``: a file of another kind.
-        HloFileError: a folder without a module (``HLO-NO-MODULE``).
+        HloFileError: nothing is there (``HLO-READ``); a folder without a module
+            (``HLO-NO-MODULE``).
     """
     if not path.is_dir():
         _check_kind(path)
+        if str(path) != "-" and not path.exists():
+            raise HloFileError(
+                "cannot be read: No such file or directory",
+                code="HLO-READ",
+                place=str(path),
+                remedy="pass a module, its folder, a whole cache, a .klir file or a script",
+            )
         return [Source(path, path.parent)]
     usual = path / MODULE_FILE
     if usual.is_file():

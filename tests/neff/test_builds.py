@@ -153,6 +153,13 @@ def test_files_of_other_kinds_are_named(
     assert f"error[NEFF-KIND] {tmp_path / name}: this is {what}" in capsys.readouterr().err
 
 
+def test_a_path_where_nothing_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "neffs"
+    assert main(["build", str(tmp_path / "none"), "-o", f"{folder}/"]) == 3
+    assert f"error[HLO-READ] {tmp_path / 'none'}: cannot be read" in capsys.readouterr().err
+    assert not folder.exists()
+
+
 def test_several_modules_do_not_go_into_one_file(
     modules: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
