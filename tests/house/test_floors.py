@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -92,3 +93,12 @@ def test_import_stays_cheap(package: str) -> None:
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
     assert int(done.stdout) < 10
+
+
+def test_no_conflict_markers_are_left() -> None:
+    suffixes = {".py", ".md", ".toml", ".cpp", ".h", ".json", ".yml", ".txt"}
+    folders = [ROOT / name for name in (*FLOORS, "compat", "scripts", "tests", "docs", "examples")]
+    files = [path for folder in folders for path in folder.rglob("*") if path.suffix in suffixes]
+    marker = re.compile(r"^(<{7} |>{7} )", re.MULTILINE)
+    found = [path for path in [*files, *ROOT.glob("*.md")] if marker.search(path.read_text())]
+    assert not found, found
