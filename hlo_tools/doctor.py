@@ -9,19 +9,31 @@ from __future__ import annotations
 import importlib.machinery
 import importlib.metadata
 import importlib.util
+import shutil
 import sys
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hlo_tools.errors import HloError
 
-__all__ = ["NAMES", "Ability", "Provider", "abilities", "examine", "examine_all"]
+__all__ = [
+    "NAMES",
+    "Ability",
+    "Command",
+    "Provider",
+    "abilities",
+    "commands",
+    "examine",
+    "examine_all",
+]
 
 NAMES = (
     "nki",
     "nkipy",
     "spike",
+    "nrtpy",
     "neuronxcc",
     "libneuronxla",
     "torch_neuronx",
@@ -31,7 +43,15 @@ NAMES = (
 )
 """Import names in the order of the report."""
 
-_VENDOR = frozenset({"nki", "nkipy", "spike", "neuronxcc", "libneuronxla", "torch_neuronx"})
+_VENDOR = frozenset(NAMES) - {"jax", "torch", "torch_xla"}
+_COMMANDS = {"neuronx-cc": "neuronxcc", "spike-run": "spike"}
+"""Commands of the vendor -> the package that they start."""
+_COMMAND_ADVICE = defaultdict(
+    str,
+    ours="pip install ./scripts/packaging/vendor-commands in the checkout",
+    vendor="pip install --force-reinstall the package that it belongs to: uninstalling another "
+    "distribution of this command removed it",
+)
 _PLACEHOLDER_MARK = "WRONG PACKAGE"
 _PLACEHOLDER_VERSIONS = {
     "nki": "0.0.1",
@@ -60,6 +80,25 @@ class Provider:
     distribution: str = ""
     version: str = ""
     path: str = ""
+    advice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command that the vendor's packages bring.
+
+    Attributes:
+        name: the command.
+        path: the file that a shell would start, or "".
+        starts: the import name of the package that the command belongs to.
+        kind: of that package's provider, ``missing`` without a file.
+        advice: what to do, or "".
+    """
+
+    name: str
+    path: str
+    starts: str
+    kind: str
     advice: str = ""
 
 
@@ -96,6 +135,19 @@ def examine(name: str) -> Provider:
 def examine_all() -> list[Provider]:
     """Every name of :data:`NAMES`, in order."""
     return [examine(name) for name in NAMES]
+
+
+def commands(providers: list[Provider]) -> list[Command]:
+    """The vendor's commands: where they are and whose package they start."""
+    kinds = {provider.name: provider.kind for provider in providers}
+    found: list[Command] = []
+    for name, package in _COMMANDS.items():
+        path = shutil.which(name) or ""
+        kind, advice = (
+            (kinds[package], "") if path else ("missing", _COMMAND_ADVICE[kinds[package]])
+        )
+        found.append(Command(name, path, package, kind, advice))
+    return found
 
 
 def abilities(providers: list[Provider]) -> list[Ability]:

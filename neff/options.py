@@ -2,13 +2,15 @@
 
 Source of the flags: the vendor's "Neuron Compiler CLI Reference Guide"; those marked unlisted
 are passed by public frameworks but not documented. A flag that cannot mean anything here (no
-such hardware detail is modelled) is accepted and reported as without effect.
+such hardware detail is modelled) is accepted and reported as without effect. As in the vendor's
+parser a long flag may be abbreviated, and some take several values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 
 from neff.errors import NeffError
 
@@ -43,11 +45,13 @@ class Flag:
         values: allowed values, ``("*",)`` for any, ``()`` for a switch without one.
         field: where the value goes: a field of :class:`CompileOptions`, ``target``, ``output``,
             ``fast_loading``; "" for a flag without effect here.
+        many: whether it takes any number of values.
     """
 
     names: tuple[str, ...]
     values: tuple[str, ...] = ()
     field: str = ""
+    many: bool = False
 
 
 _ANY = ("*",)
@@ -62,7 +66,7 @@ FLAGS: tuple[Flag, ...] = (
     Flag(("--downcast-f64",), (), "downcast_f64"),
     Flag(("--enable-fast-loading-neuron-binaries",), (), "fast_loading"),
     Flag(("--output", "-o"), _ANY, "output"),
-    Flag(("--model-type",), ("generic", "transformer", "unet-inference")),
+    Flag(("--model-type",), ("generic", "transformer", "unet-inference", "cnn-training")),
     Flag(("--native-int64",), ("default", "enabled", "disabled")),
     Flag(("--implicit-integer-downcast",), _ANY),
     Flag(("--distribution-strategy",), _ANY),
@@ -70,16 +74,16 @@ FLAGS: tuple[Flag, ...] = (
     Flag(("--disable-mixed-precision-accumulation",)),
     Flag(("--enable-saturate-infinity",)),
     Flag(("--enable-fast-context-switch",)),
-    Flag(("--logfile",), _ANY),
-    Flag(("--verbose", "--logfile-verbose"), _ANY),
+    Flag(("--logfile",), _ANY, "logfile"),
+    Flag(("--verbose",), _ANY, "verbose"),
     # Unlisted: seen in public frameworks and logs.
-    Flag(("--pipeline",), _ANY),
+    Flag(("--logfile-verbose",), _ANY),
+    Flag(("--enable-experimental-O1",)),
+    Flag(("--pipeline",), _ANY, many=True),
     Flag(("--workdir",), _ANY),
     Flag(("--execute-repetition",), _ANY),
     Flag(("--hbm-scratchpad-page-size",), _ANY),
     Flag(("--tensorizer-options",), _ANY),
-    Flag(("--internal-hlo2tensorizer-options",), _ANY),
-    Flag(("--internal-backend-options",), _ANY),
     Flag(("--enable-internal-neff-wrapper",)),
     Flag(("--enable-dge",)),
     Flag(("--disable-dge",)),
@@ -91,7 +95,13 @@ FLAGS: tuple[Flag, ...] = (
     Flag(("--retry_failed_compilation",)),
 )  # fmt: skip
 
+_INTERNAL = Flag(("--internal-",), _ANY, many=True)
+"""Any of the vendor's internal flags: they are not documented, so what they take is not known."""
 _BY_NAME = {name: flag for flag in FLAGS for name in flag.names}
+_MODULES = frozenset({".pb", ".hlo", ".txt", ".hlo_module"})
+"""Suffixes of a word that is the module, not a further value of the flag before it."""
+_NO_EFFECT = ("", "logfile", "verbose")
+"""Fields without effect on what is compiled; the command ``neuronx-cc`` knows the last two."""
 _WHOLE_NUMBERS = ("optlevel", "lnc")
 
 
@@ -104,6 +114,8 @@ class Flags:
         target: the family named, or "".
         output: the file named, or "".
         fast_loading: write the payload uncompressed.
+        logfile: the file named, or "".
+        verbose: the level named, or "".
         ignored: flags without effect here, as given.
         rest: arguments that are no flags (files).
     """
@@ -112,6 +124,8 @@ class Flags:
     target: str = ""
     output: str = ""
     fast_loading: bool = False
+    logfile: str = ""
+    verbose: str = ""
     ignored: tuple[str, ...] = ()
     rest: tuple[str, ...] = ()
 
@@ -126,27 +140,36 @@ def parse_flags(flags: Sequence[str]) -> Flags:
     options, parsed = CompileOptions(), Flags()
     ignored: list[str] = []
     rest: list[str] = []
-    at = 0
-    while at < len(given):
-        text = given[at]
-        at += 1
+    while given:
+        text = given.pop(0)
         if not text.startswith("-") or text == "-":
             rest.append(text)
             continue
         flag, value = _split(text)
         if flag.values and value is None:
-            if at == len(given):
-                raise _wrong(text, f"needs a value: {_allowed(flag)}")
-            value = given[at]
-            at += 1
+            value = _following(flag, text, given)
         _check(flag, text, value)
-        if not flag.field:
+        if flag.field in _NO_EFFECT:
             ignored.append(text)
-        elif flag.field in CompileOptions.__slots__:
+        if flag.field in CompileOptions.__slots__:
             options = replace(options, **{flag.field: _meant(flag, value)})
-        else:
+        elif flag.field:
             parsed = replace(parsed, **{flag.field: True if value is None else value})
     return replace(parsed, options=options, ignored=tuple(ignored), rest=tuple(rest))
+
+
+def _following(flag: Flag, text: str, given: list[str]) -> str:
+    """The value that stands behind a flag, or all of them; they are taken out of ``given``."""
+    if not flag.many:
+        if not given:
+            raise _wrong(text, f"needs a value: {_allowed(flag)}")
+        return given.pop(0)
+    values: list[str] = []
+    while given and not given[0].startswith("-") and PurePath(given[0]).suffix not in _MODULES:
+        values.append(given.pop(0))
+    if not values and flag is not _INTERNAL:
+        raise _wrong(text, "needs one or more values")
+    return " ".join(values)
 
 
 def _meant(flag: Flag, value: str | None) -> str | int | bool:
@@ -160,11 +183,22 @@ def _split(text: str) -> tuple[Flag, str | None]:
     name, equals, value = text.partition("=")
     if not equals and name.startswith("-O") and len(name) > 2:
         name, value, equals = "-O", name[2:], "="
-    flag = _BY_NAME.get(name)
-    if flag is None:
-        known = ", ".join(each.names[0] for each in FLAGS if each.field)
-        raise _wrong(name, f"is not a flag of the compiler; those with an effect are {known}")
-    return flag, value if equals else None
+    return _flag(name), value if equals else None
+
+
+def _flag(name: str) -> Flag:
+    """The flag of a name or of an abbreviation that only one flag has."""
+    if name in _BY_NAME:
+        return _BY_NAME[name]
+    if name.startswith(_INTERNAL.names[0]):
+        return _INTERNAL
+    longer = sorted(one for one in _BY_NAME if one.startswith(name) and name.startswith("--"))
+    if len(found := {_BY_NAME[one].names: _BY_NAME[one] for one in longer}) == 1:
+        return next(iter(found.values()))
+    if longer:
+        raise _wrong(name, f"is short for {', '.join(longer)}: write it out")
+    known = ", ".join(each.names[0] for each in FLAGS if each.field)
+    raise _wrong(name, f"is not a flag of the compiler; those with an effect are {known}")
 
 
 def _check(flag: Flag, text: str, value: str | None) -> None:

@@ -10,10 +10,12 @@ ensure_environment() {
     [ -x .venv/bin/python ] || "$base" -m venv .venv || return 2
     python="$PWD/.venv/bin/python"
     local wanted stamp=".venv/nki-hlo-extras"
-    wanted="$extras $(cksum < pyproject.toml)"
+    local commands="scripts/packaging/vendor-commands"
+    wanted="$extras $(cat pyproject.toml "$commands/pyproject.toml" | cksum)"
     if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]; then
         echo "installing nki-hlo[$extras] into .venv" >&2
-        "$python" -m pip install --quiet --disable-pip-version-check -e ".[$extras]" || return 3
+        "$python" -m pip install --quiet --disable-pip-version-check -e ".[$extras]" "./$commands" \
+            || return 3
         echo "$wanted" > "$stamp"
     fi
 }

@@ -33,12 +33,14 @@ def command(
     """
     providers = doctor.examine_all()
     abilities = doctor.abilities(providers)
+    commands = doctor.commands(providers)
     in_the_way = [one for one in providers if one.kind in ("placeholder", "broken")]
     if as_json:
         console.write_json(
             "doctor",
             python=doctor.python_version(),
             providers=[asdict(one) for one in providers],
+            commands=[asdict(one) for one in commands],
             abilities=[asdict(one) for one in abilities],
         )
         return 1 if in_the_way else 0
@@ -46,6 +48,9 @@ def command(
     console.line()
     rows = [(one.name, _WORDS[one.kind], one.version or "-", one.path) for one in providers]
     console.table(("name", "provided by", "version", "from"), rows)
+    console.line()
+    starts = [(one.name, _WORDS[one.kind], one.path or one.advice) for one in commands]
+    console.table(("command", "starts", "from"), starts)
     console.line()
     for one in abilities:
         console.line(f"{'yes' if one.works else 'no ':3}  {one.what}")

@@ -9,7 +9,7 @@ from neff.compiler.lowering.operations import OPERATIONS
 from neff.compiler.types import HELD
 from neff.compiler.views import VIEWS
 
-__all__ = ["coverage", "coverage_table", "types_table"]
+__all__ = ["builder_names", "coverage", "coverage_table", "types_table"]
 
 _FAMILIES = {
     "concatenate": "a transfer for each operand",
@@ -69,3 +69,46 @@ _KINDS = {
     "pred": "bits of a byte that is 0 or 1",
     "double": "none; only converted to and from other types",
 }
+
+
+_BUILDER_NAMES = {
+    "batch-norm-grad": ("BatchNormGrad",),
+    "broadcast": ("Broadcast", "BroadcastInDim"),
+    "compare": ("Compare", "Eq", "Ge", "Gt", "Le", "Lt", "Ne"),
+    "concatenate": ("ConcatInDim",),
+    "constant": ("Constant", "ConstantLiteral"),
+    "convert": ("ConvertElementType",),
+    "convolution": ("Conv", "ConvGeneral", "ConvGeneralDilated"),
+    "bitcast-convert": ("BitcastConvertType",),
+    "cosine": ("Cos",),
+    "count-leading-zeros": ("Clz",),
+    "divide": ("Div",),
+    "dot": ("Dot", "DotGeneral"),
+    "exponential": ("Exp",),
+    "exponential-minus-one": ("Expm1",),
+    "log-plus-one": ("Log1p",),
+    "maximum": ("Max",),
+    "minimum": ("Min",),
+    "multiply": ("Mul",),
+    "negate": ("Neg",),
+    "popcnt": ("PopulationCount",),
+    "power": ("Pow",),
+    "remainder": ("Rem",),
+    "reverse": ("Rev",),
+    "round-nearest-afz": ("Round",),
+    "sine": ("Sin",),
+    "subtract": ("Sub",),
+    "topk": ("TopK",),
+}
+"""Opcodes whose name in ``xla::XlaBuilder`` is another than theirs in camel case."""
+_NOT_BUILT = {"fusion", "copy", "add-dependency", "domain"}
+"""Opcodes that compilers make; the builder has no function for them."""
+
+
+def builder_names() -> list[str]:
+    """What the compiler covers, by the functions of ``xla::XlaBuilder``, sorted."""
+    found: set[str] = set()
+    for opcode in coverage().keys() - _NOT_BUILT:
+        camel = "".join(part.capitalize() for part in opcode.split("-"))
+        found.update(_BUILDER_NAMES.get(opcode, (camel,)))
+    return sorted(found)

@@ -29,7 +29,12 @@ BLOCK = re.compile(
     r"^```(?P<language>console|python)\n(?P<body>.*?)^```",
     re.MULTILINE | re.DOTALL,
 )
-ENTRY_POINTS = {"nki-hlo": "hlo_tools.cli", "nki-neff": "neff.cli"}
+ENTRY_POINTS = {
+    "nki-hlo": "hlo_tools.cli",
+    "nki-neff": "neff.cli",
+    "neuronx-cc": "neuronxcc.driver.CommandDriver",
+    "spike-run": "spike.cli",
+}
 IN_PLACE = {"./scripts/quickstart": f"{sys.executable} {ROOT}/scripts/quickstart.py"}
 """Commands of the checkout that a test must not run as they are, and what stands for them."""
 SKIPPED = ("./scripts/test", "./scripts/check")
@@ -76,7 +81,7 @@ def parameters() -> list[object]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A working folder with the examples and the two commands on its path."""
+    """A working folder with the examples and the commands on its path."""
     work = tmp_path / "work"
     shutil.copytree(ROOT / "examples", work)
     commands = tmp_path / "bin"

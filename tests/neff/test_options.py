@@ -20,6 +20,16 @@ def test_the_flags_of_the_documents() -> None:
     assert flags.rest == ("x.pb",)
 
 
+def test_abbreviations_and_lists() -> None:
+    flags = parse_flags(
+        ["--pipeline", "compile", "SaveTemps", "--targ", "trn2", "--opt=3", "--enable-fast-l",
+         "--internal-enable-dge-levels", "io", "spill_reload", "x.pb", "--internal-x=1"]
+    )  # fmt: skip
+    assert (flags.target, flags.options.optlevel, flags.fast_loading) == ("trn2", 3, True)
+    assert flags.ignored == ("--pipeline", "--internal-enable-dge-levels", "--internal-x=1")
+    assert flags.rest == ("x.pb",)
+
+
 def test_the_last_one_wins() -> None:
     assert parse_flags(["--optlevel", "1", "-O", "3"]).options.optlevel == 3
 
@@ -32,6 +42,8 @@ def test_the_last_one_wins() -> None:
         (["--optlevel", "9"], "cannot be '9'; allowed are 1, 2, 3"),
         (["--no_cache=1"], "takes no value"),
         (["--target=trn9"], "cannot be 'trn9'"),
+        (["--auto=all"], "is short for --auto-cast, --auto-cast-type"),
+        (["--pipeline", "-O1"], "needs one or more values"),
     ],
 )
 def test_wrong_flags(flags: list[str], text: str) -> None:

@@ -1,0 +1,1 @@
+"""``neuronxcc.driver``: where the vendor's command line has its entry point."""
