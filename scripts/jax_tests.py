@@ -156,6 +156,9 @@ def _options() -> argparse.Namespace:
 def main() -> int:
     options = _options()
     root = options.checkout / "tests"
+    if not root.is_dir():
+        print(f"{root} is no folder: name a checkout of JAX", file=sys.stderr)
+        return 2
     groups = ["only"] if options.only else options.groups.split(",")
     rows: list[Row] = []
 

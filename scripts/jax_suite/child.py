@@ -38,6 +38,8 @@ def _suite(file: Path) -> unittest.TestSuite:
 
     config.parse_flags_with_absl()
     spec.loader.exec_module(module)
+    if "jax_test_dut" in config.config.values:  # else tests for the CPU alone are skipped
+        config.config.update("jax_test_dut", "cpu")
     return unittest.defaultTestLoader.loadTestsFromModule(module)
 
 

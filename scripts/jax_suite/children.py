@@ -45,7 +45,7 @@ def _command(file: Path, *words: str) -> list[str]:
 def _environment(extra: Mapping[str, str]) -> dict[str, str]:
     base = {name: value for name, value in os.environ.items() if name != "JAX_PLATFORMS"}
     path = os.pathsep.join(filter(None, [str(_SCRIPTS), os.environ.get("PYTHONPATH", "")]))
-    return base | {"PYTHONPATH": path, "JAX_TEST_DUT": "cpu"} | dict(extra)
+    return base | {"PYTHONPATH": path} | dict(extra)
 
 
 def listed(file: Path) -> list[str]:

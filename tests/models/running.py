@@ -1,0 +1,95 @@
+"""A model's program as a NEFF beside jaxlib: built, written, read back, verified, run on two inputs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import hlo_tools
+import neff
+from neff import runtime
+from neff.compiler import compile
+from neff.compiler.verify import verify
+from tests.models.model import Model, program_of
+
+__all__ = ["Measured", "measure"]
+
+SEEDS = (1000, 2000)
+
+
+@dataclass(slots=True)
+class Measured:
+    """What one program took, and how far it is off.
+
+    Attributes:
+        seconds: CPU seconds of each step: lower, build, verify, load, run, jaxlib.
+        operations: instructions of the HLO module.
+        worst: the largest difference, relative to the largest value of its array.
+    """
+
+    seconds: dict[str, float] = field(default_factory=dict[str, float])
+    operations: int = 0
+    worst: float = 0.0
+
+    @contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        """Adds what the block takes."""
+        begun = time.process_time()
+        yield
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.process_time() - begun
+
+
+def measure(model: Model, kind: str, target: str, folder: Path) -> Measured:
+    """Build and run; AssertionError when a result differs by more than the model's tolerance."""
+    import jax
+
+    function, arguments = program_of(model, kind)
+    measured = Measured()
+    path = folder / f"{kind}.neff"
+    jitted = jax.jit(function, keep_unused=True)
+    with measured.timed("lower"):
+        code = jitted.lower(*arguments(SEEDS[0])).compiler_ir("hlo")
+        module = hlo_tools.load(code.as_serialized_hlo_module_proto())
+    measured.operations = sum(len(row.instructions) for row in module.proto.computations)
+    with measured.timed("build"):
+        neff.write(compile(module, target=target), path)
+    program = neff.read(path)
+    with measured.timed("verify"):
+        verify(program)
+    with measured.timed("load"):
+        loaded = runtime.load(path)
+    for seed in SEEDS:
+        given = arguments(seed)
+        arrays = [np.asarray(leaf) for leaf in jax.tree.leaves(given)]
+        wanted = [np.asarray(leaf) for leaf in jax.tree.leaves(jitted(*given))]
+        with measured.timed("jaxlib"):
+            jax.block_until_ready(jitted(*given))
+        with measured.timed("run"):
+            results = loaded.run(dict(zip(program.inputs, arrays, strict=True)))
+        found = [results[name] for name in program.outputs]
+        for number, (one, other) in enumerate(zip(found, wanted, strict=True)):
+            measured.worst = max(measured.worst, _difference(one, other))
+            _compare(one, other, model.tolerance, f"result {number} of seed {seed}")
+    return measured
+
+
+def _difference(found: Any, wanted: Any) -> float:
+    if wanted.dtype.kind != "f" or not wanted.size:
+        return 0.0
+    return float(np.max(np.abs(found - wanted)) / max(np.max(np.abs(wanted)), 1e-2))
+
+
+def _compare(found: Any, wanted: Any, tolerance: float, place: str) -> None:
+    assert found.shape == wanted.shape and found.dtype == wanted.dtype, place
+    if wanted.dtype.kind in "biu":
+        np.testing.assert_array_equal(found, wanted, err_msg=place)
+        return
+    # Gradients that are zero but for rounding (of a key's bias) have no size of their own.
+    scale = max(float(np.max(np.abs(wanted), initial=0.0)), 1e-2)
+    np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance * scale, err_msg=place)
