@@ -97,7 +97,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("check", "hlo_tools.cli.check", "Check kernels for faults.", CHECK),
     Command("verify", "hlo_tools.cli.verify", "Check that a module is valid.", CHECK),
     Command("lint", "hlo_tools.cli.lint", "Report what the compiler would reject.", CHECK),
-    Command("rule", "hlo_tools.cli.rule", "Explain the code of a finding.", CHECK),
+    Command("explain", "hlo_tools.cli.explain", "Explain the code of an error or finding.", CHECK),
     Command("config", "hlo_tools.cli.config", "Show the settings in effect.", CHECK),
     Command(
         "doctor", "hlo_tools.cli.doctor", "Report who provides each package and what works.", CHECK

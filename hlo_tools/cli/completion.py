@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hlo_tools.ir.overview import ModuleOutline
 
 __all__ = [
+    "codes",
     "computations",
     "instructions",
     "kernels",
@@ -25,7 +26,6 @@ __all__ = [
     "opcodes",
     "pass_names",
     "pipelines",
-    "rule_codes",
     "words",
 ]
 
@@ -70,13 +70,12 @@ def lint_codes(incomplete: str) -> list[str]:
     return []
 
 
-def rule_codes(incomplete: str) -> list[str]:
-    """Codes of every rule, of lint and of verify."""
-    from hlo_tools.lint import registered_rules
-    from hlo_tools.verify import RULES
-
+def codes(incomplete: str) -> list[str]:
+    """Every code of an error or finding."""
     with suppress(Exception):
-        return _beginning([*registered_rules(), *RULES], incomplete)
+        from hlo_tools.cli.codes import codes as known
+
+        return _beginning(known(), incomplete)
     return []
 
 

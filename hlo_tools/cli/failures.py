@@ -35,7 +35,7 @@ def report(error: Exception, program: str = "nki-hlo") -> int:
     if isinstance(error, _USAGE_ERROR):
         return _usage(error, program, package)
     if _is_ours(error):
-        _coded(error)
+        _coded(error, program)
         return _CODES.get(error.code, UNUSABLE)  # pyright: ignore
     if isinstance(error, MemoryError):
         _print(
@@ -64,9 +64,10 @@ def _is_ours(error: Exception) -> bool:
     return all(hasattr(error, name) for name in ("code", "message", "remedy", "render"))
 
 
-def _coded(error: Any) -> None:
+def _coded(error: Any, program: str) -> None:
     place = getattr(error, "place", "") or getattr(error, "location", "") or ""
     _print(error.code, str(place), error.message, error.remedy)
+    sys.stderr.write(f"  more: {program} explain {error.code}\n")
 
 
 def _usage(error: Any, program: str, package: str) -> int:

@@ -83,7 +83,7 @@ def command(
 ) -> int:
     """Check ids, references, types, shardings, pairs, schedule, aliases, kernel files, as XLA does.
 
-    Exit code 1 when something is wrong; nki-hlo rule CODE explains a finding. Files that cannot be
+    Exit code 1 when something is wrong; nki-hlo explain CODE explains a finding. Files that cannot be
     read are reported after everything else (exit code 3).
 
     Example: nki-hlo verify model.hlo_module.pb

@@ -44,7 +44,7 @@ def selected(
             raise HloError(
                 f"no rule begins with {prefix!r}",
                 code="HLO-RULE",
-                remedy=f"{did_you_mean(prefix.upper(), known)}nki-hlo rule lists the codes",
+                remedy=f"{did_you_mean(prefix.upper(), known)}nki-hlo explain lists the codes",
             )
     wanted = tuple(prefix.upper() for prefix in select) or ("",)
     unwanted = tuple(prefix.upper() for prefix in ignore)

@@ -397,6 +397,20 @@ def unpack(
     return command(file, output, check_hash=not ignore_hash)
 
 
+@app.command()
+def explain(
+    code: Annotated[str, typer.Argument(help="A code, or how codes begin; all by default.")] = "",
+    as_json: AsJson = False,
+) -> int:
+    """Explain the code of an error or finding: what it means, why, and what to do.
+
+    Example: nki-neff explain NEFF-HBM
+    """
+    from hlo_tools.cli.explain import command
+
+    return command(code, as_json)
+
+
 def run(words: list[str] | None = None) -> int:
     """See :func:`neff.cli.main`."""
     given = list(sys.argv[1:] if words is None else words)

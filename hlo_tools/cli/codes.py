@@ -1,0 +1,131 @@
+"""Every code that the three packages report: what it means and what to do.
+
+Errors and findings that no rule stands behind are described in ``codes/*.toml`` beside the package
+that raises them. Rules (lint, verify, the strict subset, advice on speed) explain themselves.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from functools import cache
+from importlib import import_module
+from importlib.resources import files
+from typing import Any
+
+from hlo_tools.plugins import OWN
+
+__all__ = ["Code", "beginning_with", "closer", "codes", "find", "near", "written_down"]
+
+_PACKAGES = ("nki_lang", "hlo_tools", "neff")
+_RUNNING = "NEFF-EXEC-"
+"""A fault of the kernel language while a NEFF runs has its own code behind this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """What is known about a code.
+
+    Attributes:
+        code: the code.
+        title: what is wrong, or what must hold for a rule, in a few words.
+        why: what leads there.
+        remedy: what to do.
+        severity: error, warning, or advice.
+        command: the command that looks for it; "" for an error, which any may report.
+        targets: the targets that a rule holds for.
+        origin: the distribution that it comes with.
+        test: a test that reports it, in this project's repository.
+    """
+
+    code: str
+    title: str
+    why: str
+    remedy: str
+    severity: str = "error"
+    command: str = ""
+    targets: str = "all"
+    origin: str = OWN
+    test: str = ""
+
+
+def written_down(package: str) -> dict[str, Code]:
+    """The codes that a package describes in its folder ``codes``."""
+    folder = files(package).joinpath("codes")
+    found: dict[str, Code] = {}
+    for file in sorted(folder.iterdir(), key=lambda one: one.name):
+        if file.name.endswith(".toml"):
+            rows = tomllib.loads(file.read_text("utf-8"))
+            found |= {code: Code(code, row.pop("title"), row.pop("why", ""), **row)
+                      for code, row in rows.items()}  # fmt: skip
+    return found
+
+
+@cache
+def codes() -> dict[str, Code]:
+    """Every code, rules of other packages included, by family.
+
+    Raises:
+        HloError: a lint rule of another package cannot be used.
+    """
+    return dict(sorted((_described() | {one.code: one for one in _of_rules()}).items()))
+
+
+def find(text: str) -> Code | None:
+    """The code that is named, also within a whole line of output; None for no code."""
+    words = re.findall(r"[A-Z]+[-_][A-Z0-9_-]*[A-Z0-9]", text.upper())
+    for table in (_described, codes):  # the rules take longer to import
+        for word in words:
+            known = table().get(word) or table().get(word.replace(_RUNNING, "NKI-"))
+            if known is not None:
+                return replace(known, code=word)
+    return None
+
+
+def beginning_with(text: str) -> dict[str, Code]:
+    """The codes of a family such as ``NKI-FILE``, ``NEFF-`` or ``ncc_evrf``."""
+    return {code: one for code, one in codes().items() if code.startswith(text.upper())}
+
+
+def closer(code: str) -> list[str]:
+    """The codes that add a word to this one."""
+    return [one for one in _described() if one.startswith(f"{code}-")]
+
+
+def near(text: str) -> list[str]:
+    """Codes that are spelled almost like this."""
+    return get_close_matches(text.upper(), codes(), 3)
+
+
+@cache
+def _described() -> dict[str, Code]:
+    return {code: one for each in _PACKAGES for code, one in written_down(each).items()}
+
+
+def _of_rules() -> Iterator[Code]:
+    from hlo_tools.lint import registered_rules
+    from hlo_tools.verify import RULES as VERIFIER
+    from nki_lang.strict.rules import RULES as STRICT
+
+    for code, rule in registered_rules().items():
+        command = "nki-hlo lint" if rule.check is not None else ""
+        yield Code(code, rule.title, rule.why, rule.remedy, rule.severity.value, command,
+                   rule.targets, rule.origin)  # fmt: skip
+    for code, rule in VERIFIER.items():
+        yield Code(code, rule.title, rule.why, "", command="nki-hlo verify")
+    for rule in STRICT.values():
+        yield Code(
+            f"NKI-STRICT-{rule.code}", f"not in the strict subset: {_general(rule.what)}",
+            _general(rule.why), _general(rule.instead), "warning" if rule.warning else "error",
+            "nki-hlo check",
+        )  # fmt: skip
+    advice: Any = import_module("neff.profile.advice")  # a package above this one
+    for code, rule in advice.RULES.items():
+        yield Code(code, rule.title, rule.why, rule.remedy, "advice", "nki-neff profile")
+
+
+def _general(text: str) -> str:
+    return text.replace("{}", "...")
