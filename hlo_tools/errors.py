@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import os
+from typing import Final
+
 __all__ = [
+    "UNGUARDED",
     "CodedError",
     "HloError",
     "HloFileError",
     "HloTextError",
     "HloUnsupportedError",
     "HloVerifyError",
+    "reports_bugs",
 ]
+
+UNGUARDED: Final = "NKI_HLO_UNGUARDED"
+"""Environment variable that lets exceptions which are bugs of ours through as they are."""
 
 
 class CodedError(Exception):
@@ -69,3 +77,11 @@ class HloUnsupportedError(HloError):
     """Something valid that this tool does not cover."""
 
     default_code = "HLO-UNSUPPORTED"
+
+
+def reports_bugs() -> bool:
+    """Whether an exception that is a bug of ours is reported as a coded error.
+
+    Tests and fuzzers set ``NKI_HLO_UNGUARDED=1``, and see the exception itself.
+    """
+    return os.environ.get(UNGUARDED) != "1"

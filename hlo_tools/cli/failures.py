@@ -21,6 +21,7 @@ _USAGE_CODES = frozenset(
 """Codes of errors about an option's value that does not exist; the packages above have some."""
 _CODES = dict.fromkeys(_USAGE_CODES, USAGE) | {
     "HLO-DIFFERENT": 1,
+    "HLO-INTERNAL": INTERNAL,
     "NEFF-INTERNAL": INTERNAL,
 }
 """Exit codes other than 3; two modules that had to be equal and are not are a difference."""

@@ -130,7 +130,16 @@ def _custom_call(call: Call) -> Value:
             "jaxlib may support it (nki-hlo evaluate --with jaxlib); nki-hlo slice cuts a part out "
             "that does not call it",
         )
-    values = runner(call.row, call.operands)
+    try:
+        values = runner(call.row, call.operands)
+    except Exception as error:
+        if hasattr(error, "code") or getattr(runner, "__module__", "").startswith("hlo_tools."):
+            raise
+        raise call.fail(
+            f"calls {target!r}, whose function fails: {type(error).__name__}: {error}",
+            "HLO-EVALUATE-FAILED",
+            "mend the function that custom_calls has for this target",
+        ) from error
     return tuple(values) if call.row.shape.tuple_shapes else values[0]
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 import numpy as np
 
 from hlo_tools._messages import counted
+from hlo_tools.errors import HloError, reports_bugs
 from hlo_tools.evaluate import (
     algebraic,
     collectives,
@@ -22,11 +23,12 @@ from hlo_tools.evaluate import (
 from hlo_tools.evaluate.arguments import arrays_of
 from hlo_tools.evaluate.devices import ALONE, Device, on_devices
 from hlo_tools.evaluate.elementwise import BINARY, UNARY
-from hlo_tools.evaluate.limits import EACH, Budget, Limits, elements, operations
+from hlo_tools.evaluate.limits import EACH, Budget, LimitError, Limits, elements, operations
 from hlo_tools.evaluate.operation import OPERATIONS, Call, CustomCall
 from hlo_tools.evaluate.values import Array, EvaluationError, Value
 from hlo_tools.ir.module import Module
 from hlo_tools.types.ids import LOCAL_MASK
+from hlo_tools.verify import check
 
 if TYPE_CHECKING:
     from hlo_tools.ir.instruction import Instruction
@@ -52,6 +54,9 @@ _ELEMENTWISE = frozenset(UNARY) | frozenset(BINARY) | {
 """What a scalar computation that is applied to whole arrays at once may contain."""
 
 _MOST_DEPTH = 200
+
+_BUGS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
+"""What an operation raises whose module breaks a rule of HLO, or that has a bug."""
 
 
 class Evaluator:
@@ -96,7 +101,8 @@ class Evaluator:
 
         Raises:
             EvaluationError: an instruction has no defined result here, with its name.
-            LimitError: it takes more work or memory than the limits allow.
+            LimitError: it takes more work or memory than the limits, or the machine, allow.
+            HloVerifyError: an instruction cannot be computed since the module breaks a rule.
         """
         self._budget = Budget(self.limits)
         entry = self.module.entry
@@ -149,15 +155,30 @@ class Evaluator:
         try:
             self._budget.spend(row, EACH + operations(row, call.operands))
             value = found(call)
-        except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as error:
-            raise EvaluationError(
-                f"{row.opcode} cannot be computed: {error}",
-                code="HLO-EVALUATE-FAILED",
+        except MemoryError as error:
+            raise LimitError(
+                f"{row.opcode} takes more memory than there is: {error}",
                 place=f"%{row.name}",
-                remedy="nki-hlo verify reports whether the module is valid",
+                remedy="evaluate a slice of the module, or use a machine with more memory",
             ) from error
+        except _BUGS as error:
+            raise self._failure(row, error) from error
         self._budget.spend(row, elements(value))
         return value
+
+    def _failure(self, row: HloInstructionProto, error: Exception) -> HloError:
+        """What to tell of an operation that failed: the rule of HLO that the module breaks, or
+        that this is a bug of ours."""
+        check(self.module)
+        if not reports_bugs():
+            raise error
+        return EvaluationError(
+            f"evaluating {row.opcode} failed: {type(error).__name__}: {error}",
+            code="HLO-INTERNAL",
+            place=f"%{row.name}",
+            remedy="this is a bug of the evaluator, not of the module; please report it with the "
+            "module and the output of the same command with --debug",
+        )
 
     def plan(self, number: int) -> Plan:
         """The order in which a computation is evaluated.

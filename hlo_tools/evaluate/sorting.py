@@ -16,6 +16,8 @@ __all__: list[str] = []
 
 @operation("sort")
 def _sort(call: Call) -> Value:
+    if not call.operands[0].size:
+        return call.operands[0] if len(call.operands) == 1 else tuple(call.operands)
     axis = call.row.dimensions[0]
     lanes = [np.moveaxis(one, axis, -1) for one in call.operands]
     extents = lanes[0].shape

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -62,6 +63,9 @@ def _reshape(call: Call) -> Value:
 def _bitcast(call: Call) -> Value:
     """The same bytes, read by another layout: elements in the order in which memory has them."""
     operand = call.operands[0]
+    size = math.prod(call.extents) * call.dtype.itemsize
+    if operand.nbytes != size:
+        raise call.fail(f"makes {size} bytes of {operand.nbytes}")
     source = call.evaluator.shape_of(call.row.operand_ids[0])
     stored = _in_memory_order(
         operand, list(source.layout.minor_to_major) if source is not None else []

@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from hlo_tools._gc import no_collection
-from hlo_tools.errors import HloError, HloVerifyError
+from hlo_tools.errors import HloError, HloVerifyError, reports_bugs
 from hlo_tools.ir.module import Module
 from hlo_tools.passes.arguments import print_pass
 from hlo_tools.passes.base import Pass
@@ -17,17 +18,10 @@ from hlo_tools.passes.merging import reading_once
 from hlo_tools.passes.pipeline_text import parse_passes
 from hlo_tools.rewrite.errors import PassError
 
-__all__ = ["Pipeline", "Report", "Step"]
+if TYPE_CHECKING:
+    from hlo_tools.verify import Finding
 
-_CONTRADICTIONS = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    TypeError,
-    ValueError,
-)
-"""What reading a module raises whose instructions contradict themselves."""
+__all__ = ["Pipeline", "Report", "Step"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,27 +140,49 @@ def _run_pass(one: Pass, module: Module, before: int, timed: bool) -> Step:
     with _placed(f"pass {one.name}"), no_collection():
         try:
             modified = one.run(module)
-        except _CONTRADICTIONS as error:
-            raise PassError(
-                f"it cannot read the module ({type(error).__name__}: {error})",
-                code="HLO-PASS-MODULE",
-                remedy="nki-hlo verify names the instruction; if it finds nothing wrong, the fault "
-                "is the pass's: report it with the module",
-            ) from error
+        except (HloError, MemoryError, OSError):
+            raise
         except Exception as error:
-            package = type(one).__module__.partition(".")[0]
-            if isinstance(error, HloError) or package == __name__.partition(".")[0]:
-                raise
-            raise PassError(
-                f"it fails: {type(error).__name__}: {error}",
-                code="HLO-PASS-FAILED",
-                remedy=f"this is a bug of {package}; --debug shows where",
-            ) from error
+            raise _failure(one, module, error) from error
         if modified and module.pass_rows is read:  # it did not update what was read
             module.pass_rows = {}
         module.proto  # noqa: B018 - edits are brought into the message as part of the pass
     seconds = time.perf_counter() - started if timed else 0.0
     return Step(print_pass(one), modified, before, _count(module), seconds)
+
+
+def _failure(one: Pass, module: Module, error: Exception) -> PassError:
+    """What to tell of a pass that failed: the rule that the module breaks, or whose bug it is."""
+    what = f"{type(error).__name__}: {error}"
+    wrong = _first_error(module)
+    if wrong is not None:
+        return PassError(
+            f"it cannot read the module ({what}), which is not valid: {wrong.message}",
+            code="HLO-PASS-MODULE",
+            place=wrong.place,
+            remedy="nki-hlo verify lists what is wrong with the module",
+        )
+    package = type(one).__module__.partition(".")[0]
+    if package != __name__.partition(".")[0]:
+        return PassError(
+            f"it fails: {what}",
+            code="HLO-PASS-FAILED",
+            remedy=f"this is a bug of {package}; --debug shows where",
+        )
+    if not reports_bugs():
+        raise error
+    return PassError(
+        f"it fails: {what}",
+        code="HLO-INTERNAL",
+        remedy="this is a bug of the pass, not of the module; please report it with the module and "
+        "the output of the same command with --debug",
+    )
+
+
+def _first_error(module: Module) -> Finding | None:
+    from hlo_tools.verify import Severity, verify
+
+    return next((one for one in verify(module) if one.severity is Severity.error), None)
 
 
 @contextmanager
@@ -192,16 +208,14 @@ def _shown(module: Module, when: str) -> str:
 
 
 def _verify(module: Module, when: str) -> None:
-    from hlo_tools.verify import Severity, verify
-
-    for finding in verify(module):
-        if finding.severity is Severity.error:
-            raise HloVerifyError(
-                finding.message,
-                code=finding.code,
-                place=f"{when}: {finding.place or module.path}",
-                remedy=finding.remedy,
-            )
+    finding = _first_error(module)
+    if finding is not None:
+        raise HloVerifyError(
+            finding.message,
+            code=finding.code,
+            place=f"{when}: {finding.place or module.path}",
+            remedy=finding.remedy,
+        )
 
 
 def _require(module: Module, one: Pass) -> None:

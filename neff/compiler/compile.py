@@ -7,9 +7,9 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from hlo_tools.errors import HloError
+from hlo_tools.errors import HloError, reports_bugs
 from hlo_tools.ir.module import Module
 from hlo_tools.types.source_frames import frames_of
 from hlo_tools.verify import check
@@ -24,10 +24,7 @@ from nki_lang.errors import NkiError
 from nki_lang.ir import KernelIR
 from nki_lang.targets import Target, target_of
 
-__all__ = ["UNGUARDED", "compile", "compile_kernel"]
-
-UNGUARDED: Final = "NKI_HLO_UNGUARDED"
-"""Environment variable that lets exceptions which are bugs of the compiler through as they are."""
+__all__ = ["compile", "compile_kernel"]
 
 
 def compile(
@@ -120,7 +117,7 @@ def _own_bugs(place: str) -> Generator[None]:
     except (HloError, NeffError, NkiError, MemoryError, OSError):
         raise
     except Exception as error:
-        if os.environ.get(UNGUARDED) == "1":
+        if not reports_bugs():
             raise
         raise NeffCompileError(
             f"the compiler failed: {type(error).__name__}: {error}",

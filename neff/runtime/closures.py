@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
+from hlo_tools.errors import reports_bugs
 from neff.errors import NeffRuntimeError
 from nki_lang import ir
 from nki_lang.errors import NkiError
@@ -18,7 +19,7 @@ from nki_lang.execute.loops import loop_step
 from nki_lang.execute.tracking import Tracker
 from nki_lang.ir import ForLoop, Instruction, WhileLoop
 
-__all__ = ["FAULTS", "Block"]
+__all__ = ["FAULTS", "REMEDY", "Block"]
 
 Step = Callable[[], object]
 
@@ -32,7 +33,15 @@ FAULTS = (
     ZeroDivisionError,
     OverflowError,
 )
-"""What a meaning raises when an operand is of a kind that it does not take."""
+"""What a meaning raises when an operand is of a kind that it does not take.
+
+The compiler makes no such program: one of its own that fails so has met a bug of ours, which tests
+and fuzzers see as it is.
+"""
+REMEDY = (
+    "the program is damaged: build it again; if that does not help it is a bug, please report it "
+    "with the NEFF"
+)
 
 
 class Block:
@@ -132,11 +141,13 @@ def _fault(error: Exception, source: ir.Statement, place: str) -> NeffRuntimeErr
             place=str(location or place),
             remedy=error.remedy,
         )
+    if not reports_bugs():
+        raise error
     return NeffRuntimeError(
         f"{what} cannot be executed: {type(error).__name__}: {error}",
         code="NEFF-EXEC",
         place=str(location or place),
-        remedy="the shapes, types or values of its operands do not fit",
+        remedy=f"the shapes, types or values of its operands do not fit; {REMEDY}",
     )
 
 

@@ -7,9 +7,10 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from hlo_tools.errors import reports_bugs
 from neff.errors import NeffRuntimeError
 from neff.program import Program, Variable
-from neff.runtime.closures import FAULTS, Block
+from neff.runtime.closures import FAULTS, REMEDY, Block
 from neff.runtime.placement import shares_bytes
 from neff.runtime.simplify import free_names, simplify
 from nki_lang import ir
@@ -107,11 +108,13 @@ class Machine:
         try:
             yield
         except FAULTS as error:
+            if not reports_bugs():
+                raise
             raise NeffRuntimeError(
                 f"an operand is of a kind that its instruction does not take: {error}",
                 code="NEFF-OPERAND",
                 place=self._place,
-                remedy="the program is damaged; build it again",
+                remedy=REMEDY,
             ) from error
 
     def _simplified(self, body: ir.Block) -> tuple[ir.Block, Slots]:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["ROOT", "Child", "serve"]
+__all__ = ["ROOT", "Child", "failed", "serve"]
 
 ROOT = Path(__file__).resolve().parents[2]
 PATHS = [str(ROOT), str(Path(__file__).resolve().parent), str(ROOT / "compat")]
@@ -55,8 +55,12 @@ class Child:
 
     def _start(self) -> subprocess.Popen[bytes]:
         module, function = self._entry.split(":")
-        environment = {**os.environ, **self._variables, "PYTHONPATH": os.pathsep.join(PATHS)}
-        environment["NKI_HLO_UNGUARDED"] = "1"  # an exception of the compiler's is a fault
+        environment = {
+            **os.environ,
+            "NKI_HLO_UNGUARDED": "1",  # an exception that is a bug of ours is a fault
+            **self._variables,
+            "PYTHONPATH": os.pathsep.join(PATHS),
+        }
         self._process = subprocess.Popen(
             [sys.executable, "-c", COMMAND.format(paths=PATHS, module=module, function=function)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment,
@@ -71,8 +75,8 @@ class Child:
             self._process = None
 
 
-def serve(answer: Callable[[Any], dict[str, Any]]) -> None:
-    """Answer requests from standard input, until it ends."""
+def serve(answer: Callable[[Any], dict[str, Any]], *, valid: bool = False) -> None:
+    """Answer requests from standard input, until it ends; ``valid`` as for :func:`failed`."""
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints is no answer
     while True:
@@ -83,14 +87,25 @@ def serve(answer: Callable[[Any], dict[str, Any]]) -> None:
         try:
             found = answer(request)
         except Exception as error:
-            found = failed(error)
+            found = failed(error, valid=valid)
         pickle.dump(found, out)
         out.flush()
 
 
-def failed(error: Exception) -> dict[str, Any]:
-    """An exception as an answer; ``code`` is empty unless it is one of ours."""
+OWN_FAULTS = frozenset({"HLO-PASS-MODULE", "HLO-PASS-ENSURES"})
+"""Codes that no valid module may have."""
+
+
+def failed(error: Exception, *, valid: bool = False) -> dict[str, Any]:
+    """An exception as an answer; ``code`` is empty unless it is one of ours.
+
+    Args:
+        error: what was raised.
+        valid: the module is valid, so that calling it invalid is a fault, too.
+    """
     code = getattr(error, "code", "")
+    if valid and (type(error).__name__ == "HloVerifyError" or code in OWN_FAULTS):
+        code = ""
     return {
         "error": f"{type(error).__name__}: {error}",
         "code": code if isinstance(code, str) else "",

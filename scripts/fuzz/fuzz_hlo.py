@@ -12,12 +12,8 @@ there was any.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-import random
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -29,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import numpy as np
 from children import Child
 from differing import difference, disturbed
+from driving import Driver, chosen, find_faults
 from hlo_programs.generate import module
 from hlo_programs.ways import WAYS
 from programs import Program
@@ -93,13 +90,6 @@ class Fuzzer:
                 return f"result {number}: {told}"
         return ""
 
-    def shrunk(self, made: Program, way: str) -> Program:
-        """The smallest module found that still differs in a way."""
-        for smaller in made.smaller():
-            if smaller != made and smaller.statements and self.faults(smaller, [way]):
-                return self.shrunk(smaller, way)
-        return made
-
 
 def _same_bits(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
     """Equal bits, or NaN in both."""
@@ -115,58 +105,15 @@ def _same_bits(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
     return bool(np.all((np.isnan(a) & np.isnan(b)) | ((a == b) & signs)))
 
 
-def chosen(seed: int, ways: list[str], each: int) -> list[str]:
-    """jaxlib, and some of the other ways."""
-    rest = [one for one in ways if one != "jaxlib"]
-    some = random.Random(seed).sample(rest, min(each, len(rest)))
-    return [*(["jaxlib"] if "jaxlib" in ways else []), *some]
-
-
-def look(fuzzer: Fuzzer, made: Program, ways: list[str], keep: Path | None) -> list[dict[str, Any]]:
-    """Run one module; its faults, shrunk."""
-    faults = []
-    for way, fault in fuzzer.faults(made, ways).items():
-        small = fuzzer.shrunk(made, way)
-        told = fuzzer.faults(small, [way]).get(way, fault)
-        print(f"seed {made.seed}: {way}: {told}\n{small.shown()}", flush=True)
-        faults.append({"seed": made.seed, "way": way, "fault": told, "source": small.shown()})
-        if keep:
-            keep.mkdir(parents=True, exist_ok=True)
-            name = f"{made.seed}-{way.split('{')[0].replace(' ', '_')}.hlo"
-            (keep / name).write_text(f"# {way}: {told}\n{small.shown()}")
-    return faults
-
-
 def main() -> int:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--minutes", type=float, default=0.0)
-    parser.add_argument("--ways", default=",".join(NAMES))
-    parser.add_argument("--each", type=int, default=6, help="ways beside jaxlib")
-    parser.add_argument("--keep", type=Path, default=None)
-    parser.add_argument("--json", type=Path, default=None)
-    options = parser.parse_args()
-    ways = [one.strip() for one in options.ways.split(",") if one.strip()]
-    unknown = [one for one in ways if one not in NAMES]
-    if unknown:
-        parser.error(f"there is no way {unknown[0]!r}; there are {', '.join(NAMES)}")
-    fuzzer, faults = Fuzzer(), []
-    until = time.monotonic() + 60 * options.minutes if options.minutes else None
-    seed = options.seed
-    while (time.monotonic() < until) if until else seed < options.seed + options.count:
-        faults += look(fuzzer, module(seed), chosen(seed, ways, options.each), options.keep)
-        seed += 1
+    driver, fuzzer = Driver(__doc__, ways=NAMES, each=6).parse(), Fuzzer()
+    for seed in driver.seeds():
+        ways = chosen(seed, driver.ways, driver.options.each, "jaxlib")
+        find_faults(driver, fuzzer, module(seed), ways, ".hlo")
     fuzzer.child.stop()
     fuzzer.oracle.stop()
-    report = {"seeds": [options.seed, seed], "runs": dict(fuzzer.runs),
-              "refused": dict(fuzzer.refusals.most_common()), "faults": faults}  # fmt: skip
-    if options.json:
-        options.json.write_text(json.dumps(report, indent=1))
-    runs, refused = sum(fuzzer.runs.values()), sum(fuzzer.refusals.values())
-    print(f"{seed - options.seed} modules, {runs} runs, {refused} refused, {len(faults)} faults")
-    return 1 if faults else 0
+    return driver.finish("modules", fuzzer.runs, refused=fuzzer.refusals)
 
 
 if __name__ == "__main__":

@@ -12,12 +12,8 @@ Exit code 1 when there was any.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-import random
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -28,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from children import Child
 from differing import difference, disturbed
+from driving import Driver, chosen, find_faults, kind_of
 from jax_programs.generate import program
 from jax_programs.ways import WAYS
 from programs import Program
@@ -77,7 +74,7 @@ class Fuzzer:
         found = answer["found"][way]
         if "error" in found:
             if found["code"]:
-                self.refusals[f"{way}: {found['code']}: {_kind(found['error'])}"] += 1
+                self.refusals[f"{way}: {found['code']}: {kind_of(found['error'])}"] += 1
                 return ""
             return found["error"][:300]
         for call, (wanted, results) in enumerate(
@@ -96,72 +93,15 @@ class Fuzzer:
                     return f"call {call} result {number}: {told}"
         return ""
 
-    def shrunk(self, made: Program, way: str) -> Program:
-        """The smallest program found that still differs in a way."""
-        for smaller in made.smaller():
-            if smaller != made and smaller.statements and self.faults(smaller, [way]):
-                return self.shrunk(smaller, way)
-        return made
-
-
-def _kind(error: str) -> str:
-    """A refusal without its names and numbers."""
-    import re
-
-    return re.sub(r"%?[\w.\-]*\d[\w.\-]*", "#", error.split("\n")[0])[:110]
-
-
-def chosen(seed: int, ways: list[str], each: int) -> list[str]:
-    """The evaluator, and some of the other ways."""
-    rest = [one for one in ways if one != "evaluate"]
-    some = random.Random(seed).sample(rest, min(each, len(rest)))
-    return [*(["evaluate"] if "evaluate" in ways else []), *some]
-
-
-def look(fuzzer: Fuzzer, made: Program, ways: list[str], keep: Path | None) -> list[dict[str, Any]]:
-    """Run one program; its faults, shrunk."""
-    faults = []
-    for way, fault in fuzzer.faults(made, ways).items():
-        small = fuzzer.shrunk(made, way)
-        told = fuzzer.faults(small, [way]).get(way, fault)
-        print(f"seed {made.seed}: {way}: {told}\n{small.shown()}", flush=True)
-        faults.append({"seed": made.seed, "way": way, "fault": told, "source": small.shown()})
-        if keep:
-            keep.mkdir(parents=True, exist_ok=True)
-            name = f"{made.seed}-{way.replace(' ', '_')}.py"
-            (keep / name).write_text(f"# {way}: {told}\n{small.shown()}")
-    return faults
-
 
 def main() -> int:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--minutes", type=float, default=0.0)
-    parser.add_argument("--ways", default=",".join(WAYS))
-    parser.add_argument("--each", type=int, default=2, help="ways beside the evaluator")
-    parser.add_argument("--keep", type=Path, default=None)
-    parser.add_argument("--json", type=Path, default=None)
-    options = parser.parse_args()
-    ways = [one.strip() for one in options.ways.split(",") if one.strip()]
-    unknown = [one for one in ways if one not in WAYS]
-    if unknown:
-        parser.error(f"there is no way {unknown[0]!r}; there are {', '.join(WAYS)}")
-    fuzzer, faults = Fuzzer(), []
-    until = time.monotonic() + 60 * options.minutes if options.minutes else None
-    seed = options.seed
-    while (time.monotonic() < until) if until else seed < options.seed + options.count:
-        faults += look(fuzzer, program(seed), chosen(seed, ways, options.each), options.keep)
-        seed += 1
+    driver, fuzzer = Driver(__doc__, ways=list(WAYS), each=2).parse(), Fuzzer()
+    for seed in driver.seeds():
+        ways = chosen(seed, driver.ways, driver.options.each, "evaluate")
+        find_faults(driver, fuzzer, program(seed), ways, ".py")
     fuzzer.child.stop()
-    report = {"seeds": [options.seed, seed], "runs": dict(fuzzer.runs), "foreign": dict(fuzzer.foreign),
-              "refused": dict(fuzzer.refusals.most_common()), "faults": faults}  # fmt: skip
-    if options.json:
-        options.json.write_text(json.dumps(report, indent=1))
-    runs, refused = sum(fuzzer.runs.values()), sum(fuzzer.refusals.values())
-    print(f"{seed - options.seed} programs, {runs} runs, {refused} refused, {len(faults)} faults")
-    return 1 if faults else 0
+    return driver.finish("programs", fuzzer.runs, refused=fuzzer.refusals, foreign=fuzzer.foreign)
 
 
 if __name__ == "__main__":

@@ -12,12 +12,9 @@ differs, hangs, or raises anything but a coded error.
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import json
 import os
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -29,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import ml_dtypes
 import numpy as np
 from children import Child
+from driving import Driver
 from kernels.generate import kernel
 from kernels.maker import INTEGERS
 from kernels.program import Argument, GeneratedKernel
@@ -199,56 +197,34 @@ def without_line(made: GeneratedKernel, line: int) -> GeneratedKernel | None:
 
 def main() -> int:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--minutes", type=float, default=0.0)
-    parser.add_argument("--ways", default="")
-    parser.add_argument("--keep", type=Path, default=None)
-    parser.add_argument("--json", type=Path, default=None)
-    options = parser.parse_args()
-    ways = [one.strip() for one in options.ways.split(",") if one.strip()] or list(WAYS)
-    unknown = [one for one in ways if one not in WAYS]
-    if unknown:
-        parser.error(f"there is no way {unknown[0]!r}; there are {', '.join(WAYS)}")
-    fuzzer, faults = Fuzzer(ways), []
-    until = time.monotonic() + 60 * options.minutes if options.minutes else None
-    seed = options.seed
-    while (time.monotonic() < until) if until else seed < options.seed + options.count:
-        faults += look(fuzzer, seed, options.keep)
-        seed += 1
+    driver = Driver(__doc__, ways=list(WAYS)).parse()
+    fuzzer = Fuzzer(driver.ways)
+    for seed in driver.seeds():
+        look(driver, fuzzer, seed)
     for server in fuzzer.servers.values():
         server.stop()
-    report = {"seeds": [options.seed, seed], "runs": dict(fuzzer.counts),
-              "refused": dict(fuzzer.refusals.most_common()), "faults": faults}  # fmt: skip
-    if options.json:
-        options.json.write_text(json.dumps(report, indent=1))
-    print(
-        f"{seed - options.seed} kernels, {sum(fuzzer.counts.values())} runs, {len(faults)} faults"
-    )
-    return 1 if faults else 0
+    return driver.finish("kernels", fuzzer.counts, refused=fuzzer.refusals)
 
 
-def look(fuzzer: Fuzzer, seed: int, keep: Path | None) -> list[dict[str, Any]]:
+def look(driver: Driver, fuzzer: Fuzzer, seed: int) -> None:
     """Run one seed in every way; its faults, shrunk."""
     found = fuzzer.traced(seed)
     if found is None:
         fuzzer.counts["refused whole"] += 1
-        return []
+        return
     made, wanted = found
     if "error" in wanted:
-        print(f"seed {seed}: simulate: {wanted['error'][:200]}", flush=True)
-        return [{"seed": seed, "fault": wanted["error"][:300], "source": made.source()}]
-    faults = []
+        fault = wanted["error"][:300]
+        told = {"seed": seed, "fault": fault, "source": made.source()}
+        driver.found(
+            told, f"# seed {seed}: simulate: {fault}\n{made.source()}", f"{seed}-simulate.py"
+        )
+        return
     for fault in fuzzer.wrong(made, wanted, [way for way in fuzzer.ways if way != "simulate"]):
         way = fault.split(":")[0]
-        small = fuzzer.shrunk(made, way)
-        print(f"seed {seed}: {fault}", flush=True)
-        faults.append({"seed": seed, "fault": fault, "source": small.source()})
-        if keep:
-            keep.mkdir(parents=True, exist_ok=True)
-            (keep / f"{seed}-{way.replace(' ', '_')}.py").write_text(f"# {fault}\n{small.source()}")
-    return faults
+        source = fuzzer.shrunk(made, way).source()
+        told = {"seed": seed, "fault": fault, "source": source}
+        driver.found(told, f"# seed {seed}: {fault}\n{source}", f"{seed}-{way}.py")
 
 
 if __name__ == "__main__":

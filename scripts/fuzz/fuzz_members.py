@@ -13,7 +13,6 @@ much memory, or the child dies; ``--keep`` writes such cases to a folder.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import copy
 import hashlib
@@ -37,6 +36,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from children import Child, serve
+from driving import Driver
 from mutations import change_fields
 
 SLOW, SILENT = 10.0, 120.0
@@ -51,6 +51,8 @@ VALUES: tuple[Any, ...] = (
     *NUMBERS, 10**30, 1.5, 1e308, None, True, "", "a\0b", "../x", "/etc/passwd", "x" * 5000, [], {},
     [[[[[[[[1]]]]]]]], {"a": {"b": {}}}, ["a", 1], "float99", "\ud800",
 )  # fmt: skip
+INTERNAL = ("NEFF-INTERNAL", "HLO-INTERNAL")
+"""Codes of our own bugs."""
 
 Files = dict[str, bytes]
 
@@ -459,42 +461,33 @@ def case(kind: str, seed: int) -> Files:
 def fault_of(answer: dict[str, Any]) -> str:
     """What is wrong with an answer; "" for a coded error and for a file that reads."""
     if "error" in answer:
-        return "" if answer["code"] and answer["code"] != "NEFF-INTERNAL" else answer["error"]
+        return answer["error"] if answer["code"] in ("", *INTERNAL) else ""
     return f"took {answer['seconds']:.1f} s" if answer["seconds"] > SLOW else ""
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--seed", type=int, default=0, help="the first seed")
-    parser.add_argument("--count", type=int, default=100, help="cases of each kind")
-    parser.add_argument("--minutes", type=float, default=0.0, help="instead of --count")
-    parser.add_argument("--kinds", default=",".join(READERS))
-    parser.add_argument("--keep", type=Path, help="folder for the files of faults")
-    parser.add_argument("--json", type=Path, help="write counts and faults to this file")
-    options = parser.parse_args()
-    child, outcomes = Child("fuzz_members:answers", silent=SILENT), Counter[str]()
-    faults: list[dict[str, Any]] = []
-    end = time.monotonic() + 60 * options.minutes
-    seed = options.seed
-    while (time.monotonic() < end) if options.minutes else (seed < options.seed + options.count):
-        for kind in options.kinds.split(","):
+    """Run from the command line."""
+    driver = Driver(__doc__)
+    driver.parser.add_argument("--kinds", default=",".join(READERS))
+    kinds = driver.parse().options.kinds.split(",")
+    guarded = {"NKI_HLO_UNGUARDED": "0"}  # damaged programs fail in ways that whole ones must not
+    child = Child("fuzz_members:answers", guarded, silent=SILENT)
+    outcomes = Counter[str]()
+    for seed in driver.seeds():
+        for kind in kinds:
             files = case(kind, seed)
             answer = child.ask((kind, files))
             fault = fault_of(answer)
             outcomes[f"{kind} {'fault' if fault else answer.get('code') or 'reads'}"] += 1
             if fault:
-                faults.append(
-                    {"kind": kind, "seed": seed, "fault": fault, "trace": answer.get("trace", "")}
-                )
-                print(f"{kind} seed {seed}: {fault}\n{answer.get('trace', '')}", file=sys.stderr)
-                _keep(options.keep, f"{kind}-{seed}", files)
-        seed += 1
+                trace = answer.get("trace", "")
+                told = {"kind": kind, "seed": seed, "fault": fault, "trace": trace}
+                driver.found(told, f"{kind} seed {seed}: {fault}\n{trace}")
+                _keep(driver.options.keep, f"{kind}-{seed}", files)
     child.stop()
     for outcome, count in sorted(outcomes.items()):
         print(f"{count:6d} {outcome}")
-    if options.json:
-        options.json.write_text(json.dumps({"outcomes": outcomes, "faults": faults}))
-    return 1 if faults else 0
+    return driver.finish("seeds", outcomes)
 
 
 def _keep(folder: Path | None, name: str, files: Files) -> None:

@@ -10,12 +10,9 @@ Exit code 1 when one differs, hangs, or raises anything but a coded error.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import random
 import sys
-import time
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -29,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import numpy as np
 from children import Child, serve
+from driving import Driver
 
 Array = np.ndarray[Any, Any]
 Groups = list[list[int]]
@@ -332,7 +330,7 @@ def serve_ranks() -> None:
     serve(_answer)
 
 
-def look(child: Child, seed: int, counts: Counter[str]) -> list[dict[str, Any]]:
+def look(driver: Driver, child: Child, seed: int, counts: Counter[str]) -> None:
     """Run one seed; its faults, with the fewest steps that show them."""
 
     def faults(steps: list[Step]) -> dict[str, str]:
@@ -343,38 +341,23 @@ def look(child: Child, seed: int, counts: Counter[str]) -> list[dict[str, Any]]:
     _, shape, dtype, steps = history(seed)
     found = faults(steps)
     if not found:
-        return []
+        return
     at = 0
     while at < len(steps):
         fewer = steps[:at] + steps[at + 1 :]
         steps, at = (fewer, 0) if faults(fewer) else (steps, at + 1)
     told = {"seed": seed, "faults": faults(steps), "shape": shape, "dtype": dtype, "steps": steps}
-    print(f"seed {seed}: {told}", flush=True)
-    return [told]
+    driver.found(told, f"seed {seed}: {told}")
 
 
 def main() -> int:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--minutes", type=float, default=0.0)
-    parser.add_argument("--json", type=Path, default=None)
-    options = parser.parse_args()
-    child, faults, counts = Child("fuzz_ranks:serve_ranks"), [], Counter[str]()
-    until = time.monotonic() + 60 * options.minutes if options.minutes else None
-    seed = options.seed
-    while (time.monotonic() < until) if until else seed < options.seed + options.count:
-        faults += look(child, seed, counts)
-        seed += 1
+    driver, child = Driver(__doc__, keeps=False).parse(), Child("fuzz_ranks:serve_ranks")
+    counts = Counter[str]()
+    for seed in driver.seeds():
+        look(driver, child, seed, counts)
     child.stop()
-    made = seed - options.seed
-    report = {"seeds": [options.seed, seed], "runs": dict.fromkeys(WAYS, made), "refused": dict(counts),
-              "faults": faults}  # fmt: skip
-    if options.json:
-        options.json.write_text(json.dumps(report, indent=1))
-    print(f"{made} kernels of several ranks, {dict(counts)} refused, {len(faults)} faults")
-    return 1 if faults else 0
+    return driver.finish("kernels", dict.fromkeys(WAYS, driver.done), refused=counts)
 
 
 if __name__ == "__main__":

@@ -11,20 +11,17 @@ code; results that are kept must stay. Histories are shrunk. Exit code 1 when on
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import sys
-import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 os.environ.update(OPENBLAS_NUM_THREADS="1", JAX_PLATFORMS="cpu")
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from children import Child
+from driving import Driver
 from states.history import History, history
 
 
@@ -53,44 +50,19 @@ class Fuzzer:
         return made
 
 
-def look(fuzzer: Fuzzer, made: History, keep: Path | None) -> list[dict[str, Any]]:
-    """Play one history; its fault, shrunk."""
-    fault = fuzzer.fault(made)
-    if not fault:
-        return []
-    small = fuzzer.shrunk(made)
-    told = f"{fuzzer.fault(small) or fault}\n{small}"
-    print(f"seed {made.seed}: {told}", flush=True)
-    if keep:
-        keep.mkdir(parents=True, exist_ok=True)
-        (keep / f"{made.seed}-state.txt").write_text(told)
-    return [{"seed": made.seed, "fault": told}]
-
-
 def main() -> int:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--minutes", type=float, default=0.0)
-    parser.add_argument("--keep", type=Path, default=None)
-    parser.add_argument("--json", type=Path, default=None)
-    options = parser.parse_args()
-    fuzzer, faults = Fuzzer(), []
-    until = time.monotonic() + 60 * options.minutes if options.minutes else None
-    seed = options.seed
-    while (time.monotonic() < until) if until else seed < options.seed + options.count:
-        faults += look(fuzzer, history(seed), options.keep)
-        seed += 1
+    driver, fuzzer = Driver(__doc__).parse(), Fuzzer()
+    for seed in driver.seeds():
+        made = history(seed)
+        fault = fuzzer.fault(made)
+        if fault:
+            small = fuzzer.shrunk(made)
+            told = f"{fuzzer.fault(small) or fault}\n{small}"
+            driver.found({"seed": seed, "fault": told}, f"seed {seed}: {told}", f"{seed}-state.txt")
     fuzzer.plain.stop()
     fuzzer.frameworks.stop()
-    report = {"seeds": [options.seed, seed], "runs": dict(fuzzer.runs), "faults": faults}
-    if options.json:
-        options.json.write_text(json.dumps(report, indent=1))
-    print(
-        f"{seed - options.seed} histories, {sum(fuzzer.runs.values())} steps, {len(faults)} faults"
-    )
-    return 1 if faults else 0
+    return driver.finish("histories", fuzzer.runs)
 
 
 if __name__ == "__main__":

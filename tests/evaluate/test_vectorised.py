@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hlo_tools.errors import HloError
+from hlo_tools.errors import HloError, HloVerifyError
 from hlo_tools.evaluate import Evaluator, Limits, evaluate
 from hlo_tools.evaluate.arguments import random_inputs
+from hlo_tools.evaluate.operation import OPERATIONS
+from hlo_tools.evaluate.values import EvaluationError
 from hlo_tools.ir.module import Module
 from tests.evaluate.test_evaluate import module_of, run_jaxlib
 
@@ -256,11 +258,63 @@ def test_collectives_that_join_devices_have_no_result_on_one(text: str) -> None:
     assert caught.value.code == "HLO-COLLECTIVE"
 
 
-def test_what_cannot_be_computed_is_a_coded_error() -> None:
-    """A bitcast to a type of another size, which only the verifier refuses."""
+def test_a_bitcast_to_another_size_is_refused() -> None:
+    """The verifier does so only where layouts count, as XLA's."""
     module = module_of(
         "HloModule m\nENTRY e { x = bf16[4,4] parameter(0)\nROOT r = f32[4,4] bitcast(x) }"
     )
     with pytest.raises(HloError) as caught:
         evaluate(module, [np.zeros((4, 4), module.entry.parameters[0].shape.dtype)])
+    assert caught.value.code == "HLO-EVALUATE" and caught.value.place == "%r"
+    assert "makes 64 bytes of 32" in caught.value.message
+
+
+def test_an_invalid_module_is_told_by_its_rule() -> None:
+    proto = module_of(
+        "HloModule m\nENTRY e { x = f32[4] parameter(0)\nROOT r = f32[4] sine(x) }"
+    ).proto
+    del proto.computations[0].instructions[1].operand_ids[:]
+    with pytest.raises(HloVerifyError) as caught:
+        evaluate(Module(proto), [np.zeros(4, np.float32)])
+    assert "%e/%r" in caught.value.place
+
+
+def _broken(_: object) -> None:
+    raise KeyError("missing")
+
+
+def test_an_operation_that_fails_is_a_bug_of_the_evaluator(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = module_of("HloModule m\nENTRY e { x = f32[4] parameter(0)\nROOT r = f32[4] sine(x) }")
+    monkeypatch.setitem(OPERATIONS, "sine", _broken)
+    with pytest.raises(KeyError):  # suites and fuzzers see it as it is
+        evaluate(module, [np.zeros(4, np.float32)])
+    monkeypatch.delenv("NKI_HLO_UNGUARDED")
+    with pytest.raises(EvaluationError, match="sine failed: KeyError: 'missing'") as caught:
+        evaluate(module, [np.zeros(4, np.float32)])
+    assert caught.value.code == "HLO-INTERNAL" and "report it" in caught.value.remedy
+
+
+def test_a_custom_call_s_function_that_fails_is_named() -> None:
+    module = module_of(
+        "HloModule m\nENTRY e { x = f32[4] parameter(0)\n"
+        'ROOT r = f32[4] custom-call(x), custom_call_target="mine" }'
+    )
+
+    def mine(row: object, operands: object) -> list[Any]:
+        raise ValueError("on purpose")
+
+    with pytest.raises(EvaluationError, match="'mine', whose function fails: ValueError") as caught:
+        Evaluator(module, custom_calls={"mine": mine}).run([np.zeros(4, np.float32)])
     assert caught.value.code == "HLO-EVALUATE-FAILED" and caught.value.place == "%r"
+
+
+@pytest.mark.parametrize("computation", ["less", "down"])
+def test_a_sorted_dimension_without_elements(computation: str) -> None:
+    inputs = [np.zeros((0, 3), np.float32), np.zeros((0, 3), np.int32)]
+    text = (
+        "x = f32[0,3] parameter(0)\ni = s32[0,3] parameter(1)\n"
+        f"ROOT r = (f32[0,3], s32[0,3]) sort(x, i), dimensions={{0}}, to_apply={computation} }}"
+    )
+    module = module_of(HEAD + text)
+    for ours, theirs in zip(evaluate(module, inputs), run_jaxlib(module, inputs), strict=True):
+        assert ours.shape == theirs.shape and ours.dtype == theirs.dtype

@@ -21,7 +21,7 @@ def test_changed_fields_are_read_or_refused_with_a_code(tmp_path: Path) -> None:
     assert report.exists(), done.stdout + done.stderr
     found = json.loads(report.read_text())
     assert found["faults"] == []
-    kinds = {outcome.split()[0] for outcome in found["outcomes"]}
+    kinds = {outcome.split()[0] for outcome in found["runs"]}
     assert kinds == {"neff", "klir", "module", "entry"}
-    refused = sum(count for outcome, count in found["outcomes"].items() if "-" in outcome)
+    refused = sum(count for outcome, count in found["runs"].items() if "-" in outcome)
     assert refused >= 60

@@ -93,7 +93,7 @@ def _answer(request: tuple[str, bool, list[Arrays], list[Arrays], list[str]]) ->
             results = [run([one.copy() for one in arrays]) for arrays in calls]
             found[way] = {"results": results}
         except Exception as error:
-            found[way] = failed(error)
+            found[way] = failed(error, valid=True)
     return {"wanted": wanted, "disturbed": shaken, "found": found}
 
 
@@ -101,4 +101,4 @@ def serve_programs() -> None:
     """Answer requests until there are no more."""
     warnings.simplefilter("ignore")
     with np.errstate(all="ignore"):
-        serve(_answer)
+        serve(_answer, valid=True)

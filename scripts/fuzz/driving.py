@@ -1,0 +1,143 @@
+"""What the drivers of the fuzzers have in common: options, seeds, faults that are kept, the report."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from programs import Program
+
+__all__ = ["Driver", "Fuzzer", "chosen", "find_faults", "kind_of", "shrunk"]
+
+
+class Driver:
+    """One run of a fuzzer from the command line: ``--seed``, ``--count`` or ``--minutes``, ``--json``.
+
+    Args:
+        document: its docstring, whose first line is the description.
+        ways: names that ``--ways`` takes; none leaves the option away.
+        each: how many ways a case goes through unless ``--each`` says; 0 leaves the option away.
+        keeps: whether ``--keep`` writes what shows a fault to a folder.
+
+    Attributes:
+        options: the arguments that were given.
+        ways: the ways that were chosen.
+        faults: what was found.
+        parser: for further options, before :meth:`parse`.
+    """
+
+    def __init__(
+        self, document: str | None, *, ways: Sequence[str] = (), each: int = 0, keeps: bool = True
+    ) -> None:
+        self._known = list(ways)
+        self.faults: list[dict[str, Any]] = []
+        self.ways: list[str] = []
+        self.options = argparse.Namespace()
+        self.parser = argparse.ArgumentParser(description=(document or "").splitlines()[0])
+        self.parser.add_argument("--seed", type=int, default=0, help="the first one")
+        self.parser.add_argument("--count", type=int, default=100, help="how many seeds")
+        self.parser.add_argument("--minutes", type=float, default=0.0, help="instead of --count")
+        self.parser.add_argument("--json", type=Path, help="write counts and faults to this file")
+        if keeps:
+            self.parser.add_argument("--keep", type=Path, help="folder for what shows a fault")
+        if ways:
+            self.parser.add_argument("--ways", default="", help="all of them unless given")
+        if each:
+            self.parser.add_argument("--each", type=int, default=each, help="further ways a case")
+        self._end = 0
+
+    def parse(self) -> Driver:
+        """Read the command line."""
+        self.options = self.parser.parse_args()
+        if self._known:
+            given = [one.strip() for one in self.options.ways.split(",") if one.strip()]
+            unknown = [one for one in given if one not in self._known]
+            if unknown:
+                there = ", ".join(self._known)
+                self.parser.error(f"there is no way {unknown[0]!r}; there are {there}")
+            self.ways = given or self._known
+        return self
+
+    def seeds(self) -> Iterator[int]:
+        """The seeds, until they or the minutes are used up."""
+        first, minutes = self.options.seed, self.options.minutes
+        until = time.monotonic() + 60 * minutes
+        self._end = first
+        while time.monotonic() < until if minutes else self._end < first + self.options.count:
+            yield self._end
+            self._end += 1
+
+    @property
+    def done(self) -> int:
+        """How many seeds were run."""
+        return self._end - self.options.seed
+
+    def found(self, told: dict[str, Any], text: str, name: str = "") -> None:
+        """A fault: recorded as ``told``, shown as ``text``, and kept under ``name``."""
+        self.faults.append(told)
+        print(text, flush=True)
+        if name and self.options.keep:
+            self.options.keep.mkdir(parents=True, exist_ok=True)
+            (self.options.keep / name.replace(" ", "_").replace("/", "_")).write_text(text)
+
+    def finish(self, noun: str, runs: Mapping[str, int], **counts: Mapping[str, int]) -> int:
+        """Write the report and one line; the exit code."""
+        ordered = {name: dict(Counter(rows).most_common()) for name, rows in counts.items()}
+        report = {"seeds": [self.options.seed, self._end], "runs": dict(runs), **ordered,
+                  "faults": self.faults}  # fmt: skip
+        if self.options.json:
+            self.options.json.write_text(json.dumps(report, indent=1))
+        told = "".join(f", {sum(rows.values())} {name}" for name, rows in counts.items())
+        total = sum(runs.values())
+        print(f"{self.done} {noun}, {total} runs{told}, {len(self.faults)} faults")
+        return 1 if self.faults else 0
+
+
+class Fuzzer(Protocol):
+    """What runs a program in several ways."""
+
+    def faults(self, made: Program, ways: list[str]) -> dict[str, str]:
+        """What is wrong with each way that is wrong."""
+        ...
+
+
+def shrunk(fuzzer: Fuzzer, made: Program, way: str) -> Program:
+    """The smallest program found that still differs in a way."""
+    for smaller in made.smaller():
+        if smaller != made and smaller.statements and fuzzer.faults(smaller, [way]):
+            return shrunk(fuzzer, smaller, way)
+    return made
+
+
+def chosen(seed: int, ways: list[str], each: int, always: str) -> list[str]:
+    """One way always, and some of the others."""
+    rest = [one for one in ways if one != always]
+    some = random.Random(seed).sample(rest, min(each, len(rest)))
+    return [*([always] if always in ways else []), *some]
+
+
+def find_faults(
+    driver: Driver, fuzzer: Fuzzer, made: Program, ways: list[str], suffix: str
+) -> None:
+    """Run one program; its faults are shrunk."""
+    for way, fault in fuzzer.faults(made, ways).items():
+        small = shrunk(fuzzer, made, way)
+        told = fuzzer.faults(small, [way]).get(way, fault)
+        source = small.shown()
+        driver.found(
+            {"seed": made.seed, "way": way, "fault": told, "source": source},
+            f"# seed {made.seed}: {way}: {told}\n{source}",
+            f"{made.seed}-{way.split('{')[0]}{suffix}",
+        )
+
+
+def kind_of(error: str) -> str:
+    """A refusal without its names and numbers."""
+    return re.sub(r"%?[\w.\-]*\d[\w.\-]*", "#", error.split("\n")[0])[:110]
