@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from hlo_tools.cli import console
-from hlo_tools.cli.inputs import module_files, open_outline
+from hlo_tools.cli.inputs import module_files, open_module, open_outline
+from hlo_tools.cli.targets import TargetName, target_for
 from hlo_tools.stats import Statistics, statistics
 
 __all__ = ["command"]
@@ -35,6 +36,17 @@ def command(
     by_computation: Annotated[
         bool, typer.Option("--computations", "-c", help="List each computation too.")
     ] = False,
+    with_memory: Annotated[
+        bool, typer.Option("--memory", "-m", help="Peak memory and what it consists of.")
+    ] = False,
+    with_roofline: Annotated[
+        bool, typer.Option("--roofline", "-r", help="The least time on a core, and what bounds it.")
+    ] = False,
+    target: TargetName = "",
+    top: Annotated[int, typer.Option(min=1, help="Rows of each table about one module.")] = 20,
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="Memory and roofline as a page, FILE.html.")
+    ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
 ) -> int:
     """Count operations, FLOPs, bytes, constants and kernels of a module, or of two side by side.
@@ -45,8 +57,16 @@ def command(
     two; bytes are operands and results of each instruction by itself. Loops count as often as they
     are known to run. What a kernel computes is not counted.
 
+    --memory follows the module's schedule, or an order with operands first, and adds up what is
+    alive; where XLA dumped its buffer assignment beside the module, both are compared. --roofline
+    lets every instruction run by itself at the peak rates of one core.
+
     Example: nki-hlo stats before.pb after.pb
+
+    Example: nki-hlo stats --memory --roofline --target trn2 before.pb -o costs.html
     """
+    if with_memory or with_roofline or output:
+        return _costs(files, with_memory, with_roofline, target, top, output, as_json)
     compared = len(files) == 2
     files = files if compared else [path for name in files for path in module_files(name)]
     found = [_statistics(name) for name in files]
@@ -67,6 +87,61 @@ def command(
             loops = console.counted(one.unknown_loops, "loop counts", "loops count")
             console.note(f"{name}: {loops} counted as one iteration")
     return 0
+
+
+def _costs(
+    names: list[str],
+    with_memory: bool,
+    with_roofline: bool,
+    target: str,
+    top: int,
+    output: str,
+    as_json: bool,
+) -> int:
+    """Memory and roofline of each module."""
+    from hlo_tools.cli import stats_report as report
+    from hlo_tools.stats.buffer_assignment import allocated_beside
+    from hlo_tools.stats.memory import memory
+    from hlo_tools.stats.page import render_page
+    from hlo_tools.stats.roofline import roofline
+
+    files = [path for name in names for path in module_files(name)]
+    _check_output(output, files)
+    both = not (with_memory or with_roofline)
+    documents: list[dict[str, Any]] = []
+    for file in files:
+        module = open_module(file)
+        needed = memory(module) if with_memory or both else None
+        allocated = allocated_beside(module.path) if needed and module.path else None
+        least = None
+        if with_roofline or both:
+            least = roofline(module, target_for(target, module.folder).target.name)
+        if output:
+            page = render_page(module.name, needed, least)
+            console.write_binary(page.encode(), output)
+        document: dict[str, Any] = {"file": file, "name": module.name}
+        if needed is not None:
+            document["memory"] = report.memory_json(needed, allocated)
+        if least is not None:
+            document["roofline"] = report.roofline_json(least)
+        documents.append(document)
+        if as_json or output:
+            continue
+        console.line(f"module           {module.name}")
+        if needed is not None:
+            report.print_memory(needed, allocated, top)
+        if least is not None:
+            report.print_roofline(least, top)
+    if as_json:
+        console.write_json("stats", modules=documents)
+    return 0
+
+
+def _check_output(output: str, files: list[str]) -> None:
+    if output and not output.endswith((".html", ".htm")):
+        raise typer.BadParameter(f"{output} does not end in .html: the page is the only format")
+    if output and len(files) != 1:
+        raise typer.BadParameter(f"-o is one page of one module; {len(files)} were given")
 
 
 def _statistics(name: str) -> Statistics:

@@ -36,16 +36,16 @@ from hlo_tools.stats.result import (
 from hlo_tools.stats.traffic import traffic
 from hlo_tools.types.shape import Shape
 
-__all__ = ["count"]
+__all__ = ["Counting", "count", "kernel_of"]
 
-_APPLIED_OR_COMPARED = APPLIED | {"sort"}
+APPLIED_OR_COMPARED = APPLIED | {"sort"}
 _LARGEST = (1 << 63) - 1
 
 
 def count(outline: ModuleOutline, trips: Mapping[int, int], root: Path | None) -> Statistics:
     """The statistics of an overview; arguments as :func:`hlo_tools.stats.statistics`."""
     with no_collection():
-        return _Count(outline, trips, root).result()
+        return Counting(outline, trips, root).result()
 
 
 class _Cost(NamedTuple):
@@ -69,7 +69,7 @@ class _Call(NamedTuple):
     numbers: list[int]
 
 
-class _Count:
+class Counting:
     """One count: what instructions cost alone first, then what computations add by their calls."""
 
     def __init__(self, outline: ModuleOutline, trips: Mapping[int, int], root: Path | None) -> None:
@@ -88,11 +88,8 @@ class _Count:
 
     def result(self) -> Statistics:
         outline = self.outline
-        order = self._order()
         entry = outline.entry
-        for number in order:
-            self._computation(number)
-        runs = self._runs(order, entry.id)
+        runs = self.runs
         flops, transcendentals, moved = self.costs[entry.id]
         constants = self.opcodes.get("constant", OpcodeStatistics("constant"))
         return Statistics(
@@ -131,16 +128,16 @@ class _Count:
         rows = self.groups.of[body.first : body.last]
         return np.bincount(rows, minlength=len(self.groups.first)).tolist()
 
-    def _kind(self, group: int) -> tuple[str, bytes]:
+    def kind(self, group: int) -> tuple[str, bytes]:
         return self.outline.kinds[int(self.outline.kind_of[self.groups.first[group]])]
 
     @cached_property
     def group_opcodes(self) -> list[str]:
-        return [self._kind(group)[0] for group in range(len(self.groups.first))]
+        return [self.kind(group)[0] for group in range(len(self.groups.first))]
 
     def _own(self, group: int) -> _Cost:
         """What one instruction of a group costs, without what it calls."""
-        opcode, shape = self._kind(group)
+        opcode, shape = self.kind(group)
         result = self._extent(shape)
         operands = [self._extent(data) for data in self.groups.operands[group]]
         moved = traffic(opcode, result, operands)
@@ -168,7 +165,7 @@ class _Count:
     def _size(self, counts: list[int], opcode: str) -> int:
         """Bytes that the instructions of an opcode hold."""
         return sum(
-            number * self._extent(self._kind(group)[1]).size
+            number * self._extent(self.kind(group)[1]).size
             for group, number in enumerate(counts)
             if number and self.group_opcodes[group] == opcode
         )
@@ -222,7 +219,7 @@ class _Count:
                 found[body.id] = every[begin:end]
         return found
 
-    def _order(self) -> list[int]:
+    def order(self) -> list[int]:
         """Ids of the computations that call others, called ones first."""
         place = {number: at for at, number in enumerate(self.bodies)}
         in_order = True
@@ -249,7 +246,7 @@ class _Count:
         for call in self.calls[number]:
             if call.opcode in APPLIED:
                 self._apply(call, applied.setdefault(call.opcode, [0, 0, 0]))
-            elif call.opcode not in _APPLIED_OR_COMPARED:
+            elif call.opcode not in APPLIED_OR_COMPARED:
                 self._enter(call, total, runs)
         for opcode, work in applied.items():
             _add(self.opcodes[opcode], _Cost(*work), 1)
@@ -261,16 +258,16 @@ class _Count:
         """Add what the computations cost that are applied to elements: arithmetic only."""
         times = self.times.get(call.group)
         if times is None:
-            times = self.times[call.group] = self._times(call.group)
+            times = self.times[call.group] = self.times_of(call.group)
         for number, count in zip(call.numbers, times, strict=False):
             flops, transcendentals, _ = self.costs[number]
             work[0] += flops * count
             work[1] += transcendentals * count
 
-    def _times(self, group: int) -> tuple[int, ...]:
+    def times_of(self, group: int) -> tuple[int, ...]:
         """How often an instruction of a group applies each of its computations."""
         row = OutlinedInstruction(self.outline, self.groups.first[group]).proto
-        result = self._extent(self._kind(group)[1])
+        result = self._extent(self.kind(group)[1])
         operands = [self._extent(data) for data in self.groups.operands[group]]
         try:
             return applications(row, result, operands)
@@ -301,10 +298,14 @@ class _Count:
             return 1
         return count
 
-    def _runs(self, order: list[int], entry: int) -> dict[int, int]:
-        """How often each computation runs: callers come before what they call."""
+    @cached_property
+    def runs(self) -> dict[int, int]:
+        """How often each computation runs; the costs of computations are complete then."""
+        order = self.order()
+        for number in order:
+            self._computation(number)
         runs = dict.fromkeys(self.bodies, 0)
-        runs[entry] = 1
+        runs[self.outline.entry.id] = 1
         for number in reversed(order):
             for called, times in self.called[number].items():
                 runs[called] += runs[number] * times
@@ -322,7 +323,7 @@ class _Count:
         for row, view in zip(rows, views, strict=True):
             config = view.backend_config
             if config not in known:
-                known[config] = _kernel_of(view, self.root)
+                known[config] = kernel_of(view, self.root)
             entry = found.setdefault(known[config], [0, 0])
             entry[0] += 1
             entry[1] += self.own[int(self.groups.of[row])].bytes
@@ -377,7 +378,7 @@ def _known_trip_count(config: bytes) -> int | None:
         return None
 
 
-def _kernel_of(call: Instruction, root: Path | None) -> tuple[str, tuple[int, ...], int | None]:
+def kernel_of(call: Instruction, root: Path | None) -> tuple[str, tuple[int, ...], int | None]:
     """(name, grid, MACs) of a kernel; the name is "?" where the configuration does not decode."""
     from hlo_tools.kernel_calls.description import work_of
     from hlo_tools.kernels.backend_config import decode_backend_config

@@ -15,7 +15,7 @@ from hlo_tools.ir.overview import ModuleOutline
 from hlo_tools.stats.counting import count
 from hlo_tools.stats.result import Statistics
 
-__all__ = ["statistics"]
+__all__ = ["known_trips", "statistics"]
 
 
 def statistics(
@@ -37,14 +37,15 @@ def statistics(
         HloFileError: the file cannot be read, or refers to what it does not have (HLO-REFERENCE).
     """
     if isinstance(source, Module):
-        trips = _trips(source) if trips is None else trips
+        trips = known_trips(source) if trips is None else trips
         source = ModuleOutline.of(source)
     elif not isinstance(source, ModuleOutline):
         source = load_outline(source)
     return count(source, trips or {}, root or source.folder)
 
 
-def _trips(module: Module) -> dict[int, int]:
+def known_trips(module: Module) -> dict[int, int]:
+    """How often loops (by id) run, of those where that can be worked out."""
     from hlo_tools.rewrite.trip_counts import trip_count
 
     counts = {v.id: trip_count(v) for v in module.instructions if v.proto.opcode == "while"}

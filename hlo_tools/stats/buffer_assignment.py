@@ -1,0 +1,59 @@
+"""What XLA allocated for a module, from the dump beside it (``*buffer-assignment.txt``)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["Allocated", "allocated_beside", "read_assignment"]
+
+_ALLOCATION = re.compile(r"^allocation \d+: (?:0x[0-9a-f]+, )?size (\d+)(.*)$", re.MULTILINE)
+_ENDING = re.compile(r"\.(?:hlo\.pb|hlo|pb|txt|hlo_module\.pb)(?:\.(?:gz|zst))?$")
+
+
+@dataclass(frozen=True, slots=True)
+class Allocated:
+    """Bytes of XLA's allocations.
+
+    Attributes:
+        total: all of them but those of functions applied to elements (``thread-local``).
+        temporaries: the space that temporaries share (``preallocated-temp``).
+    """
+
+    path: str
+    total: int
+    arguments: int
+    constants: int
+    results: int
+    temporaries: int
+
+
+def allocated_beside(path: Path | str) -> Allocated | None:
+    """What XLA allocated for the module of a file, where it dumped that; else None."""
+    file = Path(path)
+    stem = _ENDING.sub("", file.name)
+    beside = file.with_name(f"{stem}-buffer-assignment.txt")
+    if stem == file.name or not beside.is_file():
+        return None
+    return read_assignment(beside.read_text(errors="replace"), str(beside))
+
+
+def read_assignment(text: str, path: str = "") -> Allocated | None:
+    """The sums of a dump of ``BufferAssignment``; None where it lists no allocation."""
+    rows = [(int(size), rest) for size, rest in _ALLOCATION.findall(text)]
+    if not rows:
+        return None
+
+    def total(*words: str) -> int:
+        return sum(size for size, rest in rows if any(f", {word}" in rest for word in words))
+
+    everything = sum(size for size, _ in rows)
+    return Allocated(
+        path,
+        everything - total("thread-local"),
+        total("parameter"),
+        total("constant"),
+        total("maybe-live-out"),
+        total("preallocated-temp"),
+    )

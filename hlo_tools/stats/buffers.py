@@ -1,0 +1,248 @@
+"""Where the values of a computation are stored: its buffers, and when each is alive.
+
+Values are followed through tuples and whatever else only gives memory another name. A result is
+written over an operand that nothing needs any more where the operation allows it, as in XLA's
+buffer assignment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+from hlo_tools.ir.computation import Computation
+from hlo_tools.ir.instruction import Instruction
+from hlo_tools.stats.in_place import overwritten
+
+__all__ = ["Buffer", "Call", "Layout", "layout_of"]
+
+_FORWARDED = frozenset({"add-dependency", "bitcast", "domain", "opt-barrier"})
+"""Opcodes whose result is their first operand's memory."""
+
+_DONE = {
+    "all-gather-done": 1, "all-reduce-done": -1, "async-done": 1, "collective-permute-done": 1,
+    "copy-done": 0, "recv-done": 0,
+}  # fmt: skip
+"""Which part of what was started is the result; -1 for all of it."""
+
+_HOLDS_OPERANDS = frozenset({"all-gather-start", "async-start", "collective-permute-start", "send"})
+"""Opcodes whose result begins with their operands."""
+
+_CALLS = frozenset({"call", "conditional", "while"})
+
+
+@dataclass(slots=True, eq=False)
+class Buffer:
+    """One array in memory.
+
+    Attributes:
+        owner: the instruction that makes it.
+        index: which part of its result it is.
+        size: bytes.
+        start, end: the first and the last step of its computation at which it is alive.
+        over: a buffer that is free as soon as this one is written, and of the same size.
+    """
+
+    owner: Instruction
+    index: tuple[int, ...]
+    size: int
+    start: int
+    end: int
+    over: Buffer | None = None
+
+    @property
+    def kind(self) -> str:
+        """``parameter``, ``constant`` or ``temporary``."""
+        opcode = self.owner.opcode
+        return opcode if opcode in ("parameter", "constant") else "temporary"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A step that runs other computations.
+
+    Attributes:
+        operands: the buffers of what they are given, one list for each computation.
+        results: the buffers that they make.
+        kept: of a loop, whether each part of its state stays as it is given; else empty.
+    """
+
+    step: int
+    computations: tuple[Computation, ...]
+    operands: list[list[Buffer]]
+    results: list[Buffer]
+    kept: list[bool] = field(default_factory=list[bool])
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The buffers of one computation.
+
+    Attributes:
+        order: its instructions as they run; steps count them.
+        parameters: the buffers of its parameters, part by part.
+        root: the buffers of its result, part by part.
+    """
+
+    order: tuple[Instruction, ...]
+    buffers: list[Buffer]
+    calls: list[Call]
+    parameters: list[Buffer]
+    root: list[Buffer]
+
+    def unchanged(self, place: int) -> int:
+        """The part of the parameters that a part of the result still is, or -1."""
+        buffer = self.root[place]
+        if buffer.kind != "parameter":
+            return -1
+        return next(at for at, other in enumerate(self.parameters) if other is buffer)
+
+
+def layout_of(computation: Computation, layouts: Mapping[Computation, Layout]) -> Layout:
+    """The buffers of a computation.
+
+    Args:
+        layouts: those of the computations that it runs (loops, branches, calls).
+
+    Raises:
+        HloFileError: instructions depend on each other in a circle (HLO-CYCLE), or a reference
+            names nothing (HLO-REFERENCE).
+    """
+    return _Layouter(computation, layouts).run()
+
+
+class _Layouter:
+    """Follows values through one computation in the order in which it runs."""
+
+    def __init__(self, computation: Computation, layouts: Mapping[Computation, Layout]) -> None:
+        self.computation = computation
+        self.layouts = layouts
+        self.values: dict[Instruction, list[Buffer]] = {}
+        self.offsets: dict[Instruction, list[int]] = {}
+        self.buffers: list[Buffer] = []
+        self.calls: list[Call] = []
+        self.step = 0
+
+    def run(self) -> Layout:
+        order = self.computation.schedule or tuple(self.computation.post_order())
+        made: list[tuple[Instruction, list[Buffer]]] = []
+        for self.step, view in enumerate(order):
+            begin = len(self.buffers)
+            self.values[view] = self._value(view)
+            if len(self.buffers) > begin:
+                made.append((view, self.buffers[begin:]))
+        root = self.values.get(self.computation.root, [])
+        for buffer in root:
+            buffer.end = len(order)
+        self._write_over(made)
+        parameters = [b for p in self.computation.parameters for b in self.values.get(p, ())]
+        return Layout(order, self.buffers, self.calls, parameters, root)
+
+    def _value(self, view: Instruction) -> list[Buffer]:
+        """The buffers of an instruction's result; new ones are added."""
+        opcode = view.opcode
+        operands = [self.values.get(operand, []) for operand in view.operands]
+        if opcode == "tuple":
+            return [buffer for parts in operands for buffer in parts]
+        if opcode == "get-tuple-element" and operands:
+            return self._part(view.operands[0], view.proto.tuple_index)
+        if opcode in _FORWARDED and operands:
+            return operands[0]
+        flat = [buffer for parts in operands for buffer in parts]
+        for buffer in flat:
+            buffer.end = max(buffer.end, self.step)
+        if opcode in _CALLS:
+            return self._called(view, operands, flat)
+        return self._filled(view, self._forwarded(view, operands, flat))
+
+    def _filled(self, view: Instruction, given: Sequence[Buffer | None]) -> list[Buffer]:
+        """The parts of a result: those given, and new buffers for all others."""
+        found: list[Buffer] = []
+        for place, (index, leaf) in enumerate(view.shape.leaves()):
+            buffer = given[place] if place < len(given) else None
+            if buffer is None:
+                start = 0 if view.opcode == "parameter" else self.step
+                buffer = Buffer(view, index, leaf.byte_size, start, self.step)
+                self.buffers.append(buffer)
+            found.append(buffer)
+        return found
+
+    def _forwarded(
+        self, view: Instruction, operands: list[list[Buffer]], flat: list[Buffer]
+    ) -> Sequence[Buffer | None]:
+        opcode = view.opcode
+        if opcode in _DONE and operands:
+            part = _DONE[opcode]
+            return operands[0] if part < 0 else self._part(view.operands[0], part)
+        if opcode == "async-update" and operands:
+            return operands[0]
+        if opcode == "copy-start":
+            return [None, *flat]
+        return flat if opcode in _HOLDS_OPERANDS and view.shape.is_tuple else ()
+
+    def _part(self, view: Instruction, number: int) -> list[Buffer]:
+        """The buffers of one part of a tuple."""
+        ends = self.offsets.get(view)
+        if ends is None:
+            sizes = (sum(1 for _ in part.leaves()) for part in view.shape.tuple_shapes)
+            ends = self.offsets[view] = list(accumulate(sizes, initial=0))
+        if number + 1 >= len(ends):
+            return []
+        return self.values.get(view, [])[ends[number] : ends[number + 1]]
+
+    def _called(
+        self, view: Instruction, operands: list[list[Buffer]], flat: list[Buffer]
+    ) -> list[Buffer]:
+        """The result of what runs other computations."""
+        called = view.called_computations
+        kept: list[bool] = []
+        given: Sequence[Buffer | None] = ()
+        inputs = [flat for _ in called]
+        if view.opcode == "while" and called:
+            body = self.layouts[called[0]]
+            kept = [body.unchanged(place) == place for place in range(len(body.root))]
+            given = [b if same else None for b, same in zip(flat, kept, strict=False)]
+        elif view.opcode == "call" and called:
+            body = self.layouts[called[0]]
+            places = [body.unchanged(place) for place in range(len(body.root))]
+            given = [flat[place] if 0 <= place < len(flat) else None for place in places]
+        elif view.opcode == "conditional":
+            inputs = operands[1:]
+        begin = len(self.buffers)
+        found = self._filled(view, given)
+        self.calls.append(Call(self.step, called, inputs, self.buffers[begin:], kept))
+        return found
+
+    def _write_over(self, made: list[tuple[Instruction, list[Buffer]]]) -> None:
+        """Let results use the memory of operands that are needed no longer."""
+        taken: set[Buffer] = set()
+        for view, results in made:
+            if view.opcode in _CALLS:
+                continue
+            ending = {
+                buffer
+                for operand in view.operands
+                for buffer in self.values.get(operand, ())
+                if buffer.end == results[0].start and buffer.kind != "constant"
+            }
+            for result in results if ending else ():
+                places = overwritten(view, result.index)
+                others = [one for place in places for one in self._operand(view, *place)]
+                # Parameters last: only some are the computation's to write over.
+                for other in sorted(others, key=lambda one: one.kind == "parameter"):
+                    if other in ending and other not in taken and other.size == result.size:
+                        result.over = other
+                        taken.add(other)
+                        break
+
+    def _operand(self, view: Instruction, number: int, part: tuple[int, ...]) -> list[Buffer]:
+        """The buffer of a part of an operand, in a list that is empty where it has no such part."""
+        if number >= len(view.operands):
+            return []
+        operand = view.operands[number]
+        buffers = self.values.get(operand, [])
+        if not part:
+            return buffers[:1]
+        indices = [index for index, _ in operand.shape.leaves()]
+        return [buffers[indices.index(part)]] if part in indices else []
