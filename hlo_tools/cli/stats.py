@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -108,7 +108,7 @@ def _costs(
     files = [path for name in names for path in module_files(name)]
     _check_output(output, files)
     both = not (with_memory or with_roofline)
-    documents: list[dict[str, Any]] = []
+    documents: list[dict[str, object]] = []
     for file in files:
         module = open_module(file)
         needed = memory(module) if with_memory or both else None
@@ -119,7 +119,7 @@ def _costs(
         if output:
             page = render_page(module.name, needed, least)
             console.write_binary(page.encode(), output)
-        document: dict[str, Any] = {"file": file, "name": module.name}
+        document: dict[str, object] = {"file": file, "name": module.name}
         if needed is not None:
             document["memory"] = report.memory_json(needed, allocated)
         if least is not None:
@@ -245,5 +245,5 @@ def _change(before: float, after: float) -> str:
     return f"{(after - before) / before:+.1%}"
 
 
-def _as_json(name: str, one: Statistics) -> dict[str, Any]:
+def _as_json(name: str, one: Statistics) -> dict[str, object]:
     return {"file": name, **asdict(one), "intensity": one.intensity}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
 
 from hlo_tools.cli import console
 from hlo_tools.stats.buffer_assignment import Allocated
@@ -79,7 +78,7 @@ def print_roofline(found: Roofline, top: int) -> None:
         console.table(("time", "share", "FLOPs", "bytes", "instructions", title), rows)
 
 
-def memory_json(found: Memory, allocated: Allocated | None) -> dict[str, Any]:
+def memory_json(found: Memory, allocated: Allocated | None) -> dict[str, object]:
     """The memory as JSON has it; the timeline as columns."""
     return {
         **{name: getattr(found, name) for name in ("peak", "scheduled", "arguments", "results")},
@@ -95,7 +94,7 @@ def memory_json(found: Memory, allocated: Allocated | None) -> dict[str, Any]:
     }
 
 
-def roofline_json(found: Roofline) -> dict[str, Any]:
+def roofline_json(found: Roofline) -> dict[str, object]:
     """The roofline as JSON has it; times in seconds."""
     return {
         "target": found.peaks.target,
@@ -108,11 +107,11 @@ def roofline_json(found: Roofline) -> dict[str, Any]:
     }
 
 
-def _work(one: Work) -> dict[str, Any]:
+def _work(one: Work) -> dict[str, object]:
     return {**asdict(one), "time": one.time, "bound": one.bound, "intensity": one.intensity}
 
 
-def _group(one: Group) -> dict[str, Any]:
+def _group(one: Group) -> dict[str, object]:
     return asdict(one)
 
 
