@@ -1,5 +1,6 @@
 """NKI, as scripts import it: names handed on from the open toolchain."""
 
+import sys
 from importlib import import_module
 
 from hlo_tools.frameworks import FrameworkKernel, dispatch, finalization
@@ -13,6 +14,8 @@ if activation.asked_for() or activation.executor_is_chosen() or activation.artif
     numpy_calls = import_module("neff.device.numpy_calls")
     if numpy_calls.is_wanted():
         numpy_calls.install()
+if "torch_xla" in sys.modules:
+    import_module("neff.device.torch_selection").select_device()
 
 __all__ = [
     "FrameworkKernel",

@@ -127,7 +127,10 @@ def _warn_when_not_executable() -> None:
     sys.excepthook = _Explained(sys.excepthook)
 
 
-_REMEDY: Final = "Set PJRT_DEVICE=NEURON before torch_xla is imported, or use 'nki-hlo run SCRIPT'"
+_REMEDY: Final = (
+    "Set PJRT_DEVICE=NEURON, or leave it unset and import nki before the first device is made; "
+    "or use 'nki-hlo run SCRIPT'"
+)
 
 _OWN_FOLDERS: Final = tuple(
     os.path.abspath(package.__path__[0]) + os.sep for package in (hlo_tools, nki_lang)

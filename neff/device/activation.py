@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import os
 import sys
 from collections.abc import Mapping
@@ -72,10 +73,20 @@ def jax_is_asked(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def torch_is_asked(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether torch_xla should see the device: PJRT_DEVICE=NEURON, or requested and no other
-    device is named."""
+    """Whether torch_xla should see the device.
+
+    That is PJRT_DEVICE=NEURON; or no device is named, and either the device is requested or the
+    process has imported ``nki``: torch_xla's own CPU device cannot run kernels.
+    """
     named = environment.get(protocol.TORCH_DEVICE, "")
-    return named.upper() == "NEURON" if named else asked_for(environment)
+    if named:
+        return named.upper() == "NEURON"
+    return asked_for(environment) or _kernels_are_used(environment)
+
+
+def _kernels_are_used(environment: Mapping[str, str]) -> bool:
+    refused = environment.get(protocol.DEVICE, "").strip() == "0"
+    return not refused and "nki" in sys.modules and importlib.util.find_spec("jax") is not None
 
 
 @functools.cache

@@ -10,6 +10,7 @@ It holds what Python cannot do from a callback:
   when the next slot is called.
 * ``nki_hlo_handle``: precedes the handler of kernel calls in JAX's own programs. A program
   whose results nobody holds may start a kernel when the interpreter is ending; it gets none.
+* ``nki_hlo_profiler``: the profiler that torch_xla looks for at every start. It records nothing.
 
 A wheel brings the library, compiled from ``entry.c`` when the wheel was built (the hook is
 ``scripts/packaging/native_library.py``). Where it is not there, it is compiled when first needed
@@ -61,6 +62,7 @@ class Entry:
     Attributes:
         path: its file.
         release_function: address of what the ``*_Destroy`` slots point at.
+        extensions: address of the first extension of the function table.
     """
 
     def __init__(self, path: Path) -> None:
@@ -72,6 +74,7 @@ class Entry:
         self._taken = 0
         self._lock = threading.Lock()
         self.release_function = ctypes.cast(loaded.nki_hlo_release, ctypes.c_void_p).value
+        self.extensions = ctypes.addressof(ctypes.c_char.in_dll(loaded, "nki_hlo_profiler"))
 
     def connect(self, address: int) -> None:
         """Let ``GetPjrtApi`` hand out the function table at ``address``."""

@@ -68,6 +68,7 @@ class Plugin:
         self.entry = open_entry()
         self.api = abi.api_of({name: self._address(name) for name in abi.SLOTS})
         if self.entry is not None:
+            self.api.extension_start = self.entry.extensions
             self.entry.connect(self.address)
         self._keep_forever()
         atexit.register(self._let_go)

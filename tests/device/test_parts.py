@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import re
+import sys
 import threading
 import tomllib
 import weakref
@@ -225,17 +226,27 @@ def test_what_asks_for_the_device(environment: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("environment", NOT_ASKING)
-def test_what_does_not(environment: dict[str, str]) -> None:
+def test_what_does_not(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "nki", raising=False)
     assert not activation.jax_is_asked(environment)
     assert not activation.torch_is_asked(environment)
 
 
-def test_each_framework_has_its_own_variable() -> None:
+def test_each_framework_has_its_own_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "nki", raising=False)
     assert activation.jax_is_asked({"JAX_PLATFORMS": "cpu, neuron"})
     assert not activation.torch_is_asked({"JAX_PLATFORMS": "neuron"})
     assert activation.torch_is_asked({"PJRT_DEVICE": "NEURON"})
     assert not activation.jax_is_asked({"PJRT_DEVICE": "NEURON"})
     assert not activation.torch_is_asked({"PJRT_DEVICE": "CPU", "NKI_HLO_DEVICE": "1"})
+
+
+def test_kernels_ask_for_a_device_of_torch_xla(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "nki", sys)
+    assert activation.torch_is_asked({})
+    assert not activation.torch_is_asked({"PJRT_DEVICE": "CPU"})
+    assert not activation.torch_is_asked({"NKI_HLO_DEVICE": "0"})
+    assert not activation.jax_is_asked({})
 
 
 # -------------------------------------------------------------------------- device count

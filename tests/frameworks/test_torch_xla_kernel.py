@@ -134,6 +134,32 @@ def test_values_and_gradients_on_the_device_neuron(run_script: Any) -> None:
     assert done.returncode == 0, done.stderr
 
 
+PLAIN = """
+    {imports}
+    from tests.frameworks.sample_kernels import nki_tensor_add
+
+    device = torch_xla.device()
+    a, b = (torch.randn(128, 512) for _ in range(2))
+    total = nki_tensor_add(a.to(device), b.to(device))
+    torch.testing.assert_close(total.cpu(), a + b)
+    print(torch_xla.runtime.device_type())
+"""
+
+
+@pytest.mark.parametrize(
+    "imports", ["import torch, torch_xla, nki", "import nki, torch, torch_xla"]
+)
+def test_a_plain_script_runs_its_kernels(run_script: Any, imports: str) -> None:
+    done = run_script(PLAIN.format(imports=imports))
+    assert done.stdout == "NEURON\n", done.stderr
+    assert "Profiler API" not in done.stderr
+
+
+def test_the_device_can_be_refused(run_script: Any) -> None:
+    script = "import torch_xla, nki\nprint(torch_xla.runtime.device_type())"
+    assert run_script(script, NKI_HLO_DEVICE="0").stdout == "CPU\n"
+
+
 DAMAGED = """
     import torch
     import torch_xla
