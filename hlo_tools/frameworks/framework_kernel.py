@@ -6,10 +6,11 @@ and gets from :meth:`FrameworkKernel.dump_config` the configuration that its cus
 
 from __future__ import annotations
 
+import operator
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hlo_tools.frameworks.arguments import Arguments, bind_arguments
 from hlo_tools.frameworks.plan import BoundCall, CallPlan, TensorSpec
@@ -19,6 +20,10 @@ from nki_lang.kernel import Kernel, simulator_is_on
 from nki_lang.source import definition_of
 from nki_lang.targets import Target, current_target, target_of
 from nki_lang.tracing.fingerprint import Unidentifiable, fingerprint
+
+if TYPE_CHECKING:
+    from hlo_tools.ir.instruction import Instruction
+    from hlo_tools.ir.module import Module
 
 __all__ = ["FrameworkKernel", "clear_cache"]
 
@@ -178,6 +183,27 @@ class FrameworkKernel:
         plan = self.plan(*args, **kwargs)
         return plan.backend_config, plan.input_names, plan.output_names
 
+    def module(self, *args: object, **kwargs: object) -> Module:
+        """An HLO module that is this call alone, ready to be saved or built.
+
+        Its parameters are the call's operands, its result is a tuple of the call's results.
+
+        Raises:
+            As :meth:`dump_config`.
+        """
+        from hlo_tools.frameworks.call_module import build_call_module  # protobuf and its schema
+        from hlo_tools.ir.loading import load
+
+        return load(build_call_module(self.plan(*args, **kwargs), self.func_name))
+
+    def instruction(self, *args: object, **kwargs: object) -> Instruction:
+        """The custom call of this kernel call, in a :meth:`module` of its own.
+
+        ``str`` of it is its HLO text, ``.proto`` the message to copy into a graph.
+        """
+        (call,) = self.module(*args, **kwargs).find_custom_calls()
+        return call
+
     def plan(self, *args: Any, **kwargs: Any) -> CallPlan:
         """Everything about the call: shapes, aliases, constants, what it returns."""
         return self.bind(*args, **kwargs).plan
@@ -224,7 +250,7 @@ class FrameworkKernel:
             return None
 
     def _tensor_spec(self, tensor: Any, name: str) -> TensorSpec:
-        shape, framework_dtype = self.map_framework_tensor(tensor)
+        shape, framework_dtype = self._mapped(tensor, name)
         try:
             dtype: DType = dtype_of(self.translate_to_neuron_dtype(framework_dtype))
         except (TypeError, KeyError) as error:
@@ -238,7 +264,26 @@ class FrameworkKernel:
                 location=definition_of(self.func),
                 remedy="convert the tensor before the call (float64 to float32, for one)",
             ) from None
-        return TensorSpec(tuple(int(extent) for extent in shape), dtype, name)
+        return TensorSpec(shape, dtype, name)
+
+    def _mapped(self, tensor: object, name: str) -> tuple[tuple[int, ...], Any]:
+        """What :meth:`map_framework_tensor` says of a tensor, checked."""
+        mapped = self.map_framework_tensor(tensor)
+        try:
+            shape, framework_dtype = mapped
+            extents = tuple(operator.index(extent) for extent in shape)
+        except (TypeError, ValueError):
+            extents, framework_dtype = (-1,), None
+        if any(extent < 0 for extent in extents):
+            raise NkiValidationError(
+                f"{type(self).__name__}.map_framework_tensor returned {mapped!r} for argument "
+                f"{name!r} of {self.func_name}; it returns (shape, dtype), the shape as a "
+                "sequence of numbers",
+                code="NKI-FRAMEWORK-TENSOR",
+                location=definition_of(type(self).map_framework_tensor),
+                remedy="return the shape that the framework states, and its dtype",
+            )
+        return extents, framework_dtype
 
     def _not_implemented(self, signature: str) -> NotImplementedError:
         return NotImplementedError(

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from nki_lang.dtypes import DType, dtype_of
-from nki_lang.errors import NkiValidationError
+from nki_lang.errors import NkiTypeError, NkiValidationError
 from nki_lang.frontend.objects import NKIObject, is_mapping, is_sequence
 from nki_lang.source import definition_of
 from nki_lang.tracing.fingerprint import is_tensor
@@ -49,7 +49,8 @@ def bind_call(
     """The arguments of a call by the names of the kernel's parameters.
 
     Raises:
-        TypeError: they do not fit; the kernel, its parameters and its place are named.
+        NkiTypeError: code ``NKI-ARGUMENTS``; they do not fit. The kernel, its parameters and its
+            place are named.
     """
     signature = inspect.signature(func)
     try:
@@ -57,7 +58,11 @@ def bind_call(
     except TypeError as error:
         name, place = getattr(func, "__name__", repr(func)), definition_of(func)
         where = f", defined at {place}" if place is not None else ""
-        raise TypeError(f"{name}{signature}{where}: {error}") from None
+        raise NkiTypeError(
+            f"{name}{signature}{where}: {error}",
+            code="NKI-ARGUMENTS",
+            remedy="call the kernel as it is defined",
+        ) from None
 
 
 def spec_of_array(value: Any, name: str, func: Callable[..., Any] | None = None) -> TensorSpec:

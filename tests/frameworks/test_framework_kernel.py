@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+import hlo_tools
 import nki_lang
 from hlo_tools.errors import HloFileError
 from hlo_tools.frameworks import FrameworkKernel
 from hlo_tools.kernels import calls as kernels
+from hlo_tools.verify import verify
 from nki_lang.dtypes import BY_NAME
 from nki_lang.errors import NkiValidationError
 from tests.frameworks import sample_kernels
@@ -62,6 +64,30 @@ def test_the_configuration_has_the_documented_form() -> None:
     assert len(outputs) == 1 and outputs[0].startswith("c_output")
     assert Path(record["klir_binary"]["binary"]).suffix == ".klir"
     assert Path(record["klir_binary"]["binary"]).is_file()
+
+
+def test_a_call_as_a_module_and_as_an_instruction(tmp_path: Path) -> None:
+    kernel = SymbolicKernel("add", sample_kernels.add)
+    kernel.module(A, A).save(tmp_path / "add.pb")
+    module = hlo_tools.load(tmp_path / "add.pb")
+    assert verify(module) == []
+    call = kernel.instruction(A, A)
+    assert call.proto.backend_config.decode() == kernel.dump_config(A, A)[0]
+    assert str(call.shape) == "f32[256,1024]{1,0}"
+
+
+@pytest.mark.parametrize(
+    "wrong", [None, (256, 1024), ("ab", "f32"), ((256, 1.5), "f32"), ((-1,), "f32"), 3]
+)
+def test_a_wrong_mapping_of_tensors_is_named(wrong: Any) -> None:
+    class Wrong(SymbolicKernel):
+        def map_framework_tensor(self, t: Any) -> tuple[Any, Any]:
+            return wrong
+
+    with pytest.raises(NkiValidationError, match="map_framework_tensor returned") as caught:
+        Wrong("add", sample_kernels.add).dump_config(A, A)
+    assert caught.value.code == "NKI-FRAMEWORK-TENSOR"
+    assert "a_input" in str(caught.value) and __file__ in str(caught.value)
 
 
 def test_the_configuration_finds_a_kernel_that_runs() -> None:

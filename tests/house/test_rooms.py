@@ -30,7 +30,7 @@ RANKS: dict[str, list[set[str]]] = {
     ],
     "nki_lang": [
         {"dtypes", "memory", "source", "atomic"},
-        {"errors"},
+        {"errors", "tracebacks"},
         {"targets", "strict"},
         {"ir"},
         {"frontend", "semantics", "klir"},
