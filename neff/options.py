@@ -8,6 +8,7 @@ parser a long flag may be abbreviated, and some take several values.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
@@ -27,6 +28,8 @@ class CompileOptions:
         auto_cast_type: what to: ``bf16``, ``fp16``, ``tf32`` or ``fp8_e4m3``.
         lnc: physical cores of a logical core; 0 is the target's default.
         downcast_f64: compute float64 in float32; inputs and outputs stay float64.
+        replicas, partitions: how many devices run the module together, ``replicas * partitions``;
+            0 lets the groups of its collectives say it.
     """
 
     optlevel: int = 2
@@ -34,6 +37,8 @@ class CompileOptions:
     auto_cast_type: str = "bf16"
     lnc: int = 0
     downcast_f64: bool = False
+    replicas: int = 0
+    partitions: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,8 @@ FLAGS: tuple[Flag, ...] = (
     Flag(("--auto-cast-type",), ("bf16", "fp16", "tf32", "fp8_e4m3"), "auto_cast_type"),
     Flag(("--logical-nc-config", "--lnc", "-lnc"), ("1", "2"), "lnc"),
     Flag(("--downcast-f64",), (), "downcast_f64"),
+    Flag(("--replicas",), _ANY, "replicas"),
+    Flag(("--partitions",), _ANY, "partitions"),
     Flag(("--enable-fast-loading-neuron-binaries",), (), "fast_loading"),
     Flag(("--output", "-o"), _ANY, "output"),
     Flag(("--model-type",), ("generic", "transformer", "unet-inference", "cnn-training")),
@@ -102,7 +109,8 @@ _MODULES = frozenset({".pb", ".hlo", ".txt", ".hlo_module"})
 """Suffixes of a word that is the module, not a further value of the flag before it."""
 _NO_EFFECT = ("", "logfile", "verbose")
 """Fields without effect on what is compiled; the command ``neuronx-cc`` knows the last two."""
-_WHOLE_NUMBERS = ("optlevel", "lnc")
+_COUNTS = ("replicas", "partitions")
+_WHOLE_NUMBERS = ("optlevel", "lnc", *_COUNTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +212,8 @@ def _flag(name: str) -> Flag:
 def _check(flag: Flag, text: str, value: str | None) -> None:
     if not flag.values and value is not None:
         raise _wrong(text, "takes no value")
+    if flag.field in _COUNTS and not re.fullmatch("[1-9][0-9]{0,3}", value or ""):
+        raise _wrong(text, f"cannot be {value!r}; allowed are whole numbers from 1 to 9999")
     if flag.values and flag.values != ("*",) and value not in flag.values:
         raise _wrong(text, f"cannot be {value!r}; allowed are {_allowed(flag)}")
 

@@ -7,6 +7,7 @@ placed; the synchronisation between engines is explicit.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 from nki_lang.dtypes import Array, DType
@@ -149,3 +150,12 @@ class Program:
     scratch_bytes: int = 0
     returns_tuple: bool = False
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def devices(self) -> int:
+        """How many devices run it together, as the module says; 0 when nothing says it."""
+        stated: dict[str, object] = self.metadata.get("devices", {})
+        if type(stated) is not dict:  # a file may hold anything
+            return 0
+        counts = [stated.get(name) for name in ("replicas", "partitions")]
+        return prod(one if type(one) is int and one > 0 else 0 for one in counts)

@@ -9,50 +9,25 @@ import numpy as np
 from hlo_tools.evaluate.applying import combine
 from hlo_tools.evaluate.operation import Call, operation
 from hlo_tools.evaluate.values import Array, EvaluationError, Value
-from hlo_tools.types.replica_groups import replica_groups_of
+from hlo_tools.types.replica_groups import device_groups, permuted_devices
 
 __all__: list[str] = []
 
 
 def _members(call: Call) -> list[int]:
-    """Numbers of the devices of this one's group, in the group's order; empty outside of all.
-
-    How the ids of a group are meant: XLA, ``CollectiveOpGroupMode``.
-    """
-    row, device = call.row, call.evaluator.device
-    groups = replica_groups_of(row)
-    replicas, partitions = range(device.replicas), range(device.partitions)
-    across_partitions = row.channel_id and row.opcode in _OF_PARTITIONS
-    if across_partitions or (row.channel_id and row.use_global_device_ids):
-        whole = partitions if across_partitions else range(device.replicas * device.partitions)
-    else:
-        whole = replicas
-    groups = groups or [list(whole)]
-    if any(member not in whole for group in groups for member in group):
-        raise _too_few(call)
-    if across_partitions:
-        mine, place = device.partition, device.replica * device.partitions
-        return [place + one for one in _with(groups, mine)]
-    if row.channel_id and row.use_global_device_ids:
-        return _with(groups, device.number)
-    chosen = _with(groups, device.replica)
-    parts = partitions if row.channel_id else [device.partition]
-    return [one * device.partitions + part for one in chosen for part in parts]
-
-
-_OF_PARTITIONS = frozenset({"all-to-all", "collective-broadcast", "ragged-all-to-all"})
-"""With a channel, these have groups of partitions; they lack ``use_global_device_ids``."""
+    """Numbers of the devices of this one's group, in the group's order; empty outside of all."""
+    device = call.evaluator.device
+    try:
+        groups = device_groups(call.row, device.replicas, device.partitions)
+    except ValueError:
+        raise _too_few(call) from None
+    return next((group for group in groups if device.number in group), [])
 
 
 def _too_few(call: Call) -> EvaluationError:
     count = call.evaluator.device.meeting.count
     few = "one" if count == 1 else str(count)
     return call.fail(f"communicates with other devices; this evaluates {few}", "HLO-COLLECTIVE")
-
-
-def _with(groups: list[list[int]], one: int) -> list[int]:
-    none: list[int] = []
-    return next((group for group in groups if one in group), none)
 
 
 def _exchange(call: Call, members: list[int]) -> list[list[Array]]:
@@ -148,23 +123,19 @@ def _broadcast(call: Call) -> Value:
 
 @operation("collective-permute collective-permute-start")
 def _permute(call: Call) -> Value:
-    """Sources and targets are partitions with a channel, replicas without."""
+    """A device that nobody sends to gets zeros."""
     row, device = call.row, call.evaluator.device
-    count = device.partitions if row.channel_id else device.replicas
-    pairs = {pair.target: pair.source for pair in row.source_target_pairs}
-    if any(not 0 <= one < count for pair in pairs.items() for one in pair):
-        raise _too_few(call)
+    try:
+        pairs = permuted_devices(row, device.replicas, device.partitions)
+    except ValueError:
+        raise _too_few(call) from None
     if any(isinstance(one, tuple) or one is None or one.shape == () for one in call.values[2:]):
         raise call.fail("writes slices in place, which cannot be evaluated", "HLO-COLLECTIVE")
-    if row.channel_id:
-        mine, members = device.partition, [device.replica * count + one for one in range(count)]
-    else:
-        mine, members = (
-            device.replica,
-            [one * device.partitions + device.partition for one in range(count)],
-        )
-    given = _exchange(call, members)
-    source = pairs.get(mine)
+    count, own = device.partitions, device.number
+    across = range(own - own % count, own - own % count + count)
+    members = list(across if row.channel_id else range(own % count, device.replicas * count, count))
+    given = dict(zip(members, _exchange(call, members), strict=True))
+    source = next((one for one, target in pairs if target == own), None)
     value = _one_or_more(
         [np.zeros_like(one) for one in call.operands] if source is None else given[source]
     )

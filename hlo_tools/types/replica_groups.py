@@ -18,10 +18,60 @@ if TYPE_CHECKING:
         MeshProto,
     )
 
-__all__ = ["replica_groups_of"]
+__all__ = ["OF_PARTITIONS", "device_groups", "permuted_devices", "replica_groups_of"]
 
 _MOST = 1 << 24
 """Devices of an instruction."""
+
+OF_PARTITIONS = frozenset({"all-to-all", "collective-broadcast", "ragged-all-to-all"})
+"""With a channel, these have groups of partitions; they lack ``use_global_device_ids``."""
+
+
+def device_groups(
+    instruction: HloInstructionProto, replicas: int, partitions: int
+) -> list[list[int]]:
+    """The groups as numbers of devices, which are ``replica * partitions + partition``.
+
+    How the ids of a group are meant: XLA, ``CollectiveOpGroupMode``.
+
+    Raises:
+        ValueError: a group names something that there is not.
+    """
+    groups = replica_groups_of(instruction)
+    channel = bool(instruction.channel_id)
+    across = channel and instruction.opcode in OF_PARTITIONS
+    flat = channel and not across and instruction.use_global_device_ids
+    count = partitions if across else replicas * partitions if flat else replicas
+    groups = groups or [list(range(count))]
+    if any(not 0 <= member < count for group in groups for member in group):
+        raise ValueError(f"{groups} with {count}")
+    if flat:
+        return groups
+    if across:
+        return [[r * partitions + p for p in group] for r in range(replicas) for group in groups]
+    if channel:
+        return [[r * partitions + p for r in group for p in range(partitions)] for group in groups]
+    return [[r * partitions + p for r in group] for p in range(partitions) for group in groups]
+
+
+def permuted_devices(
+    instruction: HloInstructionProto, replicas: int, partitions: int
+) -> list[tuple[int, int]]:
+    """(source, target) of a collective-permute as numbers of devices.
+
+    They are partitions with a channel, replicas without.
+
+    Raises:
+        ValueError: a pair names something that there is not.
+    """
+    pairs = [(pair.source, pair.target) for pair in instruction.source_target_pairs]
+    channel = bool(instruction.channel_id)
+    count = partitions if channel else replicas
+    if any(not 0 <= one < count for pair in pairs for one in pair):
+        raise ValueError(f"{pairs} with {count}")
+    if channel:
+        return [(r * partitions + a, r * partitions + b) for r in range(replicas) for a, b in pairs]
+    return [(a * partitions + p, b * partitions + p) for p in range(partitions) for a, b in pairs]
 
 
 def replica_groups_of(instruction: HloInstructionProto) -> list[list[int]]:

@@ -141,6 +141,10 @@ def build(
         _flag("--logical-nc-config", "--lnc", "-lnc", help="Cores of a logical core: 1 or 2."),
     ] = "",
     downcast_f64: Annotated[bool, _flag(help="Compute float64 in float32.")] = False,
+    replicas: Annotated[
+        str, _flag(help="Replicas of a module with collectives; by default found in its groups.")
+    ] = "",
+    partitions: Annotated[str, _flag(help="Its partitions, likewise.")] = "",
     cc_flags: Annotated[str, _flag(help="Any further compiler flags, as one string.")] = "",
     as_json: AsJson = False,
 ) -> int:
@@ -162,6 +166,8 @@ def build(
         ("--auto-cast", auto_cast),
         ("--auto-cast-type", auto_cast_type),
         ("--logical-nc-config", lnc),
+        ("--replicas", replicas),
+        ("--partitions", partitions),
     ):
         flags += [f"{name}={value}"] if value else []
     flags += ["--downcast-f64"] if downcast_f64 else []

@@ -15,6 +15,8 @@ from hlo_tools.types.source_frames import frames_of
 from hlo_tools.verify import check
 from neff.compiler.assembly import Parts, assemble, kernel_parts
 from neff.compiler.autocast import Casting, cast_everything, downcast
+from neff.compiler.collectives import COMMUNICATION
+from neff.compiler.devices import devices_of
 from neff.compiler.import_hlo import import_module
 from neff.compiler.lower import lower
 from neff.errors import NeffCompileError, NeffError
@@ -55,7 +57,8 @@ def compile(
     root = Path(root) if root is not None else None
     with _own_bugs(module.path or module.name):
         check(module)
-        graph = import_module(module)
+        devices = devices_of(module, options.replicas, options.partitions)
+        graph = import_module(module, devices)
         if options.downcast_f64:
             graph = downcast(graph)
         casting = Casting.of(options)
@@ -64,6 +67,8 @@ def compile(
         cores = _cores(family, options)
         parts = lower(graph, family, cores=cores, root=root, dot_cast=casting.dots)
         parts.metadata = _metadata(family, options) | _names(parts, module)
+        if devices and any(node.opcode in COMMUNICATION for node in graph.nodes):
+            parts.metadata["devices"] = asdict(devices)
         return assemble(parts)
 
 
@@ -144,8 +149,9 @@ def _cores(family: Target, options: CompileOptions) -> int:
 
 def _metadata(family: Target, options: CompileOptions) -> dict[str, Any]:
     given = asdict(options)
-    if not options.downcast_f64:
-        del given["downcast_f64"]  # so that programs without it stay as they were
+    for name in ("downcast_f64", "replicas", "partitions"):
+        if not given[name]:
+            del given[name]  # so that programs without it stay as they were
     return {
         "options": given,
         "target": family.name,

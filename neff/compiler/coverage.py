@@ -22,7 +22,7 @@ _FAMILIES = {
     "gather": "transfers with an offset for each partition; indices are clamped",
     "scatter": "update by update; any elementwise computation, any number of operands",
 }
-_INTERNAL = {"pair", "word"}
+_INTERNAL = {"pair", "rank", "word"}
 """Opcodes of the graph that HLO does not have."""
 
 _NAMES = {"update-slice": "dynamic-update-slice"}
@@ -42,7 +42,7 @@ def coverage() -> dict[str, str]:
     found["reduce-window"] = "a reduce over a view of windows"
     for opcode in LOWERINGS.keys() - _INTERNAL:
         name = _NAMES.get(opcode, opcode)
-        found[name] = _FAMILIES[name]
+        found[name] = _FAMILIES.get(name) or IMPORTED[name]
     found.pop("restride")
     return dict(sorted(found.items()))
 

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hlo_tools.ir.module import KERNEL_TARGET, Module
-from hlo_tools.types.element_types import BY_NUMBER, INVALID
+from hlo_tools.types.element_types import BY_NAME, BY_NUMBER, INVALID
 from hlo_tools.types.source_frames import frames_of
 from neff.compiler.argmax import extreme_of, picked, truth_of
 from neff.compiler.arithmetic import REWRITES
 from neff.compiler.attributes import ATTRIBUTES
+from neff.compiler.collectives import COLLECTIVES, Collective
 from neff.compiler.computations import Needs, root_of, single_op
 from neff.compiler.custom_calls import CUSTOM_CALLS, IDENTITIES, CustomCall, shapes_of
+from neff.compiler.devices import Devices
 from neff.compiler.expand import EXPANSIONS
 from neff.compiler.folding import fold
 from neff.compiler.functions import FUNCTIONS
@@ -47,6 +49,24 @@ IMPORTED: dict[str, str] = {
     "popcnt": "sums of bits",
     "rng-bit-generator": "integer arithmetic; Philox and Threefry, 32 bits from a state of 64",
     **dict.fromkeys(FUNCTIONS, "other functions, in float32"),
+    "all-gather": "an instruction between devices, and a view",
+    "all-gather-done": "its operand's result",
+    "all-gather-start": "as `all-gather`",
+    "all-reduce": "sums, maxima and minima of floats are one instruction between devices for all "
+    "operands; anything else an exchange of the data, and the computation on each device",
+    "all-reduce-done": "its operand",
+    "all-reduce-start": "as `all-reduce`",
+    "all-to-all": "an instruction between devices, and views",
+    "async-done": "its operand's result",
+    "async-start": "its computation, inlined",
+    "async-update": "its operand",
+    "collective-broadcast": "permutations, which reach twice as many devices each time",
+    "collective-permute": "a fill, and an instruction between devices",
+    "collective-permute-done": "its operand's result",
+    "collective-permute-start": "as `collective-permute`",
+    "partition-id": "the rank, and a table",
+    "reduce-scatter": "as `all-reduce`",
+    "replica-id": "the rank, and a table",
     "atan2": "a polynomial, and the octant",
     "mulhi": "products of halves of words",
     "select-and-scatter": "sums over the places of a window",
@@ -65,6 +85,12 @@ IMPORTED: dict[str, str] = {
 }
 """Opcodes that are gone when the module has been imported, and what became of them."""
 
+_FIRST = frozenset({"opt-barrier", "copy", "domain", "async-update", "all-reduce-done"})
+"""Opcodes that are their operand."""
+
+_SECOND = frozenset({"async-done", "all-gather-done", "collective-permute-done"})
+"""Opcodes that are the second element of their operand: (operands, results, ...)."""
+
 _UNROLL_LIMIT = 4096
 """Turns of a loop that are unrolled at most."""
 
@@ -82,19 +108,21 @@ Tree = Any
 """A node, or a tuple of trees."""
 
 
-def import_module(module: Module) -> Graph:
-    """The graph of a module.
+def import_module(module: Module, devices: Devices | None = None) -> Graph:
+    """The graph of a module, which those devices run together; None when that is not known.
 
     Raises:
         NeffCompileError: ``NEFF-OP`` for something that is not covered, ``NEFF-MODULE`` for a
             module that contradicts itself.
     """
-    return _Importer(module).run()
+    return _Importer(module, devices).run()
 
 
 class _Importer:
-    def __init__(self, module: Module) -> None:
-        self._module = module
+    def __init__(self, module: Module, devices: Devices | None) -> None:
+        self._module, self._devices = module, devices
+        count = devices.count if devices else 1
+        self._own = Node("rank", (), (), BY_NAME["u32"], {"count": count}, "rank")
         self._proto = proto = module.proto
         self._computations = {entry.id: entry for entry in proto.computations}
         self._needs = Needs(self._computations)
@@ -183,7 +211,13 @@ class _Importer:
             return self._conditional(one, operands)
         if opcode == "custom-call":
             return self._custom_call(one, operands)
-        if opcode in ("opt-barrier", "copy", "domain"):
+        if opcode in COLLECTIVES:
+            return self._collective(one, operands)
+        if opcode == "async-start":
+            return tuple(operands), self._computation(self._called(one), operands), ()
+        if opcode in _SECOND:
+            return operands[0][1]
+        if opcode in _FIRST:
             return operands[0]
         if opcode in ("after-all", "add-dependency"):
             return operands[0] if operands else ()
@@ -247,6 +281,17 @@ class _Importer:
         operands, starts = node.operands[:half], node.operands[half:]
         found = reduced(node, operands, starts, node.attributes["dimensions"], combine)
         return tuple(found) if half > 1 else found[0]
+
+    def _collective(self, one: HloInstructionProto, operands: list[Node]) -> Tree:
+        reduces = bool(one.called_computation_ids)
+        applied = single_op(self._called(one)) if reduces else ""
+
+        def combine(pair: list[Node], shape: tuple[int, ...]) -> Node:
+            return self._applied_to_all(self._called(one), pair, shape)
+
+        node = self._placeholder(one)
+        call = Collective(one, node, operands, self._devices, applied, combine, self._own)
+        return COLLECTIVES[one.opcode](call)
 
     def _sort(self, one: HloInstructionProto, operands: list[Node]) -> Tree:
         """A sort: the comparison is made of whole arrays, one element beside the other."""
@@ -399,6 +444,12 @@ class _Importer:
                     place=self._place(one),
                     remedy=_REMEDY,
                 )
+            node = self._placeholder(one)
+            if not is_group(operands[0]) and operands[0].shape != node.shape:
+                raise uncovered(
+                    node, "the module was not partitioned", code="NEFF-COLLECTIVE",
+                    remedy="build what XLA's partitioner makes of it, or run it on the device",
+                )  # fmt: skip
             return operands[0]
         if target in CUSTOM_CALLS:
             return self._known_call(one, operands)

@@ -304,7 +304,8 @@ _RULES: dict[str, Rule] = {
     **{opcode: _binary(function) for opcode, function in _BINARY.items()},
     **dict.fromkeys(
         ("and", "or", "xor", "not", "select", "broadcast", "reshape", "transpose", "slice",
-         "reverse", "restride", "concatenate", "pad", "update-slice", "copy"),
+         "reverse", "restride", "concatenate", "pad", "update-slice", "copy", "all-gather", "all-to-all",
+         "collective-permute"),
         _each_word(-1),
     ),
     "abs": lambda _, node, operands: (

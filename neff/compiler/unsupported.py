@@ -73,27 +73,10 @@ UNSUPPORTED: Final[dict[str, Unsupported]] = {
         EFFECTS,
     ),
     "NEFF-COLLECTIVE": Unsupported(
-        "collective operations of a graph",
-        "run it with NKI_HLO_EXECUTOR=cpu, or communicate in an NKI kernel",
-        frozenset(
-            {
-                "all-gather",
-                "all-gather-done",
-                "all-gather-start",
-                "all-reduce",
-                "all-reduce-done",
-                "all-reduce-start",
-                "all-to-all",
-                "collective-broadcast",
-                "collective-permute",
-                "collective-permute-done",
-                "collective-permute-start",
-                "partition-id",
-                "ragged-all-to-all",
-                "reduce-scatter",
-                "replica-id",
-            }
-        ),
+        "`ragged-all-to-all`, and collectives whose groups do not fit the devices, or of which nothing "
+        "states how many there are",
+        "build with --replicas and --partitions; NKI_HLO_EXECUTOR=cpu runs every collective",
+        frozenset({"ragged-all-to-all"}),
     ),
     "NEFF-SIZE": Unsupported(
         "an operation of more tiles than can be compiled",

@@ -28,12 +28,12 @@ WIDE = ("s64", "u64")
 
 _UNCHANGED = frozenset(
     {"broadcast", "reshape", "transpose", "slice", "reverse", "restride", "gather",
-     "dynamic-slice", "copy"}
+     "dynamic-slice", "copy", "all-gather", "all-to-all"}
 )  # fmt: skip
 """Opcodes whose result has values of the first operand only."""
 
 _LOW_WORD = _UNCHANGED | {
-    "add", "and", "concatenate", "convert", "multiply", "negate", "not", "or", "pad", "reduce",
+    "add", "and", "collective-permute", "concatenate", "convert", "multiply", "negate", "not", "or", "pad", "reduce",
     "select", "shift-left", "subtract", "update-slice", "xor",
 }  # fmt: skip
 """Opcodes whose low word depends on the low words of 64-bit operands only."""
@@ -305,6 +305,7 @@ _RULES: dict[str, Rule] = {
     "and": _of_all(_bits_of),
     "ceil": _of_all(_whole),
     "clamp": lambda _, found: _clamped(*found),
+    "collective-permute": lambda _, found: _pair(found[0], found[1]),
     "compare": lambda _node, _: (0, 1),
     "concatenate": _of_all(_joined),
     "convert": _of_all(_converted),
@@ -319,6 +320,7 @@ _RULES: dict[str, Rule] = {
     "not": _of_one(lambda a: (~int(a[1]), ~int(a[0]))),
     "or": _of_all(_bits_of),
     "pad": _of_two(lambda a, b: _union([a, b])),
+    "rank": lambda node, _: (0, node.attributes["count"] - 1),
     "reduce": _reduced,
     "remainder": _of_two(lambda a, b: (min(a[0], 0), max(a[1], 0))),
     "round-nearest-afz": _of_all(_whole),

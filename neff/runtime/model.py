@@ -126,10 +126,28 @@ class LoadedModel:
                 a fault while running, with the line of the user's kernel (``NEFF-EXEC...``).
         """
         given = dict(outputs or {})
+        self.require_ranks(1)
         with self._lock, engine_floats():
             machine, arrays, targets = self.begin(inputs, given, check)
             machine.execute()
         return self.collect(arrays, targets, given)
+
+    def require_ranks(self, count: int) -> None:
+        """Refuse to run on another number of devices than the module is for.
+
+        Raises:
+            NeffRuntimeError: ``NEFF-RANKS``.
+        """
+        devices = self.program.devices
+        if devices in (0, count):
+            return
+        raise NeffRuntimeError(
+            f"the model is for {devices} devices, which run it together, not for {count}",
+            code="NEFF-RANKS",
+            place=self._place,
+            remedy=f"nki-neff run --ranks {devices} runs it; in Python neff.runtime.run_ranks, with "
+            "the inputs of each device",
+        )
 
     def begin(
         self, inputs: Mapping[str, Any], given: dict[str, Any], check: bool = False

@@ -9,6 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from neff.compiler.graph import Node
+from neff.compiler.lowering.collectives import (
+    all_gather,
+    all_reduce,
+    all_to_all,
+    permute,
+    rank,
+    reduce_scatter,
+)
 from neff.compiler.lowering.families import (
     concatenate,
     dot,
@@ -30,6 +38,10 @@ from neff.compiler.lowering.lowerer import Lowerer
 __all__ = ["LOWERINGS"]
 
 LOWERINGS: dict[str, Callable[[Lowerer, Node], None]] = {
+    "all-gather": all_gather,
+    "all-reduce": all_reduce,
+    "all-to-all": all_to_all,
+    "collective-permute": permute,
     "concatenate": concatenate,
     "dot": dot,
     "dynamic-slice": dynamic_slice,
@@ -38,7 +50,9 @@ LOWERINGS: dict[str, Callable[[Lowerer, Node], None]] = {
     "iota": iota,
     "pad": pad,
     "pair": pair,
+    "rank": rank,
     "reduce": reduce,
+    "reduce-scatter": reduce_scatter,
     "scatter": scatter,
     "update-slice": update_slice,
     "word": word,
