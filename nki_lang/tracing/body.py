@@ -10,6 +10,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator
+from enum import Enum
 from typing import Any, NoReturn
 
 import numpy as np
@@ -155,10 +156,29 @@ def _removed(error: TypeError) -> str:
     return "; NKI 0.2 removed masks: shorten the slice of the last tile" if masks else ""
 
 
+class _Spelled:
+    """A default as it is written in a kernel: ``nl.sbuf``, ``nisa.oob_mode.error``."""
+
+    def __init__(self, member: Enum) -> None:
+        kind = type(member).__name__
+        place = {"MemoryRegion": "nl", "Engine": "nisa.engine"}.get(kind, f"nisa.{kind}")
+        self._text = f"{place}.{member.name}"
+
+    def __repr__(self) -> str:
+        return self._text
+
+
 def _parameters(function: Callable[..., Any]) -> inspect.Signature:
     """What a function takes, without types."""
-    rows = inspect.signature(function).parameters.values()
-    return inspect.Signature([row.replace(annotation=inspect.Parameter.empty) for row in rows])
+    empty = inspect.Parameter.empty
+    rows = [
+        row.replace(
+            annotation=empty,
+            default=_Spelled(row.default) if isinstance(row.default, Enum) else row.default,
+        )
+        for row in inspect.signature(function).parameters.values()
+    ]
+    return inspect.Signature(rows)
 
 
 def _is_own(error: TypeError, name: str) -> bool:

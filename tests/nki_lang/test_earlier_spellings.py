@@ -24,6 +24,10 @@ CALLS = {
     "sendrecv": (lambda x: nisa.sendrecv(), "NKI-ARGUMENTS", "write sendrecv(src, dst"),
     "unknown argument": (
         lambda x: nisa.tensor_copy(nl.load(x), source=x), "NKI-ARGUMENTS", "write tensor_copy(dst, src"),
+    "memory as a default": (
+        lambda x: nl.zeros(bufer=nl.psum), "NKI-ARGUMENTS", "write zeros(shape, dtype, buffer=nl.sbuf"),
+    "mode as a default": (
+        lambda x: nisa.dma_copy(x), "NKI-ARGUMENTS", "oob_mode=nisa.oob_mode.error"),
     "list": (lambda x: nisa.tensor_copy([1, 2], nl.load(x)), "NKI-OPERAND", "dst=[1, 2] (list)"),
 }  # fmt: skip
 

@@ -12,7 +12,7 @@ import pytest
 from hlo_tools.evaluate import evaluate
 from hlo_tools.trace import TraceError, trace
 from hlo_tools.trace.function import traced_call
-from tests.trace.running import same_memory
+from tests.trace.running import run_traced, same_memory
 
 F32 = np.float32
 
@@ -198,3 +198,23 @@ def test_a_module_has_its_own_memory_for_its_results() -> None:
         traced = trace(lambda a: (a, a.T, a[:]), x)
     found = evaluate(traced.to_module(), [x])
     assert all(each.tolist() == x.tolist() for each in found) and not traced.aliases
+
+
+def test_flipping_a_view_without_dimensions_copies_it() -> None:
+    def function(a: Any) -> Any:
+        one = a[..., 0]
+        turned = np.flip(one)
+        one *= a[-1]
+        return one, turned
+
+    same_memory(function, numbers(3))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.complex64])
+def test_running_sums_keep_the_sign_of_zeros(dtype: Any) -> None:
+    given = np.array([[-0.0, 0.0, -0.0, 1.0], [-0.0, -0.0, 0.0, -1.0]], dtype)
+    _, (found,) = run_traced(lambda a: np.cumsum(a, 1), given)
+    wanted = np.cumsum(given, 1)
+    np.testing.assert_array_equal(found, wanted)
+    for part in (np.real, np.imag) if wanted.dtype.kind == "c" else (np.real,):
+        np.testing.assert_array_equal(np.signbit(part(found)), np.signbit(part(wanted)))

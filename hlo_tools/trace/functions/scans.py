@@ -18,7 +18,7 @@ from hlo_tools.trace.layout import copied
 __all__: list[str] = []
 
 
-def _scan(node: Node, axis: int, opcode: str, neutral: int) -> Node:
+def _scan(node: Node, axis: int, opcode: str, neutral: complex) -> Node:
     """Combine each element with all before it, in log2(size) steps of doubling distance."""
     size = node.shape[axis]
     distance = 1
@@ -28,7 +28,7 @@ def _scan(node: Node, axis: int, opcode: str, neutral: int) -> Node:
     return node
 
 
-def _shifted(node: Node, axis: int, distance: int, neutral: int) -> Node:
+def _shifted(node: Node, axis: int, distance: int, neutral: complex) -> Node:
     """Each element's neighbour ``distance`` before it; a neutral one at the front."""
     low = [distance if i == axis else 0 for i in range(len(node.shape))]
     high = [-distance if i == axis else 0 for i in range(len(node.shape))]
@@ -43,7 +43,8 @@ def _running(opcode: str, neutral: int) -> Callable[..., TracedArray]:
         wide = F32 if is_narrow_float(target) else target
         place = one_axis(0 if axis is None else axis, work.ndim)
         used = opcode if wide.kind != "b" else "or" if opcode == "add" else "and"
-        node = _scan(hlo.convert(work.node, wide), place, used, neutral)
+        none = neutral or {"f": -0.0, "c": complex(-0.0, -0.0)}.get(wide.kind, 0)  # -0.0 + -0.0
+        node = _scan(hlo.convert(work.node, wide), place, used, none)
         layout = copied(work.shape, work.layout, "K")
         return deliver(TracedArray(hlo.convert(node, target), layout), out, "unsafe")
 

@@ -231,6 +231,8 @@ def broadcast_arrays(*arrays: Operand, subok: bool = False) -> tuple[TracedArray
 def flip(m: Operand, axis: Any = None) -> TracedArray:
     array = traced(m)
     axes = axes_of(axis, array.ndim)
+    if not array.ndim:  # NumPy indexes with (), which gives a scalar and no view
+        return array[()]
     own = plain(array.shape) if array.layout is None else array.layout
     layout = normal(array.shape, [-step if i in axes else step for i, step in enumerate(own)])
     return view(
