@@ -10,6 +10,7 @@ Exit code 1 when one differs, hangs, or raises anything but a coded error.
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import sys
@@ -41,7 +42,7 @@ def history(seed: int) -> tuple[int, tuple[int, int], str, list[Step]]:
     steps: list[Step] = []
     for _ in range(chance.randrange(1, 7)):
         op = chance.choice(("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute",
-                            "ring", "ring_reduce", "local", "rank"))  # fmt: skip
+                            "ring", "ring_reduce", "all_gather_v", "all_to_all_v", "local", "rank"))  # fmt: skip
         order = chance.sample(range(count), count)
         size = chance.choice([one for one in range(1, count + 1) if count % one == 0])
         groups = [order[at : at + size] for at in range(0, count, size)]
@@ -49,7 +50,32 @@ def history(seed: int) -> tuple[int, tuple[int, int], str, list[Step]]:
         pairs = list(zip(senders, chance.sample(range(count), len(senders)), strict=True))
         steps.append((op, {"groups": groups, "op": chance.choice(list(REDUCED)), "pairs": pairs}))
     dtype = chance.choice(("float32", "float32", "int32", "bfloat16"))
-    return count, (12 * chance.randrange(1, 3), chance.randrange(1, 5)), dtype, steps
+    shape = (12 * chance.randrange(1, 3), chance.randrange(1, 5))
+    for op, options in steps:
+        if op.endswith("_v"):
+            options |= _pieces(op, options["groups"], math.prod(shape), chance)
+    return count, shape, dtype, steps
+
+
+def _pieces(op: str, groups: Groups, elements: int, chance: random.Random) -> dict[str, Any]:
+    """For each rank, what it sends to each other of its group: how many elements, from where; and
+    in which slot it puts what it gets from each."""
+    size = len(groups[0])
+    slot = elements // size
+    metadata: dict[int, Array] = {}
+    for rank in sorted(one for group in groups for one in group):
+        counts = [chance.randrange(slot + 1) for _ in range(size)]
+        if op == "all_gather_v":
+            counts = counts[:1] * size
+        starts = [chance.randrange(elements - counts[0] + 1)] * size
+        if op == "all_to_all_v":
+            starts = [chance.randrange(elements - one + 1) for one in counts]
+        places = [slot * one for one in chance.sample(range(size), size)]
+        metadata[rank] = np.array([counts, starts, [0] * size, places], np.uint32)
+    for group in groups:
+        for at, rank in enumerate(group):
+            metadata[rank][2] = [metadata[other][0][at] for other in group]
+    return {"metadata": metadata, "known": chance.random() < 0.5, "placed": chance.random() < 0.5}
 
 
 def data(seed: int, call: int) -> list[Array]:
@@ -60,6 +86,17 @@ def data(seed: int, call: int) -> list[Array]:
     chance = np.random.default_rng((seed, call))
     kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
     return [chance.integers(-2, 3, shape).astype(kind) for _ in range(count)]
+
+
+def metadata(steps: list[Step], rank: int) -> list[Array]:
+    """The further arguments of a rank: of each step that takes some."""
+    found: list[Array] = []
+    for _, options in steps:
+        if "metadata" in options:
+            table = options["metadata"][rank][: 4 if options["placed"] else 3].copy()
+            table[2] *= options["known"]
+            found.append(table)
+    return found
 
 
 def wanted(arrays: list[Array], steps: list[Step]) -> list[Array]:
@@ -91,6 +128,20 @@ def _exchanged(parts: list[Array], _: Any) -> list[Array]:
     return [np.concatenate([one[place] for one in pieces]) for place in range(len(parts))]
 
 
+def _gathered_pieces(arrays: list[Array], options: dict[str, Any]) -> list[Array]:
+    results = [one.copy() for one in arrays]
+    tables = options["metadata"]
+    for group in options["groups"]:
+        slot = arrays[0].size // len(group)
+        for at, rank in enumerate(group):
+            flat = results[rank].reshape(-1)
+            for number, sender in enumerate(group):
+                count, start = (int(one) for one in tables[sender][:2, at])
+                place = int(tables[rank][3, number]) if options["placed"] else slot * number
+                flat[place : place + count] = arrays[sender].reshape(-1)[start : start + count]
+    return results
+
+
 def _permuted(arrays: list[Array], options: dict[str, Any]) -> list[Array]:
     results = list(arrays)
     for source, target in options["pairs"]:
@@ -110,6 +161,8 @@ MEANINGS: dict[str, Callable[[list[Array], dict[str, Any]], list[Array]]] = {
         ]
     ),
     "all_to_all": _by_group(_exchanged),
+    "all_gather_v": _gathered_pieces,
+    "all_to_all_v": _gathered_pieces,
     "permute": _permuted,
     "ring": _by_group(lambda parts, _: [parts[-1], *parts[:-1]]),
     "ring_reduce": _by_group(
@@ -130,11 +183,16 @@ def kernel_of(steps: list[Step]) -> Any:
     import nki.language as nl
 
     @nki.jit(platform_target="trn2")
-    def kernel(x: Any) -> Any:
+    def kernel(
+        x: Any, m0: Any = None, m1: Any = None, m2: Any = None, m3: Any = None, m4: Any = None,
+        m5: Any = None,
+    ) -> Any:  # fmt: skip
+        left = [m0, m1, m2, m3, m4, m5]
         value = nl.ndarray(x.shape, x.dtype, nl.hbm)
         nisa.dma_copy(value, x)
         for op, options in steps:
-            value = ISSUED[op](value, options)
+            more = {"table": left.pop(0)} if "metadata" in options else {}
+            value = ISSUED[op](value, options | more)
         out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
         nisa.dma_copy(out, value)
         return out
@@ -172,6 +230,21 @@ def _gather(value: Any, options: dict[str, Any]) -> Any:
     whole = _like(value, rows * len(options["groups"][0]))
     ncc.all_gather([value], [whole], ncc.ReplicaGroup(options["groups"]), 0)
     return whole[whole.shape[0] - rows :, :]
+
+
+def _of_pieces(name: str) -> Callable[[Any, dict[str, Any]], Any]:
+    def issue(value: Any, options: dict[str, Any]) -> Any:
+        import nki.collectives as ncc
+        import nki.isa as nisa
+
+        out, group = _like(value), ncc.ReplicaGroup(options["groups"])
+        nisa.dma_copy(out, value)
+        getattr(ncc, name)(
+            [value], [out], group, options["table"], options["known"], options["placed"]
+        )
+        return out
+
+    return issue
 
 
 def _scatter(value: Any, options: dict[str, Any]) -> Any:
@@ -252,22 +325,25 @@ def _rank(value: Any, options: dict[str, Any]) -> Any:
 ISSUED: dict[str, Callable[[Any, dict[str, Any]], Any]] = {
     "all_reduce": _collective("all_reduce", "groups", "op"), "all_gather": _gather,
     "reduce_scatter": _scatter, "all_to_all": _collective("all_to_all", "groups", "dim"),
+    "all_gather_v": _of_pieces("all_gather_v"), "all_to_all_v": _of_pieces("all_to_all_v"),
     "permute": _permute, "ring": _ring, "ring_reduce": _ring_reduce, "local": _local, "rank": _rank,
 }  # fmt: skip
 
 
-def _eager(kernel: Any, arrays: list[Array]) -> list[Array]:
+def _eager(kernel: Any, calls: list[list[Array]]) -> list[Array]:
     from nki_lang.execute import simulate_ranks
 
-    return [np.asarray(one) for one in simulate_ranks(kernel, [{"x": one} for one in arrays])]
+    names = ["x", *(f"m{number}" for number in range(len(calls[0]) - 1))]
+    given = [dict(zip(names, one, strict=True)) for one in calls]
+    return [np.asarray(one) for one in simulate_ranks(kernel, given)]
 
 
-def _of_ir(change: Callable[[Any], Any]) -> Callable[[Any, list[Array]], list[Array]]:
-    def run(kernel: Any, arrays: list[Array]) -> list[Array]:
+def _of_ir(change: Callable[[Any], Any]) -> Callable[[Any, list[list[Array]]], list[Array]]:
+    def run(kernel: Any, calls: list[list[Array]]) -> list[Array]:
         from nki_lang.execute import run_ranks
 
-        ir = change(kernel.trace((arrays[0],)))
-        return [one[0] for one in run_ranks(ir, [[array] for array in arrays])]
+        ir = change(kernel.trace(tuple(calls[0])))
+        return [one[0] for one in run_ranks(ir, calls)]
 
     return run
 
@@ -286,16 +362,17 @@ def _through_text(ir: Any) -> Any:
     return parse(str(ir))
 
 
-def _neff(kernel: Any, arrays: list[Array]) -> list[Array]:
+def _neff(kernel: Any, calls: list[list[Array]]) -> list[Array]:
     from neff.compiler.compile import compile_kernel
     from neff.runtime import run_ranks
 
-    program = compile_kernel(kernel.trace((arrays[0],)))
-    found = run_ranks(program, [{program.inputs[0]: one} for one in arrays])
+    program = compile_kernel(kernel.trace(tuple(calls[0])))
+    given = [dict(zip(program.inputs, one, strict=True)) for one in calls]
+    found = run_ranks(program, given)
     return [one[program.outputs[0]] for one in found]
 
 
-WAYS: dict[str, Callable[[Any, list[Array]], list[Array]]] = {
+WAYS: dict[str, Callable[[Any, list[list[Array]]], list[Array]]] = {
     "eager": _eager, "executor": _of_ir(lambda ir: ir), "klir": _of_ir(_through_klir),
     "text": _of_ir(_through_text), "neff": _neff,
 }  # fmt: skip
@@ -310,7 +387,8 @@ def _answer(request: tuple[int, list[Step]]) -> dict[str, Any]:
         for call in (0, 1):
             arrays = data(seed, call)
             try:
-                found = run(kernel, [one.copy() for one in arrays])
+                given = [[one.copy(), *metadata(steps, rank)] for rank, one in enumerate(arrays)]
+                found = run(kernel, given)
             except Exception as error:
                 code = getattr(error, "code", None)
                 if isinstance(code, str):
