@@ -126,9 +126,9 @@ def _topk(call: Call) -> Value:
 
 def largest(operand: Array, count: int, *, smallest: bool = False) -> Value:
     """The largest elements of each row and their places; of equal ones the first comes first."""
-    kind = element_of(operand.dtype).kind
-    key = total_order(operand) if kind == "float" else operand
-    if not key.dtype.isbuiltin:  # integers of four bits and fewer
+    element = element_of(operand.dtype)
+    key = total_order(operand) if element.kind == "float" else operand
+    if element.bits < 8 and element.kind in ("int", "uint"):
         key = key.astype(np.int8)
     order = np.argsort(key if smallest else ~key, axis=-1, kind="stable")[..., :count]
     return np.take_along_axis(operand, order, -1), order.astype(np.int32)

@@ -19,6 +19,10 @@ FOLDER = "shared_constants"
 
 _RAW = {1: np.uint8, 2: np.uint16, 4: np.uint32}
 
+_OTHERS = 256
+"""Number of the first dtype that is not NumPy's own (``NPY_USERDEF``). ``isbuiltin`` is no test: it
+is 0 for the dtype of an array that was unpickled, and for packed types, which have metadata."""
+
 
 def to_npy(value: Any) -> tuple[str, bytes]:
     """File name (relative to the kernel file) and bytes of a constant.
@@ -27,8 +31,8 @@ def to_npy(value: Any) -> tuple[str, bytes]:
     itself is in the kernel.
     """
     array = np.ascontiguousarray(value).reshape(np.shape(value))
-    if array.dtype.kind == "V" or array.dtype.isbuiltin != 1:
-        array = array.view(_RAW[array.dtype.itemsize])
+    is_other = array.dtype.kind == "V" or array.dtype.num >= _OTHERS
+    array = array.view(_RAW[array.dtype.itemsize] if is_other else array.dtype.str)
     out = io.BytesIO()
     npy.write_array(out, array, version=(1, 0), allow_pickle=False)
     data = out.getvalue()

@@ -19,8 +19,10 @@ FLOAT_GRID = (
 )  # fmt: skip
 
 
-SUMMED = re.compile(r"grad|einsum|dot|matmul|inner|outer|conv|window|random|scan|reduce|sum")
-"""What XLA may sum in another order, or with other zeros."""
+SUMMED = re.compile(
+    r"grad|einsum|dot|matmul|inner|outer|conv|window|random|scan|reduce|sum|max|min"
+)
+"""What XLA may sum in another order, or with other zeros; of -0.0 and 0.0 either is the maximum."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -203,6 +204,14 @@ def test_topk_orders_as_jaxlib(element: str, rows: np.ndarray[Any, Any], largest
         evaluate(body(text), [rows]), run_jaxlib(body(text), [rows]), strict=True
     ):
         np.testing.assert_array_equal(ours, theirs)
+
+
+def test_topk_of_an_array_that_was_unpickled() -> None:
+    """Its dtype equals NumPy's own, and is not the same object."""
+    text = "p = u8[3] parameter(0)\nROOT r = (u8[2], s32[2]) topk(p), k=2, largest=true"
+    given = pickle.loads(pickle.dumps(np.array([2, 254, 7], np.uint8)))
+    values, places = evaluate(body(text), [given])
+    assert values.tolist() == [254, 7] and places.tolist() == [1, 2]
 
 
 def test_topk_keeps_apart_what_double_precision_cannot() -> None:

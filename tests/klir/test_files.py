@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -205,3 +206,10 @@ def test_the_engine_of_a_private_instruction_is_its_own():
     kernel = KernelIR("k", "trn2", 1, (), (), ([odd, plain],))
     written = klir.dumps(kernel)
     assert klir.loads(written.klir, written.companion) == kernel
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+def test_a_constant_that_was_unpickled_is_written_as_any_other(dtype):
+    """Its dtype equals NumPy's own, and is not the same object."""
+    constant = np.arange(4, dtype=dtype)
+    assert constants.to_npy(pickle.loads(pickle.dumps(constant))) == constants.to_npy(constant)
