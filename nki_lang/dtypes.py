@@ -16,6 +16,7 @@ __all__ = [
     "BY_NAME",
     "Array",
     "DType",
+    "DTypeLike",
     "dtype_of",
     "finfo",
     "is_float_type",
@@ -135,6 +136,10 @@ for _entry in _TABLE:
 
 def _by_name(name: str) -> DType:
     return BY_NAME[name]
+
+
+DTypeLike = DType | str | type[Any] | np.dtype[Any]
+"""What stands for a dtype: itself, its name, NumPy's type or dtype."""
 
 
 def dtype_of(value: Any) -> DType:

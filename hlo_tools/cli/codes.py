@@ -1,7 +1,7 @@
 """Every code that the three packages report: what it means and what to do.
 
 Errors and findings that no rule stands behind are described in ``codes/*.toml`` beside the package
-that raises them. Rules (lint, verify, the strict subset, advice on speed) explain themselves.
+that raises them. Rules (lint, verify, the strict subset, what is not compiled, advice) explain themselves.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def codes() -> dict[str, Code]:
     Raises:
         HloError: a lint rule of another package cannot be used.
     """
-    return dict(sorted((_described() | {one.code: one for one in _of_rules()}).items()))
+    return dict(sorted(({one.code: one for one in _of_rules()} | _described()).items()))
 
 
 def find(text: str) -> Code | None:
@@ -122,7 +122,11 @@ def _of_rules() -> Iterator[Code]:
             _general(rule.why), _general(rule.instead), "warning" if rule.warning else "error",
             "nki-hlo check",
         )  # fmt: skip
-    advice: Any = import_module("neff.profile.advice")  # a package above this one
+    compiler: Any = import_module("neff.compiler.unsupported")  # of a package above this one
+    for code, kind in compiler.UNSUPPORTED.items():
+        why = f"HLO: {', '.join(sorted(kind.opcodes))}." if kind.opcodes else ""
+        yield Code(code, f"not compiled: {kind.what}", why, kind.remedy, command="nki-neff build")
+    advice: Any = import_module("neff.profile.advice")
     for code, rule in advice.RULES.items():
         yield Code(code, rule.title, rule.why, rule.remedy, "advice", "nki-neff profile")
 

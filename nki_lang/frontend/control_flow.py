@@ -28,8 +28,27 @@ __all__ = [
 _LOOPS = "nki/deep-dives/nki-dynamic-loops.rst"
 
 
-def static_range(start: Any, stop: Any = None, step: Any = 1) -> range:
-    """A range that is unrolled while tracing."""
+def static_range(start: int, stop: int | None = None, step: int = 1) -> range:
+    """A range that is unrolled while tracing.
+
+    Args:
+        start: the first value (the end, when it is the only argument).
+        stop: the value that is no longer reached.
+        step: a positive integer.
+
+    Returns:
+        range: of integers.
+
+    Raises:
+        NkiValidationError: its code is one of NKI-OUTSIDE, NKI-REGISTER-VALUE.
+
+    Source: nl.static_range (nki/api/nki/language, NKI 0.6.0).
+
+    Example, given a and b (128, 512) float32 tiles in SBUF; out a (128, 512) float32 tile::
+
+        for i in nl.static_range(4):
+            nisa.tensor_copy(dst=out[:, nl.ds(i * 128, 128)], src=a[:, nl.ds(i * 128, 128)])
+    """
     for bound in (start, stop, step):
         if isinstance(bound, VirtualRegister):
             fail(
@@ -42,14 +61,38 @@ def static_range(start: Any, stop: Any = None, step: Any = 1) -> range:
     return range(start) if stop is None else range(start, stop, step)
 
 
-def dynamic_range(start: Any, stop: Any = None, step: Any = 1) -> Iterator[Any]:
-    """A loop on the device; yields its counter, a frozen register (deprecated: ``fori_loop``)."""
+def dynamic_range(
+    start: int | VirtualRegister, stop: int | VirtualRegister | None = None, step: int = 1
+) -> Iterator[VirtualRegister]:
+    """A loop on the device; yields its counter, a frozen register (deprecated: ``fori_loop``).
+
+    Args:
+        start: the first value (the end, when it is the only argument).
+        stop: the value that is no longer reached.
+        step: a positive integer.
+
+    Returns:
+        an iterator over one register, the counter, which cannot be written.
+
+    Raises:
+        NkiValidationError: its code is one of NKI-OUTSIDE, NKI-LOOP-STEP, NKI-REGISTER,
+            NKI-NO-REORDER.
+
+    Source: nl.dynamic_range (nki/api/nki/language, NKI 0.6.0).
+
+    Example, given a and b (128, 512) float32 tiles in SBUF; out a (128, 512) float32 tile::
+
+        for i in nl.dynamic_range(4):
+            nisa.tensor_copy(dst=out[:, nl.ds(i * 128, 128)], src=a[:, nl.ds(i * 128, 128)])
+    """
     loop = _range(start, stop, step)
     warn_deprecated("nl.dynamic_range is deprecated since NKI 0.6; write nl.fori_loop")
     return loop
 
 
-def _range(start: Any, stop: Any, step: Any) -> Iterator[Any]:
+def _range(
+    start: int | VirtualRegister, stop: int | VirtualRegister | None, step: int
+) -> Iterator[VirtualRegister]:
     builder = current()
     first, last = (0, start) if stop is None else (start, stop)
     _check_step(step)
@@ -102,18 +145,67 @@ def _read(builder: TraceBuilder, bound: Any) -> int:
 
 
 def fori_loop(
-    lower: Any, upper: Any, body_fun: Callable[[VirtualRegister], None], step: int = 1
+    lower: int | VirtualRegister,
+    upper: int | VirtualRegister,
+    body_fun: Callable[[VirtualRegister], None],
+    step: int = 1,
 ) -> None:
-    """``for i in range(lower, upper, step): body_fun(i)`` on the device."""
+    """``for i in range(lower, upper, step): body_fun(i)`` on the device.
+
+    Args:
+        lower: the first value of the counter: an integer or a register.
+        upper: the value that is no longer reached: an integer or a register.
+        body_fun: the body, called once while tracing, with a register.
+        step: a positive integer.
+
+    Returns:
+        None.
+
+    Raises:
+        NkiValidationError: its code is one of NKI-OUTSIDE, NKI-LOOP-STEP, NKI-REGISTER,
+            NKI-NO-REORDER.
+
+    Source: nl.fori_loop (nki/api/nki/language, NKI 0.6.0).
+
+    Example, given a and b (128, 512) float32 tiles in SBUF; out a (128, 512) float32 tile::
+
+        def body(i):
+            nisa.tensor_copy(dst=out[:, nl.ds(i * 128, 128)], src=a[:, nl.ds(i * 128, 128)])
+
+        nl.fori_loop(0, 4, body)
+    """
     for counter in _range(lower, upper, step):
         body_fun(counter)
 
 
-def while_loop(init: Any, body_fun: Callable[[VirtualRegister], VirtualRegister]) -> None:
-    """``r = init; while r != 0: r = body_fun(r)`` on the device."""
+def while_loop(
+    init: VirtualRegister, body_fun: Callable[[VirtualRegister], VirtualRegister]
+) -> None:
+    """``r = init; while r != 0: r = body_fun(r)`` on the device.
+
+    Args:
+        init: a register; 0 ends the loop before it begins.
+        body_fun: the body, called once while tracing, with a register.
+
+    Returns:
+        None.
+
+    Raises:
+        NkiValidationError: its code is one of NKI-OUTSIDE, NKI-REGISTER, NKI-NO-REORDER.
+
+    Source: nl.while_loop (nki/api/nki/language, NKI 0.6.0).
+
+    Example, given out a (128, 512) float32 tile::
+
+        def body(left):
+            nisa.tensor_scalar(dst=out, data=out, op0=nl.add, operand0=1.0)
+            return left - 1
+
+        nl.while_loop(nisa.register_alloc(3), body)
+    """
     builder = current()
     forbid_no_reorder(builder)
-    if not isinstance(init, VirtualRegister):
+    if not isinstance(init, VirtualRegister):  # pyright: ignore[reportUnnecessaryIsInstance]
         fail(f"while_loop starts from a register, not {init!r}", "NKI-REGISTER",
              "create one with nisa.register_alloc", "nl.while_loop")  # fmt: skip
     condition = builder.new_register("while")
@@ -149,7 +241,19 @@ def _while_body(
 
 @contextmanager
 def no_reorder() -> Generator[None]:
-    """Instructions of the block keep their order."""
+    """Instructions of the block keep their order.
+
+    Returns:
+        a context manager.
+
+    Source: nl.no_reorder (nki/api/nki/language, NKI 0.6.0).
+
+    Example, given a and b (128, 512) float32 tiles in SBUF; out a (128, 512) float32 tile::
+
+        with nl.no_reorder():
+            nisa.tensor_copy(dst=out, src=a)
+            nisa.tensor_tensor(dst=out, data1=out, data2=b, op=nl.add)
+    """
     builder = current()
     region = NoReorder([], builder.location())
     builder.enter_loop(region)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nki_lang.ir import Access, Register
+
+if TYPE_CHECKING:
+    from nki_lang.frontend.registers import VirtualRegister
 
 __all__ = ["DynamicSlice", "Index", "ds"]
 
@@ -16,8 +19,22 @@ class DynamicSlice(NamedTuple):
     size: int
 
 
-def ds(start: Any, size: Any) -> DynamicSlice:
-    """A slice of ``size`` elements that begins at ``start`` (an integer or a register)."""
+def ds(start: int | VirtualRegister, size: int) -> DynamicSlice:
+    """A slice of ``size`` elements that begins at ``start`` (an integer or a register).
+
+    Args:
+        start: the first value (the end, when it is the only argument).
+        size: how many elements, an integer.
+
+    Returns:
+        DynamicSlice: what an index takes.
+
+    Source: nl.ds (nki/api/nki/language, NKI 0.6.0).
+
+    Example, given a and b (128, 512) float32 tiles in SBUF::
+
+        part = a[:, nl.ds(128, 64)]
+    """
     return DynamicSlice(start, size)
 
 

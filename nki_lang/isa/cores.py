@@ -5,7 +5,7 @@ The rules of each instruction are in its row of :mod:`nki_lang.isa.table`.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 from nki_lang.frontend.builder import current
 from nki_lang.frontend.tensor import NkiTensor
@@ -18,22 +18,79 @@ __all__ = ["barrier", "core_barrier", "sendrecv"]
 
 
 def core_barrier(
-    data: NkiTensor, cores: Any, engine: Engine = engine.gpsimd, name: str | None = None
+    data: NkiTensor, cores: Sequence[int], engine: Engine = engine.gpsimd, name: str | None = None
 ) -> NkiInstruction:
-    """Wait until both cores have come here (trn2)."""
+    """Wait until both cores have come here (trn2).
+
+    Args:
+        data: tensor read, in SBUF or PSUM or HBM.
+        cores: the cores that wait for each other: (0, 1).
+        engine: the engine that runs it; unknown lets the compiler choose.
+        name: a label, for schedules and profiles.
+
+    Returns:
+        NkiInstruction: the instruction made, for depends_on; the result is in what is written.
+
+    Raises:
+        NkiValidationError: a rule is broken; its code is one of NKI-OUTSIDE, NKI-OPERAND,
+            NKI-BUFFER, NKI-DTYPE, NKI-CORES.
+
+    Rules:
+        cores is (0, 1), the two cores of a logical core (NKI-CORES).
+
+    Engines: GpSimd or Scalar or Sync or Tensor or Vector on trn2, trn3.
+    Source: nisa.core_barrier (nki/api/nki/isa, NKI 0.6.0).
+
+    Example, given a and b (128, 512) float32 tiles in SBUF::
+
+        shared = nl.ndarray((2, 128, 512), nl.float32, buffer=nl.shared_hbm)
+        nisa.dma_copy(dst=shared[nl.program_id(0)], src=a)
+        nisa.core_barrier(data=shared, cores=(0, 1))
+    """
     return issue(TABLE["core_barrier"], (data, cores), engine, name)
 
 
 def sendrecv(
-    src: Any,
-    dst: Any,
-    send_to_rank: Any,
-    recv_from_rank: Any,
-    pipe_id: Any,
-    dma_engine: Any = dma_engine.dma,
+    src: NkiTensor,
+    dst: NkiTensor,
+    send_to_rank: int,
+    recv_from_rank: int,
+    pipe_id: int,
+    dma_engine: dma_engine = dma_engine.dma,
     name: str | None = None,
 ) -> NkiInstruction:
-    """Send ``src`` to one core and receive ``dst`` from another (trn2)."""
+    """Send ``src`` to one core and receive ``dst`` from another (trn2).
+
+    Args:
+        src: tile read, in SBUF.
+        dst: tile written, in SBUF.
+        send_to_rank: the core that data go to: 0 or 1.
+        recv_from_rank: the core that data come from: 0 or 1.
+        pipe_id: a number that tells exchanges apart which are under way at one time.
+        dma_engine: who moves the data between the cores.
+        name: a label, for schedules and profiles.
+
+    Returns:
+        NkiInstruction: the instruction made, for depends_on; the result is in what is written.
+
+    Raises:
+        NkiValidationError: a rule is broken; its code is one of NKI-OUTSIDE, NKI-OPERAND,
+            NKI-BUFFER, NKI-DTYPE, NKI-SHAPE, NKI-CORES, NKI-SIZE.
+
+    Rules:
+        dst, src have the same partitions and the same elements per partition (NKI-SHAPE).
+        dst, src have the same dtype (NKI-DTYPE).
+        ranks are 0 or 1 (NKI-CORES).
+        gpsimd_dma moves at most 256 elements per partition (NKI-SIZE).
+
+    Engines: DMA on trn2, trn3.
+    Source: nisa.sendrecv (nki/api/nki/isa, NKI 0.6.0).
+
+    Example, given a and b (128, 512) float32 tiles in SBUF; out a (128, 512) float32 tile::
+
+        other = 1 - nl.program_id(0)
+        nisa.sendrecv(src=a, dst=out, send_to_rank=other, recv_from_rank=other, pipe_id=0)
+    """
     return issue(
         TABLE["sendrecv"],
         (src, dst, send_to_rank, recv_from_rank, pipe_id, dma_engine),
@@ -42,7 +99,9 @@ def sendrecv(
     )
 
 
-def barrier(data: Any = None, engine: Engine = Engine.gpsimd, name: str | None = None) -> Any:
+def barrier(
+    data: NkiTensor | None = None, engine: Engine = Engine.gpsimd, name: str | None = None
+) -> NkiInstruction | None:
     """Wait until all cores of the logical core have come here.
 
     The documented list of nki.isa has :func:`core_barrier` alone; kernels that call

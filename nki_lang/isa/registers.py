@@ -15,7 +15,25 @@ __all__ = ["register_alloc", "register_load", "register_move", "register_store"]
 
 
 def register_alloc(x: int | None = None) -> VirtualRegister:
-    """A fresh register, holding ``x`` (an integer, or a one-element tensor) or nothing yet."""
+    """A fresh register, holding ``x`` (an integer, or a one-element tensor) or nothing yet.
+
+    Args:
+        x: an integer, a tensor of one element, or None for no value yet.
+
+    Returns:
+        VirtualRegister: the register.
+
+    Raises:
+        NkiValidationError: a rule is broken; its code is one of NKI-OUTSIDE.
+
+    Engines: GpSimd or Scalar or Sync or Tensor or Vector on trn1, trn2, trn3.
+    Source: nisa.register_alloc (nki/api/nki/isa, NKI 0.6.0).
+
+    Example, given a and b (128, 512) float32 tiles in SBUF::
+
+        counter = nisa.register_alloc(3)
+        first = a[:, nl.ds(counter, 4)]
+    """
     builder = current()
     register = VirtualRegister(builder.new_register())
     if isinstance(x, VirtualRegister):
@@ -30,18 +48,90 @@ def register_alloc(x: int | None = None) -> VirtualRegister:
     return register
 
 
-def register_move(dst: VirtualRegister, src: Any) -> None:
-    """``dst = src``, an integer or another register."""
+def register_move(dst: VirtualRegister, src: int | VirtualRegister) -> None:
+    """``dst = src``, an integer or another register.
+
+    Args:
+        dst: the register that is written.
+        src: an integer or a register.
+
+    Returns:
+        None.
+
+    Raises:
+        NkiValidationError: a rule is broken; its code is one of NKI-OUTSIDE,
+            NKI-REGISTER-FROZEN.
+
+    Rules:
+        copy the counter into a register of your own and change that (NKI-REGISTER-FROZEN).
+
+    Engines: GpSimd or Scalar or Sync or Tensor or Vector on trn1, trn2, trn3.
+    Source: nisa.register_move (nki/api/nki/isa, NKI 0.6.0).
+
+    Example::
+
+        counter = nisa.register_alloc(0)
+        nisa.register_move(dst=counter, src=5)
+    """
     issue(TABLE["register_move"], (dst, src if isinstance(src, VirtualRegister) else _integer(src)))
 
 
 def register_load(dst: VirtualRegister, src: NkiTensor) -> None:
-    """``dst =`` the one element of ``src``."""
+    """``dst =`` the one element of ``src``.
+
+    Args:
+        dst: the register that is written.
+        src: tensor read, in SBUF or HBM.
+
+    Returns:
+        None.
+
+    Raises:
+        NkiValidationError: a rule is broken; its code is one of NKI-OUTSIDE, NKI-OPERAND,
+            NKI-BUFFER, NKI-DTYPE, NKI-REGISTER-FROZEN, NKI-REGISTER.
+
+    Rules:
+        copy the counter into a register of your own and change that (NKI-REGISTER-FROZEN).
+        the tensor has one element (NKI-REGISTER).
+
+    Engines: GpSimd or Scalar or Sync or Tensor or Vector on trn1, trn2, trn3.
+    Source: nisa.register_load (nki/api/nki/isa, NKI 0.6.0).
+
+    Example::
+
+        count = nl.ndarray((1, 1), nl.int32, buffer=nl.sbuf)
+        nisa.memset(count, 3)
+        turns = nisa.register_alloc()
+        nisa.register_load(dst=turns, src=count)
+    """
     issue(TABLE["register_load"], (dst, src))
 
 
-def register_store(dst: NkiTensor, src: Any) -> None:
-    """The one element of ``dst =`` the register ``src``."""
+def register_store(dst: NkiTensor, src: int | VirtualRegister) -> None:
+    """The one element of ``dst =`` the register ``src``.
+
+    Args:
+        dst: tensor written, in SBUF or HBM.
+        src: the register that is read.
+
+    Returns:
+        None.
+
+    Raises:
+        NkiValidationError: a rule is broken; its code is one of NKI-OUTSIDE, NKI-OPERAND,
+            NKI-BUFFER, NKI-DTYPE, NKI-REGISTER.
+
+    Rules:
+        the tensor has one element (NKI-REGISTER).
+
+    Engines: GpSimd or Scalar or Sync or Tensor or Vector on trn1, trn2, trn3.
+    Source: nisa.register_store (nki/api/nki/isa, NKI 0.6.0).
+
+    Example::
+
+        count = nl.ndarray((1, 1), nl.int32, buffer=nl.sbuf)
+        nisa.register_store(dst=count, src=nisa.register_alloc(3))
+    """
     issue(TABLE["register_store"], (dst, src))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-from typing import Any
 
 from nki_lang.dtypes import BY_NAME as _DTYPES
 from nki_lang.dtypes import DType
@@ -75,13 +74,51 @@ private_hbm, shared_hbm = MemoryRegion.private_hbm, MemoryRegion.shared_hbm
 hbm = private_hbm
 
 
-def affine_range(start: Any, stop: Any = None, step: Any = 1) -> builtins.range:
-    """A range that is unrolled while tracing (deprecated name of ``range``)."""
+def affine_range(start: int, stop: int | None = None, step: int = 1) -> builtins.range:
+    """A range that is unrolled while tracing (deprecated name of ``range``).
+
+    Args:
+        start: the first value (the end, when it is the only argument).
+        stop: the value that is no longer reached.
+        step: a positive integer.
+
+    Returns:
+        range: of integers.
+
+    Raises:
+        NkiValidationError: its code is one of NKI-OUTSIDE, NKI-REGISTER-VALUE.
+
+    Source: nl.affine_range (nki/api/nki/language, NKI 0.6.0).
+
+    Example, given a and b (128, 512) float32 tiles in SBUF; out a (128, 512) float32 tile::
+
+        for i in nl.affine_range(4):
+            nisa.tensor_copy(dst=out[:, nl.ds(i * 128, 128)], src=a[:, nl.ds(i * 128, 128)])
+    """
     return static_range(start, stop, step)
 
 
-def sequential_range(start: Any, stop: Any = None, step: Any = 1) -> builtins.range:
-    """A range that is unrolled while tracing (deprecated name of ``range``)."""
+def sequential_range(start: int, stop: int | None = None, step: int = 1) -> builtins.range:
+    """A range that is unrolled while tracing (deprecated name of ``range``).
+
+    Args:
+        start: the first value (the end, when it is the only argument).
+        stop: the value that is no longer reached.
+        step: a positive integer.
+
+    Returns:
+        range: of integers.
+
+    Raises:
+        NkiValidationError: its code is one of NKI-OUTSIDE, NKI-REGISTER-VALUE.
+
+    Source: nl.sequential_range (nki/api/nki/language, NKI 0.6.0).
+
+    Example, given a and b (128, 512) float32 tiles in SBUF; out a (128, 512) float32 tile::
+
+        for i in nl.sequential_range(4):
+            nisa.tensor_copy(dst=out[:, nl.ds(i * 128, 128)], src=a[:, nl.ds(i * 128, 128)])
+    """
     return static_range(start, stop, step)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, SupportsIndex
 
 import numpy as np
 
-from nki_lang.dtypes import Array, DType, dtype_of
+from nki_lang.dtypes import Array, DType, DTypeLike, dtype_of
 from nki_lang.errors import fail
 from nki_lang.frontend.builder import current
 from nki_lang.frontend.objects import is_sequence
@@ -37,15 +38,36 @@ _TILING = "nki/get-started/about/tiling-overview.rst"
 
 
 def ndarray(
-    shape: Any,
-    dtype: Any,
-    buffer: Any = _sbuf,
+    shape: int | Sequence[int],
+    dtype: DTypeLike,
+    buffer: MemoryRegion | str = _sbuf,
     name: str = "",
     address: tuple[int, int] | None = None,
 ) -> NkiTensor:
     """A new tensor with undefined contents.
 
     ``address`` is (partition, byte offset in the partition) for SBUF and PSUM.
+
+    Args:
+        shape: the extents; on chip the first one is the partitions, at most 128.
+        dtype: of the result, such as nl.bfloat16; that of the operand when None.
+        buffer: the memory: nl.sbuf, nl.psum, nl.private_hbm or nl.shared_hbm.
+        name: of the tensor, as files and profiles show it.
+        address: (partition, byte in the partition) for SBUF and PSUM; None lets the tracer
+            choose.
+
+    Returns:
+        NkiTensor: the tensor; its contents are undefined.
+
+    Raises:
+        NkiValidationError: its code is one of NKI-OUTSIDE, NKI-PARTITION, NKI-CAPACITY,
+            NKI-BUFFER, NKI-DTYPE, NKI-SHAPE.
+
+    Source: nl.ndarray (nki/api/nki/language, NKI 0.6.0).
+
+    Example::
+
+        tile = nl.ndarray((128, 64), nl.bfloat16, buffer=nl.sbuf)
     """
     builder = current()
     region = buffer if type(buffer) is MemoryRegion else _region(buffer)
@@ -154,33 +176,172 @@ def _fill(shape: Any, value: Any, dtype: Any, buffer: Any, name: str) -> NkiTens
     return tensor
 
 
-def zeros(shape: Any, dtype: Any, buffer: Any = _sbuf, name: str = "") -> NkiTensor:
-    """A new tensor of zeros."""
+def zeros(
+    shape: int | Sequence[int], dtype: DTypeLike, buffer: MemoryRegion | str = _sbuf, name: str = ""
+) -> NkiTensor:
+    """A new tensor of zeros.
+
+    Args:
+        shape: the extents; on chip the first one is the partitions, at most 128.
+        dtype: of the result, such as nl.bfloat16; that of the operand when None.
+        buffer: the memory: nl.sbuf, nl.psum, nl.private_hbm or nl.shared_hbm.
+        name: of the tensor, as files and profiles show it.
+
+    Returns:
+        NkiTensor: the new tensor.
+
+    Raises:
+        NkiValidationError: its code is one of NKI-OUTSIDE, NKI-PARTITION, NKI-CAPACITY,
+            NKI-BUFFER, NKI-DTYPE, NKI-SHAPE.
+
+    Source: nl.zeros (nki/api/nki/language, NKI 0.6.0).
+
+    Example::
+
+        tile = nl.zeros((128, 64), nl.float32)
+    """
     return _fill(shape, 0, dtype, buffer, name)
 
 
-def ones(shape: Any, dtype: Any, buffer: Any = _sbuf, name: str = "") -> NkiTensor:
-    """A new tensor of ones."""
+def ones(
+    shape: int | Sequence[int], dtype: DTypeLike, buffer: MemoryRegion | str = _sbuf, name: str = ""
+) -> NkiTensor:
+    """A new tensor of ones.
+
+    Args:
+        shape: the extents; on chip the first one is the partitions, at most 128.
+        dtype: of the result, such as nl.bfloat16; that of the operand when None.
+        buffer: the memory: nl.sbuf, nl.psum, nl.private_hbm or nl.shared_hbm.
+        name: of the tensor, as files and profiles show it.
+
+    Returns:
+        NkiTensor: the new tensor.
+
+    Raises:
+        NkiValidationError: its code is one of NKI-OUTSIDE, NKI-PARTITION, NKI-CAPACITY,
+            NKI-BUFFER, NKI-DTYPE, NKI-SHAPE.
+
+    Source: nl.ones (nki/api/nki/language, NKI 0.6.0).
+
+    Example::
+
+        tile = nl.ones((128, 64), nl.float32)
+    """
     return _fill(shape, 1, dtype, buffer, name)
 
 
-def full(shape: Any, fill_value: Any, dtype: Any, buffer: Any = _sbuf, name: str = "") -> NkiTensor:
-    """A new tensor filled with one value."""
+def full(
+    shape: int | Sequence[int],
+    fill_value: float,
+    dtype: DTypeLike,
+    buffer: MemoryRegion | str = _sbuf,
+    name: str = "",
+) -> NkiTensor:
+    """A new tensor filled with one value.
+
+    Args:
+        shape: the extents; on chip the first one is the partitions, at most 128.
+        fill_value: the number in every element.
+        dtype: of the result, such as nl.bfloat16; that of the operand when None.
+        buffer: the memory: nl.sbuf, nl.psum, nl.private_hbm or nl.shared_hbm.
+        name: of the tensor, as files and profiles show it.
+
+    Returns:
+        NkiTensor: the new tensor.
+
+    Raises:
+        NkiValidationError: its code is one of NKI-OUTSIDE, NKI-PARTITION, NKI-CAPACITY,
+            NKI-BUFFER, NKI-DTYPE, NKI-SHAPE.
+
+    Source: nl.full (nki/api/nki/language, NKI 0.6.0).
+
+    Example::
+
+        tile = nl.full((128, 64), 0.5, nl.float32)
+    """
     return _fill(shape, fill_value, dtype, buffer, name)
 
 
-def zeros_like(x: NkiTensor, dtype: Any = None, buffer: Any = None, name: str = "") -> NkiTensor:
-    """A new tensor of zeros with the shape of ``x``."""
+def zeros_like(
+    x: NkiTensor,
+    dtype: DTypeLike | None = None,
+    buffer: MemoryRegion | str | None = None,
+    name: str = "",
+) -> NkiTensor:
+    """A new tensor of zeros with the shape of ``x``.
+
+    Args:
+        x: a tile in SBUF or PSUM.
+        dtype: of the result, such as nl.bfloat16; that of the operand when None.
+        buffer: the memory: nl.sbuf, nl.psum, nl.private_hbm or nl.shared_hbm.
+        name: of the tensor, as files and profiles show it.
+
+    Returns:
+        NkiTensor: the new tensor.
+
+    Raises:
+        NkiValidationError: its code is one of NKI-OUTSIDE, NKI-PARTITION, NKI-CAPACITY,
+            NKI-BUFFER, NKI-DTYPE, NKI-SHAPE.
+
+    Source: nl.zeros_like (nki/api/nki/language, NKI 0.6.0).
+
+    Example, given a and b (128, 512) float32 tiles in SBUF::
+
+        tile = nl.zeros_like(a)
+    """
     return _fill(x.shape, 0, dtype or x.dtype, buffer or x.buffer, name)
 
 
-def empty_like(x: NkiTensor, dtype: Any = None, buffer: Any = None, name: str = "") -> NkiTensor:
-    """A new tensor with the shape of ``x`` and undefined contents."""
+def empty_like(
+    x: NkiTensor,
+    dtype: DTypeLike | None = None,
+    buffer: MemoryRegion | str | None = None,
+    name: str = "",
+) -> NkiTensor:
+    """A new tensor with the shape of ``x`` and undefined contents.
+
+    Args:
+        x: a tile in SBUF or PSUM.
+        dtype: of the result, such as nl.bfloat16; that of the operand when None.
+        buffer: the memory: nl.sbuf, nl.psum, nl.private_hbm or nl.shared_hbm.
+        name: of the tensor, as files and profiles show it.
+
+    Returns:
+        NkiTensor: the new tensor.
+
+    Raises:
+        NkiValidationError: its code is one of NKI-OUTSIDE, NKI-PARTITION, NKI-CAPACITY,
+            NKI-BUFFER, NKI-DTYPE, NKI-SHAPE.
+
+    Source: nl.empty_like (nki/api/nki/language, NKI 0.6.0).
+
+    Example, given a and b (128, 512) float32 tiles in SBUF::
+
+        tile = nl.empty_like(a, dtype=nl.bfloat16)
+    """
     return ndarray(x.shape, dtype or x.dtype, buffer or x.buffer, name)
 
 
-def load(src: NkiTensor, dtype: Any = None) -> NkiTensor:
-    """A new SBUF tile with the values of an HBM tensor."""
+def load(src: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
+    """A new SBUF tile with the values of an HBM tensor.
+
+    Args:
+        src: a tensor in HBM, two-dimensional for a transpose.
+        dtype: of the result, such as nl.bfloat16; that of the operand when None.
+
+    Returns:
+        NkiTensor: the new tile in SBUF.
+
+    Raises:
+        NkiValidationError: its code is one of NKI-OUTSIDE, NKI-PARTITION, NKI-CAPACITY,
+            NKI-BUFFER, NKI-DTYPE, NKI-SHAPE.
+
+    Source: nl.load (nki/api/nki/language, NKI 0.6.0).
+
+    Example, given x (128, 512) float32 in HBM::
+
+        tile = nl.load(x[0:64, :])
+    """
     from nki_lang.isa.dma import dma_copy
 
     tile = ndarray(src.shape, dtype or src.dtype)
@@ -189,14 +350,52 @@ def load(src: NkiTensor, dtype: Any = None) -> NkiTensor:
 
 
 def store(dst: NkiTensor, value: NkiTensor) -> None:
-    """Write an SBUF tile into an HBM tensor."""
+    """Write an SBUF tile into an HBM tensor.
+
+    Args:
+        dst: the tensor written; None for a new one.
+        value: a tile in SBUF.
+
+    Returns:
+        None.
+
+    Raises:
+        NkiValidationError: its code is one of NKI-OUTSIDE, NKI-SHAPE, NKI-BUFFER.
+
+    Source: nl.store (nki/api/nki/language, NKI 0.6.0).
+
+    Example, given x (128, 512) float32 in HBM; a and b (128, 512) float32 tiles in SBUF::
+
+        whole = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+        nl.store(whole, a)
+    """
     from nki_lang.isa.dma import dma_copy
 
     dma_copy(dst, value)
 
 
-def load_transpose2d(src: NkiTensor, dtype: Any = None) -> NkiTensor:
-    """A new SBUF tile with the values of a 2-D HBM tensor, transposed."""
+def load_transpose2d(src: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
+    """A new SBUF tile with the values of a 2-D HBM tensor, transposed.
+
+    Args:
+        src: a tensor in HBM, two-dimensional for a transpose.
+        dtype: of the result, such as nl.bfloat16; that of the operand when None.
+
+    Returns:
+        NkiTensor: the new tile in SBUF.
+
+    Raises:
+        NkiValidationError: its code is one of NKI-OUTSIDE, NKI-PARTITION, NKI-CAPACITY,
+            NKI-BUFFER, NKI-DTYPE, NKI-SHAPE.
+
+    Source: nl.load_transpose2d (nki/api/nki/language, NKI 0.6.0).
+
+    Example::
+
+        short = nl.ndarray((128, 64), nl.bfloat16, buffer=nl.private_hbm)
+        nl.store(short, nl.full((128, 64), 1.0, nl.bfloat16))
+        tile = nl.load_transpose2d(short)
+    """
     from nki_lang.isa.dma import dma_transpose
     from nki_lang.isa.movement import tensor_copy
 
@@ -221,14 +420,51 @@ def _constant(value: Array, dtype: DType) -> NkiTensor:
     return NkiTensor(storage.shape, dtype, storage, MemoryRegion.shared_hbm)
 
 
-def shared_constant(constant: Any) -> NkiTensor:
-    """An HBM tensor with the values of a NumPy array (or of a ``.npy`` file)."""
+def shared_constant(constant: Array | str) -> NkiTensor:
+    """An HBM tensor with the values of a NumPy array (or of a ``.npy`` file).
+
+    Args:
+        constant: a NumPy array, or the path of a .npy file.
+
+    Returns:
+        NkiTensor: the new tensor.
+
+    Raises:
+        NkiValidationError: its code is one of NKI-OUTSIDE, NKI-DTYPE.
+
+    Source: nl.shared_constant (nki/api/nki/language, NKI 0.6.0).
+
+    Example::
+
+        table = nl.shared_constant(np.arange(8, dtype=np.float32))
+    """
     value = np.load(constant) if isinstance(constant, str) else np.asarray(constant)
     return _constant(value, _element(value.dtype))
 
 
-def shared_identity_matrix(n: int, dtype: Any = "uint8", dst: NkiTensor | None = None) -> NkiTensor:
-    """The n x n identity in SBUF (or in ``dst``)."""
+def shared_identity_matrix(
+    n: int, dtype: DTypeLike = "uint8", dst: NkiTensor | None = None
+) -> NkiTensor:
+    """The n x n identity in SBUF (or in ``dst``).
+
+    Args:
+        n: a number of elements.
+        dtype: of the result, such as nl.bfloat16; that of the operand when None.
+        dst: the tensor written; None for a new one.
+
+    Returns:
+        NkiTensor: the new tensor.
+
+    Raises:
+        NkiValidationError: its code is one of NKI-OUTSIDE, NKI-PARTITION, NKI-CAPACITY,
+            NKI-BUFFER, NKI-DTYPE, NKI-SHAPE.
+
+    Source: nl.shared_identity_matrix (nki/api/nki/language, NKI 0.6.0).
+
+    Example::
+
+        eye = nl.shared_identity_matrix(128, dtype=nl.bfloat16)
+    """
     from nki_lang.isa.dma import dma_copy
 
     element = _element(dtype) if dst is None else dst.dtype
@@ -239,16 +475,53 @@ def shared_identity_matrix(n: int, dtype: Any = "uint8", dst: NkiTensor | None =
 
 
 def random_seed(seed: NkiTensor) -> None:
-    """Seed the generator that :func:`rand` uses."""
+    """Seed the generator that :func:`rand` uses.
+
+    Args:
+        seed: a tile of one 32-bit value.
+
+    Returns:
+        None.
+
+    Raises:
+        NkiValidationError: its code is one of NKI-OUTSIDE, NKI-SHAPE.
+
+    Source: nl.random_seed (nki/api/nki/language, NKI 0.6.0).
+
+    Example::
+
+        nl.random_seed(nl.full((1, 1), 7, nl.uint32))
+    """
     from nki_lang.isa.random import set_rng_seed
 
     set_rng_seed(seed)
 
 
-def rand(shape: Any, dtype: Any, buffer: Any = _sbuf, name: str = "") -> NkiTensor:
+def rand(
+    shape: int | Sequence[int], dtype: DTypeLike, buffer: MemoryRegion | str = _sbuf, name: str = ""
+) -> NkiTensor:
     """A new tensor of uniform random numbers in [0, 1).
 
     24 random bits of each element become the fraction, which float32 holds exactly.
+
+    Args:
+        shape: the extents; on chip the first one is the partitions, at most 128.
+        dtype: of the result, such as nl.bfloat16; that of the operand when None.
+        buffer: the memory: nl.sbuf, nl.psum, nl.private_hbm or nl.shared_hbm.
+        name: of the tensor, as files and profiles show it.
+
+    Returns:
+        NkiTensor: the new tensor.
+
+    Raises:
+        NkiValidationError: its code is one of NKI-OUTSIDE, NKI-PARTITION, NKI-CAPACITY,
+            NKI-BUFFER, NKI-DTYPE, NKI-SHAPE.
+
+    Source: nl.rand (nki/api/nki/language, NKI 0.6.0).
+
+    Example::
+
+        tile = nl.rand((128, 64), nl.float32)
     """
     from nki_lang.isa.dma import dma_copy
     from nki_lang.isa.elementwise import tensor_scalar

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from nki_lang.dtypes import DTypeLike
 from nki_lang.frontend import operators as op
 from nki_lang.frontend.operators import Operator
+from nki_lang.frontend.tensor import NkiTensor
 
 __all__ = ["var"]
 
@@ -94,7 +96,9 @@ _REDUCTIONS = {
 
 
 def _binary(operator: Operator) -> Callable[..., Any]:
-    def call(x: Any, y: Any, dtype: Any = None) -> Any:
+    def call(
+        x: NkiTensor | float, y: NkiTensor | float, dtype: DTypeLike | None = None
+    ) -> NkiTensor:
         from nki_lang.language.lowering import binary
 
         return binary(operator, x, y, dtype)
@@ -103,7 +107,7 @@ def _binary(operator: Operator) -> Callable[..., Any]:
 
 
 def _activation(operator: Operator) -> Callable[..., Any]:
-    def call(x: Any, dtype: Any = None) -> Any:
+    def call(x: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
         from nki_lang.language.lowering import activate
 
         return activate(operator, x, dtype)
@@ -112,7 +116,7 @@ def _activation(operator: Operator) -> Callable[..., Any]:
 
 
 def _composed(operator: Operator) -> Callable[..., Any]:
-    def call(x: Any, dtype: Any = None) -> Any:
+    def call(x: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
         from nki_lang.language import composed
 
         return getattr(composed, operator.name)(x, dtype)
@@ -121,7 +125,12 @@ def _composed(operator: Operator) -> Callable[..., Any]:
 
 
 def _reduction(operator: Operator) -> Callable[..., Any]:
-    def call(x: Any, axis: Any, dtype: Any = None, keepdims: bool = False) -> Any:
+    def call(
+        x: NkiTensor,
+        axis: int | Sequence[int],
+        dtype: DTypeLike | None = None,
+        keepdims: bool = False,
+    ) -> NkiTensor:
         from nki_lang.language.lowering import reduce
 
         return reduce(operator, x, axis, dtype, keepdims)
@@ -129,34 +138,104 @@ def _reduction(operator: Operator) -> Callable[..., Any]:
     return call
 
 
-def _all(x: Any, axis: Any, dtype: Any = None) -> Any:
+def _all(x: NkiTensor, axis: int | Sequence[int], dtype: DTypeLike | None = None) -> NkiTensor:
     from nki_lang.language.lowering import reduce
 
     return reduce(op.logical_and, x, axis, dtype, False)
 
 
-def _mean(x: Any, axis: Any, dtype: Any = None, keepdims: bool = False) -> Any:
+def _mean(
+    x: NkiTensor,
+    axis: int | Sequence[int],
+    dtype: DTypeLike | None = None,
+    keepdims: bool = False,
+) -> NkiTensor:
     from nki_lang.language.composed import mean_of
 
     return mean_of(x, axis, dtype, keepdims)
 
 
-def var(x: Any, axis: Any, dtype: Any = None, keepdims: bool = False) -> Any:
-    """Variance along the last free axes; the reduced axes always stay with extent 1."""
+def var(
+    x: NkiTensor, axis: int | Sequence[int], dtype: DTypeLike | None = None, keepdims: bool = False
+) -> NkiTensor:
+    """Variance along the last free axes; the reduced axes always stay with extent 1.
+
+    Args:
+        x: a tile in SBUF or PSUM.
+        axis: the axis, or axes, counted from 0; 0 is the partition dimension.
+        dtype: of the result, such as nl.bfloat16; that of the operand when None.
+        keepdims: reduced axes stay with extent 1.
+
+    Returns:
+        NkiTensor: a new tile in SBUF.
+
+    Raises:
+        NkiValidationError: its code is one of NKI-OUTSIDE, NKI-OPERAND (no tile on chip),
+            NKI-SHAPE, NKI-CAPACITY.
+
+    Source: nl.var (nki/api/nki/language, NKI 0.6.0).
+
+    Example, given a and b (128, 512) float32 tiles in SBUF::
+
+        spread = nl.var(a, axis=1)
+    """
     from nki_lang.language.composed import variance
 
     return variance(x, axis, dtype)
 
 
+_RESULT = """    dtype: of the result, such as nl.bfloat16; that of the tile when None.
+
+Returns:
+    NkiTensor: a new tile in SBUF. As ``op=`` of an instruction, the operator itself is passed:
+    ``op=nl.{name}``.
+
+Raises:
+    NkiValidationError: NKI-OPERAND (no tile on chip), NKI-SHAPE, NKI-CAPACITY, NKI-OUTSIDE.
+
+Source: nl.{name} (nki/api/nki/language, NKI 0.6.0).
+
+Example, given a, a tile in SBUF::
+
+"""
+_TWO = """
+
+Args:
+    x: a tile in SBUF or PSUM, or a number.
+    y: the same shape, one value for each partition, or a number; one of x and y is a tile.
+"""
+_ONE = """
+
+Args:
+    x: a tile in SBUF or PSUM.
+"""
+_AXES = f"""{_ONE}    axis: the axis or axes, the last free ones; 0 is the partition dimension.
+"""
+_KEEP = "    keepdims: reduced axes stay with extent 1.\n"
+_FOR_OP = """ It is for ``op=`` only, and is not called.
+
+Source: nl.{name} (nki/api/nki/language, NKI 0.6.0).
+"""
+
+
+def _described(operator: Operator, doc: str, arguments: str, example: str) -> str:
+    shown = f"    result = nl.{operator.public}({example})\n" if example else ""
+    return doc + arguments.format(name=operator.public) + shown
+
+
 for _operator, _doc in _BINARY.items():
-    _operator.define(_doc, _binary(_operator))
+    _operator.define(_described(_operator, _doc, _TWO + _RESULT, "a, a"), _binary(_operator))
 for _operator, _doc in _ACTIVATIONS.items():
-    _operator.define(_doc, _activation(_operator))
+    _operator.define(_described(_operator, _doc, _ONE + _RESULT, "a"), _activation(_operator))
 for _operator, _doc in _COMPOSED.items():
-    _operator.define(_doc, _composed(_operator))
+    _operator.define(_described(_operator, _doc, _ONE + _RESULT, "a"), _composed(_operator))
 for _operator, _doc in _VALUES.items():
-    _operator.define(_doc)
+    _operator.define(_described(_operator, _doc, _FOR_OP, ""))
 for _operator, (_combine, _doc) in _REDUCTIONS.items():
-    _operator.define(_doc, _reduction(_combine))
-op.all.define("1 where all elements along the last free axes are not zero.", _all)
-op.mean.define("Arithmetic mean along the last free axes, computed in float32.", _mean)
+    _operator.define(
+        _described(_operator, _doc, _AXES + _KEEP + _RESULT, "a, axis=1"), _reduction(_combine)
+    )
+_doc = "1 where all elements along the last free axes are not zero."
+op.all.define(_described(op.all, _doc, _AXES + _RESULT, "a, axis=1"), _all)
+_doc = "Arithmetic mean along the last free axes, computed in float32."
+op.mean.define(_described(op.mean, _doc, _AXES + _KEEP + _RESULT, "a, axis=1"), _mean)

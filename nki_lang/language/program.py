@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 from nki_lang.errors import fail
 from nki_lang.frontend.builder import current
-from nki_lang.frontend.objects import is_sequence
+from nki_lang.frontend.tensor import NkiTensor
 from nki_lang.ir import Engine
 from nki_lang.memory import HBM, ON_CHIP, MemoryRegion
 
@@ -24,7 +25,23 @@ __all__ = [
 
 
 def program_id(axis: int = 0) -> int:
-    """Index of this instance along an axis of the launch grid (0 without a grid)."""
+    """Index of this instance along an axis of the launch grid (0 without a grid).
+
+    Args:
+        axis: the axis, or axes, counted from 0; 0 is the partition dimension.
+
+    Returns:
+        int: the index.
+
+    Raises:
+        NkiValidationError: its code is one of NKI-OUTSIDE, NKI-GRID.
+
+    Source: nl.program_id (nki/api/nki/language, NKI 0.6.0).
+
+    Example::
+
+        half = 64 * nl.program_id(0)
+    """
     builder = current()
     _check_axis(axis, builder.grid)
     if builder.program is not None:
@@ -32,12 +49,28 @@ def program_id(axis: int = 0) -> int:
     return builder.core if builder.grid else 0
 
 
-def num_programs(axes: Any = 0) -> int:
-    """Number of instances along the axes of the launch grid (1 without a grid)."""
+def num_programs(axes: int | Sequence[int] | None = 0) -> int:
+    """Number of instances along the axes of the launch grid (1 without a grid).
+
+    Args:
+        axes: an axis or several; None for all.
+
+    Returns:
+        int: the number.
+
+    Raises:
+        NkiValidationError: its code is one of NKI-OUTSIDE, NKI-GRID.
+
+    Source: nl.num_programs (nki/api/nki/language, NKI 0.6.0).
+
+    Example::
+
+        cores = nl.num_programs(0)
+    """
     builder = current()
     if axes is None:
         axes = tuple(range(len(builder.grid)))
-    chosen: list[int] = list(axes) if is_sequence(axes) else [axes]
+    chosen: Sequence[int] = list(axes) if isinstance(axes, Sequence) else [axes]
     for axis in chosen:
         _check_axis(axis, builder.grid)
     if builder.program is not None:
@@ -46,7 +79,17 @@ def num_programs(axes: Any = 0) -> int:
 
 
 def program_ndim() -> int:
-    """Number of axes of the launch grid: 0 without a grid."""
+    """Number of axes of the launch grid: 0 without a grid.
+
+    Returns:
+        int: the number.
+
+    Source: nl.program_ndim (nki/api/nki/language, NKI 0.6.0).
+
+    Example::
+
+        axes = nl.program_ndim()
+    """
     return len(current().grid)
 
 
@@ -64,28 +107,97 @@ def _region(buffer: Any) -> Any:
     return MemoryRegion("private_hbm" if buffer == "hbm" else buffer)
 
 
-def is_hbm(buffer: Any) -> bool:
-    """True for private and shared HBM."""
+def is_hbm(buffer: MemoryRegion | str) -> bool:
+    """True for private and shared HBM.
+
+    Args:
+        buffer: the memory: nl.sbuf, nl.psum, nl.private_hbm or nl.shared_hbm.
+
+    Returns:
+        bool.
+
+    Source: nl.is_hbm (nki/api/nki/language, NKI 0.6.0).
+
+    Example, given x (128, 512) float32 in HBM::
+
+        assert nl.is_hbm(x.buffer)
+    """
     return _region(buffer) in HBM
 
 
-def is_on_chip(buffer: Any) -> bool:
-    """True for SBUF and PSUM."""
+def is_on_chip(buffer: MemoryRegion | str) -> bool:
+    """True for SBUF and PSUM.
+
+    Args:
+        buffer: the memory: nl.sbuf, nl.psum, nl.private_hbm or nl.shared_hbm.
+
+    Returns:
+        bool.
+
+    Source: nl.is_on_chip (nki/api/nki/language, NKI 0.6.0).
+
+    Example, given a and b (128, 512) float32 tiles in SBUF::
+
+        assert nl.is_on_chip(a.buffer)
+    """
     return _region(buffer) in ON_CHIP
 
 
-def is_psum(buffer: Any) -> bool:
-    """True for PSUM."""
+def is_psum(buffer: MemoryRegion | str) -> bool:
+    """True for PSUM.
+
+    Args:
+        buffer: the memory: nl.sbuf, nl.psum, nl.private_hbm or nl.shared_hbm.
+
+    Returns:
+        bool.
+
+    Source: nl.is_psum (nki/api/nki/language, NKI 0.6.0).
+
+    Example, given product a (128, 512) float32 tile in PSUM::
+
+        assert nl.is_psum(product.buffer)
+    """
     return _region(buffer) is MemoryRegion.psum
 
 
-def is_sbuf(buffer: Any) -> bool:
-    """True for SBUF."""
+def is_sbuf(buffer: MemoryRegion | str) -> bool:
+    """True for SBUF.
+
+    Args:
+        buffer: the memory: nl.sbuf, nl.psum, nl.private_hbm or nl.shared_hbm.
+
+    Returns:
+        bool.
+
+    Source: nl.is_sbuf (nki/api/nki/language, NKI 0.6.0).
+
+    Example, given a and b (128, 512) float32 tiles in SBUF::
+
+        assert nl.is_sbuf(a.buffer)
+    """
     return _region(buffer) is MemoryRegion.sbuf
 
 
-def device_print(print_prefix: str, tensor: Any) -> None:
-    """Print a prefix and the values of a tensor while the kernel runs."""
+def device_print(print_prefix: str, tensor: NkiTensor) -> None:
+    """Print a prefix and the values of a tensor while the kernel runs.
+
+    Args:
+        print_prefix: what is printed before the values.
+        tensor: a tensor of any memory.
+
+    Returns:
+        None.
+
+    Raises:
+        NkiValidationError: its code is one of NKI-OUTSIDE, NKI-OPERAND.
+
+    Source: nl.device_print (nki/api/nki/language, NKI 0.6.0).
+
+    Example, given a and b (128, 512) float32 tiles in SBUF::
+
+        nl.device_print("a: ", a[0:1, 0:4])
+    """
     from nki_lang.isa.issue import issue
     from nki_lang.isa.table import TABLE
 

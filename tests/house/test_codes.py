@@ -83,8 +83,10 @@ def test_explanations(file: Path) -> None:
         if "test" in row:
             name, _, function = row["test"].partition("::")
             text = (ROOT / name).read_text() if (ROOT / name).is_file() else ""
-            assert re.search(rf"{code}(?![A-Z0-9-])", text), f"{code}: {name} does not name it"
-            assert f"def {function}(" in text or not function, f"{code}: {name} has no {function}"
+            named = re.search(rf"{code}(?![A-Z0-9-])", text)
+            assert named, f"{code}: no test {name} names it any more; name another in {file.name}"
+            there = f"def {function}(" in text or not function
+            assert there, f"{code}: {name} has no {function} any more; correct it in {file.name}"
 
 
 def test_a_code_is_in_one_file() -> None:

@@ -1,0 +1,64 @@
+"""What ``help()`` says of instructions: made of the instruction table, with examples that run."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nki_lang
+from nki_lang.isa.table import TABLE
+from scripts.reference.docstrings import documented, files, rewritten
+from scripts.reference.examples import EXAMPLES, PREAMBLE, TARGETS
+from scripts.reference.language import EXAMPLES as OF_LANGUAGE
+
+ROOT = Path(__file__).resolve().parents[2]
+FAMILY = {2: "trn1", 3: "trn2", 4: "trn3"}
+
+
+@pytest.mark.parametrize("file", list(files()), ids=lambda file: file.stem)
+def test_docstrings_are_those_of_the_table(file: Path) -> None:
+    assert file.read_text() == rewritten(file), "run: python -m scripts.reference"
+
+
+def test_every_function_has_an_example() -> None:
+    assert documented().keys() == EXAMPLES.keys() | OF_LANGUAGE.keys()
+
+
+def test_the_docstring_is_what_help_shows() -> None:
+    module, _ = documented()["tensor_scalar"]
+    shown = inspect.getdoc(module.tensor_scalar)
+    assert shown is not None
+    for part in ("Args:", "operand0: a number, or a tile", "Engines: ", "Source: ", "Example"):
+        assert part in shown
+    assert "Any" not in str(inspect.signature(module.tensor_scalar))
+
+
+@pytest.mark.parametrize("name", EXAMPLES | OF_LANGUAGE)
+def test_example_runs(name: str, tmp_path: Path) -> None:
+    body = textwrap.indent(PREAMBLE + (EXAMPLES | OF_LANGUAGE)[name], "    ")
+    source = (
+        "import nki_lang.language as nl, nki_lang.isa as nisa, nki_lang.collectives as ncc\n"
+        "from nki_lang.collectives import ReplicaGroup\nimport numpy as np\n"
+        f"def kernel(x):\n{body}\n    result = nl.ndarray((128, 512), nl.float32, buffer=nl.shared_hbm)\n"
+        "    nisa.dma_copy(dst=result, src=out)\n    return result\n"
+    )
+    path = tmp_path / f"example_{name}.py"
+    path.write_text(source)
+    found = importlib.util.spec_from_file_location(path.stem, path)
+    assert found is not None and found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    target = FAMILY[max(TABLE[name].minimum if name in EXAMPLES else 3, 3)]
+    kernel = nki_lang.jit(module.kernel, platform_target=target)
+    if name in TARGETS:
+        kernel = kernel[TARGETS[name]]
+    x = np.linspace(-1, 1, 128 * 512, dtype=np.float32).reshape(128, 512)
+    assert nki_lang.simulate(kernel, checks=())(x).shape == (128, 512)
+    assert name in str(
+        nki_lang.trace(module.kernel, (x,), target=target, grid=TARGETS.get(name, ()))
+    )
