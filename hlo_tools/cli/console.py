@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -111,27 +112,34 @@ def marks(code: str, stream: TextIO | None = None) -> tuple[str, str]:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, indent: str = "") -> None:
-    """Rows in columns; numbers to the right. Cut to the terminal's width on a terminal only."""
+    """Rows in columns; numbers to the right.
+
+    On a terminal that is too narrow the last columns form a second line of each row. Nothing is
+    cut, since a path that is cut cannot be copied.
+    """
     texts = [[str(cell) for cell in row] for row in rows]
     right = [bool(texts) and all(_is_number(row[i]) for row in texts) for i in range(len(columns))]
     widths = [max([len(name), *(len(row[i]) for row in texts)]) for i, name in enumerate(columns)]
     bold, plain = marks("1", sys.stdout)
-    limit = _width() - len(indent)
-    out = [f"{indent}{bold}{_row(columns, widths, right)[:limit]}{plain}\n"]
-    out += [f"{indent}{_cut(_row(row, widths, right), limit)}\n" for row in texts]
+    first = _fitting(widths, _width() - len(indent))
+    out: list[str] = []
+    for number, row in enumerate([list(columns), *texts]):
+        cells = [_cell(row[i], widths[i], right[i]) for i in range(first)]
+        lines = ["  ".join(cells).rstrip(), "  ".join(filter(None, row[first:]))]
+        if lines[1]:
+            lines[1] = f"    {lines[1]}"
+        out += [f"{indent}{text if number else bold + text + plain}\n" for text in lines if text]
     sys.stdout.write("".join(out))
 
 
-def _row(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
-    parts = [
-        cell.rjust(width) if to_right else cell.ljust(width)
-        for cell, width, to_right in zip(cells, widths, right, strict=True)
-    ]
-    return "  ".join(parts).rstrip()
+def _fitting(widths: Sequence[int], limit: int) -> int:
+    """How many columns fit beside each other; at least one."""
+    ends = accumulate(width + 2 for width in widths)
+    return max(sum(end - 2 <= limit for end in ends), 1)
 
 
-def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else text[: max(limit - 1, 0)] + "…"
+def _cell(text: str, width: int, to_right: bool) -> str:
+    return text.rjust(width) if to_right else text.ljust(width)
 
 
 def _is_number(text: str) -> bool:

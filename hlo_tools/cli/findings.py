@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -68,14 +69,30 @@ def print_findings(report: Report, form: str) -> None:
 
 
 def _text(report: Report) -> None:
+    """One finding after the other; of equal notes the first, with the number of the others."""
+    alike = Counter(map(_note, report.findings))
+    del alike[None]
+    verbose = console.settings().verbose
     for one in report.findings:
+        others = alike.pop(_note(one), 0) - 1
+        if others < 0 and one.severity is Severity.note and not verbose:
+            continue
         console.line(f"{one.file}: {one}")
+        if others > 0 and not verbose:
+            console.line(f"  and {console.counted(others, 'equal note')} (--verbose lists them)")
         if one.remedy:
             console.line(f"  help: {one.remedy}")
         rule = report.rules[one.code]
         console.note(f"  rule: {rule.title}. {rule.why}", verbose=True)
     modules = console.counted(len(report.files), report.noun)
     console.note(f"{modules}, {console.counted(len(report.findings), 'finding')}")
+
+
+def _note(finding: Finding) -> tuple[str, str] | None:
+    """What equal notes have in common; None for what is printed each time."""
+    if finding.severity is not Severity.note:
+        return None
+    return finding.code, finding.message
 
 
 def _json(report: Report) -> None:
