@@ -9,8 +9,9 @@ import numpy as np
 import typer
 
 from hlo_tools.cli import completion, console
+from hlo_tools.cli.fills import Fill, Seed, check_fill
 from hlo_tools.cli.inputs import open_module
-from hlo_tools.cli.module_inputs import Fill, Inputs, Seed, Tolerance, check_fill, gather
+from hlo_tools.cli.module_inputs import Inputs, Tolerance, gather
 from hlo_tools.evaluate import Evaluator, Limits
 from hlo_tools.evaluate.difference import largest_difference
 from hlo_tools.evaluate.kernel_calls import kernel_calls

@@ -11,7 +11,6 @@ import numpy as np
 import typer
 
 from hlo_tools._messages import counted
-from hlo_tools.cli import completion
 from hlo_tools.errors import HloFileError
 from hlo_tools.evaluate import Value
 from hlo_tools.evaluate.arguments import filled
@@ -21,9 +20,7 @@ from hlo_tools.ir.module import Module
 from hlo_tools.types.element_types import Array
 from hlo_tools.types.shape import Shape
 
-__all__ = ["FILLS", "Fill", "Inputs", "Seed", "Tolerance", "check_fill", "gather"]
-
-FILLS = ("zeros", "random")
+__all__ = ["Inputs", "Tolerance", "gather"]
 
 
 def _from_zero(value: float) -> float:
@@ -40,24 +37,10 @@ Inputs = Annotated[
         help="FILE.npy in parameter order, NAME=FILE.npy, or FILE.npz with arrays by name.",
     ),
 ]
-Fill = Annotated[
-    str | None,
-    typer.Option(
-        help="Fill inputs without a file: zeros, or random (normal floats, integers 0 and 1).",
-        autocompletion=completion.words(*FILLS),
-    ),
-]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of random inputs.")]
 Tolerance = Annotated[
     float,
     typer.Option(help="Largest difference, relative to the largest value.", callback=_from_zero),
 ]
-
-
-def check_fill(fill: str | None) -> None:
-    """Raises typer.BadParameter for an unknown way to fill."""
-    if fill is not None and fill not in FILLS:
-        raise typer.BadParameter(f"{fill!r} is not one of {', '.join(FILLS)}")
 
 
 def gather(

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
 from hlo_tools.evaluate.limits import Limits, check_inputs
 from hlo_tools.evaluate.values import Array, Value
 from hlo_tools.ir.module import Module
+from hlo_tools.types.element_types import element_of
 from hlo_tools.types.shape import Shape
 
-__all__ = ["arrays_of", "filled", "random_inputs"]
+__all__ = ["arrays_of", "filled", "filled_array", "random_inputs"]
 
 
 def arrays_of(value: object) -> list[Array]:
@@ -27,13 +28,20 @@ def filled(shape: Shape, random: np.random.Generator | None = None) -> Value:
     """Zeros of a shape; with ``random``, normal floats, and integers and booleans 0 or 1."""
     if shape.is_tuple:
         return tuple(filled(part, random) for part in shape.tuple_shapes)
-    if not shape.is_array:
+    if not shape.is_array or shape.dtype is None:
         return None
+    return filled_array(shape.dimensions, shape.dtype, random)
+
+
+def filled_array(
+    extents: Sequence[int], dtype: np.dtype[Any], random: np.random.Generator | None
+) -> Array:
+    """One array of :func:`filled`."""
     if random is None:
-        return np.zeros(shape.dimensions, shape.dtype)
-    if shape.element.kind in ("int", "uint", "pred"):
-        return random.integers(0, 2, shape.dimensions).astype(shape.dtype)
-    return random.standard_normal(shape.dimensions).astype(shape.dtype)
+        return np.zeros(extents, dtype)
+    if element_of(dtype).kind in ("int", "uint", "pred"):
+        return random.integers(0, 2, extents).astype(dtype)
+    return random.standard_normal(extents).astype(dtype)
 
 
 def random_inputs(module: Module, seed: int, limits: Limits | None = None) -> list[Value]:

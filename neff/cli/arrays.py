@@ -7,6 +7,8 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from hlo_tools.cli.fills import check_fill
+from hlo_tools.evaluate.arguments import filled_array
 from neff.errors import NeffError, NeffRuntimeError
 from neff.program import Program
 
@@ -14,13 +16,15 @@ __all__ = ["read_inputs"]
 
 
 def read_inputs(
-    inputs: list[str], program: Program, *, zeros: bool
+    inputs: list[str], program: Program, fill: str | None, seed: int = 0
 ) -> dict[str, npt.NDArray[np.generic]]:
-    """An array for each ``NAME=FILE.npy``; ``zeros`` makes those that are not given.
+    """An array for each ``NAME=FILE.npy``; ``fill`` (one of FILLS) makes those that are not given.
 
     Raises:
+        typer.BadParameter: there is no such way to fill.
         NeffError: ``NEFF-INPUT``, ``NEFF-NPY``; no such input, given twice, or no array.
     """
+    check_fill(fill)
     arrays: dict[str, npt.NDArray[np.generic]] = {}
     for text in inputs:
         name, equals, path = text.partition("=")
@@ -46,10 +50,11 @@ def read_inputs(
                 remedy="'nki-neff info' shows the inputs",
             )
         arrays[name] = _load(path)
+    random = np.random.default_rng(seed) if fill == "random" else None
     for name in program.inputs:
-        if zeros and name not in arrays:
+        if fill is not None and name not in arrays:
             variable = program.variables[name]
-            arrays[name] = np.zeros(variable.shape, variable.dtype.dtype)
+            arrays[name] = filled_array(variable.shape, variable.dtype.dtype, random)
     return arrays
 
 

@@ -32,7 +32,7 @@ class EstimateOptions:
     settings: tuple[str, ...] = ()
     trips: int | None = None
     inputs: tuple[str, ...] = ()
-    zeros: bool = False
+    fill: str | None = None
 
     def keywords(self, program: Program, file: Path) -> Keywords:
         """The same for a program; ``--input`` runs it to count the iterations of its loops.
@@ -49,7 +49,7 @@ class EstimateOptions:
         }
 
     def _trips(self, program: Program, file: Path) -> Trips:
-        if not self.inputs and not self.zeros:
+        if not self.inputs and self.fill is None:
             return self.trips
         if self.trips is not None:
             raise NeffError(
@@ -59,5 +59,5 @@ class EstimateOptions:
             )
         from neff.runtime.trips import trips_of
 
-        arrays = read_inputs(list(self.inputs), program, zeros=self.zeros)
+        arrays = read_inputs(list(self.inputs), program, self.fill)
         return trips_of(program, arrays, str(file))

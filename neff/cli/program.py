@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hlo_tools.cli import console, failures
+from hlo_tools.cli.fills import Fill, Seed
 from hlo_tools.cli.selection import with_selection
 from neff.version import __version__
 
@@ -67,7 +68,6 @@ Inputs = Annotated[
         metavar="NAME=FILE",
     ),
 ]
-Zeros = Annotated[bool, typer.Option("--zeros", help="The same; missing inputs are zeros.")]
 
 _ANYWHERE = frozenset({"--debug", "--quiet", "-q", "--verbose", "-v"})
 """Options of all commands that may stand behind the command's name too."""
@@ -201,7 +201,8 @@ def run_neff(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder for NAME.npy of each output.")
     ] = Path("."),
-    zeros: Annotated[bool, typer.Option("--zeros", help="Missing inputs are zeros.")] = False,
+    fill: Fill = None,
+    seed: Seed = 0,
     widen: Annotated[
         bool,
         typer.Option("--float32", help="Write types that NumPy lacks (bfloat16, fp8) as float32."),
@@ -218,7 +219,7 @@ def run_neff(
     from neff.cli.run import run_file
 
     return run_file(
-        file, inputs or [], output, zeros=zeros, widen=widen, check=check, as_json=as_json
+        file, inputs or [], output, fill=fill, seed=seed, widen=widen, check=check, as_json=as_json
     )
 
 
@@ -239,11 +240,11 @@ def _estimate(
     settings: list[str] | None,
     trips: int | None,
     inputs: list[str] | None,
-    zeros: bool,
+    fill: str | None,
 ) -> EstimateOptions:
     from neff.cli.estimates import EstimateOptions
 
-    return EstimateOptions(statistic, dma, tuple(settings or ()), trips, tuple(inputs or ()), zeros)
+    return EstimateOptions(statistic, dma, tuple(settings or ()), trips, tuple(inputs or ()), fill)
 
 
 @app.command("time")
@@ -254,13 +255,13 @@ def time_neff(
     settings: Settings = None,
     trips: Trips = None,
     inputs: Inputs = None,
-    zeros: Zeros = False,
+    fill: Fill = None,
     as_json: AsJson = False,
 ) -> int:
     """Estimate how long a NEFF built here takes on its target, from documented and measured costs."""
     from neff.cli.time import time_file
 
-    options = _estimate(statistic, dma, settings, trips, inputs, zeros)
+    options = _estimate(statistic, dma, settings, trips, inputs, fill)
     return time_file(file, options, as_json=as_json)
 
 
@@ -313,7 +314,7 @@ def profile_neff(
     settings: Settings = None,
     trips: Trips = None,
     inputs: Inputs = None,
-    zeros: Zeros = False,
+    fill: Fill = None,
     as_json: AsJson = False,
 ) -> int:
     """Where the time of a NEFF of ours would go on its target; all of it is estimated.
@@ -325,7 +326,7 @@ def profile_neff(
     asked = Asked(
         by, source, root, what_if, output, as_json, advice, memory, roofline, compare, output_format
     )
-    return profile_file(file, asked, _estimate(statistic, dma, settings, trips, inputs, zeros))
+    return profile_file(file, asked, _estimate(statistic, dma, settings, trips, inputs, fill))
 
 
 @app.command()

@@ -24,7 +24,8 @@ def run_file(
     inputs: list[str],
     folder: Path,
     *,
-    zeros: bool = False,
+    fill: str | None = None,
+    seed: int = 0,
     widen: bool = False,
     check: bool = False,
     as_json: bool = False,
@@ -35,7 +36,8 @@ def run_file(
         file: the NEFF.
         inputs: ``NAME=FILE.npy``.
         folder: where ``NAME.npy`` of each output is written; created if missing.
-        zeros: missing inputs are zeros.
+        fill: what missing inputs are: ``zeros``, ``random`` or None for an error.
+        seed: of random inputs.
         widen: outputs of types that NumPy lacks are written as float32.
         check: reject results that come from uninitialised memory.
         as_json: print one document instead of lines.
@@ -48,7 +50,7 @@ def run_file(
     from nki_lang.execute.unwritten import REMEDY
 
     model = LoadedModel(read(file), file.stem, str(file))
-    arrays = read_inputs(inputs, model.program, zeros=zeros)
+    arrays = read_inputs(inputs, model.program, fill, seed)
     names = _file_names(list(model.outputs))
     start = time.perf_counter()
     outputs = model.run(arrays, check=check)

@@ -46,6 +46,17 @@ def test_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert lint(capsys, "bad.hlo", "--exit-zero")[0] == 0
 
 
+def test_equal_notes_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    xor = "  x = s32[4] parameter(0)\n  y = s32[4] xor(x, x)\n  z = s32[4] xor(y, x)\n"
+    for name in ("a.hlo", "b.hlo"):
+        (tmp_path / name).write_text(module(f"{xor}  ROOT n = s32[4] not(z)"))
+    _, out, err = lint(capsys, "a.hlo", "b.hlo")
+    assert out.count("xor is not") == 1 and "  and 1 equal note (--verbose" in out
+    assert err.endswith(f"{out.count('note[') + out.count('and 1 equal')} findings\n")
+    assert main(["-v", "lint", "a.hlo", "b.hlo"]) == 0
+    assert capsys.readouterr().out.count("xor is not") == 2
+
+
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = lint(capsys, "bad.hlo", "-t", "trn1", "--json")
     document = json.loads(out)

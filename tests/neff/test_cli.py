@@ -67,11 +67,22 @@ def test_run(neff: Run, file: Path, arrays: dict[str, np.ndarray], tmp_path: Pat
 
 
 def test_run_json_and_zeros(neff: Run, file: Path, arrays: Any, tmp_path: Path) -> None:
-    words = ["run", file, *inputs(tmp_path, "a"), "-o", tmp_path, "--zeros", "--json"]
+    words = ["run", file, *inputs(tmp_path, "a"), "-o", tmp_path, "--fill", "zeros", "--json"]
     code, out, _ = neff(*words)
     document = json.loads(out)
     assert (code, document["schema"], document["outputs"][0]["name"]) == (0, "nki-hlo/1", "c")
     np.testing.assert_array_equal(np.load(tmp_path / "c.npy"), arrays["a"])
+
+
+def test_run_on_random_inputs(neff: Run, file: Path, tmp_path: Path) -> None:
+    results = []
+    for seed in (1, 1, 2):
+        assert neff("run", file, "-o", tmp_path, "--fill", "random", "--seed", seed)[0] == 0
+        results.append(np.load(tmp_path / "c.npy"))
+    np.testing.assert_array_equal(results[0], results[1])
+    assert np.ptp(results[0]) > 1 and not np.array_equal(results[0], results[2])
+    code, _, err = neff("run", file, "-o", tmp_path, "--fill", "ones")
+    assert code == 2 and "zeros, random" in err
 
 
 def test_types_that_numpy_lacks(neff: Run, tmp_path: Path) -> None:
@@ -258,7 +269,7 @@ def test_every_refusal_of_run_says_what_to_do(neff: Run, file: Path, tmp_path: P
         (["-i", "c=x.npy"], "NEFF-INPUT"),
         (["-i", f"a={tmp_path / 'none.npy'}"], "NEFF-NPY"),
         (["-i", f"a={tmp_path / 'several.npz'}"], "NEFF-NPY"),
-        (["--zeros", "-o", tmp_path / "afile"], "NEFF-WRITE"),
+        (["--fill", "zeros", "-o", tmp_path / "afile"], "NEFF-WRITE"),
     ):
         code, printed, err = neff("run", file, *words)
         assert (code, printed) == (3, "") and f"error[{text}]" in err and "  help: " in err

@@ -94,5 +94,5 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "NEFF-USAGE" in capsys.readouterr().err
     assert main([*words[:4]]) == 3
     assert "count" in capsys.readouterr().err
-    assert main(["profile", *words[1:4], "--zeros"]) == 0
+    assert main(["profile", *words[1:4], "--fill", "zeros"]) == 0
     assert "at least" not in capsys.readouterr().out
