@@ -112,16 +112,14 @@ def _one_kernel(
         run = simulate(loaded[cores] if cores > 1 else loaded, target=target, checks=checks)
         run(**values)
     except NkiError as error:
+        if error.code == "NKI-ARGUMENTS" and isinstance(error, TypeError):
+            raise HloError(
+                error.message, code="HLO-ARGUMENT", place=file,
+                remedy="give each tensor and constant with --arg, such as --arg x=float32[128,512]",
+            ) from error  # fmt: skip
         if not findings:  # refused before anything ran
             raise
         console.note(f"the run ended with {error.code}", verbose=True)
-    except TypeError as error:
-        if "argument" not in str(error):
-            raise
-        raise HloError(
-            f"{name}: {error}", code="HLO-ARGUMENT", place=file,
-            remedy="give each tensor and constant with --arg, such as --arg x=float32[128,512]",
-        ) from error  # fmt: skip
     finally:
         watch.LISTENERS.remove(listen)
     return findings

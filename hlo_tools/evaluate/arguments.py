@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
 from hlo_tools.evaluate.limits import Limits, check_inputs
 from hlo_tools.evaluate.values import Array, Value
 from hlo_tools.ir.module import Module
-from hlo_tools.types.element_types import element_of
+from hlo_tools.types.element_types import DType, element_of
 from hlo_tools.types.shape import Shape
 
 __all__ = ["arrays_of", "filled", "filled_array", "random_inputs"]
@@ -33,9 +33,7 @@ def filled(shape: Shape, random: np.random.Generator | None = None) -> Value:
     return filled_array(shape.dimensions, shape.dtype, random)
 
 
-def filled_array(
-    extents: Sequence[int], dtype: np.dtype[Any], random: np.random.Generator | None
-) -> Array:
+def filled_array(extents: Sequence[int], dtype: DType, random: np.random.Generator | None) -> Array:
     """One array of :func:`filled`."""
     if random is None:
         return np.zeros(extents, dtype)
