@@ -98,6 +98,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("verify", "hlo_tools.cli.verify", "Check that a module is valid.", CHECK),
     Command("lint", "hlo_tools.cli.lint", "Report what the compiler would reject.", CHECK),
     Command("explain", "hlo_tools.cli.explain", "Explain the code of an error or finding.", CHECK),
+    Command("cache", "hlo_tools.cli.cache", "Look after a store of build results.", CHECK),
     Command("config", "hlo_tools.cli.config", "Show the settings in effect.", CHECK),
     Command(
         "doctor", "hlo_tools.cli.doctor", "Report who provides each package and what works.", CHECK

@@ -47,6 +47,9 @@ KNOWN: tuple[Setting, ...] = (
     Setting("ignore", True, False, "rules not to report"),
     Setting("target", False, False, "target that modules are compiled for: trn1, trn2, trn3"),
     Setting("baseline", False, True, "the file of known findings"),
+    Setting("build_cache", False, False, "store of NEFFs: a folder, s3://BUCKET/PREFIX, gs://..."),
+    Setting("build_cache_size", False, False, "how much cache gc keeps, 10GiB for instance"),
+    Setting("build_cache_age", False, False, "how long cache gc keeps what is not used, 30d"),
 )
 
 

@@ -1,7 +1,8 @@
 """From files to NEFFs: what there is to build, one build, and many at once.
 
 ``sources_of`` finds the modules and kernels that a path names, ``build_one`` makes the NEFF of one,
-``build_many`` of any number with an executor of ``concurrent.futures``, skipping what is unchanged.
+``build_many`` of any number with an executor of ``concurrent.futures``, skipping what is unchanged; ``make`` fetches from a store
+or builds and keeps.
 """
 
 from __future__ import annotations
@@ -10,16 +11,20 @@ from neff.builds.flags import flags_of
 from neff.builds.many import Outcome, Progress, Work, build_many
 from neff.builds.one import Built, build_one
 from neff.builds.sources import Source, output_names, sources_of
+from neff.builds.stored import Made, action_of, make
 
 __all__ = [
     "Built",
+    "Made",
     "Outcome",
     "Progress",
     "Source",
     "Work",
+    "action_of",
     "build_many",
     "build_one",
     "flags_of",
+    "make",
     "output_names",
     "sources_of",
 ]

@@ -9,18 +9,17 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, cast
 
-from hlo_tools.cli.targets import target_for
 from hlo_tools.errors import CodedError
-from neff.builds.flags import FLAGS_FILE, flags_of
-from neff.builds.one import build_one
+from hlo_tools.store import open_store
+from neff.builds.flags import flags_of
 from neff.builds.sources import Source
-from neff.version import __version__
+from neff.builds.stored import action_of, make
 from nki_lang.atomic import atomic_file
 from nki_lang.errors import NkiError
 
@@ -30,7 +29,7 @@ RECORD: Final = ".nki-neff-builds.json"
 _ATTEMPTS: Final = 3
 """How often a build is begun whose worker died; another build may have killed it."""
 
-Status = Literal["built", "unchanged", "failed", "skipped"]
+Status = Literal["built", "fetched", "unchanged", "failed", "skipped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +41,16 @@ class Work:
         flags: of the command line; those beside the module come first.
         output: the file to write.
         built_from: digest of the inputs that the file there was built from, "" to build anyway.
+        store: URL or folder of a store of NEFFs (:mod:`hlo_tools.store`), "" for none.
+        read_only: the store is read, not written.
     """
 
     source: Source
     flags: tuple[str, ...]
     output: Path
     built_from: str = ""
+    store: str = ""
+    read_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,7 @@ class Outcome:
 
     Attributes:
         work: the build.
-        status: ``built``; ``unchanged``: the file there was made of the same inputs; ``failed``;
+        status: ``built``; ``fetched``: it came from the store; ``unchanged``: the file there was made of the same inputs; ``failed``;
             ``skipped``: not begun, since another failed.
         target: family of the NEFF, "" when there is none.
         size: bytes of the NEFF.
@@ -74,6 +77,7 @@ class Outcome:
         digest: of the inputs.
         warnings: one line each.
         failure: what went wrong.
+        notes: what went wrong with the store.
     """
 
     work: Work
@@ -84,6 +88,7 @@ class Outcome:
     digest: str = ""
     warnings: tuple[str, ...] = ()
     failure: Failure | None = None
+    notes: tuple[str, ...] = ()
 
 
 Progress = Callable[[Outcome], None]
@@ -178,10 +183,11 @@ def run_work(work: Work) -> Outcome:
     started = time.perf_counter()
     try:
         flags = flags_of(work.source.folder, work.flags)
-        digest = _digest(work.source, work.flags)
-        if digest == work.built_from:
-            return Outcome(work, "unchanged", size=work.output.stat().st_size, digest=digest)
-        built = build_one(work.source, flags, work.output)
+        action = action_of(work.source, flags)
+        if action.digest == work.built_from:
+            return Outcome(work, "unchanged", size=work.output.stat().st_size, digest=action.digest)
+        store = open_store(work.store, read_only=work.read_only) if work.store else None
+        made = make(work.source, flags, work.output, action=action, store=store)
     except (CodedError, NkiError) as error:
         place = str(getattr(error, "place", "") or getattr(error, "location", "") or "")
         failure = Failure(error.code, error.message, place, error.remedy)
@@ -194,43 +200,17 @@ def run_work(work: Work) -> Outcome:
             "check that the files are readable and the machine has room",
         )
         return Outcome(work, "failed", seconds=time.perf_counter() - started, failure=failure)
+    notes = tuple(store.notes) if store is not None else ()
     return Outcome(
         work,
-        "built",
-        built.program.target,
+        "fetched" if made.fetched else "built",
+        made.target,
         work.output.stat().st_size,
         time.perf_counter() - started,
-        digest,
-        built.warnings,
+        action.digest,
+        made.warnings,
+        notes=notes,
     )
-
-
-def _digest(source: Source, flags: Sequence[str]) -> str:
-    """Digest of everything that a NEFF is made from."""
-    found = hashlib.sha256()
-    said = [__version__, *flags, target_for().target.name]
-    for part in (text.encode() for text in said):
-        found.update(len(part).to_bytes(8, "little") + part)
-    for name, content in sorted(_inputs(source)):
-        for part in (name.encode(), content):
-            found.update(len(part).to_bytes(8, "little") + part)
-    return found.hexdigest()
-
-
-def _inputs(source: Source) -> Iterable[tuple[str, bytes]]:
-    """The files that a source consists of, by names without its folder."""
-    from hlo_tools.cli.inputs import open_module
-    from hlo_tools.kernels.files import KernelFile, kernel_files
-
-    if source.is_kernel:
-        yield from KernelFile(source.file, source.file.stem).parts.items()
-        return
-    yield source.file.name, source.file.read_bytes()
-    flags = source.folder / FLAGS_FILE
-    if flags.is_file():
-        yield flags.name, flags.read_bytes()
-    for kernel in kernel_files(open_module(str(source.file)), source.folder):
-        yield from kernel.parts.items()
 
 
 # ------------------------------------------------------------------ what NEFFs were built from
@@ -259,7 +239,7 @@ def _unchanged(work: Work, known: dict[Path, dict[str, tuple[str, str]]]) -> str
 def _write_record(folder: Path, outcomes: Sequence[Outcome]) -> None:
     rows = {name: list(row) for name, row in _read_record(folder).items()}
     for one in outcomes:
-        if one.status == "built":
+        if one.status in ("built", "fetched"):
             content = hashlib.sha256(one.work.output.read_bytes()).hexdigest()
             rows[one.work.output.name] = [one.digest, content]
     if not rows:

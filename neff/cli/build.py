@@ -13,13 +13,15 @@ from typing import Final
 from hlo_tools.cli import console, failures
 from hlo_tools.cli.progress import shown, step
 from hlo_tools.errors import HloFileError
+from hlo_tools.store import Action, open_store
 from neff.builds import (
     Outcome,
     Source,
     Work,
+    action_of,
     build_many,
-    build_one,
     flags_of,
+    make,
     output_names,
     sources_of,
 )
@@ -47,6 +49,8 @@ class Request:
         keep_going: go on after a build failed.
         junit: file for a report in JUnit's form, "" for none.
         as_json: print one document.
+        cache: URL or folder of a store of NEFFs, "" for none.
+        read_only: the store is not written.
     """
 
     paths: tuple[Path, ...]
@@ -57,6 +61,8 @@ class Request:
     keep_going: bool
     junit: str
     as_json: bool
+    cache: str = ""
+    read_only: bool = False
 
 
 def build(request: Request) -> int:
@@ -130,11 +136,13 @@ def _build_file(source: Source, request: Request) -> int:
     target = Path(request.output or flags.output or DEFAULT_OUTPUT)
     for flag in flags.ignored:
         console.note(f"{flag} has no effect here", verbose=True)
+    store = open_store(request.cache, read_only=request.read_only) if request.cache else None
     with shown("build"):
-        built = build_one(source, flags, target, report=_say)
-    for warning in built.warnings:
+        action = action_of(source, flags) if store is not None else Action("neff", {})
+        made = make(source, flags, target, action=action, store=store, report=_say)
+    for warning in (*made.warnings, *(store.notes if store is not None else ())):
         console.note(warning)
-    from neff.container import open_package
+    from neff.container import open_package, read
 
     package = open_package(target)
     if request.as_json:
@@ -149,10 +157,12 @@ def _build_file(source: Source, request: Request) -> int:
             hash=package.header.digest.hex(),
             options=asdict(flags.options),
             ignored_flags=list(flags.ignored),
-            **describe_program(built.program, overrides_of((), Path.cwd())),
+            fetched=made.fetched,
+            **describe_program(read(target), overrides_of((), Path.cwd())),
         )
     else:
-        console.line(f"{target}  {built.program.target}  {target.stat().st_size:,} bytes")
+        fetched = "  fetched" if made.fetched else ""
+        console.line(f"{target}  {made.target}  {target.stat().st_size:,} bytes{fetched}")
     return 0
 
 
@@ -168,7 +178,13 @@ def _say(text: str) -> None:
 def _build_folder(sources: Sequence[Source], folder: Path, request: Request) -> int:
     _make(folder)
     works = [
-        Work(source, request.flags, folder / name)
+        Work(
+            source,
+            request.flags,
+            folder / name,
+            store=request.cache,
+            read_only=request.read_only,
+        )
         for source, name in zip(sources, output_names(sources), strict=True)
     ]
     jobs = min(request.jobs or os.cpu_count() or 1, len(works))
@@ -219,7 +235,8 @@ def _report(outcomes: Sequence[Outcome], request: Request) -> None:
     else:
         columns = ("", "target", "bytes", "s", "NEFF", "from")
         console.table(columns, [_row(one) for one in outcomes])
-    for warning in dict.fromkeys(text for one in outcomes for text in one.warnings):
+    said = (text for one in outcomes for text in (*one.warnings, *one.notes))
+    for warning in dict.fromkeys(said):
         console.note(warning)
     for one in outcomes:
         if one.failure is not None:
@@ -233,13 +250,13 @@ def _report(outcomes: Sequence[Outcome], request: Request) -> None:
                 "nki-neff",
             )
     counts = {status: sum(one.status == status for one in outcomes)
-              for status in ("built", "unchanged", "failed", "skipped")}  # fmt: skip
+              for status in ("built", "fetched", "unchanged", "failed", "skipped")}  # fmt: skip
     console.note(", ".join(f"{count} {status}" for status, count in counts.items() if count))
 
 
 def _row(one: Outcome) -> tuple[object, ...]:
     size = f"{one.size:,}" if one.size else "-"
-    seconds = f"{one.seconds:.2f}" if one.status in ("built", "failed") else "-"
+    seconds = f"{one.seconds:.2f}" if one.status in ("built", "fetched", "failed") else "-"
     return one.status, one.target or "-", size, seconds, one.work.output, _shown(one.work.source)
 
 

@@ -184,7 +184,7 @@ _CODES: Final = {
     "NEFF-MODULE": "NCC_EVRF064",
     "HLO-KERNEL-MISSING": "NCC_EVRF059",
 }
-"""Our codes -> the vendor's for the same cause; its list is ``nki-hlo rule``'s."""
+"""Our codes -> the vendor's for the same cause; ``nki-hlo explain`` lists them."""
 
 
 def _failed(error: CodedError | NkiError, flags: Flags, log: logging.Logger) -> None:

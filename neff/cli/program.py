@@ -126,6 +126,15 @@ def build(
     junit: Annotated[
         str, typer.Option(help="Write a report in JUnit's form too.", metavar="FILE")
     ] = "",
+    cache: Annotated[
+        str,
+        typer.Option(
+            help="Fetch NEFFs from this store and keep them there: a folder, s3://BUCKET/PREFIX, "
+            "gs://...; the setting build_cache by default.",
+            metavar="URL",
+        ),
+    ] = "",
+    cache_read_only: Annotated[bool, typer.Option("--cache-read-only", help="Fetch only.")] = False,
     framework: Annotated[str, _flag(help="XLA, the only choice.")] = "XLA",
     optlevel: Annotated[str, _flag("--optlevel", "-O", help="1, 2 or 3.")] = "",
     fast_loading: Annotated[
@@ -156,6 +165,7 @@ def build(
     Example: nki-neff build MODULE_DIR --target trn1 -o matmul.neff
     Example: nki-neff build hlo_artifacts --kernels-only -j 4 -o neffs
     """
+    from hlo_tools.cli.configuration import read_configuration
     from neff.cli.build import Request
     from neff.cli.build import build as command
 
@@ -175,7 +185,7 @@ def build(
     return command(
         Request(
             tuple(paths), tuple(flags), target, output, jobs, keep_going,
-            junit, as_json,
+            junit, as_json, cache or read_configuration().text("build_cache"), cache_read_only,
         )
     )  # fmt: skip
 

@@ -24,6 +24,7 @@ NEEDS_NKI_LANG = (
     "lint",
     "kernel_calls",
     "files",
+    "store",
 )
 """The parts of hlo_tools that may look down into the kernel language."""
 

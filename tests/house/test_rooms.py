@@ -18,7 +18,7 @@ RANKS: dict[str, list[set[str]]] = {
     "hlo_tools": [
         {"errors", "_messages", "_gc", "plugins", "schema"},
         {"wire"},
-        {"files", "types"},
+        {"files", "types", "store"},
         {"inference", "outline"},
         {"text"},
         {"ir"},

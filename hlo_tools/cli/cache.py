@@ -1,0 +1,221 @@
+"""``nki-hlo cache``: what a store of build results holds, and looking after it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Annotated, Final
+
+import typer
+
+from hlo_tools.cli import console
+from hlo_tools.cli.configuration import read_configuration
+from hlo_tools.errors import HloError, HloFileError
+from hlo_tools.store import Entry, Limits, collect, entries, open_place, verify
+from hlo_tools.store.places import Place
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    help="Look after a store of build results: a folder, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX.",
+)
+
+Url = Annotated[
+    str, typer.Argument(help="The store; the setting build_cache by default.", metavar="[URL]")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document.")]
+
+_SIZES: Final = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+_TIMES: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
+_SHOWN: Final = 12
+"""Digits of a key in tables; commands take any beginning that one key has."""
+
+
+@app.command("ls")
+def list_entries(url: Url = "", as_json: AsJson = False) -> int:
+    """List the results, least recently used first.
+
+    Example: nki-hlo cache ls s3://builds/team
+    """
+    with _reported(url) as place:
+        found = entries(place)
+    if as_json:
+        console.write_json("cache ls", url=place.url, entries=[_as_json(one) for one in found])
+        return 0
+    rows = [
+        (one.digest[:_SHOWN], one.kind, f"{one.size:,}", _when(one), _what(one)) for one in found
+    ]
+    console.table(("key", "kind", "bytes", "used", "made from"), rows)
+    contents = {digest: size for one in found for digest, size in one.files.values()}
+    count = console.counted(len(found), "result")
+    console.note(f"{count}, {sum(contents.values()):,} bytes in {place.url}")
+    return 0
+
+
+@app.command()
+def gc(
+    url: Url = "",
+    max_size: Annotated[
+        str, typer.Option(help="Keep so much: 10GiB. Setting build_cache_size.", metavar="SIZE")
+    ] = "",
+    max_age: Annotated[
+        str,
+        typer.Option(
+            help="Remove what was not used for so long: 30d. Setting build_cache_age.",
+            metavar="TIME",
+        ),
+    ] = "",
+    as_json: AsJson = False,
+) -> int:
+    """Remove the least recently used results beyond a size or an age, and what nothing needs.
+
+    Example: nki-hlo cache gc s3://builds/team --max-size 10GiB --max-age 30d
+    """  # fmt: skip
+    settings = read_configuration()
+    size = max_size or settings.text("build_cache_size")
+    age = max_age or settings.text("build_cache_age")
+    limits = Limits(
+        int(_number(size, _SIZES, "a size: 500MiB, 10GiB")) if size else None,
+        _number(age, _TIMES, "a time: 12h, 30d") if age else None,
+    )
+    with _reported(url) as place:
+        gone = collect(place, limits)
+        left = entries(place)
+    if as_json:
+        console.write_json(
+            "cache gc", url=place.url, removed=[_as_json(one) for one in gone], left=len(left)
+        )
+        return 0
+    freed = sum(one.size for one in gone)
+    removed = console.counted(len(gone), "result")
+    console.line(f"{removed} removed ({freed:,} bytes), {len(left)} left")
+    return 0
+
+
+@app.command("verify")
+def verify_store(
+    url: Url = "",
+    remove: Annotated[bool, typer.Option("--remove", help="Remove what is damaged.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Read everything and compare it with its digests; exit code 1 when something is damaged.
+
+    Example: nki-hlo cache verify s3://builds/team
+    """
+    with _reported(url) as place:
+        faults = verify(place, remove=remove)
+    if as_json:
+        rows = [{"name": one.name, "problem": one.problem} for one in faults]
+        console.write_json("cache verify", url=place.url, faults=rows, removed=remove)
+    else:
+        for one in faults:
+            console.line(f"{one.name}: {one.problem}{'; removed' if remove else ''}")
+        console.note(f"{console.counted(len(faults), 'damaged file')} in {place.url}")
+    return 1 if faults else 0
+
+
+@app.command()
+def explain(
+    key: Annotated[str, typer.Argument(help="A key, or its beginning.", metavar="KEY")],
+    url: Url = "",
+    as_json: AsJson = False,
+) -> int:
+    """Show what a result was made from: what its key is the digest of.
+
+    The most similar other result follows, with what differs: why one was not found for the other.
+
+    Example: nki-hlo cache explain 13f2bb60 s3://builds/team
+    """
+    with _reported(url) as place:
+        found = entries(place)
+    chosen = [one for one in found if one.digest.startswith(key.lower())]
+    if len(chosen) != 1:
+        many = f"{len(chosen)} results begin" if chosen else "no result begins"
+        raise HloError(
+            f"{many} with {key!r}",
+            code="HLO-STORE-KEY",
+            place=place.url,
+            remedy="nki-hlo cache ls lists the keys; nki-neff build --json says each build's",
+        )
+    one = chosen[0]
+    near = min(
+        (other for other in found if other is not one and other.kind == one.kind),
+        key=lambda other: len(_differences(one, other)),
+        default=None,
+    )
+    if as_json:
+        nearest = (
+            {} if near is None else {"nearest": near.digest, "differs": _differences(one, near)}
+        )
+        console.write_json("cache explain", **_as_json(one), **nearest)
+        return 0
+    console.line(f"{one.digest}  {one.kind}")
+    console.table(("part", "value"), sorted(one.parts.items()), indent="  ")
+    for name, (digest, size) in one.files.items():
+        console.line(f"  -> {name}  {size:,} bytes  {digest}")
+    if near is not None:
+        console.line(f"{near.digest[:_SHOWN]} differs in {', '.join(_differences(one, near))}")
+    return 0
+
+
+def _differences(one: Entry, other: Entry) -> list[str]:
+    names = sorted({*one.parts, *other.parts})
+    return [name for name in names if one.parts.get(name) != other.parts.get(name)]
+
+
+@contextmanager
+def _reported(url: str) -> Generator[Place]:
+    """The store of a command; what it cannot do is an error of ours.
+
+    Raises:
+        HloError: ``HLO-STORE``: it cannot be read or written; ``HLO-STORE-URL``: none is named.
+    """
+    url = url or read_configuration().text("build_cache")
+    if not url:
+        raise HloError(
+            "no store is named",
+            code="HLO-STORE-URL",
+            remedy="pass a folder or URL, or set build_cache (nki-hlo config)",
+        )
+    place = open_place(url)
+    try:
+        yield place
+    except OSError as error:
+        raise HloFileError(
+            f"the store cannot be used: {error.strerror or error}",
+            code="HLO-STORE",
+            place=url,
+            remedy="check the address, the credentials and the network",
+        ) from error
+
+
+def _number(text: str, units: dict[str, int] | dict[str, float], what: str) -> float:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text.strip())
+    if found is None or found[2] not in units:
+        raise typer.BadParameter(f"{text!r} is not {what}")
+    return float(found[1]) * units[found[2]]
+
+
+def _when(one: Entry) -> str:
+    return datetime.fromtimestamp(one.used, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def _what(one: Entry) -> str:
+    wanted = ("target", "option optlevel")
+    shown = [one.parts[name] for name in wanted if name in one.parts]
+    inputs = [
+        f"{name.removeprefix('input ')} {value[:_SHOWN]}"
+        for name, value in sorted(one.parts.items())
+        if name.startswith("input ")
+    ]
+    return " ".join([*shown, *inputs])
+
+
+def _as_json(one: Entry) -> dict[str, object]:
+    files = {name: {"sha256": digest, "size": size} for name, (digest, size) in one.files.items()}
+    return {"key": one.digest, "kind": one.kind, "parts": dict(one.parts), "files": files,
+            "used": one.used}  # fmt: skip

@@ -1,0 +1,177 @@
+"""Getting results by what they are made from, and keeping them.
+
+A result is never needed: what cannot be read, is damaged or takes too long counts as not there, with
+a note, and after some failures in a row the store is left alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Final, TypeVar, cast
+
+from hlo_tools.store.action import Action, digest_of
+from hlo_tools.store.places import Place, open_place
+
+__all__ = ["ACTIONS", "CONTENT", "USES", "Store", "open_store", "parse_record", "path_of"]
+
+SCHEMA: Final = "nki-store/1"
+ACTIONS: Final = "ac"
+CONTENT: Final = "cas"
+USES: Final = "use"
+RECORD_LIMIT: Final = 1 << 20
+_FAILURES: Final = 3
+"""So many failed requests in a row end the use of a store by this process."""
+_T = TypeVar("_T")
+
+
+def path_of(folder: str, digest: str) -> str:
+    """The name of a record, a content or a mark of use."""
+    return f"{folder}/{digest[:2]}/{digest}"
+
+
+class Store:
+    """Results by action.
+
+    Attributes:
+        place: where it is.
+        read_only: nothing is written: not results, not even that they were used.
+        notes: what went wrong, one line each.
+    """
+
+    def __init__(self, place: Place, *, read_only: bool = False) -> None:
+        self.place, self.read_only = place, read_only
+        self.notes: list[str] = []
+        self._failures = 0
+        self._damaged: set[str] = set()
+        self._used: set[str] = set()
+
+    def get(self, action: Action) -> dict[str, bytes] | None:
+        """The files of a result by name, each checked against its digest; None when there is none."""
+        record = self._try(lambda: self.place.read(path_of(ACTIONS, action.digest), RECORD_LIMIT))
+        if record is None:
+            return None
+        named = parse_record(record, action)
+        if named is None:
+            self._damaged.add(action.digest)
+            return self._note(f"the record {action.digest} is damaged")
+        files: dict[str, bytes] = {}
+        for name, (digest, size) in named.items():
+            content = self._content(digest, size)
+            if content is None:
+                self._damaged.add(action.digest)  # it names what is not there
+                return None
+            files[name] = content
+        self._mark(action.digest)
+        return files
+
+    def _content(self, digest: str, size: int) -> bytes | None:
+        if not size:
+            return b"" if digest == digest_of(b"") else None
+        content = self._try(lambda: self.place.read(path_of(CONTENT, digest), size))
+        if content is None:
+            return None
+        if len(content) == size and digest_of(content) == digest:
+            return content
+        self._damaged.add(digest)
+        return self._note(f"the content {digest} is damaged")
+
+    def put(self, action: Action, files: Mapping[str, bytes]) -> bool:
+        """Keep a result: its contents first, its record last, unless another writer was first.
+
+        Returns:
+            Whether the store has it now.
+        """
+        if self.read_only:
+            return False
+        named = {name: (digest_of(content), len(content)) for name, content in files.items()}
+        for name, (digest, size) in named.items():
+            if size and not self._keep(digest, files[name]):
+                return False
+        record = _record(action, named)
+        place = path_of(ACTIONS, action.digest)
+        if action.digest in self._damaged:
+            return self._try(lambda: self.place.write(place, record) or True) or False
+        return self._try(lambda: self.place.create(place, record)) is not None
+
+    def _keep(self, digest: str, content: bytes) -> bool:
+        place = path_of(CONTENT, digest)
+
+        def keep() -> bool:
+            if digest in self._damaged or self.place.size(place) != len(content):
+                self.place.write(place, content)
+                self._damaged.discard(digest)
+            return True
+
+        return self._try(keep) or False
+
+    def _mark(self, digest: str) -> None:
+        """Note that a result was used, once a process: what was not is removed first."""
+        if not self.read_only and digest not in self._used:
+            self._used.add(digest)
+            self._try(lambda: self.place.write(path_of(USES, digest), b"."))
+
+    def _try(self, request: Callable[[], _T]) -> _T | None:
+        """A request's result; None when it failed or the store has failed too often."""
+        if self._failures >= _FAILURES:
+            return None
+        try:
+            found = request()
+        except OSError as error:
+            self._failures += 1
+            self._note(str(error) or type(error).__name__)
+            if self._failures == _FAILURES:
+                self._note(f"not used any more after {_FAILURES} failures in a row")
+            return None
+        self._failures = 0
+        return found
+
+    def _note(self, text: str) -> None:
+        self.notes.append(f"warning[HLO-STORE] {self.place.url}: {text}")
+
+
+def _record(action: Action, named: Mapping[str, tuple[str, int]]) -> bytes:
+    document = {
+        "schema": SCHEMA,
+        "action": json.loads(action.text),
+        "files": {name: {"sha256": digest, "size": size} for name, (digest, size) in named.items()},
+    }
+    return json.dumps(document, sort_keys=True, indent=1).encode()
+
+
+def parse_record(content: bytes, action: Action | None = None) -> dict[str, tuple[str, int]] | None:
+    """The files that a record names, (digest, size) each; None when it is no record.
+
+    Args:
+        content: the record.
+        action: what it must be the record of.
+    """
+    try:
+        document: object = json.loads(content) if len(content) < RECORD_LIMIT else None
+        record = cast("dict[str, dict[str, dict[str, object]]]", document)
+        found = Action(
+            str(record["action"]["kind"]), cast("dict[str, str]", record["action"]["parts"])
+        )
+        files = {
+            name: (str(one["sha256"]), int(str(one["size"])))
+            for name, one in record["files"].items()
+        }
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    fits = all(
+        len(digest) == 64 and digest.isalnum() and size >= 0 for digest, size in files.values()
+    )
+    if not fits or (action is not None and found.text != action.text):
+        return None
+    return files
+
+
+@cache
+def open_store(url: str, *, read_only: bool = False) -> Store:
+    """The store of a URL or folder; the same one for the whole process.
+
+    Raises:
+        HloError: ``HLO-STORE-URL``: no store can be there.
+    """
+    return Store(open_place(url), read_only=read_only)

@@ -1,0 +1,133 @@
+"""NEFFs kept in a store: what one is made from, and fetching instead of building."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final, cast
+
+from hlo_tools.cli.targets import target_for
+from hlo_tools.store import Action, Store
+from neff.builds.one import build_one
+from neff.builds.sources import Source
+from neff.options import Flags
+from neff.version import __version__
+
+__all__ = ["Made", "action_of", "make"]
+
+_NEFF: Final = "module.neff"
+_REPORT: Final = "report.json"
+_HERE: Final = "{folder}"
+"""Stands for the module's folder in what is kept: other machines have other folders."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A NEFF that was built or fetched.
+
+    Attributes:
+        target: its family.
+        warnings: one line each.
+        fetched: whether it came from the store.
+    """
+
+    target: str
+    warnings: tuple[str, ...]
+    fetched: bool
+
+
+def make(
+    source: Source,
+    flags: Flags,
+    output: Path,
+    *,
+    action: Action,
+    store: Store | None = None,
+    report: Callable[[str], None] = lambda _: None,
+) -> Made:
+    """Fetch a NEFF, or build it and keep it.
+
+    Args:
+        source, flags, output, report: as for :func:`neff.builds.build_one`.
+        action: of these, from :func:`action_of`.
+        store: None builds.
+
+    Raises:
+        NeffError, HloError, NkiError: what is wrong, with its place.
+    """
+    if store is not None and (found := _fetched(store, action, source, output)) is not None:
+        report(f"{output} fetched from {store.place.url}")
+        return found
+    built = build_one(source, flags, output, report=report)
+    made = Made(built.program.target, built.warnings, False)
+    if store is not None:
+        folder = str(source.folder)
+        warnings = [text.replace(folder, _HERE) for text in made.warnings]
+        kept = json.dumps({"target": made.target, "warnings": warnings}).encode()
+        store.put(action, {_NEFF: output.read_bytes(), _REPORT: kept})
+    return made
+
+
+def _fetched(store: Store, action: Action, source: Source, output: Path) -> Made | None:
+    from hlo_tools.files.writing import write_bytes
+
+    files = store.get(action)
+    if files is None:
+        return None
+    try:
+        content = files[_NEFF]
+        kept = cast("dict[str, list[str]]", json.loads(files[_REPORT]))
+        warnings = tuple(str(one).replace(_HERE, str(source.folder)) for one in kept["warnings"])
+        target = str(kept["target"])
+    except (ValueError, KeyError, TypeError):
+        return None
+    write_bytes(content, output)
+    return Made(target, warnings, True)
+
+
+def action_of(source: Source, flags: Flags) -> Action:
+    """Everything that a NEFF is made from; no path of this machine is part of it."""
+    options = {name: str(value) for name, value in asdict(flags.options).items()}
+    parts: dict[str, str] = {
+        "version": __version__,
+        "toolchain": _toolchain(),
+        "target": flags.target or f"default {target_for().target.name}",
+        "fast_loading": str(flags.fast_loading),
+        **{f"option {name}": value for name, value in options.items()},
+    }
+    for name, content in _inputs(source):
+        parts[f"input {name}"] = hashlib.sha256(content).hexdigest()
+    return Action("neff", cast("Mapping[str, str]", parts))
+
+
+@cache
+def _toolchain() -> str:
+    """Digest of our own sources: a checkout changes without a new version."""
+    import hlo_tools
+    import neff
+    import nki_lang
+
+    found = hashlib.sha256()
+    for package in (nki_lang, hlo_tools, neff):
+        root = Path(str(package.__file__)).parent
+        for path in sorted(root.rglob("*.py")):
+            found.update(path.relative_to(root.parent).as_posix().encode())
+            found.update(hashlib.sha256(path.read_bytes()).digest())
+    return found.hexdigest()
+
+
+def _inputs(source: Source) -> Iterable[tuple[str, bytes]]:
+    """The files that a source consists of, by names without its folder."""
+    from hlo_tools.cli.inputs import open_module
+    from hlo_tools.kernels.files import KernelFile, kernel_files
+
+    if source.is_kernel:
+        yield from KernelFile(source.file, source.file.stem).parts.items()
+        return
+    yield "module", source.file.read_bytes()
+    for kernel in kernel_files(open_module(str(source.file)), source.folder):
+        yield from kernel.parts.items()
