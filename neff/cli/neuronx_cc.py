@@ -79,7 +79,7 @@ def main(words: Sequence[str] | None = None) -> int:
             return _list_operators(rest)
         return _misused(f"{command!r} is not a command; commands are compile, list-operators")
     except NeffError as error:
-        return _misused(f"{error.message}")
+        return _misused(error.message)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
@@ -238,7 +238,9 @@ def _logging(flags: Flags) -> Generator[logging.Logger]:
     except OSError as error:
         if flags.logfile:
             raise NeffError(
-                f"--logfile {path} cannot be written: {error.strerror or error}", code="NEFF-FLAG"
+                f"--logfile {path} cannot be written: {error.strerror or error}",
+                code="NEFF-FLAG",
+                remedy="name a file in a folder that exists",
             ) from None
         file = logging.NullHandler()
     form = logging.Formatter("%(asctime)sZ %(levelname)s %(process)d [neuronx-cc]: %(message)s")
@@ -271,6 +273,7 @@ def _level(text: str) -> int:
         raise NeffError(
             f"--verbose cannot be {text!r}; allowed are {', '.join(_LEVELS)} and numbers",
             code="NEFF-FLAG",
+            remedy="leave it out for warnings and errors",
         )
     return _LEVELS[text.lower()]
 
