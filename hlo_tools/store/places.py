@@ -15,7 +15,7 @@ from datetime import datetime
 from errno import EINVAL
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar, cast
+from typing import Final, Protocol, TypeVar, cast
 from urllib.parse import unquote, urlsplit
 
 from hlo_tools.errors import HloError, HloFileError
@@ -181,20 +181,24 @@ class Remote:
             self._do(lambda: self._request("rm_file", f"{self._root}/{name}"))
 
     def items(self, folder: str) -> list[Item]:
-        def listed() -> dict[str, dict[str, Any]]:
+        def listed() -> dict[str, dict[str, object]]:
             self._files.invalidate_cache()
             return self._request("find", f"{self._root}/{folder}", detail=True)
 
         start = len(self._root) + 1
         found = sorted(self._do(listed).items())
-        return [Item(name[start:], int(facts["size"]), _written(facts)) for name, facts in found]
+        return [
+            Item(name[start:], int(str(facts["size"])), _written(facts)) for name, facts in found
+        ]
 
-    def _request(self, verb: str, *words: Any, **options: Any) -> Any:
+    def _request(
+        self, verb: str, *words: object, **options: object
+    ):  # of any type: fsspec has none
         """One request, ended after a time where the file system can be interrupted."""
         coroutine = getattr(self._files, f"_{verb}", None) if self._files.async_impl else None
         if coroutine is None:
             return getattr(self._files, verb)(*words, **options)
-        asynchronous: Any = import_module("fsspec.asyn")
+        asynchronous = import_module("fsspec.asyn")
         return asynchronous.sync(self._files.loop, coroutine, *words, timeout=_SECONDS, **options)
 
     def _do(self, request: Callable[[], _T]) -> _T:
@@ -208,7 +212,7 @@ class Remote:
             raise OSError(f"{self.url}: {type(error).__name__}: {error}") from error
 
 
-_OPTIONS: Final[dict[str, dict[str, Any]]] = {
+_OPTIONS: Final[dict[str, dict[str, object]]] = {
     "s3": {
         "config_kwargs": {
             "connect_timeout": 5,
@@ -220,12 +224,20 @@ _OPTIONS: Final[dict[str, dict[str, Any]]] = {
 """Of a scheme: give up soon, since a result can always be made again."""
 
 
-def _file_system(url: str) -> tuple[Any, str]:
+class _FileSystem(Protocol):
+    """What is used of fsspec's beside its requests."""
+
+    async_impl: bool
+    loop: object
+
+    def invalidate_cache(self) -> None: ...
+
+
+def _file_system(url: str) -> tuple[_FileSystem, str]:
     """fsspec's file system of a URL, and the root there."""
     scheme = urlsplit(url).scheme
     try:
-        fsspec: Any = import_module("fsspec")
-        made: tuple[Any, Any] = fsspec.core.url_to_fs(
+        made = import_module("fsspec").core.url_to_fs(
             url, use_listings_cache=False, **_OPTIONS.get(scheme, {})
         )
         return made[0], str(made[1]).rstrip("/")
@@ -252,7 +264,7 @@ def _file_system(url: str) -> tuple[Any, str]:
         ) from error
 
 
-def _written(facts: dict[str, Any]) -> float:
+def _written(facts: dict[str, object]) -> float:
     """When a file was written, as the file systems say it."""
     for name in ("LastModified", "updated", "mtime", "modified", "created", "last_modified"):
         value = facts.get(name)
