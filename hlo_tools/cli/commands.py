@@ -55,12 +55,13 @@ CHECK = "Check"
 
 _ON_MODULES = frozenset(
     {"bisect", "convert", "diff", "embed", "evaluate", "expand", "graph", "kernels", "lint", "opt",
-     "reduce", "replace", "show", "slice", "stats", "swap", "verify"}
+     "reduce", "replace", "sharding", "show", "slice", "stats", "swap", "verify"}
 )  # fmt: skip
 
 COMMANDS: tuple[Command, ...] = (
     Command("show", "hlo_tools.cli.show", "Show a module, instruction by instruction.", LOOK),
     Command("kernels", "hlo_tools.cli.kernels", "List the kernels that modules call.", LOOK),
+    Command("sharding", "hlo_tools.cli.sharding", "Show which device holds which part.", LOOK),
     Command("graph", "hlo_tools.cli.graph", "Draw a module as a picture or a page.", LOOK),
     Command("diff", "hlo_tools.cli.diff", "Compare two modules.", LOOK),
     Command(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -10,6 +11,7 @@ import typer
 from hlo_tools.cli import completion, console
 from hlo_tools.cli.inputs import open_module
 from hlo_tools.diff import IGNORABLE, ComputationDiff, InstructionDiff, ModuleDiff, diff_modules
+from hlo_tools.diff.by_place import PLACES, diff_places
 
 __all__ = ["command"]
 
@@ -43,6 +45,15 @@ def command(
         bool, typer.Option("--metadata", help="Compare source lines and op names too.")
     ] = False,
     names: Annotated[bool, typer.Option("--names", help="Compare names too.")] = False,
+    by: Annotated[
+        str,
+        typer.Option(
+            "--by",
+            help="source or scope: compare the operations of each line or scope.",
+            metavar="WHAT",
+            autocompletion=completion.words(*PLACES),
+        ),
+    ] = "",
     output: Annotated[str, typer.Option("--output", "-o", help="Output file, or -.")] = "-",
     as_json: Annotated[bool, typer.Option("--json", help="Same as --format json.")] = False,
     exit_zero: Annotated[
@@ -52,19 +63,55 @@ def command(
     """Compare two modules by structure: names, ids and order make no difference.
 
     Shows instructions that were added, removed or changed, and what changed in them. Exit code 1
-    when the modules differ.
+    when the modules differ. --by compares an optimised module with the one before: for each source
+    line or scope, how many operations of each kind there are, inside of fusions too.
 
     Example: nki-hlo diff before.pb after.pb --ignore layout
+
+    Example: nki-hlo diff before.pb after.pb --by source
     """
     form = "json" if as_json else format
     if form not in _FORMATS:
         raise typer.BadParameter(f"{form!r} is not one of {', '.join(_FORMATS)}")
     if left == right == "-":
         raise typer.BadParameter("standard input holds one module; pass a file for the other")
+    if by:
+        return _by_place(left, right, by, form, output, exit_zero)
     ignored = {*(ignore or ()), *(() if metadata else ("metadata",))}
     found = diff_modules(open_module(left), open_module(right), ignore=ignored, names=names)
     _write(found, form, output)
     return 0 if found.is_equal or exit_zero else 1
+
+
+def _by_place(left: str, right: str, by: str, form: str, output: str, exit_zero: bool) -> int:
+    if by not in PLACES:
+        raise typer.BadParameter(f"{by!r} is not one of {', '.join(PLACES)}")
+    if form == "html" or output != "-":
+        raise typer.BadParameter("--by prints text or JSON to standard output")
+    rows = diff_places(open_module(left), open_module(right), by)
+    changed = [row for row in rows if row.before != row.after]
+    if form == "json":
+        console.write_json("diff", by=by, places=[asdict(row) for row in rows])
+    elif changed:
+        table = [
+            (row.place or "(none)", _counts(row.before, row.after), _counts(row.after, row.before))
+            for row in changed
+        ]
+        console.table((by, left, right), table)
+        alike = len(rows) - len(changed)
+        console.line(
+            f"\n{console.counted(len(changed), f'{by} differs', f'{by}s differ')}, {alike:,} alike"
+        )
+    return 1 if changed and not exit_zero else 0
+
+
+def _counts(mine: dict[str, int], other: dict[str, int]) -> str:
+    """The kinds whose numbers differ."""
+    return ", ".join(
+        f"{opcode} {mine.get(opcode, 0)}"
+        for opcode in sorted({*mine, *other})
+        if mine.get(opcode, 0) != other.get(opcode, 0)
+    )
 
 
 def _write(found: ModuleDiff, form: str, output: str) -> None:

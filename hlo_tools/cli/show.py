@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
 import typer
@@ -14,9 +15,22 @@ from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import KERNEL_TARGET, Module
 from hlo_tools.ir.overview import ModuleOutline
 from hlo_tools.outline import shape_of
+from hlo_tools.slicing import Query, parse_source, search
+from hlo_tools.slicing.search import attributes_of
 from hlo_tools.types.opcodes import OPCODES
 
 __all__ = ["command"]
+
+_LONGEST = 60
+"""Characters of a shape or a detail that are shown."""
+_FIRST = 4
+"""Parts of a long list that are shown."""
+_MOST_PARAMETERS = 12
+_LEFT_OUT = frozenset(
+    {"custom_call_target", "backend_config", "api_version", "custom_call_has_side_effect",
+     "literal", "to_apply", "calls", "condition", "body"}
+)  # fmt: skip
+"""Attributes that are no details: shown otherwise, or long."""
 
 
 def command(
@@ -38,6 +52,27 @@ def command(
             "--opcode", help="Only instructions of this opcode.", autocompletion=completion.opcodes
         ),
     ] = None,
+    grep: Annotated[
+        str, typer.Option("--grep", "-g", help="Only instructions whose line has this pattern.")
+    ] = "",
+    shape: Annotated[
+        str, typer.Option("--shape", help="Only of this shape: f32[4,8], bf16, [*,8]; * is any.")
+    ] = "",
+    source: Annotated[
+        str, typer.Option("--source", help="Only from FILE, FILE:LINE or FILE:FIRST-LAST.")
+    ] = "",
+    scope: Annotated[
+        str, typer.Option("--scope", help="Only with these parts in the op name: while/body.")
+    ] = "",
+    operands: Annotated[
+        int, typer.Option("--operands", min=0, help="Also so many levels of their operands.")
+    ] = 0,
+    users: Annotated[
+        int, typer.Option("--users", min=0, help="Also so many levels of their users.")
+    ] = 0,
+    full: Annotated[
+        bool, typer.Option("--full", help="Long shapes, signatures and details in full.")
+    ] = False,
     summary: Annotated[bool, typer.Option("--summary", "-s", help="No instructions.")] = False,
     text: Annotated[bool, typer.Option("--text", help="The whole module as HLO text.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
@@ -46,24 +81,29 @@ def command(
 
     Example: nki-hlo show model.hlo_module.pb --opcode custom-call
     Example: nki-hlo show hlo_artifacts --latest --kernels-only
+    Example: nki-hlo show before.pb --grep 'broadcast|dot' --users 1
     """
     paths = [path for name in files for path in module_files(name)]
-    wanted = set(opcode or ())
-    _check_opcodes(wanted)
+    _check_opcodes(set(opcode or ()))
+    place = parse_source(source) if source else None
+    query = Query(grep, frozenset(opcode or ()), shape, place, scope, operands, users)
+    search((), query)  # a pattern that is none is refused before anything is printed
+    if (operands or users) and query.is_empty:
+        raise typer.BadParameter("--operands and --users extend what --grep and the like find")
     if text:
         for path in paths:
             _print_text(open_module(path))
         return 0
     shown = (_shown(path, computation, instructions=not summary) for path in paths)
     if as_json:
-        _print_json([_shown_as_json(facts, chosen, wanted) for facts, chosen in shown])
+        _print_json([_shown_as_json(facts, chosen, query) for facts, chosen in shown])
         return 0
     for number, (facts, chosen) in enumerate(shown):
         if number:
             console.line()
-        _print_summary(facts)
+        _print_summary(facts, full)
         for entry in chosen:
-            _print_computation(entry, wanted)
+            _print_computation(entry, _found(entry, query), full)
     return 0
 
 
@@ -110,11 +150,23 @@ def _facts(outline: ModuleOutline) -> dict[str, Any]:
     }
 
 
-def _print_summary(facts: dict[str, Any]) -> None:
-    parameters = ", ".join(f"{p['name']}: {p['shape']}" for p in facts["parameters"])
+def _found(computation: Computation, query: Query) -> list[Instruction]:
+    if query.is_empty:
+        return list(computation)
+    return search([computation], query)
+
+
+def _print_summary(facts: dict[str, Any], full: bool) -> None:
+    given = facts["parameters"]
+    shown = given if full or len(given) <= _MOST_PARAMETERS else given[: _MOST_PARAMETERS - 1]
+    names = [f"{p['name']}: {_short(p['shape'], full)}" for p in shown]
+    left = len(given) - len(shown)
+    parameters = ", ".join([*names, *([f"{left} more"] if left else [])])
     opcodes = ", ".join(f"{name} {count}" for name, count in facts["opcodes"].items())
     console.line(f"module        {facts['name']}")
-    console.line(f"entry         %{facts['entry']}({parameters}) -> {facts['result']}")
+    console.line(
+        f"entry         %{facts['entry']}({parameters}) -> {_short(facts['result'], full)}"
+    )
     console.line(f"computations  {facts['computations']}")
     console.line(f"instructions  {facts['instructions']}: {opcodes}")
     console.line(f"kernels       {facts['kernels']}")
@@ -129,19 +181,19 @@ def _check_opcodes(wanted: set[str]) -> None:
         )
 
 
-def _print_computation(computation: Computation, wanted: set[str]) -> None:
-    views = [view for view in computation if not wanted or view.opcode in wanted]
+def _print_computation(computation: Computation, views: list[Instruction], full: bool) -> None:
     if not views:
         return
     mark = "ENTRY " if computation.is_entry else ""
-    console.line(f"\n{mark}%{computation.name} -> {computation.result_shape}")
+    result = _short(str(computation.result_shape), full)
+    console.line(f"\n{mark}%{computation.name} -> {result}")
     rows = [
         (
             ("ROOT %" if view.is_root else "%") + view.name,
-            view.shape,
+            _short(str(view.shape), full),
             view.opcode,
-            ", ".join(f"%{operand.name}" for operand in view.operands),
-            _details(view),
+            _short_list([f"%{operand.name}" for operand in view.operands], full),
+            _details(view, full),
             _source(view),
         )
         for view in views
@@ -149,21 +201,37 @@ def _print_computation(computation: Computation, wanted: set[str]) -> None:
     console.table(("name", "shape", "opcode", "operands", "details", "source"), rows, indent="  ")
 
 
-def _details(view: Instruction) -> str:
+def _details(view: Instruction, full: bool) -> str:
     """What distinguishes instructions of one opcode, in a few words."""
     parts: list[str] = []
     if view.custom_call_target:
         parts.append(view.custom_call_target)
     if view.opcode == "parameter":
         parts.append(str(view.proto.parameter_number))
-    if view.proto.dimensions:
-        parts.append(f"dimensions={{{','.join(map(str, view.proto.dimensions))}}}")
     literal = view.literal
     if literal is not None and literal.shape.is_scalar and not literal.is_elided:
         parts.append(str(literal.numpy()))
     if view.proto.called_computation_ids:
         parts.append(" ".join(f"%{called.name}" for called in view.called_computations))
+    for name, text in attributes_of(view):
+        if name not in _LEFT_OUT:
+            cut = text if full or len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+            parts.append(f"{name}={cut}")
     return " ".join(parts)
+
+
+def _short(shape: str, full: bool) -> str:
+    """A shape; of a tuple with many parts, the first few."""
+    if full or len(shape) <= _LONGEST or not shape.startswith("("):
+        return shape
+    parts = re.sub(r"/\*index=\d+\*/", "", shape[1:-1]).split(", ")
+    return f"({', '.join(parts[:_FIRST])}, … {len(parts) - _FIRST} more)" if len(parts) > _FIRST else shape  # fmt: skip
+
+
+def _short_list(names: list[str], full: bool) -> str:
+    if full or len(names) <= 2 * _FIRST:
+        return ", ".join(names)
+    return f"{', '.join(names[:_FIRST])}, … {len(names) - _FIRST} more"
 
 
 def _source(view: Instruction) -> str:
@@ -178,7 +246,7 @@ def _print_json(modules: list[dict[str, Any]]) -> None:
 
 
 def _shown_as_json(
-    facts: dict[str, Any], chosen: list[Computation], wanted: set[str]
+    facts: dict[str, Any], chosen: list[Computation], query: Query
 ) -> dict[str, Any]:
     return {
         "module": facts,
@@ -186,9 +254,7 @@ def _shown_as_json(
             {
                 "name": computation.name,
                 "entry": computation.is_entry,
-                "instructions": [
-                    _as_json(view) for view in computation if not wanted or view.opcode in wanted
-                ],
+                "instructions": [_as_json(view) for view in _found(computation, query)],
             }
             for computation in chosen
         ],
@@ -204,6 +270,7 @@ def _as_json(view: Instruction) -> dict[str, Any]:
         "root": view.is_root,
         "calls": [called.name for called in view.called_computations],
         "custom_call_target": view.custom_call_target,
+        "attributes": dict(attributes_of(view)),
         "op_name": view.metadata.op_name,
         "source": _source(view),
     }

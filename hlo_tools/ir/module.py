@@ -396,6 +396,12 @@ class Module:
             proto, kept, envelope = self.proto, self._kept, self._envelope
             write_stream(lambda stream: splice(proto, kept, stream, envelope), target)
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the entry's instructions as a table."""
+        from hlo_tools.ir.notebook import module_html
+
+        return module_html(self)
+
     def __repr__(self) -> str:
         return f"<Module {self.name}: {counted(len(self._proto.computations), 'computation')}>"
 

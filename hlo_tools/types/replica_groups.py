@@ -18,7 +18,13 @@ if TYPE_CHECKING:
         MeshProto,
     )
 
-__all__ = ["OF_PARTITIONS", "device_groups", "permuted_devices", "replica_groups_of"]
+__all__ = [
+    "OF_PARTITIONS",
+    "device_groups",
+    "mesh_devices",
+    "permuted_devices",
+    "replica_groups_of",
+]
 
 _MOST = 1 << 24
 """Devices of an instruction."""
@@ -123,7 +129,7 @@ def _mesh_groups(groups: MeshAxesReplicaGroupListProto) -> list[list[int]]:
             cuts[axis.mesh_axis_index] |= {part.pre_size, part.pre_size * part.size}
     pieces = [(at, low, high) for at, cut in enumerate(cuts) for low, high in pairwise(sorted(cut))]
     count = math.prod(axis.size for axis in groups.mesh.axes)
-    devices = _mesh_devices(groups.mesh, count)
+    devices = mesh_devices(groups.mesh, count)
     if any(low < 1 or high % low for _, low, high in pieces) or len(devices) != count:
         return []
     chosen = [
@@ -145,7 +151,7 @@ def _mesh_groups(groups: MeshAxesReplicaGroupListProto) -> list[list[int]]:
     return grid.transpose([*others, *chosen]).reshape(-1, size).tolist()
 
 
-def _mesh_devices(mesh: MeshProto, count: int) -> list[int]:
+def mesh_devices(mesh: MeshProto, count: int) -> list[int]:
     """Devices in the order of the mesh's places."""
     if count > 1 << 24:
         return []

@@ -1,0 +1,173 @@
+"""Which device holds which part of an array, by its sharding."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hlo_tools.errors import HloError
+from hlo_tools.types.element_types import Array
+from hlo_tools.types.replica_groups import mesh_devices
+
+if TYPE_CHECKING:
+    from hlo_tools.schema.messages import AxisRefProto, NamedShardingProto, OpSharding
+
+__all__ = ["Spread", "Tile", "spread_of"]
+
+_MOST = 1 << 20
+"""Devices of a sharding that is laid out."""
+
+_MAXIMAL, _OTHER = 1, 3
+_WORDS = {0: "replicated", 1: "maximal", 4: "manual", 5: "unknown", 6: "unreduced"}
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A part of an array and the devices that hold it.
+
+    Attributes:
+        place: which part along each dimension.
+        ranges: first index and the one behind the last, by dimension; empty parts have both alike.
+        devices: numbers of partitions; several hold copies.
+    """
+
+    place: tuple[int, ...]
+    ranges: tuple[tuple[int, int], ...]
+    devices: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How an array is spread over devices.
+
+    Attributes:
+        kind: ``tiled``, ``replicated`` (every device holds all), ``maximal`` (one does),
+            ``manual``, ``unknown`` or ``unreduced``.
+        parts: how many parts each dimension has.
+        tiles: the parts in row-major order; none where every device holds all or nothing is known.
+    """
+
+    kind: str
+    parts: tuple[int, ...] = ()
+    tiles: tuple[Tile, ...] = ()
+
+
+def spread_of(sharding: OpSharding, dimensions: Sequence[int], *, of_part: bool = False) -> Spread:
+    """How an array is spread.
+
+    Args:
+        sharding: of an array, no tuple.
+        dimensions: the array's; of one device's part if ``of_part``.
+
+    Raises:
+        HloError: the sharding does not fit the array (HLO-SHARDING).
+    """
+    if sharding.HasField("named_sharding"):
+        grid, parts = _of_mesh(sharding.named_sharding, len(dimensions))
+    elif sharding.type == _MAXIMAL:
+        device = [*sharding.tile_assignment_devices, 0][0]
+        everything = tuple((0, size) for size in dimensions)
+        origin = (0,) * len(dimensions)
+        return Spread("maximal", (1,) * len(dimensions), (Tile(origin, everything, (device,)),))
+    elif sharding.type == _OTHER:
+        grid, parts = _of_tiles(sharding, len(dimensions))
+    else:
+        return Spread(_WORDS.get(sharding.type, "unknown"))
+    if math.prod(parts) == 1:
+        return Spread("replicated")
+    sizes = [-(-size // count) for size, count in zip(dimensions, parts, strict=True)]
+    whole = list(dimensions)
+    if of_part:
+        sizes = list(dimensions)
+        whole = [size * count for size, count in zip(dimensions, parts, strict=True)]
+    tiles: list[Tile] = []
+    for place in np.ndindex(*parts):
+        ranges = tuple(
+            (min(at * size, limit), min((at + 1) * size, limit))
+            for at, size, limit in zip(place, sizes, whole, strict=True)
+        )
+        tiles.append(Tile(place, ranges, tuple(grid[place].reshape(-1).tolist())))
+    return Spread("tiled", tuple(parts), tuple(tiles))
+
+
+def _of_tiles(sharding: OpSharding, rank: int) -> tuple[Array, list[int]]:
+    """The devices by part and copy, and the number of parts of each dimension."""
+    shape = list(sharding.tile_assignment_dimensions)
+    count = math.prod(shape)
+    if not 0 < count <= _MOST or len(shape) < rank:
+        raise _unfit(f"{shape} tiles for {rank} dimensions")
+    if sharding.iota_reshape_dims:
+        extents = list(sharding.iota_reshape_dims)
+        order = list(sharding.iota_transpose_perm) or list(range(len(extents)))
+        if math.prod(extents) != count or sorted(order) != list(range(len(extents))):
+            raise _unfit(f"{extents} T{order} numbers no {count} devices")
+        devices = np.arange(count).reshape(extents).transpose(order)
+    else:
+        devices = np.array(list(sharding.tile_assignment_devices) or list(range(count)))
+        if devices.size != count:
+            raise _unfit(f"{count} tiles and {devices.size} devices")
+    return devices.reshape(shape), shape[:rank]
+
+
+def _of_mesh(named: NamedShardingProto, rank: int) -> tuple[Array, list[int]]:
+    """As :func:`_of_tiles`, of axes of a mesh or parts of them."""
+    mesh = named.mesh
+    if not mesh.axes and mesh.device_ids:
+        return np.array(list(mesh.device_ids)), [1] * rank
+    sizes = [axis.size for axis in mesh.axes]
+    count = math.prod(sizes)
+    by_dimension = [list(one.axes) for one in named.dim_shardings] or [[] for _ in range(rank)]
+    if not 0 < count <= _MOST or len(by_dimension) != rank:
+        raise _unfit(f"{len(by_dimension)} dimensions on {count} devices for {rank} dimensions")
+    cuts = [{1, size} for size in sizes]
+    for ref in (ref for refs in by_dimension for ref in refs):
+        cuts[_axis(ref, sizes)] |= set(_bounds(ref, sizes))
+    pieces = [(at, low, high) for at, cut in enumerate(cuts) for low, high in pairwise(sorted(cut))]
+    if any(high % low for _, low, high in pieces):
+        raise _unfit("its parts of axes do not divide each other")
+    chosen = [
+        [number for ref in refs for number, piece in enumerate(pieces) if _has(ref, piece, sizes)]
+        for refs in by_dimension
+    ]
+    devices = mesh_devices(mesh, count)
+    used = [number for numbers in chosen for number in numbers]
+    if len(devices) != count or len(set(used)) != len(used):
+        raise _unfit("it uses an axis twice, or its mesh does not number its devices")
+    others = [number for number in range(len(pieces)) if number not in used]
+    grid = np.array(devices).reshape([high // low for _, low, high in pieces])
+    parts = [math.prod(pieces[n][2] // pieces[n][1] for n in numbers) for numbers in chosen]
+    return grid.transpose([*used, *others]).reshape([*parts, -1]), parts
+
+
+def _axis(ref: AxisRefProto, sizes: Sequence[int]) -> int:
+    if not 0 <= ref.mesh_axis_index < len(sizes):
+        raise _unfit(f"its mesh has no axis {ref.mesh_axis_index}")
+    return ref.mesh_axis_index
+
+
+def _bounds(ref: AxisRefProto, sizes: Sequence[int]) -> tuple[int, int]:
+    """The outer size of a part of an axis, and that with the part."""
+    if not ref.HasField("sub_axis_info"):
+        return 1, sizes[ref.mesh_axis_index]
+    part = ref.sub_axis_info
+    if part.pre_size < 1 or part.size < 1:
+        raise _unfit("a part of an axis has no size")
+    return part.pre_size, part.pre_size * part.size
+
+
+def _has(ref: AxisRefProto, piece: tuple[int, int, int], sizes: Sequence[int]) -> bool:
+    low, high = _bounds(ref, sizes)
+    return piece[0] == ref.mesh_axis_index and low <= piece[1] and piece[2] <= high
+
+
+def _unfit(why: str) -> HloError:
+    return HloError(
+        f"the sharding does not fit: {why}",
+        code="HLO-SHARDING",
+        remedy="nki-hlo verify reports which instructions have such shardings",
+    )
