@@ -61,6 +61,7 @@ KNOWN_TYPING_CIRCLES: list[set[str]] = [
         "hlo_tools.ir.formats",
         "hlo_tools.ir.instruction",
         "hlo_tools.ir.module",
+        "hlo_tools.ir.notebook",
         "hlo_tools.ir.ordering",
     },
     {
