@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from weakref import WeakValueDictionary
@@ -17,12 +17,13 @@ from neff.device.buffers import Buffer
 from neff.device.profiled import ProfiledModel, watched
 from neff.device.programs import CompileOptions, Program, TensorSpec
 from neff.device.topology import Device
-from neff.errors import NeffCompileError
+from neff.options import CompileOptions as BuildOptions
 from neff.program import Program as BuiltProgram
 from neff.runtime import LoadedModel
 from neff.runtime import load as load_model
+from nki_lang.dtypes import Array
 
-__all__ = ["NeffExecutor", "NeffProgram", "build_and_load", "build_file"]
+__all__ = ["NeffExecutor", "NeffProgram", "build_and_load", "build_file", "result_buffers"]
 
 
 class NeffExecutor:
@@ -38,21 +39,12 @@ class NeffExecutor:
         self._built: WeakValueDictionary[str, NeffProgram] = WeakValueDictionary()
 
     def load(self, program: Program, options: CompileOptions) -> NeffProgram:
-        """The program as a loaded NEFF.
+        """The program, for one device, as a loaded NEFF.
 
         Raises:
-            NeffCompileError: the graph compiler does not cover it; code ``NEFF-DEVICES``: it is
-                for several devices.
+            NeffCompileError: the graph compiler does not cover it.
             HloError: a kernel file is missing or damaged.
         """
-        if len(options.device_ids) > 1:
-            raise NeffCompileError(
-                f"program {program.name} is for {len(options.device_ids)} devices; a NEFF is "
-                "built for one",
-                code="NEFF-DEVICES",
-                place=program.name,
-                remedy="run it with NKI_HLO_EXECUTOR=neff,cpu",
-            )
         with self._lock:
             found = self._built.get(program.digest)
             if found is not None:
@@ -63,14 +55,16 @@ class NeffExecutor:
         return made
 
 
-def build_file(module: bytes, target: str, path: Path) -> BuiltProgram:
+def build_file(
+    module: bytes, target: str, path: Path, options: BuildOptions | None = None
+) -> BuiltProgram:
     """A module compiled and written to ``path``.
 
     Raises:
         NeffCompileError: the graph compiler does not cover it.
         NeffError: ``NEFF-WRITE``; the file cannot be written.
     """
-    built = compile_module(load_module(module), target=target)
+    built = compile_module(load_module(module), target=target, options=options)
     write(built, path)
     return built
 
@@ -108,11 +102,22 @@ class NeffProgram:
     def _run(self, row: Sequence[Buffer], device: Device) -> list[Buffer]:
         arrays = [buffer.array() for buffer in row]
         results = self._model.run(dict(zip(self._inputs, arrays, strict=True)))
-        buffers: list[Buffer] = []
-        for name, (shape, dtype) in zip(self._outputs, self.results, strict=True):
-            value = results[name]
-            # A result may be an argument's own memory, which the framework may reuse.
-            if any(np.may_share_memory(value, array) for array in arrays):
-                value = value.copy()
-            buffers.append(Buffer(device, shape, dtype, host=value.astype(dtype, copy=False)))
-        return buffers
+        return result_buffers(results, self._outputs, self.results, arrays, device)
+
+
+def result_buffers(
+    values: Mapping[str, Array],
+    names: Sequence[str],
+    specs: Sequence[TensorSpec],
+    arguments: Sequence[Array],
+    device: Device,
+) -> list[Buffer]:
+    """The results of a run on a device, by ``names`` in their order."""
+    buffers: list[Buffer] = []
+    for name, (shape, dtype) in zip(names, specs, strict=True):
+        value = values[name]
+        # A result may be an argument's own memory, which the framework may reuse.
+        if any(np.may_share_memory(value, array) for array in arguments):
+            value = value.copy()
+        buffers.append(Buffer(device, shape, dtype, host=value.astype(dtype, copy=False)))
+    return buffers

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -25,7 +26,7 @@ from neff.device.status import Status, StatusError
 from neff.device.topology import Device
 from nki_lang.dtypes import Array
 
-__all__ = ["CpuExecutor"]
+__all__ = ["CpuExecutor", "compiled", "division", "make_client"]
 
 _NOT_IN_STABLEHLO = frozenset({"mulhi"})
 _OUTPUT_SHARDING, _PARAMETER_SHARDINGS = 12, 14  # of HloModuleProto
@@ -54,7 +55,7 @@ class CpuExecutor:
         """The private client, made when it is first needed."""
         with self._lock:
             if self._client is None:
-                self._client = _make_client(self._device_count)
+                self._client = make_client(self._device_count)
             return self._client
 
     def load(self, program: Program, options: CompileOptions) -> CpuProgram:
@@ -84,13 +85,65 @@ def _assignment(options: CompileOptions) -> Any:
     )
 
 
-def _make_client(device_count: int) -> Any:
+def make_client(device_count: int) -> Any:
+    """A client of XLA:CPU with so many devices."""
     import_module("jax")  # sets the log level that jaxlib reads when it starts
     check_version()
     # Synchronous: an error belongs to the call that caused it.
     return jaxlib_api.private("xla_client").make_cpu_client(
         asynchronous=False, num_devices=device_count
     )
+
+
+def compiled(
+    client: Any,
+    program: Program,
+    options: CompileOptions,
+    folder: Path | None = None,
+    passed: str = "",
+) -> Any:
+    """The program, compiled for XLA:CPU.
+
+    Args:
+        client: what compiles it, with as many devices as it needs.
+        program: kernel calls in the vendor's form.
+        options: what the framework asked for.
+        folder: where the module is left as it is behind a pass, if anywhere.
+        passed: the pass.
+
+    Raises:
+        StatusError: the module has no form in StableHLO; other errors are XLA's own.
+    """
+    xla_client = jaxlib_api.private("xla_client")
+    build = xla_client.CompileOptions.ParseFromString(options.serialized)
+    build.compile_portable_executable = False
+    build.num_replicas, build.num_partitions = options.num_replicas, options.num_partitions
+    build.device_assignment = _assignment(options)
+    if folder is not None:
+        debug = build.executable_build_options.debug_options
+        debug.xla_dump_to, debug.xla_dump_hlo_pass_re = str(folder), passed
+        debug.xla_dump_hlo_as_proto = True
+        debug.xla_backend_optimization_level = 0
+    devices = client.devices()
+    executed = _executable_form(program)
+    try:
+        converted = jaxlib_api.private("_jax").mlir.hlo_to_stablehlo(executed)
+        chosen = xla_client.DeviceList(tuple(devices[each] for each in options.device_ids))
+        return client.compile_and_load(converted, chosen, build)
+    except Exception as error:
+        raise _refusal(program, error) from error
+
+
+def division(executable: Any) -> tuple[list[TensorSpec], bytes]:
+    """The results on one device, and the fields that say how they are divided."""
+    module = executable.hlo_modules()[0].as_serialized_hlo_module_proto()
+    _, _, results = signature(module)
+    shardings = b"".join(
+        module[field.start : field.end]
+        for field in message_bytes.fields(module)
+        if field.number in (_OUTPUT_SHARDING, _PARAMETER_SHARDINGS)
+    )
+    return results, shardings
 
 
 class CpuProgram:
@@ -102,35 +155,15 @@ class CpuProgram:
     """
 
     def __init__(self, client: Any, program: Program, options: CompileOptions) -> None:
-        xla_client = jaxlib_api.private("xla_client")
-        build = xla_client.CompileOptions.ParseFromString(options.serialized)
-        build.compile_portable_executable = False
-        build.num_replicas, build.num_partitions = options.num_replicas, options.num_partitions
-        build.device_assignment = _assignment(options)
         devices = client.devices()
         self._devices = [devices[each] for each in options.device_ids]
         self._program = program
-        executed = _executable_form(program)
-        try:
-            converted = jaxlib_api.private("_jax").mlir.hlo_to_stablehlo(executed)
-            chosen = xla_client.DeviceList(tuple(self._devices))
-            self._executable = client.compile_and_load(converted, chosen, build)
-        except Exception as error:
-            raise _refusal(program, error) from error
+        self._executable = compiled(client, program, options)
         self.results: list[TensorSpec] = program.results
         self.shardings = b""
         if options.num_partitions > 1:
-            self._read_partitioning()
+            self.results, self.shardings = division(self._executable)
         self._multiple = _multiple_sharding(self._devices) if len(self._devices) > 1 else None
-
-    def _read_partitioning(self) -> None:
-        module = self._executable.hlo_modules()[0].as_serialized_hlo_module_proto()
-        _, _, self.results = signature(module)
-        self.shardings = b"".join(
-            module[field.start : field.end]
-            for field in message_bytes.fields(module)
-            if field.number in (_OUTPUT_SHARDING, _PARAMETER_SHARDINGS)
-        )
 
     def run(
         self, arguments: Sequence[Sequence[Buffer]], keep: frozenset[int], devices: Sequence[Device]

@@ -95,9 +95,9 @@ def _named(name: str, given: str, topology: Topology) -> Executor:
 
         return CpuExecutor(len(topology.devices))
     if name == "neff":
-        from neff.device.built import NeffExecutor
+        from neff.device.ranked import RankedExecutor
 
-        return NeffExecutor(topology.target.name)
+        return RankedExecutor(topology.target.name)
     raise StatusError(
         Status.INVALID_ARGUMENT,
         f"[NEFF-EXECUTOR] {EXECUTOR}={given!r} is not an executor\n"

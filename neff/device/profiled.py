@@ -10,7 +10,7 @@ import itertools
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from neff.runtime import LoadedModel
 from neff.runtime.trips import trips_of
 from neff.timing import Trips
 
-__all__ = ["ProfiledModel", "ProgramRun", "programs_run", "watched"]
+__all__ = ["ProfiledModel", "ProgramRun", "programs_run", "watched", "watched_ranks"]
 
 _RUNS = "runs"
 _numbers = itertools.count()
@@ -43,23 +43,45 @@ class ProfiledModel:
             trips = trips_of(self._model.program, inputs, self._model.name)
             self._file.with_suffix(".json").write_text(json.dumps(trips))
             self._has_run = True
-        line = self._file.name.encode() + b"\n"
-        handle = os.open(self._file.with_name(_RUNS), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        try:
-            os.write(handle, line)
-        finally:
-            os.close(handle)
+        _note_run(self._file)
         return self._model.run(inputs)
+
+
+def _note_run(file: Path) -> None:
+    line = file.name.encode() + b"\n"
+    handle = os.open(file.with_name(_RUNS), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(handle, line)
+    finally:
+        os.close(handle)
+
+
+def _kept(file: Path) -> Path | None:
+    """A copy of a NEFF for the profile of the script, if one is wanted."""
+    folder = os.environ.get(PROFILE)
+    if not folder:
+        return None
+    kept = Path(folder) / f"{os.getpid()}-{next(_numbers)}.neff"
+    shutil.copyfile(file, kept)
+    return kept
 
 
 def watched(model: LoadedModel, file: Path) -> LoadedModel | ProfiledModel:
     """The model, its runs noted when a profile of the script is wanted."""
-    folder = os.environ.get(PROFILE)
-    if not folder:
-        return model
-    kept = Path(folder) / f"{os.getpid()}-{next(_numbers)}.neff"
-    shutil.copyfile(file, kept)
-    return ProfiledModel(model, kept)
+    kept = _kept(file)
+    return ProfiledModel(model, kept) if kept else model
+
+
+def watched_ranks(program: Program, file: Path) -> Callable[[], None]:
+    """What notes a run of a program on several devices, when a profile of the script is wanted.
+
+    Such a profile is that of one device; its loops count as long as they are written.
+    """
+    kept = _kept(file)
+    if kept is None:
+        return lambda: None
+    kept.with_suffix(".json").write_text(json.dumps([{} for _ in program.subgraphs]))
+    return lambda: _note_run(kept)
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -206,6 +206,11 @@ class CompileOptions:
                 assignment = field.value
         ids = _assigned(assignment) or tuple(range(replicas * partitions))
         return cls(replicas, partitions, ids, portable, serialized)
+
+    def numbered(self) -> CompileOptions:
+        """The same options, the devices numbered from 0 in their order."""
+        ids = tuple(range(len(self.device_ids)))
+        return replace(self, device_ids=ids)
 
     def alone(self) -> CompileOptions:
         """The same options for one device by itself."""

@@ -6,15 +6,16 @@ prints keeps the vendor's form (API version 2, the configuration as text).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from hlo_tools.ir.module import KERNEL_TARGET
 from neff.device import message_bytes
 
-__all__ = ["kernel_configs", "to_typed_calls"]
+__all__ = ["kernel_configs", "to_typed_calls", "to_vendor_calls"]
 
 _TARGET: Final = KERNEL_TARGET.encode()
+_VENDOR: Final = 2
 _TYPED_FFI: Final = 4
 
 # Field numbers: HloModuleProto.computations, HloComputationProto.instructions, and three of
@@ -44,17 +45,34 @@ def to_typed_calls(module: bytes, typed_config: Callable[[str], str]) -> bytes:
     """
 
     def typed(instruction: bytes) -> bytes:
-        config = typed_config(_config(instruction))
-        kept = [
-            instruction[field.start : field.end]
-            for field in message_bytes.fields(instruction)
-            if field.number not in (_BACKEND_CONFIG, _API_VERSION)
-        ]
-        kept.append(message_bytes.bytes_field(_BACKEND_CONFIG, config.encode()))
-        kept.append(message_bytes.varint_field(_API_VERSION, _TYPED_FFI))
-        return b"".join(kept)
+        return _configured(instruction, typed_config(_config(instruction)), _TYPED_FFI)
 
     return _each_kernel_call(module, typed)
+
+
+def to_vendor_calls(module: bytes, configs: Mapping[str, str]) -> bytes:
+    """The module with each typed-FFI call of a kernel in the vendor's form.
+
+    Args:
+        module: a serialized ``HloModuleProto``.
+        configs: backend_config of the typed form -> that of the vendor's form.
+    """
+
+    def untyped(instruction: bytes) -> bytes:
+        return _configured(instruction, configs[_config(instruction)], _VENDOR)
+
+    return _each_kernel_call(module, untyped, typed=True)
+
+
+def _configured(instruction: bytes, config: str, version: int) -> bytes:
+    kept = [
+        instruction[field.start : field.end]
+        for field in message_bytes.fields(instruction)
+        if field.number not in (_BACKEND_CONFIG, _API_VERSION)
+    ]
+    kept.append(message_bytes.bytes_field(_BACKEND_CONFIG, config.encode()))
+    kept.append(message_bytes.varint_field(_API_VERSION, version))
+    return b"".join(kept)
 
 
 def _config(instruction: bytes) -> str:
@@ -64,7 +82,9 @@ def _config(instruction: bytes) -> str:
     return ""
 
 
-def _each_kernel_call(module: bytes, change: Callable[[bytes], bytes]) -> bytes:
+def _each_kernel_call(
+    module: bytes, change: Callable[[bytes], bytes], *, typed: bool = False
+) -> bytes:
     if _TARGET not in module:
         return module
 
@@ -77,7 +97,8 @@ def _each_kernel_call(module: bytes, change: Callable[[bytes], bytes]) -> bytes:
                 target = field.value
             elif field.number == _API_VERSION:
                 version = field.value
-        return change(instruction) if target == _TARGET and version != _TYPED_FFI else instruction
+        chosen = target == _TARGET and (version == _TYPED_FFI) == typed
+        return change(instruction) if chosen else instruction
 
     def in_computation(computation: bytes) -> bytes:
         if _TARGET not in computation:

@@ -68,18 +68,6 @@ def test_falling_back_when_that_is_asked_for() -> None:
     assert "runs on XLA:CPU: [NEFF-" in done.stderr
 
 
-def test_programs_over_several_devices_are_not_built() -> None:
-    code = """
-import jax, jax.numpy as jnp
-print(jax.pmap(lambda a: jax.lax.psum(a, "i"), axis_name="i")(jnp.arange(2.0)))
-"""
-    done = run_child(code, JAX_PLATFORMS="neuron", NKI_HLO_EXECUTOR="neff")
-    assert done.returncode == 1
-    assert "NEFF-DEVICES" in done.stderr
-    done = run_child(code, JAX_PLATFORMS="neuron", NKI_HLO_EXECUTOR="neff,cpu")
-    assert done.stdout == "[1. 1.]\n"
-
-
 def test_an_executor_that_is_none() -> None:
     done = run_child("import jax; jax.devices()", JAX_PLATFORMS="neuron", NKI_HLO_EXECUTOR="tpu")
     assert done.returncode == 1
