@@ -14,6 +14,9 @@ __all__ = ["register"]
 
 _PRIORITY = 500  # above JAX's own platforms: the device was requested
 
+_DECOMPOSITIONS = frozenset({"eig", "eigh", "geqp3", "hessenberg", "schur", "tridiagonal"})
+"""Primitives that JAX lowers for platforms by name only; on the CPU, to calls of LAPACK."""
+
 
 def register() -> None:
     """Register platform ``neuron`` with JAX; devices are made when JAX starts its backends."""
@@ -35,3 +38,13 @@ def register() -> None:
     # What JAX would warn of, "not all functionality", is described in docs/device.md.
     getattr(xla_bridge, "_nonexperimental_plugins", set[str]()).add(PLATFORM)
     xla_bridge.register_plugin(PLATFORM, priority=_PRIORITY, c_api=plugin.capsule())
+    _lower_decompositions()
+
+
+def _lower_decompositions() -> None:
+    """Lower matrix decompositions as for the CPU: XLA:CPU runs them, the compiler names them."""
+    mlir: Any = import_module("jax._src.interpreters.mlir")
+    rules = getattr(mlir, "_platform_specific_lowerings", {}).get("cpu", {})
+    for primitive, rule in list(rules.items()):
+        if primitive.name in _DECOMPOSITIONS:
+            mlir.register_lowering(primitive, getattr(rule, "rule", rule), platform=PLATFORM)

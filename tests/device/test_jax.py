@@ -310,3 +310,33 @@ jnp.asarray(np.zeros(1)).block_until_ready()
 assert len(loaded) <= before, (len(loaded), before)
 """
     )
+
+
+def test_decompositions_that_jax_lowers_by_platform() -> None:
+    on_device(
+        """
+x = np.random.default_rng(0).standard_normal((5, 5)).astype(np.float32)
+even = x + x.T
+values, vectors = jnp.linalg.eigh(even)
+np.testing.assert_allclose(values, np.linalg.eigvalsh(even), rtol=1e-5, atol=1e-5)
+np.testing.assert_allclose(even @ np.asarray(vectors), vectors * values, rtol=1e-4, atol=1e-4)
+u, s, v = jnp.linalg.svd(x)
+np.testing.assert_allclose((u * s) @ v, x, rtol=1e-4, atol=1e-4)
+found = np.sort_complex(np.asarray(jnp.linalg.eigvals(x)))
+np.testing.assert_allclose(found, np.sort_complex(np.linalg.eigvals(x)), rtol=1e-4, atol=1e-4)
+"""
+    )
+
+
+def test_decompositions_are_named_by_the_compiler() -> None:
+    on_device(
+        """
+try:
+    jnp.linalg.eigvalsh(np.eye(3, dtype=np.float32))
+except jax.errors.JaxRuntimeError as error:
+    assert "[NEFF-CUSTOM-CALL]" in str(error) and "lapack" in str(error), error
+else:
+    raise AssertionError("it ran")
+""",
+        NKI_HLO_EXECUTOR="neff",
+    )

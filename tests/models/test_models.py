@@ -15,12 +15,12 @@ from tests.models.table import PLAIN, WITH_FLAX, model_of
 
 pytestmark = pytest.mark.jax
 
-CHEAP = ("llama", "mamba", "mixtral")
+CHEAP = (("llama", "gradient"), ("mamba", "forward"), ("mixtral", "forward"))
 
 
-@pytest.mark.parametrize("name", CHEAP)
-def test_a_gradient_is_what_jaxlib_gives(name: str, tmp_path: Path) -> None:
-    measure(model_of(name), "gradient", "trn2", tmp_path)
+@pytest.mark.parametrize(("name", "kind"), CHEAP)
+def test_a_cheap_program_gives_what_jaxlib_gives(name: str, kind: str, tmp_path: Path) -> None:
+    measure(model_of(name), kind, "trn2", tmp_path)
 
 
 @pytest.mark.slow("builds every model three times: some minutes")
