@@ -14,10 +14,16 @@ from nki_lang.dtypes import Array, DType
 from nki_lang.ir import Engine, Instruction, Register
 from nki_lang.source import SourceLocation
 
-__all__ = ["EngineLoop", "EngineStep", "Program", "Step", "SubGraph", "Variable", "VariableKind"]
+__all__ = [
+    "GRAPH_ONLY", "EngineLoop", "EngineStep", "Program", "Step", "SubGraph", "Variable",
+    "VariableKind",
+]  # fmt: skip
 
 VariableKind = str
 """``"input"``, ``"output"``, ``"constant"`` or ``"scratch"``."""
+
+GRAPH_ONLY = "graph_only"
+"""Key of ``Program.metadata``: true when no kernel of the user's is in the program."""
 
 
 @dataclass(slots=True)

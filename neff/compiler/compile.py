@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from hlo_tools._gc import no_collection
 from hlo_tools.errors import HloError, reports_bugs
 from hlo_tools.ir.module import Module
 from hlo_tools.types.source_frames import frames_of
@@ -21,7 +22,7 @@ from neff.compiler.import_hlo import import_module
 from neff.compiler.lower import lower
 from neff.errors import NeffCompileError, NeffError
 from neff.options import CompileOptions
-from neff.program import Program
+from neff.program import GRAPH_ONLY, Program
 from nki_lang.errors import NkiError
 from nki_lang.ir import KernelIR
 from nki_lang.targets import Target, target_of
@@ -55,7 +56,7 @@ def compile(
     if root is None and module.path:
         root = Path(module.path).parent
     root = Path(root) if root is not None else None
-    with _own_bugs(module.path or module.name):
+    with _own_bugs(module.path or module.name), no_collection():
         check(module)
         devices = devices_of(module, options.replicas, options.partitions)
         graph = import_module(module, devices)
@@ -69,6 +70,8 @@ def compile(
         parts.metadata = _metadata(family, options) | _names(parts, module)
         if devices and any(node.opcode in COMMUNICATION for node in graph.nodes):
             parts.metadata["devices"] = asdict(devices)
+        if not any(call.op for call in parts.calls):
+            parts.metadata[GRAPH_ONLY] = True
         return assemble(parts)
 
 

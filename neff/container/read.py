@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from hlo_tools._gc import no_collection
 from neff.container import documents, strict_json
 from neff.container.archive import Limits, read_archive, too_large
 from neff.container.header import (
@@ -27,7 +28,7 @@ from neff.encoding import SourceTable, decode_engine
 from neff.errors import NeffFileError
 from neff.program import EngineStep, Program, SubGraph, Variable
 from nki_lang.dtypes import Array
-from nki_lang.ir import Engine
+from nki_lang.ir import Engine, Tensor
 
 __all__ = ["Package", "open_package", "program_of", "read"]
 
@@ -117,7 +118,8 @@ def read(path: str | os.PathLike[str]) -> Program:
     Raises:
         NeffFileError: the file is damaged, or not ours (``NEFF-FOREIGN``).
     """
-    return program_of(open_package(path))
+    with no_collection():
+        return program_of(open_package(path))
 
 
 def program_of(package: Package) -> Program:
@@ -138,8 +140,9 @@ def program_of(package: Package) -> Program:
     manifest = parse_manifest(package.document(MANIFEST), f"{package.place}: {MANIFEST}")
     program = manifest.program
     sources = SourceTable.from_json(package.document(SOURCES), f"{package.place}: {SOURCES}")
+    known: dict[tuple[object, ...], Tensor] = {}
     for core, semaphores in enumerate(manifest.semaphores):
-        program.subgraphs.append(_subgraph(package, program, core, semaphores, sources))
+        program.subgraphs.append(_subgraph(package, program, core, semaphores, sources, known))
     for name, member in manifest.files.items():
         program.variables[name].value = _constant(package, program.variables[name], member)
     _check_members(package, manifest)
@@ -180,7 +183,12 @@ def _check_hash(header: Header, payload: memoryview, place: str) -> None:
 
 
 def _subgraph(
-    package: Package, program: Program, core: int, semaphores: int, sources: SourceTable
+    package: Package,
+    program: Program,
+    core: int,
+    semaphores: int,
+    sources: SourceTable,
+    known: dict[tuple[object, ...], Tensor],
 ) -> SubGraph:
     folder = f"sg{core:02d}"
     definition = package.document(f"{folder}/def.json")
@@ -200,6 +208,7 @@ def _subgraph(
             variables=names,
             sources=sources,
             place=f"{package.place}: {member}",
+            known=known,
         )
     return SubGraph(engines, semaphores)
 

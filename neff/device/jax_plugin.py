@@ -14,8 +14,9 @@ __all__ = ["register"]
 
 _PRIORITY = 500  # above JAX's own platforms: the device was requested
 
-_DECOMPOSITIONS = frozenset({"eig", "eigh", "geqp3", "hessenberg", "schur", "tridiagonal"})
-"""Primitives that JAX lowers for platforms by name only; on the CPU, to calls of LAPACK."""
+_DECOMPOSITIONS = frozenset({"eig", "eigh", "geqp3", "hessenberg", "schur", "svd", "tridiagonal"})
+"""Primitives that JAX lowers for named platforms only, or (``svd``) by way of one of these; on the
+CPU, to calls of LAPACK."""
 
 
 def register() -> None:

@@ -21,6 +21,7 @@ __all__ = ["decode_engine"]
 _MAX_RANK = 32
 _MAX_LOOP_DEPTH = 64
 _MAX_TUPLE_DEPTH = 8
+_ACCESS = int(Tag.ACCESS)
 
 
 def decode_engine(
@@ -31,6 +32,7 @@ def decode_engine(
     variables: Sequence[str],
     sources: SourceTable,
     place: str,
+    known: dict[tuple[object, ...], Tensor] | None = None,
 ) -> list[EngineStep]:
     """The program of one engine.
 
@@ -41,11 +43,13 @@ def decode_engine(
         variables: name of each HBM variable by its id.
         sources: the program's source locations.
         place: name of the member, for errors.
+        known: tensors of the program's other engines; equal ones become one object.
 
     Raises:
         NeffFileError: codes ``NEFF-ENGINE-...``.
     """
-    return _EngineReader(engine, core, variables, sources, place).read(memoryview(data))
+    known = {} if known is None else known
+    return _EngineReader(engine, core, variables, sources, place, known).read(memoryview(data))
 
 
 class _Words:
@@ -90,9 +94,10 @@ class _EngineReader:
         variables: Sequence[str],
         sources: SourceTable,
         place: str,
+        known: dict[tuple[object, ...], Tensor],
     ) -> None:
         self.engine, self.core, self.variables = engine, core, variables
-        self.sources, self.place = sources, place
+        self.sources, self.place, self.known = sources, place, known
         self.strings: list[str] = []
         self.floats: list[float] = []
         self.tensors: list[Tensor] = []
@@ -187,53 +192,53 @@ class _EngineReader:
         buffer = REGIONS.get(region)
         if buffer is None or fixed not in (0, 1) or not 0 <= rank <= _MAX_RANK:
             raise _bad("NEFF-ENGINE-TENSOR", "no such memory, flag or rank", words.place)
-        shape = tuple(words.take_many(rank))
-        if any(extent < 0 for extent in shape):
-            raise _bad("NEFF-ENGINE-TENSOR", f"shape {list(shape)}", words.place)
-        address = None
+        numbers = tuple(words.take_many(rank + 2 if region <= 2 else rank + 1))
         label = self.string(name, words)
+        key = (label, dtype, region, fixed, rank, numbers)
+        found = self.known.get(key)
+        if found is not None:
+            return found
+        shape, address = numbers[:rank], None
+        if min(shape, default=0) < 0:
+            raise _bad("NEFF-ENGINE-TENSOR", f"shape {list(shape)}", words.place)
         if region <= 2:
-            partition, offset = words.take_many(2)
-            if partition < 0 or offset < 0:
+            address = (numbers[-2], numbers[-1])
+            if min(address) < 0:
                 raise _bad("NEFF-ENGINE-TENSOR", "a negative address", words.place)
-            address = (partition, offset)
-        else:
-            variable = words.take()
-            if _at(self.variables, variable, "variable", words.place) != label:
-                raise _bad(
-                    "NEFF-ENGINE-TENSOR",
-                    f"{label!r} is not the name of variable {variable}",
-                    words.place,
-                )
-        return Tensor(label, self.dtype(dtype, words), shape, buffer, address, bool(fixed))
+        elif _at(self.variables, numbers[-1], "variable", words.place) != label:
+            message = f"{label!r} is not the name of variable {numbers[-1]}"
+            raise _bad("NEFF-ENGINE-TENSOR", message, words.place)
+        made = Tensor(label, self.dtype(dtype, words), shape, buffer, address, bool(fixed))
+        self.known[key] = made
+        return made
 
     def access(self, words: _Words) -> Access:
-        tensor = _at(self.tensors, words.take(), "tensor", words.place)
-        offset, rank = words.take_many(2)
+        number, offset, rank = words.take_many(3)
+        tensor = _at(self.tensors, number, "tensor", words.place)
         if not 0 <= rank <= _MAX_RANK:
             raise _bad("NEFF-ENGINE-ACCESS", f"{rank} dimensions", words.place)
-        flat = words.take_many(2 * rank)
-        pattern = tuple(zip(flat[0::2], flat[1::2], strict=True))
-        if any(count < 0 for _, count in pattern):
+        *flat, kind = words.take_many(2 * rank + 1)
+        counts = flat[1::2]
+        if min(counts, default=0) < 0:
             raise _bad("NEFF-ENGINE-ACCESS", "a negative count", words.place)
-        kind = words.take()
-        scalar: Register | Access | None = None
-        if kind == 1:
-            scalar = Register(self.string(words.take(), words))
-        elif kind == 2:
-            scalar = _at(self.accesses, words.take(), "access", words.place)
-        elif kind:
-            raise _bad("NEFF-ENGINE-ACCESS", f"scalar offset of kind {kind}", words.place)
-        vector = words.take()
+        scalar = self.scalar_offset(kind, words) if kind else None
+        vector, dimension, dtype, stepped = words.take_many(4)
         index = None if vector == 0 else _at(self.accesses, vector - 1, "access", words.place)
-        dimension, dtype, stepped = words.take_many(3)
         if dimension < 0 or dimension >= max(1, len(tensor.shape)):
             raise _bad("NEFF-ENGINE-ACCESS", f"no dimension {dimension}", words.place)
         if stepped not in (0, 1):
             raise _bad("NEFF-ENGINE-ACCESS", f"step flag {stepped}", words.place)
         kept = None if dtype == 0 else self.dtype(dtype, words)
         jump = words.take() if stepped else None
+        pattern = tuple(zip(flat[0::2], counts, strict=True))
         return Access(tensor, offset, pattern, scalar, index, dimension, kept, jump)
+
+    def scalar_offset(self, kind: int, words: _Words) -> Register | Access:
+        if kind == 1:
+            return Register(self.string(words.take(), words))
+        if kind == 2:
+            return _at(self.accesses, words.take(), "access", words.place)
+        raise _bad("NEFF-ENGINE-ACCESS", f"scalar offset of kind {kind}", words.place)
 
     def form(self, words: _Words) -> tuple[str, tuple[str, ...]]:
         opcode, name, count = words.take_many(3)
@@ -269,18 +274,30 @@ class _EngineReader:
         op, operands = _at(self.forms, form, "form", words.place)
         if engine not in ENGINES or waits < 0:
             raise _bad("NEFF-ENGINE-RECORD", f"engine {engine}, {waits} waits", words.place)
-        flat = words.take_many(2 * waits)
-        signals = tuple(words.take_many(words.take()))
-        depends = tuple(self.string(index, words) for index in words.take_many(words.take()))
+        *flat, count = words.take_many(2 * waits + 1)
+        *signals, count = words.take_many(count + 1) if count >= 0 else words.take_many(count)
+        depends = tuple(self.string(index, words) for index in words.take_many(count))
         instruction = Instruction(
             op,
-            {key: self.operand(words, 0) for key in operands},
+            self.operands(operands, words),
             ENGINES[engine],
             self.string(name - 1, words) if name else "",
             self.sources.at(location, words.place),
             depends,
         )
-        return Step(instruction, tuple(zip(flat[0::2], flat[1::2], strict=True)), signals)
+        return Step(instruction, tuple(zip(flat[0::2], flat[1::2], strict=True)), tuple(signals))
+
+    def operands(self, names: tuple[str, ...], words: _Words) -> dict[str, Any]:
+        """Operands by name; what most of them are without a call for each."""
+        found: dict[str, Any] = {}
+        for name in names:
+            pair = words.words[words.at : words.at + 2]
+            if len(pair) == 2 and pair[0] == _ACCESS and 0 <= pair[1] < len(self.accesses):
+                found[name] = self.accesses[pair[1]]
+                words.at += 2
+            else:
+                found[name] = self.operand(words, 0)
+        return found
 
     def loop(self, words: _Words, depth: int) -> EngineLoop:
         ident = words.take()

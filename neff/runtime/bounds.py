@@ -10,7 +10,7 @@ import inspect
 
 from neff.errors import NeffRuntimeError
 from neff.program import Program
-from nki_lang.execute.liveness import accesses_of
+from nki_lang.execute.liveness import accesses_in
 from nki_lang.ir import Access, Block, Instruction, Tensor, walk
 from nki_lang.memory import MemoryRegion
 from nki_lang.semantics import MEANINGS, TRAITS
@@ -30,8 +30,10 @@ def check_accesses(body: Block, program: Program, place: str) -> None:
     checker = _Checker(program, place)
     for instruction in walk(body):
         checker.check_operands(instruction)
-        for access in accesses_of(instruction):
-            checker.check(access, instruction)
+        for value in instruction.operands.values():
+            if id(value) not in checker.checked:
+                for access in accesses_in(value):
+                    checker.check(access, instruction)
 
 
 @functools.cache
@@ -67,10 +69,14 @@ class _Checker:
         self.target: Target = target_of(program.target)
         self.tensors: dict[str, Tensor] = {}
         self.checked: set[int] = set()
+        self.forms: set[tuple[str, ...]] = set()
 
     def check_operands(self, instruction: Instruction) -> None:
         """The instruction has the operands of its public function, and writes to tensors."""
         op, operands = instruction.op, instruction.operands
+        form = (op, *operands)
+        if form in self.forms:
+            return
         known, needed = _parameters(op)
         wrong = sorted((needed - operands.keys()) | (operands.keys() - known))
         wrong += [name for name in _tensors(op) if not _is_tensor(operands.get(name))]
@@ -78,6 +84,8 @@ class _Checker:
             raise self.fault(
                 "NEFF-OPERAND", f"{op}: operand {wrong[0]!r} does not fit", instruction
             )
+        if not _tensors(op):
+            self.forms.add(form)
 
     def check(self, access: Access, instruction: Instruction) -> None:
         if id(access) in self.checked:

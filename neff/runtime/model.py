@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from hlo_tools._gc import no_collection
 from neff.container import read
 from neff.errors import NeffRuntimeError
-from neff.program import Program
+from neff.program import GRAPH_ONLY, Program
 from neff.runtime.arrays import check_names, check_writable, choose_arrays
 from neff.runtime.bounds import check_accesses
 from neff.runtime.machine import Machine
@@ -23,7 +25,8 @@ from nki_lang.dtypes import Array
 from nki_lang.errors import warn_at
 from nki_lang.execute.gaps import Gap, gaps_of
 from nki_lang.execute.liveness import written_by
-from nki_lang.execute.unwritten import REMEDY
+from nki_lang.execute.reaching import ReachingRead
+from nki_lang.execute.unwritten import REMEDY, UnwrittenRead
 from nki_lang.ir import Tensor, walk
 from nki_lang.memory import MemoryRegion
 from nki_lang.semantics.floats import engine_floats
@@ -48,7 +51,8 @@ def load(
             instruction by itself: slower, and independent of what placement promises.
 
     Elements of outputs that certainly nothing writes are warned of (``NEFF-UNWRITTEN``), and
-    operands that read only what nothing wrote (``NEFF-UNINITIALISED``).
+    operands that read only what nothing wrote (``NEFF-UNINITIALISED``); not in programs without
+    kernels of the user's, where the compiler wrote every instruction.
 
     Raises:
         NeffFileError: the file is damaged or not ours.
@@ -60,6 +64,8 @@ def load(
     else:
         program, title, place = read(source), Path(source).stem, os.fspath(source)
     model = LoadedModel(program, name or title, place, by_address=by_address)
+    if program.metadata.get(GRAPH_ONLY) is True:
+        return model
     for gap in model.gaps:
         message = f"[NEFF-UNWRITTEN] model {model.name!r}: {gap.message}; {UNWRITTEN_REMEDY}"
         warn_at(gap.location or SourceLocation(place, 0), message)
@@ -78,6 +84,9 @@ class LoadedModel:
         inputs, outputs: metadata by name, in parameter and result order.
         gaps: elements of outputs that no instruction writes (they read as NaN, integers as -1).
         unwritten_reads: operands that read only what nothing wrote, at other lines.
+
+    The instructions are simplified when that is first needed: by a run, or by a look at
+    :attr:`gaps` or :attr:`unwritten_reads`.
     """
 
     def __init__(
@@ -88,20 +97,33 @@ class LoadedModel:
         self.outputs: dict[str, TensorMetadata] = self._metadata(program.outputs)
         self._lock = threading.Lock()
         _check_memory(program, place)
-        self._orders = [
-            order_of(graph, f"{place}: sg{core:02d}")
-            for core, graph in enumerate(program.subgraphs)
-        ]
-        for order in self._orders:
-            check_accesses(order, program, place)
-        instructions = [each for order in self._orders for each in walk(order)]
-        self.gaps = self._find_gaps()
-        self._written = {access.tensor.name for each in instructions for access in written_by(each)}
-        self._machine = Machine(program, self._orders, place, by_address=by_address)
+        with no_collection():
+            self._orders = [
+                order_of(graph, f"{place}: sg{core:02d}")
+                for core, graph in enumerate(program.subgraphs)
+            ]
+            for order in self._orders:
+                check_accesses(order, program, place)
+        self._by_address = by_address
+
+    @cached_property
+    def gaps(self) -> list[Gap]:
+        return self._find_gaps()
+
+    @cached_property
+    def unwritten_reads(self) -> list[UnwrittenRead | ReachingRead]:
         reported = {gap.location for gap in self.gaps}
-        self.unwritten_reads = [
-            read for read in self._machine.unwritten_reads if read.location not in reported
-        ]
+        return [read for read in self._machine.unwritten_reads if read.location not in reported]
+
+    @cached_property
+    def _machine(self) -> Machine:
+        with no_collection():
+            return Machine(self.program, self._orders, self._place, by_address=self._by_address)
+
+    @cached_property
+    def _written(self) -> set[str]:
+        instructions = (each for order in self._orders for each in walk(order))
+        return {access.tensor.name for each in instructions for access in written_by(each)}
 
     def run(
         self,

@@ -62,30 +62,40 @@ def clashes(body: Block, program: Program) -> Iterator[Clash]:
         body: the core's instructions in order.
         program: whose they are; places scratch variables.
     """
-    active: list[_Life] = []
-    places = np.zeros((0, 5), np.int64)
+    active = _Active()
     for life in _lives(body, program):
-        if life.name not in {access.tensor.name for access in written_by(life.begins)}:
+        if all(access.tensor.name != life.name for access in written_by(life.begins)):
             yield Clash(life.name, UNWRITTEN, life.begins)
-        if any(each.last < life.first for each in active):
-            active = [each for each in active if each.last >= life.first]
-            places = np.array([each.place for each in active], np.int64).reshape(-1, 5)
-        mine = np.array(life.place, np.int64)
-        if len(active):
-            space, low, high, begin, end = mine
-            hit = (
-                (places[:, 0] == space)
-                & (places[:, 1] <= high)
-                & (low <= places[:, 2])
-                & (places[:, 3] <= end)
-                & (begin <= places[:, 4])
-            )
-            for index in np.flatnonzero(hit):
-                other = active[index]
-                if not _in_place(body, other, life):
-                    yield Clash(other.name, life.name, life.begins)
-        active.append(life)
-        places = np.concatenate((places, mine[None]))
+        for other in active.meeting(life):
+            if not _in_place(body, other, life):
+                yield Clash(other.name, life.name, life.begins)
+        active.add(life)
+
+
+class _Active:
+    """Tensors that may still live, as rows of an array; the dead are dropped when it is full."""
+
+    def __init__(self) -> None:
+        self.lives: list[_Life] = []
+        self.rows = np.zeros((64, 6), np.int64)
+
+    def add(self, life: _Life) -> None:
+        if len(self.lives) == len(self.rows):
+            kept = np.flatnonzero(self.rows[:, 5] >= life.first)
+            self.lives = [self.lives[index] for index in kept]
+            rows = np.zeros((max(64, 2 * len(kept)), 6), np.int64)
+            rows[: len(kept)] = self.rows[kept]
+            self.rows = rows
+        self.rows[len(self.lives)] = (*life.place, life.last)
+        self.lives.append(life)
+
+    def meeting(self, life: _Life) -> list[_Life]:
+        """Those that live when this one begins and have a byte of its."""
+        space, low, high, begin, end = life.place
+        rows = self.rows[: len(self.lives)].T
+        hit = (rows[5] >= life.first) & (rows[0] == space) & (rows[1] <= high) & (low <= rows[2])
+        hit &= (rows[3] <= end) & (begin <= rows[4])
+        return [self.lives[index] for index in np.flatnonzero(hit)]
 
 
 def shares_bytes(body: Block, program: Program) -> bool:

@@ -11,9 +11,11 @@ from random import Random
 import numpy as np
 import pytest
 
+import hlo_tools
 from neff import runtime, write
+from neff.compiler import compile as compile_module
 from neff.errors import NeffError, NeffRuntimeError
-from neff.program import Program, Step, SubGraph
+from neff.program import GRAPH_ONLY, Program, Step, SubGraph
 from neff.runtime.model import LoadedModel
 from neff.runtime.order import order_of
 from neff.runtime.placement import UNWRITTEN, Clash, clashes
@@ -433,3 +435,30 @@ def test_fuzzed_instructions_give_coded_errors(
             runtime.load(repacked(path, damage)).run(arrays)
         except NeffError as error:
             assert error.code.startswith("NEFF-")
+
+
+def test_a_program_of_the_compilers_own_is_simplified_when_it_runs(tmp_path: Path) -> None:
+    text = """HloModule m
+ENTRY main {
+  a = f32[8,8] parameter(0)
+  ROOT b = f32[8,8] negate(a)
+}
+"""
+    program = compile_module(hlo_tools.load(text.encode()), target="trn2")
+    assert program.metadata[GRAPH_ONLY] is True
+    write(program, tmp_path / "m.neff")
+    model = runtime.load(tmp_path / "m.neff")
+    assert "_machine" not in vars(model)
+    value = np.arange(64, dtype=np.float32).reshape(8, 8)
+    np.testing.assert_array_equal(model.run({"input0": value})["output0"], -value)
+    assert model.gaps == model.unwritten_reads == []
+
+
+def test_a_tensor_that_outlives_others_still_clashes_with_a_later_one() -> None:
+    """More tensors than the first array of live ones has rows; the first one lives throughout."""
+    first, last = whole(sbuf("first", (4, 8))), whole(sbuf("last", (4, 8)))
+    others = [whole(sbuf(f"t{number}", (4, 8), 4096 + 64 * number)) for number in range(200)]
+    body = [copy(first, others[0]), *(copy(each, first) for each in others)]
+    body += [copy(last, others[-1]), copy(others[-1], first)]
+    found = [(each.one, each.two) for each in clashes(body, addition())]
+    assert found == [("t0", UNWRITTEN), ("first", "last")]
