@@ -157,8 +157,11 @@ class Program:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is one operation without sums of its own, each element right by itself."""
-        return len(self.statements) == 1 and not SUMMED.search(self.statements[0].text)
+        """Whether no operation sums, or reads another's result: each element is right by itself."""
+        given = {one.value.name for one in self.arguments}
+        return all(
+            given.issuperset(one.uses) and not SUMMED.search(one.text) for one in self.statements
+        )
 
     def smaller(self) -> Iterator[Program]:
         """With one result, or a statement as an argument instead, or an argument without edges."""

@@ -7,6 +7,7 @@ import random
 
 from programs import Argument, Statement, Value
 
+from hlo_programs.grids import grid
 from hlo_programs.program import HloProgram
 from hlo_programs.steps import STEPS
 
@@ -88,7 +89,7 @@ class Maker:
 
 
 def module(seed: int) -> HloProgram:
-    """The module of a seed; a third of them are of one step, on grids of special values."""
+    """The module of a seed; a third of them are on special values: of one step, or of each of a kind."""
     make = Maker(seed)
     single = make.chance.random() < 0.3
     shape = make.chance.choice(SHAPES)
@@ -100,6 +101,9 @@ def module(seed: int) -> HloProgram:
         )
         if make.chance.random() < 0.5:
             make.argument(given.shape, given.dtype, edges)
+    if single and make.chance.random() < 0.5 and grid(make):
+        names = tuple(one.made.name for one in make.statements)
+        return HloProgram(seed, tuple(make.arguments), tuple(make.statements), names)
     wanted = 1 if single else make.chance.randrange(2, 12)
     done = 0
     for _ in range(8 * wanted):

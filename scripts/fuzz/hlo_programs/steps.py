@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hlo_programs.grids import random_bits
 from hlo_programs.program import ELEMENTS
+from hlo_programs.tables import (
+    EXACT_FLOAT,
+    EXACT_PAIRS,
+    FLOAT_PAIRS,
+    INTEGER_ONES,
+    INTEGER_PAIRS,
+    SMOOTH,
+)
 
 if TYPE_CHECKING:
     from programs import Value
@@ -17,50 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["STEPS"]
 
-SMOOTH = [
-    "exponential",
-    "log",
-    "log-plus-one",
-    "exponential-minus-one",
-    "sqrt",
-    "rsqrt",
-    "sine",
-    "cosine",
-    "tan",
-    "tanh",
-    "logistic",
-    "cbrt",
-    "erf",
-]
-EXACT_FLOAT = [
-    "negate",
-    "abs",
-    "floor",
-    "ceil",
-    "sign",
-    "round-nearest-afz",
-    "round-nearest-even",
-    "copy",
-    "is-finite",
-]
-INTEGER_ONES = ["negate", "abs", "not", "sign", "popcnt", "count-leading-zeros", "copy"]
-FLOAT_PAIRS = ["add", "subtract", "multiply", "divide", "power", "atan2"]
-EXACT_PAIRS = ["maximum", "minimum", "remainder"]
-INTEGER_PAIRS = [
-    "add",
-    "subtract",
-    "multiply",
-    "divide",
-    "remainder",
-    "maximum",
-    "minimum",
-    "and",
-    "or",
-    "xor",
-    "shift-left",
-    "shift-right-logical",
-    "shift-right-arithmetic",
-]
 DIRECTIONS = ("EQ", "NE", "LT", "LE", "GT", "GE")
 CONVERTED = tuple(one for one in ELEMENTS if one not in ("complex64", "int4", "uint4"))
 WIDTH = {**dict.fromkeys(("float32", "int32", "uint32"), 32), "int8": 8, "uint8": 8, "float64": 64,
@@ -546,4 +511,5 @@ STEPS: tuple[tuple[Callable[[Maker], Value | None], int], ...] = (
     (unary, 7), (binary, 8), (compare, 3), (select, 3), (clamp, 1), (convert, 6), (bitcast_convert, 2),
     (reduce_precision, 1), (broadcast, 3), (rearranged, 7), (iota, 1), (reduce, 4), (windows, 2), (dot, 3),
     (sort, 2), (dynamic, 2), (gather, 2), (control, 3), (again, 2), (complexes, 1),
+    (random_bits, 1),
 )  # fmt: skip
