@@ -17,6 +17,7 @@ from nki_lang.errors import NkiTypeError, fail, warn_at_caller
 from nki_lang.frontend.builder import active
 from nki_lang.frontend.objects import is_sequence
 from nki_lang.ir import KernelIR
+from nki_lang.semantics.state import has_wide_scales
 from nki_lang.targets import Target, current_target, target_of
 from nki_lang.tracebacks import without_own_frames
 from nki_lang.tracing.arguments import replace_tensors
@@ -299,10 +300,10 @@ class Kernel:
     def _key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What recognises a call; None when something in it cannot be compared."""
         target = self.target or current_target()
-        precise = os.environ.get("NKI_PRECISE_FP")
+        numbers = os.environ.get("NKI_PRECISE_FP"), has_wide_scales()
         try:
             content, classes = call_key((args, kwargs, self._owner))
-            call = (target.name, self.grid, self.schedule, precise, content)
+            call = (target.name, self.grid, self.schedule, numbers, content)
             now = self._surroundings(classes)
         except Unidentifiable:
             return None

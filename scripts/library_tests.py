@@ -3,7 +3,7 @@
 The checkout is copied, nothing in it is changed::
 
     python scripts/library_tests.py <nki-library checkout> core/cumsum experimental/loss \\
-        [--ways neff,jax] [--sample 5] [--json results.json] [-- -k name]
+        [--ways neff,jax] [--sample 5 [--seed 1]] [--json results.json] [-- -k name]
 
 Each test runs in the simulator; each call that it makes is repeated in the other ways, and a
 result that differs from the simulator's fails the test. A table of kernels by ways follows. What
@@ -74,6 +74,7 @@ def _options(words: list[str]) -> argparse.Namespace:
         default=0,
         help="at most so many of each function, from the smaller half",
     )
+    parser.add_argument("--seed", type=int, help="sample by chance from this seed, of any size")
     parser.add_argument("--seconds", type=float, default=120.0, help="limit of one test")
     parser.add_argument("--gigabytes", type=float, default=8.0, help="limit of the memory")
     parser.add_argument("--python-path", default="", help="where the suite's own imports are")
@@ -91,7 +92,7 @@ def main() -> int:
         paths = [ROOT, ROOT / "compat", ROOT / "scripts", copy / "src" / "nkilib_src", copy / "src", copy]  # fmt: skip
         settings = {
             "ways": ways, "records": str(records), "sample": options.sample,
-            "seconds": options.seconds, "gigabytes": options.gigabytes,
+            "seed": options.seed, "seconds": options.seconds, "gigabytes": options.gigabytes,
         }  # fmt: skip
         environment = dict(os.environ) | {
             "PYTHONPATH": os.pathsep.join([*map(str, paths), options.python_path]),

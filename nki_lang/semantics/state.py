@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from nki_lang.dtypes import Array
+from nki_lang.errors import fail
 from nki_lang.source import SourceLocation
 from nki_lang.targets import TARGETS, Target
 
-__all__ = ["EngineState", "Exchange", "Group"]
+__all__ = ["EngineState", "Exchange", "Group", "has_wide_scales"]
+
+MX_SCALE = "NKI_HLO_MX_SCALE"
+"""Environment variable: ``ocp`` for block scales of the OCP sample algorithm, which documents of
+before NeuronCore-v4's rule describe."""
+
+
+def has_wide_scales() -> bool:
+    """Whether ``quantize_mx`` computes scales as NeuronCore-v4 does.
+
+    Raises:
+        NkiValidationError: code ``NKI-MX-SCALE``; the variable has a value that means nothing.
+    """
+    value = os.environ.get(MX_SCALE, "").strip()
+    if value not in ("", "ocp"):
+        fail(f"{MX_SCALE}={value} in the environment", "NKI-MX-SCALE",
+             "ocp selects the scales of the OCP sample algorithm; nothing, those of NeuronCore-v4",
+             "nki.isa.quantize_mx")  # fmt: skip
+    return not value
 
 
 class Exchange(Protocol):
@@ -64,7 +84,7 @@ class EngineState:
         core: which of the kernel's cores this is.
         exchange: where the cores of the kernel meet; None for a single core.
         wide_mx_scale: block scales as NeuronCore-v4 computes them (isa stub, quantize_mx);
-            False for those of the OCP sample algorithm.
+            False for those of the OCP sample algorithm (``NKI_HLO_MX_SCALE=ocp``).
         rank: rank of this process's part in collectives.
         group: where the ranks meet; None for a single rank.
     """
@@ -76,7 +96,7 @@ class EngineState:
     random: dict[str, Any] = field(default_factory=dict[str, Any])
     core: int = 0
     exchange: Exchange | None = None
-    wide_mx_scale: bool = True
+    wide_mx_scale: bool = field(default_factory=has_wide_scales)
     rank: int = 0
     group: Group | None = None
 

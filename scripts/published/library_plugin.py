@@ -10,6 +10,7 @@ import copy
 import json
 import math
 import os
+import random
 import re
 import resource
 import signal
@@ -26,7 +27,7 @@ from published.table import Result, outcome_of, reason_of
 from published.ways import RANK_WAYS, WAYS
 
 SETTINGS = "NKI_LIBRARY_TESTS"
-"""JSON: ``ways``, ``records`` (file), ``sample``, ``seconds``, ``gigabytes``."""
+"""JSON: ``ways``, ``records`` (file), ``sample``, ``seed``, ``seconds``, ``gigabytes``."""
 
 _SETTINGS = json.loads(os.environ.get(SETTINGS, "{}"))
 _TARGET = "NEURON_PLATFORM_TARGET_OVERRIDE"
@@ -158,18 +159,22 @@ def _listed(value: Any) -> list[Any]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep at most ``sample`` tests of each function, spread over the smaller half of its cases."""
+    """Keep at most ``sample`` tests of each function: any with a ``seed``, else spread over the
+    smaller half of its cases."""
     if not _SETTINGS["sample"]:
         return
     groups: dict[str, list[pytest.Item]] = {}
     for item in items:
         groups.setdefault(item.nodeid.partition("[")[0], []).append(item)
     kept: list[pytest.Item] = []
-    for group in groups.values():
+    for name, group in groups.items():
         wanted = [each for each in group if each.get_closest_marker("skip") is None] or group
         smaller = sorted(wanted, key=_size)[: max(len(wanted) // 2, _SETTINGS["sample"])]
         count = min(_SETTINGS["sample"], len(smaller))
-        kept += [smaller[i * len(smaller) // count] for i in range(count)]
+        if _SETTINGS["seed"] is not None:
+            kept += random.Random(f"{_SETTINGS['seed']} {name}").sample(wanted, count)
+        else:
+            kept += [smaller[i * len(smaller) // count] for i in range(count)]
     config.hook.pytest_deselected(items=[each for each in items if each not in set(kept)])
     items[:] = kept
 

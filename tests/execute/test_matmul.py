@@ -1,10 +1,14 @@
 """Matrix products and block formats against einsum."""
 
 import ml_dtypes
+import nki
+import nki.isa as nisa
+import nki.language as nl
 import numpy as np
 import pytest
 
 from nki_lang.dtypes import dtype_of
+from nki_lang.errors import NkiError
 from nki_lang.execute import Memory, prepare
 from nki_lang.ir import Instruction
 from nki_lang.semantics.matmul import nc_matmul
@@ -159,3 +163,27 @@ def test_a_column_with_gaps_is_summed_as_one_in_one_piece():
         other = zeros(1, 1)
         nc_matmul(other, parts, parts)
         assert one.tobytes() == other.tobytes()
+
+
+def test_the_earlier_rule_of_scales_in_every_way(monkeypatch):
+    @nki.jit(platform_target="trn3")
+    def kernel(x):
+        source = nl.load(x)
+        packed = nl.ndarray((32, 1), nl.float8_e4m3fn_x4, nl.sbuf)
+        scale = nl.ndarray((32, 1), nl.uint8, nl.sbuf)
+        nisa.memset(scale, 0)
+        nisa.quantize_mx(packed, source, scale)
+        out = nl.ndarray((32, 1), nl.uint8, nl.shared_hbm)
+        nl.store(out, scale)
+        return out
+
+    x = np.full((32, 4), 3.0, BF16)
+    ways = {"simulate": nki.simulate(kernel), "direct": kernel}
+    usual = {name: int(run(x)[0, 0]) for name, run in ways.items()}
+    monkeypatch.setenv("NKI_HLO_MX_SCALE", "ocp")
+    earlier = {name: int(run(x)[0, 0]) for name, run in ways.items()}
+    assert usual == dict.fromkeys(ways, 127 + 1 - 7) and earlier == dict.fromkeys(ways, 127 + 1 - 8)
+    monkeypatch.setenv("NKI_HLO_MX_SCALE", "old")
+    with pytest.raises(NkiError, match="NKI_HLO_MX_SCALE=old") as caught:
+        kernel(x)
+    assert caught.value.code == "NKI-MX-SCALE"
