@@ -86,11 +86,14 @@ class SpikeModel(FrontModel):
 
 
 class SystemTraceSession(TraceSession):
-    """Records executions; ``core_id`` is accepted, there being one clock for all cores."""
+    """Records executions on the runtime that is open, or on that of the session.
+
+    ``core_id`` is accepted, there being one clock for all cores.
+    """
 
     def __init__(self, core_id: int | None = None) -> None:
         self.core_id = core_id
-        super().__init__(_SESSION.device(), SpikeError)
+        super().__init__(Spike.live() or _SESSION.device(), SpikeError)
 
 
 class SpikeProfiler:

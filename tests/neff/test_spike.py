@@ -270,3 +270,36 @@ def test_the_profiler_notes_the_caller(
 def test_tensors_may_outlive_the_interpreter(python_environment: dict[str, str]) -> None:
     script = "from spike import get_spike_singleton as g; t = [g().allocate_tensor(4)] * 9"
     subprocess.run([sys.executable, "-c", script], check=True, env=python_environment)
+
+
+@pytest.mark.parametrize("package", [spike, nrtpy])
+def test_a_tensor_is_freed_as_the_guide_does(package: Any) -> None:
+    device = package.get_spike_singleton() if package is spike else package.get_nrtpy_singleton()
+    tensor = tensors(package)["a"]
+    device.free_tensor(tensor)
+    device.free_tensor(tensor)
+    assert tensor.tensor_ref.va == 0
+    with pytest.raises(RuntimeError, match="freed tensor"):
+        tensor.numpy()
+
+
+def test_a_trace_of_a_runtime_of_ones_own(neff_file: Path) -> None:
+    from neff.runtime.spike_api import Spike
+
+    device = Spike()
+    model = device.load_model(str(neff_file))
+    info = device.get_tensor_info(model)
+    made = {
+        name: device.allocate_tensor(one.size, 0, name)
+        for name, one in (info.inputs | info.outputs).items()
+    }
+    with spike.SystemTraceSession(0) as session:
+        device.execute(
+            model,
+            {name: made[name] for name in info.inputs},
+            {name: made[name] for name in info.outputs},
+        )
+        events = json.loads(session.fetch_events_json())["events"]
+    assert [one["phase"] for one in events] == ["start", "stop"]
+    device.close()
+    spike.SystemTraceSession().stop()  # that of the session, now that none is open

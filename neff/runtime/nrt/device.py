@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -92,6 +92,12 @@ class NrtModel:
         return f"NrtModel(neff_path={self.neff_path!r}, core_id={self.core_id})"
 
 
+class HoldsTensor(Protocol):
+    """A tensor with shape and type over device memory."""
+
+    tensor_ref: NrtTensor
+
+
 class Device:
     """The runtime of one process.
 
@@ -110,9 +116,7 @@ class Device:
         self._listeners: list[list[dict[str, Any]]] = []
         self._ticket = 0
         with Device._guard:
-            known = Device._live.get(type(self))
-            other = known() if known else None
-            if other is not None and other._open:
+            if self.live() is not None:
                 raise errors.own(
                     "Cannot create an instance of the runtime: a previous instance still exists. "
                     "Close it first, or delete every reference to it.",
@@ -120,6 +124,13 @@ class Device:
                     remedy="close the one that exists first",
                 )
             Device._live[type(self)] = weakref.ref(self)
+
+    @classmethod
+    def live(cls) -> Self | None:
+        """The runtime of this kind that is open in the process, whoever made it."""
+        known = Device._live.get(cls)
+        found = known() if known else None
+        return found if isinstance(found, cls) and found._open else None
 
     @staticmethod
     def get_visible_neuron_core_count() -> int:
@@ -272,9 +283,14 @@ class Device:
         self._check_range("Failed to allocate tensor slice", source, length, offset)
         return NrtTensor(data[offset : offset + length], source.core_id, name)
 
-    def free_tensor(self, tensor: NrtTensor) -> None:
-        """Give a tensor's memory back; again is fine."""
-        tensor.drop()
+    def free_tensor(self, tensor: NrtTensor | HoldsTensor) -> None:
+        """Give a tensor's memory back; again is fine.
+
+        Args:
+            tensor: device memory, or a tensor with shape and type that holds it: the vendor's guide
+                to ``nrtpy`` passes the latter.
+        """
+        (tensor if isinstance(tensor, NrtTensor) else tensor.tensor_ref).drop()
 
     def tensor_write(self, tensor: NrtTensor, data: bytes, offset: int = 0) -> None:
         """Copy bytes into a tensor; see :meth:`tensor_write_from_pybuffer`."""
