@@ -40,6 +40,9 @@ class DType:
         kind: ``"float"``, ``"int"``, ``"uint"``, ``"bool"`` or ``"packed"`` (x4 types).
         lanes: how many values one element packs (4 for the ``_x4`` types, else 1).
         lane: for packed types, the DType of one lane.
+
+    Args:
+        storage: what NumPy calls the type that stores it; the others are as above.
     """
 
     __slots__ = ("_hash", "dtype", "itemsize", "kind", "lane", "lanes", "name")

@@ -92,6 +92,16 @@ def trace(
 
     A kernel's own target, grid and schedule hold where none is given; see
     :func:`nki_lang.tracing.tracer.trace_kernel`.
+
+    Args:
+        func: a kernel, or the function itself.
+        args: its positional arguments: arrays, or anything with shape and dtype; constants.
+        kwargs: its arguments by name.
+        target: the family, such as ``"trn2"``.
+        grid: the launch grid: 2 for two cores.
+
+    Raises:
+        NkiValidationError: the kernel breaks a rule of the language or a limit of the target.
     """
     if not isinstance(func, Kernel):
         return trace_kernel(func, args, kwargs, target=target, grid=grid)
@@ -419,6 +429,13 @@ def jit(fn: Callable[..., Any] | None = None, **kwargs: Any) -> Any:
 
     ``platform_target`` binds it to a family. Options of earlier versions (``mode``,
     ``debug_kernel``, ...) are accepted and have no effect.
+
+    Args:
+        fn: the function; None when the decorator is written with arguments.
+        kwargs: ``platform_target="trn1"``, ``"trn2"`` or ``"trn3"``.
+
+    Returns:
+        Kernel: the kernel, or a decorator that makes one.
 
     Raises:
         NkiTypeError: an option that no version has, or something else than a function.

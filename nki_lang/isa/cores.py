@@ -106,7 +106,8 @@ def barrier(
 
     The documented list of nki.isa has :func:`core_barrier` alone; kernels that call
     ``nisa.barrier()`` mean that one over all cores. Without ``data`` the last shared HBM tensor
-    stands for what is synchronised. On one core it does nothing.
+    stands for what is synchronised. On one core it does nothing; ``engine`` and ``name`` are those
+    of the instruction.
     """
     builder = current()
     if builder.lnc < 2:

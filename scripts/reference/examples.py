@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-__all__ = ["EXAMPLES", "GIVEN", "PREAMBLE", "TARGETS"]
+import importlib.util
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+__all__ = ["EXAMPLES", "GIVEN", "TARGETS", "kernel_of"]
 
 GIVEN = {
     "x": "(128, 512) float32 in HBM",
@@ -14,7 +20,7 @@ GIVEN = {
 }
 """What an example may use without saying so."""
 
-PREAMBLE = """
+_PREAMBLE = """
 a, b, column = nl.load(x), nl.load(x), nl.load(x[:, 0:1])
 out = nl.ndarray(a.shape, a.dtype, buffer=nl.sbuf)
 product = nl.ndarray((128, 512), nl.float32, buffer=nl.psum)
@@ -300,3 +306,22 @@ EXAMPLES: dict[str, str] = {
     part.partition("\n")[0].strip(): part.partition("\n")[2].strip("\n")
     for part in _EXAMPLES.split("\n# ")[1:]
 }
+
+
+def kernel_of(name: str, example: str, folder: Path) -> Callable[..., Any]:
+    """An example as a kernel of one (128, 512) float32 tensor, in a file of its own."""
+    body = textwrap.indent(_PREAMBLE + example, "    ")
+    source = (
+        "import nki_lang.language as nl, nki_lang.isa as nisa, nki_lang.collectives as ncc\n"
+        "from nki_lang.collectives import ReplicaGroup\nimport numpy as np\n"
+        f"def kernel(x):\n{body}\n"
+        "    result = nl.ndarray((128, 512), nl.float32, buffer=nl.shared_hbm)\n"
+        "    nisa.dma_copy(dst=result, src=out)\n    return result\n"
+    )
+    path = folder / f"example_{name}.py"
+    path.write_text(source)
+    found = importlib.util.spec_from_file_location(path.stem, path)
+    assert found is not None and found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module.kernel

@@ -1,0 +1,127 @@
+"""The site's pages: those of the repository with links that fit, and generated ones."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from hlo_tools.cli.codes import Code, codes
+from scripts.reference.surface import MODULES, members, public, signature
+from scripts.site.costs import cost_of
+
+__all__ = ["ROOT", "api_pages", "code_pages", "copied"]
+
+ROOT = Path(__file__).resolve().parents[2]
+_LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#\s]*)(#[^)\s]*)?\)")
+_SECTION = re.compile(r"^(Args|Attributes|Returns|Raises|Rules|Yields):$")
+
+
+def copied() -> Iterator[tuple[str, str]]:
+    """(name, text) of every page of the repository."""
+    files = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+    files += sorted((ROOT / "docs").glob("*.md"))
+    known = {file: "index.md" if file.name == "README.md" else file.name for file in files}
+    for file, name in known.items():
+        yield name, _LINK.sub(lambda found, file=file: _link(found, file, known), file.read_text())
+
+
+def _link(found: re.Match[str], file: Path, known: dict[Path, str]) -> str:
+    text, path, anchor = found[1], found[2], found[3] or ""
+    if "://" in path or not path:
+        return found[0]
+    target = Path(os.path.normpath(file.parent / path))
+    if target in known:
+        return f"[{text}]({known[target]}{anchor})"
+    assert target.exists(), f"{file.name}: {path} does not exist"
+    return f"{text} (`{target.relative_to(ROOT)}` in the repository)"
+
+
+def code_pages() -> Iterator[tuple[str, str]]:
+    """One page for each family of codes."""
+    families: dict[str, list[Code]] = {}
+    for code, one in codes().items():
+        families.setdefault(re.split("[-_]", code)[0], []).append(one)
+    for family, rows in families.items():
+        parts = [f"# Codes {family}\n\n`nki-hlo explain CODE` prints the same.\n"]
+        yield f"codes/{family.lower()}.md", "\n".join(parts + [_code(one) for one in rows])
+    listed = "\n".join(f"{family.lower()}" for family in families)
+    yield "codes/index.md", f"# Codes\n\n```{{toctree}}\n:maxdepth: 2\n\n{listed}\n```\n"
+
+
+def _code(one: Code) -> str:
+    text = f"## {one.code}\n\n**{_plain(one.title)}**\n\n"
+    text += f"{_plain(one.why)}\n\n" if one.why else ""
+    text += f"- Remedy: {_plain(one.remedy)}.\n" if one.remedy else ""
+    text += f"- Found by: `{one.command}`\n" if one.command else ""
+    text += f"- Targets: {one.targets}\n" if one.targets != "all" else ""
+    text += f"- Severity: {one.severity}\n" if one.severity != "error" else ""
+    return text + (f"- Example: `{one.test}`\n" if one.test else "")
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"([<>*_\[\]{}|])", r"\\\1", text) if "`" not in text else text
+
+
+def api_pages() -> Iterator[tuple[str, str]]:
+    """One page for each public module."""
+    for module in MODULES:
+        parts = [f"# {module}\n"]
+        for name, value in public(module):
+            parts.append(_entry(module, name, value))
+        yield f"api/{module}.md", "\n".join(parts)
+    listed = "\n".join(MODULES)
+    yield "api/index.md", f"# API\n\n```{{toctree}}\n:maxdepth: 1\n\n{listed}\n```\n"
+
+
+def _entry(module: str, name: str, value: Any) -> str:
+    text = f"## {name}\n\n"
+    if not callable(value):
+        return (
+            f"{text}A constant: `{value!r}`.\n" if len(repr(value)) < 80 else f"{text}A constant.\n"
+        )
+    text += f"```python\n{name}{signature(value)}\n```\n\n{markdown(inspect.getdoc(value) or '')}\n"
+    text += cost_of(name) if module == "nki.isa" else ""
+    if isinstance(value, type) and not issubclass(value, BaseException):
+        for member, what in members(value):
+            shown = "" if isinstance(what, property) else signature(what)
+            text += f"\n### {name}.{member}\n\n`{member}{shown}`\n\n"
+            text += markdown(inspect.getdoc(what) or "") + "\n"
+    return text
+
+
+def markdown(doc: str) -> str:
+    """A docstring (Google's sections, roles and double backquotes of RST) as Markdown."""
+    out: list[str] = []
+    section = code = False
+    for line in doc.splitlines():
+        if code and line and not line.startswith("    "):
+            out.append("```")
+            code = False
+        if code:
+            out.append(line.removeprefix("    "))
+            continue
+        if _SECTION.match(line):
+            out += ["", f"**{line.removesuffix(':')}**", ""]
+            section = True
+            continue
+        if line.rstrip().endswith("::"):
+            out += [_inline(line.rstrip()[:-1]), "", "```python"]
+            code = True
+            continue
+        section = section and (line.startswith("    ") or not line)
+        item = section and re.match(r"    \S", line)
+        out.append(("- " if item else "  " if section and line else "") + _inline(line.strip()))
+    return "\n".join(out + ["```"] * code)
+
+
+def _inline(text: str) -> str:
+    text = re.sub(r":\w+:`~?([^`]+)`", r"`\1`", text).replace("``", "`")
+    parts = text.split("`")
+    return "`".join(
+        part if number % 2 else re.sub(r"([<>*_\[\]{}])", r"\\\1", part)
+        for number, part in enumerate(parts)
+    )

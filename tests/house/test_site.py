@@ -1,0 +1,69 @@
+"""The site: every page is on it, links lead somewhere, and Sphinx has nothing to warn of."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts.site.__main__ import GROUPS
+from scripts.site.pages import ROOT, code_pages, copied, markdown
+
+
+def test_every_page_is_in_the_contents() -> None:
+    listed = [name for names in GROUPS.values() for name in names.split()]
+    pages = [name.removesuffix(".md") for name, _ in copied()]
+    generated = ["api/index", "codes/index"]
+    assert sorted([*listed, "index"]) == sorted(pages + generated)
+
+
+def test_links_between_pages_lead_to_headings() -> None:
+    pages = dict(copied())
+    headings = {
+        name: {_anchor(line) for line in text.splitlines() if line.startswith("#")}
+        for name, text in pages.items()
+    }
+    wrong = [
+        f"{name}: {target}#{anchor}"
+        for name, text in pages.items()
+        for target, anchor in re.findall(r"\]\(([\w.-]*\.md)?#([^)\s]+)\)", text)
+        if anchor not in headings[target or name]
+    ]
+    assert not wrong, wrong
+
+
+def _anchor(heading: str) -> str:
+    """GitHub's anchor of a heading."""
+    text = heading.lstrip("# ").lower().replace("`", "")
+    return re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
+
+
+def test_codes_have_pages() -> None:
+    pages = dict(code_pages())
+    assert "## NKI-CAPACITY" in pages["codes/nki.md"]
+    assert "## NCC_EVRF004" in pages["codes/ncc.md"]
+
+
+def test_docstrings_become_markdown() -> None:
+    doc = "``f(x)`` of :class:`~a.B`.\n\nArgs:\n    x: a <tile>.\n        More.\n\nExample::\n\n    f(1)\n"
+    lines = markdown(doc).splitlines()
+    assert lines[0] == "`f(x)` of `a.B`."
+    assert "**Args**" in lines and "- x: a \\<tile\\>." in lines and "f(1)" in lines
+
+
+@pytest.mark.slow("Sphinx reads every page")
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    if not all(map(importlib.util.find_spec, ("sphinx", "myst_parser", "furo"))):
+        pytest.skip("needs the extra docs")
+    command = [sys.executable, "-m", "scripts.site", str(tmp_path / "html")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "html" / "api" / "nki.isa.html").read_text()
+    assert "tensor_scalar" in page and "Cost" in page
+    everything = "".join(file.read_text() for file in (tmp_path / "html").rglob("*.html"))
+    assert not re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="https?:', everything)
+    assert (tmp_path / "html" / "searchindex.js").stat().st_size > 100_000
