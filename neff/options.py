@@ -30,6 +30,8 @@ class CompileOptions:
         downcast_f64: compute float64 in float32; inputs and outputs stay float64.
         replicas, partitions: how many devices run the module together, ``replicas * partitions``;
             0 lets the groups of its collectives say it.
+        names: of inputs that the module does not name: ``positions`` (``input0``) or ``framework``
+            (the names of the framework's arguments).
     """
 
     optlevel: int = 2
@@ -39,6 +41,7 @@ class CompileOptions:
     downcast_f64: bool = False
     replicas: int = 0
     partitions: int = 0
+    names: str = "positions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,7 @@ FLAGS: tuple[Flag, ...] = (
     Flag(("--downcast-f64",), (), "downcast_f64"),
     Flag(("--replicas",), _ANY, "replicas"),
     Flag(("--partitions",), _ANY, "partitions"),
+    Flag(("--names",), ("positions", "framework"), "names"),
     Flag(("--enable-fast-loading-neuron-binaries",), (), "fast_loading"),
     Flag(("--output", "-o"), _ANY, "output"),
     Flag(("--model-type",), ("generic", "transformer", "unet-inference", "cnn-training")),

@@ -154,6 +154,9 @@ def build(
         str, _flag(help="Replicas of a module with collectives; by default found in its groups.")
     ] = "",
     partitions: Annotated[str, _flag(help="Its partitions, likewise.")] = "",
+    names: Annotated[
+        str, _flag(help="Names of inputs: positions (input0, ...) or framework (its arguments').")
+    ] = "",
     cc_flags: Annotated[str, _flag(help="Any further compiler flags, as one string.")] = "",
     as_json: AsJson = False,
 ) -> int:
@@ -178,6 +181,7 @@ def build(
         ("--logical-nc-config", lnc),
         ("--replicas", replicas),
         ("--partitions", partitions),
+        ("--names", names),
     ):
         flags += [f"{name}={value}"] if value else []
     flags += ["--downcast-f64"] if downcast_f64 else []

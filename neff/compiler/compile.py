@@ -20,6 +20,7 @@ from neff.compiler.collectives import COMMUNICATION
 from neff.compiler.devices import devices_of
 from neff.compiler.import_hlo import import_module
 from neff.compiler.lower import lower
+from neff.compiler.tensor_names import framework_names
 from neff.errors import NeffCompileError, NeffError
 from neff.options import CompileOptions
 from neff.program import GRAPH_ONLY, Program
@@ -60,6 +61,9 @@ def compile(
         check(module)
         devices = devices_of(module, options.replicas, options.partitions)
         graph = import_module(module, devices)
+        if options.names == "framework":
+            names = framework_names(module.entry.proto)
+            graph.attributes.setdefault("neff_input_names", names)
         if options.downcast_f64:
             graph = downcast(graph)
         casting = Casting.of(options)
@@ -155,6 +159,7 @@ def _metadata(family: Target, options: CompileOptions) -> dict[str, Any]:
     for name in ("downcast_f64", "replicas", "partitions"):
         if not given[name]:
             del given[name]  # so that programs without it stay as they were
+    del given["names"]  # the program has them
     return {
         "options": given,
         "target": family.name,

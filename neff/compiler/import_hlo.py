@@ -31,6 +31,7 @@ from neff.compiler.random_bits import random_bits
 from neff.compiler.reducers import reduced
 from neff.compiler.selection import chosen, select_and_scatter
 from neff.compiler.sorting import ordered, sorted_rows, top
+from neff.compiler.tensor_names import stated_names
 from neff.errors import NeffCompileError
 from nki_lang.ir import is_group
 
@@ -148,7 +149,7 @@ class _Importer:
             _live(results, parameters),
             results,
             isinstance(root, tuple),
-            _attributes(self._proto, entry),
+            stated_names(self._proto, entry),
         )
 
     def _entry(self) -> Any:
@@ -558,22 +559,3 @@ def _live(results: list[Node], parameters: list[Node]) -> list[Node]:
         stack.append((node, True))
         stack.extend((operand, False) for operand in reversed(node.operands))
     return list(ordered.values())
-
-
-def _attributes(module: Any, entry: Any) -> dict[str, str]:
-    """Frontend attributes of the module; tensor names also from its parameters and its root.
-
-    nkipy writes ``neff_input_names`` on each parameter and ``neff_output_names`` on the root.
-    """
-    found = dict(module.frontend_attributes.map)
-    named = {
-        row.parameter_number: row.frontend_attributes.map.get("neff_input_names", "")
-        for row in entry.instructions
-        if row.opcode == "parameter"
-    }
-    if named and all(named.values()):
-        found.setdefault("neff_input_names", ",".join(named[number] for number in sorted(named)))
-    for row in entry.instructions:
-        if row.id == entry.root_id and "neff_output_names" in row.frontend_attributes.map:
-            found.setdefault("neff_output_names", row.frontend_attributes.map["neff_output_names"])
-    return found
