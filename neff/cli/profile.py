@@ -74,10 +74,7 @@ def profile_file(file: Path, asked: Asked, options: EstimateOptions) -> int:
             code="NEFF-USAGE",
             remedy="give a folder with -o",
         )
-    if asked.advice:
-        print_advice(file, profile, asked.advice)
-        return 0
-    if asked.output_format:
+    if asked.output_format and not asked.advice:
         return write_format(profile, asked.output_format, asked.output)
     shares = by(profile, asked.by)
     document = summary(profile) if asked.as_json or asked.output else {}
@@ -88,6 +85,9 @@ def profile_file(file: Path, asked: Asked, options: EstimateOptions) -> int:
         before = None if asked.compare is None else _other(asked.compare, options)
         names = write_files(profile, document, asked.output, root=asked.root, before=before)
         console.note(f"wrote {', '.join(names[:-1])} and {names[-1]} to {asked.output}")
+    if asked.advice:
+        print_advice(file, profile, asked.advice)
+        return 0
     if asked.memory:
         document["memory"] = memory_document(profile)
     if asked.roofline:

@@ -210,8 +210,9 @@ def test_traces(neff_file: Path) -> None:
         assert [event["phase"] for event in events] == ["start", "stop"]
         assert events[0]["tracking_id"] == events[1]["tracking_id"]
         assert json.loads(session.fetch_events_json()) == {"events": []}
-    with pytest.raises(spike.SpikeError, match="Cannot drain events"):
+    with pytest.raises(spike.SpikeError, match="Cannot drain events") as caught:
         session.drain_events()
+    assert caught.value.code == "NEFF-TRACE-SESSION"
     model(inputs, save_trace=True)
     made = neff_file.with_suffix(".profile")
     assert json.loads((made / "summary.json").read_text())["estimated"] is True

@@ -119,7 +119,7 @@ class TraceSession:
         if not self._started:
             raise self._error(
                 f"Cannot {action} events: sys trace is not started",
-                code="NEFF-TRACE",
+                code="NEFF-TRACE-SESSION",
                 remedy="call start() first, or use the session in a with statement",
             )
 
