@@ -58,15 +58,19 @@ def write_trace(profile: Profile, file: BinaryIO) -> None:
 # --- the protobuf wire format ---------------------------------------------------------------
 
 
+_MORE = [bytes((low | 0x80, high | 0x80)) for high in range(0x80) for low in range(0x80)]
+"""The two bytes of the lowest 14 bits when more follow; tables, for a trace has millions of them."""
+
+_SHORT = [bytes((one,)) for one in range(0x80)]
+_SHORT += [bytes((one & 0x7F | 0x80, one >> 7)) for one in range(0x80, 0x4000)]
+
+
 def _varint(number: int) -> bytes:
-    if number < 0x80:
-        return bytes((number,))
     if number < 0x4000:
-        return bytes((number & 0x7F | 0x80, number >> 7))
-    if number < 0x200000:
-        return bytes((number & 0x7F | 0x80, number >> 7 & 0x7F | 0x80, number >> 14))
-    low = bytes((number & 0x7F | 0x80, number >> 7 & 0x7F | 0x80, number >> 14 & 0x7F | 0x80))
-    return low + _varint(number >> 21)
+        return _SHORT[number]
+    if number < 0x10000000:
+        return _MORE[number & 0x3FFF] + _SHORT[number >> 14]
+    return _MORE[number & 0x3FFF] + _varint(number >> 14)
 
 
 def _number(field: int, value: int) -> bytes:

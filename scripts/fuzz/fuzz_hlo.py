@@ -3,8 +3,8 @@
 Usage: python scripts/fuzz/fuzz_hlo.py [--seed N] [--count N] [--minutes M] [--ways a,b] [--each N]
            [--keep FOLDER] [--json FILE]
 
-Each module is evaluated beside jaxlib's CPU client, and goes through ``--each`` further ways: text
-and files, passes, slices, kernel calls put in and out, the compiler. What keeps results keeps
+Each module is evaluated beside jaxlib's CPU client, compiled for one target, and goes through
+``--each`` further ways: text and files, passes, slices, kernel calls put in and out, the compiler. What keeps results keeps
 their bits. A refusal with a code is no difference; another exception, a hang, an invalid module
 or a wrong value is. A difference is shrunk, and kept as a text file in FOLDER. Exit code 1 when
 there was any.
@@ -31,6 +31,8 @@ from hlo_programs.ways import WAYS
 from programs import Program
 
 NAMES = ["jaxlib", *WAYS]
+TARGETS = ("trn1", "trn2", "trn3")
+"""One of these is taken always: what the compiler may get wrong is most of all."""
 
 
 class Fuzzer:
@@ -110,6 +112,9 @@ def main() -> int:
     driver, fuzzer = Driver(__doc__, ways=NAMES, each=6).parse(), Fuzzer()
     for seed in driver.seeds():
         ways = chosen(seed, driver.ways, driver.options.each, "jaxlib")
+        target = TARGETS[seed % len(TARGETS)]
+        if target in driver.ways and target not in ways:
+            ways.append(target)
         find_faults(driver, fuzzer, module(seed), ways, ".hlo")
     fuzzer.child.stop()
     fuzzer.oracle.stop()
