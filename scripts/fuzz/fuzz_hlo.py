@@ -4,10 +4,10 @@ Usage: python scripts/fuzz/fuzz_hlo.py [--seed N] [--count N] [--minutes M] [--w
            [--keep FOLDER] [--json FILE]
 
 Each module is evaluated beside jaxlib's CPU client, compiled for one target, and goes through
-``--each`` further ways: text and files, passes, slices, kernel calls put in and out, the compiler. What keeps results keeps
-their bits. A refusal with a code is no difference; another exception, a hang, an invalid module
-or a wrong value is. A difference is shrunk, and kept as a text file in FOLDER. Exit code 1 when
-there was any.
+``--each`` further ways: text and files, passes, slices, kernel calls put in and out, other targets.
+What keeps results keeps their bits. A refusal with a code is no difference; another exception, a
+hang, a module that is called invalid or becomes so, or a wrong value is. A difference is shrunk, and
+kept as a text file in FOLDER. Exit code 1 when there was any.
 """
 
 from __future__ import annotations
