@@ -22,6 +22,7 @@ __all__ = [
     "EXECUTOR",
     "EXECUTORS",
     "EXTRACT_ONLY",
+    "FRAMEWORK_DEBUG",
     "JAX_DEVICES",
     "JOURNAL",
     "PLATFORM",
@@ -47,6 +48,9 @@ COMPILER_FLAGS: Final = "NEURON_CC_FLAGS"
 
 PLATFORM: Final = "NEURON_PLATFORM_TARGET_OVERRIDE"
 """The family that programs are captured for."""
+
+FRAMEWORK_DEBUG: Final = "NEURON_FRAMEWORK_DEBUG"
+"""``1``: each program is left in the working folder, in binary and as text."""
 
 EXECUTOR: Final = "NKI_HLO_EXECUTOR"
 """How programs are run: one of :data:`EXECUTORS`; ``cpu`` when unset."""

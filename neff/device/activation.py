@@ -14,6 +14,7 @@ __all__ = [
     "artifacts_are_wanted",
     "asked_for",
     "capture_is_wanted",
+    "dump_is_wanted",
     "executor_is_chosen",
     "extract_only",
     "jax_is_asked",
@@ -29,6 +30,11 @@ def _set(environment: Mapping[str, str], name: str) -> bool:
 def extract_only(environment: Mapping[str, str] = os.environ) -> bool:
     """Programs are captured and not run: results are zeros (NEURON_EXTRACT_GRAPHS_ONLY=1)."""
     return _set(environment, protocol.EXTRACT_ONLY)
+
+
+def dump_is_wanted(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether each program is left in the working folder (NEURON_FRAMEWORK_DEBUG=1)."""
+    return _set(environment, protocol.FRAMEWORK_DEBUG)
 
 
 def capture_is_wanted(environment: Mapping[str, str] = os.environ) -> bool:

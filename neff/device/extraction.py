@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 
 from hlo_tools.extract.bundle import write_bundle
 from hlo_tools.extract.flags import cache_folder, flags_from_environment
+from hlo_tools.extract.key import cache_key
 from hlo_tools.extract.protocol import CapturedModule, note
+from hlo_tools.files.writing import write_bytes
+from hlo_tools.ir.loading import load
 from hlo_tools.kernels.backend_config import decode
 from neff.device.capture import Captured
 from neff.device.programs import opcode_counts
 from neff.device.rewrite import kernel_configs
 
-__all__ = ["extract"]
+__all__ = ["dump", "extract"]
 
 
 def extract(program: Captured) -> None:
@@ -38,6 +42,22 @@ def extract(program: Captured) -> None:
             seconds=time.perf_counter() - started,
         )
     )
+
+
+def dump(program: Captured) -> None:
+    """Write a program to the working folder, as ``MODULE_<key>_<name>.hlo.pb`` and ``.hlo.txt``.
+
+    The vendor documents NEURON_FRAMEWORK_DEBUG=1 ("in both HLO format and text form"), not the
+    names of the files. Equal programs are one pair of files.
+
+    Raises:
+        HloFileError: code ``HLO-WRITE``; the compilation fails with it.
+    """
+    key = cache_key(program.module)
+    name = re.sub(r"[^\w.+-]", "_", program.name)
+    stem = f"MODULE_{key}_{name}.hlo"
+    write_bytes(program.module, f"{stem}.pb")
+    write_bytes(f"{load(program.module).to_text()}\n".encode(), f"{stem}.txt")
 
 
 def _size(entry: Path) -> int:

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from neff.device import abi, capture
-from neff.device.activation import capture_is_wanted, extract_only
+from neff.device.activation import capture_is_wanted, dump_is_wanted, extract_only
 from neff.device.buffers import Buffer
 from neff.device.entry import open_entry
 from neff.device.errors import ErrorObject, status_of
@@ -191,6 +191,8 @@ def _make() -> Plugin:
         import_module(f"neff.device.{module}")
     if capture_is_wanted():
         capture.add(import_module("neff.device.extraction").extract)
+    if dump_is_wanted():
+        capture.add(import_module("neff.device.extraction").dump)
     return Plugin()
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import hlo_tools
 from tests.device.child import check_child, run_child
 
 # The addition kernel in the style of the vendor's quickstart.
@@ -297,3 +298,17 @@ on_second = jax.jit(nki_tensor_add)(*(jax.device_put(v, devices[1]) for v in x))
 assert on_second.devices() == {devices[1]}
 """
     check_child(script(KERNEL + code), JAX_PLATFORMS="neuron")
+
+
+def test_framework_debug_leaves_each_program(tmp_path: Path) -> None:
+    code = f"""
+import os; os.chdir({str(tmp_path)!r})
+import jax, jax.numpy as jnp
+f = jax.jit(lambda x: jnp.sin(x) * 2)
+print(f(jnp.arange(4.0))[1])
+"""
+    check_child(code, JAX_PLATFORMS="neuron", NEURON_FRAMEWORK_DEBUG="1")
+    (text,) = tmp_path.glob("MODULE_*_jit__lambda.hlo.txt")
+    module = hlo_tools.load(text.with_suffix(".pb"))
+    assert hlo_tools.load(text).to_text() == module.to_text()
+    assert "sine(" in module.to_text()
