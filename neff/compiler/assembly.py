@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from neff.compiler.engines import TRANSFERS
-from neff.compiler.link import Call, Linker
+from neff.compiler.link import Call, Linker, Repeat
 from neff.compiler.memory import Arena
 from neff.compiler.regions import operands_touched
 from neff.compiler.schedule import Offsets, schedule
@@ -29,6 +29,7 @@ class Parts:
         variables: every HBM tensor except what kernels allocate for themselves.
         inputs, outputs: names in order.
         calls: kernels in program order.
+        repeats: which of them are loops of the device.
         returns_tuple: the module's root is a tuple.
         metadata: see ``Program.metadata``.
     """
@@ -40,6 +41,7 @@ class Parts:
     inputs: list[str] = field(default_factory=list[str])
     outputs: list[str] = field(default_factory=list[str])
     calls: list[Call] = field(default_factory=list[Call])
+    repeats: list[Repeat] = field(default_factory=list[Repeat])
     returns_tuple: bool = False
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
 
@@ -55,8 +57,7 @@ def assemble(parts: Parts) -> Program:
     scratch = _place_scratch(parts)
     _check_hbm(parts, scratch)
     linker = Linker(parts.target, parts.cores, parts.variables)
-    for call in parts.calls:
-        linker.add(call)
+    linker.link(parts.calls, parts.repeats)
     subgraphs = [scheduled(body, parts.variables) for body in linker.bodies]
     statistics = {
         "instructions": sum(_count(graph) for graph in subgraphs),
@@ -118,13 +119,15 @@ def _place_scratch(parts: Parts) -> int:
     """Give every scratch variable its offset; returns the size of the area in bytes.
 
     A variable is needed from the first to the last kernel that touches it, and its bytes are
-    used again afterwards.
+    used again afterwards. One that a loop shares with what is around it is needed in all its turns.
     """
-    spans: dict[str, list[int]] = {}
+    around = _loops_around(parts)
+    touches: dict[str, list[int]] = {}
     for number, call in enumerate(parts.calls):
         for name in call.bindings.values():
             if parts.variables[name].kind == "scratch":
-                spans.setdefault(name, [number, number])[1] = number
+                touches.setdefault(name, []).append(number)
+    spans = {name: _span(numbers, around) for name, numbers in touches.items()}
     arena = Arena(1 << 62)
     ends: dict[int, list[tuple[int, int]]] = {}
     size = 0
@@ -138,6 +141,32 @@ def _place_scratch(parts: Parts) -> int:
         ends.setdefault(last, []).append(taken)
         size = max(size, taken[1])
     return size
+
+
+def _loops_around(parts: Parts) -> list[tuple[Repeat, ...]]:
+    """The loops that each call is in, the outermost first."""
+    around: list[list[Repeat]] = [[] for _ in parts.calls]
+    for loop in sorted(parts.repeats, key=lambda one: one.first - one.last):
+        for number in range(loop.first, loop.last):
+            around[number].append(loop)
+    return [tuple(loops) for loops in around]
+
+
+def _span(numbers: list[int], around: list[tuple[Repeat, ...]]) -> tuple[int, int]:
+    """First and last call that a variable is needed for, by those that touch it."""
+    if len(numbers) == 1 or not any(around[number] for number in numbers):
+        return numbers[0], numbers[-1]
+    common = 0
+    for loops in zip(*(around[number] for number in numbers), strict=False):
+        if any(loop is not loops[0] for loop in loops):
+            break
+        common += 1
+    first, last = numbers[0], numbers[-1]
+    for number in numbers:
+        if len(around[number]) > common:
+            loop = around[number][common]
+            first, last = min(first, loop.first), max(last, loop.last - 1)
+    return first, last
 
 
 def _check_hbm(parts: Parts, scratch: int) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from hlo_tools.types.element_types import BY_NAME
 from hlo_tools.types.replica_groups import device_groups, permuted_devices
 from neff.compiler.devices import Devices
 from neff.compiler.graph import Node, derived, sliced, uncovered
+from neff.compiler.loops import Tree
 
 if TYPE_CHECKING:
     from hlo_tools.schema.messages import HloInstructionProto, ShapeProto
@@ -26,9 +27,6 @@ __all__ = ["COLLECTIVES", "COMMUNICATION", "Collective", "Groups"]
 
 Groups = tuple[tuple[int, ...], ...]
 """Numbers of the devices that communicate, group by group."""
-
-Tree = Any
-"""A node, or a tuple of trees."""
 
 COMMUNICATION = frozenset(
     {"all-gather", "all-reduce", "all-to-all", "collective-permute", "rank", "reduce-scatter"}

@@ -9,7 +9,7 @@ from neff.compiler.unsupported import EFFECTS
 if TYPE_CHECKING:
     from hlo_tools.schema.messages import HloComputationProto, HloInstructionProto
 
-__all__ = ["Needs", "root_of", "single_op"]
+__all__ = ["Needs", "passed_on", "root_of", "single_op"]
 
 
 def root_of(computation: HloComputationProto) -> int:
@@ -29,6 +29,25 @@ def single_op(computation: HloComputationProto) -> str:
     if not plain or len({one.parameter_number for one in operands}) != 2:
         return ""
     return root.opcode
+
+
+def passed_on(computation: HloComputationProto) -> frozenset[int]:
+    """Places of the tuple that a computation takes and returns which it returns as they came."""
+    by_id = {one.id: one for one in computation.instructions}
+    root = by_id.get(root_of(computation))
+    if root is None or root.opcode != "tuple":
+        return frozenset()
+    found: set[int] = set()
+    for place, ident in enumerate(root.operand_ids):
+        part = by_id.get(ident)
+        while part is not None and part.opcode == "copy" and part.operand_ids:
+            part = by_id.get(part.operand_ids[0])
+        if part is None or part.opcode != "get-tuple-element" or part.tuple_index != place:
+            continue
+        source = by_id.get(part.operand_ids[0])
+        if source is not None and source.opcode == "parameter":
+            found.add(place)
+    return frozenset(found)
 
 
 class Needs:

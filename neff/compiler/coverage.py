@@ -17,8 +17,8 @@ _FAMILIES = {
     "iota": "GpSimd; one dimension counts, the others are a view",
     "pad": "a fill and a transfer; interior and negative padding too",
     "reduce": "the vector engine; integers exactly, by halves; any computation, pair by pair",
-    "dynamic-slice": "a view when its start is a constant, else a transfer with a runtime offset",
-    "dynamic-update-slice": "two transfers, the second with a runtime offset",
+    "dynamic-slice": "a view; its offset is a register when only a run knows it",
+    "dynamic-update-slice": "a transfer to a runtime offset, in place when nothing else reads the operand",
     "gather": "transfers with an offset for each partition; indices are clamped",
     "scatter": "update by update; any elementwise computation, any number of operands",
 }

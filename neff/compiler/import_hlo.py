@@ -1,13 +1,13 @@
 """From an HLO module to a graph: calls inlined, tuples flattened, dead code dropped.
 
-Loops whose trip count is known (``jax.random`` makes them) are unrolled: the loop's condition
-is evaluated with the constants that it depends on.
+Loops and branches become nodes of the graph, or are unrolled (loops.py).
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -17,14 +17,17 @@ from hlo_tools.types.source_frames import frames_of
 from neff.compiler.argmax import extreme_of, picked, truth_of
 from neff.compiler.arithmetic import REWRITES
 from neff.compiler.attributes import ATTRIBUTES
+from neff.compiler.blocks import without_dead_state
 from neff.compiler.collectives import COLLECTIVES, Collective
-from neff.compiler.computations import Needs, root_of, single_op
+from neff.compiler.computations import Needs, passed_on, root_of, single_op
 from neff.compiler.custom_calls import CUSTOM_CALLS, IDENTITIES, CustomCall, shapes_of
 from neff.compiler.devices import Devices
 from neff.compiler.expand import EXPANSIONS
 from neff.compiler.folding import fold
 from neff.compiler.functions import FUNCTIONS
 from neff.compiler.graph import Graph, Node, derived, uncovered
+from neff.compiler.loops import Branches, Tree, While, branched, leaves_of, looped
+from neff.compiler.lowering.operations import OPERATIONS
 from neff.compiler.lowering.reduction import REDUCERS
 from neff.compiler.lowering.region import Region
 from neff.compiler.random_bits import random_bits
@@ -36,7 +39,7 @@ from neff.errors import NeffCompileError
 from nki_lang.ir import is_group
 
 if TYPE_CHECKING:
-    from hlo_tools.schema.messages import HloInstructionProto
+    from hlo_tools.schema.messages import HloComputationProto, HloInstructionProto, ShapeProto
 
 __all__ = ["IMPORTED", "import_module"]
 
@@ -45,7 +48,8 @@ IMPORTED: dict[str, str] = {
     "add-dependency": "its operand",
     "after-all": "nothing; orders nothing here",
     "call": "inlined",
-    "conditional": "the branch taken if that is known; else all branches, and a choice",
+    "conditional": "the branch taken if that is known; else a branch on the device, or a choice "
+    "between results that cost little",
     "count-leading-zeros": "shifts and sums of bits",
     "popcnt": "sums of bits",
     "rng-bit-generator": "integer arithmetic; Philox and Threefry, 32 bits from a state of 64",
@@ -82,7 +86,7 @@ IMPORTED: dict[str, str] = {
     "sort": "a network of comparisons, whatever compares; equal elements keep their order",
     "topk": "a sort, and its first elements",
     "tuple": "its elements",
-    "while": "unrolled, when the number of turns is known while compiling (4096 at most)",
+    "while": "a loop on the device; unrolled when its turns are known and become few operations",
 }
 """Opcodes that are gone when the module has been imported, and what became of them."""
 
@@ -92,21 +96,10 @@ _FIRST = frozenset({"opt-barrier", "copy", "domain", "async-update", "all-reduce
 _SECOND = frozenset({"async-done", "all-gather-done", "collective-permute-done"})
 """Opcodes that are the second element of their operand: (operands, results, ...)."""
 
-_UNROLL_LIMIT = 4096
-"""Turns of a loop that are unrolled at most."""
-
-_UNROLLED_NODES = 30_000
-"""Operations that the turns of one loop may become, beyond the first 256 turns."""
-
-_FEW_TURNS = 256
-
 _DEPTH_LIMIT = 200
 """Nesting of calls, against modules that call themselves."""
 
 _REMEDY = "the module is inconsistent; nki-hlo verify reports where. Create it again"
-
-Tree = Any
-"""A node, or a tuple of trees."""
 
 
 def import_module(module: Module, devices: Devices | None = None) -> Graph:
@@ -128,7 +121,7 @@ class _Importer:
         self._computations = {entry.id: entry for entry in proto.computations}
         self._needs = Needs(self._computations)
         self._parameters: dict[int, Node] = {}
-        self._depth = self._made = 0
+        self._depth = self._made = self._loops = 0
         self._shape: tuple[int, ...] | None = None
 
     def run(self) -> Graph:
@@ -141,8 +134,9 @@ class _Importer:
             )
         ]
         root = self._computation(entry, arguments)
-        results = _leaves(root)
-        parameters = [leaf for argument in arguments for leaf in _leaves(argument)]
+        results = leaves_of(root)
+        parameters = [leaf for argument in arguments for leaf in leaves_of(argument)]
+        without_dead_state(results, _live(results, parameters))
         return Graph(
             self._proto.name,
             parameters,
@@ -152,7 +146,7 @@ class _Importer:
             stated_names(self._proto, entry),
         )
 
-    def _entry(self) -> Any:
+    def _entry(self) -> HloComputationProto:
         entry = self._computations.get(self._proto.entry_computation_id)
         if entry is None and self._proto.entry_computation_name:
             for one in self._proto.computations:
@@ -167,8 +161,8 @@ class _Importer:
             )
         return entry
 
-    def _parameter(self, instruction: Any) -> Tree:
-        def make(shape: Any) -> Tree:
+    def _parameter(self, instruction: HloInstructionProto) -> Tree:
+        def make(shape: ShapeProto) -> Tree:
             if BY_NUMBER.get(shape.element_type, INVALID).name == "tuple":
                 return tuple(make(part) for part in shape.tuple_shapes)
             node = self._array("parameter", (), shape, instruction)
@@ -178,7 +172,7 @@ class _Importer:
 
         return make(instruction.shape)
 
-    def _computation(self, computation: Any, arguments: list[Tree]) -> Tree:
+    def _computation(self, computation: HloComputationProto, arguments: list[Tree]) -> Tree:
         self._depth += 1
         if self._depth > _DEPTH_LIMIT:
             raise NeffCompileError(
@@ -189,13 +183,17 @@ class _Importer:
             )
         values: dict[int, Tree] = {}
         needed = self._needs.of(computation)
-        for instruction in computation.instructions:
-            if instruction.id in needed:
-                values[instruction.id] = self._instruction(instruction, values, arguments)
-        self._depth -= 1
+        try:
+            for instruction in computation.instructions:
+                if instruction.id in needed:
+                    values[instruction.id] = self._instruction(instruction, values, arguments)
+        finally:
+            self._depth -= 1
         return _found(values, root_of(computation), computation.name)
 
-    def _instruction(self, one: Any, values: dict[int, Tree], arguments: list[Tree]) -> Tree:
+    def _instruction(
+        self, one: HloInstructionProto, values: dict[int, Tree], arguments: list[Tree]
+    ) -> Tree:
         opcode = one.opcode
         if opcode == "parameter":
             return _argument(one, arguments)
@@ -234,7 +232,7 @@ class _Importer:
             return random_bits(bits, operands[0], one.rng_algorithm, bits.element)
         if opcode == "topk":
             return top(self._placeholder(one), operands[0], one.k, one.largest)
-        node = self._array(opcode, tuple(_leaves(tuple(operands))), one.shape, one)
+        node = self._array(opcode, tuple(leaves_of(tuple(operands))), one.shape, one)
         node.attributes.update(self._attributes(one, node))
         if opcode == "constant" and self._shape is not None:
             return self._spread(node)
@@ -271,7 +269,7 @@ class _Importer:
                 return picked(node, extreme, tuple(one.shape.tuple_shapes[0].dimensions))
         return self._reduced(region, node)
 
-    def _reduced(self, region: Any, node: Node) -> Tree:
+    def _reduced(self, region: HloComputationProto, node: Node) -> Tree:
         """A reduce by a computation that the engines do not have."""
         half = len(node.operands) // 2
 
@@ -304,7 +302,9 @@ class _Importer:
         found = sorted_rows(self._placeholder(one), operands, one.dimensions[0], before)
         return tuple(found) if len(found) > 1 else found[0]
 
-    def _applied_to_all(self, region: Any, arguments: list[Node], shape: tuple[int, ...]) -> Node:
+    def _applied_to_all(
+        self, region: HloComputationProto, arguments: list[Node], shape: tuple[int, ...]
+    ) -> Node:
         """A computation of scalars, done on whole arrays."""
         self._shape = shape
         try:
@@ -321,7 +321,7 @@ class _Importer:
             attributes={"dimensions": ()},
         )  # fmt: skip
 
-    def _called(self, one: Any, number: int = 0) -> Any:
+    def _called(self, one: HloInstructionProto, number: int = 0) -> HloComputationProto:
         idents = one.called_computation_ids
         found = self._computations.get(idents[number]) if number < len(idents) else None
         if found is None:
@@ -333,47 +333,46 @@ class _Importer:
             )
         return found
 
-    def _while(self, one: Any, state: Tree) -> Tree:
+    def _while(self, one: HloInstructionProto, state: Tree) -> Tree:
         body, condition = self._called(one, 0), self._called(one, 1)
-        start = self._made
-        for turn in range(_UNROLL_LIMIT + 1):
-            if turn > _FEW_TURNS and self._made - start > _UNROLLED_NODES:
-                break
-            going = _leaves(self._computation(condition, [state]))[0].value
-            if going is None:
-                break
-            if not going.item():
-                return state
-            state = self._computation(body, [state])
-        raise uncovered(
+        self._loops += 1
+        found = While(
             self._placeholder(one),
-            f"only loops whose trip count is known when compiling, of at most {_UNROLL_LIMIT} turns "
-            f"and {_UNROLLED_NODES} operations, are covered",
-            code="NEFF-LOOP",
+            self._loops,
+            lambda given: self._computation(body, [given]),
+            lambda given: self._computation(condition, [given]),
+            lambda: self._made,
+            _leaf_numbers(state, passed_on(body)),
         )
+        return looped(found, state)
 
-    def _conditional(self, one: Any, operands: list[Tree]) -> Tree:
-        """The branch taken if that is known; else all of them, and a choice of their results."""
+    def _conditional(self, one: HloInstructionProto, operands: list[Tree]) -> Tree:
+        """The branch taken if that is known; else a branch, or all of them and a choice."""
         chosen_by, given = operands[0], operands[1:]
+        bodies = [partial(self._on_one, self._called(one, at)) for at in range(len(given))]
         if chosen_by.value is None:
-            results = [
-                self._computation(self._called(one, number), [argument])
-                for number, argument in enumerate(given)
-            ]
-            return self._choice(one, chosen_by, results)
+            self._loops += 1
+            branches = Branches(
+                self._placeholder(one), self._loops, chosen_by, given, bodies, frozenset(OPERATIONS)
+            )
+            found, every = branched(branches)
+            return self._choice(one, chosen_by, found) if every else found
         if chosen_by.value.dtype == np.bool_:
             branch = 0 if chosen_by.value.item() else 1
         else:
             branch = int(chosen_by.value.item())
             branch = branch if 0 <= branch < len(given) else len(given) - 1
-        return self._computation(self._called(one, branch), [given[branch]])
+        return bodies[branch](given[branch])
 
-    def _choice(self, one: Any, which: Node, results: list[Tree]) -> Tree:
+    def _on_one(self, computation: HloComputationProto, argument: Tree) -> Tree:
+        return self._computation(computation, [argument])
+
+    def _choice(self, one: HloInstructionProto, which: Node, results: list[Tree]) -> Tree:
         if not isinstance(results[0], tuple):
             return chosen(self._placeholder(one), which, results)
         return tuple(self._choice(one, which, list(parts)) for parts in zip(*results, strict=True))
 
-    def _select_and_scatter(self, one: Any, node: Node) -> Node:
+    def _select_and_scatter(self, one: HloInstructionProto, node: Node) -> Node:
         select, scatter = self._called(one, 0), self._called(one, 1)
         node.attributes["applied"] = single_op(scatter)
 
@@ -382,7 +381,9 @@ class _Importer:
 
         return select_and_scatter(node, keeps)
 
-    def _array(self, opcode: str, operands: tuple[Any, ...], shape: Any, one: Any) -> Node:
+    def _array(
+        self, opcode: str, operands: tuple[Any, ...], shape: ShapeProto, one: HloInstructionProto
+    ) -> Node:
         element = BY_NUMBER.get(shape.element_type, INVALID)
         self._made += 1
         extents = tuple(shape.dimensions) if self._shape is None else self._shape
@@ -399,7 +400,7 @@ class _Importer:
             return f"{frames[0].file}:{frames[0].line}"
         return metadata.op_name or one.name
 
-    def _attributes(self, one: Any, node: Node) -> dict[str, Any]:
+    def _attributes(self, one: HloInstructionProto, node: Node) -> dict[str, Any]:
         reader = ATTRIBUTES.get(one.opcode)
         found = reader(one) if reader else {}
         if one.opcode in ("reduce", "reduce-window"):
@@ -425,7 +426,7 @@ class _Importer:
             for operand in (*operands[:count], *operands[-count:])
         ]
         region = self._called(one)
-        found = tuple(_leaves(self._computation(region, scalars)))
+        found = tuple(leaves_of(self._computation(region, scalars)))
         fields = {"region": Region(tuple(scalars), found), "applied": single_op(region)}
         node.attributes.update(ATTRIBUTES["scatter"](one), **fields)
         if count == 1:
@@ -435,7 +436,7 @@ class _Importer:
             for index, operand in enumerate(operands[:count])
         )
 
-    def _custom_call(self, one: Any, operands: list[Tree]) -> Tree:
+    def _custom_call(self, one: HloInstructionProto, operands: list[Tree]) -> Tree:
         target = one.custom_call_target
         if target in IDENTITIES:
             if not operands:
@@ -460,10 +461,10 @@ class _Importer:
                 f"custom call to {target!r} is not covered",
                 code="NEFF-CUSTOM-CALL",
             )
-        kernel = self._array("kernel", tuple(_leaves(tuple(operands))), one.shape, one)
+        kernel = self._array("kernel", tuple(leaves_of(tuple(operands))), one.shape, one)
         kernel.attributes["backend_config"] = bytes(one.backend_config).decode("utf-8", "replace")
 
-        def result(shape: Any) -> Tree:
+        def result(shape: ShapeProto) -> Tree:
             if BY_NUMBER.get(shape.element_type, INVALID).name == "tuple":
                 return tuple(result(part) for part in shape.tuple_shapes)
             node = self._array("result", (kernel,), shape, one)
@@ -488,7 +489,7 @@ class _Importer:
         return found if one.shape.tuple_shapes else found[0]
 
 
-def _argument(one: Any, arguments: list[Tree]) -> Tree:
+def _argument(one: HloInstructionProto, arguments: list[Tree]) -> Tree:
     """What a parameter is called with."""
     if not 0 <= one.parameter_number < len(arguments):
         raise NeffCompileError(
@@ -539,10 +540,17 @@ def _spread_scalar(operand: Node, node: Node) -> Node:
     return derived(node, "broadcast", (operand,), node.shape, operand.element, dimensions=())
 
 
-def _leaves(tree: Tree) -> list[Node]:
-    if is_group(tree):
-        return [leaf for part in tree for leaf in _leaves(part)]
-    return [tree]
+def _leaf_numbers(tree: Tree, places: frozenset[int]) -> frozenset[int]:
+    """Numbers of the leaves of some parts of a tuple."""
+    if not isinstance(tree, tuple):
+        return frozenset()
+    found: set[int] = set()
+    number = 0
+    for place, part in enumerate(cast("tuple[Tree, ...]", tree)):
+        count = len(leaves_of(part))
+        found.update(range(number, number + count) if place in places else ())
+        number += count
+    return frozenset(found)
 
 
 def _live(results: list[Node], parameters: list[Node]) -> list[Node]:

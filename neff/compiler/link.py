@@ -32,7 +32,41 @@ from nki_lang.memory import MemoryRegion
 from nki_lang.source import SourceLocation
 from nki_lang.targets import Target
 
-__all__ = ["Call", "Linker"]
+__all__ = ["Call", "Linker", "Repeat", "Window"]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A part of a variable whose place a register holds.
+
+    Attributes:
+        name: of the variable.
+        register: elements (words of 64-bit elements) from the variable's start, less ``offset``.
+        offset: elements.
+    """
+
+    name: str
+    register: str
+    offset: int = 0
+
+
+@dataclass(slots=True)
+class Repeat:
+    """Calls that are a loop of the device.
+
+    Attributes:
+        first, last: numbers of the calls, ``last`` excluded. Of two loops with common calls one has
+            all calls of the other.
+        register: the counter; the condition of a loop without ``trips``.
+        trips: turns: a number, or a register that holds it. None for a loop on a condition.
+        location: of the user's loop.
+    """
+
+    first: int
+    last: int
+    register: str
+    trips: int | str | None
+    location: SourceLocation | None = None
 
 
 @dataclass(slots=True)
@@ -47,6 +81,9 @@ class Call:
         location: put on every instruction, for kernels that the compiler wrote; None keeps
             the kernel's own lines.
         op: the HLO instruction that calls it, "" for kernels that the compiler wrote.
+        windows: HBM tensor of the kernel -> the part of its variable that it stands for.
+        registers: those of the kernel that are the program's, and keep their names.
+        everywhere: every core runs it, since it loads a register.
     """
 
     kernel: KernelIR
@@ -54,6 +91,9 @@ class Call:
     label: str
     location: SourceLocation | None = None
     op: str = ""
+    windows: dict[str, Window] = field(default_factory=dict[str, Window])
+    registers: frozenset[str] = frozenset()
+    everywhere: bool = False
 
 
 @dataclass(slots=True)
@@ -77,6 +117,7 @@ class Linker:
         self._target = target
         self._variables = variables
         self._shared = False
+        self._shared_calls: list[bool] = []
 
     @property
     def bodies(self) -> list[Block]:
@@ -86,6 +127,47 @@ class Linker:
     def peak(self, region: MemoryRegion) -> int:
         """Bytes of each partition that were in use, at most, on any core."""
         return max(core.memory.peak[region] for core in self._cores)
+
+    def link(self, calls: list[Call], repeats: list[Repeat]) -> None:
+        """Append calls, those of loops as loops.
+
+        Raises:
+            NeffCompileError: they need more cores than there are, or more memory.
+        """
+        ordered = sorted(repeats, key=lambda one: (one.first, -one.last))
+        self._shared_calls = [len(call.kernel.bodies) > 1 or call.everywhere for call in calls]
+        end, rest = self._span(calls, ordered, 0, len(calls))
+        assert end == len(calls) and not rest
+
+    def _span(
+        self, calls: list[Call], repeats: list[Repeat], first: int, last: int
+    ) -> tuple[int, list[Repeat]]:
+        """Append calls of one nesting level; returns the loops that come behind them."""
+        at = first
+        while at < last or (repeats and repeats[0].first == at and repeats[0].last <= last):
+            if repeats and repeats[0].first == at and repeats[0].last <= last:
+                loop = repeats[0]
+                repeats = self._loop(loop, calls, repeats[1:])
+                at = loop.last
+            else:
+                self.add(calls[at])
+                at += 1
+        return at, repeats
+
+    def _loop(self, loop: Repeat, calls: list[Call], repeats: list[Repeat]) -> list[Repeat]:
+        """Append a loop. Cores that share its work all run it, and meet at its first call."""
+        together = any(self._shared_calls[loop.first : loop.last])
+        outer = [core.body for core in self._cores]
+        for core in self._cores:
+            core.body = []
+        self._shared = self._shared or together
+        _, repeats = self._span(calls, repeats, loop.first, loop.last)
+        self._shared = self._shared or together
+        for core, body in zip(self._cores, outer, strict=True):
+            inside, core.body = core.body, body
+            if inside:
+                body.append(_loop_statement(loop, inside))
+        return repeats
 
     def add(self, call: Call) -> None:
         """Append a kernel to the cores that it has a body for.
@@ -104,8 +186,9 @@ class Linker:
             )
         if kernel.target != self._target.name:
             _check_available(kernel, self._target)
-        self._meet(call, len(kernel.bodies) > 1)
-        for core, body in zip(self._cores, kernel.bodies, strict=False):
+        bodies = kernel.bodies * (len(self._cores) if call.everywhere else 1)
+        self._meet(call, len(bodies) > 1)
+        for core, body in zip(self._cores, bodies, strict=False):
             body = core.engines.assign(body)
             placed = core.memory.plan(body, call.label + ".")
             core.body += _Renamer(call, placed, self._variables).block(body)
@@ -116,7 +199,7 @@ class Linker:
         self._shared = together
         if not wanted or len(self._cores) == 1:
             return
-        variable = self._variables[min(call.bindings.values())]
+        variable = self._variables[min(call.bindings.values(), default=min(self._variables))]
         tensor = Tensor(variable.name, variable.dtype, variable.shape, MemoryRegion.shared_hbm)
         for core in self._cores:
             operands = {
@@ -154,6 +237,14 @@ def _check_available(kernel: KernelIR, target: Target) -> None:
             place=str(instruction.location or kernel.name),
             remedy=f"trace it for {target.name}: NEURON_PLATFORM_TARGET_OVERRIDE={target.name}",
         )
+
+
+def _loop_statement(loop: Repeat, body: Block) -> Statement:
+    register = Register(loop.register)
+    if loop.trips is None:
+        return WhileLoop(register, body, loop.location)
+    stop = Register(loop.trips) if isinstance(loop.trips, str) else loop.trips
+    return ForLoop(register, 0, stop, 1, body, loop.location)
 
 
 class _Renamer:
@@ -199,7 +290,8 @@ class _Renamer:
         if type(operand) is Access:
             return self._access(operand)
         if type(operand) is Register:
-            return Register(self._names + operand.name)
+            own = operand.name not in self._call.registers
+            return Register(self._names + operand.name) if own else operand
         if type(operand) in (tuple, list):
             return tuple(self._operand(part) for part in operand)
         return operand
@@ -210,6 +302,8 @@ class _Renamer:
             access = access._replace(tensor=self._placed[tensor.name])
         else:
             found, dtype = self._variable(tensor)
+            if tensor.name in self._call.windows:
+                return self._moved(access, found, dtype)
             access = access._replace(
                 tensor=found,
                 dtype=access.dtype or dtype,
@@ -221,6 +315,20 @@ class _Renamer:
                 vector_offset=self._operand(access.vector_offset),
             )
         return access
+
+    def _moved(self, access: Access, tensor: Tensor, dtype: DType | None) -> Access:
+        """An access to a part of a variable."""
+        assert not access.is_dynamic, "a window has one runtime offset"
+        window = self._call.windows[access.tensor.name]
+        kind = access.dtype or dtype
+        words = tensor.dtype.itemsize // (kind or tensor.dtype).itemsize
+        return access._replace(
+            tensor=tensor,
+            offset=access.offset + window.offset * words,
+            dtype=kind,
+            scalar_offset=Register(window.register),
+            indirect_step=1,
+        )
 
     def _variable(self, tensor: Tensor) -> tuple[Tensor, DType | None]:
         """The program's tensor, and the type to read it as when that is another."""

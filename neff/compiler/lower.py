@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from hlo_tools.kernels.calls import resolve
 from neff.compiler.assembly import Parts
+from neff.compiler.blocks import Block, blocks_of
 from neff.compiler.fuse import Unit, fuse, same_elements
 from neff.compiler.graph import Graph, Node, uncovered
 from neff.compiler.link import Call
+from neff.compiler.lower_loops import Around, lower_loop, share_memory
 from neff.compiler.lowering import LOWERINGS
 from neff.compiler.lowering.elementwise import Group, group_task
 from neff.compiler.lowering.lowerer import Lowerer
@@ -54,15 +57,28 @@ def lower(
     _declare(graph, lowerer)
     _check_sizes(graph, target)
     users = _users(graph)
-    for unit in fuse(graph):
-        node = unit.nodes[0]
-        if unit.elementwise:
-            _group(unit, users, lowerer)
-        elif node.opcode == "kernel":
-            _kernel(node, graph, root, lowerer)
-        else:
-            _single(node, lowerer)
+
+    def work(block: Block) -> list[Unit]:
+        return fuse(replace(graph, nodes=block.nodes))
+
+    def run(block: Block, units: list[Unit]) -> None:
+        for unit in units:
+            node = unit.nodes[0]
+            if unit.elementwise:
+                _group(unit, users, lowerer)
+            elif node.opcode == "kernel":
+                _kernel(node, graph, root, lowerer)
+            elif node.opcode == "turn":
+                lower_loop(block.loops[id(node)], lowerer, Around(users, work, run))
+            else:
+                _single(node, lowerer)
+
+    outermost = blocks_of(graph.nodes)
+    units = work(outermost)
+    share_memory(units, lowerer, users)
+    run(outermost, units)
     _finish(graph, lowerer)
+    parts.variables = {name: one for name, one in parts.variables.items() if one.kind != "window"}
     if not cores:
         parts.cores = max((call.kernel.lnc for call in parts.calls), default=1)
     return parts
@@ -93,7 +109,7 @@ def _check_sizes(graph: Graph, target: Target) -> None:
     """Refuse what cannot be in the device's memory before any time is spent on it."""
     limit = target.hbm_bytes
     for node in graph.nodes:
-        if node.opcode in VIEWS or node.opcode in ("constant", "kernel"):
+        if node.opcode in VIEWS or node.opcode in ("constant", "kernel", "loop", "turn"):
             continue
         size = node.size * held_as(node).outside.itemsize
         if size > limit:

@@ -289,6 +289,59 @@ def _scatter(splitter: _Splitter, node: Node, operands: list[Node | Pair]) -> No
     return Pair(*(derived(made, "result", (made,), node.shape, _U32, index=at) for at in (0, 1)))
 
 
+def _loop(_: _Splitter, node: Node, operands: list[Node | Pair]) -> Node:
+    """The state has the low words where the integers were, and the high ones behind all."""
+    first = int(node.attributes["gated"])
+    made = replace(node, operands=(*_words_of(operands[:first]), *_flat(operands[first:])))
+    made.attributes = dict(node.attributes, high=_high_places(operands[first:]))
+    return made
+
+
+def _turn(_: _Splitter, node: Node, operands: list[Node | Pair]) -> Node:
+    first, parts = 1 + int(node.attributes["gated"]), node.attributes["parts"]
+    count = (len(operands) - first) // parts
+    chunks = [operands[first + at * count : first + (at + 1) * count] for at in range(parts)]
+    flat = [word for chunk in chunks for word in _flat(chunk)]
+    made = replace(node, operands=(*_words_of(operands[:first]), *flat))
+    made.attributes = dict(node.attributes, high=_high_places(chunks[0]))
+    return made
+
+
+def _words_of(operands: Sequence[Node | Pair]) -> list[Node]:
+    """Nodes; of pairs (an index of branches is never one of 64 bits) the low words."""
+    return [one.low if isinstance(one, Pair) else one for one in operands]
+
+
+def _high_places(state: Sequence[Node | Pair]) -> dict[int, int]:
+    """Place of a low word -> place of the high one."""
+    wide = [place for place, one in enumerate(state) if isinstance(one, Pair)]
+    return {place: len(state) + number for number, place in enumerate(wide)}
+
+
+def _of_loop(_: _Splitter, node: Node, operands: list[Node | Pair]) -> Pair:
+    """A part of a loop's state."""
+    (loop,) = operands
+    assert isinstance(loop, Node)
+    if loop.opcode not in ("loop", "turn"):
+        raise uncovered(node, "a result of 64-bit integers", code="NEFF-INT64")
+    index: int = node.attributes["index"]
+    places = (index, loop.attributes["high"][index])
+    return Pair(
+        *(
+            derived(node, node.opcode, (loop,), node.shape, _U32,
+                    **{**node.attributes, "index": place})
+            for place in places
+        )
+    )  # fmt: skip
+
+
+def _counter(_: _Splitter, node: Node, operands: list[Node | Pair]) -> Pair:
+    (loop,) = operands
+    assert isinstance(loop, Node)
+    return words.from_word(derived(node, "counter", (loop,), node.shape, BY_NAME["s32"],
+                                   **node.attributes))  # fmt: skip
+
+
 def _given_word(_: _Splitter, node: Node, operands: list[Node | Pair]) -> Node:
     """A word that the graph asks for."""
     word: int = node.attributes["word"]
@@ -312,22 +365,27 @@ _RULES: dict[str, Rule] = {
         words.absolute(_pairs(operands)[0]) if _is_signed(node) else operands[0]
     ),
     "bitcast-convert": _bitcast,
+    "carried": _of_loop,
     "clamp": _clamp,
     "compare": _compare,
     "constant": _constant,
     "convert": _convert,
     "count-leading-zeros": _unary(words.leading_zeros),
+    "counter": _counter,
     "dynamic-slice": _each_word(1),
     "dynamic-update-slice": _each_word(2),
     "gather": _each_word(1),
     "iota": _iota,
+    "loop": _loop,
     "negate": _unary(words.negate),
     "pair": _given_pair,
     "parameter": _parameter,
     "popcnt": _unary(words.ones),
     "reduce": _reduce,
+    "result": _of_loop,
     "scatter": _scatter,
     "sign": lambda _, node, operands: words.sign(_pairs(operands)[0], _is_signed(node)),
+    "turn": _turn,
     "word": _given_word,
 }  # fmt: skip
 """Opcode -> what it becomes when it has to do with 64-bit integers."""

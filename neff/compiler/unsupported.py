@@ -60,8 +60,9 @@ UNSUPPORTED: Final[dict[str, Unsupported]] = {
         frozenset({"set-dimension-size", "get-dimension-size", "dynamic-reshape"}),
     ),
     "NEFF-LOOP": Unsupported(
-        "a `while` whose number of turns is not known while compiling, or too large to unroll",
-        "use a fixed number of turns, or " + _KERNEL,
+        "a `while` with a condition for each element: inside a computation that `sort`, `reduce` or "
+        "`reduce-window` applies",
+        "take the loop out of the comparison or reduction, or " + _KERNEL,
     ),
     "NEFF-CUSTOM-CALL": Unsupported(
         "a custom call that the compiler does not know",

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from neff.compiler.counters import Linear
 from neff.compiler.graph import Graph, Node
 from neff.compiler.types import HELD
 
@@ -294,6 +295,11 @@ def _joined(node: Node, *parts: Bounds) -> Bounds:
     return _union(list(parts))
 
 
+def _turned(node: Node, _: list[Bounds | None]) -> Bounds | None:
+    one: Linear = node.attributes["linear"]
+    return one.range()
+
+
 def _counted(node: Node, _: list[Bounds | None]) -> Bounds:
     dimension: int = node.attributes["dimensions"][0]
     return 0, max(0, node.shape[dimension] - 1)
@@ -309,6 +315,7 @@ _RULES: dict[str, Rule] = {
     "compare": lambda _node, _: (0, 1),
     "concatenate": _of_all(_joined),
     "convert": _of_all(_converted),
+    "counter": _turned,
     "divide": _of_all(_quotient),
     "dynamic-update-slice": lambda _, found: _pair(found[0], found[1]),
     "floor": _of_all(_whole),

@@ -254,9 +254,6 @@ UNCOVERED = {
                 "NEFF-F64", "no float64 arithmetic"),
     "complex": ("ROOT y = c64[4,4]{1,0} convert(x)" + PLACE,
                 "NEFF-", "c64"),
-    "loop": ("n = s32[] parameter(1)\n i = s32[] constant(0)\n s = (s32[], s32[]) tuple(i, n)\n"
-             "ROOT r = (s32[], s32[]) while(s), condition=less, body=next" + PLACE,
-             "NEFF-LOOP", "trip count"),
 }  # fmt: skip
 
 

@@ -29,6 +29,11 @@ next { p = (s32[], s32[]) parameter(0)
 sum { a = f32[] parameter(0)
   b = f32[] parameter(1)
   ROOT c = f32[] add(a, b) }
+repeated { a = s32[] parameter(0)
+  b = s32[] parameter(1)
+  s = (s32[], s32[]) tuple(a, b)
+  w = (s32[], s32[]) while(s), condition=less, body=next
+  ROOT r = s32[] get-tuple-element(w), index=0 }
 """
 
 _KINDS = {
@@ -38,9 +43,8 @@ _KINDS = {
     "NEFF-INT64": "x = s64[2] parameter(0)\n ROOT r = s64[2] mulhi(x, x)",
     "NEFF-DYNAMIC": "x = f32[4] parameter(0)\n n = s32[] parameter(1)\n"
     "ROOT r = f32[<=4] set-dimension-size(x, n), dimensions={0}",
-    "NEFF-LOOP": "i = s32[] parameter(0)\n n = s32[] parameter(1)\n"
-    "s = (s32[], s32[]) tuple(i, n)\n"
-    "ROOT r = (s32[], s32[]) while(s), condition=less, body=next",
+    "NEFF-LOOP": "x = s32[4] parameter(0)\n zero = s32[] constant(0)\n"
+    "ROOT r = s32[] reduce(x, zero), dimensions={0}, to_apply=repeated",
     "NEFF-CUSTOM-CALL": 'x = f32[2] parameter(0)\n ROOT r = f32[2] custom-call(x), custom_call_target="Foreign"',
     "NEFF-HOST": "x = f32[2] parameter(0)\n t = token[] after-all()\n"
     "o = token[] outfeed(x, t), outfeed_shape=f32[2]\n ROOT r = f32[2] negate(x)",

@@ -1,4 +1,4 @@
-"""Kernels that read or write at an index: gather, scatter, slices with runtime starts.
+"""Kernels that read or write at an index: gather, scatter.
 
 Indices are a buffer of 32-bit integers, one row for each component; a kernel turns them into
 element offsets on GpSimd, clamped or checked as HLO defines, and hands those to the DMA.
@@ -21,7 +21,7 @@ from neff.compiler.lowering.tiling import Piece, affordable, nest, tiles
 from neff.compiler.views import Dim, View, merge
 from nki_lang.dtypes import BY_NAME
 
-__all__ = ["Component", "gather_task", "scatter_task", "slice_task"]
+__all__ = ["Component", "gather_task", "scatter_task"]
 
 I32 = BY_NAME["int32"]
 U8 = BY_NAME["uint8"]
@@ -111,39 +111,6 @@ def gather_task(
                 place = window(out, target, begin * size + done, [[size, rows], [1, elements]])
                 nisa.dma_copy(place, tile)
                 done += elements
-
-    reads = list(dict.fromkeys((source.view.buffer, indices.view.buffer)))
-    return Task(name, reads, [target.view.buffer], body)
-
-
-def slice_task(
-    name: str,
-    source: Port,
-    indices: Port,
-    target: Port,
-    components: list[Component],
-    into: bool,
-) -> Task:
-    """A copy of one view to another, one of them moved by an index: the target if ``into``."""
-
-    def body(tensors: dict[str, Any]) -> None:
-        emitter = Emitter(1, 1, {})
-        one = [[1, 1], [1, 1]]
-        parts = _rows(tensors[indices.view.buffer], indices, len(components), one, 0)
-        offset = _offsets(emitter, parts, components, True)
-        read, write = tensors[source.view.buffer], tensors[target.view.buffer]
-        for piece in tiles(nest([source.view, target.view]), _ELEMENTS, 2):
-            moved, fixed = (1, 0) if into else (0, 1)
-            tensor, port = (write, target) if into else (read, source)
-            dynamic = tensor.ap(
-                pattern=piece.pattern(moved),
-                offset=port.view.offset + piece.offsets[moved],
-                scalar_offset=offset,
-                indirect_dim=0,
-            )
-            other, place = (read, source) if into else (write, target)
-            static = window(other, place, piece.offsets[fixed], piece.pattern(fixed))
-            nisa.dma_copy(*((dynamic, static) if into else (static, dynamic)))
 
     reads = list(dict.fromkeys((source.view.buffer, indices.view.buffer)))
     return Task(name, reads, [target.view.buffer], body)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from math import prod
 
+from neff.compiler.counters import Linear
 from neff.compiler.graph import Node, uncovered
+from neff.compiler.lowering.control import Term, counter_of
 from neff.compiler.lowering.families import counting
 from neff.compiler.lowering.indexed import (
     Component,
     Scatter,
     gather_task,
     scatter_task,
-    slice_task,
     window_dims,
 )
 from neff.compiler.lowering.lowerer import Lowerer
@@ -26,26 +27,53 @@ I32 = BY_NAME["int32"]
 
 
 def dynamic_slice(lowerer: Lowerer, node: Node) -> None:
-    """A window of the operand, moved by the start (clamped so that it stays inside)."""
-    source = _dense(lowerer, node.operands[0])
-    target = _narrow_home(lowerer, node)
-    components = _components(source, tuple(range(len(source.shape))), node.shape)
-    indices = _scalars(lowerer, node.operands[1:], node)
-    moved = View(source.buffer, node.shape, source.strides, source.offset)
-    ports = (lowerer.port(moved), lowerer.port(indices), lowerer.port(target))
-    lowerer.call(slice_task("dynamic_slice", *ports, components, False), node)
+    """A view of the operand, moved by the start (clamped so that it stays inside)."""
+    operand, *starts = node.operands
+    source = lowerer.view(operand)
+    if min(source.strides, default=0) < 0:
+        source = _dense(lowerer, operand)
+    lowerer.place(node, _part(lowerer, source, node.shape, starts, node))
 
 
 def dynamic_update_slice(lowerer: Lowerer, node: Node) -> None:
-    """The operand, with a window written over at the start."""
+    """The operand, with a window written over at the start; in place when it has its memory."""
     operand, update, *starts = node.operands
     target = _narrow_home(lowerer, node)
     _put(lowerer, operand, target, node)
-    components = _components(target, tuple(range(len(target.shape))), update.shape)
-    indices = _scalars(lowerer, starts, node)
-    moved = View(target.buffer, update.shape, target.strides, target.offset)
-    ports = (lowerer.port(_dense(lowerer, update)), lowerer.port(indices), lowerer.port(moved))
-    lowerer.call(slice_task("dynamic_update_slice", *ports, components, True), node)
+    if update.size:
+        _put(lowerer, update, _part(lowerer, target, update.shape, starts, node), node)
+
+
+def _part(
+    lowerer: Lowerer, whole: View, shape: tuple[int, ...], starts: list[Node], node: Node
+) -> View:
+    """The part of a view that starts at runtime indices."""
+    terms: list[Term] = []
+    offset = whole.offset
+    for start, extent, size, stride in zip(starts, whole.shape, shape, whole.strides, strict=True):
+        _require_words(start, node)
+        last = extent - size
+        number = lowerer.number(start)
+        if number is not None:
+            offset += min(max(int(number), 0), last) * stride
+        elif start.opcode == "counter" and _is_inside(start, last):
+            one: Linear = start.attributes["linear"]
+            first = one.start * stride
+            shrinks = one.step * stride < 0
+            offset += 0 if shrinks else first
+            terms.append(Term(counter_of(start), one.step * stride, start=first * shrinks))
+        elif last:
+            port = lowerer.port(lowerer.view(start))
+            terms.append(Term(port, stride, last, start.element.kind == "uint"))
+    part = View(whole.buffer, shape, whole.strides, offset)
+    if not terms or not part.size:
+        return part
+    return lowerer.window(part, shape, terms, node)
+
+
+def _is_inside(start: Node, last: int) -> bool:
+    reach = start.attributes["linear"].range()
+    return reach is not None and reach[0] >= 0 and reach[1] <= last
 
 
 def gather(lowerer: Lowerer, node: Node) -> None:
@@ -126,7 +154,8 @@ def _components(view: View, dims: tuple[int, ...], sizes: tuple[int, ...]) -> li
 def _dense(lowerer: Lowerer, node: Node) -> View:
     """Where the node's value is, without gaps and in narrow elements."""
     view = lowerer.view(node)
-    if view.contiguous and not lowerer.port(view).wide:
+    plain = view.contiguous and view.buffer not in lowerer.windows
+    if plain and not lowerer.port(view).wide:
         return view
     target = lowerer.scratch(node.shape, held_as(node).tile)
     lowerer.copy(view, target, node)
@@ -149,15 +178,6 @@ def _put(lowerer: Lowerer, operand: Node, target: View, node: Node) -> None:
         lowerer.fill(target, number, node)
     else:
         lowerer.copy(lowerer.view(operand), target, node)
-
-
-def _scalars(lowerer: Lowerer, starts: tuple[Node, ...] | list[Node], node: Node) -> View:
-    """(components, 1) from one scalar for each dimension."""
-    indices = lowerer.scratch((max(1, len(starts)), 1), I32)
-    for row, start in enumerate(starts):
-        _require_words(start, node)
-        _put(lowerer, start, _row(indices, row, ()), node)
-    return indices
 
 
 def _index_rows(

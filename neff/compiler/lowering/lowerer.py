@@ -7,7 +7,9 @@ the functions of this folder.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -15,7 +17,8 @@ import numpy as np
 
 from neff.compiler.assembly import Parts
 from neff.compiler.graph import Node, uncovered
-from neff.compiler.link import Call
+from neff.compiler.link import Call, Window
+from neff.compiler.lowering.control import Term, offset_task
 from neff.compiler.lowering.elementwise import copy_task
 from neff.compiler.lowering.movement import fill_task, move_task
 from neff.compiler.lowering.task import Port, Task
@@ -28,7 +31,7 @@ from neff.program import Variable
 from nki_lang.dtypes import Array, DType
 from nki_lang.source import SourceLocation
 
-__all__ = ["Lowerer"]
+__all__ = ["Lowerer", "location_of"]
 
 
 @dataclass(slots=True)
@@ -41,6 +44,7 @@ class Lowerer:
         located: id of a node -> where its value is.
         homes: id of a node -> the output variable that its value is to be computed in.
         results: id of a node with several results -> where they are.
+        windows: buffers that are a part of another one, at a place that a register holds.
     """
 
     parts: Parts
@@ -48,6 +52,7 @@ class Lowerer:
     located: dict[int, View] = field(default_factory=dict[int, View])
     homes: dict[int, str] = field(default_factory=dict[int, str])
     results: dict[int, list[View]] = field(default_factory=dict[int, list[View]])
+    windows: dict[str, Window] = field(default_factory=dict[str, Window])
     _shared: dict[Any, View] = field(default_factory=dict[Any, View])
     _count: int = 0
 
@@ -139,6 +144,8 @@ class Lowerer:
 
     def copy(self, source: View, target: View, node: Node) -> None:
         """Copy one view to another; they may hold 64-bit integers in different ways."""
+        if source.matches(target):
+            return
         read, write = self.port(source), self.port(target)
         if read.wide == write.wide and read.dtype == write.dtype:
             self.call(move_task("copy", read, write), node)
@@ -154,6 +161,7 @@ class Lowerer:
         view = self.view(node)
         variable = self.parts.variables[view.buffer]
         exact = view.offset == 0 and view.contiguous and prod(variable.shape) == view.size
+        exact = exact and view.buffer not in self.windows
         if exact and variable.dtype == dtype:
             return view.buffer
         target = self.scratch(node.shape, dtype)
@@ -172,10 +180,61 @@ class Lowerer:
         """Say where a node's value is."""
         self.located[id(node)] = view
 
+    # -- runtime offsets -------------------------------------------------------------------
+
+    def window(self, base: View, shape: tuple[int, ...], terms: list[Term], node: Node) -> View:
+        """A part of ``base`` at a place that only a run knows; no data moves.
+
+        Args:
+            base: whose strides the part has, none of them negative.
+            shape: of the part.
+            terms: what moves it, in elements.
+            node: for messages and profiles.
+        """
+        variable = self.parts.variables[base.buffer]
+        words = 1 + self.port(base).wide
+        moved = [
+            replace(term, stride=term.stride * words, start=term.start * words) for term in terms
+        ]
+        name, offset = base.buffer, base.offset
+        outer = self.windows.get(name)
+        if outer is not None:
+            moved.append(Term(outer.register, 1))
+            name, offset = outer.name, offset + outer.offset
+        made = Window(name, self.fresh("r"), offset)
+        used = [term.source for term in moved if isinstance(term.source, str)]
+        self.call(offset_task(made.register, moved), node, made.register, *used)
+        span = 1 + sum((n - 1) * step for n, step in zip(shape, base.strides, strict=True))
+        part = self.fresh("w")
+        self.variable(part, "window", variable.dtype, (max(1, span),))
+        self.windows[part] = made
+        return View(part, shape, base.strides)
+
+    def base(self, view: View) -> str:
+        """The variable that a view's elements are in."""
+        window = self.windows.get(view.buffer)
+        return view.buffer if window is None else window.name
+
+    @contextmanager
+    def inside(self) -> Generator[None]:
+        """What is located in a loop's body is there for the body only."""
+        located = dict(self.located)
+        counted = {key for key in self._shared if key[0] == "iota"}
+        yield
+        self.located = located
+        for key in [key for key in self._shared if key[0] == "iota" and key not in counted]:
+            del self._shared[key]
+
     # -- kernels ---------------------------------------------------------------------------
 
-    def call(self, task: Task, node: Node) -> None:
+    def call(self, task: Task, node: Node, *registers: str, everywhere: bool = False) -> None:
         """Append a kernel that the compiler wrote.
+
+        Args:
+            task: what it does.
+            node: for messages and profiles.
+            registers: those of the program that it reads or writes.
+            everywhere: every core runs it.
 
         Raises:
             NeffCompileError: ``NEFF-SIZE``; it has more tiles than can be compiled.
@@ -191,11 +250,17 @@ class Lowerer:
                 remedy="use smaller tensors, or split the operation in the model",
             ) from None
         bindings = {name: name for name in sizes}
-        self.append(Call(kernel, bindings, "", _location(node)))
+        made = Call(kernel, bindings, "", location_of(node), registers=frozenset(registers))
+        made.everywhere = everywhere
+        self.append(made)
 
     def append(self, call: Call) -> None:
         """Append a kernel with a label that no other has."""
         call.label = f"k{len(self.parts.calls)}"
+        for tensor, name in call.bindings.items():
+            if name in self.windows:
+                call.windows[tensor] = self.windows[name]
+                call.bindings[tensor] = self.windows[name].name
         self.parts.calls.append(call)
 
     def fresh(self, base: str) -> str:
@@ -206,7 +271,7 @@ class Lowerer:
                 return f"{base}{self._count}"
 
 
-def _location(node: Node) -> SourceLocation:
+def location_of(node: Node) -> SourceLocation:
     """The user's line without the folder, which would make outputs depend on its path."""
     file, _, line = node.place.rpartition(":")
     if file and line.isdigit():
