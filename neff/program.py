@@ -6,17 +6,18 @@ placed; the synchronisation between engines is explicit.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
 from nki_lang.dtypes import Array, DType
-from nki_lang.ir import Engine, Instruction, Register
+from nki_lang.ir import Engine, Instruction, Register, is_group
 from nki_lang.source import SourceLocation
 
 __all__ = [
     "GRAPH_ONLY", "EngineLoop", "EngineStep", "Program", "Step", "SubGraph", "Variable",
-    "VariableKind",
+    "VariableKind", "named_ranks",
 ]  # fmt: skip
 
 VariableKind = str
@@ -165,3 +166,30 @@ class Program:
             return 0
         counts = [stated.get(name) for name in ("replicas", "partitions")]
         return prod(one if type(one) is int and one > 0 else 0 for one in counts)
+
+
+def named_ranks(program: Program) -> int:
+    """How many ranks the groups of its instructions name at least; 0 for none."""
+    given = [
+        step.instruction.operands.get(name)
+        for graph in program.subgraphs
+        for steps in graph.engines.values()
+        for step in _steps(steps)
+        for name in ("replica_group", "source_target_pairs")
+    ]
+    return max((_ranks_in(value) for value in given), default=0)
+
+
+def _ranks_in(value: object) -> int:
+    """One more than the greatest number in nested tuples; a file may hold anything."""
+    if is_group(value):
+        return max((_ranks_in(part) for part in value), default=0)
+    return value + 1 if type(value) is int else 0
+
+
+def _steps(steps: list[EngineStep]) -> Iterator[Step]:
+    for step in steps:
+        if isinstance(step, Step):
+            yield step
+        else:
+            yield from _steps(step.body)

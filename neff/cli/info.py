@@ -79,6 +79,7 @@ def _header(document: dict[str, Any]) -> None:
         ("hash", f"{header['hash_kind']} {header['hash']} ({state})"),
         ("UUID", header["uuid"]),
         ("cores", f"{header['num_tpb']} (logical core of {header['lnc_size']})"),
+        ("devices", document.get("devices", "unknown")),
         ("features", f"{header['feature_bits']} {', '.join(header['features'])}".rstrip()),
     ]
     if "estimate" in document:

@@ -224,17 +224,29 @@ def run_neff(
     check: Annotated[
         bool, typer.Option("--check", help="Reject results from uninitialised memory (slow).")
     ] = False,
+    ranks: Annotated[
+        int,
+        typer.Option(
+            "--ranks",
+            help="Devices that run it together, all it is for by default; {rank} in an input's "
+            "file is the number of each.",
+            min=0,
+            metavar="N",
+        ),
+    ] = 0,
     as_json: AsJson = False,
 ) -> int:
     """Run a NEFF that nki-neff built.
 
     Example: nki-neff run matmul.neff -i input0=a.npy -i input1=b.npy -o results
+    Example: nki-neff run mean.neff --ranks 4 -i input0=part{rank}.npy -o results
     """
     from neff.cli.run import run_file
 
     return run_file(
-        file, inputs or [], output, fill=fill, seed=seed, widen=widen, check=check, as_json=as_json
-    )
+        file, inputs or [], output, fill=fill, seed=seed, widen=widen, check=check, ranks=ranks,
+        as_json=as_json,
+    )  # fmt: skip
 
 
 @app.command()

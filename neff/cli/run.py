@@ -5,18 +5,26 @@ from __future__ import annotations
 import re
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from hlo_tools.cli import console
 from neff.cli.arrays import read_inputs
 from neff.errors import NeffError
+from neff.program import named_ranks
 from nki_lang.dtypes import Array
+
+if TYPE_CHECKING:
+    from neff.runtime.model import LoadedModel
 
 __all__ = ["run_file"]
 
 _UNSAFE = re.compile(r"[^\w.+-]")
 _NUMPY_KINDS = frozenset("biufc")
+
+Arrays = dict[str, npt.NDArray[np.generic]]
 
 
 def run_file(
@@ -28,18 +36,21 @@ def run_file(
     seed: int = 0,
     widen: bool = False,
     check: bool = False,
+    ranks: int = 0,
     as_json: bool = False,
 ) -> int:
-    """Run a NEFF once.
+    """Run a NEFF once, on each of its devices.
 
     Args:
         file: the NEFF.
-        inputs: ``NAME=FILE.npy``.
-        folder: where ``NAME.npy`` of each output is written; created if missing.
+        inputs: ``NAME=FILE.npy``; ``{rank}`` in the file is the device's number.
+        folder: where ``NAME.npy`` of each output is written; created if missing. Of several devices
+            each has a folder ``rank_N`` in it.
         fill: what missing inputs are: ``zeros``, ``random`` or None for an error.
-        seed: of random inputs.
+        seed: of random inputs; device N takes ``seed + N``.
         widen: outputs of types that NumPy lacks are written as float32.
         check: reject results that come from uninitialised memory.
+        ranks: how many devices run it; as many as it is for when 0.
         as_json: print one document instead of lines.
 
     Raises:
@@ -49,11 +60,19 @@ def run_file(
     from neff.runtime.model import UNWRITTEN_REMEDY, LoadedModel
     from nki_lang.execute.unwritten import REMEDY
 
-    model = LoadedModel(read(file), file.stem, str(file))
-    arrays = read_inputs(inputs, model.program, fill, seed)
-    names = _file_names(list(model.outputs))
+    program = read(file)
+    count = ranks or program.devices or max(1, named_ranks(program))
+    models = [LoadedModel(program, file.stem, str(file)) for _ in range(count)]
+    arrays = [
+        read_inputs([_of_rank(one, rank) for one in inputs], program, fill, seed + rank)
+        for rank in range(count)
+    ]
+    model, names = models[0], _file_names(list(models[0].outputs))
     start = time.perf_counter()
-    outputs = model.run(arrays, check=check)
+    if count == 1:
+        found = [model.run(arrays[0], check=check)]
+    else:
+        found = _together(models, arrays, check)
     elapsed = time.perf_counter() - start
     for gap in model.gaps:
         console.note(f"warning[NEFF-UNWRITTEN] {gap.location or file}: {gap.message}")
@@ -62,19 +81,42 @@ def run_file(
         console.note(f"warning[NEFF-UNINITIALISED] {one.location or file}: {one.message}")
         console.note(f"help: {REMEDY}")
     unwritten = {gap.tensor.name: len(gap.where) * gap.tensor.dtype.itemsize for gap in model.gaps}
-    written = {name: _save(folder / names[name], outputs[name], widen) for name in outputs}
+    rows: list[dict[str, object]] = []
+    for rank, outputs in enumerate(found):
+        place = folder / f"rank_{rank}" if count > 1 else folder
+        for name, value in outputs.items():
+            path = _save(place / names[name], value, widen)
+            row: dict[str, object] = {"name": name, "file": str(path), "dtype": str(value.dtype),
+                   "shape": list(value.shape), "unwritten_bytes": unwritten.get(name, 0)}  # fmt: skip
+            rows.append(row if count == 1 else row | {"rank": rank})
     if as_json:
-        rows = [
-            {"name": name, "file": str(path), "dtype": str(outputs[name].dtype),
-             "shape": list(outputs[name].shape), "unwritten_bytes": unwritten.get(name, 0)}
-            for name, path in written.items()
-        ]  # fmt: skip
         console.write_json("run", file=str(file), milliseconds=elapsed * 1e3, outputs=rows)
         return 0
-    for name, path in written.items():
-        console.line(f"{path}  {outputs[name].dtype}{list(outputs[name].shape)}")
+    for row in rows:
+        console.line(f"{row['file']}  {row['dtype']}{row['shape']}")
     console.note(f"{elapsed * 1e3:.1f} ms on this machine", verbose=True)
     return 0
+
+
+def _of_rank(text: str, rank: int) -> str:
+    """An input with the device's number in the file's name."""
+    name, equals, path = text.partition("=")
+    return name + equals + path.replace("{rank}", str(rank))
+
+
+def _together(
+    models: list[LoadedModel], arrays: list[Arrays], check: bool
+) -> list[dict[str, Array]]:
+    from neff.runtime.ranks import run_together_once
+
+    if check:
+        raise NeffError(
+            "--check follows what one device does",
+            code="NEFF-USAGE",
+            place=f"{len(models)} devices",
+            remedy="run it without --check",
+        )
+    return run_together_once(models, arrays, [{} for _ in models])
 
 
 def _file_names(names: list[str]) -> dict[str, str]:

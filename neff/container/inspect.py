@@ -11,7 +11,7 @@ from neff.container.header import OUR_FEATURE_BIT, new_hash
 from neff.container.read import Package, program_of
 from neff.container.strict_json import is_list, is_object, objects
 from neff.errors import NeffError, NeffFileError
-from neff.program import EngineLoop, EngineStep, Program, Variable
+from neff.program import EngineLoop, EngineStep, Program, Variable, named_ranks
 from neff.timing import Parameters, estimate
 
 __all__ = ["describe", "describe_program"]
@@ -58,6 +58,7 @@ def describe_program(
         "inputs": [_tensor(program.variables[name]) for name in program.inputs],
         "outputs": [_tensor(program.variables[name]) for name in program.outputs],
         "scratch_bytes": program.scratch_bytes,
+        "devices": max(1, program.devices, named_ranks(program)),
         "engines": [
             _engine(core, engine.name, steps)
             for core, graph in enumerate(program.subgraphs)

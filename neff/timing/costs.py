@@ -182,7 +182,7 @@ class Pricing:
         return spent * p["dma.contention"]
 
     def _fixed(self, work: Fixed) -> Cost:
-        spent = self.numbers[work.parameter]
+        spent = self.numbers[work.parameter] * work.steps
         if work.nbytes:
             spent += work.nbytes / self.numbers["link.bytes_per_ns"]
         known = float(self.parameters.is_known(work.parameter))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from neff.program import EngineLoop, EngineStep, Step, SubGraph
+from neff.timing.links import link_of
 from neff.timing.machine import Item, Loop, Steps
 from neff.timing.transfers import COPIES, transfer_of
 from neff.timing.work import Compute, Fixed, Matmul, Weights, Work
@@ -325,19 +326,14 @@ def _topk(instruction: Instruction) -> tuple[Work, ...]:
     return (Compute("gpsimd", "gpsimd.documented_cycles", elements),)
 
 
-def _collective(instruction: Instruction) -> tuple[Work, ...]:
-    dst = instruction.operands.get("dst")
-    nbytes = 0
-    if type(dst) is Access:
-        nbytes = dst.pattern[0][1] * _elements(dst) * _size(dst) if dst.pattern else _size(dst)
-    return (Fixed("link.latency_ns", nbytes),)
-
-
 def _fixed(parameter: str) -> Rule:
     return lambda instruction: (Fixed(parameter),)
 
 
 _V, _S, _G, _T, _ANY = Engine.vector, Engine.scalar, Engine.gpsimd, Engine.tensor, Engine.unknown
+
+_NUMBERS = {"rank_id", "collective_permute_implicit_current_processing_rank_id"}
+"""Numbers that a rank knows, which move no data."""
 
 _UNDOCUMENTED = ("rng", "rand2", "select_reduce", "tensor_scalar_cumulative", "sequence_bounds")
 
@@ -372,10 +368,10 @@ _RULES: dict[tuple[Engine, str], Rule] = {
     (_ANY, "register_store"): _fixed("control.register_memory_ns"),
     (_ANY, "device_print"): _fixed("control.print_ns"),
     (_ANY, "core_barrier"): _fixed("control.barrier_ns"),
-    **{(_ANY, op): _collective for op in COLLECTIVES - {"rank_id"}},
+    **{(_ANY, op): lambda instruction: (link_of(instruction),) for op in COLLECTIVES - _NUMBERS},
     **{
         (_ANY, op): _fixed("control.register_ns")
-        for op in ("register_alloc", "register_move", "register_alu", "rank_id")
+        for op in ("register_alloc", "register_move", "register_alu", *_NUMBERS)
     },
 }
 

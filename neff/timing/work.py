@@ -73,10 +73,13 @@ class Transfer(NamedTuple):
 
 
 class Fixed(NamedTuple):
-    """Something that takes the same time always: the parameter's, and bytes over ``link``."""
+    """Something that takes the same time always: the parameter's for each of its steps, and bytes
+    over ``link``.
+    """
 
     parameter: str
     nbytes: int = 0
+    steps: int = 1
 
 
 Work = Compute | Weights | Matmul | Transfer | Fixed

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import hlo_tools
 import neff
+from neff import compile as compile_module
 from neff import write
 from neff.timing import estimate
 from nki_lang.dtypes import BY_NAME
@@ -233,9 +236,68 @@ def test_unloaded_and_freed(neff_file: Path) -> None:
         device.execute(model.model_ref, {}, {})
 
 
-def test_collectives_are_refused(neff_file: Path) -> None:
-    with pytest.raises(spike.NrtError, match="not simulated"):
-        spike.SpikeModel.load_from_neff(neff_file, cc_enabled=True)
+MEAN = """HloModule mean
+add { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b) }
+ENTRY e { p = f32[4] parameter(0)
+  s = f32[4] all-reduce(p), replica_groups={{0,1,2}}, to_apply=add
+  i = u32[] replica-id()
+  j = f32[] convert(i)
+  w = f32[4] broadcast(j), dimensions={}
+  ROOT r = f32[4] multiply(s, w) }"""
+
+
+@pytest.fixture
+def ranks_file(tmp_path: Path) -> Path:
+    program = compile_module(hlo_tools.load(MEAN.encode()), target="trn2")
+    write(program, tmp_path / "mean.neff")
+    return tmp_path / "mean.neff"
+
+
+@pytest.mark.parametrize("package", [spike, nrtpy])
+def test_ranks_run_together(package: Any, ranks_file: Path) -> None:
+    tensor, kind = (
+        (spike.SpikeTensor, spike.SpikeModel) if package is spike
+        else (nrtpy.NrtpyTensor, nrtpy.NrtpyModel)
+    )  # fmt: skip
+    models = [
+        kind.load_from_neff(ranks_file, core_id=rank, cc_enabled=True, rank_id=rank, world_size=3)
+        for rank in range(3)
+    ]
+    assert all(model.model_ref.is_collective for model in models)
+
+    def run(rank: int, values: Any) -> Any:
+        made = tensor.from_numpy(values[rank], "input0", core_id=rank)
+        return models[rank]({"input0": made})["output0"].numpy()
+
+    for turn in range(2):
+        values = np.random.default_rng(turn).integers(-9, 9, (3, 4)).astype(np.float32)
+        with ThreadPoolExecutor(3) as pool:
+            found = list(pool.map(run, range(3), [values] * 3))
+        for rank, one in enumerate(found):
+            np.testing.assert_array_equal(one, values.sum(0) * rank)
+
+
+def test_a_rank_that_never_comes_is_an_error(
+    ranks_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.import_module("spike._spike").Spike, "patience", 0.01)
+    model = spike.SpikeModel.load_from_neff(ranks_file, rank_id=1, world_size=3)
+    with pytest.raises(spike.NrtError, match=r"0, 2 did not come") as caught:
+        model({"input0": spike.SpikeTensor.from_numpy(np.ones(4, np.float32))})
+    assert caught.value.code == "NEFF-EXEC-DEADLOCK" and "thread" in caught.value.remedy
+
+
+def test_wrong_ranks_are_refused(neff_file: Path, ranks_file: Path) -> None:
+    for options in ({}, {"world_size": 2}, {"cc_enabled": True, "world_size": 4}):
+        with pytest.raises(spike.NrtError, match="3 devices") as caught:
+            spike.SpikeModel.load_from_neff(ranks_file, **options)
+        assert caught.value.code == "NEFF-RANKS"
+    with pytest.raises(spike.NrtError, match="no rank 3 of 3") as caught:
+        spike.SpikeModel.load_from_neff(ranks_file, rank_id=3, world_size=3)
+    assert caught.value.code == "NEFF-COLLECTIVES"
+    assert spike.SpikeModel.load_from_neff(neff_file, cc_enabled=True)
 
 
 @pytest.mark.parametrize(

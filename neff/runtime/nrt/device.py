@@ -25,6 +25,8 @@ from neff.program import Variable
 from neff.runtime.model import LoadedModel, load
 from neff.runtime.nrt.status import Errors, Status, status_of
 from neff.runtime.nrt.tensors import NrtTensor
+from neff.runtime.ranks import run_together_once
+from neff.runtime.rendezvous import Rendezvous
 from neff.runtime.tensors import TensorMetadata
 from neff.runtime.trips import trips_of
 from nki_lang.dtypes import Array
@@ -85,8 +87,8 @@ class NrtModel:
 
     @property
     def is_collective(self) -> bool:
-        """Never: a NEFF of this project does not communicate with other ranks yet."""
-        return False
+        """Whether it runs together with other ranks."""
+        return self.world_size > 1
 
     def __repr__(self) -> str:
         return f"NrtModel(neff_path={self.neff_path!r}, core_id={self.core_id})"
@@ -108,6 +110,8 @@ class Device:
 
     _live: ClassVar[dict[type, weakref.ReferenceType[Device]]] = {}
     _guard: ClassVar[threading.Lock] = threading.Lock()
+    patience: ClassVar[float] = 30.0
+    """Seconds that a rank waits for the others of its model."""
 
     def __init__(self, errors: Errors, verbose_level: int = 0) -> None:
         self._errors = errors
@@ -115,6 +119,7 @@ class Device:
         self._open = True
         self._listeners: list[list[dict[str, Any]]] = []
         self._ticket = 0
+        self._rendezvous = Rendezvous(self.patience)
         with Device._guard:
             if self.live() is not None:
                 raise errors.own(
@@ -157,11 +162,13 @@ class Device:
         Args:
             neff_file: its path.
             core_id: one of the visible cores.
-            cc_enabled, rank_id, world_size: collectives; only one rank is simulated.
+            cc_enabled: accepted; ``world_size`` decides whether ranks communicate.
+            rank_id, world_size: which of how many ranks this is; all are loaded in this process,
+                and each runs in a thread of its own.
 
         Raises:
             the package's errors: ``NEFF-RUNTIME-CLOSED``, ``NEFF-CORE``, ``NEFF-OPEN``,
-                ``NEFF-COLLECTIVES``, or whatever the file is refused for.
+                ``NEFF-COLLECTIVES``, ``NEFF-RANKS``, or whatever the file is refused for.
         """
         self._check_core(core_id)
         if not os.path.isfile(neff_file):
@@ -171,15 +178,16 @@ class Device:
                 code="NEFF-OPEN",
                 remedy="pass the path of a file that nki-neff build wrote",
             )
-        if cc_enabled or world_size > 1:
+        if not 0 <= rank_id < world_size:
             raise self._errors.status(
-                Status.NRT_LOAD_NOT_ENOUGH_NC,
-                "Failed to load model: collectives between ranks are not simulated",
+                Status.NRT_INVALID,
+                f"Failed to load model: there is no rank {rank_id} of {world_size}",
                 code="NEFF-COLLECTIVES",
-                remedy="load it without cc_enabled; neff.runtime.run_ranks runs several ranks",
+                remedy="rank_id counts from 0 and is below world_size",
             )
         try:
             loaded = load(neff_file)
+            loaded.require_ranks(world_size)
         except NeffError as error:
             raise self._failed("Failed to load model", error) from error
         return NrtModel(loaded, str(neff_file), core_id, rank_id, world_size)
@@ -229,12 +237,35 @@ class Device:
             _profile(loaded, arrays, Path(ntff_name or "profile.ntff").with_suffix(".profile"))
         self._tell("start")
         try:
-            loaded.run(arrays, results)
+            self._run(model, loaded, arrays, results)
         except NeffError as error:
             raise self._failed("Failed to execute model", error) from error
         finally:
             self._tell("stop")
             self._ticket += 1
+
+    def _run(
+        self,
+        model: NrtModel,
+        loaded: LoadedModel,
+        arrays: dict[str, Array],
+        results: dict[str, Array],
+    ) -> None:
+        """Run alone, or when all ranks of the model are here."""
+        if not model.is_collective:
+            loaded.run(arrays, results)
+            return
+
+        def together(
+            ranks: list[tuple[LoadedModel, dict[str, Array], dict[str, Array]]],
+        ) -> list[None]:
+            models, inputs, outputs = zip(*ranks, strict=True)
+            run_together_once(models, inputs, outputs)
+            return [None] * len(ranks)
+
+        key = os.path.realpath(model.neff_path), model.world_size
+        mine = loaded, arrays, results
+        self._rendezvous.meet(key, model.rank_id, model.world_size, mine, together)
 
     def inputs_of(
         self, model: NrtModel, inputs: Mapping[str, NrtTensor]

@@ -121,7 +121,9 @@ class FrontModel:
             neff_path: the file.
             name: what errors call the model; the file's stem by default.
             core_id: the core to load it onto.
-            cc_enabled, rank_id, world_size: collectives; only one rank is simulated.
+            cc_enabled: accepted; ``world_size`` decides whether ranks communicate.
+            rank_id, world_size: which of how many ranks this is. All are loaded in this process,
+                and each is called from a thread of its own.
         """
         path = Path(neff_path)
         device = cls.session.device()
