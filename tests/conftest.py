@@ -20,6 +20,9 @@ for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 # An exception that is a bug of the compiler fails a test, instead of being reported as one.
 os.environ.setdefault("NKI_HLO_UNGUARDED", "1")
 
+# What a test compiles it compiles, whatever runs before it kept.
+os.environ.setdefault("NKI_HLO_NEFF_CACHE", "0")
+
 # Examples are the same in every run, and a slow machine fails none of them.
 settings.register_profile(
     "project", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]

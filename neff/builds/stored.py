@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
 from typing import Final, cast
 
@@ -15,7 +14,7 @@ from hlo_tools.store import Action, Store
 from neff.builds.one import build_one
 from neff.builds.sources import Source
 from neff.options import Flags
-from neff.version import __version__
+from neff.version import __version__, toolchain_digest
 
 __all__ = ["Made", "action_of", "make"]
 
@@ -94,7 +93,7 @@ def action_of(source: Source, flags: Flags) -> Action:
     options = {name: str(value) for name, value in asdict(flags.options).items()}
     parts: dict[str, str] = {
         "version": __version__,
-        "toolchain": _toolchain(),
+        "toolchain": toolchain_digest(),
         "target": flags.target or f"default {target_for().target.name}",
         "fast_loading": str(flags.fast_loading),
         **{f"option {name}": value for name, value in options.items()},
@@ -102,22 +101,6 @@ def action_of(source: Source, flags: Flags) -> Action:
     for name, content in _inputs(source):
         parts[f"input {name}"] = hashlib.sha256(content).hexdigest()
     return Action("neff", cast("Mapping[str, str]", parts))
-
-
-@cache
-def _toolchain() -> str:
-    """Digest of our own sources: a checkout changes without a new version."""
-    import hlo_tools
-    import neff
-    import nki_lang
-
-    found = hashlib.sha256()
-    for package in (nki_lang, hlo_tools, neff):
-        root = Path(str(package.__file__)).parent
-        for path in sorted(root.rglob("*.py")):
-            found.update(path.relative_to(root.parent).as_posix().encode())
-            found.update(hashlib.sha256(path.read_bytes()).digest())
-    return found.hexdigest()
 
 
 def _inputs(source: Source) -> Iterable[tuple[str, bytes]]:

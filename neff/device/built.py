@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Final
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from hlo_tools.ir.loading import load as load_module
 from neff.compiler import compile as compile_module
-from neff.container import write
+from neff.container import read, write
 from neff.device.buffers import Buffer
+from neff.device.kept import action_of, store_of
 from neff.device.profiled import ProfiledModel, watched
 from neff.device.programs import CompileOptions, Program, TensorSpec
 from neff.device.topology import Device
+from neff.errors import NeffFileError
 from neff.options import CompileOptions as BuildOptions
 from neff.program import Program as BuiltProgram
 from neff.runtime import LoadedModel
@@ -58,15 +62,29 @@ class NeffExecutor:
 def build_file(
     module: bytes, target: str, path: Path, options: BuildOptions | None = None
 ) -> BuiltProgram:
-    """A module compiled and written to ``path``.
+    """A module compiled and written to ``path``, or fetched from the store; read back from there.
 
     Raises:
         NeffCompileError: the graph compiler does not cover it.
         NeffError: ``NEFF-WRITE``; the file cannot be written.
     """
-    built = compile_module(load_module(module), target=target, options=options)
-    write(built, path)
-    return built
+    loaded = load_module(module)
+    store = store_of()
+    if store is None:
+        write(compile_module(loaded, target=target, options=options), path)
+        return read(path)
+    action = action_of(module, loaded, target, options)
+    files = store.get(action) or {}
+    if _NEFF in files:
+        path.write_bytes(files[_NEFF])
+        with contextlib.suppress(NeffFileError):  # of another kind: built again
+            return read(path)
+    write(compile_module(loaded, target=target, options=options), path)
+    store.put(action, {_NEFF: path.read_bytes()})
+    return read(path)
+
+
+_NEFF: Final = "module.neff"
 
 
 def build_and_load(
@@ -80,7 +98,7 @@ def build_and_load(
     with TemporaryDirectory(prefix="nki-hlo-") as folder:
         path = Path(folder) / "program.neff"
         built = build_file(module, target, path)
-        model = watched(load_model(path, name=built.name), path)
+        model = watched(load_model(built), path)
     return model, list(built.inputs), list(built.outputs)
 
 

@@ -72,3 +72,62 @@ def test_an_executor_that_is_none() -> None:
     done = run_child("import jax; jax.devices()", JAX_PLATFORMS="neuron", NKI_HLO_EXECUTOR="tpu")
     assert done.returncode == 1
     assert "[NEFF-EXECUTOR] NKI_HLO_EXECUTOR='tpu' is not an executor" in done.stderr
+
+
+TWICE = """
+import numpy as np, jax, jax.numpy as jnp
+import neff.device.built as built
+compile_module, compiled = built.compile_module, []
+def counted(module, **options):
+    compiled.append(module.name)
+    return compile_module(module, **options)
+built.compile_module = counted
+x = np.arange(12, dtype=np.float32).reshape(3, 4)
+np.testing.assert_allclose(jax.jit(lambda x: jnp.tanh(x) @ x.T)(x), np.tanh(x) @ x.T, rtol=1e-5)
+print("compiled", len(compiled))
+"""
+
+
+def test_a_second_process_does_not_compile(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    wanted = {
+        "JAX_PLATFORMS": "neuron", "NKI_HLO_EXECUTOR": "neff", "NKI_HLO_NEFF_CACHE": str(store),
+    }  # fmt: skip
+    first, second = check_child(TWICE, **wanted), check_child(TWICE, **wanted)
+    assert int(first.split()[-1]) >= 1
+    assert second.split()[-1] == "0"
+    for file in store.rglob("*"):  # damaged content is as good as none
+        if file.is_file() and file.stat().st_size > 1000:
+            file.write_bytes(b"\0" * file.stat().st_size)
+    assert check_child(TWICE, **wanted).split()[-1] == first.split()[-1]
+
+
+def test_a_kernel_of_other_content_is_another_neff(tmp_path: Path) -> None:
+    from hlo_tools.ir.loading import load
+    from neff.device.kept import action_of
+    from neff.options import CompileOptions
+    from tests.extract.modules import kernel_module
+
+    file = tmp_path / "k.klir"
+    file.write_bytes(b"one")
+    code = kernel_module(file)
+    first = action_of(code, load(code), "trn2", None)
+    assert action_of(code, load(code), "trn2", None) == first
+    assert action_of(code, load(code), "trn1", None).digest != first.digest
+    other = action_of(code, load(code), "trn2", CompileOptions(downcast_f64=True))
+    assert other.digest != first.digest
+    file.write_bytes(b"two")
+    assert action_of(code, load(code), "trn2", None).digest != first.digest
+
+
+def test_a_store_that_cannot_be_is_named_or_left_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from hlo_tools.errors import HloError
+    from neff.device.kept import store_of
+
+    assert store_of({"NKI_HLO_NEFF_CACHE": "0"}) is None
+    with pytest.raises(HloError):
+        store_of({"NKI_HLO_NEFF_CACHE": "nowhere://x"})
+    found = store_of({"NEURON_COMPILE_CACHE_URL": str(tmp_path)})
+    assert found is not None and found.place.url.endswith(f"{tmp_path.name}/neffs")
