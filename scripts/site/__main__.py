@@ -17,10 +17,11 @@ TOC = """
 ```
 """
 GROUPS = {
+    "Begin": "module-life from-neuron from-xla from-nkipy troubleshooting",
     "Kernels": "language checks simulator published-kernels klir frameworks extract device",
     "Modules": "modules inspect lint kernels-in-hlo passes numpy-tracing",
     "NEFF": "compiler neff caches neff-format vendor-commands timing profile",
-    "Projects": "security",
+    "Projects": "ci extending stability security",
     "Reference": "api/index codes/index glossary architecture CONTRIBUTING CHANGELOG",
 }
 
