@@ -54,6 +54,7 @@ def environment(copy: Path, folder: Path) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join(map(str, path)),
         "PATH": f"{command.parent}{os.pathsep}{os.environ['PATH']}",
         "TMPDIR": str(folder),
+        "NKI_HLO_CACHE": str(folder / "cache"),
         "OPENBLAS_NUM_THREADS": "1",
     }
 
@@ -71,19 +72,20 @@ def outcomes(report: Path) -> dict[str, tuple[str, str]]:
 
 def main() -> int:
     """Run the tests; 0 when all pass."""
-    own, _, words = " ".join(sys.argv[1:]).partition(" -- ")
+    given = sys.argv[1:]
+    end = given.index("--") if "--" in given else len(given)
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("checkout", type=Path)
     parser.add_argument("tests", nargs="*", default=list(SUITES))
     parser.add_argument("--json", type=Path)
-    chosen = parser.parse_args(own.split())
+    chosen = parser.parse_args(given[:end])
     with tempfile.TemporaryDirectory(prefix="nkipy-tests-") as name:
         folder = Path(name)
         copy = copied(chosen.checkout.resolve(), folder)
         report = folder / "report.xml"
         command = [sys.executable, "-m", "pytest", "-q", "--tb=short", f"--junit-xml={report}",
                    "-p", "no:cacheprovider", "-p", "no:hlo_tools.pytest_plugin",
-                   *words.split(), *chosen.tests]  # fmt: skip
+                   *given[end + 1 :], *chosen.tests]  # fmt: skip
         subprocess.run(command, cwd=copy, env=environment(copy, folder))
         found = outcomes(report)
     counts = Counter(kind for kind, _ in found.values())
