@@ -6,6 +6,7 @@ import re
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -13,7 +14,8 @@ import typer
 from hlo_tools.cli import console
 from hlo_tools.cli.configuration import read_configuration
 from hlo_tools.errors import HloError, HloFileError
-from hlo_tools.store import Entry, Limits, collect, entries, open_place, verify
+from hlo_tools.extract.remote import pull, push
+from hlo_tools.store import Entry, Limits, Store, collect, entries, open_place, verify
 from hlo_tools.store.places import Place
 
 __all__ = ["app"]
@@ -118,6 +120,58 @@ def verify_store(
     return 1 if faults else 0
 
 
+Folder = Annotated[Path, typer.Argument(help="A compile cache.", metavar="FOLDER")]
+
+
+@app.command("push")
+def push_modules(folder: Folder, url: Url = "", as_json: AsJson = False) -> int:
+    """Publish the extracted modules of a folder; what the store has already stays.
+
+    Example: nki-hlo cache push modules s3://builds/team
+    """
+    with _reported(url) as place:
+        store = Store(place)
+        published, failed = push(store, folder)
+    for text in store.notes:
+        console.note(text)
+    if as_json:
+        console.write_json(
+            "cache push", url=place.url,
+            published=[str(one) for one in published], failed=[str(one) for one in failed],
+        )  # fmt: skip
+    else:
+        console.line(f"{console.counted(len(published), 'module')} in {place.url}")
+    if failed or not published:
+        raise HloFileError(
+            f"{console.counted(len(failed), 'module')} not published" if failed else "no modules",
+            code="HLO-STORE",
+            place=place.url if failed else str(folder),
+            remedy="nki-hlo extract writes modules; see the notes above for what a store refused",
+        )
+    return 0
+
+
+@app.command("pull")
+def pull_modules(folder: Folder, url: Url = "", as_json: AsJson = False) -> int:
+    """Fetch the published modules into a folder; what is there already stays.
+
+    Exit code 1 when some are damaged or not to be trusted: they are left out.
+
+    Example: nki-hlo cache pull modules s3://builds/team
+    """
+    with _reported(url) as place:
+        written, refused = pull(Store(place), folder)
+    if as_json:
+        console.write_json("cache pull", url=place.url, written=written, refused=refused)
+    else:
+        for name in written:
+            console.line(str(folder / name))
+        for name in refused:
+            console.note(f"left out, since it is damaged: {name}")
+        console.note(f"{console.counted(len(written), 'module')} fetched from {place.url}")
+    return 1 if refused else 0
+
+
 @app.command()
 def explain(
     key: Annotated[str, typer.Argument(help="A key, or its beginning.", metavar="KEY")],
@@ -207,6 +261,7 @@ def _when(one: Entry) -> str:
 def _what(one: Entry) -> str:
     wanted = ("target", "option optlevel")
     shown = [one.parts[name] for name in wanted if name in one.parts]
+    shown += [one.parts["entry"]] if "entry" in one.parts else []
     inputs = [
         f"{name.removeprefix('input ')} {value[:_SHOWN]}"
         for name, value in sorted(one.parts.items())

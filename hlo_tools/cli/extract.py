@@ -11,8 +11,12 @@ import typer
 
 from hlo_tools.cli import console
 from hlo_tools.cli.targets import TargetName, checked_target
+from hlo_tools.errors import HloFileError
 from hlo_tools.extract import CapturedModule, ScriptRun, cache_folder, run_script
+from hlo_tools.extract.flags import remote_cache
+from hlo_tools.extract.protocol import CACHE, COMPILER_FLAGS
 from hlo_tools.extract.record import prune
+from hlo_tools.store import open_store
 
 __all__ = ["command"]
 
@@ -34,7 +38,13 @@ def command(
     arguments: Arguments = None,
     platform: TargetName = "",
     output: Annotated[
-        str, typer.Option("--output", "-o", help="Compile cache to write to.", metavar="DIR")
+        str,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Compile cache to write to: a folder, s3://BUCKET/PREFIX, gs://...",
+            metavar="DIR",
+        ),
     ] = "",
     no_run: Annotated[
         bool,
@@ -60,15 +70,18 @@ def command(
 
     Example: nki-hlo extract matmul.py --platform trn1 --output hlo_artifacts -- --size 2048
     """
+    named = {**os.environ, CACHE: output, COMPILER_FLAGS: ""} if output else os.environ
     run = run_script(
         script,
         arguments or [],
         platform=checked_target(platform),
-        output=output or cache_folder(os.environ) or DEFAULT_OUTPUT,
+        output=cache_folder(named) or DEFAULT_OUTPUT,
         execute=not no_run,
         stdout_to_stderr=as_json,
     )
     pruned = prune(run.output) if prune_stale and run.output is not None else []
+    if url := remote_cache(named):
+        _publish(url, run)
     if as_json:
         _print_json(script, run, pruned)
     else:
@@ -79,6 +92,27 @@ def command(
             f"{script}{ended} compiled no program on the neuron device; nothing was extracted"
         )
     return run.exit_code or (FINE if run.modules else NOTHING_FOUND)
+
+
+def _publish(url: str, run: ScriptRun) -> None:
+    """Put what was extracted into a remote cache.
+
+    Raises:
+        HloFileError: ``HLO-STORE``: it does not take it; the entries are in its mirror here.
+    """
+    from hlo_tools.extract.remote import publish
+
+    store = open_store(url)
+    folders = dict.fromkeys(Path(module.path) for module in run.modules)
+    failed = [folder for folder in folders if not publish(store, folder)]
+    if failed:
+        raise HloFileError(
+            f"{console.counted(len(failed), 'module')} not published: {store.notes[-1]}",
+            code="HLO-STORE",
+            place=url,
+            remedy=f"they are in {run.output}; nki-hlo cache push publishes them later",
+        )
+    console.note(f"{console.counted(len(folders), 'module')} published in {url}")
 
 
 def _print_json(script: str, run: ScriptRun, pruned: list[str]) -> None:

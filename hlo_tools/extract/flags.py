@@ -25,10 +25,14 @@ __all__ = [
     "flags_from_environment",
     "flags_hash",
     "flags_text",
+    "remote_cache",
 ]
 
 DEFAULT_CACHE: Final = "/var/tmp/neuron-compile-cache"
 """Where extraction goes when no cache is named, as on Neuron."""
+
+REMOTE: Final = ("s3", "gs", "gcs", "memory")
+"""Schemes of remote compile caches; their packages are those of docs/caches.md."""
 
 _NO_PART_OF_THE_KEY: Final = ("--cache_dir", "--framework", "--target", "--verbose", "-v")
 _TAKES_A_VALUE: Final = ("--cache_dir", "--framework", "--target", "--verbose")
@@ -89,31 +93,52 @@ def flags_from_environment(target: str, environment: Mapping[str, str] = os.envi
 
 
 def cache_folder(environment: Mapping[str, str] = os.environ) -> Path | None:
-    """The compile cache that the environment names, or None.
+    """The compile cache that the environment names, or None; of a remote one, its local mirror.
 
     ``--cache_dir`` in NEURON_CC_FLAGS wins over NEURON_COMPILE_CACHE_URL. A ``file:`` address is
     the folder that it names. Extraction without either goes where the vendor's default is.
 
     Raises:
-        HloUnsupportedError: code ``HLO-CACHE-URL``; the address is not on this machine.
+        HloUnsupportedError: code ``HLO-CACHE-URL``; no cache can be at the address.
     """
+    address = _address(environment)
+    if not address:
+        extracting = environment.get(protocol.EXTRACT_ONLY, "") == "1"
+        return Path(DEFAULT_CACHE) if extracting else None
+    if remote_cache(environment):
+        from hlo_tools.extract.remote import mirror_of
+
+        return mirror_of(address)
+    if urlsplit(address).scheme == "file":
+        return Path(unquote(urlsplit(address).path))
+    return Path(address)
+
+
+def remote_cache(environment: Mapping[str, str] = os.environ) -> str:
+    """The address of the compile cache when it is not a folder of this machine, else "".
+
+    Raises:
+        HloUnsupportedError: code ``HLO-CACHE-URL``; no cache can be there.
+    """
+    address = _address(environment)
+    scheme = urlsplit(address).scheme
+    if "://" not in address or scheme == "file":
+        return ""
+    if scheme not in REMOTE:
+        raise HloUnsupportedError(
+            f"a compile cache at {scheme}:// is not supported",
+            code="HLO-CACHE-URL",
+            place=f"NEURON_COMPILE_CACHE_URL={address}",
+            remedy=f"name a folder, or an address with {', '.join(f'{one}://' for one in REMOTE)}",
+        )
+    return address
+
+
+def _address(environment: Mapping[str, str]) -> str:
     flags = _given(environment)
     address = environment.get(protocol.CACHE, "")
     for index, flag in enumerate(flags):
         name, equals, value = flag.partition("=")
         if name == "--cache_dir":
             address = value if equals else "".join(flags[index + 1 : index + 2])
-    if not address:
-        extracting = environment.get(protocol.EXTRACT_ONLY, "") == "1"
-        return Path(DEFAULT_CACHE) if extracting else None
-    scheme = urlsplit(address).scheme
-    if scheme == "file":
-        return Path(unquote(urlsplit(address).path))
-    if "://" in address:
-        raise HloUnsupportedError(
-            f"a compile cache at {scheme}:// is not supported",
-            code="HLO-CACHE-URL",
-            place=f"NEURON_COMPILE_CACHE_URL={address}",
-            remedy="name a folder, and copy it from there when the run is done",
-        )
-    return Path(address)
+    return address

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 from pathlib import Path
 
 from hlo_tools.extract.bundle import write_bundle
-from hlo_tools.extract.flags import cache_folder, flags_from_environment
+from hlo_tools.extract.flags import cache_folder, flags_from_environment, remote_cache
 from hlo_tools.extract.key import cache_key
 from hlo_tools.extract.protocol import CapturedModule, note
 from hlo_tools.files.writing import write_bytes
@@ -32,6 +33,7 @@ def extract(program: Captured) -> None:
     entry: Path | None = None
     if cache is not None:
         entry = write_bundle(cache, program.module, flags_from_environment(program.target))
+        _publish(entry)
     note(
         CapturedModule(
             name=program.name,
@@ -58,6 +60,19 @@ def dump(program: Captured) -> None:
     stem = f"MODULE_{key}_{name}.hlo"
     write_bytes(program.module, f"{stem}.pb")
     write_bytes(f"{load(program.module).to_text()}\n".encode(), f"{stem}.txt")
+
+
+def _publish(entry: Path) -> None:
+    """Put an entry into the remote cache that the environment names, if it names one."""
+    if not (url := remote_cache()):
+        return
+    from hlo_tools.extract.remote import publish
+    from hlo_tools.store import open_store
+
+    store = open_store(url)
+    if not publish(store, entry):
+        sys.stderr.write("\n".join([*store.notes, f"not published, but kept: {entry}"]) + "\n")
+        store.notes.clear()
 
 
 def _size(entry: Path) -> int:

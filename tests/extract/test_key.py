@@ -20,6 +20,7 @@ from hlo_tools.extract import (
     flags_hash,
     write_bundle,
 )
+from hlo_tools.extract.flags import remote_cache
 from hlo_tools.ir.loading import load
 from tests.extract.modules import add_module, kernel_module
 
@@ -87,9 +88,13 @@ def test_the_cache_that_an_environment_names(environment, folder) -> None:
 
 
 def test_a_cache_on_another_machine() -> None:
-    with pytest.raises(HloUnsupportedError, match="s3://") as failure:
-        cache_folder({"NEURON_COMPILE_CACHE_URL": "s3://bucket/x"})
+    with pytest.raises(HloUnsupportedError, match="ftp://") as failure:
+        cache_folder({"NEURON_COMPILE_CACHE_URL": "ftp://host/x"})
     assert failure.value.code == "HLO-CACHE-URL"
+    mirrors = {cache_folder({"NEURON_COMPILE_CACHE_URL": f"s3://bucket/{x}"}) for x in "xyx"}
+    assert len(mirrors) == 2
+    assert remote_cache({"NEURON_CC_FLAGS": "--cache_dir=gs://b/x"}) == "gs://b/x"
+    assert remote_cache({"NEURON_COMPILE_CACHE_URL": "file:///tmp/x"}) == ""
 
 
 # ----------------------------------------------------------------------------------- key
