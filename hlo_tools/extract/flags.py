@@ -106,9 +106,7 @@ def cache_folder(environment: Mapping[str, str] = os.environ) -> Path | None:
         extracting = environment.get(protocol.EXTRACT_ONLY, "") == "1"
         return Path(DEFAULT_CACHE) if extracting else None
     if remote_cache(environment):
-        from hlo_tools.extract.remote import mirror_of
-
-        return mirror_of(address)
+        return _mirror_of(address)
     if urlsplit(address).scheme == "file":
         return Path(unquote(urlsplit(address).path))
     return Path(address)
@@ -132,6 +130,13 @@ def remote_cache(environment: Mapping[str, str] = os.environ) -> str:
             remedy=f"name a folder, or an address with {', '.join(f'{one}://' for one in REMOTE)}",
         )
     return address
+
+
+def _mirror_of(url: str) -> Path:
+    """The folder of this machine in which entries of a remote cache are written first."""
+    from hlo_tools.kernels.cache import cache_folder as kernels
+
+    return kernels().parent / "modules" / hashlib.sha256(url.encode()).hexdigest()[:16]
 
 
 def _address(environment: Mapping[str, str]) -> str:

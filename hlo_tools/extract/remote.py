@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
@@ -12,21 +11,15 @@ from typing import Final
 
 from hlo_tools.errors import HloFileError
 from hlo_tools.extract.bundle import complete_entries
-from hlo_tools.kernels.cache import cache_folder as own_folder
 from hlo_tools.store import Action, Store, entries
 from nki_lang.atomic import staging_name, sweep
 
-__all__ = ["mirror_of", "publish", "pull", "push"]
+__all__ = ["publish", "pull", "push"]
 
 KIND: Final = "module"
 _NAME: Final = "entry"
 _ENTRY: Final = re.compile(r"\w[\w.+-]*/MODULE_\w+(\+[0-9a-f]{8})?")
 _STAGING: Final = ".staging-"
-
-
-def mirror_of(url: str) -> Path:
-    """The folder of this machine in which entries of a remote cache are written first."""
-    return own_folder().parent / "modules" / hashlib.sha256(url.encode()).hexdigest()[:16]
 
 
 def publish(store: Store, entry: Path) -> bool:
