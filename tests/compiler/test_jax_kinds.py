@@ -1,0 +1,51 @@
+"""What JAX's own tests run, in small: results of NEFFs beside jaxlib's; complex numbers are refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from neff.compiler import compile
+from neff.errors import NeffCompileError
+from tests.compiler.compiling import check, lowered
+
+pytest.importorskip("jax")
+
+from tests.compiler.jax_kinds import COMPLEX, KINDS
+
+pytestmark = pytest.mark.jax
+
+ROOT = Path(__file__).resolve().parents[2]
+CHECKOUT = "NKI_HLO_JAX_CHECKOUT"
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_kind_gives_what_jaxlib_gives(name: str) -> None:
+    function, arguments = KINDS[name]
+    check(function, *arguments, tolerance=2e-5)
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+def test_complex_numbers_are_refused_as_such(name: str) -> None:
+    function, arguments = COMPLEX[name]
+    with pytest.raises(NeffCompileError) as failure:
+        compile(lowered(function, *arguments), target="trn2")
+    assert failure.value.code == "NEFF-COMPLEX"
+
+
+@pytest.mark.slow("samples JAX's own tests on both executors: an hour")
+@pytest.mark.skipif(not os.environ.get(CHECKOUT), reason=f"{CHECKOUT} names no checkout of JAX")
+def test_samples_of_jaxs_own_tests(tmp_path: Path) -> None:
+    """Nothing wrong, no foreign exception, no crash, no hang; nearly all of the rest passes."""
+    found = tmp_path / "results.json"
+    command = [sys.executable, str(ROOT / "scripts/jax_tests.py"), os.environ[CHECKOUT]]
+    done = subprocess.run([*command, "--seed", "1", "--json", str(found)], check=False)
+    assert done.returncode == 0
+    counted = [row for row in json.loads(found.read_text()) if row["outcome"] == "passed"]
+    for executor in ("cpu", "neff"):
+        assert sum(row["executor"] == executor for row in counted) > 100
