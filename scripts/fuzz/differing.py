@@ -42,8 +42,9 @@ def disturbed(arrays: list[Array], seed: int, least: float = 0.0) -> list[Array]
 
 
 def difference(
-    want: Array, found: Array, shaken: list[Array], *, error: float = 0.0, each: bool = False
-) -> str:
+    want: Array, found: Array, shaken: list[Array], *, error: float = 0.0, each: bool = False,
+    signs: bool = True,
+) -> str:  # fmt: skip
     """What is wrong with a result; nothing when it agrees.
 
     Where sums overflow, their order decides between infinity and NaN; so it does in complex numbers.
@@ -54,6 +55,7 @@ def difference(
         shaken: the oracle's for disturbed arguments.
         error: relative error that is allowed beyond rounding.
         each: an element may be off by its own size and movement only, not by the array's.
+        signs: with ``each``, -0.0 and 0.0 differ.
     """
     if want.dtype == np.bool_ and found.dtype == np.uint8:
         found = found.view(np.bool_)
@@ -88,7 +90,7 @@ def difference(
         if kind is np.complex128 or not each:
             alike |= ~np.isfinite(one) & ~np.isfinite(other)
         close = np.isfinite(one) & np.isfinite(other) & (np.abs(one - other) <= limit)
-        if each and kind is np.float64:
+        if each and signs and kind is np.float64:
             sign = (one == 0) & (other == 0) & (np.signbit(one) != np.signbit(other))
             alike &= ~(sign & (move == 0))
             close &= ~(sign & (move == 0))

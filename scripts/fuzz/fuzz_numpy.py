@@ -67,7 +67,10 @@ def difference(case: Case | Program, *, jaxlib: bool = False) -> str:
     return _differs(case, traced, wanted, _made(case, 1000), jaxlib=jaxlib)
 
 
-STRICTER = ("into shape ()", "could not be promoted by", "output array has shape")
+STRICTER = (
+    "into shape ()", "could not be promoted by", "output array has shape",
+    "einsum: an operand cannot be cast",  # NumPy forgets the dtype of one that only views
+)  # fmt: skip
 """Errors of ours where NumPy takes what nobody means."""
 
 
@@ -147,11 +150,20 @@ def _is_beyond_32_bits(dtype: Any, case: Case | Program) -> bool:
     """Whether NumPy may have computed with 64 bits what 32 do not hold: the policy."""
     dtypes = {array.dtype for _, array in case.arrays}
     is_large = any(array.special and array.dtype in ("int32", "uint32") for _, array in case.arrays)
+    if _named(case) in REMAINDERS and ("float64" in dtypes or "float64" in case.text):
+        return True  # of a quotient that float32 rounds otherwise
     return is_large and (dtype.itemsize == 8 or len(dtypes) > 1)
+
+
+EXTREMES = frozenset({"np.maximum", "np.minimum", "np.fmax", "np.fmin", "np.clip"})
+"""Either of -0.0 and 0.0 is one: NumPy's depends on the width of its loops."""
+
+REMAINDERS = frozenset({"np.fmod", "np.mod", "np.remainder", "np.floor_divide", "np.divmod"})
 
 
 def _compare_floats(want: Any, got: Any, case: Case | Program) -> str:
     size = want.dtype.itemsize if want.dtype.kind != "c" else 4
+    case_name = _named(case)
     rough = 2e-2 if size < 4 and str(want.dtype) == "bfloat16" else 4e-3 if size < 4 else 3e-5
     kind = complex if want.dtype.kind == "c" else float
     a, b = want.astype(kind), got.astype(kind)
@@ -159,7 +171,7 @@ def _compare_floats(want: Any, got: Any, case: Case | Program) -> str:
     scale = 1e-6 + (0 if case.exact else rough * (finite.max() if finite.size else 0))
     if not np.allclose(b, a, rtol=0 if case.exact else rough, atol=scale, equal_nan=True):
         return f"{got.tolist()}, NumPy has {want.tolist()}"
-    zeros = (a == 0) & (b == 0)
+    zeros = (a == 0) & (b == 0) & (case_name not in EXTREMES)
     if kind is float and np.any(np.signbit(a[zeros]) != np.signbit(b[zeros])):
         return f"sign of zero: {got.tolist()}, NumPy has {want.tolist()}"
     return ""
