@@ -73,7 +73,19 @@ def _snake(index: Array, number: int, group: int) -> Array:
 
     Offset ``i`` of a group of partitions is ``index[i % group, i // group]`` of that group
     (language stub, NkiTensor.indirect).
+
+    Raises:
+        NkiExecutionError: ``NKI-INDIRECT``, a group has fewer offsets than columns are wanted.
     """
+    least = min(group, len(index) % group or group) * index[0].size
+    if number > least:
+        raise NkiExecutionError(
+            f"indirect() takes {number} columns, but the index tile has {least} offsets for "
+            f"{'a group of ' + str(group) if len(index) % group == 0 else 'the last group of'} "
+            "partitions",
+            code="NKI-INDIRECT",
+            remedy=f"pass num_elem={least} at most, or an index tile with more columns",
+        )
     lists = [
         index[start : start + group].T.reshape(-1)[:number] for start in range(0, len(index), group)
     ]

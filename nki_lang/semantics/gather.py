@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nki_lang.dtypes import Array
+from nki_lang.errors import NkiExecutionError
 from nki_lang.semantics.numbers import single, store
 from nki_lang.semantics.operators import operator_of
 from nki_lang.semantics.table import meaning
@@ -54,7 +55,11 @@ def _require_inside(wanted: Array, extent: int, what: str) -> None:
     outside = (wanted < 0) | (wanted >= extent)
     if outside.any():
         worst = int(wanted[outside].reshape(-1)[0])
-        raise IndexError(f"index {worst} is outside of {what}, which has {extent} elements")
+        raise NkiExecutionError(
+            f"index {worst} is outside of {what}, which has {extent} elements",
+            code="NKI-OUT-OF-BOUNDS",
+            remedy="keep the indices within the elements of a partition",
+        )
 
 
 @meaning()

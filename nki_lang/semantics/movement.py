@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from nki_lang.dtypes import Array
+from nki_lang.errors import NkiExecutionError
 from nki_lang.ir.types import Engine
 from nki_lang.semantics.numbers import aligned, single, store
 from nki_lang.semantics.table import meaning
@@ -75,9 +76,11 @@ def nc_stream_shuffle(dst: Array, src: Array, shuffle_mask: tuple[int, ...]) -> 
             if wanted == _UNMODIFIED or target >= dst.shape[0]:
                 continue
             if source >= values.shape[0]:
-                raise IndexError(
+                raise NkiExecutionError(
                     f"shuffle_mask[{lane}] = {wanted} names partition {source}, but src has "
-                    f"{values.shape[0]}"
+                    f"{values.shape[0]}",
+                    code="NKI-OUT-OF-BOUNDS",
+                    remedy="name partitions that src has, or 255 to leave one as it is",
                 )
             store(dst[target], values[source])
 

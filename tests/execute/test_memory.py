@@ -131,6 +131,21 @@ def test_gather_and_scatter(address):
     assert array[1, 1] == 5
 
 
+@pytest.mark.parametrize(("partitions", "columns", "least"), [(32, 33, 32), (17, 3, 2)])
+def test_tensor_indirection_with_too_few_indices(partitions, columns, least):
+    """A group of 16 partitions has 16 indices a column; the last group may have fewer."""
+    memory = Memory()
+    t, index = tensor("t", (partitions, 40)), tensor("i", (partitions, 2), "uint16")
+    memory.array(t)[...], memory.array(index)[...] = 0, 0
+    place = ((40, partitions), (1, columns))
+    access = Access(t, 0, place, vector_offset=full(index), indirect_dim=1)
+    with pytest.raises(
+        NkiExecutionError, match=f"{columns} columns, .* has {least} offsets"
+    ) as caught:
+        memory.read(access)
+    assert caught.value.code == "NKI-INDIRECT"
+
+
 @pytest.mark.parametrize("address", [None, (32, 128)])
 def test_tensor_indirection_reads_its_index_in_snake_order(address):
     memory = Memory()

@@ -73,7 +73,8 @@ def _results(make: Maker) -> tuple[str, ...]:
         index = ", ".join(f"0:{extent}" for extent in tile.shape)
         shape, part = ((2, *tile.shape), f"[core, {index}]") if make.core else (tile.shape, "")
         space = "shared_hbm" if make.core else make.chance.choice(RESULTS)
-        lines = [f"{out} = nl.ndarray({shape}, nl.{tile.dtype}, nl.{space})"]
+        dtype = "float32" if tile.dtype == "tfloat32" else tile.dtype
+        lines = [f"{out} = nl.ndarray({shape}, nl.{dtype}, nl.{space})"]
         source = tile.text
         if tile.memory == "psum":
             source = make.name("s")

@@ -88,6 +88,11 @@ def rounded_view(make: Maker) -> None:
     tile = make.pick(dtypes=tuple(pairs), views=False)
     if tile.dtype not in pairs:
         return
+    if tile.dtype == "float32" and make.chance.random() < 0.4:  # into a tile that rounds
+        out = make.like(tile.shape, "tfloat32", "sbuf")
+        source = make.chance.choice((f"{tile.text}.view(nl.tfloat32)", tile.text))
+        make.emit(out, f"nisa.tensor_copy({out.text}, {source})", tile)
+        return
     kind = make.chance.choice(pairs[tile.dtype])
     out = make.like(tile.shape, tile.dtype if make.chance.random() < 0.5 else "")
     target, source = out.text, f"{tile.text}.view(nl.{kind})"
