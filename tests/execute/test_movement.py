@@ -171,7 +171,7 @@ def test_gather_within_partitions():
     for row in range(8):
         np.testing.assert_array_equal(got[row], data[row].reshape(-1)[index[row]])
     with pytest.raises(
-        NkiExecutionError, match=r"kernel\.py:7.*BOUNDS\] index 20 is outside of data"
+        NkiExecutionError, match=r"\[NKI-OUT-OF-BOUNDS\] index 20 is outside of data"
     ):
         perform("nc_n_gather", dst=zeros(8, 7, dtype=BF16), data=data, indices=index * 0 + 20)
 
