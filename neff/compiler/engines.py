@@ -1,13 +1,14 @@
 """On which engine an instruction runs, when the kernel leaves it open.
 
-The instruction table lists the engines that can; the rules here choose among them. Among
-equals the one with the least work so far is taken.
+The instruction table lists the engines that can; the rules here choose among them. Of several
+the one is taken that would be done first by the timing model's costs, of what it has to do already.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from neff.timing import InstructionCosts, Parameters
 from nki_lang.ir import Access, Block, Engine, Instruction
 from nki_lang.isa.rules import BITVEC
 from nki_lang.isa.table import TABLE
@@ -23,10 +24,9 @@ TRANSFERS: frozenset[str] = frozenset(
 
 _WORDS = frozenset({"int32", "uint32"})
 
-_START = {Engine.gpsimd: 150.0}
-_CYCLES = {Engine.gpsimd: 2.0}
-"""What GpSimd pays more than the others: cycles to start, cycles an element (documented costs
-of SDK 2.26: GPSIMD_START about 150, MIN_II about 64). Only for balancing."""
+_WINDOW_NS = 20_000.0
+"""An engine that had nothing to do for long is not taken for everything that comes: work further
+back than this does not count."""
 
 _PREFERENCE = (
     Engine.vector,
@@ -43,6 +43,7 @@ class EngineChooser:
     def __init__(self, target: Target) -> None:
         self._target = target
         self._load: dict[Engine, float] = dict.fromkeys(_PREFERENCE, 0.0)
+        self._costs = InstructionCosts(Parameters(target.name))
 
     def assign(self, body: Block) -> Block:
         """The statements with an engine on every instruction."""
@@ -60,14 +61,23 @@ class EngineChooser:
     def engine_of(self, instruction: Instruction) -> Engine:
         """The engine whose program has the instruction."""
         if instruction.op in TRANSFERS:
-            return _trigger(instruction)
+            engine = _trigger(instruction)
+            if engine is Engine.gpsimd:  # makes the descriptors, and computes nothing meanwhile
+                self._load[engine] += self._cost(instruction, engine)
+            return engine
         if instruction.engine is not Engine.unknown:
             engine = instruction.engine
         else:
             engine = self._chosen(instruction)
         if engine in self._load:
-            self._load[engine] += _cost(instruction, engine)
+            self._load[engine] += self._cost(instruction, engine)
+            least = self._load[engine] - _WINDOW_NS
+            for other, load in self._load.items():
+                self._load[other] = max(load, least)
         return engine
+
+    def _cost(self, instruction: Instruction, engine: Engine) -> float:
+        return self._costs.of(replace(instruction, engine=engine)).interval
 
     def _chosen(self, instruction: Instruction) -> Engine:
         spec = TABLE.get(instruction.op)
@@ -82,7 +92,7 @@ class EngineChooser:
         if instruction.op.startswith("register_"):
             return Engine.sync
         choices = [engine for engine in _PREFERENCE if engine in allowed]
-        return min(choices, key=lambda engine: self._load[engine] + _cost(instruction, engine))
+        return min(choices, key=lambda engine: self._load[engine] + self._cost(instruction, engine))
 
 
 def _trigger(instruction: Instruction) -> Engine:
@@ -95,16 +105,6 @@ def _trigger(instruction: Instruction) -> Engine:
     if type(target) is Access and not target.tensor.on_chip:
         return Engine.gpsimd
     return Engine.sync
-
-
-def _cost(instruction: Instruction, engine: Engine) -> float:
-    """Cycles, roughly: elements in each partition, at least the issue interval."""
-    target = instruction.operands.get("dst")
-    elements = 1
-    if type(target) is Access:
-        for _, count in target.pattern[1:]:
-            elements *= count
-    return _START.get(engine, 0.0) + max(64.0, elements * _CYCLES.get(engine, 1.0))
 
 
 def _touches_psum(instruction: Instruction) -> bool:
@@ -120,6 +120,14 @@ def _types(instruction: Instruction) -> set[str]:
         for operand in instruction.operands.values()
         if type(operand) is Access
     }
+
+
+def _floats_only(instruction: Instruction) -> bool:
+    return all(name.startswith(("float", "bfloat", "tfloat")) for name in _types(instruction))
+
+
+_SCALAR_PAIRS = frozenset({("multiply", None), ("add", None), ("multiply", "add")})
+"""What tensor_scalar does on the scalar engine of trn2 (NKI-ENGINE)."""
 
 
 def _tensor_tensor(instruction: Instruction, allowed: set[Engine], target: Target) -> set[Engine]:
@@ -139,15 +147,17 @@ def _tensor_scalar(instruction: Instruction, allowed: set[Engine], target: Targe
         return {Engine.vector}
     if operators & {"power", "rsqrt"}:
         return {Engine.gpsimd} if not _touches_psum(instruction) else {Engine.vector}
-    return _shared(allowed - {Engine.scalar}, target)
+    given = instruction.operands
+    pair = (given["op0"], given.get("op1"))
+    plain = not (given.get("reverse0") or given.get("reverse1")) and target.generation >= 3
+    if not (plain and pair in _SCALAR_PAIRS and _floats_only(instruction)):
+        allowed = allowed - {Engine.scalar}
+    return _shared(allowed, target)
 
 
 def _tensor_copy(instruction: Instruction, allowed: set[Engine], target: Target) -> set[Engine]:
     """The scalar engine casts through float32, so integers do not go there; trn1 has none."""
-    integers = any(
-        not name.startswith(("float", "bfloat", "tfloat")) for name in _types(instruction)
-    )
-    if target.generation < 3 or integers:
+    if target.generation < 3 or not _floats_only(instruction):
         allowed = allowed - {Engine.scalar}
     return _shared(allowed, target)
 

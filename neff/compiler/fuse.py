@@ -1,42 +1,76 @@
-"""Elementwise neighbours become one group, so that what is between them stays in SBUF.
+"""Neighbours become one unit, so that what is between them stays in SBUF.
 
-A node joins the group of an operand when both have the same shape and nothing outside the group
-has read it yet. A group that somebody outside has read is closed, so no path ever leaves a group
-and comes back, and the group can run at the place of its last member.
+A unit is a group of elementwise nodes of one shape; or, as soon as a reduction over the last
+dimensions is among them, a group over *rows*: all its values have the same leading extents, and
+each has a row of elements, or one element, for each of them. A broadcast of a row value back over
+the row, and what reads it, stay in the unit: softmax and the normalisations are one unit each.
+
+A node joins the unit of an operand when nothing outside has read it yet. A unit that somebody
+outside has read is closed, so no path ever leaves a unit and comes back, and the unit can run at
+the place of its last member.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import prod
 
 from neff.compiler.graph import Graph, Node
-from neff.compiler.lowering.operations import OPERATIONS
+from neff.compiler.lowering.operations import FUNCTIONS, OPERATIONS
+from neff.compiler.types import held_as
 from neff.compiler.views import VIEWS
 
-__all__ = ["ELEMENTWISE", "Unit", "fuse"]
+__all__ = ["ELEMENTWISE", "Unit", "fuse", "is_column_sum", "same_elements", "source_of", "squeezed"]
 
-ELEMENTWISE = frozenset(OPERATIONS)
+ELEMENTWISE = frozenset(OPERATIONS) | FUNCTIONS.keys()
 """Opcodes that are computed element by element."""
 
 _GROUP_LIMIT = 160
-"""Nodes of one group at most."""
+"""Nodes of one unit at most."""
+
+_ROW_REDUCTIONS = frozenset({"add", "maximum", "minimum"})
+_FEWEST_ROWS = 32
+"""Fewer rows than that would leave most partitions without work."""
 
 
 @dataclass(slots=True, eq=False)
 class Unit:
-    """What one kernel computes: a group of elementwise nodes, or one other node."""
+    """What one kernel computes: a group of nodes, or one other node.
+
+    Attributes:
+        nodes: operands first.
+        last: place of its last member in the graph.
+        elementwise: more nodes may join.
+        rows: the leading extents that all values share, ones left out; None as long as the nodes
+            are elementwise on one shape.
+        resident: bytes of each partition that right operands of products take.
+        summed: columns whose sums over all rows the unit makes, in PSUM.
+        is_blocked: the right operand comes in blocks of columns, so that no tile has whole rows.
+    """
 
     nodes: list[Node]
     last: int
     elementwise: bool
+    rows: tuple[int, ...] | None = None
+    resident: int = 0
+    summed: int = 0
+    is_blocked: bool = False
     is_open: bool = True
     merged: Unit | None = None
+
+    def takes_rows(self, rows: tuple[int, ...]) -> bool:
+        """True when the unit's values have these leading extents."""
+        if self.rows is not None:
+            return self.rows == rows
+        return squeezed(self.nodes[0].shape)[: len(rows)] == rows
 
 
 @dataclass(slots=True)
 class _Fuser:
+    apart: frozenset[int]
     units: list[Unit] = field(default_factory=list[Unit])
     owner: dict[int, Unit] = field(default_factory=dict[int, Unit])
+    totals: set[int] = field(default_factory=set[int])
 
     def unit_of(self, node: Node) -> Unit | None:
         unit = self.owner.get(id(node))
@@ -45,79 +79,323 @@ class _Fuser:
         return unit
 
     def close(self, node: Node) -> None:
-        """Somebody outside reads this value: its group takes nobody more."""
+        """Somebody outside reads this value: its unit takes nobody more."""
         while node.opcode in VIEWS:
             node = node.operands[0]
         unit = self.unit_of(node)
         if unit is not None:
             unit.is_open = False
 
-    def add_group_member(self, node: Node, position: int) -> None:
-        shape = _squeezed(node.shape)
+    def joinable(self, node: Node) -> Unit | None:
+        """The unit that has a node's value, when more may join it."""
+        if id(node) in self.totals:  # there only when all rows are done
+            return None
+        unit = self.unit_of(node)
+        if unit is None or not unit.elementwise or not unit.is_open:
+            return None
+        return unit if len(unit.nodes) < _GROUP_LIMIT else None
+
+    def add_elementwise(self, node: Node, position: int) -> None:
+        """A node that is computed element by element."""
+        shape = squeezed(node.shape)
         joined: Unit | None = None
         outside: list[Node] = []
         for operand in node.operands:
-            source = same_elements(operand)
-            unit = self.unit_of(source)
-            fits = unit is not None and unit.elementwise and _squeezed(source.shape) == shape
-            if not fits or unit is None or not unit.is_open or len(unit.nodes) >= _GROUP_LIMIT:
+            source, axis = source_of(operand)
+            unit = self.joinable(source)
+            rows = squeezed(source.shape) if axis == "row" else None
+            if unit is None or (rows is not None and not self._by_rows(unit, source, rows)):
                 outside.append(operand)
-            elif joined is None or joined is unit:
-                joined = unit
+                continue
+            merged = unit if joined is None else _merge(joined, unit, shape, rows)
+            if merged is None:
+                outside.append(operand)
             else:
-                joined = _merge(joined, unit)
+                joined = merged
+                if rows is not None:
+                    joined.rows = rows
         for operand in outside:
             self.close(operand)
         if joined is None or not joined.is_open:
-            joined = Unit([], position, True)
-            self.units.append(joined)
+            joined = self._unit(position)
             for operand in node.operands:
                 self.close(operand)
-        joined.nodes.append(node)
-        joined.last = position
-        self.owner[id(node)] = joined
+        self._join(joined, node, position)
+
+    def _by_rows(self, unit: Unit, source: Node, rows: tuple[int, ...]) -> bool:
+        if id(source) in self.apart or unit.is_blocked:
+            return False
+        if unit.rows is not None:
+            return unit.rows == rows
+        return squeezed(unit.nodes[0].shape) == rows and prod(rows) >= _FEWEST_ROWS
+
+    def add_reduction(self, node: Node, position: int) -> None:
+        """A reduction over the last dimensions."""
+        rows = _kept(node)
+        source, axis = source_of(node.operands[0])
+        unit = self.joinable(source) if axis == "same" else None
+        if unit is not None and (unit.is_blocked or not unit.takes_rows(rows)):
+            unit = None
+        if unit is None:
+            unit = self._unit(position)
+            self.close(node.operands[0])
+        unit.rows = rows
+        self._join(unit, node, position)
+
+    def add_column_sum(self, node: Node, position: int) -> None:
+        """A sum over all rows, which :func:`is_column_sum` takes."""
+        rows = summed_rows(node)
+        source, axis = source_of(node.operands[0])
+        unit = self.joinable(source) if axis == "same" else None
+        if unit is not None and (
+            unit.is_blocked
+            or not unit.takes_rows(rows)
+            or squeezed(source.shape) == rows
+            or unit.summed + node.size > (_SUMMED_BESIDE if unit.resident else _SUMMED)
+        ):
+            unit = None
+        if unit is None:
+            unit = self._unit(position)
+            self.close(node.operands[0])
+        unit.rows = rows
+        unit.summed += node.size
+        self._join(unit, node, position)
+        self.totals.add(id(node))
+
+    def add_product(self, node: Node, position: int) -> None:
+        """A product that :func:`is_row_product` takes."""
+        rows, size = product_rows(node), resident_bytes(node)
+        left, right = node.operands
+        self.close(right)
+        source, axis = source_of(left)
+        unit = self.joinable(source) if axis == "same" else None
+        if unit is not None and (
+            unit.is_blocked
+            or not unit.takes_rows(rows)
+            or not _has_rows_of(node, left)
+            or unit.resident + size > RESIDENT
+            or unit.summed > _SUMMED_BESIDE
+            or squeezed(source.shape) == rows
+        ):
+            unit = None
+        if unit is None:
+            unit = self._unit(position)
+            self.close(left)
+        unit.rows = rows
+        unit.resident += size
+        unit.is_blocked = size > RESIDENT
+        self._join(unit, node, position)
+
+    def _unit(self, position: int) -> Unit:
+        made = Unit([], position, True)
+        self.units.append(made)
+        return made
+
+    def _join(self, unit: Unit, node: Node, position: int) -> None:
+        unit.nodes.append(node)
+        unit.last = position
+        self.owner[id(node)] = unit
+
+    def is_row_reduction(self, node: Node) -> bool:
+        """A reduction of floats over the last dimensions, with enough rows to fill partitions."""
+        if node.opcode != "reduce" or len(node.operands) != 2 or id(node) in self.apart:
+            return False
+        if node.attributes["applied"] not in _ROW_REDUCTIONS or not node.size:
+            return False
+        operand, start = node.operands
+        if held_as(operand).kind != "float" or start.splat is None or not operand.size:
+            return False
+        wide = [dim for dim, extent in enumerate(operand.shape) if extent != 1]
+        reduced = [dim for dim in wide if dim in node.attributes["dimensions"]]
+        rows = prod(operand.shape[dim] for dim in wide if dim not in reduced)
+        return bool(reduced) and wide[-len(reduced) :] == reduced and rows >= _FEWEST_ROWS
 
 
-def _merge(first: Unit, second: Unit) -> Unit:
+def _merge(
+    first: Unit, second: Unit, shape: tuple[int, ...], rows: tuple[int, ...] | None
+) -> Unit | None:
+    """Both units as one; None when their rows differ."""
+    if first is second:
+        return first
+    wanted = rows or first.rows or second.rows
+    summed = first.summed + second.summed
+    if summed > (_SUMMED_BESIDE if first.resident or second.resident else _SUMMED):
+        return None
+    if first.resident + second.resident > RESIDENT or first.is_blocked or second.is_blocked:
+        return None
+    if wanted is not None:
+        if not (first.takes_rows(wanted) and second.takes_rows(wanted)):
+            return None
+        if shape[: len(wanted)] != wanted:
+            return None
+    elif squeezed(first.nodes[0].shape) != squeezed(second.nodes[0].shape):
+        return None
     first.nodes += second.nodes
     first.last = max(first.last, second.last)
+    first.rows = wanted
+    first.resident += second.resident
+    first.summed = summed
     second.nodes = []
     second.merged = first
     return first
 
 
-def _squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
+RESIDENT = 96 * 1024
+"""Bytes of each partition that right operands of a unit's products take at most."""
+
+_SUMMED, _SUMMED_BESIDE = 2048, 1024
+"""Columns that a unit sums over all rows at most: half of PSUM; a quarter beside products."""
+
+
+def summed_rows(node: Node) -> tuple[int, ...]:
+    """The extents over which :func:`is_column_sum` sums."""
+    shape = node.operands[0].shape
+    return squeezed(tuple(shape[dim] for dim in sorted(node.attributes["dimensions"])))
+
+
+def is_column_sum(node: Node) -> bool:
+    """A sum of floats over the leading dimensions."""
+    if node.opcode != "reduce" or len(node.operands) != 2 or node.attributes["applied"] != "add":
+        return False
+    operand, start = node.operands
+    if operand.element.name not in _PRODUCT_TYPES or start.splat is None or start.splat != 0:
+        return False
+    wide = [dim for dim, extent in enumerate(operand.shape) if extent != 1]
+    summed = [dim for dim in wide if dim in node.attributes["dimensions"]]
+    if not summed or wide[: len(summed)] != summed or len(summed) == len(wide):
+        return False
+    return prod(summed_rows(node)) >= 2 * _FEWEST_ROWS and 1 < node.size <= _SUMMED
+
+
+_PRODUCT_TYPES = frozenset({"f32", "bf16", "f16"})
+
+
+def _extent(node: Node, operand: int, dims: str) -> int:
+    """Elements along the dimensions of an operand that an attribute names."""
+    named: tuple[int, ...] = node.attributes[dims]
+    return prod(node.operands[operand].shape[dim] for dim in named)
+
+
+def resident_bytes(node: Node) -> int:
+    """Bytes of each partition that the right operand of a product takes, whole."""
+    depth = _extent(node, 0, "lhs_contracting")
+    batch = _extent(node, 0, "lhs_batch")
+    columns = node.operands[1].size // max(1, depth * batch)
+    return -(-depth // 128) * columns * held_as(node.operands[1]).tile.itemsize
+
+
+def product_rows(node: Node) -> tuple[int, ...]:
+    """The extents of a product's result in front of its columns: batch and rows."""
+    left, fields = node.operands[0], node.attributes
+    free = len(left.shape) - len(fields["lhs_contracting"])
+    return squeezed(node.shape[:free])
+
+
+def _has_rows_of(node: Node, left: Node) -> bool:
+    """True when the left operand's dimensions are batch, rows, contraction, in this order."""
+    fields = node.attributes
+    taken = (*fields["lhs_batch"], *fields["lhs_contracting"])
+    free = [dim for dim in range(len(left.shape)) if dim not in taken]
+    order = [*fields["lhs_batch"], *free, *fields["lhs_contracting"]]
+    wide = [dim for dim in order if left.shape[dim] != 1]
+    return wide == sorted(wide)
+
+
+def is_row_product(node: Node) -> bool:
+    """A product of floats with enough rows to fill partitions, that fits in blocks of columns."""
+    if node.opcode != "dot" or not node.size or not node.operands[0].size:
+        return False
+    if any(one.element.name not in _PRODUCT_TYPES for one in (node, *node.operands)):
+        return False
+    depth = _extent(node, 0, "lhs_contracting")
+    batch = _extent(node, 0, "lhs_batch")
+    rows, columns = product_rows(node), node.operands[1].size // (depth * batch)
+    return prod(rows) // batch >= _FEWEST_ROWS and columns > 1 and depth <= _DEEPEST
+
+
+_DEEPEST = 8192
+"""Contractions beyond it do not stay in SBUF with a block of columns."""
+
+
+def _kept(node: Node) -> tuple[int, ...]:
+    return squeezed(node.shape)
+
+
+def squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
     """The extents that are not one."""
     return tuple(extent for extent in shape if extent != 1)
 
 
 def same_elements(node: Node) -> Node:
     """What the value is when reshapes and broadcasts that only add or drop ones are left out."""
+    source, axis = source_of(node)
+    return source if axis == "same" else node
+
+
+def source_of(node: Node) -> tuple[Node, str]:
+    """Whose elements a value has: as they are (``same``), or each repeated along a row (``row``).
+
+    Reshapes and broadcasts that only add or drop ones are looked through, and one broadcast whose
+    operand has the leading dimensions.
+    """
+    axis = "same"
     while node.opcode in ("reshape", "broadcast") and node.operands:
         source = node.operands[0]
-        if _squeezed(source.shape) != _squeezed(node.shape):
-            return node
+        if squeezed(source.shape) != squeezed(node.shape):
+            if axis == "row" or not _repeats_rows(node):
+                break
+            axis = "row"
         node = source
-    return node
+    return node, axis
 
 
-def fuse(graph: Graph) -> list[Unit]:
+def _repeats_rows(node: Node) -> bool:
+    if node.opcode != "broadcast":
+        return False
+    wide = [dim for dim, extent in enumerate(node.shape) if extent != 1]
+    source = node.operands[0]
+    taken = [
+        target
+        for extent, target in zip(source.shape, node.attributes["dimensions"], strict=True)
+        if extent != 1
+    ]
+    return bool(taken) and taken == wide[: len(taken)]
+
+
+def fuse(graph: Graph, apart: frozenset[int] = frozenset(), *, products: bool = True) -> list[Unit]:
     """The graph's work in an order in which everything comes after what it reads.
 
     Parameters, constants and views are in no unit.
+
+    Args:
+        graph: what to fuse.
+        apart: ``id`` of nodes that are not to be in a unit over rows.
+        products: products may be in units.
     """
-    fuser = _Fuser()
+    fuser = _Fuser(apart)
     order = {id(node): position for position, node in enumerate(graph.nodes)}
     for node in graph.nodes:
         if node.opcode in VIEWS or node.opcode in ("parameter", "constant", "result"):
             continue
         position = order[id(node)]
         if node.opcode in ELEMENTWISE:
-            fuser.add_group_member(node, position)
+            fuser.add_elementwise(node, position)
+            continue
+        if products and id(node) not in apart and is_column_sum(node):
+            fuser.add_column_sum(node, position)
+            continue
+        if fuser.is_row_reduction(node):
+            fuser.add_reduction(node, position)
+            continue
+        if products and id(node) not in apart and is_row_product(node):
+            fuser.add_product(node, position)
             continue
         for operand in node.operands:
             fuser.close(operand)
-        unit = Unit([node], position, False, False)
+        unit = Unit([node], position, False)
         fuser.units.append(unit)
         fuser.owner[id(node)] = unit
-    return sorted((unit for unit in fuser.units if unit.nodes), key=lambda unit: unit.last)
+    units = sorted((unit for unit in fuser.units if unit.nodes), key=lambda unit: unit.last)
+    for unit in units:
+        unit.nodes.sort(key=lambda node: order[id(node)])
+    return units

@@ -163,6 +163,8 @@ def _is_before(
     unit = units[number]
     operand = read.node.operands[read.operand]
     if unit.elementwise:
+        if read.node.opcode == "dot":  # reads rows that are written before
+            return False
         return read.place <= at and id(same_elements(operand)) in old.whole
     if first.opcode in UPDATES:
         return read.operand == 0 and id(operand) in old.whole and _operands(first) == 1

@@ -33,6 +33,7 @@ from neff.compiler.lowering.region import Region
 from neff.compiler.random_bits import random_bits
 from neff.compiler.reducers import reduced
 from neff.compiler.selection import chosen, select_and_scatter
+from neff.compiler.simplify import live
 from neff.compiler.sorting import ordered, sorted_rows, top
 from neff.compiler.tensor_names import stated_names
 from neff.errors import NeffCompileError
@@ -136,11 +137,11 @@ class _Importer:
         root = self._computation(entry, arguments)
         results = leaves_of(root)
         parameters = [leaf for argument in arguments for leaf in leaves_of(argument)]
-        without_dead_state(results, _live(results, parameters))
+        without_dead_state(results, live(results, parameters))
         return Graph(
             self._proto.name,
             parameters,
-            _live(results, parameters),
+            live(results, parameters),
             results,
             isinstance(root, tuple),
             stated_names(self._proto, entry),
@@ -551,19 +552,3 @@ def _leaf_numbers(tree: Tree, places: frozenset[int]) -> frozenset[int]:
         found.update(range(number, number + count) if place in places else ())
         number += count
     return frozenset(found)
-
-
-def _live(results: list[Node], parameters: list[Node]) -> list[Node]:
-    """Nodes that the results need, operands first, in the order in which they were made."""
-    ordered: dict[int, Node] = {id(node): node for node in parameters}
-    stack: list[tuple[Node, bool]] = [(node, False) for node in reversed(results)]
-    while stack:
-        node, ready = stack.pop()
-        if id(node) in ordered:
-            continue
-        if ready:
-            ordered[id(node)] = node
-            continue
-        stack.append((node, True))
-        stack.extend((operand, False) for operand in reversed(node.operands))
-    return list(ordered.values())

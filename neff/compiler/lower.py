@@ -4,19 +4,33 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from math import prod
 from pathlib import Path
+
+import numpy as np
 
 from hlo_tools.kernels.calls import resolve
 from neff.compiler.assembly import Parts
 from neff.compiler.blocks import Block, blocks_of
-from neff.compiler.fuse import Unit, fuse, same_elements
+from neff.compiler.fuse import Unit, fuse, is_column_sum, source_of
 from neff.compiler.graph import Graph, Node, uncovered
 from neff.compiler.link import Call
 from neff.compiler.lower_loops import Around, lower_loop, share_memory
 from neff.compiler.lowering import LOWERINGS
 from neff.compiler.lowering.elementwise import Group, group_task
+from neff.compiler.lowering.families import row_product
 from neff.compiler.lowering.lowerer import Lowerer
+from neff.compiler.lowering.rows import (
+    RowGroup,
+    batch_extents,
+    best_rows,
+    column_block,
+    fits,
+    rows_task,
+)
+from neff.compiler.lowering.task import Port
 from neff.compiler.paired import with_pairs
+from neff.compiler.simplify import simplified
 from neff.compiler.types import held_as
 from neff.compiler.views import VIEWS, View, row_major
 from neff.compiler.wide_integers import input_bounds
@@ -51,7 +65,7 @@ def lower(
         NeffCompileError: something is not covered, or does not fit.
         HloFileError: a kernel file is missing or damaged.
     """
-    graph = with_pairs(graph)
+    graph = simplified(with_pairs(graph))
     parts = Parts(graph.name, target, cores)
     lowerer = Lowerer(parts, dot_cast)
     _declare(graph, lowerer)
@@ -59,7 +73,7 @@ def lower(
     users = _users(graph)
 
     def work(block: Block) -> list[Unit]:
-        return fuse(replace(graph, nodes=block.nodes))
+        return _units(replace(graph, nodes=block.nodes), target)
 
     def run(block: Block, units: list[Unit]) -> None:
         for unit in units:
@@ -122,27 +136,136 @@ def _check_sizes(graph: Graph, target: Target) -> None:
             )
 
 
+def _units(graph: Graph, target: Target) -> list[Unit]:
+    """The units, those over rows as far as whole rows fit into SBUF."""
+    apart: set[int] = set()
+    products = target.generation >= 3  # trn1's tensor engine does not transpose bit for bit
+    while True:
+        units = fuse(graph, frozenset(apart), products=products)
+        large = [unit for unit in units if unit.rows is not None and not _fits(unit, target)]
+        if not large:
+            return units
+        apart.update(id(node) for unit in large for node in unit.nodes)
+
+
+def _fits(unit: Unit, target: Target) -> bool:
+    values = [one for node in unit.nodes for one in (node, *node.operands)]
+    if any(held_as(one).wide for one in values):
+        return False
+    rows = unit.rows or ()
+    if unit.is_blocked:
+        return True
+    group = RowGroup(unit.nodes, rows, {}, [], _sources(unit), {}, _sums(unit))
+    return fits(group, target, unit.resident * (2 if _batch(unit) else 1))
+
+
+def _sums(unit: Unit) -> frozenset[int]:
+    """Members that are sums over all rows."""
+    return frozenset(id(node) for node in unit.nodes if is_column_sum(node))
+
+
+def _has_long_rows(unit: Unit, group: RowGroup) -> bool:
+    """A product of few long rows, with nothing but elementwise operations behind it: blocks of
+    columns leave less to wait for at its begin and its end."""
+    first = unit.nodes[0]
+    return (
+        first.opcode == "dot"
+        and len(unit.nodes) > 1
+        and prod(group.rows) <= 1024
+        and group.columns(first.shape) > 1024
+        and all(node.opcode not in ("dot", "reduce") for node in unit.nodes[1:])
+        and all(node.shape == first.shape for node in unit.nodes)
+        and not any(axis == "row" for _, axis in group.sources.values())
+    )
+
+
+def _batch(unit: Unit) -> int:
+    """How many of a unit's rows' extents are batch dimensions of its products."""
+    return max((batch_extents(node) for node in unit.nodes if node.opcode == "dot"), default=0)
+
+
+def _sources(unit: Unit) -> dict[int, tuple[int, str]]:
+    """Where members find their operands: at a member, or at an input of the operand's own."""
+    members = {id(node) for node in unit.nodes}
+    found: dict[int, tuple[int, str]] = {}
+    for node in unit.nodes:
+        for operand in node.operands:
+            source, axis = source_of(operand)
+            inside = id(source) in members and (axis == "same" or unit.rows is not None)
+            found[id(operand)] = (id(source), axis) if inside else (id(operand), "same")
+    return found
+
+
 def _group(unit: Unit, users: Users, lowerer: Lowerer) -> None:
     for node in unit.nodes:
         if node.opcode != "convert" or not _through_float32(node):
             _refuse_doubles(node)
+    sources = _sources(unit)
+    inputs = _inputs(unit, sources, lowerer)
     members = {id(node) for node in unit.nodes}
-    group = Group(unit.nodes, {}, [], {})
-    for node in unit.nodes:
-        for operand in node.operands:
-            source = same_elements(operand)
-            key = id(source) if id(source) in members else id(operand)
-            group.same[id(operand)] = key
-            if key not in members and key not in group.inputs:
-                number = lowerer.number(operand)
-                place = lowerer.port(lowerer.view(operand)) if number is None else number
-                group.inputs[key] = place
     outside = _read_outside(unit, members, users)
+    outputs = [
+        (node, lowerer.port(lowerer.home(node))) for node in unit.nodes if id(node) in outside
+    ]
+    if not unit.nodes[0].size:
+        return
+    target, last = lowerer.parts.target, unit.nodes[-1]
+    rows = unit.rows or _free_rows(unit, inputs, outputs, target)
+    if rows is not None:
+        products = {
+            id(node): row_product(lowerer, node, sources[id(node.operands[0])][0] in members)
+            for node in unit.nodes
+            if node.opcode == "dot"
+        }
+        group = RowGroup(unit.nodes, rows, inputs, outputs, sources, products, _sums(unit))
+        inputs.update(_walkable(group, lowerer, last))
+        if unit.is_blocked or _has_long_rows(unit, group):
+            group.block = column_block(group)
+        lowerer.call(rows_task(_title(unit), group, target), last)
+        return
+    flat = Group(unit.nodes, inputs, outputs, sources)
+    lowerer.call(group_task(_title(unit), flat, target), last)
+
+
+def _inputs(
+    unit: Unit, sources: dict[int, tuple[int, str]], lowerer: Lowerer
+) -> dict[int, Port | np.generic]:
+    """Where the unit's operands are that no member computes; those of products apart."""
+    members = {id(node) for node in unit.nodes}
+    found: dict[int, Port | np.generic] = {}
     for node in unit.nodes:
-        if id(node) in outside:
-            group.outputs.append((node, lowerer.port(lowerer.home(node))))
-    if unit.nodes[0].size:
-        lowerer.call(group_task(_title(unit), group, lowerer.parts.target), unit.nodes[-1])
+        for operand in node.operands if node.opcode != "dot" else ():
+            key = sources[id(operand)][0]
+            if key not in members and key not in found:
+                number = lowerer.number(operand)
+                found[key] = lowerer.port(lowerer.view(operand)) if number is None else number
+    return found
+
+
+def _walkable(group: RowGroup, lowerer: Lowerer, node: Node) -> dict[int, Port]:
+    """Inputs that have too many dimensions for a transfer, copied."""
+    return {
+        key: lowerer.port(lowerer.compact(port.view, node))
+        for key, port in group.inputs.items()
+        if isinstance(port, Port) and not group.walks(port)
+    }
+
+
+def _free_rows(
+    unit: Unit,
+    inputs: dict[int, Port | np.generic],
+    outputs: list[tuple[Node, Port]],
+    target: Target,
+) -> tuple[int, ...] | None:
+    """The rows of an elementwise unit whose operands repeat along rows, or for all rows."""
+    ports = [port for port in inputs.values() if isinstance(port, Port)]
+    if any(port.wide for port in (*ports, *(port for _, port in outputs))):
+        return None
+    rows = best_rows(unit.nodes[0].shape, [port.view for port in ports])
+    if rows is None:
+        return None
+    group = RowGroup(unit.nodes, rows, inputs, outputs, _sources(unit))
+    return rows if fits(group, target) and all(map(group.walks, ports)) else None
 
 
 def _read_outside(unit: Unit, members: set[int], users: Users) -> set[int]:

@@ -37,7 +37,7 @@ def module_of(case: Case) -> hlo_tools.Module:
     import jax
 
     function, arguments = case.make()
-    lowered = jax.jit(function).lower(*arguments).compiler_ir("hlo")
+    lowered: Any = jax.jit(function).lower(*arguments).compiler_ir("hlo")
     return hlo_tools.load(lowered.as_serialized_hlo_module_proto())
 
 

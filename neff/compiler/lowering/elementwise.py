@@ -9,11 +9,11 @@ import numpy as np
 
 from neff.compiler.graph import Node
 from neff.compiler.lowering.emitter import Emitter, Value
-from neff.compiler.lowering.operations import OPERATIONS
+from neff.compiler.lowering.expressions import Evaluator, Facts
+from neff.compiler.lowering.spreads import RowEmitter
 from neff.compiler.lowering.task import Port, Task
 from neff.compiler.lowering.tiling import Piece, nest, tiles
 from neff.compiler.lowering.wide import load_value, store_value
-from neff.compiler.types import held_as
 from neff.compiler.views import View
 from nki_lang.targets import Target
 
@@ -41,13 +41,13 @@ class Group:
         nodes: in an order in which operands come first.
         inputs: what the group reads, by ``id`` of the node: where it is, or its one number.
         outputs: what others read: (node, where it goes).
-        same: ``id`` of an operand -> ``id`` of the node that it has the elements of.
+        sources: ``id`` of an operand -> (``id`` of the node that it has the elements of, ``same``).
     """
 
     nodes: list[Node]
     inputs: dict[int, Port | np.generic]
     outputs: list[tuple[Node, Port]]
-    same: dict[int, int]
+    sources: dict[int, tuple[int, str]]
 
 
 def group_task(name: str, group: Group, target: Target) -> Task:
@@ -60,10 +60,15 @@ def group_task(name: str, group: Group, target: Target) -> Task:
     dims = nest(_aligned(views))
     limit = _tile_limit(group, target)
 
+    facts = Facts(group.nodes, {id(node) for node, _ in group.outputs}, group.sources)
+    numbers = target.generation >= 3
+
     def body(tensors: dict[str, Any]) -> None:
         constants: dict[Any, Any] = {}
+        busy = {"vector": 0.0, "scalar": 0.0}
         for piece in tiles(dims, limit, len(views)):
-            _Tile(group, piece, tensors, order, constants).run()
+            emitter = RowEmitter(piece.partition.extent, 1, piece.elements, constants)
+            _Tile(group, piece, tensors, order, emitter).run(facts, numbers, busy)
 
     return Task(name, reads, writes, body)
 
@@ -92,41 +97,32 @@ class _Tile:
         piece: Piece,
         tensors: dict[str, Any],
         order: list[int],
-        constants: dict[Any, Any],
+        emitter: RowEmitter,
     ) -> None:
         self._group = group
         self._piece = piece
         self._tensors = tensors
         self._order = order
-        self._emitter = Emitter(piece.partition.extent, piece.elements, constants)
-        self._values: dict[int, Value] = {}
+        self._emitter = emitter
 
-    def run(self) -> None:
+    def run(self, facts: Facts, numbers: bool, busy: dict[str, float]) -> None:
         stores: dict[int, list[tuple[int, Port]]] = {}
         for number, (node, port) in enumerate(self._group.outputs, start=len(self._order)):
             stores.setdefault(id(node), []).append((number, port))
+        values = Evaluator(facts, lambda _: self._emitter, self._load, numbers, busy)
         for node in self._group.nodes:
-            operands = [self._value(operand) for operand in node.operands]
-            made = OPERATIONS[node.opcode](self._emitter, node, *operands)
-            self._values[id(node)] = made
+            values.compute(node)
             for number, port in stores.get(id(node), ()):
-                self._store(made, held_as(node).tile, number, port)
+                tensor = self._tensors[port.view.buffer]
+                tile = values.result(node)
+                store_value(self._emitter, tensor, port, self._piece, number, tile)
 
-    def _value(self, node: Node) -> Value:
-        key = self._group.same.get(id(node), id(node))
-        if key not in self._values:
-            source = self._group.inputs[key]
-            if not isinstance(source, Port):
-                return source
-            number = self._order.index(key)
-            tensor = self._tensors[source.view.buffer]
-            self._values[key] = load_value(self._emitter, tensor, source, self._piece, number)
-        return self._values[key]
-
-    def _store(self, value: Value, dtype: Any, number: int, port: Port) -> None:
-        tile = self._emitter.tile(value, dtype)
-        tensor = self._tensors[port.view.buffer]
-        store_value(self._emitter, tensor, port, self._piece, number, tile)
+    def _load(self, key: int) -> Value:
+        source = self._group.inputs[key]
+        if not isinstance(source, Port):
+            return source
+        tensor = self._tensors[source.view.buffer]
+        return load_value(self._emitter, tensor, source, self._piece, self._order.index(key))
 
 
 def _aligned(views: list[View]) -> list[View]:
@@ -160,11 +156,11 @@ def _most_alive(group: Group) -> int:
     last: dict[int, int] = {}
     for number, node in enumerate(group.nodes):
         for operand in node.operands:
-            last[group.same.get(id(operand), id(operand))] = number
+            last[group.sources[id(operand)][0]] = number
     alive: set[int] = set()
     most = 0
     for number, node in enumerate(group.nodes):
-        alive.update(group.same.get(id(operand), id(operand)) for operand in node.operands)
+        alive.update(group.sources[id(operand)][0] for operand in node.operands)
         alive.add(id(node))
         most = max(most, len(alive))
         alive = {key for key in alive if last.get(key, -1) > number}

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from math import prod
 
-import numpy as np
-
 from neff.compiler.graph import Node, uncovered
 from neff.compiler.lowering.lowerer import Lowerer
 from neff.compiler.lowering.movement import iota_task, words_task
 from neff.compiler.lowering.product import Product, product_task
-from neff.compiler.lowering.reduction import IDENTITIES, REDUCERS, Reduction, reduction_task
+from neff.compiler.lowering.reduction import (
+    REDUCERS,
+    Reduction,
+    changes_nothing,
+    reduction_task,
+)
+from neff.compiler.lowering.rows import RowProduct, batch_extents
+from neff.compiler.lowering.task import Port
 from neff.compiler.types import held_as
 from neff.compiler.views import Dim, View, merge
 from nki_lang.dtypes import BY_NAME, DType
 
 __all__ = [
-    "concatenate", "counting", "dot", "iota", "pad", "pair", "reduce", "update_slice", "word",
+    "concatenate", "counting", "dot", "iota", "pad", "pair", "reduce", "row_product",
+    "update_slice", "word",
 ]  # fmt: skip
 
 F32 = BY_NAME["float32"]
@@ -147,7 +153,7 @@ def reduce(lowerer: Lowerer, node: Node) -> None:
     target = lowerer.home(node)
     number = lowerer.number(start)
     port = None if number is not None else lowerer.port(lowerer.view(start))
-    if number is not None and _changes_nothing(op, number, kind):
+    if number is not None and changes_nothing(op, number, kind):
         number = None
     if not operand.size:
         lowerer.copy(lowerer.view(start).broadcast(node.shape, ()), target, node)
@@ -162,21 +168,6 @@ def reduce(lowerer: Lowerer, node: Node) -> None:
         source = partial
     last = Reduction(lowerer.port(source), lowerer.port(target), len(kept), op, kind, number, port)
     lowerer.call(reduction_task("reduce", last), node)
-
-
-def _changes_nothing(op: str, number: np.generic, kind: str) -> bool:
-    if op in IDENTITIES:
-        return bool(number == IDENTITIES[op])
-    if kind == "pred":
-        return bool(number) == (op in ("and", "minimum"))
-    if op in ("maximum", "minimum"):
-        if kind == "float":
-            limit = -np.inf if op == "maximum" else np.inf
-        else:
-            info = np.iinfo(number.dtype.name)
-            limit = info.min if op == "maximum" else info.max
-        return bool(number == limit)
-    return bool(op == "and" and np.invert(number) == 0)
 
 
 def _split(source: View, kept: int) -> View | None:
@@ -224,6 +215,57 @@ def dot(lowerer: Lowerer, node: Node) -> None:
     ports = (lowerer.port(left), lowerer.port(right), lowerer.port(out))
     spec = Product(*ports, dtype, held_as(node).kind, lowerer.parts.target.generation >= 3)
     lowerer.call(product_task("dot", spec), node)
+
+
+def row_product(lowerer: Lowerer, node: Node, is_inside: bool) -> RowProduct:
+    """What a unit over rows needs to know of a product; operands are copied as for :func:`dot`.
+
+    Args:
+        lowerer: of the graph.
+        node: the product.
+        is_inside: a member of the unit computes the left operand.
+    """
+    fields = node.attributes
+    lhs, rhs = node.operands
+    contracting: tuple[int, ...] = fields["lhs_contracting"]
+    depth = prod(lhs.shape[dim] for dim in contracting)
+    dtype = _tile_type(lowerer, node, depth)
+    right = _arranged(lowerer, rhs, fields["rhs_batch"], fields["rhs_contracting"], False)
+    left: Port | None = None
+    if not is_inside:
+        left = lowerer.port(_rows_of(lowerer, lhs, fields["lhs_batch"], fields["lhs_contracting"]))
+    return RowProduct(left, lowerer.port(_tight_batch(right)), dtype, batch_extents(node))
+
+
+def _tight_batch(view: View) -> View:
+    """The view of a stack of matrices without batch dimensions of one element."""
+    rank = len(view.shape)
+    kept = [dim for dim in range(rank) if dim >= rank - 2 or view.shape[dim] != 1]
+    return View(
+        view.buffer,
+        tuple(view.shape[dim] for dim in kept),
+        tuple(view.strides[dim] for dim in kept),
+        view.offset,
+    )
+
+
+def _rows_of(
+    lowerer: Lowerer, node: Node, batch: tuple[int, ...], contracting: tuple[int, ...]
+) -> View:
+    """Batch and rows as they are, without ones, and the contraction as one dimension behind."""
+    free = tuple(d for d in range(len(node.shape)) if d not in batch and d not in contracting)
+    order = (*(d for d in (*batch, *free) if node.shape[d] != 1), *contracting)
+    cut = len(order) - len(contracting)
+    depth = prod(node.shape[d] for d in contracting)
+    shape = tuple(node.shape[d] for d in order[:cut])
+    ones = tuple(d for d in range(len(node.shape)) if d not in order)
+    whole = lowerer.view(node).transpose((*ones, *order))
+    view = View(whole.buffer, whole.shape[len(ones) :], whole.strides[len(ones) :], whole.offset)
+    found = _two_strides(view, cut, cut, (*shape, 1, depth))
+    if found is None:
+        compact = lowerer.compact(view, node)
+        return compact.reshape((*shape, depth)) or compact
+    return View(view.buffer, (*shape, depth), (*view.strides[:cut], found.strides[-1]), view.offset)
 
 
 def _arranged(

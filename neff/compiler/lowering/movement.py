@@ -38,10 +38,14 @@ def fill_task(name: str, target: Port, value: np.generic) -> Task:
     """One number everywhere."""
 
     def body(tensors: dict[str, Any]) -> None:
+        made: dict[tuple[int, int], Any] = {}
         constants: dict[Any, Any] = {}
         for piece in tiles(nest([target.view]), _ELEMENTS, 1):
             emitter = Emitter(piece.partition.extent, piece.elements, constants)
-            tile = emitter.filled(value, target.dtype)
+            shape = piece.partition.extent, piece.elements
+            tile = made.get(shape)
+            if tile is None:  # of its own size: a transfer would read a repeated element each time
+                tile = made[shape] = emitter.copy(value, target.dtype)
             store_value(emitter, tensors[target.view.buffer], target, piece, 0, tile)
 
     return Task(name, [], [target.view.buffer], body)

@@ -17,7 +17,7 @@ from neff.compiler.lowering.emitter import Emitter, Value
 from neff.compiler.types import held_as, unsupported_type
 from nki_lang.dtypes import DType, dtype_of
 
-__all__ = ["OPERATIONS"]
+__all__ = ["FUNCTIONS", "OPERATIONS"]
 
 F32 = dtype_of("float32")
 I32 = dtype_of("int32")
@@ -448,3 +448,10 @@ OPERATIONS: dict[str, Rule] = {
     "xor": _bitwise("bitwise_xor"),
 }
 """Every elementwise opcode that is covered."""
+
+FUNCTIONS: dict[str, str] = {
+    "erf": "erf", "exponential": "exp", "gelu": "gelu", "gelu-tanh": "gelu_apprx_tanh",
+    "log": "log", "logistic": "sigmoid", "rsqrt": "rsqrt", "silu": "silu", "sqrt": "sqrt",
+    "tanh": "tanh",
+}  # fmt: skip
+"""Opcodes that are one function of the scalar engine; idioms of the graph among them."""

@@ -19,7 +19,7 @@ from neff.compiler.lowering.wide import high_words
 from neff.compiler.views import Dim, merge
 from nki_lang.dtypes import BY_NAME, DType
 
-__all__ = ["IDENTITIES", "REDUCERS", "Reduction", "chunks", "reduction_task"]
+__all__ = ["IDENTITIES", "REDUCERS", "Reduction", "changes_nothing", "chunks", "reduction_task"]
 
 REDUCERS = {
     "add": "add",
@@ -112,7 +112,8 @@ class _Reducer:
     def run(self) -> None:
         total = prod(dim.extent for dim in self._reduced)
         affordable(prod(dim.extent for dim in self._kept) * total // (128 * _ELEMENTS))
-        for piece in tiles(self._kept, max(1, _ELEMENTS // min(total, _ELEMENTS // 16)), 2):
+        limit = max(1, _ELEMENTS // min(total, _ELEMENTS // 16))
+        for piece in tiles(self._kept, limit, 2, least=1):
             self._piece(piece)
 
     def _piece(self, piece: Piece) -> None:
@@ -213,6 +214,22 @@ class _Reducer:
 
 def _operator(op: str) -> Any:
     return getattr(nl, REDUCERS[op])
+
+
+def changes_nothing(op: str, number: np.generic, kind: str) -> bool:
+    """True for an initial value that leaves every result as it is."""
+    if op in IDENTITIES:
+        return bool(number == IDENTITIES[op])
+    if kind == "pred":
+        return bool(number) == (op in ("and", "minimum"))
+    if op in ("maximum", "minimum"):
+        if kind == "float":
+            limit = -np.inf if op == "maximum" else np.inf
+        else:
+            info = np.iinfo(number.dtype.name)
+            limit = info.min if op == "maximum" else info.max
+        return bool(number == limit)
+    return bool(op == "and" and np.invert(number) == 0)
 
 
 def chunks(dims: list[Dim], limit: int) -> Iterator[tuple[int, list[Dim]]]:

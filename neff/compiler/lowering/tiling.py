@@ -80,13 +80,14 @@ def nest(views: list[View]) -> list[Dim]:
     )
 
 
-def tiles(dims: list[Dim], limit: int, views: int) -> Iterator[Piece]:
+def tiles(dims: list[Dim], limit: int, views: int, least: int = _LEAST_FREE) -> Iterator[Piece]:
     """The tiles of a nest.
 
     Args:
         dims: merged dimensions, outermost first.
         limit: elements in each partition at most.
         views: how many views walk the nest.
+        least: elements in each partition below which fewer partitions are taken.
 
     Raises:
         TooLarge: there are more than can be compiled.
@@ -97,8 +98,8 @@ def tiles(dims: list[Dim], limit: int, views: int) -> Iterator[Piece]:
     if not dims:
         yield Piece(none, Dim(1, none), (Dim(1, none),))
         return
-    best = min(range(len(dims)), key=lambda at: (_cut(dims, at, limit).tiles, at))
-    cut = _cut(dims, best, limit)
+    best = min(range(len(dims)), key=lambda at: (_cut(dims, at, limit, least).tiles, at))
+    cut = _cut(dims, best, limit, least)
     affordable(cut.tiles)
     yield from _walk(dims, best, cut, views)
 
@@ -121,7 +122,7 @@ class _Cut:
     tiles: int
 
 
-def _cut(dims: list[Dim], at: int, limit: int) -> _Cut:
+def _cut(dims: list[Dim], at: int, limit: int, least: int) -> _Cut:
     free, size = len(dims), 1
     while free > at + 1 and len(dims) - free < _FREE_DIMS and size * dims[free - 1].extent <= limit:
         free -= 1
@@ -135,7 +136,7 @@ def _cut(dims: list[Dim], at: int, limit: int) -> _Cut:
             loops = loops // count * -(-count // chunk)
         return _Cut(1, free, chunk, loops * -(-dims[at].extent // PARTITIONS))
     count = dims[at].extent
-    wanted = max(-(-count // PARTITIONS), -(-_LEAST_FREE // size))
+    wanted = max(-(-count // PARTITIONS), -(-least // size))
     within = max(1, min(limit // size, wanted, count))
     full, left = divmod(count, PARTITIONS * within)
     return _Cut(within, free, 0, loops * (full + (left >= within) + (left % within > 0)))

@@ -1,0 +1,176 @@
+"""Idioms of frameworks that the scalar engine has as one function.
+
+A rule looks at a node and what it is computed from, products and sums in any order, and returns
+the node that takes its place. Functions are exact in the engines' meaning, so results differ from
+the long form by its rounding only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from neff.compiler.graph import Node
+from neff.compiler.types import HELD
+
+__all__ = ["RULES", "Rule", "rewritten"]
+
+Found = Node | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rewrite.
+
+    Attributes:
+        name: of the rule, for ``--explain`` and tests.
+        opcode: of the nodes that it looks at.
+        what: what it does.
+        apply: the operand of the function, or None where the rule does not apply.
+        becomes: opcode of the node that takes the place.
+    """
+
+    name: str
+    opcode: str
+    what: str
+    apply: Callable[[Node], Found]
+    becomes: str
+
+
+def rewritten(node: Node) -> Node:
+    """The node, or what the first rule that applies makes of it."""
+    held = HELD.get(node.element.name)
+    if held is None or held.kind != "float":
+        return node
+    for rule in RULES.get(node.opcode, ()):
+        operand = rule.apply(node)
+        if operand is not None:
+            return node.like(rule.becomes, operand)
+    return node
+
+
+def _is(node: Node, value: float) -> bool:
+    """A number, up to the rounding of the node's type."""
+    splat = node.splat
+    if splat is None:
+        return False
+    return _near(float(splat), value, node)
+
+
+def _factors(node: Node) -> tuple[float, list[Node]]:
+    """The number and the values of a product, however it is nested."""
+    splat = node.splat
+    if splat is not None:
+        return float(splat), []
+    if node.opcode == "multiply":
+        number, found = 1.0, list[Node]()
+        for operand in node.operands:
+            part, more = _factors(operand)
+            number *= part
+            found += more
+        return number, found
+    if node.opcode == "divide" and node.operands[1].splat not in (None, 0):
+        number, found = _factors(node.operands[0])
+        return number / float(np.asarray(node.operands[1].splat, np.float64)), found
+    return 1.0, [node]
+
+
+def _near(number: float, wanted: float, node: Node) -> bool:
+    return math.isclose(number, wanted, rel_tol=_ROUNDING.get(node.element.name, 1e-6))
+
+
+_ROUNDING = {"bf16": 2.0**-6, "f16": 2.0**-9}
+"""What the rounding of a number and of products of some can come to, of types below f32."""
+
+
+def _one_more(node: Node, opcode: str) -> Found:
+    """The operand of ``1 + opcode(operand)``."""
+    if node.opcode != "add":
+        return None
+    for one, other in (node.operands, node.operands[::-1]):
+        if one.opcode == opcode and _is(other, 1.0):
+            return one.operands[0]
+    return None
+
+
+def _pairs(node: Node, number: float) -> Iterator[tuple[Node, Node]]:
+    """(a, b) of a product ``number * a * b``, both ways."""
+    found, values = _factors(node)
+    if len(values) == 2 and _near(found, number, node):
+        yield values[0], values[1]
+        yield values[1], values[0]
+
+
+def _sigmoid(node: Node) -> Found:
+    """1 / (1 + exp(-x))"""
+    top, below = node.operands
+    power = _one_more(below, "exponential")
+    if power is None or not _is(top, 1.0):
+        return None
+    if power.opcode == "negate":
+        return power.operands[0]
+    return None
+
+
+def _silu(node: Node) -> Found:
+    """x * sigmoid(x)"""
+    for x, other in _pairs(node, 1.0):
+        if other.opcode == "logistic" and other.operands[0] is x:
+            return x
+    return None
+
+
+def _gelu(node: Node) -> Found:
+    """0.5 * x * (1 + erf(x / sqrt(2)))"""
+    for x, other in _pairs(node, 0.5):
+        inner = _one_more(other, "erf")
+        if inner is not None:
+            number, values = _factors(inner)
+            if len(values) == 1 and values[0] is x and _near(number, math.sqrt(0.5), node):
+                return x
+    return None
+
+
+def _gelu_tanh(node: Node) -> Found:
+    """0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))"""
+    for x, other in _pairs(node, 0.5):
+        inner = _one_more(other, "tanh")
+        if inner is not None and _is_cubic(inner, x):
+            return x
+    return None
+
+
+def _is_cubic(node: Node, x: Node) -> bool:
+    number, values = _factors(node)
+    if not _near(number, math.sqrt(2 / math.pi), node):
+        return False
+    total = [value for value in values if value is not x]
+    if len(total) != 1 or total[0].opcode != "add":
+        return False
+    outside = len(values) - 1
+    for one, other in (total[0].operands, total[0].operands[::-1]):
+        first, rest = _factors(one)
+        if len(rest) != 1 - outside or any(value is not x for value in rest) or first != 1.0:
+            continue
+        times, powers = _factors(other)
+        alike = all(value is x for value in powers) and len(powers) == 3 - outside
+        if alike and _near(times, 0.044715, node):
+            return True
+    return False
+
+
+_RULES = (
+    Rule("sigmoid", "divide", "1 / (1 + exp(-x))", _sigmoid, "logistic"),
+    Rule("silu", "multiply", "x * sigmoid(x)", _silu, "silu"),
+    Rule("gelu", "multiply", "0.5 x (1 + erf(x / sqrt 2))", _gelu, "gelu"),
+    Rule("gelu-tanh", "multiply", "the same with tanh of a cubic", _gelu_tanh, "gelu-tanh"),
+)
+
+RULES: dict[str, tuple[Rule, ...]] = {
+    opcode: tuple(rule for rule in _RULES if rule.opcode == opcode)
+    for opcode in {rule.opcode for rule in _RULES}
+}
+"""Rules by the opcode that they look at."""

@@ -1,0 +1,452 @@
+"""A unit's nodes on one tile: arithmetic on rows, with neighbouring steps in one instruction.
+
+What one instruction can do is done by one (:data:`IDIOMS` names them): two steps with numbers or
+row values by ``tensor_scalar``; scale, bias, function and the sum over the row by ``activation``; a
+step and a reduction of its result by ``tensor_scalar_reduce``; a cast by what makes its operand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import nki_lang.isa as nisa
+import nki_lang.language as nl
+from neff.compiler.graph import Node
+from neff.compiler.lowering.emitter import Value
+from neff.compiler.lowering.operands import PSUM_COLUMNS
+from neff.compiler.lowering.operations import FUNCTIONS, OPERATIONS
+from neff.compiler.lowering.reduction import REDUCERS, changes_nothing
+from neff.compiler.lowering.spreads import Lazy, RowEmitter, Spread, Step
+from neff.compiler.types import held_as
+from nki_lang.dtypes import DType, dtype_of
+
+__all__ = ["IDIOMS", "Evaluator", "Facts"]
+
+F32 = dtype_of("float32")
+
+_ARITHMETIC = frozenset({"add", "subtract", "multiply", "divide", "maximum", "minimum"})
+_FAST = _ARITHMETIC | {"negate"} | set(FUNCTIONS) | {"convert", "reduce"}
+_REDUCED_WITH_A_STEP = frozenset({"add", "maximum", "minimum"})
+
+IDIOMS: dict[str, str] = {
+    "two-steps": "two operations with numbers or row values: one tensor_scalar",
+    "scale-and-bias": "a product and a sum in front of a function: scale and bias of its activation",
+    "function-and-sum": "a function and the sum of its values over the row: activation_reduce",
+    "square": "a product of a value with itself: an activation",
+    "step-and-reduction": "an operation and the reduction of its result: tensor_scalar_reduce",
+    "choice-and-maximum": "a choice of a value or a number and the row's maximum: select_reduce",
+    "cast": "a cast of floats: done by the instruction that makes the operand",
+    "reciprocal-of-rows": "a division by a row value: one reciprocal a row, and a product",
+}
+"""What the evaluator puts into one instruction, by name; a test each in test_rows.py."""
+
+
+class Facts:
+    """What is known of a unit before its first tile.
+
+    Args:
+        nodes: operands first.
+        outputs: ``id`` of the nodes that others read.
+        sources: ``id`` of an operand -> (``id`` of the node or input, ``same`` or ``row``).
+        sums: ``id`` of sums over all rows, which are no reductions of a row.
+    """
+
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        outputs: set[int],
+        sources: dict[int, tuple[int, str]],
+        sums: frozenset[int] = frozenset(),
+    ) -> None:
+        self.nodes, self.outputs, self.sources = nodes, outputs, sources
+        self.members = {id(node) for node in nodes}
+        self.sums = sums
+        self.users: dict[int, list[Node]] = {}
+        for node in nodes:
+            for operand in node.operands:
+                self.users.setdefault(sources[id(operand)][0], []).append(node)
+
+    def only_user(self, node: Node) -> Node | None:
+        """The one reader of a value, when it is in the unit and reads it as it is."""
+        users = self.users.get(id(node), [])
+        if len(users) != 1 or id(node) in self.outputs:
+            return None
+        (user,) = users
+        as_is = any(self.sources[id(operand)] == (id(node), "same") for operand in user.operands)
+        return user if as_is else None
+
+    def dtype(self, node: Node) -> DType:
+        """The type that a node is computed in: that of a cast, when only a cast reads it."""
+        own = held_as(node).tile
+        user = self.only_user(node)
+        if user is None or user.opcode != "convert" or not is_float(user):
+            return own
+        wanted = self.dtype(user)
+        return wanted if wanted.itemsize < own.itemsize else own
+
+    def reducer(self, node: Node) -> Node | None:
+        """The one reduction over rows that reads a value, as it is or in a wider type."""
+        found: list[Node] = []
+        for user in self.users.get(id(node), ()):
+            if self.sources[id(user.operands[0])] != (id(node), "same"):
+                continue
+            if id(user) in self.sums:
+                continue
+            if user.opcode == "reduce":
+                found.append(user)
+            elif user.opcode == "convert" and user.element.bits > node.element.bits:
+                behind = self.only_user(user)
+                if behind is not None and behind.opcode == "reduce" and id(behind) not in self.sums:
+                    found.append(behind)
+        return found[0] if len(found) == 1 else None
+
+    def is_taken_along(self, node: Node) -> bool:
+        """True when the only reader can do the node's steps in its own instruction."""
+        user = self.only_user(node)
+        if user is None or not is_float(user):
+            return False
+        return (
+            user.opcode in FUNCTIONS
+            or (
+                user.opcode in _ARITHMETIC
+                and self.sources[id(user.operands[0])] != self.sources[id(user.operands[-1])]
+            )
+            or user.opcode == "negate"
+        )
+
+    def reads_any_float(self, node: Node) -> bool:
+        """True when all readers take a narrower float as it is."""
+        users = self.users.get(id(node), [])
+        return id(node) not in self.outputs and all(
+            user.opcode in _FAST and is_float(user) and id(user) not in self.sums for user in users
+        )
+
+
+def is_float(node: Node) -> bool:
+    """True for a value that the engines hold as a float."""
+    return held_as(node).kind == "float"
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A product that its reader starts."""
+
+    node: Node
+
+
+class Evaluator:
+    """Computes the nodes of a unit for one tile.
+
+    Args:
+        facts: of the unit.
+        emitter: for a node, who emits tiles of its form.
+        load: what an input is on this tile, by ``id``.
+        numbers: the target's activations take numbers as biases.
+        load_of: nanoseconds that the kernel has put on ``vector`` and ``scalar`` so far.
+        product: the columns of a product of matrices, in pieces in PSUM, from the left operand
+            when a member computes it.
+    """
+
+    def __init__(
+        self,
+        facts: Facts,
+        emitter: Callable[[Node], RowEmitter],
+        load: Callable[[int], Value],
+        numbers: bool,
+        load_of: dict[str, float],
+        product: Callable[[Node, Value | None], Iterable[tuple[int, Any]]] | None = None,
+    ) -> None:
+        self._facts, self._emitter, self._load = facts, emitter, load
+        self._numbers, self._busy = numbers, load_of
+        self._product = product
+        self.values: dict[int, Value] = {}
+
+    def compute(self, node: Node) -> None:
+        """Compute a node whose operands are known."""
+        if id(node) not in self.values:
+            self.values[id(node)] = self._node(node)
+
+    def in_sbuf(self, operand: Node) -> Any:
+        """An operand's rows as a tile in SBUF that the tensor engine reads."""
+        e = self._emitter(operand)
+        value = e.force(self._operand(operand))
+        if isinstance(value, np.generic | Spread) or value.buffer is nl.psum:
+            return e.copy(value, held_as(operand).tile)
+        return value
+
+    def is_done(self, node: Node) -> bool:
+        """True when instructions on whole rows have made the node's value."""
+        value = self.values[id(node)]
+        whole = self._emitter(node).per_row is not None
+        return whole and not isinstance(value, Lazy | Spread | np.generic | _Waiting)
+
+    def result(self, node: Node) -> Any:
+        """A node's value as a tile of its type, to be stored."""
+        e = self._emitter(node)
+        value = e.tile(e.force(self.values[id(node)]), held_as(node).tile)
+        dtype = held_as(node).tile
+        return value if value.dtype == dtype else e.copy(value, dtype)
+
+    def _operand(self, operand: Node) -> Value:
+        key, axis = self._facts.sources[id(operand)]
+        if key not in self.values:
+            self.values[key] = self._load(key)
+        value: Any = self.values[key]
+        if isinstance(value, _Waiting):
+            value = self.values[key] = self._in_psum(value.node)
+        if axis == "row" and not isinstance(value, Spread | np.generic):
+            if isinstance(value, Lazy):
+                value = self._forced_row(value)
+            return Spread(value, "row")
+        return value
+
+    def _forced_row(self, value: Lazy) -> Any:
+        assert self._rows is not None
+        return self._rows.force(value)
+
+    _rows: RowEmitter | None = None
+
+    def with_rows(self, rows: RowEmitter) -> Evaluator:
+        """Say who emits values of one element a row."""
+        self._rows = rows
+        return self
+
+    def _node(self, node: Node) -> Value:
+        e = self._emitter(node)
+        if node.opcode == "reduce":
+            return self._reduce(e, node)
+        if node.opcode == "dot":
+            return self._multiplied(e, node)
+        operands = self._apart(e, [self._operand(operand) for operand in node.operands])
+        spread = [one for one in operands if isinstance(one, Spread)]
+        if spread and e.per_row is not None and self._all_rows(operands):
+            raw = [one.tile if isinstance(one, Spread) else one for one in operands]
+            rows = self._rows
+            assert rows is not None
+            return Spread(rows.force(self._made(rows, node, raw, False)), "row")
+        return self._made(e, node, operands, True)
+
+    def _all_rows(self, operands: list[Value]) -> bool:
+        return all(
+            isinstance(one, np.generic) or (isinstance(one, Spread) and one.axis == "row")
+            for one in operands
+        )
+
+    def _made(self, e: RowEmitter, node: Node, operands: list[Value], may_wait: bool) -> Value:
+        if is_float(node) and all(is_float(operand) for operand in node.operands):
+            if node.opcode in _ARITHMETIC:
+                return self._arithmetic(e, node, operands[0], operands[1], may_wait)
+            if node.opcode == "negate":
+                minus = np.float32(-1)
+                return self._arithmetic(e, node, operands[0], minus, may_wait)
+            if node.opcode in FUNCTIONS:
+                return self._function(e, node, FUNCTIONS[node.opcode], operands[0])
+            if node.opcode == "convert" and not e.is_number(operands[0]):
+                return self._cast(e, node, operands[0])
+        if node.opcode == "select" and may_wait and is_float(node):
+            chosen = self._chosen(e, node, operands)
+            if chosen is not None:
+                return chosen
+        plain = [e.plain(e.force(one)) for one in operands]
+        return OPERATIONS[node.opcode](e, node, *plain)
+
+    # -- arithmetic ------------------------------------------------------------------------
+
+    def _arithmetic(self, e: RowEmitter, node: Node, a: Value, b: Value, may_wait: bool) -> Value:
+        op, dtype = node.opcode, self._facts.dtype(node)
+        op = "multiply" if op == "negate" else op
+        if e.is_number(a) and e.is_number(b):
+            return e.binary(op, a, b, dtype)
+        if op == "divide":
+            op = "multiply"
+            if e.is_number(b):
+                b = np.float32(1) / np.float32(b)
+            else:
+                b = e.reciprocal(e.force(b), F32)
+        if op == "multiply" and a is b and not isinstance(a, Spread):
+            summed = e.per_row is not None and self._facts.reducer(node) is not None
+            if e.elements >= 64 and (summed or self._is_free("scalar", e.elements)):
+                return self._function(e, node, "square", a)
+            a = b = e.force(a)
+        for x, other, reverse in ((a, b, False), (b, a, True)):
+            scalar = e.scalar(other)
+            if scalar is not None and not isinstance(x, Spread):
+                step = Step(op, scalar, reverse and op == "subtract")
+                return self._step(e, node, x, step, dtype, may_wait)
+        a, b = e.plain(e.force(a)), e.plain(e.force(b))
+        self._spend("vector", e.elements)
+        return e.binary(op, a, b, dtype)
+
+    def _step(
+        self, e: RowEmitter, node: Node, x: Value, step: Step, dtype: DType, may_wait: bool
+    ) -> Value:
+        if isinstance(x, Lazy) and x.tile is None and len(x.steps) == 1:
+            made = Lazy(x.base, [*x.steps, step], dtype)
+        else:
+            made = Lazy(e.force(x), [step], dtype)
+        reducer = self._facts.reducer(node) if may_wait else None
+        if reducer is not None and self._reduced_too(e, made, reducer):
+            return made.tile
+        if may_wait and self._facts.is_taken_along(node):
+            return made
+        self._spend("vector", e.elements // 2)
+        return e.force(made)
+
+    def _reduced_too(self, e: RowEmitter, made: Lazy, reducer: Node) -> bool:
+        """Do a step and the reduction of its result in one instruction, where there is one."""
+        op = reducer.attributes["applied"]
+        if e.rows != 1 or e.per_row is None or op not in _REDUCED_WITH_A_STEP:
+            return False
+        if len(made.steps) != 1 or made.steps[0].reverse:
+            return False
+        total = nl.ndarray((e.partitions, 1), dtype=F32, buffer=nl.sbuf)
+        made.tile = e.new(made.dtype)
+        (step,) = made.steps
+        nisa.tensor_scalar_reduce(
+            made.tile, made.base, getattr(nl, step.op), step.operand, getattr(nl, op), total
+        )
+        self._spend("vector", e.elements)
+        self.values[id(reducer)] = self._finished(reducer, total)
+        return True
+
+    def _function(self, e: RowEmitter, node: Node, function: str, value: Value) -> Value:
+        dtype = self._facts.dtype(node)
+        data, scale, bias = e.affine(value)
+        bias = e.bias(bias, self._numbers)
+        made = e.new(dtype)
+        op = getattr(nl, function)
+        self._spend("scalar", e.elements)
+        reducer = self._facts.reducer(node)
+        if (
+            reducer is not None
+            and reducer.attributes["applied"] == "add"
+            and e.rows == 1
+            and e.per_row is not None
+        ):
+            total = nl.ndarray((e.partitions, 1), dtype=F32, buffer=nl.sbuf)
+            nisa.activation_reduce(made, op, data, nl.add, total, bias, scale)
+            self.values[id(reducer)] = self._finished(reducer, total)
+        else:
+            nisa.activation(made, op, data, bias, scale)
+        return made
+
+    def _chosen(self, e: RowEmitter, node: Node, operands: list[Value]) -> Value | None:
+        """A choice between a value and a number, with the maximum of the row if that is wanted."""
+        predicate, on_true, on_false = operands
+        reverse = e.is_number(on_true)
+        value, number = (on_false, on_true) if reverse else (on_true, on_false)
+        if e.is_number(predicate) or not e.is_number(number) or e.is_number(value):
+            return None
+        reducer = self._facts.reducer(node)
+        if (
+            reducer is None
+            or reducer.attributes["applied"] != "maximum"
+            or e.rows != 1
+            or e.per_row is None
+        ):
+            return None
+        made = e.new(self._facts.dtype(node))
+        total = nl.ndarray((e.partitions, 1), dtype=F32, buffer=nl.sbuf)
+        nisa.select_reduce(
+            made, e.plain(predicate), e.plain(e.force(value)), float(number), total,
+            nisa.reduce_cmd.reset_reduce, nl.maximum, reverse,
+        )  # fmt: skip
+        self._spend("vector", 2 * e.elements)
+        self.values[id(reducer)] = self._finished(reducer, total)
+        return made
+
+    def _cast(self, e: RowEmitter, node: Node, value: Value) -> Value:
+        dtype = self._facts.dtype(node)
+        tile = value.tile if isinstance(value, Spread) else value
+        if isinstance(value, Lazy):
+            value = tile = e.force(value)
+        if tile.dtype == dtype:
+            return value
+        if tile.dtype.itemsize < dtype.itemsize and self._facts.reads_any_float(node):
+            return value
+        return e.copy(value, dtype)
+
+    # -- products of matrices --------------------------------------------------------------
+
+    def _multiplied(self, e: RowEmitter, node: Node) -> Value:
+        """A product: copied to SBUF, or left to its one reader, which drains PSUM by itself."""
+        user = self._facts.only_user(node)
+        drains = user is not None and user.opcode in _FAST and id(user) not in self._facts.sums
+        if drains and e.columns <= PSUM_COLUMNS:
+            return _Waiting(node)
+        made = e.new(self._facts.dtype(node))
+        for begin, total in self._pieces(node):
+            nisa.tensor_copy(made[:, begin : begin + total.shape[1]], total)
+        return made
+
+    def _pieces(self, node: Node) -> Iterable[tuple[int, Any]]:
+        assert self._product is not None
+        operand = node.operands[0]
+        if self._facts.sources[id(operand)][0] not in self._facts.members:
+            return self._product(node, None)
+        wide = self._emitter(operand)
+        return self._product(node, wide.plain(wide.force(self._operand(operand))))
+
+    def _in_psum(self, node: Node) -> Any:
+        ((_, total),) = self._pieces(node)
+        return total
+
+    def _apart(self, e: RowEmitter, operands: list[Value]) -> list[Value]:
+        """The operands with one of them in PSUM at most: instructions read no two from there."""
+        found = False
+        for place, one in enumerate(operands):
+            if getattr(one, "buffer", None) is nl.psum:
+                if found:
+                    operands[place] = e.copy(one, F32)
+                found = True
+        return operands
+
+    # -- reductions ------------------------------------------------------------------------
+
+    def _reduce(self, e: RowEmitter, node: Node) -> Value:
+        operand = node.operands[0]
+        wide = self._emitter(operand)
+        value = wide.plain(wide.force(self._operand(operand)))
+        op = node.attributes["applied"]
+        total = nl.ndarray((e.partitions, wide.rows), dtype=F32, buffer=nl.sbuf)
+        if op == "add" and wide.rows == 1 and self._is_free("scalar", wide.elements):
+            self._spend("scalar", wide.elements)
+            nisa.activation_reduce(wide.new(value.dtype), nl.copy, value, nl.add, total)
+        else:
+            self._spend("vector", wide.elements)
+            shaped = value
+            if len(value.shape) != 3:
+                shaped = value.reshape((wide.partitions, wide.rows, wide.columns))
+            nisa.tensor_reduce(total, getattr(nl, REDUCERS[op]), shaped, 2)
+        return self._finished(node, total)
+
+    def _finished(self, node: Node, total: Any) -> Value:
+        """The total with the initial value, in the reduction's type."""
+        rows = self._rows
+        assert rows is not None
+        start = self._operand(node.operands[1])
+        op, held = node.attributes["applied"], held_as(node)
+        if not changes_nothing(op, start, held.kind):
+            total = rows.binary(REDUCERS[op], total, start, F32)
+        if held.tile != F32 and not self._facts.reads_any_float(node):
+            total = rows.copy(total, held.tile)
+        return total
+
+    # -- which engine ----------------------------------------------------------------------
+
+    def _spend(self, engine: str, elements: int) -> None:
+        self._busy[engine] += (_FIXED[engine] + elements) / _CLOCK[engine]
+
+    def _is_free(self, engine: str, elements: int) -> bool:
+        """True when the engine would be done before the vector engine."""
+        mine = self._busy[engine] + (_FIXED[engine] + elements) / _CLOCK[engine]
+        return mine <= self._busy["vector"] + (_FIXED["vector"] + elements) / _CLOCK["vector"]
+
+
+_FIXED = {"scalar": 280.0, "vector": 62.0}
+_CLOCK = {"scalar": 1.2, "vector": 0.96}
+"""Cycles that an instruction takes besides its elements, and GHz (neff.timing, trn2)."""

@@ -1,0 +1,546 @@
+"""Units over rows: each tile has whole rows, so reductions and what reads them stay in SBUF.
+
+The extents that all values of a unit share (``rows``) are laid over partitions, and over several
+rows of a partition where rows are short; behind them each value has a row of its own length, or
+one element. Some tiles are worked on at once, each a step behind the one before it, so that no
+engine waits for the reductions of its own tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from itertools import product as indices
+from math import prod
+from typing import Any
+
+import numpy as np
+
+import nki_lang.isa as nisa
+import nki_lang.language as nl
+from neff.compiler.graph import Node
+from neff.compiler.lowering.emitter import Emitter, Value
+from neff.compiler.lowering.expressions import Evaluator, Facts
+from neff.compiler.lowering.operands import PSUM_COLUMNS, Matrix, blocks, turned
+from neff.compiler.lowering.spreads import RowEmitter, Spread
+from neff.compiler.lowering.task import Port, Task, window
+from neff.compiler.lowering.tiling import PARTITIONS, Piece, affordable, tiles
+from neff.compiler.types import held_as
+from neff.compiler.views import Dim, View, merge
+from nki_lang.dtypes import DType
+from nki_lang.targets import Target
+
+__all__ = [
+    "RowGroup", "RowProduct", "batch_extents", "best_rows", "fits", "interleaved", "rows_task",
+]  # fmt: skip
+
+_WIDE = 2048
+"""Elements of a tile in each partition at which fixed costs of instructions vanish."""
+
+_LONG = 512
+"""From this length on a row is a tile's: rows values are then operands of instructions."""
+
+_TEMPORARIES = 6
+_DIMENSIONS = 5
+"""Of a DMA (arch guide trainium_inferentia2, access patterns)."""
+
+_MOVING = 512
+"""Columns of one product instruction: a bank of PSUM."""
+
+_AHEAD = 4 * 1024
+"""Bytes of each partition for rows of a left operand that are loaded at once."""
+
+_BLOCKED = 64 * 1024
+"""Bytes of each partition for a block of columns of a right operand."""
+
+_AT_ONCE = 8
+"""Tiles that are worked on at the same time, at most; they need some room each."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowProduct:
+    """A product of a unit: ``left`` has the unit's rows, ``right`` is the same for all of a batch.
+
+    Attributes:
+        left: where the left operand is, (batch..., rows, depth); None when a member computes it.
+        right: where the right operand is, (batch..., depth, columns).
+        dtype: type in which the tensor engine reads both.
+        batch: how many of the unit's extents are batch dimensions.
+    """
+
+    left: Port | None
+    right: Port
+    dtype: DType
+    batch: int
+
+
+@dataclass(slots=True)
+class RowGroup:
+    """What the kernel of a unit over rows needs to know.
+
+    Attributes:
+        nodes: operands first.
+        rows: the extents that all values share, without ones.
+        inputs: by ``id`` of the operand: where it is, or its one number.
+        outputs: what others read, and where it goes.
+        sources: ``id`` of an operand -> (``id`` of a member or input, ``same`` or ``row``).
+        products: by ``id`` of the node.
+        sums: ``id`` of the nodes that are sums over all rows.
+        block: columns of a tile when rows are cut into blocks, else 0.
+    """
+
+    nodes: list[Node]
+    rows: tuple[int, ...]
+    inputs: dict[int, Port | np.generic]
+    outputs: list[tuple[Node, Port]]
+    sources: dict[int, tuple[int, str]]
+    products: dict[int, RowProduct] = field(default_factory=dict[int, RowProduct])
+    sums: frozenset[int] = frozenset()
+    block: int = 0
+
+    def columns(self, shape: tuple[int, ...]) -> int:
+        """Elements of a value's row; 1 of a row value."""
+        return prod(shape) // max(1, prod(self.rows))
+
+    @property
+    def batch(self) -> int:
+        """How many of the rows' extents are batch dimensions of a product."""
+        return max((product.batch for product in self.products.values()), default=0)
+
+    @property
+    def widest(self) -> int:
+        """Elements of the longest row."""
+        return max(self.columns(node.shape) for node in self._values())
+
+    def _values(self) -> Iterator[Node]:
+        for node in self.nodes:
+            if id(node) not in self.sums:
+                yield node
+            if node.opcode in ("reduce", "dot"):
+                yield node.operands[0]
+
+    def walks(self, port: Port) -> bool:
+        """True when one transfer can have rows of a port."""
+        return len(_Reach(self, port).columns) <= _DIMENSIONS - 1
+
+    def alive(self) -> int:
+        """Bytes of a partition that one row takes at most, of each tile worked on."""
+        last: dict[int, int] = {}
+        size: dict[int, int] = {}
+        for number, node in enumerate(self.nodes):
+            for operand in _read_by_rows(node):
+                key = self.sources[id(operand)][0]
+                last[key] = number
+                size.setdefault(key, self.columns(operand.shape) * held_as(operand).tile.itemsize)
+            columns = 0 if id(node) in self.sums else self.columns(node.shape)
+            size[id(node)] = columns * held_as(node).tile.itemsize
+            last.setdefault(id(node), number)
+        held: set[int] = set()
+        most = 0
+        for number, node in enumerate(self.nodes):
+            held |= {self.sources[id(one)][0] for one in _read_by_rows(node)} | {id(node)}
+            most = max(most, sum(size[key] for key in held))
+            held = {key for key in held if last.get(key, -1) > number}
+        if any(node.opcode not in _SIMPLE for node in self.nodes):
+            most += _TEMPORARIES * 4 * self.widest
+        return most
+
+
+def column_block(group: RowGroup) -> int:
+    """Columns of a tile when the right operand does not fit whole: multiples of a bank."""
+    (product,) = group.products.values()
+    depth = product.right.view.shape[-2]
+    rows = -(-depth // PARTITIONS) * product.dtype.itemsize
+    return max(1, min(PSUM_COLUMNS // _MOVING, _BLOCKED // (rows * _MOVING))) * _MOVING
+
+
+def _read_by_rows(node: Node) -> tuple[Node, ...]:
+    """Operands of which a tile has its own rows."""
+    return node.operands[:1] if node.opcode == "dot" else node.operands
+
+
+_SIMPLE = frozenset(
+    {"add", "subtract", "multiply", "divide", "maximum", "minimum", "negate", "exponential",
+     "tanh", "log", "logistic", "sqrt", "rsqrt", "erf", "abs", "and", "or", "xor", "not", "select",
+     "clamp", "convert", "compare", "reduce", "dot", "gelu", "gelu-tanh", "silu"}
+)  # fmt: skip
+
+
+def batch_extents(node: Node) -> int:
+    """How many of a product's extents, ones left out, are batch dimensions."""
+    left = node.operands[0]
+    batch: tuple[int, ...] = node.attributes["lhs_batch"]
+    return sum(left.shape[dim] != 1 for dim in batch)
+
+
+def fits(group: RowGroup, target: Target, resident: int = 0) -> bool:
+    """True when tiles of whole rows fit into SBUF, beside ``resident`` bytes of a partition."""
+    return group.alive() <= (target.sbuf_usable_bytes - resident) * 2 // 3
+
+
+def best_rows(shape: tuple[int, ...], views: list[View]) -> tuple[int, ...] | None:
+    """The leading extents to take as rows when nothing reduces; None when no view repeats.
+
+    The cut is where most views repeat on one of its sides as a whole.
+    """
+    extents = tuple(extent for extent in shape if extent != 1)
+    found: tuple[int, tuple[int, ...]] | None = None
+    for cut in range(1, len(extents)):
+        if prod(extents[:cut]) < PARTITIONS // 4:
+            continue
+        kinds = [_repeats(_tight(view), cut) for view in views]
+        if (count := sum(kind in ("row", "column") for kind in kinds)) and "mixed" not in kinds:
+            long = prod(extents[cut:]) <= 8192
+            if long and (found is None or count >= found[0]):
+                found = count, extents[:cut]
+    return None if found is None else found[1]
+
+
+def _tight(view: View) -> View:
+    """The view without dimensions of one element."""
+    kept = [dim for dim, extent in enumerate(view.shape) if extent != 1]
+    return View(
+        view.buffer,
+        tuple(view.shape[dim] for dim in kept),
+        tuple(view.strides[dim] for dim in kept),
+        view.offset,
+    )
+
+
+def _repeats(view: View, cut: int) -> str:
+    if not any(view.strides[cut:]):
+        return "row"
+    if not any(view.strides[:cut]):
+        return "column"
+    return "full" if view.strides[-1] else "mixed"
+
+
+class _Reach:
+    """How a port is walked: its steps over the rows, and its dimensions within one."""
+
+    def __init__(self, group: RowGroup, port: Port) -> None:
+        view, cut = _tight(port.view), len(group.rows)
+        self.port = port
+        self.steps = view.strides[:cut]
+        kind = "row" if len(view.shape) == cut else _repeats(view, cut)
+        self.kind = "full" if kind == "mixed" else kind
+        inner = zip(view.shape[cut:], view.strides[cut:], strict=True)
+        dims = [] if kind == "row" else merge([Dim(extent, (step,)) for extent, step in inner])
+        self.columns = [[dim.steps[0], dim.extent] for dim in dims]
+
+    def part(self, begin: int, count: int) -> tuple[int, list[list[int]]]:
+        """Where some columns begin, and how they are walked; all of them when there is no cut."""
+        if not self.columns or count >= self.count:
+            return 0, self.columns
+        ((step, _),) = self.columns
+        return begin * step, [[step, count]]
+
+    @property
+    def count(self) -> int:
+        return prod(extent for _, extent in self.columns)
+
+
+def rows_task(name: str, group: RowGroup, target: Target) -> Task:
+    """The kernel of a unit over rows."""
+    ports = {key: port for key, port in group.inputs.items() if isinstance(port, Port)}
+    read = [*ports.values()]
+    for product in group.products.values():
+        read += [port for port in (product.left, product.right) if port is not None]
+    reads = list(dict.fromkeys(port.view.buffer for port in read))
+    writes = list(dict.fromkeys(port.view.buffer for _, port in group.outputs))
+    kernel = _RowKernel(group, ports, target)
+    return Task(name, reads, writes, kernel.run)
+
+
+class _RowKernel:
+    def __init__(self, group: RowGroup, ports: dict[int, Port], target: Target) -> None:
+        self.group, self.target = group, target
+        self.reaches = {key: _Reach(group, port) for key, port in ports.items()}
+        own = [(node, port) for node, port in group.outputs if id(node) not in group.sums]
+        self.stored = [(node, _Reach(group, port)) for node, port in own]
+        lefts = {key: one.left for key, one in group.products.items() if one.left is not None}
+        self.lefts = {key: _Reach(group, port) for key, port in lefts.items()}
+        walked = [*self.reaches.values(), *(reach for _, reach in self.stored)]
+        walked += self.lefts.values()
+        self.number = {id(reach): place for place, reach in enumerate(walked)}
+        self.steps = [tuple(reach.steps[dim] for reach in walked) for dim in range(len(group.rows))]
+        batch = group.batch
+        self.dims = merge(
+            [Dim(n, steps) for n, steps in zip(group.rows[batch:], self.steps[batch:], strict=True)]
+        )
+        self.views = len(walked)
+        stored = {id(node) for node, _ in group.outputs}
+        self.facts = Facts(group.nodes, stored, group.sources, group.sums)
+        self.together = self._together()
+        self.columns = group.block or 0
+
+    def _together(self) -> int:
+        """Rows of a partition in one tile."""
+        columns = self.group.widest
+        if columns >= _LONG or self.group.products or self.group.sums:
+            return 1
+        room = self.target.sbuf_usable_bytes * 2 // 3 // 4
+        inner = max((len(reach.columns) for reach in self.reaches.values()), default=1)
+        inner = max([inner, *(len(reach.columns) for _, reach in self.stored)])
+        if inner + 4 > _DIMENSIONS and len(self.dims) > 1:
+            return 1
+        return max(1, min(_WIDE // columns, room // max(1, self.group.alive())))
+
+    def run(self, tensors: dict[str, Any]) -> None:
+        group = self.group
+        affordable(prod(group.rows) // PARTITIONS // self.together)
+        resident = sum(map(self._resident, group.products))
+        room = (self.target.sbuf_usable_bytes - resident) * 2 // 3
+        depth = max(1, min(_AT_ONCE, room // max(1, group.alive() * self.together)))
+        widest = max((group.columns(node.shape) for node in group.nodes), default=1)
+        block = group.block or widest
+        shared = _Shared(tensors)
+        parts = range(0, widest, block) if group.block else range(1)
+        for begin in parts:
+            shared.cut = (begin, min(block, widest - begin)) if group.block else None
+            shared.fixed, shared.lefts = {}, {}
+            interleaved((_RowTile(self, *one, shared).run() for one in self._pieces()), depth)
+        for node, port in group.outputs:
+            if id(node) in group.sums:
+                self._store_sum(shared, node, port)
+
+    def _store_sum(self, shared: _Shared, node: Node, port: Port) -> None:
+        total = shared.sums[id(node)]
+        tile = nl.ndarray(total.shape, dtype=port.dtype, buffer=nl.sbuf)
+        nisa.tensor_copy(tile, total)
+        view = _tight(port.view)
+        dims = merge([Dim(n, (step,)) for n, step in zip(view.shape, view.strides, strict=True)])
+        pattern = [[0, 1], *([dim.steps[0], dim.extent] for dim in dims)]
+        nisa.dma_copy(window(shared.tensors[view.buffer], port, 0, pattern), tile)
+
+    def _resident(self, key: int) -> int:
+        product = self.group.products[key]
+        depth, columns = product.right.view.shape[-2:]
+        columns = min(columns, self.group.block or columns)
+        return -(-depth // PARTITIONS) * columns * product.dtype.itemsize
+
+    def _pieces(self) -> Iterator[tuple[Piece, tuple[int, ...]]]:
+        """The tiles, and the place in the batch of each."""
+        batch = self.group.batch
+        for where in indices(*(range(extent) for extent in self.group.rows[:batch])):
+            starts = [
+                sum(index * steps[view] for index, steps in zip(where, self.steps, strict=False))
+                for view in range(self.views)
+            ]
+            for piece in tiles(self.dims, self.together, self.views, least=1):
+                offsets = tuple(map(sum, zip(piece.offsets, starts, strict=True)))
+                yield replace(piece, offsets=offsets), where
+
+
+@dataclass(slots=True)
+class _Shared:
+    """What the tiles of a kernel share.
+
+    Attributes:
+        tensors: of the kernel, by buffer.
+        constants: tiles of constants.
+        busy: nanoseconds of work by engine so far.
+        fixed: what all rows read, by input.
+        sums: over all rows, by node, in PSUM.
+        rights: right operands by product and place in the batch.
+        cut: (first, count) of the columns that are worked on; None for all.
+    """
+
+    tensors: dict[str, Any]
+    constants: dict[Any, Any] = field(default_factory=dict[Any, Any])
+    busy: dict[str, float] = field(default_factory=lambda: {"vector": 0.0, "scalar": 0.0})
+    fixed: dict[int, Any] = field(default_factory=dict[int, Any])
+    rights: dict[int, tuple[Any, list[Any]]] = field(
+        default_factory=dict[int, tuple[Any, list[Any]]]
+    )
+    cut: tuple[int, int] | None = None
+    sums: dict[int, Any] = field(default_factory=dict[int, Any])
+    lefts: dict[int, _Left] = field(default_factory=dict[int, "_Left"])
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """Rows of a left operand that are in SBUF, from ``offset`` in its view."""
+
+    where: tuple[int, ...]
+    offset: int
+    count: int
+    tiles: list[Any]
+
+
+def interleaved(blocks: Iterator[Iterator[None]], depth: int) -> None:
+    """Run generators, ``depth`` at a time, each one step behind the one that began before it."""
+    under_way: list[Iterator[None]] = []
+    more = True
+    while more or under_way:
+        if more and len(under_way) < depth:
+            block = next(blocks, None)
+            if block is None:
+                more = False
+            else:
+                under_way.insert(0, block)
+        under_way = [block for block in under_way if next(block, block) is not block]
+
+
+class _RowTile:
+    """The work on one tile."""
+
+    def __init__(
+        self, kernel: _RowKernel, piece: Piece, where: tuple[int, ...], shared: _Shared
+    ) -> None:
+        self._kernel, self._piece, self._where, self._shared = kernel, piece, where, shared
+        self._cut = shared.cut
+        self._partitions, self._rows = piece.partition.extent, piece.elements
+        self._emitters: dict[int, RowEmitter] = {}
+        rows = self._of_columns(1)
+        numbers = kernel.target.generation >= 3
+        self._values = Evaluator(
+            kernel.facts, self._emitter, self._load, numbers, shared.busy, self._product
+        ).with_rows(rows)
+
+    def run(self) -> Iterator[None]:
+        """Load, compute, store; pauses behind each instruction on whole rows."""
+        stores: dict[int, list[_Reach]] = {}
+        for node, reach in self._kernel.stored:
+            stores.setdefault(id(node), []).append(reach)
+        for node in self._kernel.group.nodes:
+            if id(node) in self._kernel.group.sums:
+                self._sum(node)
+                continue
+            self._values.compute(node)
+            for reach in stores.get(id(node), ()):
+                nisa.dma_copy(self._window(reach), self._values.result(node))
+            if node.opcode == "reduce" or self._values.is_done(node):
+                yield
+
+    def _emitter(self, node: Node) -> RowEmitter:
+        columns = self._kernel.group.columns(node.shape)
+        return self._of_columns(self._cut[1] if self._cut and columns > 1 else columns)
+
+    def _of_columns(self, columns: int) -> RowEmitter:
+        found = self._emitters.get(columns)
+        if found is None:
+            per_row = self._of_columns(1) if columns > 1 else None
+            found = self._emitters[columns] = RowEmitter(
+                self._partitions, self._rows, columns, self._shared.constants, per_row
+            )
+        return found
+
+    # -- inputs and outputs ----------------------------------------------------------------
+
+    def _load(self, key: int) -> Value:
+        reach = self._kernel.reaches.get(key)
+        if reach is None:
+            return self._kernel.group.inputs[key]
+        if reach.kind == "column":
+            return Spread(self._column(key, reach), "column")
+        source = self._window(reach)
+        elements = prod(source.shape[1:])
+        tile = nl.ndarray((self._partitions, elements), dtype=reach.port.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(tile, source)
+        whole = len(_tight(reach.port.view).shape) > len(self._kernel.group.rows)
+        return Spread(tile, "row") if reach.kind == "row" and whole else tile
+
+    def _column(self, key: int, reach: _Reach) -> Any:
+        """What is the same for all rows, loaded once into all partitions."""
+        tile = self._shared.fixed.get(key)
+        if tile is None:
+            begin, columns = reach.part(*(self._cut or (0, reach.count)))
+            tensor = self._shared.tensors[reach.port.view.buffer]
+            source = window(tensor, reach.port, begin, [[0, PARTITIONS], *columns])
+            count = prod(source.shape[1:])
+            tile = nl.ndarray((PARTITIONS, count), dtype=reach.port.dtype, buffer=nl.sbuf)
+            nisa.dma_copy(tile, source)
+            self._shared.fixed[key] = tile
+        return tile[0 : self._partitions]
+
+    def _window(self, reach: _Reach) -> Any:
+        number = self._kernel.number[id(reach)]
+        begin, columns = reach.part(*(self._cut or (0, reach.count)))
+        pattern = self._piece.pattern(number)
+        pattern = [*(pattern[:1] if self._rows == 1 and columns else pattern), *columns]
+        tensor = self._shared.tensors[reach.port.view.buffer]
+        return window(tensor, reach.port, self._piece.offsets[number] + begin, pattern)
+
+    def _sum(self, node: Node) -> None:
+        """Add a tile's rows to the sums in PSUM: the tensor engine multiplies them by ones."""
+        tile = self._values.in_sbuf(node.operands[0])
+        total = self._shared.sums.get(id(node))
+        is_first = total is None
+        if total is None:
+            shape = (1, prod(tile.shape[1:]))
+            total = nl.ndarray(shape, dtype=nl.float32, buffer=nl.psum)
+            self._shared.sums[id(node)] = total
+        e = Emitter(PARTITIONS, 1, self._shared.constants)
+        ones = e.filled(np.float32(1), tile.dtype)[0 : self._partitions]
+        for first in range(0, total.shape[1], _MOVING):
+            last = min(first + _MOVING, total.shape[1])
+            nisa.nc_matmul(total[:, first:last], ones, tile[:, first:last], accumulate=not is_first)
+
+    # -- products --------------------------------------------------------------------------
+
+    def _product(self, node: Node, left: Value | None) -> Iterator[tuple[int, Any]]:
+        """The product's columns, in PSUM: (first column, tile) in pieces."""
+        product = self._kernel.group.products[id(node)]
+        rights = self._right(id(node), product)
+        lefts = self._left(node, product) if left is None else turned(left, product.dtype)
+        columns = self._cut[1] if self._cut else product.right.view.shape[-1]
+        for begin in range(0, columns, PSUM_COLUMNS):
+            count = min(PSUM_COLUMNS, columns - begin)
+            total = nl.ndarray((self._partitions, count), dtype=nl.float32, buffer=nl.psum)
+            for first in range(0, count, _MOVING):
+                some = min(_MOVING, count - first)
+                part = total[:, first : first + some]
+                for number, (a, b) in enumerate(zip(lefts, rights, strict=True)):
+                    moving = b[:, begin + first : begin + first + some]
+                    nisa.nc_matmul(part, a, moving, accumulate=number > 0)
+            yield begin, total
+
+    def _left(self, node: Node, product: RowProduct) -> list[Any]:
+        """The left operand's rows, loaded for several tiles at once where they are short."""
+        reach, rows = self._kernel.lefts[id(node)], self._partitions
+        assert product.left is not None
+        number = self._kernel.number[id(reach)]
+        view = product.left.view
+        along = self._piece.partition.steps[number]
+        offset = self._piece.offsets[number]
+        tensor = self._shared.tensors[view.buffer]
+        known = self._shared.lefts.get(id(node))
+        if known is not None and along and self._where == known.where:
+            first, rest = divmod(offset - known.offset, along)
+            if not rest and 0 <= first <= known.count - rows:
+                return [tile[:, first : first + rows] for tile in known.tiles]
+        count = self._rows_ahead(number, offset, along, product)
+        matrix = Matrix(product.left, view.shape[-1], count, view.strides[-1], along, product.dtype)
+        made = blocks(tensor, matrix, offset, 0, count)
+        self._shared.lefts[id(node)] = _Left(self._where, offset, count, made)
+        return [tile[:, 0:rows] for tile in made]
+
+    def _rows_ahead(self, number: int, offset: int, along: int, product: RowProduct) -> int:
+        """Rows of the left operand to load: those of this tile, and of tiles behind it."""
+        kernel = self._kernel
+        if len(kernel.dims) != 1 or not along:
+            return self._partitions
+        start = sum(
+            index * steps[number] for index, steps in zip(self._where, kernel.steps, strict=False)
+        )
+        left = kernel.dims[0].extent - (offset - start) // along
+        assert product.left is not None
+        depth = -(-product.left.view.shape[-1] // PARTITIONS)
+        ahead = max(1, _AHEAD // (depth * product.dtype.itemsize * PARTITIONS)) * PARTITIONS
+        return max(self._partitions, min(left, ahead))
+
+    def _right(self, key: int, product: RowProduct) -> list[Any]:
+        view = product.right.view
+        where = self._where[: product.batch]
+        known = self._shared.rights.get(key)
+        if known is not None and known[0] == (where, self._cut):
+            return known[1]
+        depth, columns = view.shape[-2:]
+        down, along = view.strides[-2:]
+        matrix = Matrix(product.right, depth, columns, down, along, product.dtype)
+        start = sum(index * step for index, step in zip(where, view.strides, strict=False))
+        tensor = self._shared.tensors[view.buffer]
+        made = blocks(tensor, matrix, start, *(self._cut or (0, columns)))
+        self._shared.rights[key] = ((where, self._cut), made)
+        return made

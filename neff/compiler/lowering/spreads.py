@@ -1,0 +1,183 @@
+"""Values of rows: what repeats along a tile, what is still to be done to one, and who emits it.
+
+A tile of a row unit has ``rows`` rows in each partition, each of ``columns`` elements; a value with
+one element for each row is a tile (partitions, rows).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import nki_lang.isa as nisa
+import nki_lang.language as nl
+from neff.compiler.lowering.emitter import Emitter, Value
+from nki_lang.dtypes import DType, dtype_of
+
+__all__ = ["Lazy", "RowEmitter", "Spread", "Step"]
+
+F32 = dtype_of("float32")
+_WORDS = frozenset({"int32", "uint32"})
+
+
+@dataclass(slots=True)
+class Spread:
+    """A tile that repeats: one element a row (``row``), or the same row everywhere (``column``)."""
+
+    tile: Any
+    axis: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One operation with a number, or with a float32 tile of one element a partition."""
+
+    op: str
+    operand: Any
+    reverse: bool = False
+
+
+@dataclass(slots=True)
+class Lazy:
+    """A tile and at most two steps that nobody has emitted yet: a reader may take them along."""
+
+    base: Any
+    steps: list[Step]
+    dtype: DType
+    tile: Any = field(default=None)
+
+
+class RowEmitter(Emitter):
+    """Emits tiles of ``rows`` x ``columns`` elements in each partition.
+
+    Args:
+        partitions, rows, columns: shape of the tiles.
+        constants: as :class:`Emitter` takes them.
+        per_row: emits values with one element a row; None when this emitter does.
+    """
+
+    def __init__(
+        self,
+        partitions: int,
+        rows: int,
+        columns: int,
+        constants: dict[Any, Any],
+        per_row: Emitter | None = None,
+    ) -> None:
+        super().__init__(partitions, rows * columns, constants)
+        self.rows, self.columns = rows, columns
+        self.per_row = per_row
+
+    def plain(self, value: Value) -> Value:
+        """A value as an instruction reads it: what repeats becomes a view that repeats."""
+        if not isinstance(value, Spread):
+            return value
+        shape = (self.partitions, self.rows, self.columns)
+        tile = value.tile
+        if value.axis == "row":
+            if self.columns == 1:
+                return tile
+            return tile.reshape((*shape[:2], 1)).broadcast(2, self.columns)
+        if self.rows == 1:
+            return tile
+        return tile.reshape((shape[0], 1, shape[2])).broadcast(1, self.rows)
+
+    def tile(self, value: Value, dtype: DType) -> Any:
+        return super().tile(self.plain(value), dtype)
+
+    def copy(self, value: Value, dtype: DType) -> Any:
+        return super().copy(self.plain(value), dtype)
+
+    def reciprocal(self, value: Value, dtype: DType) -> Any:
+        if isinstance(value, Spread) and value.axis == "row" and self.per_row is not None:
+            return Spread(self.per_row.reciprocal(value.tile, dtype), "row")
+        if not self.is_number(value) and self.elements >= 512:
+            return self.activation("reciprocal", value, dtype)
+        return super().reciprocal(value, dtype)
+
+    def binary(self, op: str, a: Value, b: Value, dtype: DType) -> Any:
+        for one, other, reverse in ((a, b, False), (b, a, True)):
+            operand = self.scalar(other)
+            if operand is None or self.is_number(other) or self.is_number(one):
+                continue
+            if dtype.name not in _WORDS and not isinstance(one, Spread):
+                made = self.new(dtype)
+                nisa.tensor_scalar(made, one, getattr(nl, op), operand, reverse0=reverse)
+                return made
+        return super().binary(op, self.plain(a), self.plain(b), dtype)
+
+    def scalar(self, value: Value) -> Any:
+        """The value as an operand of ``tensor_scalar``, or None: a number, or a float32 tile with
+        one element for each partition."""
+        if self.is_number(value):
+            return float(value)
+        if not isinstance(value, Spread) or value.axis != "row" or self.rows != 1:
+            return None
+        if value.tile.dtype != F32:
+            if value.tile.dtype.kind != "float":
+                return None
+            wide = nl.ndarray((self.partitions, 1), dtype=F32, buffer=nl.sbuf)
+            nisa.tensor_copy(wide, value.tile)
+            value.tile = wide
+        return value.tile
+
+    def force(self, value: Value) -> Value:
+        """A value whose steps are done."""
+        if not isinstance(value, Lazy):
+            return value
+        if value.tile is None:
+            value.tile = self.new(value.dtype)
+            first, second = [*value.steps, None][:2]
+            assert first is not None
+            more: tuple[Any, ...] = ()
+            if second is not None:
+                more = (getattr(nl, second.op), second.operand, second.reverse)
+            nisa.tensor_scalar(
+                value.tile, value.base, getattr(nl, first.op), first.operand, first.reverse, *more
+            )
+        return value.tile
+
+    def affine(self, value: Value) -> tuple[Any, Any, Any]:
+        """(tile, scale, bias): what an activation does before its function, as far as it can."""
+        if isinstance(value, Lazy) and value.tile is None:
+            found = self._folded(value.steps)
+            if found is not None:
+                return value.base, *found
+        value = self.plain(self.force(value))
+        return self.tile(value, F32), 1.0, None
+
+    def _folded(self, steps: list[Step]) -> tuple[Any, Any] | None:
+        scale: Any = 1.0
+        rest = list(steps)
+        if rest[0].op == "multiply":
+            scale = rest.pop(0).operand
+        if not rest:
+            return scale, None
+        (step,) = rest if len(rest) == 1 else (None,)
+        if step is None or step.op not in ("add", "subtract"):
+            return None
+        if step.op == "add":
+            return scale, step.operand
+        if not step.reverse:
+            return scale, self.negative(step.operand)
+        return (-scale, step.operand) if isinstance(scale, float) else None
+
+    def negative(self, operand: Any) -> Any:
+        """The negated operand of a step."""
+        if isinstance(operand, float):
+            return -operand
+        key = ("negative", operand.name if hasattr(operand, "name") else id(operand))
+        found = self._constants.get(key)
+        if found is None or found[0] is not operand:
+            made = nl.ndarray((self.partitions, 1), dtype=F32, buffer=nl.sbuf)
+            nisa.tensor_scalar(made, operand, nl.multiply, -1.0)
+            found = self._constants[key] = (operand, made)
+        return found[1]
+
+    def bias(self, value: Any, numbers: bool) -> Any:
+        """A bias as the target takes it: trn1 takes tiles only."""
+        if value is None or numbers or not isinstance(value, float):
+            return value
+        return Emitter(self.partitions, 1, self._constants).filled(np.float32(value), F32)

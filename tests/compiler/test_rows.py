@@ -1,0 +1,204 @@
+"""Units over rows: softmax, normalisations, products and what stands around them, against JAX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import hypothesis
+import hypothesis.strategies as st
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import pytest
+
+from neff.compiler import compile
+from neff.compiler.idioms import RULES
+from neff.compiler.lowering.expressions import IDIOMS
+from neff.program import EngineLoop, Program
+from tests.compiler.compiling import TARGETS, check, lowered
+
+pytestmark = pytest.mark.jax
+
+Array = np.ndarray[Any, Any]
+FEW = hypothesis.settings(max_examples=4, deadline=None)
+BF16 = ml_dtypes.bfloat16
+
+
+def some(*shape: int, dtype: Any = np.float32, seed: int = 0) -> Array:
+    draw = np.random.default_rng((seed, *shape))
+    return (draw.normal(size=shape) / np.sqrt(shape[-1])).astype(dtype)
+
+
+def opcodes(program: Program) -> list[str]:
+    """``op`` of every instruction; of activations with their function behind it."""
+    found: list[str] = []
+    for graph in program.subgraphs:
+        for steps in graph.engines.values():
+            for step in steps:
+                assert not isinstance(step, EngineLoop)
+                op = step.instruction.op
+                found.append(op)
+                if op.startswith("activation"):
+                    found.append(f"{op} {step.instruction.operands['op']}")
+    return found
+
+
+def layer_norm(x: Any, gain: Any, bias: Any) -> Any:
+    centred = x - jnp.mean(x, -1, keepdims=True)
+    return centred * jax.lax.rsqrt(jnp.var(x, -1, keepdims=True) + 1e-5) * gain + bias
+
+
+def attention(q: Any, k: Any, v: Any, mask: Any = True) -> Any:
+    scores = jnp.einsum("hqd,hkd->hqk", q, k) * (q.shape[-1] ** -0.5)
+    scores = jnp.where(mask, scores, -1e9)
+    return jnp.einsum("hqk,hkd->hqd", jax.nn.softmax(scores, axis=-1), v)
+
+
+ROW_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "softmax": jax.nn.softmax,
+    "log-softmax": jax.nn.log_softmax,
+    "rms": lambda x: x * jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-6),
+    "spread": lambda x: (x - jnp.min(x, -1, keepdims=True)) / (1 + jnp.max(x, -1, keepdims=True)),
+    "several": lambda x: (jnp.sum(x, -1), jnp.max(jnp.abs(x), -1), x + jnp.sum(x, -1)[..., None]),
+}
+
+
+@pytest.mark.parametrize("name", ROW_FUNCTIONS)
+@hypothesis.given(st.integers(32, 300), st.integers(2, 700), st.sampled_from(TARGETS))
+@FEW
+def test_functions_of_rows(name: str, rows: int, columns: int, target: str) -> None:
+    check(ROW_FUNCTIONS[name], some(rows, columns), target=target, tolerance=1e-5)
+
+
+@hypothesis.given(st.integers(32, 200), st.integers(2, 600), st.booleans())
+@FEW
+def test_layer_norm_and_its_gradient(rows: int, columns: int, three: bool) -> None:
+    x = some(3, rows // 2, columns) if three else some(rows, columns)
+    gain, bias = 1 + some(columns), some(columns, seed=1)
+    check(layer_norm, x, gain, bias, tolerance=2e-4)
+    slopes = jax.grad(lambda *a: jnp.sum(layer_norm(*a) ** 2), (0, 1, 2))
+    check(slopes, x, gain, bias, tolerance=2e-2)
+
+
+@hypothesis.given(
+    st.integers(32, 260),
+    st.integers(1, 300),
+    st.integers(2, 1500),
+    st.sampled_from([np.float32, BF16]),
+)
+@FEW
+def test_products_with_bias_and_activation(rows: int, depth: int, columns: int, dtype: Any) -> None:
+    x, w, b = some(rows, depth, dtype=dtype), some(depth, columns, dtype=dtype), some(columns)
+    tolerance = 1e-5 if dtype is np.float32 else 3e-2
+    check(lambda x, w, b: jax.nn.gelu(x @ w + b.astype(x.dtype)), x, w, b, tolerance=tolerance)
+    check(lambda x, w: (x @ w, jnp.sum(x @ w, 0)), x, w, tolerance=10 * tolerance)
+
+
+@hypothesis.given(st.integers(32, 200), st.integers(2, 200), st.sampled_from("ab"))
+@FEW
+def test_products_behind_products(rows: int, width: int, order: str) -> None:
+    x, up, down = some(rows, 40), some(40, width), some(width, 30)
+    check(lambda x, a, b: jax.nn.relu(x @ a) @ b, x, up, down, tolerance=1e-5)
+    form = "mk,kn->nm" if order == "a" else "mk,kn->mn"
+    check(lambda x, a: jnp.einsum(form, x, a) + 1, x, up, tolerance=1e-5)
+
+
+@hypothesis.given(st.integers(1, 3), st.integers(32, 200), st.sampled_from([np.float32, BF16]))
+@FEW
+def test_attention_and_its_gradient(heads: int, length: int, dtype: Any) -> None:
+    q, k, v = (some(heads, length, 24, dtype=dtype, seed=seed) for seed in range(3))
+    mask = np.tril(np.ones((length, length), bool))
+    tolerance = 1e-5 if dtype is np.float32 else 3e-2
+    check(attention, q, k, v, mask, tolerance=tolerance)
+    if dtype is np.float32:
+        slopes = jax.grad(lambda *a: jnp.sum(attention(*a, mask) ** 2), (0, 1, 2))
+        check(slopes, q, k, v, tolerance=1e-3)
+
+
+@hypothesis.given(st.integers(64, 300), st.integers(2, 600))
+@FEW
+def test_sums_over_all_rows(rows: int, columns: int) -> None:
+    x = some(rows, columns)
+    check(lambda x: (jnp.sum(x * x, 0), jnp.sum(x, 0), jnp.exp(x), jnp.sum(x)), x, tolerance=1e-4)
+
+
+def test_rows_that_do_not_fit_are_done_in_parts() -> None:
+    check(jax.nn.softmax, some(40, 60_000), tolerance=1e-5)
+
+
+def test_a_right_operand_that_does_not_fit_comes_in_blocks() -> None:
+    check(lambda x, w: jnp.tanh(x @ w), some(40, 2100), some(2100, 2100), tolerance=1e-5)
+
+
+def test_gradients_of_slices_are_put_side_by_side() -> None:
+    def split(x: Any) -> Any:
+        return jnp.sum(x[:, :20] ** 3 + x[:, 20:40] ** 2)
+
+    program = check(jax.grad(split), some(50, 40))
+    assert "memset" not in opcodes(program)
+
+
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "sigmoid": jax.nn.sigmoid,
+    "silu": jax.nn.silu,
+    "gelu": lambda x: 0.5 * x * (1 + jax.lax.erf(x / np.sqrt(2).astype(x.dtype))),
+    "gelu-tanh": jax.nn.gelu,
+}
+ENGINES = {"sigmoid": "sigmoid", "silu": "silu", "gelu": "gelu", "gelu-tanh": "gelu_apprx_tanh"}
+
+
+def test_every_rewrite_has_a_test() -> None:
+    assert {rule.name for rules in RULES.values() for rule in rules} == FUNCTIONS.keys()
+    assert IDIOMS.keys() == IN_ONE.keys()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, BF16])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_of_the_scalar_engine(name: str, dtype: Any) -> None:
+    x = (4 * some(70, 33, dtype=np.float32) * 6).astype(dtype)
+    program = check(FUNCTIONS[name], x, tolerance=3e-6 if dtype is np.float32 else 2e-2)
+    found = opcodes(program)
+    assert f"activation {ENGINES[name]}" in found
+    assert not {"reciprocal", "tensor_tensor"} & set(found)
+
+
+IN_ONE: dict[str, tuple[Callable[[Any], Any], str, dict[str, int]]] = {
+    "two-steps": (lambda x: (x - jnp.max(x, -1, keepdims=True)) * 3, "tensor_scalar", {}),
+    "scale-and-bias": (
+        lambda x: jnp.exp(x * 2 - jnp.max(x, -1, keepdims=True)), "activation exp", {},
+    ),
+    "function-and-sum": (
+        lambda x: jnp.exp(x) / jnp.sum(jnp.exp(x), -1, keepdims=True), "activation_reduce exp",
+        {"tensor_reduce": 0},
+    ),
+    "square": (lambda x: jnp.sum(x * x, -1), "activation_reduce square", {"tensor_tensor": 0}),
+    "step-and-reduction": (
+        lambda x: jnp.exp(x * 3 - jnp.max(x * 3, -1, keepdims=True)), "tensor_scalar_reduce",
+        {"tensor_reduce": 0},
+    ),
+    "choice-and-maximum": (
+        lambda x: (lambda y: y - jnp.max(y, -1, keepdims=True))(jnp.where(x > 0, x, -9.0)),
+        "select_reduce", {"tensor_reduce": 0},
+    ),
+    "cast": (lambda x: jnp.tanh(x).astype(BF16), "activation tanh", {"tensor_copy": 0}),
+    "reciprocal-of-rows": (
+        lambda x: x / jnp.max(x, -1, keepdims=True), "reciprocal", {"reciprocal": 1},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", IN_ONE)
+def test_what_one_instruction_does(name: str) -> None:
+    function, wanted, counts = IN_ONE[name]
+    program = check(function, some(100, 600), tolerance=1e-5 if name != "cast" else 1e-2)
+    found = opcodes(program)
+    assert wanted in found
+    assert {op: found.count(op) for op in counts} == counts
+
+
+def test_the_same_module_has_the_same_kernels() -> None:
+    arguments = [some(2, 130, 16, seed=seed) for seed in range(3)]
+    one, other = (compile(lowered(attention, *arguments), target="trn2") for _ in range(2))
+    assert str(one.subgraphs) == str(other.subgraphs)
