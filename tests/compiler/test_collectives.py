@@ -1,7 +1,7 @@
 """Modules of several devices as one NEFF: each collective, in every form, beside the evaluator.
 
-The evaluator has jaxlib as its oracle (tests/evaluate/test_devices.py); here the results of the
-programs that frameworks emit are those of jaxlib too (tests/device/test_collectives.py).
+The evaluator has jaxlib as its oracle (tests/evaluate/test_devices.py); what frameworks emit is
+beside jaxlib in tests/device/test_collectives.py, random groups in scripts/fuzz/fuzz_collectives.py.
 """
 
 from __future__ import annotations
@@ -214,73 +214,6 @@ def test_not_a_number_wins() -> None:
             np.testing.assert_array_equal(one[program.outputs[0]], other)
 
 
-def random_module(seed: int) -> tuple[Any, int, int]:
-    """A chain of collectives over random groups, and how many devices it is for."""
-    random = np.random.default_rng(seed)
-    replicas, partitions = [(4, 1), (1, 4), (2, 2), (6, 1), (2, 3), (3, 1)][random.integers(6)]
-    count = replicas * partitions
-    lines, value = ["v0 = f32[12,12] parameter(0)"], 0
-    for _ in range(random.integers(1, 6)):
-        channel, flat = random.random() < 0.5, random.random() < 0.7
-        kind = random.choice(["reduce", "gather", "scatter", "exchange", "permute", "broadcast"])
-        across = channel and kind in ("exchange", "permute", "broadcast")
-        flat = channel and flat and not across
-        whole = count if flat else partitions if across else replicas
-        order = [int(one) for one in random.permutation(whole)]
-        size = int(random.choice([one for one in range(1, whole + 1) if whole % one == 0]))
-        groups = [order[at : at + size] for at in range(0, whole, size)]
-        members = size * (partitions if channel and not flat and not across else 1)
-        written = str(groups).replace("[", "{").replace("]", "}").replace(" ", "")
-        if random.random() < 0.2 and size == whole and not flat:
-            written, order = "{}", sorted(order)
-        more = f", channel_id=1{', use_global_device_ids=true' * flat}" if channel else ""
-        dim, old, value = int(random.integers(2)), f"v{value}", value + 1
-        rows, columns = (12, 12 * members) if dim else (12 * members, 12)
-        part = (12, 12 // members) if dim else (12 // members, 12)
-        share = f"dimensions={{{dim}}}, replica_groups={written}{more}"
-        if kind == "reduce":
-            lines.append(
-                f"v{value} = f32[12,12] all-reduce({old}), to_apply=f, replica_groups={written}{more}"
-            )
-        elif kind == "gather":
-            lines.append(f"w{value} = f32[{rows},{columns}] all-gather({old}), {share}")
-            lines.append(
-                f"v{value} = f32[12,12] slice(w{value}), slice={{[{rows - 12}:{rows}],[{columns - 12}:{columns}]}}"
-            )
-        elif kind == "scatter":
-            lines.append(
-                f"w{value} = f32[{part[0]},{part[1]}] reduce-scatter({old}), {share}, to_apply=f"
-            )
-            lines.append(f"z{value} = f32[] constant({value})")
-            lines.append(
-                f"v{value} = f32[12,12] pad(w{value}, z{value}), padding=0_{12 - part[0]}x0_{12 - part[1]}"
-            )
-        elif kind == "exchange":
-            lines.append(f"v{value} = f32[12,12] all-to-all({old}), {share}")
-        elif kind == "broadcast":
-            some = str(groups[: 1 + int(random.integers(len(groups)))])
-            some = some.replace("[", "{").replace("]", "}")
-            lines.append(
-                f"v{value} = f32[12,12] collective-broadcast({old}), replica_groups={some}{more}"
-            )
-        else:
-            sources = random.permutation(whole)[: random.integers(0, whole + 1)]
-            targets = random.permutation(whole)[: len(sources)]
-            pairs = ",".join(f"{{{a},{b}}}" for a, b in zip(sources, targets, strict=True))
-            lines.append(
-                f"v{value} = f32[12,12] collective-permute({old}), source_target_pairs={{{pairs}}}{more}"
-            )
-    lines.append(f"ROOT r = f32[12,12] negate(v{value})")
-    op = str(random.choice(["add", "maximum", "minimum"]))
-    return module_of("\n".join(lines), op=op), count, partitions
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_random_groups(seed: int) -> None:
-    module, devices, partitions = random_module(seed)
-    check(module, devices, partitions)
-
-
 def refused(body: str, **options: int) -> NeffCompileError:
     with pytest.raises(NeffCompileError) as caught:
         compile(module_of(body), target="trn2", options=CompileOptions(**options))
@@ -317,3 +250,82 @@ def test_a_module_that_was_not_partitioned_is_refused() -> None:
       s = f32[2,2] custom-call(p), custom_call_target="SPMDFullToShardShape", sharding={manual}
       ROOT r = f32[2,2] negate(s)"""
     assert "partitioned" in str(refused(body))
+
+
+LOOP = """
+less {{ t = (s32[], f32[4], f32[]) parameter(0)
+  {test} }}
+turn {{ t = (s32[], f32[4], f32[]) parameter(0)
+  i = s32[] get-tuple-element(t), index=0
+  x = f32[4] get-tuple-element(t), index=1
+  e = f32[] get-tuple-element(t), index=2
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  n = f32[4] collective-permute(x), source_target_pairs={{{{0,1}},{{1,2}},{{2,0}}}}
+  d = u32[] replica-id()
+  c = f32[] convert(d)
+  w = f32[4] broadcast(c), dimensions={{}}
+  y = f32[4] add(n, w)
+  s = f32[4] all-reduce(y), replica_groups={{{{0,1,2}}}}, to_apply=f
+  h = f32[] constant(0.25)
+  b = f32[4] broadcast(h), dimensions={{}}
+  z = f32[4] multiply(s, b)
+  u = f32[4] subtract(y, z)
+  ROOT r = (s32[], f32[4], f32[]) tuple(j, u, e) }}
+"""
+TURNS = "i = s32[] get-tuple-element(t), index=0\n n = s32[] constant(100)\n ROOT c = pred[] compare(i, n), direction=LT"
+UNTIL = "i = s32[] get-tuple-element(t), index=0\n k = f32[] convert(i)\n e = f32[] get-tuple-element(t), index=2\n ROOT c = pred[] compare(k, e), direction=LT"
+ENTRY = """p = f32[4] parameter(0)
+  q = f32[] parameter(1)
+  e = f32[] abs(q)
+  m = f32[] {limit}
+  z = s32[] constant(0)
+  t = (s32[], f32[4], f32[]) tuple(z, p, m)
+  w = (s32[], f32[4], f32[]) while(t), condition=less, body=turn
+  ROOT r = f32[4] get-tuple-element(w), index=1"""
+
+
+def test_loops_with_collectives() -> None:
+    """A counted loop on the device, and one that runs until a value that all devices share."""
+    shared = "all-reduce(e), replica_groups={{0,1,2}}, to_apply=f"
+    for test, limit in ((TURNS, shared), (UNTIL, shared)):
+        module = module_of(ENTRY.format(limit=limit), more=LOOP.format(test=test))
+        program = compile(module, target="trn2", options=CompileOptions(replicas=3, partitions=1))
+        verify(program)
+        for turn in range(2):
+            given = [values(module, (turn, device)) for device in range(3)]
+            wanted = evaluate_devices(module, given)
+            found = run_ranks(
+                program, [dict(zip(program.inputs, one, strict=True)) for one in given]
+            )
+            for one, (other,) in zip(found, wanted, strict=True):
+                np.testing.assert_allclose(one[program.outputs[0]], other, rtol=1e-5, atol=1e-5)
+
+
+def test_ranks_whose_loops_end_at_different_times_are_told() -> None:
+    module = module_of(ENTRY.format(limit="copy(e)"), more=LOOP.format(test=UNTIL))
+    program = compile(module, target="trn2", options=CompileOptions(replicas=3, partitions=1))
+    rows = [
+        dict(zip(program.inputs, (np.ones(4, np.float32), np.float32(turns)), strict=True))
+        for turns in (3, 3, 2)
+    ]
+    with pytest.raises(NeffRuntimeError, match=r"rank 0 waits in .* rank 2 has ended") as caught:
+        run_ranks(program, rows)
+    assert caught.value.code == "NEFF-EXEC-DEADLOCK"
+
+
+def test_branches_with_collectives() -> None:
+    more = """yes { a = f32[4] parameter(0)
+      s = f32[4] all-reduce(a), replica_groups={{0,1,2}}, to_apply=f
+      g = f32[12] all-gather(s), replica_groups={{0,1,2}}, dimensions={0}
+      ROOT r = f32[4] slice(g), slice={[4:8]} }
+    no { a = f32[4] parameter(0)
+      ROOT r = f32[4] collective-permute(a), source_target_pairs={{0,1},{1,2},{2,0}} }
+    """
+    body = """p = f32[4] parameter(0)
+      q = f32[] parameter(1)
+      s = f32[] all-reduce(q), replica_groups={{0,1,2}}, to_apply=f
+      z = f32[] constant(0)
+      c = pred[] compare(s, z), direction=GT
+      ROOT r = f32[4] conditional(c, p, p), true_computation=yes, false_computation=no"""
+    check(module_of(body, more=more), 3)

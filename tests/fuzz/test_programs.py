@@ -50,6 +50,13 @@ def test_kernels_of_several_ranks(tmp_path: Path) -> None:
 
 
 @pytest.mark.jax
+def test_modules_of_several_devices(tmp_path: Path) -> None:
+    found, runs = faults(tmp_path, "fuzz_collectives", "--count", "12")
+    assert found == []
+    assert set(runs) == {"trn1", "trn2", "trn3", "jaxlib"}
+
+
+@pytest.mark.jax
 @pytest.mark.parametrize("driver", ["fuzz_jax", "fuzz_hlo"])
 def test_a_way_that_does_not_exist(driver: str) -> None:
     command = [sys.executable, f"scripts/fuzz/{driver}.py", "--ways", "evaluate,telepathy,jaxlib"]
