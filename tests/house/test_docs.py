@@ -122,8 +122,8 @@ def run_block(block: Block, folder: Path, environment: dict[str, str], names: Pa
 
 
 def tutorial_commands() -> list[str]:
-    """README's commands on the first script, from `extract` on."""
-    text = DOCUMENTS[0].read_text().partition("## Tutorial")[2].partition("A JAX script")[0]
+    """The tutorial's commands on the first script, from `extract` on."""
+    text = (ROOT / "docs" / "tutorial.md").read_text().partition("A JAX script")[0]
     found = [
         command
         for block in BLOCK.finditer(text)
