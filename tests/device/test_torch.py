@@ -91,9 +91,10 @@ print(pjrt._run_thread_per_device(0, 1, work, pjrt.initialize_multiprocess))
 """
 
 
-def test_replicas_that_talk_meet() -> None:
+@pytest.mark.parametrize("executor", ["cpu", "neff"])
+def test_replicas_that_talk_meet(executor: str) -> None:
     code = REPLICAS.replace("VALUE", "torch.full((3,), rank + 1.0).to(torch_xla.device())")
-    out = check_child(code, PJRT_DEVICE="NEURON")
+    out = check_child(code, PJRT_DEVICE="NEURON", NKI_HLO_EXECUTOR=executor)
     assert out.strip() == "{0: [3.0, 3.0, 3.0], 1: [3.0, 3.0, 3.0]}"
 
 
