@@ -10,6 +10,9 @@ import numpy as np
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import Module
 from hlo_tools.passes.base import Pass
+from hlo_tools.passes.functions import FUNCTIONS, WHOLE_SUMS
+from hlo_tools.passes.integers import FAST_SUMS, INTEGERS
+from hlo_tools.passes.moving import FAST_MOVING, MOVING
 from hlo_tools.passes.reductions import FAST_REDUCTIONS, REDUCTIONS, is_highest, is_lowest
 from hlo_tools.passes.slicing import SLICING
 from hlo_tools.rewrite.emitting import constant, is_signed_zero, plain, splat
@@ -228,6 +231,9 @@ EXACT = (
     )
     + SLICING
     + REDUCTIONS
+    + INTEGERS
+    + MOVING
+    + WHOLE_SUMS
 )  # fmt: skip
 """Rules that hold to the last bit."""
 
@@ -256,4 +262,4 @@ FAST = Rules(
 )  # fmt: skip
 """Rules that hold for real numbers."""
 
-_EXACT_AND_FAST = EXACT + FAST + FAST_REDUCTIONS
+_EXACT_AND_FAST = EXACT + FAST + FAST_REDUCTIONS + FAST_SUMS + FUNCTIONS + FAST_MOVING

@@ -25,6 +25,7 @@ from hlo_tools.types.ids import LOCAL_MASK
 
 __all__ = [
     "Captures",
+    "Condition",
     "Pattern",
     "Rules",
     "held",

@@ -24,8 +24,8 @@ def reduce(body: str, init: str, dimensions: str) -> str:
         ("max", "-inf", True, True),
         ("max", "0", False, False),
         ("add", "-0", True, True),
-        ("add", "0", False, True),
-        ("add", "1", False, False),
+        ("add", "0", True, True),
+        ("add", "1", True, True),
         ("first", "0", False, False),
     ],
 )
