@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import zip_longest
+from math import inf
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -12,10 +15,14 @@ from hlo_tools.cli import completion, console
 from hlo_tools.cli.fills import Fill, Seed, check_fill
 from hlo_tools.cli.inputs import open_module
 from hlo_tools.cli.module_inputs import Inputs, Tolerance, gather
-from hlo_tools.evaluate import Evaluator, Limits
+from hlo_tools.evaluate import Evaluator, Limits, evaluate_devices
+from hlo_tools.evaluate.devices import MOST_DEVICES, partitions_of
 from hlo_tools.evaluate.difference import largest_difference
 from hlo_tools.evaluate.kernel_calls import kernel_calls
+from hlo_tools.evaluate.recorded import Recorded, recorded_run
+from hlo_tools.evaluate.values import Array, Value
 from hlo_tools.evaluate.with_jaxlib import run_with_jaxlib
+from hlo_tools.ir.module import Module
 from hlo_tools.verify import check
 
 __all__ = ["command"]
@@ -52,6 +59,14 @@ def command(
     compare: Annotated[
         bool, typer.Option("--compare", help="Run both and report the difference.")
     ] = False,
+    devices: Annotated[
+        int,
+        typer.Option("--devices", "-d", min=1, max=MOST_DEVICES, help="Devices that communicate."),
+    ] = 1,
+    partitions: Annotated[
+        int,
+        typer.Option(min=0, help="Partitions of a replica; by default as the collectives need it."),
+    ] = 0,
     tolerance: Tolerance = 1e-4,
     work: Work = _DEFAULT.work,
     memory: Memory = _DEFAULT.memory,
@@ -59,9 +74,13 @@ def command(
 ) -> int:
     """Evaluate a module with NumPy (kernels from their files) or with jaxlib.
 
-    Exit code 1 when --compare finds a difference.
+    A snapshot is run on its recorded inputs unless others are given, and its results are compared
+    with the recorded ones. With --devices, {} in an input's name stands for the device's number, and
+    --fill random is random for each. Exit code 1 when --compare or a snapshot shows a difference.
 
     Example: nki-hlo evaluate model.hlo_module.pb --fill random --compare
+
+    Example: nki-hlo evaluate model.hlo_module.pb --fill random --devices 2
     """
     check_fill(fill)
     if way not in WAYS:
@@ -69,46 +88,110 @@ def command(
     module = open_module(file)
     check(module)
     limits = Limits(work=work, memory=int(memory))
-    arrays = gather(module, inputs or [], fill, limits, seed=seed)
-    if output is not None:
-        output.mkdir(parents=True, exist_ok=True)
+    recorded = recorded_run(module) if not inputs and fill is None else None
+    if devices > 1 or (recorded is not None and len(recorded.inputs) > 1):
+        if compare or way == "jaxlib":
+            raise typer.BadParameter("jaxlib runs one device here; leave out --compare and --with")
+        return _on_devices(
+            module, recorded, inputs or [], fill, seed, devices, partitions, limits, output, as_json
+        )
+    arrays = (
+        recorded.inputs[0] if recorded else gather(module, inputs or [], fill, limits, seed=seed)
+    )
     if way == "jaxlib" and not compare:
-        results: list[Any] = list(run_with_jaxlib(module, arrays))
+        results: list[Array] = list(run_with_jaxlib(module, arrays))
     else:
         kernels = kernel_calls(module.folder or Path.cwd())
         results = Evaluator(module, custom_calls=kernels, limits=limits).run(arrays)
-    gaps = (
-        [
-            largest_difference(a, b)
-            for a, b in zip(results, run_with_jaxlib(module, arrays), strict=True)
-        ]
-        if compare
-        else []
-    )
-    _show(results, gaps, as_json)
-    if output is not None:
-        for number, value in enumerate(results):
-            np.save(output / f"output{number}.npy", _plain(value))
+    other = "jaxlib" if compare else "the recorded results"
+    wanted = recorded.results if recorded else None
+    if compare:
+        wanted = list(run_with_jaxlib(module, arrays))
+    gaps = _gaps(results, wanted) if wanted is not None else []
+    _show(results, gaps, as_json, other, tolerance)
+    _save(results, output)
     return 1 if any(gap > tolerance for gap in gaps) else 0
 
 
-def _plain(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _gaps(results: list[Array], wanted: Sequence[object]) -> list[float]:
+    """How far each output is off; one that only one side has is infinitely far."""
+    pairs = zip_longest(results, wanted)
+    return [inf if a is None or b is None else largest_difference(a, b) for a, b in pairs]
+
+
+def _on_devices(
+    module: Module,
+    recorded: Recorded | None,
+    inputs: list[str],
+    fill: str | None,
+    seed: int,
+    devices: int,
+    partitions: int,
+    limits: Limits,
+    output: Path | None,
+    as_json: bool,
+) -> int:
+    """The results of each device."""
+    given: list[list[Value]] = recorded.inputs if recorded else []
+    if not recorded:
+        for number in range(devices):
+            names = [text.replace("{}", str(number)) for text in inputs]
+            given.append(gather(module, names, fill, limits, seed=seed + number))
+    count = len(given)
+    found = evaluate_devices(
+        module, given, partitions=partitions or partitions_of(module, count), limits=limits
+    )
+    if as_json:
+        rows = [{"device": at, "outputs": _rows(one, [])} for at, one in enumerate(found)]
+        console.write_json("evaluate", devices=rows)
+    for number, results in enumerate(found):
+        if not as_json:
+            console.line(f"device {number}")
+            _print(results, [], "")
+        _save(results, output / f"device{number}" if output is not None else None)
+    return 0
+
+
+def _save(results: list[Array], output: Path | None) -> None:
+    if output is None:
+        return
+    output.mkdir(parents=True, exist_ok=True)
+    for number, value in enumerate(results):
+        np.save(output / f"output{number}.npy", _plain(value))
+
+
+def _plain(value: Array) -> Array:
     """A value in a type that .npy files support, and that -i accepts again."""
     if value.dtype.kind in "biufc":
         return value
     return value.astype(np.int8 if "int" in value.dtype.name else np.float32)
 
 
-def _show(results: list[Any], gaps: list[float], as_json: bool) -> None:
-    rows = [
+def _rows(results: list[Array], gaps: list[float]) -> list[dict[str, object]]:
+    return [
         {"name": f"output{number}", "dtype": str(value.dtype), "shape": list(value.shape),
          **({"difference": gaps[number]} if gaps else {})}
         for number, value in enumerate(results)
     ]  # fmt: skip
+
+
+def _show(
+    results: list[Array], gaps: list[float], as_json: bool, other: str, tolerance: float
+) -> None:
     if as_json:
-        console.write_json("evaluate", outputs=rows)
+        console.write_json("evaluate", outputs=_rows(results, gaps))
         return
-    for row, value in zip(rows, results, strict=True):
-        gap = f"  difference from jaxlib {row['difference']:.1e}" if gaps else ""
+    _print(results, gaps, other)
+    if gaps:
+        agree = sum(gap <= tolerance for gap in gaps)
+        worst = max(range(len(gaps)), key=lambda at: gaps[at])
+        off = f"; largest difference {gaps[worst]:.1e}, of output{worst}" if gaps[worst] else ""
+        outputs = console.counted(len(gaps), "output")
+        console.line(f"{agree} of {outputs} agree with {other} within {tolerance:g}{off}")
+
+
+def _print(results: list[Array], gaps: list[float], other: str) -> None:
+    for number, (row, value) in enumerate(zip(_rows(results, gaps), results, strict=True)):
+        gap = f"  difference from {other} {gaps[number]:.1e}" if gaps else ""
         with np.printoptions(threshold=8, edgeitems=2):
             console.line(f"{row['name']}  {row['dtype']}{row['shape']}{gap}\n{value}")

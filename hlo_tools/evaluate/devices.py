@@ -8,8 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from hlo_tools.evaluate.values import Array, EvaluationError, Value
+from hlo_tools.ir.instruction import Instruction
+from hlo_tools.ir.module import Module
 
-__all__ = ["ALONE", "MOST_DEVICES", "Device", "on_devices"]
+__all__ = ["ALONE", "MOST_DEVICES", "Device", "on_devices", "partitions_of"]
 
 MOST_DEVICES = 64
 
@@ -95,6 +97,24 @@ class Meeting:
 
 
 ALONE = Device(0, 1, 1, Meeting(1))
+
+
+def partitions_of(module: Module, devices: int) -> int:
+    """How many partitions a replica has when a module runs on so many devices.
+
+    A program divided by partitions (as ``jax.jit`` makes them) asks for its partition's number, or
+    has collectives with channels; one for replicas (as ``jax.pmap`` makes them) has neither.
+    """
+    for view in module.instructions:
+        if view.opcode == "replica-id":
+            return 1
+        if view.opcode == "partition-id" or (view.proto.channel_id > 0 and not _is_transfer(view)):
+            return devices
+    return 1
+
+
+def _is_transfer(view: Instruction) -> bool:
+    return view.opcode.startswith(("send", "recv"))
 
 
 def on_devices(
