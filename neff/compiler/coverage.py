@@ -22,7 +22,7 @@ _FAMILIES = {
     "gather": "transfers with an offset for each partition; indices are clamped",
     "scatter": "update by update; any elementwise computation, any number of operands",
 }
-_INTERNAL = {"pair", "rank", "word"}
+_INTERNAL = {"cumulative", "pair", "rank", "word"}
 """Opcodes of the graph that HLO does not have."""
 
 _NAMES = {"update-slice": "dynamic-update-slice"}
@@ -39,7 +39,7 @@ def coverage() -> dict[str, str]:
     )
     found["cholesky"] = "column by column; at most 1024 of them"
     found["triangular-solve"] = "products with the inverse, improved once"
-    found["reduce-window"] = "a reduce over a view of windows"
+    found["reduce-window"] = "a reduce over a view of windows; cumulative ones of floats a scan"
     for opcode in LOWERINGS.keys() - _INTERNAL:
         name = _NAMES.get(opcode, opcode)
         found[name] = _FAMILIES.get(name) or IMPORTED[name]

@@ -75,6 +75,9 @@ def reduce_window(node: Node) -> Node:
     half = len(node.operands) // 2
     operands, starts = node.operands[:half], node.operands[half:]
     listed: list[Span] = node.attributes["spans"]
+    counted = _cumulative(node, listed)
+    if counted is not None:
+        return counted
     spans = dict(enumerate(listed))
     views: list[Node] = []
     for operand, start in zip(operands, starts, strict=True):
@@ -88,6 +91,34 @@ def reduce_window(node: Node) -> Node:
     dims = tuple(range(rank, len(views[0].shape)))
     applied = node.attributes["applied"]
     return node.like("reduce", *views, *starts, dimensions=dims, applied=applied)
+
+
+_STARTS = {"add": 0.0, "multiply": 1.0, "maximum": -np.inf, "minimum": np.inf}
+
+
+def _cumulative(node: Node, spans: list[Span]) -> Node | None:
+    """What a window as long as a dimension, padded on one side by all but one, makes of floats."""
+    if len(node.operands) != 2 or node.attributes["applied"] not in _STARTS:
+        return None
+    operand, start = node.operands
+    dims = [dim for dim, span in enumerate(spans) if span.size > 1]
+    if len(dims) != 1 or operand.element.name not in ("f32", "bf16", "f16") or not node.size:
+        return None
+    (dim,) = dims
+    span, extent = spans[dim], operand.shape[dim]
+    sides = (span.low, span.high)
+    if (
+        start.splat is None
+        or float(start.splat) != _STARTS[node.attributes["applied"]]
+        or span.size != extent
+        or sides not in ((extent - 1, 0), (0, extent - 1))
+        or any((one.stride, one.window_dilation, one.base_dilation) != (1, 1, 1) for one in spans)
+        or any(one.low or one.high for at, one in enumerate(spans) if at != dim)
+    ):
+        return None
+    reverse = sides == (0, extent - 1)
+    applied = node.attributes["applied"]
+    return node.like("cumulative", operand, start, dimension=dim, reverse=reverse, applied=applied)
 
 
 def _restrided(node: Node, operand: Node, dims: list[tuple[int, int, int]]) -> Node:

@@ -140,6 +140,24 @@ def test_gradients_of_slices_are_put_side_by_side() -> None:
     assert "memset" not in opcodes(program)
 
 
+@hypothesis.given(st.integers(1, 150), st.integers(2, 300), st.integers(0, 1), st.booleans())
+@FEW
+def test_cumulative_operations(rows: int, columns: int, axis: int, reverse: bool) -> None:
+    x = some(rows, columns)
+    program = check(
+        lambda x: (
+            jax.lax.cumsum(x, axis, reverse=reverse), jax.lax.cummax(x, axis, reverse=reverse),
+            jax.lax.cumprod(x, axis),
+        ), x, tolerance=1e-5,
+    )  # fmt: skip
+    assert "tensor_tensor_scan" in opcodes(program) or 1 in (rows, columns)
+
+
+def test_cumulative_sums_of_long_rows() -> None:
+    check(lambda x: jnp.cumsum(x, -1), some(3, 5000), tolerance=1e-5)
+    check(lambda x: jnp.cumsum(x, -1), some(40, 60, dtype=BF16), tolerance=2e-2)
+
+
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "sigmoid": jax.nn.sigmoid,
     "silu": jax.nn.silu,

@@ -17,6 +17,7 @@ from neff.compiler.lowering.collectives import (
     rank,
     reduce_scatter,
 )
+from neff.compiler.lowering.cumulative import cumulative
 from neff.compiler.lowering.families import (
     concatenate,
     dot,
@@ -43,6 +44,7 @@ LOWERINGS: dict[str, Callable[[Lowerer, Node], None]] = {
     "all-to-all": all_to_all,
     "collective-permute": permute,
     "concatenate": concatenate,
+    "cumulative": cumulative,
     "dot": dot,
     "dynamic-slice": dynamic_slice,
     "dynamic-update-slice": dynamic_update_slice,

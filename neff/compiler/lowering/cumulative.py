@@ -1,0 +1,78 @@
+"""Cumulative sums, products and extremes: one ``tensor_tensor_scan`` along each row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import nki_lang.isa as nisa
+import nki_lang.language as nl
+from neff.compiler.graph import Node
+from neff.compiler.lowering.emitter import Emitter
+from neff.compiler.lowering.lowerer import Lowerer
+from neff.compiler.lowering.task import Port, Task, window
+from neff.compiler.lowering.tiling import tiles
+from neff.compiler.views import Dim, View, merge
+from nki_lang.dtypes import BY_NAME
+
+__all__ = ["cumulative"]
+
+F32 = BY_NAME["float32"]
+_COLUMNS = 2048
+"""Elements of a row that are loaded at once; the next ones start from the last."""
+
+
+def cumulative(lowerer: Lowerer, node: Node) -> None:
+    """Rows on partitions, the dimension along which it counts up in the free dimension."""
+    source, target = lowerer.view(node.operands[0]), lowerer.home(node)
+    dim: int = node.attributes["dimension"]
+    if node.attributes["reverse"]:
+        source, target = source.reverse((dim,)), target.reverse((dim,))
+    order = (*(d for d in range(len(node.shape)) if d != dim), dim)
+    ports = tuple(lowerer.port(view.transpose(order)) for view in (source, target))
+    lowerer.call(_task(ports[0], ports[1], node.attributes["applied"], _start(lowerer, node)), node)
+
+
+def _start(lowerer: Lowerer, node: Node) -> float:
+    start = lowerer.number(node.operands[1])
+    assert start is not None
+    return float(start)
+
+
+def _task(source: Port, target: Port, op: str, start: float) -> Task:
+    def body(tensors: dict[str, Any]) -> None:
+        views: list[View] = [source.view, target.view]
+        extent = views[0].shape[-1]
+        dims = merge(
+            [
+                Dim(n, (a, b))
+                for n, a, b in zip(
+                    views[0].shape[:-1], views[0].strides[:-1], views[1].strides[:-1], strict=True
+                )
+            ]
+        )
+        constants: dict[Any, Any] = {}
+        read, write = tensors[views[0].buffer], tensors[views[1].buffer]
+        for piece in tiles(dims, 1, 2, least=1):
+            rows = piece.partition.extent
+            before: Any = start
+            for begin in range(0, extent, _COLUMNS):
+                count = min(_COLUMNS, extent - begin)
+                steps = [[view.strides[-1], count] for view in views]
+                heads = [piece.pattern(number)[0] for number in (0, 1)]
+                at = [
+                    piece.offsets[number] + begin * view.strides[-1]
+                    for number, view in enumerate(views)
+                ]
+                e = Emitter(rows, count, constants)
+                given = nl.ndarray((rows, count), dtype=source.dtype, buffer=nl.sbuf)
+                nisa.dma_copy(given, window(read, source, at[0], [heads[0], steps[0]]))
+                made = e.new(F32)
+                ones = e.filled(np.float32(1), F32)
+                nisa.tensor_tensor_scan(made, ones, given, before, nl.multiply, getattr(nl, op))
+                before = made[:, count - 1 : count]
+                stored = made if target.dtype == F32 else e.copy(made, target.dtype)
+                nisa.dma_copy(window(write, target, at[1], [heads[1], steps[1]]), stored)
+
+    return Task("cumulative", [source.view.buffer], [target.view.buffer], body)
