@@ -464,7 +464,7 @@ def gradient(make: Maker):
         return None
     name = make.chance.choice(SMOOTH)
     text = make.chance.choice((
-        f"jax.grad(lambda a: {name}(a).sum())({x.name})", f"jax.grad(lambda a: (a.max() * a).sum())({x.name})",
+        f"jax.grad(lambda a: {name}(a).sum())({x.name})", f"jax.grad(lambda a: (a.max() * a).sum())(jnp.tanh({x.name}))",
         f"jax.grad(lambda a: jax.nn.softmax(a, -1).var())({x.name})", f"jax.grad(lambda a: jnp.sort(a, -1)[..., 0].sum())({x.name})",
         f"jax.jvp({name}, ({x.name},), ({x.name},))[1]", f"jax.grad(lambda a: jnp.cumsum(a, -1).std())({x.name})",
     ))  # fmt: skip
