@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
@@ -167,15 +168,10 @@ def _delivered(call: BoundCall, values: Arrays) -> Arrays:
 
 
 def _result_names(plan: CallPlan) -> list[str]:
-    """The results' names; that of an argument which the kernel writes in place gets ``_out``.
+    """``output_0`` and so on, as of a kernel that is compiled alone.
 
-    A NEFF names each of its tensors once, and such an argument is an input and an output of it.
+    An argument of such a name keeps it: a NEFF names each of its tensors once.
     """
     taken = {spec.name for spec in plan.inputs}
-    names: list[str] = []
-    for name in plan.output_names:
-        while name in taken:
-            name += "_out"
-        taken.add(name)
-        names.append(name)
-    return names
+    free = (name for name in map("output_{}".format, count()) if name not in taken)
+    return list(islice(free, len(plan.results)))

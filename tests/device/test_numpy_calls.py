@@ -126,8 +126,8 @@ def test_an_argument_written_in_place_is_an_input_and_an_output(
     (entry,) = complete_entries(cache)
     assert main(["build", str(entry), "--target", "trn2", "-o", "x.neff"]) == 0
     model = runtime.load("x.neff")
-    assert (list(model.inputs), list(model.outputs)) == (["x"], ["x_out"])
-    np.testing.assert_array_equal(model.run({"x": x})["x_out"], x + 1)
+    assert (list(model.inputs), list(model.outputs)) == (["x"], ["output_0"])
+    np.testing.assert_array_equal(model.run({"x": x})["output_0"], x + 1)
     assert "warning" not in capsys.readouterr().err
     assert main(["build", str(entry), "--target", "trn1", "-o", "y.neff"]) == 3
     assert "error[NEFF-TARGET] increment: increment was traced for trn2" in capsys.readouterr().err
