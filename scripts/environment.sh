@@ -14,8 +14,10 @@ ensure_environment() {
     wanted="$extras $(cat pyproject.toml "$commands/pyproject.toml" | cksum)"
     if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]; then
         echo "installing nki-hlo[$extras] into .venv" >&2
-        "$python" -m pip install --quiet --disable-pip-version-check -e ".[$extras]" "./$commands" \
-            || return 3
+        # One after the other: pip 23 does not see that the first fulfils what the second needs.
+        local install=("$python" -m pip install --quiet --disable-pip-version-check)
+        "${install[@]}" -e ".[$extras]" || return 3
+        "${install[@]}" --no-deps "./$commands" || return 3
         echo "$wanted" > "$stamp"
     fi
 }
