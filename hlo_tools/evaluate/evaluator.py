@@ -248,7 +248,7 @@ def _argument(value: object, parameter: Instruction) -> Value:
 
 
 def evaluate(module: Module, inputs: Sequence[object]) -> list[Array]:
-    """The results of a module; see :meth:`Evaluator.run`."""
+    """The results of a module for its inputs, in order; see :meth:`Evaluator.run`."""
     return Evaluator(module).run(inputs)
 
 

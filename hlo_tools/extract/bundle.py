@@ -235,7 +235,7 @@ def _entry_name(module: bytes, flags: Sequence[str], root: Path | None) -> str:
 
 
 def complete_entries(cache_dir: str | Path) -> Iterator[Path]:
-    """The complete entries of a cache, all compiler versions, in order of their names."""
+    """The complete entries of the cache in ``cache_dir``, all compiler versions, in order of names."""
     for entry in sorted(Path(cache_dir).glob(f"*/{_ENTRY}*")):
         if is_complete(entry):
             yield entry

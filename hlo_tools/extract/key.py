@@ -84,7 +84,7 @@ def cache_key(module: bytes, root: Path | None = None) -> str:
 
 
 def explain_key(module: bytes, root: Path | None = None) -> KeyParts:
-    """The key of a module and the parts that it is made of."""
+    """The key of a module and the parts that it is made of; its kernels are looked for in ``root``."""
     proto = schema.HloModuleProto()
     try:
         proto.ParseFromString(module)

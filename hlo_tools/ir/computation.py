@@ -26,7 +26,12 @@ __all__ = ["Computation"]
 
 
 class Computation:
-    """A list of instructions, operands first, with one root. Views are made when asked for."""
+    """A list of instructions, operands first, with one root. Views are made when asked for.
+
+    Args:
+        proto: its message.
+        module: the module that the message is part of.
+    """
 
     __slots__ = (
         "_by_id", "_changed", "_gone", "_instructions", "_next_id", "_proto", "_tuple", "module",
@@ -53,14 +58,17 @@ class Computation:
 
     @property
     def name(self) -> str:
+        """Its name, without the ``%`` of text."""
         return self._proto.name
 
     @property
     def id(self) -> int:
+        """The id that calls name it by."""
         return self._proto.id
 
     @property
     def is_entry(self) -> bool:
+        """Whether the module begins here."""
         return self.module.entry is self
 
     @property
@@ -95,6 +103,7 @@ class Computation:
 
     @property
     def result_shape(self) -> Shape:
+        """The shape of the root."""
         return self.root.shape
 
     @property

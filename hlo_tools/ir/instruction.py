@@ -46,14 +46,17 @@ class Instruction:
 
     @property
     def module(self) -> Module:
+        """The module that it is in."""
         return self.computation.module
 
     @property
     def name(self) -> str:
+        """Its name, without the ``%`` of text."""
         return self.proto.name
 
     @property
     def opcode(self) -> str:
+        """The opcode as XLA spells it, such as ``"custom-call"``."""
         return self.proto.opcode
 
     @property
@@ -72,6 +75,7 @@ class Instruction:
 
     @property
     def is_root(self) -> bool:
+        """Whether its computation returns its value."""
         return self.computation.root is self
 
     @property

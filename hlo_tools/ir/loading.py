@@ -79,6 +79,9 @@ def load(source: Source, *, leave_constants: int | None = None) -> Module:
 def load_outline(source: str | Path | bytes) -> ModuleOutline:
     """The overview of a module in a file or in bytes, of any size.
 
+    Args:
+        source: a path, or the bytes of a file.
+
     Raises:
         HloError: as :func:`load`; text, pbtxt and JSON are loaded whole.
     """

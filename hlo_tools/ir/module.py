@@ -110,6 +110,7 @@ class Module:
 
     @property
     def name(self) -> str:
+        """The name of the module."""
         return self._proto.name
 
     @property

@@ -28,7 +28,7 @@ _references: dict[str, Reference] = {}
 
 
 def register_reference(kernel: str, reference: Reference | None) -> None:
-    """Say what a kernel computes in HLO; None forgets it."""
+    """Say what a kernel of this name computes in HLO; None as ``reference`` forgets it."""
     if reference is None:
         _references.pop(kernel, None)
     else:

@@ -33,5 +33,5 @@ def _has_content(part: str) -> bool:
 
 
 def join_modules(texts: Iterable[str]) -> str:
-    """Modules as one text."""
+    """Modules as one text, from the ``texts`` of each."""
     return f"\n{SEPARATOR}\n\n".join(text.rstrip("\n") + "\n" for text in texts)

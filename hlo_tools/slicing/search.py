@@ -47,7 +47,7 @@ class Query:
 
 
 def search(computations: Iterable[Computation], query: Query) -> list[Instruction]:
-    """The instructions that answer a query, in the module's order.
+    """The instructions of ``computations`` that answer a query, in the module's order.
 
     Raises:
         HloError: ``grep`` is no regular expression (HLO-ARGUMENT).

@@ -21,7 +21,7 @@ _SOURCE = re.compile(r"(?P<file>.+?)(?::(?P<first>\d+)(?:-(?P<last>\d+))?)?\Z")
 
 @dataclass(frozen=True, slots=True)
 class SourceRange:
-    """Lines of a file; ``last`` 0 means all of it. ``file`` may be the end of a path."""
+    """Lines ``first`` to ``last`` of a file; ``last`` 0 means all of it. ``file`` may be the end of a path."""
 
     file: str
     first: int = 0

@@ -43,6 +43,7 @@ class Literal:
 
     @property
     def is_tuple(self) -> bool:
+        """Whether it holds several literals."""
         return self.shape.is_tuple
 
     @property
@@ -164,6 +165,7 @@ def literal_of(
     """A new literal with the elements of an array (or anything ``numpy.asarray`` takes).
 
     Args:
+        value: the array, number or nested list.
         layout: minor to major; row-major when not given.
         element: the element type's name where the dtype does not determine it (``"s1"``).
 

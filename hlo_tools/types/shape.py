@@ -62,10 +62,12 @@ class Shape:
 
     @property
     def is_tuple(self) -> bool:
+        """Whether it is a tuple of shapes."""
         return self.proto.element_type == _TUPLE
 
     @property
     def is_token(self) -> bool:
+        """Whether it is a token, which orders effects and holds nothing."""
         return self.proto.element_type == _TOKEN
 
     @property
@@ -75,6 +77,7 @@ class Shape:
 
     @property
     def is_scalar(self) -> bool:
+        """Whether it is an array without dimensions."""
         return self.is_array and self.rank == 0
 
     @property
@@ -101,6 +104,7 @@ class Shape:
 
     @property
     def has_layout(self) -> bool:
+        """Whether the order of dimensions in memory is stated."""
         return self.proto.HasField("layout")
 
     @property
@@ -162,6 +166,8 @@ def array_shape(
 
     Args:
         element: an element type, its name (``"f32"``), or a NumPy dtype.
+        dimensions: the extents, outermost first; none for a scalar.
+        layout: the dimensions, minor to major.
 
     Raises:
         TypeError: HLO has no such element type.

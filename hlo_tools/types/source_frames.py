@@ -14,7 +14,14 @@ __all__ = ["SourceFrame", "frames_of"]
 
 @dataclass(frozen=True, slots=True)
 class SourceFrame:
-    """One place in a source file; lines and columns count from 1, and 0 means not known."""
+    """One place in a source file; lines and columns count from 1, and 0 means not known.
+
+    Attributes:
+        file: its path.
+        line, column: where it begins.
+        function: the function around it, or "".
+        end_line, end_column: where it ends.
+    """
 
     file: str
     line: int = 0

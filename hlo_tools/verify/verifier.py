@@ -31,7 +31,12 @@ _REFERENCES = frozenset({f"HLO-V00{number}" for number in (1, 2, 3, 5, 6, 7, 8, 
 
 
 def verify(module: Module, *, options: Options = DEFAULT) -> list[Finding]:
-    """Everything that is wrong with a module; an empty list for a valid one."""
+    """Everything that is wrong with a module; an empty list for a valid one.
+
+    Args:
+        module: the module; it is only read.
+        options: which of the checks that need to be asked for are made.
+    """
     proto = module.proto
     with no_collection():
         calls = calls_of(proto)

@@ -89,7 +89,12 @@ def _fetched(store: Store, action: Action, source: Source, output: Path) -> Made
 
 
 def action_of(source: Source, flags: Flags) -> Action:
-    """Everything that a NEFF is made from; no path of this machine is part of it."""
+    """Everything that a NEFF is made from; no path of this machine is part of it.
+
+    Args:
+        source: the module or kernel that is built.
+        flags: what it is built with.
+    """
     options = {name: str(value) for name, value in asdict(flags.options).items()}
     parts: dict[str, str] = {
         "version": __version__,

@@ -115,6 +115,9 @@ def read(path: str | os.PathLike[str]) -> Program:
 
     Constants are views of the file, read-only.
 
+    Args:
+        path: a NEFF.
+
     Raises:
         NeffFileError: the file is damaged, or not ours (``NEFF-FOREIGN``).
     """

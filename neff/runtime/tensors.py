@@ -16,7 +16,7 @@ __all__ = ["TensorMetadata", "array_for", "metadata_of"]
 
 @dataclass(slots=True)
 class TensorMetadata:
-    """Size in bytes, dtype name and shape of an input or output."""
+    """``size`` in bytes, dtype name and shape of an input or output."""
 
     size: int
     dtype: str
