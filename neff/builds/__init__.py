@@ -8,10 +8,11 @@ or builds and keeps.
 from __future__ import annotations
 
 from neff.builds.flags import flags_of
-from neff.builds.many import Outcome, Progress, Work, build_many
+from neff.builds.many import Progress, build_many
 from neff.builds.one import Built, build_one
 from neff.builds.sources import Source, output_names, sources_of
 from neff.builds.stored import Made, action_of, make
+from neff.builds.works import Outcome, Work
 
 __all__ = [
     "Built",

@@ -8,88 +8,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, as_completed
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Final, Literal, cast
+from typing import Final, cast
 
-from hlo_tools.errors import CodedError
-from hlo_tools.store import open_store
-from neff.builds.flags import flags_of
-from neff.builds.sources import Source
-from neff.builds.stored import action_of, make
+from neff.builds.cluster import build_on_cluster
+from neff.builds.works import Failure, Outcome, Work, run_work, settled
 from nki_lang.atomic import atomic_file
-from nki_lang.errors import NkiError
 
 __all__ = ["Failure", "Outcome", "Progress", "Work", "build_many"]
 
 RECORD: Final = ".nki-neff-builds.json"
 _ATTEMPTS: Final = 3
 """How often a build is begun whose worker died; another build may have killed it."""
-
-Status = Literal["built", "fetched", "unchanged", "failed", "skipped"]
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """One build to do.
-
-    Attributes:
-        source: what to build.
-        flags: of the command line; those beside the module come first.
-        output: the file to write.
-        built_from: digest of the inputs that the file there was built from, "" to build anyway.
-        store: URL or folder of a store of NEFFs (:mod:`hlo_tools.store`), "" for none.
-        read_only: the store is read, not written.
-    """
-
-    source: Source
-    flags: tuple[str, ...]
-    output: Path
-    built_from: str = ""
-    store: str = ""
-    read_only: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """An error of ours as plain values: it crosses processes."""
-
-    code: str
-    message: str
-    place: str
-    remedy: str
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of a build.
-
-    Attributes:
-        work: the build.
-        status: ``built``; ``fetched``: it came from the store; ``unchanged``: the file there was made of the same inputs; ``failed``;
-            ``skipped``: not begun, since another failed.
-        target: family of the NEFF, "" when there is none.
-        size: bytes of the NEFF.
-        seconds: how long it took.
-        digest: of the inputs.
-        warnings: one line each.
-        failure: what went wrong.
-        notes: what went wrong with the store.
-    """
-
-    work: Work
-    status: Status
-    target: str = ""
-    size: int = 0
-    seconds: float = 0.0
-    digest: str = ""
-    warnings: tuple[str, ...] = ()
-    failure: Failure | None = None
-    notes: tuple[str, ...] = ()
-
 
 Progress = Callable[[Outcome], None]
 
@@ -98,6 +31,7 @@ def build_many(
     works: Sequence[Work],
     *,
     executor: Callable[[], Executor] | None = None,
+    scheduler: str = "",
     keep_going: bool = False,
     on_done: Progress = lambda outcome: None,
 ) -> list[Outcome]:
@@ -110,12 +44,16 @@ def build_many(
         works: what to build; their outputs differ.
         executor: makes an executor (``lambda: ProcessPoolExecutor(8)``); builds run here, one
             after the other, without one. It is made anew when a worker dies.
+        scheduler: address of a Dask scheduler, in place of an executor: its workers share no folder
+            with this machine.
         keep_going: begin further builds after one failed.
         on_done: called with each outcome as it comes.
     """
     known = {folder: _read_record(folder) for folder in {work.output.parent for work in works}}
     works = [replace(work, built_from=_unchanged(work, known)) for work in works]
-    if executor is None:
+    if scheduler:
+        outcomes = _with_cluster(works, scheduler, keep_going, on_done)
+    elif executor is None:
         outcomes = _one_by_one(works, keep_going, on_done)
     else:
         outcomes = _with_executor(works, executor, keep_going, on_done)
@@ -133,6 +71,17 @@ def _one_by_one(works: Sequence[Work], keep_going: bool, on_done: Progress) -> l
         on_done(outcome)
         outcomes.append(outcome)
     return outcomes
+
+
+def _with_cluster(
+    works: Sequence[Work], scheduler: str, keep_going: bool, on_done: Progress
+) -> list[Outcome]:
+    found = {number: settled(work) for number, work in enumerate(works)}
+    for outcome in filter(None, found.values()):
+        on_done(outcome)
+    left = [work for number, work in enumerate(works) if found[number] is None]
+    built = iter(build_on_cluster(left, scheduler, keep_going=keep_going, on_done=on_done))
+    return [found[number] or next(built) for number in range(len(works))]
 
 
 def _with_executor(
@@ -176,41 +125,6 @@ def _outcome(future: Future[Outcome], work: Work, *, last: bool) -> Outcome | No
             "it may need more memory than there is; build it by itself, or with fewer processes",
         )
         return Outcome(work, "failed", failure=failure)
-
-
-def run_work(work: Work) -> Outcome:
-    """Do one build, in whatever process this is; errors of ours become part of the outcome."""
-    started = time.perf_counter()
-    try:
-        flags = flags_of(work.source.folder, work.flags)
-        action = action_of(work.source, flags)
-        if action.digest == work.built_from:
-            return Outcome(work, "unchanged", size=work.output.stat().st_size, digest=action.digest)
-        store = open_store(work.store, read_only=work.read_only) if work.store else None
-        made = make(work.source, flags, work.output, action=action, store=store)
-    except (CodedError, NkiError) as error:
-        place = str(getattr(error, "place", "") or getattr(error, "location", "") or "")
-        failure = Failure(error.code, error.message, place, error.remedy)
-        return Outcome(work, "failed", seconds=time.perf_counter() - started, failure=failure)
-    except (OSError, MemoryError) as error:
-        failure = Failure(
-            "NEFF-IO" if isinstance(error, OSError) else "NEFF-MEMORY",
-            str(error) or "out of memory",
-            str(getattr(error, "filename", None) or work.source.file),
-            "check that the files are readable and the machine has room",
-        )
-        return Outcome(work, "failed", seconds=time.perf_counter() - started, failure=failure)
-    notes = tuple(store.notes) if store is not None else ()
-    return Outcome(
-        work,
-        "fetched" if made.fetched else "built",
-        made.target,
-        work.output.stat().st_size,
-        time.perf_counter() - started,
-        action.digest,
-        made.warnings,
-        notes=notes,
-    )
 
 
 # ------------------------------------------------------------------ what NEFFs were built from

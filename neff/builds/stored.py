@@ -11,12 +11,14 @@ from typing import Final, cast
 
 from hlo_tools.cli.targets import target_for
 from hlo_tools.store import Action, Store
+from neff.builds.flags import FLAGS_FILE
 from neff.builds.one import build_one
 from neff.builds.sources import Source
+from neff.errors import NeffError
 from neff.options import Flags
 from neff.version import __version__, toolchain_digest
 
-__all__ = ["Made", "action_of", "make"]
+__all__ = ["Made", "action_of", "fetch", "keep", "make", "source_files"]
 
 _NEFF: Final = "module.neff"
 _REPORT: Final = "report.json"
@@ -58,20 +60,25 @@ def make(
     Raises:
         NeffError, HloError, NkiError: what is wrong, with its place.
     """
-    if store is not None and (found := _fetched(store, action, source, output)) is not None:
+    if store is not None and (found := fetch(store, action, source, output)) is not None:
         report(f"{output} fetched from {store.place.url}")
         return found
     built = build_one(source, flags, output, report=report)
     made = Made(built.program.target, built.warnings, False)
     if store is not None:
-        folder = str(source.folder)
-        warnings = [text.replace(folder, _HERE) for text in made.warnings]
-        kept = json.dumps({"target": made.target, "warnings": warnings}).encode()
-        store.put(action, {_NEFF: output.read_bytes(), _REPORT: kept})
+        keep(store, action, source, output, made)
     return made
 
 
-def _fetched(store: Store, action: Action, source: Source, output: Path) -> Made | None:
+def keep(store: Store, action: Action, source: Source, output: Path, made: Made) -> None:
+    """Put a NEFF that was built into a store."""
+    warnings = [text.replace(str(source.folder), _HERE) for text in made.warnings]
+    kept = json.dumps({"target": made.target, "warnings": warnings}).encode()
+    store.put(action, {_NEFF: output.read_bytes(), _REPORT: kept})
+
+
+def fetch(store: Store, action: Action, source: Source, output: Path) -> Made | None:
+    """Write the NEFF that a store has for an action; None when it has none."""
     from hlo_tools.files.writing import write_bytes
 
     files = store.get(action)
@@ -119,3 +126,35 @@ def _inputs(source: Source) -> Iterable[tuple[str, bytes]]:
     yield "module", source.file.read_bytes()
     for kernel in kernel_files(open_module(str(source.file)), source.folder):
         yield from kernel.parts.items()
+
+
+def source_files(source: Source) -> dict[str, bytes]:
+    """Everything that a build of a source reads, by names in its folder.
+
+    Raises:
+        NeffError: ``NEFF-CLUSTER``: a kernel file is not in the folder.
+        HloError, OSError: the module or a kernel file cannot be read.
+    """
+    from hlo_tools.cli.inputs import open_module
+    from hlo_tools.kernels.files import KernelFile, kernel_files
+
+    folder = source.folder.resolve()
+    found = {source.file.name: source.file.read_bytes()}
+    if (flags := source.folder / FLAGS_FILE).is_file():
+        found[FLAGS_FILE] = flags.read_bytes()
+    if source.is_kernel:
+        kernels = [KernelFile(source.file, source.file.stem)]
+    else:
+        kernels = kernel_files(open_module(str(source.file)), source.folder)
+    for kernel in kernels:
+        home = kernel.path.resolve().parent
+        if not home.is_relative_to(folder):
+            raise NeffError(
+                f"the kernel file {kernel.path} is not in the module's folder",
+                code="NEFF-CLUSTER",
+                place=str(source.file),
+                remedy="nki-hlo extract writes folders with their kernels",
+            )
+        inside = home.relative_to(folder)
+        found |= {(inside / name).as_posix(): content for name, content in kernel.parts.items()}
+    return found

@@ -51,6 +51,7 @@ class Request:
         as_json: print one document.
         cache: URL or folder of a store of NEFFs, "" for none.
         read_only: the store is not written.
+        scheduler: address of a Dask scheduler, "" for processes of this machine.
     """
 
     paths: tuple[Path, ...]
@@ -63,6 +64,7 @@ class Request:
     as_json: bool
     cache: str = ""
     read_only: bool = False
+    scheduler: str = ""
 
 
 def build(request: Request) -> int:
@@ -115,7 +117,7 @@ def _folder(request: Request, count: int) -> Path | None:
     """The folder for the NEFFs; None when one is written to a file."""
     output = request.output
     is_folder = bool(output) and (output.endswith(("/", os.sep)) or Path(output).is_dir())
-    if count == 1 and not is_folder and not request.jobs:
+    if count == 1 and not is_folder and not request.jobs and not request.scheduler:
         return None
     if output and not is_folder and Path(output).suffix == ".neff":
         raise NeffError(
@@ -205,6 +207,7 @@ def _build_folder(sources: Sequence[Source], folder: Path, request: Request) -> 
         outcomes = build_many(
             works,
             executor=pool if jobs > 1 else None,
+            scheduler=request.scheduler,
             keep_going=request.keep_going,
             on_done=on_done,
         )

@@ -135,6 +135,12 @@ def build(
         ),
     ] = "",
     cache_read_only: Annotated[bool, typer.Option("--cache-read-only", help="Fetch only.")] = False,
+    scheduler: Annotated[
+        str,
+        typer.Option(
+            help="Build on the workers of this Dask scheduler.", metavar="tcp://HOST:PORT"
+        ),
+    ] = "",
     framework: Annotated[str, _flag(help="XLA, the only choice.")] = "XLA",
     optlevel: Annotated[str, _flag("--optlevel", "-O", help="1, 2 or 3.")] = "",
     fast_loading: Annotated[
@@ -190,6 +196,7 @@ def build(
         Request(
             tuple(paths), tuple(flags), target, output, jobs, keep_going,
             junit, as_json, cache or read_configuration().text("build_cache"), cache_read_only,
+            scheduler,
         )
     )  # fmt: skip
 

@@ -54,10 +54,10 @@ class CustomCall:
     apply: Apply
 
 
-def shapes_of(shape: ShapeProto) -> tuple[list[tuple[int, ...]], ElementType]:
-    """The extents of each result, and the type of the first."""
+def shapes_of(shape: ShapeProto) -> tuple[list[tuple[int, ...]], list[ElementType]]:
+    """The extents and the type of each result."""
     parts = list(shape.tuple_shapes) or [shape]
-    return [tuple(part.dimensions) for part in parts], BY_NUMBER[parts[0].element_type]
+    return [tuple(part.dimensions) for part in parts], [BY_NUMBER[p.element_type] for p in parts]
 
 
 def _top_k(call: CustomCall) -> tuple[Node, ...]:

@@ -478,15 +478,21 @@ class _Importer:
     def _known_call(self, one: HloInstructionProto, operands: list[Tree]) -> Tree:
         """A custom call that is made of other operations."""
         node = self._placeholder(one)
-        shapes, node.element = shapes_of(one.shape)
-        node.shape = shapes[0]
+        shapes, elements = shapes_of(one.shape)
+        node.shape, node.element = shapes[0], elements[0]
 
         def apply(arguments: list[Node], shape: tuple[int, ...]) -> Node:
             return self._applied_to_all(self._called(one), arguments, shape)
 
         config = bytes(one.backend_config).decode("utf-8", "replace")
         call = CustomCall(node, operands, shapes, config, apply)
-        found = CUSTOM_CALLS[one.custom_call_target](call)
+        made = CUSTOM_CALLS[one.custom_call_target](call)
+        found = tuple(
+            each
+            if each.element == element
+            else derived(node, "convert", (each,), each.shape, element)
+            for each, element in zip(made, elements, strict=False)
+        )
         return found if one.shape.tuple_shapes else found[0]
 
 

@@ -18,13 +18,15 @@ def _module(body: str, before: str = "") -> hlo_tools.Module:
     return hlo_tools.load(f"HloModule m\n{before}\nENTRY e {{\n{body}\n}}".encode())
 
 
+@pytest.mark.parametrize("places_type", ["s32", "u32"])
 @pytest.mark.parametrize("target", ["TopK", "AwsNeuronTopK"])
-def test_top_k(target: str) -> None:
+def test_top_k(target: str, places_type: str) -> None:
     made = _module(f"""x = f32[3,9] parameter(0)
-      ROOT t = (f32[3,4], s32[3,4]) custom-call(x), custom_call_target="{target}" """)
+      ROOT t = (f32[3,4], {places_type}[3,4]) custom-call(x), custom_call_target="{target}" """)
     x = _normal(3, 9)
     values, places = run(compile(made, target="trn2"), [x])
     order = np.argsort(-x, axis=1, kind="stable")[:, :4]
+    assert places.dtype == {"s32": np.int32, "u32": np.uint32}[places_type]
     np.testing.assert_array_equal(places, order)
     np.testing.assert_array_equal(values, np.take_along_axis(x, order, 1))
 

@@ -1,0 +1,234 @@
+"""Builds on a Dask cluster: modules go there as bytes, NEFFs come back as bytes, no folder is shared.
+
+A worker that dies takes nothing with it: Dask gives what it had to others, and what has killed several
+workers is tried again by itself.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Final, Protocol, cast
+
+from hlo_tools.errors import CodedError
+from hlo_tools.store import open_store
+from neff.builds.flags import flags_of
+from neff.builds.sources import Source
+from neff.builds.stored import Made, action_of, keep, source_files
+from neff.builds.works import Failure, Outcome, Work, run_work
+from neff.errors import NeffError
+from neff.version import toolchain_digest
+from nki_lang.errors import NkiError
+
+__all__ = ["build_on_cluster"]
+
+_BATCH: Final = 16
+"""Modules of one task, at most: a task costs some 4 ms beside its work."""
+_ATTEMPTS: Final = 3
+_HERE: Final = "{folder}"
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """A build with everything that it needs.
+
+    Attributes:
+        place: the module's folder: its own name behind its parent's, of which an entry's is checked.
+        file: the source in it.
+        files: content by name in the folder.
+        flags: of the command line.
+        toolchain: digest of the sources that are to build it.
+    """
+
+    place: str
+    file: str
+    files: dict[str, bytes]
+    flags: tuple[str, ...]
+    toolchain: str
+
+
+@dataclass(frozen=True, slots=True)
+class Parcels:
+    """What came back: the outcome, its paths without the worker's folder, and the NEFF."""
+
+    outcome: Outcome
+    neff: bytes
+
+
+class _Task(Protocol):
+    """A future of Dask's."""
+
+    def result(self) -> list[Parcels]: ...
+
+
+def build_on_cluster(
+    works: Sequence[Work],
+    scheduler: str,
+    *,
+    keep_going: bool,
+    on_done: Callable[[Outcome], None],
+) -> list[Outcome]:
+    """Build works on the workers of a scheduler; the outcomes in their order.
+
+    Args:
+        works: none of them unchanged.
+        scheduler: its address, ``tcp://host:8786``.
+        keep_going: begin further builds after one failed.
+        on_done: called with each outcome as it comes.
+
+    Raises:
+        NeffError: ``NEFF-CLUSTER``: the package is missing, or no scheduler answers there.
+    """
+    found: dict[int, Outcome] = {}
+    parcels: dict[int, Parcel] = {}
+    for number, work in enumerate(works):
+        try:
+            parcels[number] = _pack(work)
+        except (CodedError, NkiError, OSError):
+            found[number] = run_work(work)  # which reports it, or builds what cannot be sent
+            on_done(found[number])
+    client, completed = _connect(scheduler)
+    waiting: list[list[int]] = _batches(list(parcels), _size(len(parcels), len(client.nthreads())))
+    failed = False
+    try:
+        for attempt in range(_ATTEMPTS):
+            tasks = {
+                client.submit(build_parcels, [parcels[n] for n in batch], pure=False): batch
+                for batch in waiting
+            }
+            waiting = list[list[int]]()
+            for task in completed(list(tasks)):
+                batch = tasks[task]
+                done = _results(task, [works[n] for n in batch], last=attempt == _ATTEMPTS - 1)
+                if done is None:
+                    waiting += _batches(batch, 1)  # its workers died: each by itself
+                    continue
+                for number, outcome in zip(batch, done, strict=True):
+                    found[number] = outcome
+                    on_done(outcome)
+                    failed = failed or outcome.status == "failed"
+                if failed and not keep_going:
+                    waiting = list[list[int]]()
+                    break
+            if not waiting:
+                break
+    finally:
+        client.close()
+    return [found.get(n) or Outcome(work, "skipped") for n, work in enumerate(works)]
+
+
+def _size(count: int, workers: int) -> int:
+    """Modules of a batch: every worker gets several batches."""
+    return max(1, min(_BATCH, count // (4 * max(workers, 1))))
+
+
+def _batches(numbers: Sequence[int], size: int) -> list[list[int]]:
+    return [list(numbers[at : at + size]) for at in range(0, len(numbers), size)]
+
+
+def _results(task: _Task, works: Sequence[Work], *, last: bool) -> list[Outcome] | None:
+    """The outcomes of a task, their NEFFs written; None when its workers died."""
+    killed = cast("type[Exception]", import_module("distributed").KilledWorker)
+    try:
+        return [_unpack(one, work) for one, work in zip(task.result(), works, strict=True)]
+    except killed as error:
+        if not last:
+            return None
+        failure = Failure(
+            "NEFF-WORKER",
+            f"workers of the cluster died of it: {error}",
+            "",
+            "it may need more memory than a worker has; build it without --scheduler",
+        )
+        return [Outcome(work, "failed", failure=failure) for work in works]
+
+
+def _pack(work: Work) -> Parcel:
+    folder = work.source.folder.absolute()
+    files = dict(source_files(work.source))
+    place = f"{folder.parent.name or 'a'}/{folder.name or 'b'}"
+    return Parcel(place, work.source.file.name, files, work.flags, toolchain_digest())
+
+
+def _unpack(one: Parcels, work: Work) -> Outcome:
+    """The outcome as if it had been built here; the NEFF gets its name."""
+    from hlo_tools.files.writing import write_bytes
+
+    folder = str(work.source.folder)
+    made = one.outcome
+    failure = made.failure and replace(
+        made.failure, place=made.failure.place.replace(_HERE, folder)
+    )
+    warnings = tuple(text.replace(_HERE, folder) for text in made.warnings)
+    if one.neff:
+        write_bytes(one.neff, work.output)
+        _keep(work, Made(made.target, warnings, False))
+    return replace(made, work=work, warnings=warnings, failure=failure)
+
+
+def _keep(work: Work, made: Made) -> None:
+    if work.store:
+        store = open_store(work.store, read_only=work.read_only)
+        action = action_of(work.source, flags_of(work.source.folder, work.flags))
+        keep(store, action, work.source, work.output, made)
+
+
+def build_parcels(parcels: Sequence[Parcel]) -> list[Parcels]:
+    """Build parcels in a folder of this machine; runs in a worker."""
+    return [_build(parcel) for parcel in parcels]
+
+
+def _build(parcel: Parcel) -> Parcels:
+    with tempfile.TemporaryDirectory(prefix="nki-neff-") as name:
+        folder = Path(name) / parcel.place
+        for file, content in parcel.files.items():
+            path = folder / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        output = Path(name) / "out.neff"
+        work = Work(Source(folder / parcel.file, folder), parcel.flags, output)
+        outcome = run_work(work)
+        if toolchain_digest() != parcel.toolchain:
+            failure = Failure(
+                "NEFF-CLUSTER",
+                "the worker has another version of the toolchain: its NEFFs would differ",
+                "",
+                "install the same nki-hlo on every worker",
+            )
+            return Parcels(Outcome(work, "failed", failure=failure), b"")
+        neff = output.read_bytes() if outcome.status == "built" else b""
+        failure = outcome.failure and replace(
+            outcome.failure, place=outcome.failure.place.replace(str(folder), _HERE)
+        )
+        warnings = tuple(text.replace(str(folder), _HERE) for text in outcome.warnings)
+        return Parcels(replace(outcome, failure=failure, warnings=warnings), neff)
+
+
+class _Client(Protocol):
+    """What is used of Dask's client."""
+
+    def submit(self, function: object, *words: object, pure: bool) -> _Task: ...
+    def nthreads(self) -> dict[str, int]: ...
+    def close(self) -> None: ...
+
+
+def _connect(scheduler: str) -> tuple[_Client, Callable[[list[_Task]], Sequence[_Task]]]:
+    try:
+        distributed = import_module("distributed")
+        return distributed.Client(scheduler, timeout=20), distributed.as_completed
+    except ImportError:
+        raise NeffError(
+            "--scheduler needs the package distributed",
+            code="NEFF-CLUSTER",
+            remedy="pip install 'nki-hlo[dask]'",
+        ) from None
+    except (OSError, ValueError) as error:
+        raise NeffError(
+            f"no scheduler answers: {error}",
+            code="NEFF-CLUSTER",
+            place=scheduler,
+            remedy="start one with dask scheduler, and pass the address that it prints",
+        ) from error

@@ -1,0 +1,133 @@
+"""One build as a value that crosses processes, and doing it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from hlo_tools.errors import CodedError
+from hlo_tools.store import open_store
+from neff.builds.flags import flags_of
+from neff.builds.sources import Source
+from neff.builds.stored import action_of, fetch, make
+from nki_lang.errors import NkiError
+
+__all__ = ["Failure", "Outcome", "Work", "run_work", "settled"]
+
+Status = Literal["built", "fetched", "unchanged", "failed", "skipped"]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One build to do.
+
+    Attributes:
+        source: what to build.
+        flags: of the command line; those beside the module come first.
+        output: the file to write.
+        built_from: digest of the inputs that the file there was built from, "" to build anyway.
+        store: URL or folder of a store of NEFFs (:mod:`hlo_tools.store`), "" for none.
+        read_only: the store is read, not written.
+    """
+
+    source: Source
+    flags: tuple[str, ...]
+    output: Path
+    built_from: str = ""
+    store: str = ""
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An error of ours as plain values: it crosses processes."""
+
+    code: str
+    message: str
+    place: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a build.
+
+    Attributes:
+        work: the build.
+        status: ``built``; ``fetched``: it came from the store; ``unchanged``: the file there was made of the same inputs; ``failed``;
+            ``skipped``: not begun, since another failed.
+        target: family of the NEFF, "" when there is none.
+        size: bytes of the NEFF.
+        seconds: how long it took.
+        digest: of the inputs.
+        warnings: one line each.
+        failure: what went wrong.
+        notes: what went wrong with the store.
+    """
+
+    work: Work
+    status: Status
+    target: str = ""
+    size: int = 0
+    seconds: float = 0.0
+    digest: str = ""
+    warnings: tuple[str, ...] = ()
+    failure: Failure | None = None
+    notes: tuple[str, ...] = ()
+
+
+def run_work(work: Work) -> Outcome:
+    """Do one build, in whatever process this is; errors of ours become part of the outcome."""
+    started = time.perf_counter()
+    try:
+        flags = flags_of(work.source.folder, work.flags)
+        action = action_of(work.source, flags)
+        if action.digest == work.built_from:
+            return Outcome(work, "unchanged", size=work.output.stat().st_size, digest=action.digest)
+        store = open_store(work.store, read_only=work.read_only) if work.store else None
+        made = make(work.source, flags, work.output, action=action, store=store)
+    except (CodedError, NkiError) as error:
+        place = str(getattr(error, "place", "") or getattr(error, "location", "") or "")
+        failure = Failure(error.code, error.message, place, error.remedy)
+        return Outcome(work, "failed", seconds=time.perf_counter() - started, failure=failure)
+    except (OSError, MemoryError) as error:
+        failure = Failure(
+            "NEFF-IO" if isinstance(error, OSError) else "NEFF-MEMORY",
+            str(error) or "out of memory",
+            str(getattr(error, "filename", None) or work.source.file),
+            "check that the files are readable and the machine has room",
+        )
+        return Outcome(work, "failed", seconds=time.perf_counter() - started, failure=failure)
+    notes = tuple(store.notes) if store is not None else ()
+    return Outcome(
+        work,
+        "fetched" if made.fetched else "built",
+        made.target,
+        work.output.stat().st_size,
+        time.perf_counter() - started,
+        action.digest,
+        made.warnings,
+        notes=notes,
+    )
+
+
+def settled(work: Work) -> Outcome | None:
+    """What needs no build: an unchanged NEFF, or one that the store has; None for what does."""
+    started = time.perf_counter()
+    try:
+        flags = flags_of(work.source.folder, work.flags)
+        action = action_of(work.source, flags)
+        if action.digest == work.built_from:
+            return Outcome(work, "unchanged", size=work.output.stat().st_size, digest=action.digest)
+        if not work.store:
+            return None
+        store = open_store(work.store, read_only=work.read_only)
+        made = fetch(store, action, work.source, work.output)
+    except (CodedError, NkiError, OSError, MemoryError):
+        return None  # the build reports it
+    if made is None:
+        return None
+    size, seconds = work.output.stat().st_size, time.perf_counter() - started
+    return Outcome(work, "fetched", made.target, size, seconds, action.digest, made.warnings)
