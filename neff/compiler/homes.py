@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from neff.compiler.blocks import Block, Loop
-from neff.compiler.fuse import Unit, same_elements
+from neff.compiler.fuse import ELEMENTWISE, Unit, same_elements
 from neff.compiler.graph import Node
 from neff.compiler.views import VIEWS
 
@@ -163,14 +163,17 @@ def _is_before(
     unit = units[number]
     operand = read.node.operands[read.operand]
     if unit.elementwise:
-        if read.node.opcode == "dot":  # reads rows that are written before
-            return False
-        return read.place <= at and id(same_elements(operand)) in old.whole
+        return _walks_alike(unit) and read.place <= at and id(same_elements(operand)) in old.whole
     if first.opcode in UPDATES:
         return read.operand == 0 and id(operand) in old.whole and _operands(first) == 1
     if read.node.opcode == "turn":
         return _hands_over(block.loops[id(read.node)], first, old, buffer)
     return False
+
+
+def _walks_alike(unit: Unit) -> bool:
+    """True when each tile reads the elements that it writes and no others."""
+    return unit.rows is None and all(node.opcode in ELEMENTWISE for node in unit.nodes)
 
 
 def _hands_over(loop: Loop, result: Node, old: Old, buffer: str) -> bool:

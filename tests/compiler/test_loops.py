@@ -374,3 +374,21 @@ def test_a_view_of_the_state_is_its_own_next_value() -> None:
     found = runtime.load(program).run({"input0": x})
     for name, one in zip(program.outputs, oracle(module, [x]), strict=True):
         same(found[name], one, 1e-5)
+
+
+def test_a_product_does_not_write_over_the_state_that_it_still_reads() -> None:
+    """More columns than one block of a product has, and rows that a normalisation reads twice."""
+
+    def stepped(h: Any, u: Any, n: Any) -> Any:
+        def step(i: Any, h: Any) -> Any:
+            h = jnp.tanh(h @ u)
+            return h - h.mean(-1, keepdims=True) + jax.nn.softmax(h @ h.T @ h, -1)
+
+        return lax.fori_loop(0, n, step, h)
+
+    given = [
+        (_floats(40, 1100, seed=k), _floats(1100, 1100) * F32(0.02), np.int32(2)) for k in (1, 2)
+    ]
+    check(stepped, *given, tolerance=2e-4)
+    narrow = lambda h, u, n: lax.fori_loop(0, n, lambda i, h: jnp.tanh(h @ u), h)  # noqa: E731
+    check(narrow, *given, tolerance=2e-4)
