@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import importlib
 import inspect
+import json
 import os
 import types
 from collections.abc import Iterator
@@ -65,6 +66,8 @@ class _Shown:
 
     def __init__(self, value: Any) -> None:
         self._text = "os.environ" if value is os.environ else repr(value)
+        if isinstance(value, str):
+            self._text = json.dumps(value)
         if len(self._text) > 60 or " at 0x" in self._text or self._text == "<factory>":
             self._text = "..."
 
