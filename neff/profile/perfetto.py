@@ -58,11 +58,11 @@ def write_trace(profile: Profile, file: BinaryIO) -> None:
 # --- the protobuf wire format ---------------------------------------------------------------
 
 
+_MORE_THAN_SEVEN = [bytes((one & 0x7F | 0x80, one >> 7)) for one in range(0x80, 0x4000)]
 _MORE = [bytes((low | 0x80, high | 0x80)) for high in range(0x80) for low in range(0x80)]
 """The two bytes of the lowest 14 bits when more follow; tables, for a trace has millions of them."""
 
-_SHORT = [bytes((one,)) for one in range(0x80)]
-_SHORT += [bytes((one & 0x7F | 0x80, one >> 7)) for one in range(0x80, 0x4000)]
+_SHORT = [bytes((one,)) for one in range(0x80)] + _MORE_THAN_SEVEN
 
 
 def _varint(number: int) -> bytes:
