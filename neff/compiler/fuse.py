@@ -250,7 +250,8 @@ _SUMMED, _SUMMED_BESIDE = 2048, 1024
 def summed_rows(node: Node) -> tuple[int, ...]:
     """The extents over which :func:`is_column_sum` sums."""
     shape = node.operands[0].shape
-    return squeezed(tuple(shape[dim] for dim in sorted(node.attributes["dimensions"])))
+    dims: list[int] = sorted(node.attributes["dimensions"])
+    return squeezed(tuple(shape[dim] for dim in dims))
 
 
 def is_column_sum(node: Node) -> bool:

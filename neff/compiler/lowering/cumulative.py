@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 import nki_lang.isa as nisa
 import nki_lang.language as nl
 from neff.compiler.graph import Node
-from neff.compiler.lowering.emitter import Emitter
+from neff.compiler.lowering.emitter import Constants, Emitter, Tile
 from neff.compiler.lowering.lowerer import Lowerer
 from neff.compiler.lowering.task import Port, Task, window
 from neff.compiler.lowering.tiling import tiles
@@ -41,7 +39,7 @@ def _start(lowerer: Lowerer, node: Node) -> float:
 
 
 def _task(source: Port, target: Port, op: str, start: float) -> Task:
-    def body(tensors: dict[str, Any]) -> None:
+    def body(tensors: dict[str, Tile]) -> None:
         views: list[View] = [source.view, target.view]
         extent = views[0].shape[-1]
         dims = merge(
@@ -52,11 +50,11 @@ def _task(source: Port, target: Port, op: str, start: float) -> Task:
                 )
             ]
         )
-        constants: dict[Any, Any] = {}
+        constants: Constants = {}
         read, write = tensors[views[0].buffer], tensors[views[1].buffer]
         for piece in tiles(dims, 1, 2, least=1):
             rows = piece.partition.extent
-            before: Any = start
+            before: Tile = start
             for begin in range(0, extent, _COLUMNS):
                 count = min(_COLUMNS, extent - begin)
                 steps = [[view.strides[-1], count] for view in views]

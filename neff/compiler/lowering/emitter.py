@@ -15,7 +15,13 @@ import nki_lang.isa as nisa
 import nki_lang.language as nl
 from nki_lang.dtypes import DType, dtype_of
 
-__all__ = ["Emitter", "Value"]
+__all__ = ["Constants", "Emitter", "Tile", "Value"]
+
+Tile = Any
+"""A tensor of the kernel language, or a view of one."""
+
+Constants = dict[Any, Any]
+"""Tiles of constants that were made before, by bytes and type."""
 
 Value = Any
 """A tile of shape (partitions, elements), or a NumPy scalar."""

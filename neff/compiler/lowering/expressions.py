@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 import nki_lang.isa as nisa
 import nki_lang.language as nl
 from neff.compiler.graph import Node
-from neff.compiler.lowering.emitter import Value
+from neff.compiler.lowering.emitter import Tile, Value
 from neff.compiler.lowering.operands import PSUM_COLUMNS
 from neff.compiler.lowering.operations import FUNCTIONS, OPERATIONS
 from neff.compiler.lowering.reduction import REDUCERS, changes_nothing
@@ -158,7 +157,7 @@ class Evaluator:
         load: Callable[[int], Value],
         numbers: bool,
         load_of: dict[str, float],
-        product: Callable[[Node, Value | None], Iterable[tuple[int, Any]]] | None = None,
+        product: Callable[[Node, Value | None], Iterable[tuple[int, Tile]]] | None = None,
     ) -> None:
         self._facts, self._emitter, self._load = facts, emitter, load
         self._numbers, self._busy = numbers, load_of
@@ -170,7 +169,7 @@ class Evaluator:
         if id(node) not in self.values:
             self.values[id(node)] = self._node(node)
 
-    def in_sbuf(self, operand: Node) -> Any:
+    def in_sbuf(self, operand: Node) -> Tile:
         """An operand's rows as a tile in SBUF that the tensor engine reads."""
         e = self._emitter(operand)
         value = e.force(self._operand(operand))
@@ -184,7 +183,7 @@ class Evaluator:
         whole = self._emitter(node).per_row is not None
         return whole and not isinstance(value, Lazy | Spread | np.generic | _Waiting)
 
-    def result(self, node: Node) -> Any:
+    def result(self, node: Node) -> Tile:
         """A node's value as a tile of its type, to be stored."""
         e = self._emitter(node)
         value = e.tile(e.force(self.values[id(node)]), held_as(node).tile)
@@ -195,16 +194,16 @@ class Evaluator:
         key, axis = self._facts.sources[id(operand)]
         if key not in self.values:
             self.values[key] = self._load(key)
-        value: Any = self.values[key]
+        value: Value = self.values[key]
         if isinstance(value, _Waiting):
             value = self.values[key] = self._in_psum(value.node)
-        if axis == "row" and not isinstance(value, Spread | np.generic):
+        if axis == "row" and not (isinstance(value, Spread) or np.isscalar(value)):
             if isinstance(value, Lazy):
                 value = self._forced_row(value)
             return Spread(value, "row")
         return value
 
-    def _forced_row(self, value: Lazy) -> Any:
+    def _forced_row(self, value: Lazy) -> Tile:
         assert self._rows is not None
         return self._rows.force(value)
 
@@ -383,7 +382,7 @@ class Evaluator:
             nisa.tensor_copy(made[:, begin : begin + total.shape[1]], total)
         return made
 
-    def _pieces(self, node: Node) -> Iterable[tuple[int, Any]]:
+    def _pieces(self, node: Node) -> Iterable[tuple[int, Tile]]:
         assert self._product is not None
         operand = node.operands[0]
         if self._facts.sources[id(operand)][0] not in self._facts.members:
@@ -391,7 +390,7 @@ class Evaluator:
         wide = self._emitter(operand)
         return self._product(node, wide.plain(wide.force(self._operand(operand))))
 
-    def _in_psum(self, node: Node) -> Any:
+    def _in_psum(self, node: Node) -> Tile:
         ((_, total),) = self._pieces(node)
         return total
 
@@ -424,7 +423,7 @@ class Evaluator:
             nisa.tensor_reduce(total, getattr(nl, REDUCERS[op]), shaped, 2)
         return self._finished(node, total)
 
-    def _finished(self, node: Node, total: Any) -> Value:
+    def _finished(self, node: Node, total: Tile) -> Value:
         """The total with the initial value, in the reduction's type."""
         rows = self._rows
         assert rows is not None

@@ -8,10 +8,10 @@ guide trainium2, 194-204). Any other is loaded as it lies.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import nki_lang.isa as nisa
 import nki_lang.language as nl
+from neff.compiler.lowering.emitter import Tile
 from neff.compiler.lowering.task import Port, window
 from nki_lang.dtypes import DType
 
@@ -53,7 +53,7 @@ class Matrix:
         return self.down == 1 and self.along != 1 and self.count > 1 and self.depth > 1
 
 
-def blocks(tensor: Any, matrix: Matrix, start: int, begin: int, count: int) -> list[Any]:
+def blocks(tensor: Tile, matrix: Matrix, start: int, begin: int, count: int) -> list[Tile]:
     """Tiles (at most 128, count) of columns ``begin`` and following, one for each 128 of the depth.
 
     Args:
@@ -67,7 +67,7 @@ def blocks(tensor: Any, matrix: Matrix, start: int, begin: int, count: int) -> l
         return _lying(tensor, matrix, start, count)
     if matrix.dtype.itemsize == 2 and matrix.port.dtype == matrix.dtype:
         return _transposed(tensor, matrix, start, count)
-    parts: list[list[Any]] = []
+    parts: list[list[Tile]] = []
     for first in range(0, count, _ROWS):
         rows = min(_ROWS, count - first)
         lying = nl.ndarray((rows, matrix.depth), dtype=matrix.dtype, buffer=nl.sbuf)
@@ -78,8 +78,8 @@ def blocks(tensor: Any, matrix: Matrix, start: int, begin: int, count: int) -> l
     return parts[0] if len(parts) == 1 else _beside(parts, count)
 
 
-def _beside(parts: list[list[Any]], count: int) -> list[Any]:
-    joined: list[Any] = []
+def _beside(parts: list[list[Tile]], count: int) -> list[Tile]:
+    joined: list[Tile] = []
     for pieces in zip(*parts, strict=True):
         tile = nl.ndarray((pieces[0].shape[0], count), dtype=pieces[0].dtype, buffer=nl.sbuf)
         for number, piece in enumerate(pieces):
@@ -89,9 +89,9 @@ def _beside(parts: list[list[Any]], count: int) -> list[Any]:
     return joined
 
 
-def _lying(tensor: Any, matrix: Matrix, start: int, count: int) -> list[Any]:
+def _lying(tensor: Tile, matrix: Matrix, start: int, count: int) -> list[Tile]:
     whole, rest = divmod(matrix.depth, _ROWS)
-    tiles: list[Any] = []
+    tiles: list[Tile] = []
     together = max(1, _AT_ONCE // (_ROWS * count * matrix.dtype.itemsize))
     for first in range(0, whole, together):
         some = min(together, whole - first)
@@ -109,9 +109,9 @@ def _lying(tensor: Any, matrix: Matrix, start: int, count: int) -> list[Any]:
     return tiles
 
 
-def _transposed(tensor: Any, matrix: Matrix, start: int, count: int) -> list[Any]:
+def _transposed(tensor: Tile, matrix: Matrix, start: int, count: int) -> list[Tile]:
     whole, rest = divmod(matrix.depth, _ROWS)
-    tiles: list[Any] = []
+    tiles: list[Tile] = []
     if whole:
         block = nl.ndarray((_ROWS, whole, count), dtype=matrix.dtype, buffer=nl.sbuf)
         pattern = [[matrix.along, count], [_ROWS, whole], [1, _ROWS]]
@@ -126,7 +126,7 @@ def _transposed(tensor: Any, matrix: Matrix, start: int, count: int) -> list[Any
     return tiles
 
 
-def turned(lying: Any, dtype: DType) -> list[Any]:
+def turned(lying: Tile, dtype: DType) -> list[Tile]:
     """Tiles (at most 128, rows) of a tile (rows, depth), by the tensor engine.
 
     Several blocks share a PSUM bank, so that few copies bring them back to SBUF. Long ones of two
@@ -138,7 +138,7 @@ def turned(lying: Any, dtype: DType) -> list[Any]:
     together = max(1, _BANK // (rows * lying.dtype.itemsize))
     whole, rest = divmod(depth, _ROWS)
     sizes = [min(together, whole - first) for first in range(0, whole, together)]
-    tiles: list[Any] = []
+    tiles: list[Tile] = []
     at = 0
     for some in sizes:
         bank = nl.ndarray((_ROWS, some, rows), dtype=lying.dtype, buffer=nl.psum)
@@ -158,7 +158,7 @@ def turned(lying: Any, dtype: DType) -> list[Any]:
     return tiles
 
 
-def _turned_by_dma(lying: Any, dtype: DType) -> list[Any]:
+def _turned_by_dma(lying: Tile, dtype: DType) -> list[Tile]:
     rows, depth = lying.shape
     whole, rest = divmod(depth, _ROWS)
     block = nl.ndarray((_ROWS, whole, rows), dtype=dtype, buffer=nl.sbuf)

@@ -12,14 +12,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import product as indices
 from math import prod
-from typing import Any
 
 import numpy as np
 
 import nki_lang.isa as nisa
 import nki_lang.language as nl
 from neff.compiler.graph import Node
-from neff.compiler.lowering.emitter import Emitter, Value
+from neff.compiler.lowering.emitter import Constants, Emitter, Tile, Value
 from neff.compiler.lowering.expressions import Evaluator, Facts
 from neff.compiler.lowering.operands import PSUM_COLUMNS, Matrix, blocks, turned
 from neff.compiler.lowering.spreads import RowEmitter, Spread
@@ -286,7 +285,7 @@ class _RowKernel:
             return 1
         return max(1, min(_WIDE // columns, room // max(1, self.group.alive())))
 
-    def run(self, tensors: dict[str, Any]) -> None:
+    def run(self, tensors: dict[str, Tile]) -> None:
         group = self.group
         affordable(prod(group.rows) // PARTITIONS // self.together)
         resident = sum(map(self._resident, group.products))
@@ -346,15 +345,15 @@ class _Shared:
         cut: (first, count) of the columns that are worked on; None for all.
     """
 
-    tensors: dict[str, Any]
-    constants: dict[Any, Any] = field(default_factory=dict[Any, Any])
+    tensors: dict[str, Tile]
+    constants: Constants = field(default_factory=Constants)
     busy: dict[str, float] = field(default_factory=lambda: {"vector": 0.0, "scalar": 0.0})
-    fixed: dict[int, Any] = field(default_factory=dict[int, Any])
-    rights: dict[int, tuple[Any, list[Any]]] = field(
-        default_factory=dict[int, tuple[Any, list[Any]]]
+    fixed: dict[int, Tile] = field(default_factory=dict[int, Tile])
+    rights: dict[int, tuple[Tile, list[Tile]]] = field(
+        default_factory=dict[int, tuple[Tile, list[Tile]]]
     )
     cut: tuple[int, int] | None = None
-    sums: dict[int, Any] = field(default_factory=dict[int, Any])
+    sums: dict[int, Tile] = field(default_factory=dict[int, Tile])
     lefts: dict[int, _Left] = field(default_factory=dict[int, "_Left"])
 
 
@@ -365,7 +364,7 @@ class _Left:
     where: tuple[int, ...]
     offset: int
     count: int
-    tiles: list[Any]
+    tiles: list[Tile]
 
 
 def interleaved(blocks: Iterator[Iterator[None]], depth: int) -> None:
@@ -441,7 +440,7 @@ class _RowTile:
         whole = len(_tight(reach.port.view).shape) > len(self._kernel.group.rows)
         return Spread(tile, "row") if reach.kind == "row" and whole else tile
 
-    def _column(self, key: int, reach: _Reach) -> Any:
+    def _column(self, key: int, reach: _Reach) -> Tile:
         """What is the same for all rows, loaded once into all partitions."""
         tile = self._shared.fixed.get(key)
         if tile is None:
@@ -454,7 +453,7 @@ class _RowTile:
             self._shared.fixed[key] = tile
         return tile[0 : self._partitions]
 
-    def _window(self, reach: _Reach) -> Any:
+    def _window(self, reach: _Reach) -> Tile:
         number = self._kernel.number[id(reach)]
         begin, columns = reach.part(*(self._cut or (0, reach.count)))
         pattern = self._piece.pattern(number)
@@ -479,7 +478,7 @@ class _RowTile:
 
     # -- products --------------------------------------------------------------------------
 
-    def _product(self, node: Node, left: Value | None) -> Iterator[tuple[int, Any]]:
+    def _product(self, node: Node, left: Value | None) -> Iterator[tuple[int, Tile]]:
         """The product's columns, in PSUM: (first column, tile) in pieces."""
         product = self._kernel.group.products[id(node)]
         rights = self._right(id(node), product)
@@ -496,7 +495,7 @@ class _RowTile:
                     nisa.nc_matmul(part, a, moving, accumulate=number > 0)
             yield begin, total
 
-    def _left(self, node: Node, product: RowProduct) -> list[Any]:
+    def _left(self, node: Node, product: RowProduct) -> list[Tile]:
         """The left operand's rows, loaded for several tiles at once where they are short."""
         reach, rows = self._kernel.lefts[id(node)], self._partitions
         assert product.left is not None
@@ -530,7 +529,7 @@ class _RowTile:
         ahead = max(1, _AHEAD // (depth * product.dtype.itemsize * PARTITIONS)) * PARTITIONS
         return max(self._partitions, min(left, ahead))
 
-    def _right(self, key: int, product: RowProduct) -> list[Any]:
+    def _right(self, key: int, product: RowProduct) -> list[Tile]:
         view = product.right.view
         where = self._where[: product.batch]
         known = self._shared.rights.get(key)

@@ -7,13 +7,12 @@ one element for each row is a tile (partitions, rows).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 import nki_lang.isa as nisa
 import nki_lang.language as nl
-from neff.compiler.lowering.emitter import Emitter, Value
+from neff.compiler.lowering.emitter import Constants, Emitter, Tile, Value
 from nki_lang.dtypes import DType, dtype_of
 
 __all__ = ["Lazy", "RowEmitter", "Spread", "Step"]
@@ -26,7 +25,7 @@ _WORDS = frozenset({"int32", "uint32"})
 class Spread:
     """A tile that repeats: one element a row (``row``), or the same row everywhere (``column``)."""
 
-    tile: Any
+    tile: Tile
     axis: str
 
 
@@ -35,7 +34,7 @@ class Step:
     """One operation with a number, or with a float32 tile of one element a partition."""
 
     op: str
-    operand: Any
+    operand: Tile
     reverse: bool = False
 
 
@@ -43,10 +42,10 @@ class Step:
 class Lazy:
     """A tile and at most two steps that nobody has emitted yet: a reader may take them along."""
 
-    base: Any
+    base: Tile
     steps: list[Step]
     dtype: DType
-    tile: Any = field(default=None)
+    tile: Tile = field(default=None)
 
 
 class RowEmitter(Emitter):
@@ -63,7 +62,7 @@ class RowEmitter(Emitter):
         partitions: int,
         rows: int,
         columns: int,
-        constants: dict[Any, Any],
+        constants: Constants,
         per_row: Emitter | None = None,
     ) -> None:
         super().__init__(partitions, rows * columns, constants)
@@ -84,20 +83,20 @@ class RowEmitter(Emitter):
             return tile
         return tile.reshape((shape[0], 1, shape[2])).broadcast(1, self.rows)
 
-    def tile(self, value: Value, dtype: DType) -> Any:
+    def tile(self, value: Value, dtype: DType) -> Tile:
         return super().tile(self.plain(value), dtype)
 
-    def copy(self, value: Value, dtype: DType) -> Any:
+    def copy(self, value: Value, dtype: DType) -> Tile:
         return super().copy(self.plain(value), dtype)
 
-    def reciprocal(self, value: Value, dtype: DType) -> Any:
+    def reciprocal(self, value: Value, dtype: DType) -> Tile:
         if isinstance(value, Spread) and value.axis == "row" and self.per_row is not None:
             return Spread(self.per_row.reciprocal(value.tile, dtype), "row")
         if not self.is_number(value) and self.elements >= 512:
             return self.activation("reciprocal", value, dtype)
         return super().reciprocal(value, dtype)
 
-    def binary(self, op: str, a: Value, b: Value, dtype: DType) -> Any:
+    def binary(self, op: str, a: Value, b: Value, dtype: DType) -> Tile:
         for one, other, reverse in ((a, b, False), (b, a, True)):
             operand = self.scalar(other)
             if operand is None or self.is_number(other) or self.is_number(one):
@@ -108,7 +107,7 @@ class RowEmitter(Emitter):
                 return made
         return super().binary(op, self.plain(a), self.plain(b), dtype)
 
-    def scalar(self, value: Value) -> Any:
+    def scalar(self, value: Value) -> Tile:
         """The value as an operand of ``tensor_scalar``, or None: a number, or a float32 tile with
         one element for each partition."""
         if self.is_number(value):
@@ -131,7 +130,7 @@ class RowEmitter(Emitter):
             value.tile = self.new(value.dtype)
             first, second = [*value.steps, None][:2]
             assert first is not None
-            more: tuple[Any, ...] = ()
+            more: tuple[Tile, ...] = ()
             if second is not None:
                 more = (getattr(nl, second.op), second.operand, second.reverse)
             nisa.tensor_scalar(
@@ -139,7 +138,7 @@ class RowEmitter(Emitter):
             )
         return value.tile
 
-    def affine(self, value: Value) -> tuple[Any, Any, Any]:
+    def affine(self, value: Value) -> tuple[Tile, Tile, Tile]:
         """(tile, scale, bias): what an activation does before its function, as far as it can."""
         if isinstance(value, Lazy) and value.tile is None:
             found = self._folded(value.steps)
@@ -148,8 +147,8 @@ class RowEmitter(Emitter):
         value = self.plain(self.force(value))
         return self.tile(value, F32), 1.0, None
 
-    def _folded(self, steps: list[Step]) -> tuple[Any, Any] | None:
-        scale: Any = 1.0
+    def _folded(self, steps: list[Step]) -> tuple[Tile, Tile] | None:
+        scale: Tile = 1.0
         rest = list(steps)
         if rest[0].op == "multiply":
             scale = rest.pop(0).operand
@@ -164,7 +163,7 @@ class RowEmitter(Emitter):
             return scale, self.negative(step.operand)
         return (-scale, step.operand) if isinstance(scale, float) else None
 
-    def negative(self, operand: Any) -> Any:
+    def negative(self, operand: Tile) -> Tile:
         """The negated operand of a step."""
         if isinstance(operand, float):
             return -operand
@@ -176,7 +175,7 @@ class RowEmitter(Emitter):
             found = self._constants[key] = (operand, made)
         return found[1]
 
-    def bias(self, value: Any, numbers: bool) -> Any:
+    def bias(self, value: Tile, numbers: bool) -> Tile:
         """A bias as the target takes it: trn1 takes tiles only."""
         if value is None or numbers or not isinstance(value, float):
             return value
