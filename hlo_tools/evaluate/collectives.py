@@ -21,7 +21,10 @@ def _members(call: Call) -> list[int]:
         groups = device_groups(call.row, device.replicas, device.partitions)
     except ValueError:
         raise _too_few(call) from None
-    return next((group for group in groups if device.number in group), [])
+    for group in groups:
+        if device.number in group:
+            return group
+    return []
 
 
 def _too_few(call: Call) -> EvaluationError:
