@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import hlo_tools
+from neff.compiler.devices import devices_of
 from neff.compiler.import_hlo import import_module
 from neff.compiler.lower import lower
 from nki_lang.targets import target_of
@@ -17,7 +18,8 @@ _DEFAULTS = re.compile(r", (priority=None|oob_mode=error|dge_mode=unknown)(?=[,)
 
 def kernels_of(text: str, target: str) -> str:
     """The kernels' text without the compiler's own lines and the defaults of transfers."""
-    graph = import_module(hlo_tools.load(text.encode()))
+    module = hlo_tools.load(text.encode())
+    graph = import_module(module, devices_of(module, 0, 0))
     calls = lower(graph, target_of(target)).calls
     found = "\n".join(str(call.kernel).strip() for call in calls) or "no kernel"
     return _DEFAULTS.sub("", _PLACE.sub("", found))

@@ -17,7 +17,7 @@ TEXT = b"HloModule m\nENTRY e { a = f32[4] parameter(0) ROOT b = f32[4] add(a, a
 BROKEN = """
 import sys
 import neff.compiler.compile
-def broken(module):
+def broken(*module):
     return {}["missing"]
 sys.modules["neff.compiler.compile"].import_module = broken
 from neff.cli import main
@@ -25,7 +25,7 @@ sys.exit(main())
 """
 
 
-def _broken(_: object) -> None:
+def _broken(*_: object) -> None:
     raise KeyError("missing")
 
 

@@ -13,9 +13,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import hlo_tools
+from neff import runtime
 from neff.compiler import compile
 from neff.compiler.idioms import RULES
 from neff.compiler.lowering.expressions import IDIOMS
+from neff.options import CompileOptions
 from neff.program import EngineLoop, Program
 from tests.compiler.compiling import TARGETS, check, lowered
 
@@ -220,3 +223,21 @@ def test_the_same_module_has_the_same_kernels() -> None:
     arguments = [some(2, 130, 16, seed=seed) for seed in range(3)]
     one, other = (compile(lowered(attention, *arguments), target="trn2") for _ in range(2))
     assert str(one.subgraphs) == str(other.subgraphs)
+
+
+@pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])
+@pytest.mark.parametrize("auto_cast", ["none", "matmult", "all"])
+def test_a_product_whose_value_is_the_result(target: str, auto_cast: str) -> None:
+    """It leaves PSUM by a copy, also where its type needs none."""
+    module = hlo_tools.load(
+        b"HloModule m\nENTRY e { x = f32[70,96] parameter(0) y = f32[96,40] parameter(1)\n"
+        b"ROOT d = f32[70,40] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"
+    )
+    options = CompileOptions(auto_cast=auto_cast)
+    model = runtime.load(compile(module, target=target, options=options))
+    for seed in (1, 2):
+        random = np.random.default_rng(seed)
+        x = random.standard_normal((70, 96), np.float32)
+        y = random.standard_normal((96, 40), np.float32)
+        (found,) = model.run({"input0": x, "input1": y}).values()
+        np.testing.assert_allclose(found, x @ y, atol=1e-4 if auto_cast == "none" else 0.2)

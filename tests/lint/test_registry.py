@@ -76,7 +76,7 @@ def test_a_rule_of_another_package_is_linted_selected_and_explained(
     (tmp_path / "m.hlo").write_text(TEXT)
     assert main(["lint", str(tmp_path / "m.hlo")]) == 1
     assert "error[TEAM-001] %main/%d" in capsys.readouterr().out
-    assert main(["rule", "TEAM-001"]) == 0
+    assert main(["explain", "TEAM-001"]) == 0
     assert "Provided by: an unknown distribution." in capsys.readouterr().out
 
 

@@ -226,7 +226,7 @@ def test_several_cores(
         ("d.neff -i input0=x.npy", "Missing input"),
         ("d.neff -i input0=none.npy", "No such file"),
         ("d.neff --num-cores 3", "--num-cores=3 conflicts with NEURON_RT_VISIBLE_CORES=0-1"),
-        ("d.neff --num-cores 2 --collective", "collectives between ranks"),
+        ("d.neff --num-cores 2 --collective", "Missing input"),
     ],
 )
 def test_what_does_not_run(

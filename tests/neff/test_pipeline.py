@@ -99,7 +99,7 @@ def test_flags(neff: Run, module: Path, tmp_path: Path) -> None:
     assert code == 0
     assert document["options"] == {
         "optlevel": 1, "auto_cast": "matmult", "auto_cast_type": "fp16", "lnc": 1,
-        "downcast_f64": False,
+        "downcast_f64": False, "replicas": 0, "partitions": 0, "names": "positions",
     }  # fmt: skip
     assert set(document["ignored_flags"]) == {
         "--framework=XLA",

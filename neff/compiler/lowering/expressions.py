@@ -188,7 +188,8 @@ class Evaluator:
         e = self._emitter(node)
         value = e.tile(e.force(self.values[id(node)]), held_as(node).tile)
         dtype = held_as(node).tile
-        return value if value.dtype == dtype else e.copy(value, dtype)
+        in_sbuf = value.buffer is not nl.psum  # PSUM has no path to HBM
+        return value if value.dtype == dtype and in_sbuf else e.copy(value, dtype)
 
     def _operand(self, operand: Node) -> Value:
         key, axis = self._facts.sources[id(operand)]
