@@ -57,8 +57,7 @@ def run_file(
         NeffError: what is wrong, with its place.
     """
     from neff.container import read
-    from neff.runtime.model import UNWRITTEN_REMEDY, LoadedModel
-    from nki_lang.execute.unwritten import REMEDY
+    from neff.runtime.model import LoadedModel
 
     program = read(file)
     count = ranks or program.devices or max(1, named_ranks(program))
@@ -67,28 +66,15 @@ def run_file(
         read_inputs([_of_rank(one, rank) for one in inputs], program, fill, seed + rank)
         for rank in range(count)
     ]
-    model, names = models[0], _file_names(list(models[0].outputs))
+    model = models[0]
     start = time.perf_counter()
     if count == 1:
         found = [model.run(arrays[0], check=check)]
     else:
         found = _together(models, arrays, check)
     elapsed = time.perf_counter() - start
-    for gap in model.gaps:
-        console.note(f"warning[NEFF-UNWRITTEN] {gap.location or file}: {gap.message}")
-        console.note(f"help: {UNWRITTEN_REMEDY}")
-    for one in model.unwritten_reads:
-        console.note(f"warning[NEFF-UNINITIALISED] {one.location or file}: {one.message}")
-        console.note(f"help: {REMEDY}")
-    unwritten = {gap.tensor.name: len(gap.where) * gap.tensor.dtype.itemsize for gap in model.gaps}
-    rows: list[dict[str, object]] = []
-    for rank, outputs in enumerate(found):
-        place = folder / f"rank_{rank}" if count > 1 else folder
-        for name, value in outputs.items():
-            path = _save(place / names[name], value, widen)
-            row: dict[str, object] = {"name": name, "file": str(path), "dtype": str(value.dtype),
-                   "shape": list(value.shape), "unwritten_bytes": unwritten.get(name, 0)}  # fmt: skip
-            rows.append(row if count == 1 else row | {"rank": rank})
+    _warn(model, file)
+    rows = _save_all(found, model, folder, widen)
     if as_json:
         console.write_json("run", file=str(file), milliseconds=elapsed * 1e3, outputs=rows)
         return 0
@@ -96,6 +82,36 @@ def run_file(
         console.line(f"{row['file']}  {row['dtype']}{row['shape']}")
     console.note(f"{elapsed * 1e3:.1f} ms on this machine", verbose=True)
     return 0
+
+
+def _save_all(
+    found: list[dict[str, Array]], model: LoadedModel, folder: Path, widen: bool
+) -> list[dict[str, object]]:
+    """Write the outputs of each device; a row of ``--json`` for each file."""
+    names = _file_names(list(model.outputs))
+    unwritten = {gap.tensor.name: len(gap.where) * gap.tensor.dtype.itemsize for gap in model.gaps}
+    rows: list[dict[str, object]] = []
+    for rank, outputs in enumerate(found):
+        place = folder / f"rank_{rank}" if len(found) > 1 else folder
+        for name, value in outputs.items():
+            path = _save(place / names[name], value, widen)
+            row: dict[str, object] = {"name": name, "file": str(path), "dtype": str(value.dtype),
+                   "shape": list(value.shape), "unwritten_bytes": unwritten.get(name, 0)}  # fmt: skip
+            rows.append(row if len(found) == 1 else row | {"rank": rank})
+    return rows
+
+
+def _warn(model: LoadedModel, file: Path) -> None:
+    """What the program leaves unwritten, or reads before it is written."""
+    from neff.runtime.model import UNWRITTEN_REMEDY
+    from nki_lang.execute.unwritten import REMEDY
+
+    for gap in model.gaps:
+        console.note(f"warning[NEFF-UNWRITTEN] {gap.location or file}: {gap.message}")
+        console.note(f"help: {UNWRITTEN_REMEDY}")
+    for one in model.unwritten_reads:
+        console.note(f"warning[NEFF-UNINITIALISED] {one.location or file}: {one.message}")
+        console.note(f"help: {REMEDY}")
 
 
 def _of_rank(text: str, rank: int) -> str:
