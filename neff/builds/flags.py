@@ -10,9 +10,25 @@ from typing import Final, cast
 from neff.errors import NeffError
 from neff.options import Flags, parse_flags
 
-__all__ = ["FLAGS_FILE", "flags_of"]
+__all__ = ["FLAGS_FILE", "flags_of", "given_flags"]
 
 FLAGS_FILE: Final = "compile_flags.json"
+
+
+def given_flags(given: Sequence[str]) -> Flags:
+    """The flags of the command line.
+
+    Raises:
+        NeffError: ``NEFF-FLAG``: one of them is wrong.
+    """
+    own = parse_flags(given)
+    if own.rest:
+        raise NeffError(
+            f"{own.rest[0]!r} is not a flag",
+            code="NEFF-FLAG",
+            remedy="quote a value that contains spaces",
+        )
+    return own
 
 
 def flags_of(folder: Path, given: Sequence[str]) -> Flags:
@@ -22,13 +38,7 @@ def flags_of(folder: Path, given: Sequence[str]) -> Flags:
         NeffError: ``NEFF-FLAG``: a flag of the command line is wrong; ``NEFF-FLAGS-FILE``: the
             list in the folder is.
     """
-    own = parse_flags(given)
-    if own.rest:
-        raise NeffError(
-            f"{own.rest[0]!r} is not a flag",
-            code="NEFF-FLAG",
-            remedy="quote a value that contains spaces",
-        )
+    own = given_flags(given)
     path = folder / FLAGS_FILE
     if not path.is_file():
         return own

@@ -25,6 +25,7 @@ from neff.builds import (
     output_names,
     sources_of,
 )
+from neff.builds.flags import given_flags
 from neff.errors import NeffCompileError, NeffError
 
 __all__ = ["Request", "build"]
@@ -73,6 +74,7 @@ def build(request: Request) -> int:
     Raises:
         NeffError, HloError, NkiError: what is wrong, with its place.
     """
+    given_flags(request.flags)  # a wrong one is refused once, before anything runs
     sources = _sources(request)
     folder = _folder(request, len(sources))
     if folder is None:

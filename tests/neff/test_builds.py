@@ -153,6 +153,16 @@ def test_files_of_other_kinds_are_named(
     assert f"error[NEFF-KIND] {tmp_path / name}: this is {what}" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("words", [["--names=wrong"], ["-O7"], ["--cc-flags=stray"]])
+def test_a_wrong_flag_is_refused_once(
+    words: list[str], modules: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["build", str(modules), *words, "-o", str(tmp_path / "out")]) == 2
+    captured = capsys.readouterr()
+    assert captured.err.count("error[NEFF-FLAG]") == 1 and not captured.out
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_path_where_nothing_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "neffs"
     assert main(["build", str(tmp_path / "none"), "-o", f"{folder}/"]) == 3
