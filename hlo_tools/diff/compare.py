@@ -33,6 +33,7 @@ def diff_modules(
     Names, ids and the order of instructions and computations make no difference.
 
     Args:
+        left, right: the modules, before and after.
         ignore: what to leave out, of :data:`hlo_tools.diff.IGNORABLE`.
         names: names of instructions that stand for each other must be equal too.
 
@@ -45,7 +46,10 @@ def diff_modules(
 
 
 class Pairing:
-    """Which instructions of two modules stand for each other, a pair of computations at a time."""
+    """Which instructions of the modules ``left`` and ``right`` stand for each other.
+
+    Asked for a pair of computations at a time.
+    """
 
     def __init__(self, left: Module, right: Module) -> None:
         self._bodies = _Comparison(left, right, frozenset({"metadata"}), False).bodies

@@ -10,7 +10,10 @@ __all__ = ["Change", "ComputationDiff", "InstructionDiff", "ModuleDiff"]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One property that differs; a value that one side does not have is ""."""
+    """One property, ``field``, that differs: its text ``before`` and ``after``.
+
+    The text of a property that one side does not have is "".
+    """
 
     field: str
     before: str
@@ -19,7 +22,14 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class InstructionDiff:
-    """Two instructions that stand for each other and are not alike."""
+    """Two instructions that stand for each other and are not alike.
+
+    Attributes:
+        left, right: their names.
+        opcode: of the right one.
+        changes: the properties that differ.
+        source: ``file:line`` of the user's code, or "".
+    """
 
     left: str
     right: str
@@ -33,8 +43,11 @@ class ComputationDiff:
     """Two computations that stand for each other.
 
     Attributes:
-        removed, added: instructions of one side only, as one line of text each.
+        left, right: their names.
         alike: how many pairs of instructions do not differ.
+        changed: the pairs that do.
+        removed, added: instructions of one side only, as one line of text each.
+        changes: properties of the computations themselves.
     """
 
     left: str
@@ -47,6 +60,7 @@ class ComputationDiff:
 
     @property
     def is_equal(self) -> bool:
+        """True when nothing differs."""
         return not (self.changed or self.removed or self.added or self.changes)
 
 
@@ -55,6 +69,7 @@ class ModuleDiff:
     """All differences between two modules.
 
     Attributes:
+        left, right: their names.
         changes: of the modules themselves.
         computations: pairs, the entry first, the equal ones too.
         removed, added: names of computations of one side only.
@@ -69,6 +84,7 @@ class ModuleDiff:
 
     @property
     def is_equal(self) -> bool:
+        """True when nothing differs, in the modules and in all their computations."""
         alike = all(one.is_equal for one in self.computations)
         return alike and not (self.changes or self.removed or self.added)
 

@@ -74,6 +74,10 @@ def flags_from_environment(target: str, environment: Mapping[str, str] = os.envi
     """The flags that a program of this process is compiled with: the target, then those of
     NEURON_CC_FLAGS that matter to the compiler.
 
+    Args:
+        target: name of the target family, ``trn1``, ``trn2`` or ``trn3``.
+        environment: variables and their values; the process's own by default.
+
     Raises:
         HloFileError: code ``HLO-FLAGS``; NEURON_CC_FLAGS has an open quote.
     """

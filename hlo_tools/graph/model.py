@@ -29,11 +29,13 @@ class Node:
     """One instruction.
 
     Attributes:
+        name, opcode, shape: as in HLO text.
         computation: number of its computation.
         operands: numbers of nodes, in order.
         calls: numbers of computations.
         scope: the path in which the framework made it (the ``op_name`` without its last part).
         source: ``file:line`` of the user's code, or "".
+        is_root: whether its computation returns it.
         attributes: (name, text) pairs as in HLO text.
         kernel: what is known of the kernel that it calls, as (name, text) pairs.
     """
@@ -59,7 +61,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Computation:
-    """A computation: its nodes are ``Graph.nodes[begin:end]``."""
+    """A computation: ``name``, whether it ``is_entry``; its nodes are ``Graph.nodes[begin:end]``."""
 
     name: str
     is_entry: bool
@@ -69,7 +71,7 @@ class Computation:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """A module, or some of its computations."""
+    """A module by ``name``: its ``computations``, or some of them, and their ``nodes``."""
 
     name: str
     computations: tuple[Computation, ...]

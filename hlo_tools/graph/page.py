@@ -13,7 +13,7 @@ __all__ = ["page_data", "render_page"]
 
 
 def render_page(graph: Graph) -> str:
-    """The page."""
+    """A page of HTML that shows the graph and needs no network."""
     folder = files("hlo_tools.graph")
     page = (folder / "viewer.html").read_text(encoding="utf-8")
     program = (folder / "viewer.js").read_text(encoding="utf-8")

@@ -22,7 +22,10 @@ _STYLE = (
 
 
 def render_svg(graph: Graph) -> str:
-    """The drawing: computations below each other, the entry first; details are tooltips."""
+    """The graph as an SVG drawing.
+
+    Computations stand below each other, the entry first; details are tooltips.
+    """
     parts: list[str] = []
     y = width = _MARGIN
     for computation in graph.computations:

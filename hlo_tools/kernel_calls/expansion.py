@@ -44,6 +44,7 @@ def expand(module: Module, references: Mapping[str, Reference] | None = None) ->
     """Expand every kernel call that has a reference, registered or given; the kernels' names.
 
     Args:
+        module: is changed.
         references: kernel name, or ``%call`` for one call, -> reference, before the registered
             ones.
 

@@ -18,6 +18,10 @@ VARIABLE = "NKI_HLO_PASSES"
 def transform_bytes(pipeline: str | Pipeline, data: bytes) -> bytes | None:
     """Run a pipeline on a serialized HloModuleProto, for somebody who calls it as it was.
 
+    Args:
+        pipeline: the passes, or their text.
+        data: the module's bytes in protobuf's wire format.
+
     Returns:
         the rewritten module, or None when no pass changed anything.
 

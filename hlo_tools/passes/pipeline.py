@@ -44,7 +44,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a pipeline did, step by step."""
+    """What a pipeline did: ``steps``, one for each pass that ran, in order."""
 
     steps: tuple[Step, ...]
 
@@ -56,7 +56,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """Passes in the order in which they run."""
+    """``passes`` in the order in which they run; immutable."""
 
     passes: tuple[Pass, ...]
 

@@ -49,7 +49,13 @@ _BUILT_IN = {
 
 
 class Registered(Plugin):
-    """A pass that can be named in a pipeline; ``value`` is ``module:class``."""
+    """A pass that can be named in a pipeline.
+
+    Attributes:
+        name: what a pipeline calls it.
+        value: ``module:class``.
+        origin: the distribution that registers it.
+    """
 
     __slots__ = ()
 

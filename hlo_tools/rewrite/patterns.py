@@ -40,6 +40,7 @@ __all__ = [
 Captures = dict[str, Instruction]
 """Name in a pattern -> instruction."""
 Condition = Callable[[Instruction], bool]
+"""What else has to be true of an instruction that fits a pattern."""
 Rewrite = Callable[..., Instruction | None]
 
 _MOST_REWRITES = 50
@@ -105,18 +106,30 @@ def op(
     where: Condition | None = None,
     commutes: bool = False,
 ) -> Pattern:
-    """An instruction with one of some opcodes; without ``operands`` these do not matter."""
+    """An instruction with one of some opcodes.
+
+    Args:
+        names: the opcodes, separated by blanks; "" for any.
+        operands: a pattern each, or the name under which any operand is captured; without
+            them the operands do not matter.
+        capture: the name under which the rewrite gets the instruction, or "".
+        where: what else has to be true of it.
+        commutes: two operands may be in either order.
+    """
     inner = tuple(value(each) if isinstance(each, str) else each for each in operands)
     return Pattern(frozenset(names.split()), inner or None, capture, where, commutes)
 
 
 def value(capture: str = "", where: Condition | None = None) -> Pattern:
-    """Any instruction."""
+    """Any instruction that ``where`` is true of, captured as ``capture`` unless that is ""."""
     return Pattern(capture=capture, where=where)
 
 
 def number(wanted: float, capture: str = "") -> Pattern:
-    """A constant that is one number everywhere, broadcast or not; -0.0 is not 0."""
+    """A constant that is ``wanted`` everywhere, broadcast or not, captured as ``capture``.
+
+    -0.0 is not 0; complex constants never fit.
+    """
 
     def where(view: Instruction) -> bool:
         found = splat(view)
@@ -168,9 +181,9 @@ def _can_replace(new: Instruction, old: Instruction) -> bool:
 
 
 def rewrite_all(rules: Rules, computation: Computation) -> int:
-    """Apply rules until none applies; what they leave unused is removed. How often one applied.
+    """Apply rules to a computation until none applies, and remove what that leaves unused.
 
-    Instructions with control edges or a sharding are not rewritten.
+    Returns how often a rule applied. Instructions with control edges or a sharding are not rewritten.
 
     Raises:
         PassError: the rules never end (HLO-PASS-ENDLESS).
@@ -206,13 +219,16 @@ def rewrite_all(rules: Rules, computation: Computation) -> int:
 
 
 def take_name(new: Instruction, old: Instruction) -> None:
-    """Rename an instruction to the one of its opcode that it replaces, as XLA does."""
+    """Give ``new`` the name of ``old``, which it replaces, if their opcodes are equal, as XLA does."""
     if new.proto.opcode == old.proto.opcode:
         new.proto.name, old.proto.name = old.proto.name, new.proto.name
 
 
 def held(computation: Computation) -> set[int]:
-    """Local ids of instructions that are not rewritten: they have control edges or a sharding."""
+    """Local ids of a computation's instructions with control edges or a sharding.
+
+    These are not rewritten.
+    """
     found: set[int] = set()
     for view in computation.views():
         waits = view.proto.control_predecessor_ids
@@ -225,7 +241,7 @@ def held(computation: Computation) -> set[int]:
 
 
 def sweep(computation: Computation, replaced: list[Instruction]) -> None:
-    """Remove what was replaced, and what only that used."""
+    """Remove from a computation what was ``replaced``, and what only that used."""
     if replaced:
         unused = [view for view in computation.views() if not view.is_used]
         UnusedRemover(computation).drop([*replaced, *unused])

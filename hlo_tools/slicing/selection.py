@@ -42,7 +42,7 @@ class SourceRange:
 
 
 def parse_source(text: str) -> SourceRange:
-    """``FILE``, ``FILE:LINE`` or ``FILE:FIRST-LAST``.
+    """The range that a text names: ``FILE``, ``FILE:LINE`` or ``FILE:FIRST-LAST``.
 
     Raises:
         HloError: none of these, or the last line comes before the first (HLO-ARGUMENT).
@@ -60,7 +60,7 @@ def parse_source(text: str) -> SourceRange:
 
 
 def find_targets(module: Module, names: Iterable[str]) -> list[Instruction]:
-    """Instructions by name, all of one computation.
+    """Instructions of a module by name, all of one computation.
 
     Args:
         names: ``instruction`` or ``computation/instruction``; a leading % is left out. A name
@@ -104,7 +104,7 @@ def _find(module: Module, name: str) -> Instruction:
 def select_source(
     module: Module, place: SourceRange, computation: Computation | None = None
 ) -> list[Instruction]:
-    """Instructions that a place in the source made, directly or through what it calls.
+    """Instructions of a module that a place in the source made, directly or through its calls.
 
     Args:
         computation: the one to search; by default the entry, else the only one that has any.

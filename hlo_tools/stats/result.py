@@ -9,7 +9,13 @@ __all__ = ["ComputationStatistics", "KernelStatistics", "OpcodeStatistics", "Sta
 
 @dataclass(slots=True)
 class OpcodeStatistics:
-    """All instructions of one opcode; sums over one run of each place that they stand in."""
+    """All instructions of one opcode; sums over one run of each place that they stand in.
+
+    Attributes:
+        count: how many there are.
+        flops, transcendentals: operations on elements.
+        bytes: read and written.
+    """
 
     opcode: str
     count: int = 0
@@ -23,6 +29,7 @@ class ComputationStatistics:
     """One run of a computation, with what it calls.
 
     Attributes:
+        name: as in HLO text.
         instructions: its own, without those of computations that it calls.
         runs: how often one run of the entry runs it; 0 for what is only applied to elements
             (reducers, comparators) or never called.
@@ -42,6 +49,7 @@ class KernelStatistics:
     """Calls of one kernel with one grid.
 
     Attributes:
+        name, grid: of the kernel, and of its launch.
         bytes: read and written by all the calls by their operands and results.
         macs: multiply-adds of one call: counted from the kernel's file, else as the configuration
             states them (``mac_count``), else None.
@@ -62,8 +70,12 @@ class Statistics:
     count. Loops count as often as they are known to run, else once (``unknown_loops``).
 
     Attributes:
+        name: of the module.
+        instructions: how many there are in all computations.
+        flops, transcendentals, bytes: of one run.
         constants, constant_bytes: how many constants there are, and what they hold.
         parameter_bytes, result_bytes: what enters and leaves the program.
+        opcodes, computations, kernels: the same by opcode, by computation and by kernel.
     """
 
     name: str

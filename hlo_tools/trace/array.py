@@ -42,6 +42,9 @@ class TracedArray:
     It has NumPy's shape, dtype, operators, methods and indexing, and is taken by NumPy's ufuncs
     and functions. Writing to it (``a[...] = b``, ``a += b``, ``out=a``) changes it, and what it is
     a view of, as in NumPy; a parameter that is written to becomes an output.
+
+    Tracing makes them: ``node`` is the value in the traced graph, ``layout`` the strides in
+    elements where they are not those of C order.
     """
 
     __slots__ = (

@@ -269,6 +269,7 @@ def _method(name: str) -> Callable[..., Any]:
         return function(self, *args, **kwargs)
 
     method.__name__ = name
+    method.__doc__ = f"``numpy.{name}`` of the array, with its arguments."
     return method
 
 

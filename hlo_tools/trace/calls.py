@@ -26,9 +26,13 @@ def custom_call(
     """Add a custom call and return its results.
 
     Args:
+        target: the name that the compiler knows it by.
         operands: traced arrays and constants; one at least is traced.
         results: (shape, dtype) of each result.
+        backend_config: bytes, or text that is encoded as UTF-8.
         aliases: operand number to the number of the result that takes its memory.
+        api_version: XLA's ``CustomCallApiVersion``; 0 leaves it unset.
+        frontend_attributes: names and texts that the instruction carries.
         single: whether one result is returned by itself instead of in a tuple; by default it is.
     """
     graph = graph_of(operands)

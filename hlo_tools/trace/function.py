@@ -47,7 +47,10 @@ class Tensor:
 class Alias:
     """A result that takes the memory of a parameter, because the function writes to that.
 
-    ``is_user_returned`` is False for a result that the function does not return itself.
+    Attributes:
+        output_index: number of the result.
+        param_index, param_name: number and name of the parameter.
+        is_user_returned: False for a result that the function does not return itself.
     """
 
     output_index: int
@@ -61,8 +64,10 @@ class TracedFunction:
 
     Attributes:
         name: the function's.
-        inputs, outputs: what goes in and comes out, in order.
         aliases: results that take parameters' memory.
+
+    Made by :func:`trace` from the traced ``graph``, the nodes of its ``results`` and their
+    ``names``, and what the function itself calls its parameters (``originals``).
     """
 
     def __init__(
@@ -82,6 +87,7 @@ class TracedFunction:
 
     @property
     def inputs(self) -> list[Tensor]:
+        """The parameters, in order; ``parameters`` is the same."""
         nodes = zip(
             self._graph.parameters, self._graph.parameter_names, self._originals, strict=True
         )
@@ -91,6 +97,7 @@ class TracedFunction:
 
     @property
     def outputs(self) -> list[Tensor]:
+        """The results, in order."""
         nodes = zip(self._results, self._names, strict=True)
         return [Tensor(name, node.shape, node.dtype, name) for node, name in nodes]
 

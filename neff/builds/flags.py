@@ -32,7 +32,7 @@ def given_flags(given: Sequence[str]) -> Flags:
 
 
 def flags_of(folder: Path, given: Sequence[str]) -> Flags:
-    """The flags of the command line after those kept with the module.
+    """The flags of the command line, ``given``, after those kept with the module in ``folder``.
 
     Raises:
         NeffError: ``NEFF-FLAG``: a flag of the command line is wrong; ``NEFF-FLAGS-FILE``: the

@@ -25,6 +25,7 @@ _ATTEMPTS: Final = 3
 """How often a build is begun whose worker died; another build may have killed it."""
 
 Progress = Callable[[Outcome], None]
+"""Is told each outcome as it comes."""
 
 
 def build_many(

@@ -53,7 +53,23 @@ features instead of feeding our instruction records to a device."""
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The header's fields; texts without their trailing zeros."""
+    """The header's fields; texts without their trailing zeros.
+
+    What a field means is the vendor's ("Work with NEFF Files"), where that says it.
+
+    Attributes:
+        pkg_version: kind of the hash, see :data:`HASHES`.
+        header_size, data_size: of the header, and of what follows it, in bytes.
+        version: major and minor version of the format.
+        build_version: the compiler that wrote the file.
+        num_tpb: cores that the program was compiled for.
+        hash: over the payload; :attr:`digest` has the bytes that count.
+        uuid: 16 bytes that name the build; ours are of the content.
+        name: of the network, up to 255 bytes.
+        requested_tpb_count, tpb_per_node: cores that it asks for, in all and of each node.
+        feature_bits: features that a runtime must know to run it.
+        lnc_size: physical cores of a logical core.
+    """
 
     pkg_version: int
     data_size: int

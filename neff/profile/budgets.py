@@ -51,9 +51,9 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One limit: what was found, what is allowed, in the limit's unit, and where it goes.
+    """One limit by ``name``: what was found, what is allowed, in the limit's unit.
 
-    ``place`` is the line with most of the critical path for latencies, of the highest tensor for
+    ``is_kept`` is False where more was found than is allowed. ``place`` is the line with most of the critical path for latencies, of the highest tensor for
     SBUF, else "".
     """
 
@@ -83,7 +83,15 @@ def budget_of(
     baseline: Path | None = None,
     tolerance: str = "",
 ) -> Budget:
-    """Read limits as the command line gives them: ``250us``, ``20MiB``, ``tensor=60%``.
+    """Read limits as the command line gives them; "" is no limit.
+
+    Args:
+        max_latency: ``250us``.
+        max_sbuf: ``20MiB``, of all partitions.
+        max_hbm: ``1GiB``, of all cores.
+        min_utilisation: ``tensor=60%``, of the time until the last event.
+        baseline: the ``summary.json`` of another profile, whose total is the limit.
+        tolerance: ``5%``; how much more than the baseline is allowed.
 
     Raises:
         NeffError: ``NEFF-BUDGET``; a limit has no number with a unit, or the baseline is not a
@@ -136,7 +144,7 @@ def _baseline(path: Path) -> float:
 
 
 def check_budget(program: Program, profile: Profile, budget: Budget) -> list[Check]:
-    """Every limit with what the estimate found.
+    """Every limit of a budget with what the program's profile shows.
 
     Raises:
         NeffError: ``NEFF-BUDGET``; a limit is on an engine that the program does not have.

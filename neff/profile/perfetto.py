@@ -48,7 +48,7 @@ _NUMBERS = ("bytes", "flops", "turns", "waited_ns")
 
 
 def write_trace(profile: Profile, file: BinaryIO) -> None:
-    """Write all events of all cores; times are whole nanoseconds."""
+    """Write a profile's events of all cores to a binary file; times are whole nanoseconds."""
     packets = _Packets(file)
     with no_collection():
         _Trace(profile, packets).write()

@@ -51,7 +51,7 @@ class _Report:
 
 
 class CostReport(_Report):
-    """What the instructions of each line cost, all iterations of loops in one row."""
+    """What the instructions of each line cost by ``profile``, all iterations of loops in one row."""
 
     @property
     def rows(self) -> list[tuple[str, ...]]:

@@ -46,7 +46,7 @@ class EngineSplit:
 
 
 def engine_splits(profile: Profile, core: int) -> list[EngineSplit]:
-    """How each engine of a core spent the time until the core's last event."""
+    """How each engine of a core of the profile spent the time until the core's last event."""
     found = profile.estimate.cores[core]
     splits = {engine: EngineSplit(engine) for engine in found.engines}
     for event, own in zip(found.events, profile.self_ns[core], strict=True):
@@ -139,7 +139,7 @@ class PathStep:
 
 
 def critical_path(profile: Profile, core: int) -> list[PathStep]:
-    """What the core's time consists of, alike events folded, in the order of the first ones."""
+    """What a core's time in the profile consists of, alike events folded, in order of the first."""
     events, sites = profile.estimate.cores[core].events, profile.site_of[core]
     times = path_times(profile, core)
     found: dict[tuple[str, str, int], tuple[int, float]] = {}

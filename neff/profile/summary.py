@@ -11,7 +11,7 @@ __all__ = ["summary"]
 
 
 def summary(profile: Profile) -> dict[str, object]:
-    """Total with its range, every grouping, each engine's split and the critical path."""
+    """The profile in numbers: total with its range, groupings, each engine's split, critical path."""
     with no_collection():
         return _summary(profile)
 

@@ -93,7 +93,9 @@ def profile_of(
     dma: str = "",
     trips: Trips = None,
 ) -> Profile:
-    """Estimate a program and say what each event is; the options are those of ``estimate``.
+    """Estimate a program and say what each event is.
+
+    ``parameters``, ``statistic``, ``dma`` and ``trips`` are those of :func:`neff.timing.estimate`.
 
     Raises:
         NeffError: ``NEFF-STATISTIC``; an unknown statistic or mode.

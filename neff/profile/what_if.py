@@ -26,7 +26,7 @@ _NOT_COSTS = frozenset({
 
 
 def changes_of(text: str) -> Changes:
-    """Read ``dma=2x,tensor=free``.
+    """Read a text such as ``dma=2x,tensor=free``.
 
     Raises:
         NeffError: ``NEFF-WHAT-IF``; an unknown part, or no factor.
@@ -68,6 +68,10 @@ def what_if(
     """Estimate a program with every cost of the named parts divided by a factor.
 
     The result's range is that of the parameters that did not change.
+
+    Args:
+        changes: part of the machine -> factor, as :func:`changes_of` reads them.
+        parameters, statistic, dma, trips: as in :func:`neff.timing.estimate`.
     """
     given = parameters or Parameters(program.target)
     changed = dict(given.overrides)

@@ -85,7 +85,8 @@ class LoadedModel:
         gaps: elements of outputs that no instruction writes (they read as NaN, integers as -1).
         unwritten_reads: operands that read only what nothing wrote, at other lines.
 
-    The instructions are simplified when that is first needed: by a run, or by a look at
+    ``place`` is the file that errors name. ``by_address`` executes every instruction on the bytes
+    at its operands' addresses, instead of by closures over arrays. The instructions are simplified when that is first needed: by a run, or by a look at
     :attr:`gaps` or :attr:`unwritten_reads`.
     """
 

@@ -61,7 +61,10 @@ class Cost:
 
 
 class Pricing:
-    """Costs of work on one generation, at one end of the parameters' ranges."""
+    """Costs of work by ``parameters``, at one end of their ranges (``side``).
+
+    ``cores`` of the chip are running and share its HBM.
+    """
 
     def __init__(self, parameters: Parameters, side: Side = Side.nominal, cores: int = 1) -> None:
         self.parameters = parameters

@@ -55,7 +55,10 @@ Trips = int | Sequence[Mapping[int, float]] | None
 
 
 class Span(NamedTuple):
-    """A time in nanoseconds, with the ends that the parameters' ranges give."""
+    """A time, ``value``, between ``low`` and ``high``, all in nanoseconds.
+
+    The ends follow from the parameters' ranges alone.
+    """
 
     value: float
     low: float

@@ -56,6 +56,7 @@ class LaneTime:
         occupied_ns: time in which something happened; what overlaps counts once.
         nbytes: bytes of transfers.
         opcodes_ns: sum of durations by opcode.
+        last: end of the last event so far, in nanoseconds.
     """
 
     events: int = 0

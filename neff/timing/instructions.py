@@ -26,7 +26,11 @@ class InstructionCost(NamedTuple):
 
 
 class InstructionCosts:
-    """Costs of instructions on one target; the tensor engine is warm, the DMA engines are free."""
+    """Costs of instructions on the target of ``parameters``.
+
+    The tensor engine is warm, the DMA engines are free; ``is_static`` takes transfers' descriptors
+    as made before the program runs.
+    """
 
     def __init__(self, parameters: Parameters, *, is_static: bool = False) -> None:
         self._pricing = Pricing(parameters)

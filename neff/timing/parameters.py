@@ -45,7 +45,7 @@ class Side(IntEnum):
 
 
 class Value(NamedTuple):
-    """A parameter's value for one generation, its range, kind and source."""
+    """A parameter's ``value`` for one generation, its range (``low`` to ``high``), kind and source."""
 
     value: float
     low: float
@@ -94,8 +94,9 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType({row[0]: _parameter(*row)
 
 
 class Parameters:
-    """The parameters of one generation, some perhaps overridden; immutable.
+    """The parameters of one ``target``, some perhaps overridden; immutable.
 
+    ``overrides`` gives a number for a parameter's name, in the unit of the table.
     An overridden parameter has no range: the user is sure of it.
     """
 

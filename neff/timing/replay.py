@@ -117,7 +117,7 @@ def replay_total(
 ) -> Span:
     """How long a decoded stream takes, from its first instruction to its last transfer's arrival.
 
-    Takes and raises what :func:`replay` does.
+    ``instructions``, ``target`` and ``parameters``, and what is raised, are as in :func:`replay`.
     """
     chosen = parameters or Parameters(target)
     one, two, three = (Pricing(chosen, side) for side in Side)
