@@ -27,9 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["KeyParts", "cache_key", "explain_key"]
 
 _MODULE_LEFT_OUT: Final = (
-    "name", "entry_computation_name", "id", "schedule", "profile_info", "device_assignment",
-    "stack_frame_index", "original_value_recovery_table", "payloads", "pjrt_id",
-    "debug_attributes",
+    "name", "entry_computation_name", "id", "schedule", "profile_info", "stack_frame_index",
+    "original_value_recovery_table", "payloads", "pjrt_id", "debug_attributes",
 )  # fmt: skip
 _INSTRUCTION_LEFT_OUT: Final = ("name", "metadata", "original_value", "statistics_viz")
 
@@ -52,7 +51,11 @@ class KeyParts:
     computations: tuple[str, ...]
     instructions: tuple[tuple[tuple[str, str], ...], ...]
     kernels: tuple[tuple[str, str], ...]
-    left_out: tuple[str, ...] = (*_MODULE_LEFT_OUT, *_INSTRUCTION_LEFT_OUT)
+    left_out: tuple[str, ...] = (
+        *_MODULE_LEFT_OUT,
+        *_INSTRUCTION_LEFT_OUT,
+        "device_assignment.computation_devices",
+    )
 
     def difference(self, other: KeyParts) -> str:
         """The first thing in which two modules differ; "" when their keys are equal."""
@@ -122,6 +125,9 @@ def _module_digest(proto: HloModuleProto, order: Mapping[int, int]) -> str:
     proto.ClearField("entry_computation_id")
     for name in _MODULE_LEFT_OUT:
         proto.ClearField(name)
+    proto.device_assignment.ClearField("computation_devices")  # how many, not which
+    if not proto.device_assignment.ListFields():
+        proto.ClearField("device_assignment")
     proto.host_program_shape.ClearField("parameter_names")
     return _digest_of([_serialized(proto), str(entry)])
 

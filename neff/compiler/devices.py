@@ -1,4 +1,4 @@
-"""How many devices run a module together, which its message does not say."""
+"""How many devices run a module together: its device assignment or its groups say."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from hlo_tools.errors import HloError
 from hlo_tools.types.replica_groups import OF_PARTITIONS, replica_groups_of
+from neff.errors import NeffCompileError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from hlo_tools.schema.messages import HloInstructionProto
 
 __all__ = ["Devices", "devices_of"]
+
+MOST = 9999
+"""Replicas, and partitions, that a module may state; as many as the flags take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +44,17 @@ def devices_of(module: Module, replicas: int = 0, partitions: int = 0) -> Device
 
     Args:
         module: the module, partitioned.
-        replicas, partitions: how many of them there are; found from the groups when 0.
+        replicas, partitions: how many of them there are; when 0, what the module's
+            ``device_assignment`` says, else found from the groups.
 
     Returns:
         None when nothing states how many there are.
+
+    Raises:
+        NeffCompileError: ``NEFF-COLLECTIVE``; the module states more than there can be.
     """
+    if not replicas and not partitions:
+        replicas, partitions = _stated(module)
     if replicas and partitions:
         return Devices(replicas, partitions)
     found = {"replicas": 0, "partitions": 0, "devices": 0}
@@ -62,6 +72,20 @@ def devices_of(module: Module, replicas: int = 0, partitions: int = 0) -> Device
     if not replicas and not partitions:
         return None
     return Devices(max(1, replicas), max(1, partitions))
+
+
+def _stated(module: Module) -> tuple[int, int]:
+    """Replicas and partitions of the device assignment; 0 for one device, which says nothing."""
+    stated = module.proto.device_assignment
+    counts = stated.replica_count, stated.computation_count
+    if max(counts) > MOST:
+        raise NeffCompileError(
+            f"the module states {counts[0]} replicas of {counts[1]} partitions",
+            code="NEFF-COLLECTIVE",
+            place=module.path or module.name,
+            remedy=f"at most {MOST} of each; --replicas and --partitions win over the module",
+        )
+    return counts if min(counts) > 0 and max(counts) > 1 else (0, 0)
 
 
 def _named(row: HloInstructionProto) -> tuple[str, int]:

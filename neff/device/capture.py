@@ -10,16 +10,18 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-__all__ = ["Callback", "Captured", "add", "notify", "remove"]
+__all__ = ["Callback", "Captured", "add", "notify", "remove", "wanted"]
 
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """A program as the framework compiled it.
+    """A program that a framework compiled: what one device runs.
 
     Attributes:
         name: name of the module.
-        module: serialized ``HloModuleProto``, kernel calls in the vendor's form.
+        module: serialized ``HloModuleProto``, kernel calls in the vendor's form. One for several
+            partitions is behind XLA's partitioner; one for several devices names them in its
+            ``device_assignment``.
         num_replicas, num_partitions: how many devices it is for.
         target: family that NEURON_PLATFORM_TARGET_OVERRIDE names, or the default.
     """
@@ -52,6 +54,11 @@ def remove(callback: Callback) -> None:
     """
     with _lock:
         _callbacks.remove(callback)
+
+
+def wanted() -> bool:
+    """Whether anybody listens."""
+    return bool(_callbacks)
 
 
 def notify(program: Captured) -> None:

@@ -13,7 +13,7 @@ from neff.device.c_strings import constant, data_at, text_at
 from neff.device.executors import LoadedProgram
 from neff.device.passes import transformed
 from neff.device.pjrt_slots import slot
-from neff.device.programs import CompileOptions, Program, TensorSpec, as_hlo
+from neff.device.programs import CompileOptions, Program, TensorSpec, as_hlo, with_assignment
 from neff.device.rendezvous import Rendezvous
 from neff.device.status import Status, StatusError
 from neff.device.topology import MEMORY_KIND, Device, DeviceHost
@@ -109,16 +109,27 @@ def _compile(host: ProgramHost, code: bytes, text_format: str, serialized: bytes
     options = CompileOptions.parse(serialized)
     for device in options.device_ids:
         host.topology.device(device)
-    capture.notify(
-        capture.Captured(
-            program.name,
-            program.module,
-            options.num_replicas,
-            options.num_partitions,
-            host.topology.target.name,
+    if capture.wanted():
+        capture.notify(
+            capture.Captured(
+                program.name,
+                _of_one_device(program, options),
+                options.num_replicas,
+                options.num_partitions,
+                host.topology.target.name,
+            )
         )
-    )
     return Executable(program, options, host.load(program, options))
+
+
+def _of_one_device(program: Program, options: CompileOptions) -> bytes:
+    """The module that each device runs; one for several states how many."""
+    if len(options.device_ids) == 1:
+        return program.module
+    from neff.device.partitioning import the_partitioner
+
+    module = the_partitioner().divide(program, options).module
+    return with_assignment(module, options.numbered().assignment)
 
 
 def _from_program(host: ProgramHost, arguments: Any) -> Executable:
@@ -313,15 +324,7 @@ def loaded_executable_addressable_devices(host: ProgramHost, arguments: Any) -> 
 @slot
 def loaded_executable_get_device_assignment(host: ProgramHost, arguments: Any) -> None:
     loaded = host.handles.get(arguments.executable, LoadedExecutable)
-    options = loaded.executable.options
-    # DeviceAssignmentProto: replica_count 1, computation_count 2, computation_devices 3.
-    message = message_bytes.varint_field(1, options.num_replicas)
-    message += message_bytes.varint_field(2, options.num_partitions)
-    for partition in range(options.num_partitions):
-        ids = options.device_ids[partition :: options.num_partitions]
-        packed = message_bytes.bytes_field(1, b"".join(message_bytes.varint(each) for each in ids))
-        message += message_bytes.bytes_field(3, packed)
-    _hand_out(host, arguments, message)
+    _hand_out(host, arguments, loaded.executable.options.assignment)
 
 
 @slot

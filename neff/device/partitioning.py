@@ -7,7 +7,9 @@ behind the partitioner in a file.
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,7 +21,7 @@ from neff.device.programs import CompileOptions, Program, TensorSpec
 from neff.device.rewrite import to_vendor_calls
 from neff.errors import NeffCompileError
 
-__all__ = ["Partitioned", "Partitioner", "module_left_in"]
+__all__ = ["Partitioned", "Partitioner", "module_left_in", "the_partitioner"]
 
 _PASS = "spmd-partitioning"
 _MODULE = 1  # of HloProto
@@ -41,11 +43,16 @@ class Partitioned:
 
 
 class Partitioner:
-    """Divides programs; its client is made when the first one comes."""
+    """Divides programs; its client is made when the first one comes.
+
+    The last program is remembered: who captures it and who builds it ask for the same.
+    """
 
     def __init__(self) -> None:
         self._client: Any = None
         self._count = 0
+        self._last: tuple[tuple[str, bytes], Partitioned] | None = None
+        self._lock = threading.Lock()
 
     def divide(self, program: Program, options: CompileOptions) -> Partitioned:
         """The part of one device; a program of replicas alone is the same on each.
@@ -54,9 +61,16 @@ class Partitioner:
             NeffCompileError: ``NEFF-DEVICES``; XLA divided it, and left no module.
             StatusError: XLA does not take the program.
         """
-        count = options.num_replicas * options.num_partitions
         if options.num_partitions == 1:
             return Partitioned(program.module, program.results)
+        key = program.digest, options.serialized
+        with self._lock:
+            if self._last is None or self._last[0] != key:
+                self._last = key, self._divided(program, options)
+            return self._last[1]
+
+    def _divided(self, program: Program, options: CompileOptions) -> Partitioned:
+        count = options.num_replicas * options.num_partitions
         if self._count < count:
             self._client, self._count = make_client(count), count
         numbered = options.numbered()
@@ -66,6 +80,12 @@ class Partitioner:
         results, shardings = division(executable)
         configs = {xla_ffi.typed_config(one): one for one in program.kernels}
         return Partitioned(to_vendor_calls(module, configs), results, shardings)
+
+
+@cache
+def the_partitioner() -> Partitioner:
+    """The one of this process."""
+    return Partitioner()
 
 
 def module_left_in(folder: Path, name: str) -> bytes:

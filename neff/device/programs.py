@@ -16,10 +16,19 @@ from neff.device.jaxlib_api import private, xla_computation
 from neff.device.rewrite import kernel_configs
 from neff.device.status import Status, StatusError
 
-__all__ = ["CompileOptions", "Program", "TensorSpec", "as_hlo", "opcode_counts", "signature"]
+__all__ = [
+    "CompileOptions",
+    "Program",
+    "TensorSpec",
+    "as_hlo",
+    "opcode_counts",
+    "signature",
+    "with_assignment",
+]
 
 # Field numbers of HloModuleProto.
 _COMPUTATIONS, _PROGRAM_SHAPE, _INPUT_OUTPUT_ALIAS, _BUFFER_DONOR = 3, 4, 8, 18
+_DEVICE_ASSIGNMENT = 15
 _INSTRUCTIONS, _OPCODE = 2, 2
 # Field numbers inside those.
 _ENTRIES, _ALIAS_PARAMETER, _DONOR_PARAMETER = 1, 2, 1
@@ -156,6 +165,16 @@ def opcode_counts(module: bytes) -> Counter[str]:
     )
 
 
+def with_assignment(module: bytes, assignment: bytes) -> bytes:
+    """A serialized module for the devices of a ``DeviceAssignmentProto``."""
+    kept = [
+        module[field.start : field.end]
+        for field in message_bytes.fields(module)
+        if field.number != _DEVICE_ASSIGNMENT
+    ]
+    return b"".join([*kept, message_bytes.bytes_field(_DEVICE_ASSIGNMENT, assignment)])
+
+
 def _parameter_numbers(message: bytes, number: int) -> set[int]:
     """Parameter numbers of alias or donor entries (an absent number is zero)."""
     return {
@@ -206,6 +225,21 @@ class CompileOptions:
                 assignment = field.value
         ids = _assigned(assignment) or tuple(range(replicas * partitions))
         return cls(replicas, partitions, ids, portable, serialized)
+
+    @property
+    def assignment(self) -> bytes:
+        """The devices as a ``DeviceAssignmentProto``.
+
+        Field numbers: replica_count 1, computation_count 2, computation_devices 3
+        {replica_device_ids 1}.
+        """
+        message = message_bytes.varint_field(1, self.num_replicas)
+        message += message_bytes.varint_field(2, self.num_partitions)
+        for partition in range(self.num_partitions):
+            ids = self.device_ids[partition :: self.num_partitions]
+            packed = b"".join(message_bytes.varint(each) for each in ids)
+            message += message_bytes.bytes_field(3, message_bytes.bytes_field(1, packed))
+        return message
 
     def numbered(self) -> CompileOptions:
         """The same options, the devices numbered from 0 in their order."""

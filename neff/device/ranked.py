@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 from neff.device.buffers import Buffer
 from neff.device.built import NeffExecutor, NeffProgram, build_file, result_buffers
-from neff.device.partitioning import Partitioner
+from neff.device.partitioning import the_partitioner
 from neff.device.profiled import watched_ranks
 from neff.device.programs import CompileOptions, Program, TensorSpec
 from neff.device.topology import Device
@@ -31,7 +31,6 @@ class RankedExecutor:
     def __init__(self, target: str) -> None:
         self._target = target
         self._single = NeffExecutor(target)
-        self._partitioner = Partitioner()
         self._lock = threading.Lock()
         self._built: WeakValueDictionary[str, RankedProgram] = WeakValueDictionary()
 
@@ -49,7 +48,7 @@ class RankedExecutor:
         with self._lock:
             found = self._built.get(key)
         if found is None:
-            found = RankedProgram(program, options, self._target, self._partitioner)
+            found = RankedProgram(program, options, self._target)
             with self._lock:
                 self._built[key] = found
         return found
@@ -63,10 +62,8 @@ class RankedProgram:
         shardings: fields that describe to the framework how partitioning divided the results.
     """
 
-    def __init__(
-        self, program: Program, options: CompileOptions, target: str, partitioner: Partitioner
-    ) -> None:
-        divided = partitioner.divide(program, options)
+    def __init__(self, program: Program, options: CompileOptions, target: str) -> None:
+        divided = the_partitioner().divide(program, options)
         self.results: list[TensorSpec] = divided.results
         self.shardings = divided.shardings
         devices = BuildOptions(replicas=options.num_replicas, partitions=options.num_partitions)
