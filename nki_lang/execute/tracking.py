@@ -92,6 +92,9 @@ class Tracker:
         """Execute the instruction and carry the marks over."""
         if is_fresh_fill(instruction):
             step()
+            dst = instruction.operands["dst"]
+            piece = self.memory.layout(dst).piece
+            self._coverage(dst.tensor).forget(piece, np.ones(piece.shape, np.bool_))
             return
         if instruction.op in _SCALED:
             self._zero_scales(instruction)

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from nki_lang.dtypes import Array, DType
+from nki_lang.dtypes import Array, DType, dtype_of
 from nki_lang.errors import NkiValidationError
 from nki_lang.ir import (
     Access,
@@ -34,7 +34,8 @@ from nki_lang.ir import (
     Tensor,
     WhileLoop,
 )
-from nki_lang.memory import ON_CHIP, MemoryRegion
+from nki_lang.ir.fresh import fresh_row
+from nki_lang.memory import MemoryRegion
 from nki_lang.source import PACKAGE_FOLDER, SourceLocation, caller_location
 from nki_lang.targets import Target
 
@@ -130,7 +131,8 @@ class TraceBuilder:
         loop_keys: which ``while`` header opened a region, by the region's id.
         tensors: every tensor by name.
         tensor_locations: the line that allocated each tensor.
-        homes: the innermost loop that each tensor on chip was allocated in, or None.
+        homes: the innermost loop that each tensor of this core was allocated in, or None; shared
+            HBM is of one core when no other core or program of a grid sees it.
         constants: constants by the name of their tensor.
         written: names of HBM tensors that were written.
         checked: memory of passed checks, see ``nki_lang.isa.issue``.
@@ -252,7 +254,7 @@ class TraceBuilder:
         if buffer is MemoryRegion.shared_hbm:
             self.shared.append(tensor)
             self.shared_count += 1
-        elif buffer in ON_CHIP:
+        if buffer is not MemoryRegion.shared_hbm or (self.lnc == 1 and self.program is None):
             self.homes[unique] = self._innermost_loop()
         self.tensors[unique] = tensor
         if frame is not None:
@@ -291,6 +293,10 @@ class TraceBuilder:
 
     def allocate_constant(self, constant: Constant) -> None:
         """Hook of the eager interpreter: the constant's memory is allocated with its value."""
+
+    def fresh_row(self, tensor: Tensor) -> Tensor:
+        """The constant that fills a tensor in HBM with what memory holds before the first write."""
+        return self.new_constant(fresh_row(tensor), dtype_of("uint8"), "unwritten")
 
     def shared_tensor(self) -> Tensor:
         """The shared HBM tensor allocated last, or the first argument."""

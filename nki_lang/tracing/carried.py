@@ -4,27 +4,32 @@ A tile that only a loop names begins anew with each of its turns, for it was mad
 instructions alone do not show where a tile was made. So one that was made outside, and that a
 turn may read before it writes it, is named before the loop too: by an instruction that makes its
 memory what it is before the first write.
+
+Tensors in HBM are the other way about: the instructions alone say that they keep what they hold.
+So one that was made in a loop, and that a turn may read before it writes it, is filled there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from nki_lang.frontend.objects import is_sequence
 from nki_lang.ir.coverage import Coverage, piece_of
-from nki_lang.ir.fresh import fresh_fill, scales_in
+from nki_lang.ir.fresh import fresh_copy, fresh_fill, scales_in
 from nki_lang.ir.types import (
     Access,
     Block,
     ForLoop,
     Instruction,
     NoReorder,
+    Statement,
     Tensor,
     WhileLoop,
+    walk,
 )
 from nki_lang.semantics import TRAITS
 
-__all__ = ["name_before_loops"]
+__all__ = ["begin_in_loops", "name_before_loops"]
 
 Loop = ForLoop | WhileLoop
 
@@ -34,7 +39,7 @@ def name_before_loops(body: Block, homes: Mapping[str, Loop | None]) -> None:
 
     Args:
         body: statements of one core, changed in place.
-        homes: name of a tensor on chip -> the innermost loop it was made in, or None.
+        homes: name of a tensor -> the innermost loop it was made in, or None.
     """
     if all(isinstance(statement, Instruction) for statement in body):
         return
@@ -44,12 +49,54 @@ def name_before_loops(body: Block, homes: Mapping[str, Loop | None]) -> None:
     for name, instructions in uses.of.items():
         path = uses.paths[name]
         loop = _entered(path, homes.get(name)) if name in homes else None
-        if loop is None or uses.tensors[name].fixed or _begins_with_writes(name, instructions):
+        tensor = uses.tensors[name]
+        if (
+            loop is None
+            or not tensor.on_chip
+            or tensor.fixed
+            or _begins_with_writes(name, instructions)
+        ):
             continue
         block = _block_of(body, loop)
         position = next(i for i, statement in enumerate(block) if statement is loop)
-        fill = fresh_fill(uses.tensors[name], zero=name in scales, location=loop.location)
+        fill = fresh_fill(tensor, zero=name in scales, location=loop.location)
         block.insert(position, fill)
+
+
+def begin_in_loops(
+    body: Block,
+    homes: Mapping[str, Loop | None],
+    results: Collection[str],
+    row: Callable[[Tensor], Tensor],
+) -> None:
+    """Fill tensors in HBM that were made in a loop, unless each turn writes them first.
+
+    Args:
+        body: statements of one core, changed in place.
+        homes: name of a tensor -> the innermost loop it was made in, or None.
+        results: names of the tensors that are read in the end.
+        row: the constant that fills a tensor, see ``fresh_copy``.
+    """
+    if all(isinstance(statement, Instruction) for statement in body):
+        return
+    uses = _Uses()
+    uses.follow(body, ())
+    for name, instructions in uses.of.items():
+        home, tensor = homes.get(name), uses.tensors[name]
+        if home is None or tensor.on_chip or not tensor.nbytes:
+            continue
+        if not _begins_with_writes(name, instructions, whole=name in results):
+            block = home.body
+            first = next(i for i, statement in enumerate(block) if _names(statement, name))
+            block.insert(first, fresh_copy(tensor, row(tensor), location=home.location))
+
+
+def _names(statement: Statement, name: str) -> bool:
+    return any(
+        access.tensor.name == name
+        for instruction in walk([statement])
+        for _, access in _accesses(instruction)
+    )
 
 
 class _Uses:
@@ -88,8 +135,10 @@ def _entered(path: tuple[Loop, ...], home: Loop | None) -> Loop | None:
     return entered[0] if entered else None
 
 
-def _begins_with_writes(name: str, uses: list[tuple[Instruction, int]]) -> bool:
-    """Whatever a turn reads of the tile it certainly wrote before."""
+def _begins_with_writes(
+    name: str, uses: list[tuple[Instruction, int]], *, whole: bool = False
+) -> bool:
+    """Whatever a turn reads of the tile it certainly wrote before; with ``whole`` it writes all."""
     depth = min(depth for _, depth in uses)
     coverage: Coverage | None = None
     for instruction, inner in uses:
@@ -107,7 +156,7 @@ def _begins_with_writes(name: str, uses: list[tuple[Instruction, int]]) -> bool:
         for access in certain:
             assert coverage is not None
             coverage.add(piece_of(access))
-    return True
+    return not whole or (coverage is not None and coverage.try_finish())
 
 
 def _overwrites(instruction: Instruction, operand: str) -> bool:

@@ -22,7 +22,7 @@ from nki_lang.targets import Target, current_target, target_of
 from nki_lang.tracing.arguments import TensorSpec, bind_call, replace_tensors, spec_of_array
 from nki_lang.tracing.body import run_body
 from nki_lang.tracing.capacity import check_capacity
-from nki_lang.tracing.carried import name_before_loops
+from nki_lang.tracing.carried import begin_in_loops, name_before_loops
 from nki_lang.tracing.results import Structure, is_plain, take_apart
 from nki_lang.tracing.retarget import retarget
 
@@ -304,6 +304,7 @@ def assemble(
     for builder in builders:
         zero_before_loops(builder.body, builder.homes)
         name_before_loops(builder.body, builder.homes)
+        begin_in_loops(builder.body, builder.homes, returned, builder.fresh_row)
         _apply_schedule(builder, schedule, func)
     return KernelIR(
         name=getattr(func, "__name__", "kernel"),

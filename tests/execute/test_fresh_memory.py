@@ -11,7 +11,8 @@ import nki_lang.language as nl
 from neff import runtime
 from neff.compiler import compile_kernel
 from nki_lang import klir
-from nki_lang.execute import load
+from nki_lang.errors import NkiExecutionError
+from nki_lang.execute import load, simulate
 from nki_lang.kernel import jit
 from tests.execute.ways import every_way, run
 
@@ -147,13 +148,62 @@ def made_in_turns_of_an_outer_loop(x):
     return out
 
 
+def _hbm_turn(x, scratch, out, row):
+    """Reads the scratch, writes it, and stores what was read."""
+    tile = nl.ndarray(x.shape, x.dtype, nl.sbuf)
+    nisa.dma_copy(tile, scratch)
+    _turn(x, tile, nl.ndarray(x.shape, x.dtype, nl.sbuf), out, row)
+    nisa.dma_copy(scratch, x)
+
+
+def _hbm_in_each_turn(x, buffer):
+    out = nl.ndarray((3, *x.shape), x.dtype, nl.shared_hbm)
+    nl.fori_loop(0, 3, lambda row: _hbm_turn(x, nl.ndarray(x.shape, x.dtype, buffer), out, row))
+    return out
+
+
+@jit
+def private_hbm_in_each_turn(x):
+    return _hbm_in_each_turn(x, nl.private_hbm)
+
+
+@jit
+def shared_hbm_in_each_turn(x):
+    return _hbm_in_each_turn(x, nl.shared_hbm)
+
+
+@jit
+def hbm_before_the_turns(x):
+    out = nl.ndarray((3, *x.shape), x.dtype, nl.shared_hbm)
+    scratch = nl.ndarray(x.shape, x.dtype, nl.hbm)
+    nl.fori_loop(0, 3, lambda row: _hbm_turn(x, scratch, out, row))
+    return out
+
+
+@jit
+def hbm_in_turns_of_an_outer_loop(x):
+    out = nl.ndarray((2, 3, *x.shape), x.dtype, nl.shared_hbm)
+
+    def outer(number):
+        scratch = nl.ndarray(x.shape, x.dtype, nl.hbm)
+        nl.fori_loop(0, 3, lambda row: _hbm_turn(x, scratch, out[0], row))
+        nl.fori_loop(0, 1, lambda _: nisa.dma_copy(out[1, 0], x) and None)
+
+    nl.fori_loop(0, 2, outer)
+    return out
+
+
 _KEPT = [False, True, True]
 TURNS = {
+    private_hbm_in_each_turn: [False] * 3,
+    shared_hbm_in_each_turn: [False] * 3,
+    hbm_before_the_turns: _KEPT,
+    hbm_in_turns_of_an_outer_loop: _KEPT,
     made_in_each_turn: [False] * 3,
     made_before_the_turns: _KEPT,
     made_in_turns_of_an_outer_loop: _KEPT,
 }
-"""Kernel -> in which turns of the loop the tile holds what the turn before wrote."""
+"""Kernel -> in which turns of the loop the tile or scratch holds what the turn before wrote."""
 
 
 @TRACED
@@ -179,8 +229,86 @@ def test_a_kernel_file_keeps_what_a_tile_lives_through():
     x = RNG.standard_normal((4, 8)).astype(np.float32)
     for kernel in TURNS:
         files = klir.dumps(kernel.trace((x,)))
-        (result,) = load(klir.loads(files.klir, files.companion)).run([x])
+        (result,) = load(klir.loads(*files)).run([x])
         np.testing.assert_array_equal(result, run("direct", kernel, x))
+
+
+@jit
+def rows_of_each_turn(x):
+    """Each turn writes one row of scratch of its own, and keeps all of it."""
+    out = nl.ndarray((4, *x.shape), x.dtype, nl.shared_hbm)
+    width = x.shape[1]
+
+    def body(row):
+        scratch = nl.ndarray(x.shape, x.dtype, nl.hbm)
+        tile = nl.load(x)
+        nisa.dma_copy(
+            scratch.ap([[width, 1], [1, width]], scalar_offset=row),
+            tile.ap([[width, 1], [1, width]], offset=0),
+        )
+        nisa.dma_copy(out.ap([[width, 4], [1, width]], scalar_offset=row), scratch)
+
+    nl.fori_loop(0, 4, body)
+    return out
+
+
+@TRACED
+def test_what_other_turns_wrote_into_scratch_is_gone(way):
+    x = RNG.standard_normal((4, 5)).astype(np.float32)
+    result = run(way, rows_of_each_turn, x)
+    wanted = np.full((4, 4, 5), np.nan, np.float32)
+    wanted[np.arange(4), np.arange(4)] = x[0]
+    np.testing.assert_array_equal(result, wanted)
+
+
+@jit
+def result_of_the_last_turn(x, count):
+    """The result is made anew in each turn, which writes one row of it."""
+    made, turns = [], nisa.register_alloc()
+    nisa.register_load(turns, nl.load(count))
+
+    def body(row):
+        made[:] = [nl.ndarray(x.shape, x.dtype, nl.shared_hbm)]
+        row_of = made[0].ap([[x.shape[1], 1], [1, x.shape[1]]], scalar_offset=row)
+        nisa.dma_copy(row_of, x[0:1])
+
+    nl.fori_loop(0, turns, body)
+    return made[0]
+
+
+@every_way
+def test_a_result_that_was_made_in_a_loop_is_that_of_the_last_turn(way):
+    for count in (1, 4):
+        x = RNG.standard_normal((4, 5)).astype(np.float32)
+        result = run(way, result_of_the_last_turn, x, np.array([[count]], np.int32))
+        wanted = np.full_like(x, np.nan)
+        wanted[count - 1] = x[0]
+        np.testing.assert_array_equal(result, wanted)
+
+
+@jit
+def second_turn_reads_the_first(x):
+    out = nl.ndarray((2, *x.shape), x.dtype, nl.shared_hbm)
+    width = x.shape[1]
+
+    def body(row):
+        scratch, tile = nl.ndarray(x.shape, x.dtype, nl.hbm), nl.load(x)
+        nisa.dma_copy(
+            scratch.ap([[width, 1], [1, width]], scalar_offset=row),
+            tile.ap([[width, 1], [1, width]], offset=0),
+        )
+        nisa.dma_copy(out.ap([[width, 1], [1, width]], scalar_offset=row), scratch[0:1])
+
+    nl.fori_loop(0, 2, body)
+    return out
+
+
+def test_the_check_forgets_what_the_turn_before_wrote():
+    x = RNG.standard_normal((2, 4)).astype(np.float32)
+    with pytest.raises(NkiExecutionError, match="NKI-UNINITIALISED"):
+        simulate(second_turn_reads_the_first)(x)
+    with pytest.raises(NkiExecutionError, match="NKI-UNINITIALISED"):
+        load(second_turn_reads_the_first.trace((x,)), check=True).run([x])
 
 
 @jit(platform_target="trn3")
