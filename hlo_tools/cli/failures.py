@@ -9,6 +9,7 @@ from typing import Any
 import typer
 
 from hlo_tools.cli import console
+from hlo_tools.errors import reports_bugs
 
 __all__ = ["INTERNAL", "UNUSABLE", "USAGE", "report"]
 
@@ -29,7 +30,11 @@ _USAGE_ERROR: Any = typer.BadParameter.__base__
 
 
 def report(error: Exception, program: str = "nki-hlo") -> int:
-    """Print ``error`` on stderr and return the exit code of ``program``."""
+    """Print ``error`` on stderr and return the exit code of ``program``.
+
+    This is the guard at the edge of the commands: what nobody foresaw is a bug of ours, and is told
+    as one (``NKI_HLO_UNGUARDED=1`` raises it as it is).
+    """
     package = program.removeprefix("nki-").upper()
     if console.settings().debug:
         traceback.print_exception(error)
@@ -53,6 +58,8 @@ def report(error: Exception, program: str = "nki-hlo") -> int:
             "check that the path exists, is of the expected kind (file or folder) and is accessible",
         )  # fmt: skip
         return UNUSABLE
+    if not reports_bugs():
+        raise error
     _print(
         f"{package}-INTERNAL", "", f"{type(error).__name__}: {error}",
         f"this is a bug of {program}; report it with the output of the same command and --debug",

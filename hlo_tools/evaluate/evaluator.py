@@ -146,12 +146,29 @@ class Evaluator:
     ) -> Value:
         if row.opcode == "parameter":
             return arguments[row.parameter_number]
+        try:
+            return self._operated(row, [values[number] for number in needs])
+        except _BUGS as error:
+            raise self._failure(row, error) from error
+
+    def operate(self, row: HloInstructionProto, operands: list[Value]) -> Value:
+        """The value of one instruction alone, which has all of the limits for itself.
+
+        Raises:
+            EvaluationError: it has no defined result here.
+            LimitError: it takes more than the limits, or the machine, allow.
+        """
+        self._budget = Budget(self.limits)
+        self._budget.check_size(row)
+        return self._operated(row, operands)
+
+    def _operated(self, row: HloInstructionProto, operands: list[Value]) -> Value:
         found = OPERATIONS.get(row.opcode)
         if found is None:
             raise EvaluationError(
                 f"{row.opcode} has no result that depends on the module alone", place=f"%{row.name}"
             )
-        call = Call(row, [values[number] for number in needs], self)
+        call = Call(row, operands, self)
         try:
             self._budget.spend(row, EACH + operations(row, call.operands))
             value = found(call)
@@ -161,8 +178,6 @@ class Evaluator:
                 place=f"%{row.name}",
                 remedy="evaluate a slice of the module, or use a machine with more memory",
             ) from error
-        except _BUGS as error:
-            raise self._failure(row, error) from error
         self._budget.spend(row, elements(value))
         return value
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from hlo_tools.errors import HloUnsupportedError
 from hlo_tools.ir.module import Module
-from hlo_tools.types.element_types import BY_NUMBER, Array
+from hlo_tools.types.element_types import BY_NUMBER, MOST_DIMENSIONS, Array
 
 if TYPE_CHECKING:
     from hlo_tools.evaluate.values import Value
@@ -26,6 +26,7 @@ __all__ = ["Budget", "LimitError", "Limits"]
 
 EACH = 20_000
 """Operations that executing one instruction counts for, whatever it makes."""
+_REMEDY = "evaluate a slice of the module, run it with jaxlib, or raise the limit"
 _VIEWS = frozenset(
     {"parameter", "constant", "get-tuple-element", "tuple", "broadcast", "iota", "bitcast", "reshape",
      "transpose", "reverse", "slice", "call", "while", "conditional", "fusion", "copy", "opt-barrier"}
@@ -37,6 +38,15 @@ class LimitError(HloUnsupportedError):
     """An evaluation that would take more than it was given."""
 
     default_code = "HLO-EVALUATE-LIMIT"
+
+    @classmethod
+    def of_size(cls, row: HloInstructionProto, size: int, limits: Limits) -> LimitError:
+        """The error about an instruction that takes ``size`` bytes."""
+        return cls(
+            f"{row.opcode} creates {size} bytes, more than the {limits.memory} allowed",
+            place=f"%{row.name}",
+            remedy=_REMEDY,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,22 +83,42 @@ class Budget:
                 f"evaluating takes more than {self.limits.work:.1e} elementary operations; "
                 f"they ran out at {row.opcode}",
                 place=f"%{row.name}",
-                remedy="evaluate a slice of the module, run it with jaxlib, or raise the limit",
+                remedy=_REMEDY,
             )
 
     def check_size(self, row: HloInstructionProto) -> None:
-        """Refuse an instruction whose result is too large.
+        """Refuse an instruction whose result is too large, or has too many dimensions.
 
         Raises:
-            LimitError: it is.
+            LimitError: it is, or has.
         """
-        size = 0 if row.opcode in _VIEWS else byte_size(row.shape)
+        check_rank(row)
+        size = _new_bytes(row)
         if size > self.limits.memory:
-            raise LimitError(
-                f"{row.opcode} creates {size} bytes, more than the {self.limits.memory} allowed",
-                place=f"%{row.name}",
-                remedy="evaluate a slice of the module, run it with jaxlib, or raise the limit",
-            )
+            raise LimitError.of_size(row, size, self.limits)
+
+
+def check_rank(row: HloInstructionProto) -> None:
+    """Refuse a result with more dimensions than NumPy's arrays.
+
+    Raises:
+        LimitError: it has.
+    """
+    rank = max((len(one.dimensions) for one in (row.shape, *row.shape.tuple_shapes)), default=0)
+    if rank > MOST_DIMENSIONS:
+        raise LimitError(
+            f"{row.opcode} has {rank} dimensions; arrays of NumPy have at most {MOST_DIMENSIONS}",
+            code="HLO-RANK",
+            place=f"%{row.name}",
+            remedy="run it with jaxlib, or reshape what has dimensions of 1",
+        )
+
+
+def _new_bytes(row: HloInstructionProto) -> int:
+    """Bytes of the new elements that an instruction makes."""
+    if row.opcode == "iota" and row.shape.dimensions:  # a row that is repeated
+        return row.shape.dimensions[row.dimensions[0] if row.dimensions else 0] * 8
+    return 0 if row.opcode in _VIEWS else byte_size(row.shape)
 
 
 def check_inputs(module: Module, limits: Limits | None = None) -> None:
@@ -99,6 +129,7 @@ def check_inputs(module: Module, limits: Limits | None = None) -> None:
     """
     entry, limit = module.entry, (limits or Limits()).memory
     for parameter in entry.parameters:
+        check_rank(parameter.proto)
         if any(extent < 0 for extent in parameter.shape.dimensions):
             raise LimitError(
                 f"parameter {parameter.shape} has no bound",

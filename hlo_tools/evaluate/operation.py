@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hlo_tools.evaluate.devices import Device
+from hlo_tools.evaluate.limits import LimitError, Limits
 from hlo_tools.evaluate.values import Array, EvaluationError, Value
 from hlo_tools.types.element_types import BY_NUMBER, DType, ElementType
 
@@ -28,9 +31,11 @@ class Runner(Protocol):
     Attributes:
         device: which device this is, among those that are evaluated together.
         custom_calls: what computes custom calls, by target.
+        limits: what the evaluation may take.
     """
 
     device: Device
+    limits: Limits
     custom_calls: Mapping[str, CustomCall]
 
     def computation(self, number: int, arguments: Sequence[Value]) -> Value:
@@ -92,6 +97,17 @@ class Call:
     def holds(self, at: int, arguments: Sequence[Value]) -> bool:
         """Whether a called predicate is true."""
         return bool(self.apply(at, arguments))
+
+    def full(self, extents: Sequence[int], value: ArrayLike, dtype: DType) -> Array:
+        """An array of one value that is larger than the operands and the result may be.
+
+        Raises:
+            LimitError: it takes more memory than a value may.
+        """
+        size = prod(extents) * dtype.itemsize
+        if size > self.evaluator.limits.memory:
+            raise LimitError.of_size(self.row, size, self.evaluator.limits)
+        return np.full(extents, value, dtype=dtype)
 
     def fail(self, message: str, code: str = "HLO-EVALUATE", remedy: str = "") -> EvaluationError:
         """An error about this instruction."""

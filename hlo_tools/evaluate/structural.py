@@ -135,9 +135,9 @@ def _dynamic_update_slice(call: Call) -> Value:
 def _pad(call: Call) -> Value:
     operand, value = call.operands
     rows = call.row.padding_config.dimensions
-    spread = np.full(
+    spread = call.full(
         [max(n + max(n - 1, 0) * r.interior_padding, 0) for n, r in zip(operand.shape, rows, strict=True)],
-        value, dtype=operand.dtype,
+        value, operand.dtype,
     )  # fmt: skip
     if operand.size:
         spread[tuple(slice(None, None, r.interior_padding + 1) for r in rows)] = operand

@@ -14,16 +14,16 @@ from hlo_tools.evaluate.values import Array, Value, wide
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from hlo_tools.schema.messages import HloInstructionProto, WindowDimension
+    from hlo_tools.schema.messages import WindowDimension
 
 __all__: list[str] = []
 
 Windows: TypeAlias = "Sequence[WindowDimension]"
 
 
-def _windows(value: Array, fill: ArrayLike, rows: Windows) -> Array:
+def _windows(call: Call, value: Array, fill: ArrayLike, rows: Windows) -> Array:
     """All windows, without a copy: result extents first, then the window's own dimensions."""
-    padded = _dilate_and_pad(value, fill, rows)
+    padded = _dilate_and_pad(call, value, fill, rows)
     shape: list[int] = []
     strides: list[int] = []
     inner: list[int] = []
@@ -46,7 +46,7 @@ def _steps(extent: int, row: WindowDimension) -> int:
     return max((extent - reach) // (row.stride or 1) + 1, 0)
 
 
-def _dilate_and_pad(value: Array, fill: ArrayLike, rows: Windows) -> Array:
+def _dilate_and_pad(call: Call, value: Array, fill: ArrayLike, rows: Windows) -> Array:
     """Base dilation and padding of the last dimensions."""
     lead = value.ndim - len(rows)
     sizes = value.shape[lead:]
@@ -57,10 +57,10 @@ def _dilate_and_pad(value: Array, fill: ArrayLike, rows: Windows) -> Array:
     if extents == dilated == list(sizes) and not any(row.padding_low for row in rows):
         return value
     before, all_of = list(value.shape[:lead]), [slice(None)] * lead
-    result = np.full([*before, *(max(n, 0) for n in extents)], fill, dtype=value.dtype)
+    result = call.full([*before, *(max(n, 0) for n in extents)], fill, value.dtype)
     spread = value
     if dilated != list(sizes):
-        spread = np.full([*before, *dilated], fill, dtype=value.dtype)
+        spread = call.full([*before, *dilated], fill, value.dtype)
         steps = [slice(None, None, row.base_dilation or 1) for row in rows]
         spread[(*all_of, *steps)] = value
     into, out = list(all_of), list(all_of)
@@ -81,9 +81,9 @@ def _reduce_window(call: Call) -> Value:
     axes = tuple(range(rank, 2 * rank))
     simple = simple_reducer(call) if count == 1 else ""
     if simple and inputs[0].dtype != np.bool_:
-        view = _windows(wide(inputs[0]), wide(inits[0]), rows)
+        view = _windows(call, wide(inputs[0]), wide(inits[0]), rows)
         return reduced(simple, view, wide(inits[0]), axes).astype(call.dtype)
-    views = [_windows(one, init, rows) for one, init in zip(inputs, inits, strict=True)]
+    views = [_windows(call, one, init, rows) for one, init in zip(inputs, inits, strict=True)]
     return fold(call, views, inits, axes)
 
 
@@ -130,7 +130,7 @@ def _convolution(call: Call) -> Value:
     rhs = call.operands[1].astype(work).transpose(
         [*numbers.kernel_spatial_dimensions, numbers.kernel_input_feature_dimension, numbers.kernel_output_feature_dimension]
     )  # fmt: skip
-    result = _convolved(lhs, rhs, row)
+    result = _convolved(call, lhs, rhs)
     order = [0] * result.ndim
     order[numbers.output_batch_dimension], order[numbers.output_feature_dimension] = 0, 1
     for at, axis in enumerate(numbers.output_spatial_dimensions):
@@ -138,12 +138,13 @@ def _convolution(call: Call) -> Value:
     return result.transpose(order).astype(call.dtype)
 
 
-def _convolved(lhs: Array, rhs: Array, row: HloInstructionProto) -> Array:
+def _convolved(call: Call, lhs: Array, rhs: Array) -> Array:
     """[batch, feature, spatial...] with [spatial..., in, out]: one product for each window place."""
+    row = call.row
     rows = row.window.dimensions
     groups, batches = row.feature_group_count or 1, row.batch_group_count or 1
     parts = groups * batches
-    padded = _dilate_and_pad(lhs, 0, rows)
+    padded = _dilate_and_pad(call, lhs, 0, rows)
     out = [_steps(extent, one) for extent, one in zip(padded.shape[2:], rows, strict=True)]
     batch, features = lhs.shape[0] // batches, lhs.shape[1] // groups
     outputs = rhs.shape[-1] // parts

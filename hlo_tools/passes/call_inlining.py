@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from hlo_tools.ir.module import Module
 from hlo_tools.passes.base import Pass
-from hlo_tools.rewrite.inlining import inline_calls
+from hlo_tools.rewrite.inlining import MOST_MADE, inline_calls
 
 __all__ = ["CallInlining"]
 
@@ -21,6 +21,7 @@ class CallInlining(Pass):
     Attributes:
         limit: instructions that an inlined computation has at most; 0 for no limit.
         composites: inline composite calls too.
+        most: instructions that are made at most (HLO-INLINE-LIMIT).
     """
 
     name: ClassVar[str] = "call-inlining"
@@ -28,6 +29,7 @@ class CallInlining(Pass):
 
     limit: int = 0
     composites: bool = False
+    most: int = MOST_MADE
 
     def run(self, module: Module) -> bool:
-        return inline_calls(module, limit=self.limit, composites=self.composites)
+        return inline_calls(module, limit=self.limit, composites=self.composites, most=self.most)

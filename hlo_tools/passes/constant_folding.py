@@ -9,7 +9,8 @@ import numpy as np
 
 from hlo_tools.errors import HloError
 from hlo_tools.evaluate.evaluator import Evaluator
-from hlo_tools.evaluate.operation import OPERATIONS, Call
+from hlo_tools.evaluate.limits import Limits
+from hlo_tools.evaluate.operation import OPERATIONS
 from hlo_tools.ir.computation import Computation
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import Module
@@ -42,6 +43,10 @@ _ROUNDED_ALIKE = frozenset(
 """Opcodes whose float results are the same bits wherever they are computed."""
 
 
+_MEMORY = 1 << 30
+"""Bytes that computing a constant may take."""
+
+
 @dataclass(frozen=True, slots=True)
 class ConstantFolding(Pass):
     """Replace instructions whose operands are all constants by their value.
@@ -51,12 +56,14 @@ class ConstantFolding(Pass):
 
     Attributes:
         limit: elements that a constant made here has at most.
+        work: elementary operations that computing one of them may take; what takes more stays.
         floats: ``exact`` ones, or ``all`` (exponentials, reductions, products, by NumPy).
     """
 
     name: ClassVar[str] = "constant-folding"
 
     limit: int = 4096
+    work: int = 1_000_000_000
     floats: Literal["exact", "all"] = "exact"
 
     def __post_init__(self) -> None:
@@ -66,18 +73,24 @@ class ConstantFolding(Pass):
                 code="HLO-PASS-ARGUMENT",
                 remedy="pass the number of elements that a constant may have, 1 or more",
             )
+        if self.work < 1:
+            raise PassError(
+                f"work is {self.work}",
+                code="HLO-PASS-ARGUMENT",
+                remedy="pass the elementary operations that a constant may take, 1 or more",
+            )
 
     def run(self, module: Module) -> bool:
-        folder = _Folder(module, self.limit, self.floats == "all")
+        folder = _Folder(module, self.limit, self.work, self.floats == "all")
         return sum(folder.run(computation) for computation in module.computations) > 0
 
 
 class _Folder:
-    def __init__(self, module: Module, limit: int, all_floats: bool) -> None:
+    def __init__(self, module: Module, limit: int, work: int, all_floats: bool) -> None:
         self._limit = limit
         self._all_floats = all_floats
         self._effectful = effectful_computations(module)
-        self._evaluator = Evaluator(module)
+        self._evaluator = Evaluator(module, limits=Limits(work, _MEMORY))
         self._known: dict[Instruction, Array] = {}
 
     def run(self, computation: Computation) -> bool:
@@ -130,8 +143,8 @@ class _Folder:
     def _evaluated(self, view: Instruction, operands: list[Any]) -> Array | None:
         try:
             with np.errstate(all="ignore"):
-                found = OPERATIONS[view.opcode](Call(view.proto, operands, self._evaluator))
-        except HloError:  # the result is not defined, so it is not for us to choose one
+                found = self._evaluator.operate(view.proto, operands)
+        except HloError:  # not defined, so not for us to choose; or beyond a limit
             return None
         shape = view.shape
         if not isinstance(found, np.ndarray | np.generic):

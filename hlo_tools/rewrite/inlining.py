@@ -14,11 +14,14 @@ from hlo_tools.rewrite.cloning import clone_sharing, copy_all
 from hlo_tools.rewrite.dead_code import remove_unreachable
 from hlo_tools.types.shape import tuple_shape
 
-__all__ = ["inline_call", "inline_calls", "is_inlinable", "outline"]
+__all__ = ["MOST_MADE", "inline_call", "inline_calls", "is_inlinable", "outline"]
+
+MOST_MADE = 1_000_000
+"""Instructions that inlining makes at most, unless more are allowed."""
 
 
 def inline_calls(
-    module: Module, *, limit: int = 0, composites: bool = False, most: int = 10_000_000
+    module: Module, *, limit: int = 0, composites: bool = False, most: int = MOST_MADE
 ) -> bool:
     """Inline every call of a module, called computations first; True when there was one.
 
@@ -46,7 +49,7 @@ def inline_calls(
                 raise HloError(
                     f"inlining makes more than {counted(most, 'instruction')}",
                     code="HLO-INLINE-LIMIT", place=call.name,
-                    remedy="inline small computations only: limit=N",
+                    remedy="inline small computations only: limit=N; or allow more: most=N",
                 )  # fmt: skip
             inline_call(call)
             changed = True

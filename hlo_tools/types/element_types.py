@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import ml_dtypes
 import numpy as np
 from numpy.typing import DTypeLike
 
-__all__ = ["BY_NAME", "BY_NUMBER", "Array", "DType", "ElementType", "element_of"]
+__all__ = ["BY_NAME", "BY_NUMBER", "MOST_DIMENSIONS", "Array", "DType", "ElementType", "element_of"]
 
 DType = np.dtype[Any]
 """A dtype that is known at run time only; NumPy's types have no arithmetic for a generic one."""
 
 Array = np.ndarray[tuple[int, ...], Any]
 """An array whose rank and dtype are known at run time only."""
+
+MOST_DIMENSIONS: Final = 64
+"""Dimensions that an array of NumPy 2 has at most."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 
 from hlo_tools import schema
 from hlo_tools._messages import counted
-from hlo_tools.errors import HloFileError
-from hlo_tools.types.element_types import Array
+from hlo_tools.errors import HloFileError, HloUnsupportedError
+from hlo_tools.types.element_types import MOST_DIMENSIONS, Array
 from hlo_tools.types.shape import Shape, array_shape
 from hlo_tools.wire import fields as wire
 from hlo_tools.wire.large_constants import Kept, encode_varint
@@ -247,6 +247,13 @@ def _write(proto: LiteralProto, field: str, flat: Array) -> None:
 
 
 def _undo_layout(flat: Array, shape: Shape) -> Array:
+    if shape.rank > MOST_DIMENSIONS:
+        raise HloUnsupportedError(
+            f"a literal has {shape.rank} dimensions; arrays of NumPy have at most "
+            f"{MOST_DIMENSIONS}",
+            code="HLO-RANK",
+            remedy="read its elements in the module's text",
+        )
     if shape.is_row_major:
         return flat.reshape(shape.dimensions)
     major_to_minor = shape.layout[::-1]

@@ -84,7 +84,12 @@ def _tiled(sharding: Message, kind: Array, devices: int) -> Iterator[str]:
         yield f"the sharding divides {len(tiles) - apart} dimensions, {kind} has {kind.rank}"
         return
     named = list(sharding.tile_assignment_devices)
-    if not sharding.iota_reshape_dims:
+    extents, order = list(sharding.iota_reshape_dims), list(sharding.iota_transpose_perm)
+    if extents and (
+        math.prod(extents) != count or (order and sorted(order) != list(range(len(extents))))
+    ):
+        yield f"the sharding has {count} tiles; {extents} T{order} does not number so many devices"
+    if not extents:
         yield from _outside(named, devices)
         if len(set(named)) != len(named):
             yield "the sharding names a device twice"

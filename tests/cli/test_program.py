@@ -145,8 +145,13 @@ def test_a_fault_of_ours_is_4_and_says_so(
     file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("hlo_tools.cli.show.open_module", lambda name: 1 // 0)
+    monkeypatch.delenv("NKI_HLO_UNGUARDED")
     assert main(["show", file]) == 4
-    assert "error[HLO-INTERNAL]: ZeroDivisionError" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "error[HLO-INTERNAL]: ZeroDivisionError" in told and "this is a bug of nki-hlo" in told
+    monkeypatch.setenv("NKI_HLO_UNGUARDED", "1")
+    with pytest.raises(ZeroDivisionError):
+        main(["show", file])
 
 
 def test_no_words_is_help_and_2(capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,6 +25,7 @@ from nki_lang import klir
 from nki_lang.errors import NkiError
 from nki_lang.klir import file as klir_file
 from nki_lang.klir import reach, schema
+from tests.cli import test_damaged_modules as damaged
 from tests.klir import samples
 from tests.neff.programs import addition
 
@@ -115,6 +116,14 @@ def much_memory(_: Path, __: pytest.MonkeyPatch) -> object:
     return Evaluator(hlo_tools.load(_SUM), limits=Work(memory=10)).run(arrays)
 
 
+def many_dimensions(_: Path, __: pytest.MonkeyPatch) -> object:
+    return damaged.ranked()
+
+
+def much_inlining(_: Path, __: pytest.MonkeyPatch) -> object:
+    return damaged.inlined()
+
+
 def neff(folder: Path) -> Path:
     path = folder / "m.neff"
     write(addition(), path)
@@ -148,6 +157,8 @@ CASES: dict[str, dict[Case, str]] = {
     "nested shapes and literals of HLO text": {nested_text: "HLO-TEXT-DEPTH"},
     "constant moved out of a module": {a_constant_that_was_moved: "HLO-EXTERNAL"},
     "evaluation of a module": {much_work: "HLO-EVALUATE-LIMIT", much_memory: "HLO-EVALUATE-LIMIT"},
+    "dimensions of an evaluated array": {many_dimensions: "HLO-RANK"},
+    "instructions that inlining makes": {much_inlining: "HLO-INLINE-LIMIT"},
     "NEFF, and its archive": {limited(total_bytes=100): "NEFF-TOO-LARGE"},
     "gzip stream of a NEFF": {limited(ratio=0, ratio_free_bytes=100): "NEFF-RATIO"},
     "members of a NEFF": {limited(members=3): "NEFF-TAR-COUNT"},
