@@ -10,7 +10,11 @@ import pytest
 
 import hlo_tools
 from neff.compiler import compile
+from neff.compiler.lowering.task import Task
+from neff.compiler.lowering.tracing import trace_task
 from neff.errors import NeffCompileError
+from nki_lang import language as nl
+from nki_lang.targets import target_of
 
 TEXT = b"HloModule m\nENTRY e { a = f32[4] parameter(0) ROOT b = f32[4] add(a, a) }"
 
@@ -63,3 +67,13 @@ def test_the_command_shows_the_cause_when_asked(
     assert "error[NEFF-INTERNAL]" in done.stderr and "report" in done.stderr
     assert ("in broken" in done.stderr) == debug
     assert list(tmp_path.glob("*.neff")) == []
+
+
+def test_a_lowering_that_breaks_a_rule_of_the_language_is_a_bug_of_the_compiler() -> None:
+    def body(_: dict[str, object]) -> None:
+        nl.ndarray((129, 4), nl.float32, nl.sbuf)
+
+    task = Task("wide", [], [], body)
+    with pytest.raises(NeffCompileError) as caught:
+        trace_task(task, {}, target_of("trn2"))
+    assert caught.value.code == "NEFF-LOWERING" and "report" in caught.value.remedy

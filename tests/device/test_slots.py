@@ -107,6 +107,32 @@ def test_a_host_layout_other_than_row_major(framework: Framework) -> None:
     assert np.array_equal(out.T, array)
 
 
+def test_a_tiled_host_layout(framework: Framework) -> None:
+    buffer = framework.put(np.zeros((4, 4), np.float32))
+    layout = abi.MemoryLayout()
+    layout.tiled.num_tiles = 1
+    out = np.empty((4, 4), np.float32)
+    with pytest.raises(SlotFailed, match="NEFF-DEVICE-LAYOUT"):
+        framework.call(
+            "Buffer_ToHostBuffer", buffer=buffer, layout=ctypes.addressof(layout),
+            destination=out.ctypes.data, size=out.nbytes,
+        )  # fmt: skip
+
+
+def test_references_that_nobody_took(framework: Framework) -> None:
+    buffer = framework.put(np.ones(3))
+    framework.call("Buffer_IncreaseExternalReferenceCount", buffer=buffer)
+    framework.call("Buffer_DecreaseExternalReferenceCount", buffer=buffer)
+    with pytest.raises(SlotFailed, match="NEFF-DEVICE-REFERENCES"):
+        framework.call("Buffer_DecreaseExternalReferenceCount", buffer=buffer)
+
+
+def test_bytes_that_are_no_executable(framework: Framework) -> None:
+    data = ctypes.create_string_buffer(b"neither")
+    with pytest.raises(SlotFailed, match="NEFF-DEVICE-SERIALIZED"):
+        framework.call("Executable_DeserializeAndLoad", bytes=ctypes.addressof(data), bytes_size=7)
+
+
 def test_the_size_needed_and_too_small_a_destination(framework: Framework) -> None:
     buffer = framework.put(np.zeros(10, np.float32))
     assert framework.call("Buffer_ToHostBuffer", buffer=buffer).size == 40
@@ -170,7 +196,7 @@ def test_stale_handles_are_errors(framework: Framework, handle: int) -> None:
 
 def test_a_handle_of_another_kind_is_an_error(framework: Framework) -> None:
     device = framework.plugin.topology.devices[0].handle
-    with pytest.raises(SlotFailed, match="is a Device, expected a Buffer"):
+    with pytest.raises(SlotFailed, match=r"NEFF-DEVICE-HANDLE.*is a Device, expected a Buffer"):
         framework.call("Buffer_ElementType", buffer=device)
 
 
@@ -236,3 +262,9 @@ def test_deleters_do_nothing_harmful(framework: Framework) -> None:
 def test_a_program_format_that_is_none(framework: Framework) -> None:
     with pytest.raises(SlotFailed, match=r"NEFF-DEVICE-FORMAT.*'tosa'"):
         framework.compile(b"", "tosa")
+
+
+def test_a_program_that_is_no_mlir(framework: Framework) -> None:
+    pytest.importorskip("jaxlib")
+    with pytest.raises(SlotFailed, match="NEFF-DEVICE-CONVERT"):
+        framework.compile(b"module {", "mlir")

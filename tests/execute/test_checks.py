@@ -39,7 +39,9 @@ def test_nothing_is_found_in_a_clean_kernel():
 
 
 def test_unknown_checks_are_refused():
-    with pytest.raises(NkiValidationError, match=r"no check 'magic'.*\n.*overlap, races"):
+    with pytest.raises(
+        NkiValidationError, match=r"NKI-CHECK.*no check 'magic'.*\n.*overlap, races"
+    ):
         simulate(clean, checks=["magic"])
     assert list(CHECKS) == [
         "overlap",

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from nki_lang.errors import NkiExecutionError
-from nki_lang.execute import load
-from nki_lang.ir import Access, Constant, ForLoop, Register, WhileLoop
+from nki_lang.execute import Memory, load
+from nki_lang.execute.prepare import prepare
+from nki_lang.ir import Access, Constant, ForLoop, Instruction, Register, WhileLoop
 from tests.execute.handmade import full, instruction, kernel, part, tensor
 
 
@@ -218,3 +219,8 @@ def test_skipped_rows_of_a_gather_keep_the_destination():
     array = np.arange(8, dtype=np.float32).reshape(4, 2)
     (out,) = load(kernel([x, index], [z], body)).run([array, np.array([[2], [9], [0]], np.int32)])
     assert np.array_equal(out, [[4, 5], [-1, -1], [0, 1]])
+
+
+def test_an_instruction_that_there_is_none_of():
+    with pytest.raises(NkiExecutionError, match=r"NKI-NO-MEANING.*'frobnicate'"):
+        prepare(Instruction("frobnicate", {}), Memory())

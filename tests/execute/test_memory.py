@@ -1,5 +1,7 @@
 """Memory finds the bytes that an access means."""
 
+from dataclasses import replace
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -185,12 +187,19 @@ def test_missing_rows_raise_or_are_skipped():
     assert np.array_equal(array, before)
 
 
+def test_an_address_behind_the_end_of_its_memory():
+    memory = Memory()
+    t = replace(tensor("t", (64, 4), "float32"), address=(96, 0))
+    with pytest.raises(NkiExecutionError, match="NKI-ADDRESS"):
+        memory.array(t)
+
+
 def test_precise_floats_off_stores_float32():
     memory = Memory(precise=False)
     t = tensor("t", (2, 2), "bfloat16")
     memory.array(t)[...] = 1.00001
     assert memory.array(t).dtype == np.float32
-    with pytest.raises(NkiExecutionError, match="NKI_PRECISE_FP"):
+    with pytest.raises(NkiExecutionError, match=r"NKI-PRECISE-FP.*NKI_PRECISE_FP"):
         memory.view(full(t, dtype=dtype_of("uint16")))
 
 

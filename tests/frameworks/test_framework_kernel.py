@@ -266,7 +266,7 @@ def test_a_base_class_says_what_is_missing() -> None:
 
 
 def test_wrong_uses() -> None:
-    with pytest.raises(NkiValidationError, match="func must be a kernel function"):
+    with pytest.raises(NkiValidationError, match=r"NKI-FUNC.*func must be a kernel function"):
         SymbolicKernel("add", None)
     with pytest.raises(NkiValidationError, match="launch grid"):
         SymbolicKernel(func=sample_kernels.add, grid=(2, 0))

@@ -288,12 +288,20 @@ STRAY = """
         jax.block_until_ready(jax.jit(call)(np.ones(4, np.float32)))
     except jax.errors.JaxRuntimeError as error:
         print("HLO-KERNEL-UNREWRITTEN" in str(error))
+
+    def typed(x):
+        return jax.ffi.ffi_call(xla_ffi.TARGET, jax.ShapeDtypeStruct(x.shape, x.dtype))(x)
+
+    try:
+        jax.block_until_ready(jax.jit(typed)(np.ones(4, np.float32)))
+    except jax.errors.JaxRuntimeError as error:
+        print("HLO-KERNEL-CONFIG" in str(error))
 """
 
 
 def test_a_stray_call_fails_clearly(run_script: Any) -> None:
     done = run_script(STRAY, JAX_PLATFORMS="cpu")
-    assert (done.stdout, done.returncode) == ("True\n", 0), done.stderr
+    assert (done.stdout, done.returncode) == ("True\nTrue\n", 0), done.stderr
 
 
 THREADS = """

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from nki_lang import klir
-from nki_lang.dtypes import BY_NAME
+from nki_lang.dtypes import BY_NAME, DType
 from nki_lang.errors import NkiFileError, NkiValidationError
 from nki_lang.ir import Constant, Instruction, KernelIR, Tensor
 from nki_lang.klir import constants
@@ -175,7 +175,14 @@ def test_a_constant_in_column_order(tmp_path):
 def test_two_tensors_of_one_name():
     other = Tensor("tile", samples.F32, (4, 4), samples.SBUF)
     body = [samples.copy(samples.whole(samples.TILE), samples.whole(other), 1)]
-    with pytest.raises(NkiValidationError, match="two tensors of the kernel have the name 'tile'"):
+    with pytest.raises(NkiValidationError, match=r"NKI-KLIR-NAME.*have the name 'tile'"):
+        klir.dumps(KernelIR("k", "trn2", 1, (), (), (body,)))
+
+
+def test_a_type_that_klir_does_not_have():
+    tile = Tensor("tile", DType("complex32", np.uint32, "float"), (4, 4), samples.SBUF)
+    body = [Instruction("memset", {"dst": samples.whole(tile), "value": 0})]
+    with pytest.raises(NkiValidationError, match=r"NKI-KLIR-DTYPE.*complex32"):
         klir.dumps(KernelIR("k", "trn2", 1, (), (), (body,)))
 
 

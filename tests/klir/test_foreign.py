@@ -114,13 +114,15 @@ TILE = tensor("tensor0", SBUF, 128, [512])
 ROWS = ((512, 128), (1, 512))
 
 
-def dma(dst: bytes, src: bytes, name: str = "inst.5", unique=False, place=None) -> bytes:
+def dma(
+    dst: bytes, src: bytes, name: str = "inst.5", unique=False, place=None, descriptors=0
+) -> bytes:
     fields = (
         ref(dst),
         ref(src),
         made(140, 0),
         made(141, 1),
-        num(0),
+        num(descriptors),
         no(unique),
         NONE,
         made(130, 0),
@@ -190,6 +192,12 @@ def test_what_our_ir_cannot_say_is_kept():
     assert "original" in kernel.metadata["klir"]
     kernel.bodies[0][0].name = "changed"
     assert b"changed" in klir.dumps(kernel).klir
+
+
+def test_what_our_ir_has_no_form_for_is_refused():
+    body = array(block("main.1", dma(bir(TILE, 0, ROWS), bir(A, 0, ROWS), descriptors=99)))
+    with pytest.raises(NkiFileError, match="NKI-FILE-UNSUPPORTED"):
+        klir.loads(lnc(body), target="trn2")
 
 
 def test_simple_and_basic_accesses():

@@ -168,6 +168,21 @@ RULES = [
     ("NKI-VALUE", "trn3", lambda: nisa.rand2(sb(4, 4), 2.0, 1.0)),
     ("NKI-CORES", "trn2", lambda: nisa.core_barrier(hbm(4, 4), (0, 2))),
     ("NKI-CORES", "trn2", lambda: nisa.sendrecv(sb(4, 4), sb(4, 4), 2, 1, 0)),
+    # arguments
+    ("NKI-ACCUMULATE", "trn2",
+     mm(T(ps, 128, 128), T(sb, 128, 128), T(sb, 128, 128), accumulate=2)),
+    ("NKI-DROPOUT", "trn2", lambda: nisa.dropout(sb(4, 4), sb(4, 4), 1.5)),
+    ("NKI-DROPOUT", "trn2", lambda: nisa.dropout(
+        sb(4, 4, dtype=nl.int32), sb(4, 4, dtype=nl.int32), sb(4, 1, dtype=nl.bfloat16))),
+    ("NKI-OOB-MODE", "trn2", lambda: nisa.dma_transpose(
+        sb(4, 4), hbm(4, 4), oob_mode=nisa.oob_mode.skip)),
+    ("NKI-REVERSE", "trn2", lambda: nisa.tensor_scalar_reduce(
+        sb(4, 4), sb(4, 4), nl.subtract, 1.0, nl.add, sb(4, 1), reverse0=True)),
+    ("NKI-SIZE", "trn2", lambda: nisa.sendrecv(
+        sb(4, 257), sb(4, 257), 1, 1, 0, dma_engine=nisa.dma_engine.gpsimd_dma)),
+    ("NKI-MX", "trn3", lambda: nisa.quantize_mx(
+        sb(33, 4, dtype=nl.float8_e4m3fn_x4), sb(33, 16, dtype=nl.bfloat16),
+        sb(5, 4, dtype=nl.uint8))),
 ]  # fmt: skip
 
 
