@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import os.path
 import sys
@@ -10,6 +11,7 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 __all__ = [
+    "MAX_CALLERS",
     "PACKAGE_FOLDER",
     "SourceLocation",
     "caller_location",
@@ -23,6 +25,12 @@ __all__ = [
 PACKAGE_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
 """Where this package's own code lies: frames of files below it are not the user's."""
 
+MAX_CALLERS = 32
+"""Frames that a location keeps around it; of a deeper recursion those that are innermost."""
+
+_MANAGERS = contextlib.__file__
+"""Its frames stand between a ``with`` statement and this package."""
+
 
 class SourceLocation(NamedTuple):
     """A place in a source file.
@@ -32,20 +40,33 @@ class SourceLocation(NamedTuple):
         line: 1-based line.
         function: name of the enclosing function.
         column: 0-based column, or -1 when it is not known.
+        caller: where the enclosing function was called, up to the kernel's own function; None
+            there, and when it is not known.
     """
 
     file: str
     line: int
     function: str = ""
     column: int = -1
+    caller: SourceLocation | None = None
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
 
+    @property
+    def callers(self) -> tuple[SourceLocation, ...]:
+        """The calls around it, innermost first."""
+        found: list[SourceLocation] = []
+        outer = self.caller
+        while outer is not None:
+            found.append(outer)
+            outer = outer.caller
+        return tuple(found)
+
 
 def in_package(code: CodeType) -> bool:
-    """Whether code belongs to this package."""
-    return code.co_filename.startswith(PACKAGE_FOLDER)
+    """Whether code belongs to this package, or enters its ``with`` blocks."""
+    return code.co_filename.startswith(PACKAGE_FOLDER) or code.co_filename == _MANAGERS
 
 
 def definition_of(func: Any) -> SourceLocation | None:

@@ -148,6 +148,7 @@ def _what_if(profile: Profile, changes: str, faster: float) -> None:
 def _source(lines: list[Share], root: Path) -> None:
     """Each source file with what its lines cost; one that is not found is named."""
     files: dict[str, dict[int, Share]] = {}
+    has_calls = any(share.cumulative_ns != share.self_ns for share in lines)
     for share in lines:
         file, _, number = share.name.rpartition(":")
         if file and number.isdigit():
@@ -158,8 +159,9 @@ def _source(lines: list[Share], root: Path) -> None:
             console.note(f"{name} is not below {root}; --source-root names another folder")
             continue
         console.line()
-        console.line(f"{name}: self µs, µs of the critical path")
-        _annotated(texts, costs)
+        calls = ", the same with calls" if has_calls else ""
+        console.line(f"{name}: self µs, µs of the critical path{calls}")
+        _annotated(texts, costs, has_calls)
 
 
 def _lines(root: Path, name: str) -> list[str] | None:
@@ -173,7 +175,7 @@ def _lines(root: Path, name: str) -> list[str] | None:
         return None
 
 
-def _annotated(texts: list[str], costs: dict[int, Share]) -> None:
+def _annotated(texts: list[str], costs: dict[int, Share], has_calls: bool) -> None:
     shown = {line for number in costs for line in range(number - _CONTEXT, number + _CONTEXT + 1)}
     last = 0
     for number, text in enumerate(texts, 1):
@@ -182,7 +184,10 @@ def _annotated(texts: list[str], costs: dict[int, Share]) -> None:
         if number != last + 1:
             console.line("…")
         last, cost = number, costs.get(number)
-        cells = f"{_us(cost.self_ns):>9} {_us(cost.path_ns):>9}" if cost else " " * 19
+        figures = [cost.self_ns, cost.path_ns] if cost else []
+        if cost and has_calls:
+            figures += [cost.cumulative_ns, cost.cumulative_path_ns]
+        cells = " ".join(f"{_us(one):>9}" for one in figures).ljust(39 if has_calls else 19)
         console.line(f"{cells} {number:>5} | {text}".rstrip())
 
 

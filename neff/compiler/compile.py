@@ -81,11 +81,13 @@ def compile(
 
 def _names(parts: Parts, module: Module) -> dict[str, object]:
     """Names that instructions do not have: of kernels by their label; of the HLO instructions what
-    the framework calls them (``op_name``), and the frames around the line of those that were inlined.
+    the framework calls them (``op_name``), and the frames around their line: of a kernel's call
+    with that line, since its instructions have lines of the kernel.
     """
     kernels = {call.label: call.kernel.name for call in parts.calls if call.op}
     ops = {call.label: call.op for call in parts.calls if call.op}
-    used = {*ops.values(), *(one.location.function for one in parts.calls if one.location)}
+    called = set(ops.values())
+    used = {*called, *(one.location.function for one in parts.calls if one.location)}
     scopes: dict[str, str] = {}
     frames: dict[str, list[str]] = {}
     for computation in module.proto.computations:
@@ -95,7 +97,7 @@ def _names(parts: Parts, module: Module) -> dict[str, object]:
             metadata = module.resolve_metadata(row.metadata)
             if metadata.op_name:
                 scopes[row.name] = metadata.op_name
-            around = frames_of(metadata, module.proto.stack_frame_index)[1:]
+            around = frames_of(metadata, module.proto.stack_frame_index)[row.name not in called :]
             if around:
                 frames[row.name] = [f"{os.path.basename(f.file)}:{f.line}" for f in around]
     found = {"kernels": kernels, "kernel_ops": ops, "scopes": scopes, "frames": frames}

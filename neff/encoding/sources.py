@@ -11,7 +11,7 @@ from pathlib import PurePath
 from typing import Any
 
 from neff.errors import NeffFileError
-from nki_lang.source import SourceLocation
+from nki_lang.source import MAX_CALLERS, SourceLocation
 
 __all__ = ["SourceTable"]
 
@@ -29,6 +29,7 @@ class SourceTable:
             return 0
         found = self._numbers.get(location)
         if found is None:
+            self.number(location.caller)
             self.locations.append(location)
             found = self._numbers[location] = len(self.locations)
         return found
@@ -50,7 +51,10 @@ class SourceTable:
         return self.locations[number - 1]
 
     def to_json(self) -> dict[str, Any]:
-        """``{"files": [...], "functions": [...], "locations": [[file, line, column, function]]}``."""
+        """``{"files": [...], "functions": [...], "locations": [[file, line, column, function]]}``.
+
+        ``callers``, if there are any: rows of a location and the one that called its function.
+        """
         files = _short_names([location.file for location in self.locations])
         file_names = list(dict.fromkeys(files.values()))
         functions = list(dict.fromkeys(location.function for location in self.locations))
@@ -60,7 +64,14 @@ class SourceTable:
             [file_at[files[entry.file]], entry.line, entry.column, function_at[entry.function]]
             for entry in self.locations
         ]
-        return {"files": file_names, "functions": functions, "locations": rows}
+        document = {"files": file_names, "functions": functions, "locations": rows}
+        location_at = {entry: index for index, entry in enumerate(self.locations)}
+        callers = [
+            [index, location_at[entry.caller]]
+            for index, entry in enumerate(self.locations)
+            if entry.caller is not None
+        ]
+        return document | {"callers": callers} if callers else document
 
     @classmethod
     def from_json(cls, document: Any, place: str) -> SourceTable:
@@ -72,21 +83,40 @@ class SourceTable:
         table = cls()
         try:
             files, functions = document["files"], document["functions"]
+            callers = _callers(document.get("callers", []))
+            depths: list[int] = []
             for file, line, column, function in document["locations"]:
+                outer = callers.get(len(table.locations), -1)
+                if not -1 <= outer < len(table.locations):
+                    raise ValueError("a location is called by one that does not come before it")
+                depths.append(0 if outer < 0 else depths[outer] + 1)
+                if depths[-1] > MAX_CALLERS:
+                    raise ValueError(f"more than {MAX_CALLERS} calls around a location")
                 if min(file, function) < 0 or type(line) is not int or type(column) is not int:
                     raise ValueError("negative index or a line that is not a number")
                 if not isinstance(files[file], str) or not isinstance(functions[function], str):
                     raise ValueError("a name that is not a string")
+                caller = None if outer < 0 else table.locations[outer]
                 table.locations.append(
-                    SourceLocation(files[file], line, functions[function], column)
+                    SourceLocation(files[file], line, functions[function], column, caller)
                 )
-        except (KeyError, IndexError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
             raise NeffFileError(
                 f"this is not a table of source locations: {error}",
                 code="NEFF-SOURCES",
                 place=place,
             ) from None
         return table
+
+
+def _callers(rows: Any) -> dict[int, int]:
+    """Location -> the one that called its function."""
+    found: dict[int, int] = {}
+    for inner, outer in rows:
+        if type(inner) is not int or type(outer) is not int or outer < 0:
+            raise ValueError("a caller that is not the number of a location")
+        found[inner] = outer
+    return found
 
 
 def _short_names(paths: list[str]) -> dict[str, str]:

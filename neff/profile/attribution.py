@@ -37,6 +37,8 @@ class Share:
         waiting_ns: for which engines stood still before its events, for a semaphore.
         nbytes: of its transfers.
         flops: of the tensor engine.
+        cumulative_ns, cumulative_path_ns: ``self_ns`` and ``path_ns`` of a line together with the
+            functions that it calls; of other groups the same as those.
     """
 
     name: str
@@ -46,10 +48,14 @@ class Share:
     waiting_ns: float = 0.0
     nbytes: int = 0
     flops: int = 0
+    cumulative_ns: float = 0.0
+    cumulative_path_ns: float = 0.0
 
 
 def by(profile: Profile, grouping: str) -> list[Share]:
     """The groups of a profile, those that are most on the critical path first.
+
+    A line that does nothing but call functions is a group without events.
 
     Raises:
         NeffError: ``NEFF-GROUPING``; there is no such grouping.
@@ -74,7 +80,16 @@ def grouped(cells: Cells, grouping: str) -> list[Share]:
     for key, cell in cells.items():
         name = name_of(*key)
         _add_to(found.setdefault(name, Share(name)), cell)
-    return sorted(found.values(), key=lambda one: (-one.path_ns, -one.self_ns, one.name))
+        around = key[0].frames if grouping == "line" else ()
+        for place in dict.fromkeys((name, *around)):
+            share = found.setdefault(place, Share(place))
+            share.cumulative_ns += cell.self_ns
+            share.cumulative_path_ns += cell.path_ns
+    return sorted(found.values(), key=_rank)
+
+
+def _rank(share: Share) -> tuple[float, float, float, str]:
+    return -share.cumulative_path_ns, -share.cumulative_ns, -share.path_ns, share.name
 
 
 def by_line_and_opcode(profile: Profile) -> dict[tuple[str, str, str], Share]:

@@ -155,7 +155,7 @@ def check_budget(program: Program, profile: Profile, budget: Budget) -> list[Che
 def _latencies(profile: Profile, budget: Budget) -> Iterator[Check]:
     total = profile.estimate.total.value
     lines = by(profile, "line")
-    place = lines[0].name if lines else ""
+    place = max(lines, key=lambda line: line.path_ns).name if lines else ""
     if budget.latency_ns is not None:
         limit = budget.latency_ns
         yield Check("latency", total / 1e3, limit / 1e3, "µs", total <= limit, place)

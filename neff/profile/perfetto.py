@@ -40,7 +40,7 @@ _COMPRESSED_BYTES = 1 << 19
 _BELOW = 1000
 """Rank of the first counter, below all lanes."""
 
-_STRINGS = ("operands", "place", "op", "kernel", "scope")
+_STRINGS = ("operands", "place", "called from", "op", "kernel", "scope")
 """Arguments of every slice, from its site."""
 
 _NUMBERS = ("bytes", "flops", "turns", "waited_ns")
@@ -263,4 +263,5 @@ def _wrong(what: str) -> NeffError:
 
 
 def _texts(site: Site) -> tuple[str, ...]:
-    return site.operands, site.place, site.op, site.kernel, site.scope
+    called = ", ".join(site.frames)
+    return site.operands, site.place, called, site.op, site.kernel, site.scope

@@ -71,7 +71,8 @@ def _kernels(profile: Profile, glob: str, limit: float) -> Iterator[Check]:
 def _costliest(profile: Profile, kernel: str) -> str:
     """The line of a kernel with most of the critical path."""
     lines = {site.place for site in profile.sites if site.kernel == kernel}
-    return next((share.name for share in by(profile, "line") if share.name in lines), "")
+    found = [share for share in by(profile, "line") if share.name in lines]
+    return max(found, key=lambda share: share.path_ns).name if found else ""
 
 
 def project_budgets(folder: Path) -> ProjectBudgets:

@@ -29,12 +29,14 @@ class Site(NamedTuple):
             multiplication with its addition; 0 for every other engine.
         passes: how many events of the tensor engine share these.
         file, line: the user's; "" and 0 when not known.
-        op: the HLO instruction that the compiler lowered or that calls the kernel; the function
-            in a program of one kernel.
+        op: the HLO instruction that the compiler lowered or that calls the kernel; the kernel's
+            function in a program of one kernel.
         kernel: label of the call in the program and the kernel's name, such as
             ``k0 tensor_add``; "" when no operand belongs to one.
         scope: the framework's name of the HLO instruction, such as ``jit(f)/layer/add``.
-        frames: ``file:line`` of the calls around the HLO instruction's own line, innermost first.
+        frames: ``file:line`` of the calls around the line, innermost first: of functions that the
+            kernel calls, of the kernel, of functions around the HLO instruction.
+        functions: the functions around the line and around each frame, "" when not known.
     """
 
     opcode: str
@@ -48,6 +50,7 @@ class Site(NamedTuple):
     kernel: str
     scope: str
     frames: tuple[str, ...] = ()
+    functions: tuple[str, ...] = ()
 
     @property
     def place(self) -> str:
@@ -108,15 +111,19 @@ class Sites:
             elif isinstance(value, str) and name.startswith("op"):
                 texts.append(f"{name}={value}")
         flops, passes = _flops(instruction)
-        kernel = ""
+        kernel, callers = "", where.callers
+        function = callers[-1].function if callers else where.function
         if label:
-            name = self._kernel_names.get(label, where.function)
+            name = self._kernel_names.get(label, function)
             kernel = self._kernels.setdefault(label, f"{label} {name}".rstrip())
         file, scope = (where.file, "") if where.line else ("", where.file)
-        op = self._kernel_ops.get(label, where.function)
+        op = self._kernel_ops.get(label, function)
+        around = self._frames.get(op, ())
+        frames = (*map(str, callers), *around)
+        functions = (where.function, *(one.function for one in callers), *("" for _ in around))
         return Site(
             instruction.op, instruction.engine.name, ", ".join(texts), flops, passes,
-            file, where.line, op, kernel, self._scopes.get(op, scope), self._frames.get(op, ()),
+            file, where.line, op, kernel, self._scopes.get(op, scope), frames, functions,
         )  # fmt: skip
 
     def _label(self, name: str) -> str:

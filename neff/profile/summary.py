@@ -50,6 +50,8 @@ def _share(share: Share) -> dict[str, object]:
         "waiting_us": _us(share.waiting_ns),
         "bytes": share.nbytes,
         "flops": share.flops,
+        "cumulative_us": _us(share.cumulative_ns),
+        "cumulative_path_us": _us(share.cumulative_path_ns),
     }
 
 

@@ -54,7 +54,8 @@ def headline(profile: Profile) -> str:
 
 
 def share_table(name: str, shares: Sequence[Share]) -> Table:
-    """What each group of a grouping takes."""
+    """What each group of a grouping takes; with calls, if any line calls functions."""
+    has_calls = any(share.cumulative_ns != share.self_ns for share in shares)
     total = sum(share.path_ns for share in shares) or 1.0
     rows = [
         (
@@ -66,11 +67,13 @@ def share_table(name: str, shares: Sequence[Share]) -> Table:
             _us(share.waiting_ns),
             f"{share.nbytes:,}",
             f"{share.flops:,}",
+            *((_us(share.cumulative_ns), _us(share.cumulative_path_ns)) if has_calls else ()),
         )
         for share in shares
     ]
     columns = ("events", "self µs", "path µs", "share", "waiting µs", "bytes", "FLOPs")
-    return Table((name, *columns), rows)
+    calls = ("with calls µs", "path with calls µs") if has_calls else ()
+    return Table((name, *columns, *calls), rows)
 
 
 def cost_table(profile: Profile) -> Table:

@@ -36,7 +36,7 @@ from nki_lang.ir import (
 )
 from nki_lang.ir.fresh import fresh_row
 from nki_lang.memory import MemoryRegion
-from nki_lang.source import PACKAGE_FOLDER, SourceLocation, caller_location
+from nki_lang.source import MAX_CALLERS, SourceLocation, caller_location, in_package
 from nki_lang.targets import Target
 
 __all__ = ["TraceBuilder", "active", "building", "current", "user_frame"]
@@ -79,7 +79,7 @@ def building(builder: TraceBuilder) -> Generator[TraceBuilder]:
 def user_frame(depth: int = 2) -> FrameType | None:
     """The nearest Python frame outside this package."""
     frame: FrameType | None = sys._getframe(depth)  # pyright: ignore[reportPrivateUsage]
-    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE_FOLDER):
+    while frame is not None and in_package(frame.f_code):
         frame = frame.f_back
     return frame
 
@@ -114,6 +114,16 @@ def _assignments(code: CodeType) -> dict[int, str]:
     return names
 
 
+def _located(frames: list[FrameType]) -> SourceLocation:
+    """The place of the first frame, called from the others."""
+    place: SourceLocation | None = None
+    for frame in reversed(frames):
+        code = frame.f_code
+        place = SourceLocation(code.co_filename, frame.f_lineno, code.co_name, -1, place)
+    assert place is not None
+    return place
+
+
 class TraceBuilder:
     """Collects the statements of one core of one kernel.
 
@@ -140,9 +150,13 @@ class TraceBuilder:
             they share ``constants``.
         shared_count: how many of them this core has allocated.
         has_collectives: it communicates with other ranks.
+        entry: what calls the kernel's function; the user's frames within it are kept with each
+            location. None keeps the innermost one alone, as the eager interpreter does, whose
+            findings are one a line.
     """
 
     eager = False
+    entry: CodeType | None = None
 
     def __init__(
         self,
@@ -177,7 +191,7 @@ class TraceBuilder:
         self.shared_count = 0
         self._count = 0
         self._registers = 0
-        self._locations: dict[tuple[int, int], tuple[SourceLocation, CodeType]] = {}
+        self._locations: dict[tuple[int, ...], tuple[SourceLocation, list[CodeType]]] = {}
 
     # -- instructions ---------------------------------------------------------------------
 
@@ -218,17 +232,31 @@ class TraceBuilder:
     def location(self) -> SourceLocation | None:
         """The user's line that is running now."""
         frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-        while frame is not None and frame.f_code.co_filename.startswith(PACKAGE_FOLDER):
+        while frame is not None and in_package(frame.f_code):
             frame = frame.f_back
         if frame is None:
             return None
-        code = frame.f_code
-        key = (id(code), frame.f_lasti)
+        key: tuple[int, ...] = (id(frame.f_code), frame.f_lasti)
+        if self.entry is None:
+            frames = [frame]
+        else:
+            frames = self._frames(frame)
+            for outer in frames[1:]:
+                key += (id(outer.f_code), outer.f_lasti)
         found = self._locations.get(key)
-        if found is None:  # the code object is kept so that its id stays its own
-            place = SourceLocation(code.co_filename, frame.f_lineno, code.co_name)
-            found = self._locations[key] = (place, code)
+        if found is None:  # the code objects are kept so that their ids stay their own
+            found = self._locations[key] = (_located(frames), [one.f_code for one in frames])
         return found[0]
+
+    def _frames(self, frame: FrameType) -> list[FrameType]:
+        """The user's frames from this one to that of the kernel's function."""
+        found = [frame]
+        outer = frame.f_back
+        while outer is not None and outer.f_code is not self.entry:
+            if not in_package(outer.f_code) and len(found) <= MAX_CALLERS:
+                found.append(outer)
+            outer = outer.f_back
+        return found
 
     # -- memory ---------------------------------------------------------------------------
 

@@ -140,7 +140,8 @@ def _place(location: SourceLocation | None) -> str:
         return ""
     column = f":{location.column}" if location.column != -1 else ""
     function = f" in {_name(location.function)}" if location.function else ""
-    return f" @{json.dumps(location.file)}:{location.line}{column}{function}"
+    outer = f" from{_place(location.caller)}" if location.caller else ""
+    return f" @{json.dumps(location.file)}:{location.line}{column}{function}{outer}"
 
 
 def _tensor(kind: str, tensor: Tensor) -> str:

@@ -27,7 +27,7 @@ from nki_lang.ir.types import (
     WhileLoop,
 )
 from nki_lang.memory import MemoryRegion
-from nki_lang.source import SourceLocation
+from nki_lang.source import MAX_CALLERS, SourceLocation
 
 __all__ = ["parse"]
 
@@ -272,6 +272,18 @@ class _Parser:
     # --- statements ------------------------------------------------------------------------
 
     def place(self) -> SourceLocation | None:
+        """``@"file":line:column in function``, and behind ``from`` where that was called."""
+        places = [self._place()]
+        while places[-1] is not None and self.accept("from"):
+            if len(places) > MAX_CALLERS:
+                raise self.fail(self.token.at, f"more than {MAX_CALLERS} calls")
+            places.append(self._place())
+        found: SourceLocation | None = None
+        for one in reversed(places):
+            found = one and one._replace(caller=found)
+        return found
+
+    def _place(self) -> SourceLocation | None:
         if not self.accept("@"):
             return None
         file = self.string()

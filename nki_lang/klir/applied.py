@@ -18,6 +18,7 @@ from nki_lang.ir.types import (
     WhileLoop,
 )
 from nki_lang.klir import companion
+from nki_lang.klir.callers import CallerReader
 from nki_lang.klir.control import MAX_LOOP_DEPTH
 from nki_lang.klir.registers import inferred
 from nki_lang.klir.table import row_of
@@ -46,6 +47,7 @@ class Finisher:
         self.find = find
         self.notes = {int(index): note for index, note in record.get("instructions", ())}
         self.functions = [(int(count), str(name)) for count, name in record.get("functions", ())]
+        self.callers = CallerReader(record.get("callers"))
         self.engines = {
             op: companion.engine_named(name) for op, name in record.get("engines", {}).items()
         }
@@ -78,7 +80,7 @@ class Finisher:
             self.placed += 1
             if self.placed >= count:
                 self.at, self.placed = self.at + 1, 0
-        return SourceLocation(location.file, line, function, column)
+        return SourceLocation(location.file, line, function, column, self.callers.next())
 
     def instruction(self, given: Instruction) -> Instruction:
         note = self.notes.get(self.count)

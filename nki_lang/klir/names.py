@@ -8,6 +8,7 @@ from nki_lang.dtypes import DType
 from nki_lang.errors import NkiValidationError
 from nki_lang.ir.types import Access, Engine, KernelIR, Register, Tensor
 from nki_lang.klir import cbor, companion, schema
+from nki_lang.klir.callers import CallerWriter
 from nki_lang.klir.paths import shown_names
 from nki_lang.klir.values import FALSE, NONE, SOME, TRUE, Unsayable, dtype_bytes
 from nki_lang.memory import MemoryRegion
@@ -42,6 +43,7 @@ class Names:
         functions: runs of positions in one function, ``[count, function]``.
         places: ``[index, line, column]`` of positions that KLIR cannot say.
         files: source file -> the name that the kernel file calls it by.
+        callers: the calls around each position.
     """
 
     def __init__(self, kernel_ir: KernelIR) -> None:
@@ -52,6 +54,7 @@ class Names:
         self.functions: list[list[Any]] = []
         self.places: list[list[int]] = []
         self.files = shown_names(kernel_ir)
+        self.callers = CallerWriter(self.files)
         self._constants = {constant.tensor.name for constant in kernel_ir.constants}
         self._local: dict[str, Tensor] = {}
         # Tensors go by their identity, which is looked up faster than their value; they are
@@ -195,6 +198,7 @@ class Names:
             functions[-1][0] += 1
         else:
             functions.append([1, location.function])
+        self.callers.add(location)
         if location.column == 0 or location.column < -1 or location.line < 0:
             self.places.append([self._located, location.line, location.column])
         self._located += 1

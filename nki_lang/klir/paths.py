@@ -12,9 +12,10 @@ def _files(statements: Block, found: dict[str, None]) -> None:
     last = None
     for statement in statements:
         location = statement.location
-        if location is not None and location.file is not last:
-            last = location.file
-            found[last] = None
+        if location is not None and location is not last:
+            last = location
+            found[location.file] = None
+            found.update(dict.fromkeys(frame.file for frame in location.callers))
         if not isinstance(statement, Instruction):
             _files(statement.body, found)
 

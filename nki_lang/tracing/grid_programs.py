@@ -46,6 +46,7 @@ def trace_programs(
             remedy="launch fewer programs and loop inside the kernel",
         )
     builder = TraceBuilder(target, grid=grid)
+    builder.entry = run_body.__code__
     with building(builder):
         call, inputs = bind_inputs(func, args, kwargs, builder)
         results: tuple[tuple[Tensor, ...], Structure] = ((), None)

@@ -128,6 +128,7 @@ def _trace(
         builder = TraceBuilder(
             family, core=core, lnc=lnc, grid=launch, shared=shared, constants=constants
         )
+        builder.entry = run_body.__code__
         with building(builder):
             call, inputs = bind_inputs(func, args, kwargs, builder)
             value = run_body(func, call)

@@ -4,7 +4,7 @@ const began = performance.now();
 const data = JSON.parse(document.getElementById("data").textContent);
 const get = id => document.getElementById(id);
 const COLUMNS = ["start", "length", "site", "opcode", "bytes", "turns", "waits", "after", "since", "path"];
-const OPCODE = 0, ENGINE = 1, OPERANDS = 2, FLOPS = 3, PASSES = 4, FILE = 5, LINE = 6, OP = 7, KERNEL = 8, SCOPE = 9, FRAMES = 10;
+const OPCODE = 0, ENGINE = 1, OPERANDS = 2, FLOPS = 3, PASSES = 4, FILE = 5, LINE = 6, OP = 7, KERNEL = 8, SCOPE = 9, FRAMES = 10, FUNCTIONS = 11;
 
 function make(tag, attributes = {}, ...children) {
   const found = document.createElement(tag);

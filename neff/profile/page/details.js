@@ -14,6 +14,10 @@ function lineLink(profile, site) {
   if (!site[LINE]) return site[SCOPE] || "(unknown)";
   return make("a", { onclick: () => openSource(profile, site[FILE], site[LINE]) }, `${site[FILE]}:${site[LINE]}`);
 }
+function placeLink(profile, place) {
+  const at = place.lastIndexOf(":"), file = place.slice(0, at);
+  return profile.sources[file] ? make("a", { onclick: () => openSource(profile, file, +place.slice(at + 1)) }, place) : place;
+}
 function describeEvent(panel, profile, i) {
   const site = profile.siteOf(i), row = profile.rowOf(i), unit = profile.unit_ns, start = profile.start[i] * unit, length = profile.length[i] * unit;
   const turns = profile.column("turns")[i], moved = profile.column("bytes")[i], waited = profile.column("since")[i] * unit, path = profile.column("path")[i] * unit;
@@ -25,7 +29,7 @@ function describeEvent(panel, profile, i) {
     ["bytes", moved ? `${bytes(moved)}, ${digits(moved / Math.max(length, 1e-9), 1)} GB/s` : ""],
     ["FLOPs", work ? `${flops(work)}, ${digits(work / length / 1e3, 1)} TFLOP/s` : ""],
   ]));
-  panel.append(make("h2", {}, "Code"), pairs([["line", lineLink(profile, site)], ["HLO op", site[OP]], ["kernel", site[KERNEL]], ["scope", site[SCOPE]], ["called from", (site[FRAMES] || []).join("\n")]]));
+  panel.append(make("h2", {}, "Code"), pairs([["line", lineLink(profile, site)], ["HLO op", site[OP]], ["kernel", site[KERNEL]], ["scope", site[SCOPE]], ["called from", site[FRAMES].length ? make("span", {}, ...site[FRAMES].map((one, k) => make("div", {}, placeLink(profile, one), site[FUNCTIONS][k + 1] ? ` in ${site[FUNCTIONS][k + 1]}` : ""))) : ""]]));
   const operands = (site[OPERANDS] || "").split(", ").filter(Boolean).map(one => { const k = one.indexOf("="); return [one.slice(0, k), one.slice(k + 1)]; });
   if (operands.length) panel.append(make("h2", {}, "Operands"), pairs(operands));
   const waits = profile.other("waits", i), after = profile.other("after", i), later = profile.waiters(i);

@@ -25,7 +25,7 @@ function unmark() { for (const one of profiles) { one.marks = null; one.hits = n
 function search(text) {
   const wanted = text.trim().toLowerCase();
   if (!wanted) { unmark(); return; }
-  const fits = profiles.map(profile => ({ sites: profile.sites.map(site => [site[OPCODE], site[OPERANDS], profile.place(site), site[OP], site[KERNEL], site[SCOPE]].join(" ").toLowerCase().includes(wanted)), opcodes: profile.opcodes.map(one => one.toLowerCase().includes(wanted)) }));
+  const fits = profiles.map(profile => ({ sites: profile.sites.map(site => [site[OPCODE], site[OPERANDS], profile.place(site), site[OP], site[KERNEL], site[SCOPE], ...site[FRAMES]].join(" ").toLowerCase().includes(wanted)), opcodes: profile.opcodes.map(one => one.toLowerCase().includes(wanted)) }));
   mark(null, (i, profile) => { const fit = fits[profile.number]; return fit.sites[profile.site[i]] || fit.opcodes[profile.opcode[i]]; });
   open("timeline");
 }

@@ -40,7 +40,8 @@ function fillTables(panel) {
     const summary = profile.summary, total = profile.total_us || 1, place = make("div");
     if (profiles.length > 1) panel.append(make("h3", {}, `${profile.role}: ${profile.name}`));
     const fill = name => {
-      place.replaceChildren(table([name, "path µs", "self µs", "waiting µs", "events", "bytes", "FLOPs"], summary.by[name].map(row => [row.name, [row.path_us / total, digits(row.path_us, 2)], row.self_us, row.waiting_us, row.events, row.bytes, row.flops]), {
+      const rows = summary.by[name], calls = rows.some(row => row.cumulative_us !== row.self_us);
+      place.replaceChildren(table([name, "path µs", ...(calls ? ["path with calls µs"] : []), "self µs", "waiting µs", "events", "bytes", "FLOPs"], rows.map(row => [row.name, [row.path_us / total, digits(row.path_us, 2)], ...(calls ? [[row.cumulative_path_us / total, digits(row.cumulative_path_us, 2)]] : []), row.self_us, row.waiting_us, row.events, row.bytes, row.flops]), {
         links: row => name === "line" && /:\d+$/.test(row[0]) ? () => openSource(profile, row[0].replace(/:\d+$/, ""), +row[0].match(/\d+$/)[0]) : () => markBy(profile, name, row[0]),
       }));
     };
@@ -54,9 +55,10 @@ function fillTables(panel) {
   }
 }
 function markBy(profile, name, value) {
-  const field = { op: one => one[OP] || "(unknown)", kernel: one => one[KERNEL] || one[OP] || "(unknown)", line: one => profile.place(one), scope: one => one[SCOPE] }[name];
+  const field = { op: one => one[OP] || "(unknown)", kernel: one => one[KERNEL] || one[OP] || "(unknown)", line: null, scope: one => one[SCOPE] }[name];
   if (name === "engine") mark(profile, i => profile.rowOf(i).lane === value, value);
   else if (name === "opcode") { const number = profile.opcodes.indexOf(value); mark(profile, i => profile.opcode[i] === number, value); }
+  else if (name === "line") { const ok = profile.sites.map(one => profile.place(one) === value || one[FRAMES].includes(value)); mark(profile, i => ok[profile.site[i]], value); }
   else if (field) { const ok = profile.sites.map(one => field(one) === value); mark(profile, i => ok[profile.site[i]], value); }
   open("timeline");
 }

@@ -69,7 +69,11 @@ def render_page(
 
 def _document(profile: Profile, root: Path) -> dict[str, object]:
     columns, document = columns_of(profile), summary(profile)
-    lines = [site.place for site in profile.sites if site.line]
+    lines = [
+        line
+        for site in profile.sites
+        for line in (*((site.place,) if site.line else ()), *site.frames)
+    ]
     count = sum(len(core.events) for core in profile.estimate.cores)
     return {
         "name": profile.name,

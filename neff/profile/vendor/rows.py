@@ -327,21 +327,26 @@ def _kernel_instructions(context: Context) -> Iterator[Row]:
 
 
 def _frames(context: Context) -> Iterator[Row]:
-    """A frame a site, and its callers under numbers behind them."""
-    outer: dict[str, int] = {}
-    for number, site in enumerate(context.profile.sites):
+    """A frame a site, and the calls around it under numbers behind them; equal ones are one."""
+    sites = context.profile.sites
+    outer: dict[tuple[tuple[str, str], ...], int] = {}
+    for number, site in enumerate(sites):
         if not site.line:
             continue
-        parent = next((outer.setdefault(f, len(context.profile.sites) + len(outer))
-                       for f in site.frames[:1]), None)  # fmt: skip
+        calls = tuple(zip(site.frames, site.functions[1:], strict=False))
+        for depth in range(len(calls)):
+            outer.setdefault(calls[depth:], len(sites) + len(outer))
         yield {
-            "stack_frame_id": number, "fully_qualified_function_name": site.op,
-            "parent_stack_frame_id": parent, "file_path": site.file, "line_number": site.line,
+            "stack_frame_id": number, "fully_qualified_function_name": site.functions[0] or site.op,
+            "parent_stack_frame_id": outer.get(calls), "file_path": site.file,
+            "line_number": site.line,
         }  # fmt: skip
-    for frame, number in outer.items():
+    for calls, number in outer.items():
+        (frame, function), *_ = calls
         file, _, line = frame.rpartition(":")
         yield {
-            "stack_frame_id": number, "file_path": file,
+            "stack_frame_id": number, "fully_qualified_function_name": function or None,
+            "parent_stack_frame_id": outer.get(calls[1:]), "file_path": file,
             "line_number": int(line) if line.isdigit() else None,
         }  # fmt: skip
 
