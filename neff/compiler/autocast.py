@@ -22,7 +22,7 @@ _ELEMENTS = {"bf16": "bf16", "fp16": "f16", "fp8_e4m3": "bf16", "tf32": "f32"}
 """Type that values are held in. fp8 is for the operands of products only; the rest of such a
 program is held in bf16. tf32 is a format of products alone."""
 
-_CAST = ELEMENTWISE | VIEWS | {"dot", "reduce", "concatenate", "pad"}
+_CAST = ELEMENTWISE | VIEWS | {"dot", "convolution", "reduce", "concatenate", "pad"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,10 @@ __all__ = ["builder_names", "coverage", "coverage_table", "types_table"]
 
 _FAMILIES = {
     "concatenate": "a transfer for each operand",
+    "convolution": (
+        "products of its taps, summed in PSUM; with less than 16 channels, or a window of one element "
+        "or of more than 128, a product over a view of windows"
+    ),
     "dot": "the tensor engine, integers byte by byte; any batch and contracting dimensions",
     "iota": "GpSimd; one dimension counts, the others are a view",
     "pad": "a fill and a transfer; interior and negative padding too",
@@ -34,9 +38,6 @@ def coverage() -> dict[str, str]:
     found |= dict.fromkeys(VIEWS, "a view; no data moves")
     found |= dict.fromkeys(OPERATIONS, "element by element, fused with its neighbours")
     found |= dict.fromkeys(EXPANSIONS, "sums, products and a reciprocal square root")
-    found["convolution"] = (
-        "a product over a view of windows; feature and batch groups, padding, dilations"
-    )
     found["cholesky"] = "column by column; at most 1024 of them"
     found["triangular-solve"] = "products with the inverse, improved once"
     found["reduce-window"] = "a reduce over a view of windows; cumulative ones of floats a scan"

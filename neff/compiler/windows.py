@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from neff.compiler.graph import Node, uncovered
 from neff.compiler.products import exact_product
 
-__all__ = ["Span", "convolution", "reduce_window", "spans_of"]
+__all__ = ["Span", "convolution", "groups_of", "is_direct", "reduce_window", "spans_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +129,59 @@ def _restrided(node: Node, operand: Node, dims: list[tuple[int, int, int]]) -> N
     return _node(node, "restride", (operand,), shape, steps=steps)
 
 
+_DIRECT_TYPES = frozenset({"f32", "bf16", "f16"})
+_FEWEST_CHANNELS = 16
+"""Channels from which on a product of each tap keeps enough of the tensor engine busy."""
+
+_MOST_TAPS = 128
+_DEEPEST = 512
+"""Taps, and taps times channels by 128, of which weights stay in SBUF."""
+
+_LARGEST = 8192
+"""Elements of each partition that the windows of a few results may take."""
+
+
+def is_direct(node: Node) -> bool:
+    """True for a convolution that is a sum of products over its taps (lowering/convolution.py).
+
+    Of a window of one element the product alone is better, for it joins its neighbours; so it is of
+    few channels, and where the window is large and its places few, as in gradients by weights.
+    """
+    operand, kernel = node.operands
+    spans: list[Span] = node.attributes["spans"]
+    features, batches = groups_of(node)
+    taps = prod(span.size for span in spans)
+    layout: tuple[int, ...] = node.attributes["input"]
+    weights: tuple[int, ...] = node.attributes["kernel"]
+    channels = operand.shape[layout[1]] // features
+    outputs = kernel.shape[weights[1]] // (features * batches)
+    steps = taps * -(-channels // 128)
+    return (
+        {one.element.name for one in (node, *node.operands)} <= _DIRECT_TYPES
+        and 1 <= len(spans) <= 3
+        and 1 < taps <= _MOST_TAPS
+        and channels >= _FEWEST_CHANNELS
+        and outputs > 1
+        and steps <= _DEEPEST
+        and -(-channels // 128) * _spread(spans) <= _LARGEST
+        and bool(node.size)
+    )
+
+
+def _spread(spans: list[Span]) -> int:
+    """Padded elements that 32 neighbouring results see, along whichever dimension is worst."""
+    reach = prod((span.size - 1) * span.window_dilation + 1 for span in spans)
+    return reach * (1 + 31 * max(span.stride for span in spans))
+
+
 def convolution(node: Node) -> Node:
-    """A product over features and window for each group, put into the order of the result."""
+    """Left for a kernel of its own when :func:`is_direct` takes it; else a product over features
+    and window for each group, put into the order of the result."""
+    if is_direct(node):
+        return node
     operand, kernel = node.operands
     fields = node.attributes
-    spans, groups, parts = fields["spans"], *_groups(node)
+    spans, groups, parts = fields["spans"], *groups_of(node)
     layout: tuple[int, ...] = fields["input"]
     batch, feature, *spatial = layout
     zero = np.zeros((), operand.element.dtype)
@@ -154,7 +203,7 @@ def convolution(node: Node) -> Node:
     return _result(node, _product(node, left, right, len(spans)))
 
 
-def _groups(node: Node) -> tuple[int, int]:
+def groups_of(node: Node) -> tuple[int, int]:
     """Feature groups and batch groups; of the batch groups each makes its own share of the
     result's features."""
     features, batch = (max(1, node.attributes[name]) for name in ("feature_groups", "batch_groups"))

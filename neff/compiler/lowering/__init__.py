@@ -17,6 +17,7 @@ from neff.compiler.lowering.collectives import (
     rank,
     reduce_scatter,
 )
+from neff.compiler.lowering.convolution import convolution
 from neff.compiler.lowering.cumulative import cumulative
 from neff.compiler.lowering.families import (
     concatenate,
@@ -44,6 +45,7 @@ LOWERINGS: dict[str, Callable[[Lowerer, Node], None]] = {
     "all-to-all": all_to_all,
     "collective-permute": permute,
     "concatenate": concatenate,
+    "convolution": convolution,
     "cumulative": cumulative,
     "dot": dot,
     "dynamic-slice": dynamic_slice,

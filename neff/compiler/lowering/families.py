@@ -22,7 +22,7 @@ from nki_lang.dtypes import BY_NAME, DType
 
 __all__ = [
     "concatenate", "counting", "dot", "iota", "pad", "pair", "reduce", "row_product",
-    "update_slice", "word",
+    "tile_type", "update_slice", "word",
 ]  # fmt: skip
 
 F32 = BY_NAME["float32"]
@@ -211,7 +211,7 @@ def dot(lowerer: Lowerer, node: Node) -> None:
         return
     out = target.reshape((*node.shape[:batch], rows, columns))
     assert out is not None
-    dtype = _tile_type(lowerer, node, left.shape[-1])
+    dtype = tile_type(lowerer, node, left.shape[-1])
     ports = (lowerer.port(left), lowerer.port(right), lowerer.port(out))
     spec = Product(*ports, dtype, held_as(node).kind, lowerer.parts.target.generation >= 3)
     lowerer.call(product_task("dot", spec), node)
@@ -229,7 +229,7 @@ def row_product(lowerer: Lowerer, node: Node, is_inside: bool) -> RowProduct:
     lhs, rhs = node.operands
     contracting: tuple[int, ...] = fields["lhs_contracting"]
     depth = prod(lhs.shape[dim] for dim in contracting)
-    dtype = _tile_type(lowerer, node, depth)
+    dtype = tile_type(lowerer, node, depth)
     right = _arranged(lowerer, rhs, fields["rhs_batch"], fields["rhs_contracting"], False)
     left: Port | None = None
     if not is_inside:
@@ -303,7 +303,7 @@ def _two_strides(view: View, batch: int, cut: int, shape: tuple[int, ...]) -> Vi
 _CASTS = {"bf16": "bfloat16", "fp16": "float16", "tf32": "tfloat32", "fp8_e4m3": "float8_e4m3"}
 
 
-def _tile_type(lowerer: Lowerer, node: Node, depth: int) -> DType:
+def tile_type(lowerer: Lowerer, node: Node, depth: int) -> DType:
     """The type in which the tensor engine reads the operands."""
     kinds = [held_as(operand) for operand in node.operands]
     names = {held.tile.name for held in kinds}

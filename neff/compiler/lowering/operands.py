@@ -15,7 +15,7 @@ from neff.compiler.lowering.emitter import Tile
 from neff.compiler.lowering.task import Port, window
 from nki_lang.dtypes import DType
 
-__all__ = ["PSUM_COLUMNS", "Matrix", "blocks", "turned"]
+__all__ = ["PSUM_COLUMNS", "Matrix", "blocks", "turned", "turned_into"]
 
 PSUM_COLUMNS = 1024
 """Columns of a product that are worked on at once: two banks of PSUM."""
@@ -169,3 +169,29 @@ def _turned_by_dma(lying: Tile, dtype: DType) -> list[Tile]:
         nisa.dma_transpose(tile, lying[:, whole * _ROWS : depth])
         tiles.append(tile)
     return tiles
+
+
+_SQUARE = 32
+"""Rows and columns that the vector engine transposes at once."""
+
+
+def turned_into(made: Tile, lying: Tile, *, exact: bool) -> None:
+    """The transpose of a tile of at most 128 x 128, bit for bit.
+
+    Args:
+        made: (columns, rows); in PSUM when the tensor engine makes it.
+        lying: (rows, columns), in SBUF.
+        exact: the tensor engine transposes bit for bit; else the vector engine does, square by
+            square.
+    """
+    if exact:
+        nisa.nc_transpose(made, lying, engine=nisa.engine.tensor)
+        return
+    rows, columns = lying.shape
+    for top in range(0, rows, _SQUARE):
+        for left in range(0, columns, _SQUARE):
+            down, along = (
+                slice(top, min(top + _SQUARE, rows)),
+                slice(left, min(left + _SQUARE, columns)),
+            )
+            nisa.nc_transpose(made[along, down], lying[down, along], engine=nisa.engine.vector)

@@ -1,0 +1,452 @@
+"""Direct convolution: sums of products over the taps, channels on partitions, in PSUM.
+
+A part of the image lies in SBUF with its padding (``taps.py`` says how); every tap of the window is
+the same tile, begun elsewhere. The weights of a block of outputs are loaded once. An image whose
+channels are innermost in memory comes row by row and is transposed by the tensor engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import nki_lang.isa as nisa
+import nki_lang.language as nl
+from neff.compiler.graph import Node
+from neff.compiler.lowering.emitter import Tile
+from neff.compiler.lowering.families import tile_type
+from neff.compiler.lowering.lowerer import Lowerer
+from neff.compiler.lowering.operands import turned_into
+from neff.compiler.lowering.taps import PARTITIONS, Box, Plan, arranged, planned, views_of
+from neff.compiler.lowering.task import Task, window
+from neff.compiler.lowering.tiling import affordable
+
+__all__ = ["convolution"]
+
+_BANK = 2048
+"""Bytes of a PSUM bank in each partition."""
+
+_LYING = 16 * 1024
+"""Bytes of each partition for rows of the image that wait to be transposed."""
+
+
+def convolution(lowerer: Lowerer, node: Node) -> None:
+    """A convolution that :func:`neff.compiler.windows.is_direct` takes."""
+    image, kernel = (lowerer.view(operand) for operand in node.operands)
+    views = views_of(node, image, kernel, lowerer.home(node))
+    views, axes = arranged(views, node.attributes["spans"])
+    ports = (lowerer.port(views[0]), lowerer.port(views[1]), lowerer.port(views[2]))
+    plan = planned(ports, axes, tile_type(lowerer, node, views[0].shape[2]))
+    exact = lowerer.parts.target.generation >= 3
+    buffers = [port.view.buffer for port in ports]
+
+    def body(tensors: dict[str, Any]) -> None:
+        _Convolution(plan, tensors, exact).run()
+
+    lowerer.call(Task("convolution", list(dict.fromkeys(buffers[:2])), buffers[2:], body), node)
+
+
+class _Convolution:
+    def __init__(self, plan: Plan, tensors: dict[str, Tile], exact: bool) -> None:
+        self._plan, self._exact = plan, exact
+        ports = {"image": plan.image, "kernel": plan.kernel, "out": plan.out}
+        self._ports = ports
+        self._tensors = {name: tensors[port.view.buffer] for name, port in ports.items()}
+
+    def run(self) -> None:
+        plan = self._plan
+        bands = list(plan.bands())
+        boxes = [list(plan.boxes(band)) for band in bands]
+        groups, step = plan.image.view.shape[0], plan.outputs_at_once
+        parts = range(0, plan.outputs, step)
+        affordable(groups * len(parts) * sum(map(len, boxes)) * len(plan.taps) * len(plan.chunks))
+        for group in range(groups):
+            for first in parts:
+                outputs = (first, min(step, plan.outputs - first))
+                self._part(group, outputs, bands, boxes)
+
+    def _part(
+        self, group: int, outputs: tuple[int, int], bands: list[Box], boxes: list[list[Box]]
+    ) -> None:
+        """Some outputs of a group; a product's part of the image is there before it is needed."""
+        weights: list[Tile] = []
+        waiting: tuple[_Image, Box] | None = None
+        for band, some in zip(bands, boxes, strict=True):
+            image = _Image(self, group, band)
+            for box in some:
+                image.reach(box)
+                weights = weights or _Weights(self, group, outputs).tiles()
+                if waiting is not None:
+                    self._multiply(*waiting, weights, group, outputs)
+                waiting = image, box
+        if waiting is not None:
+            self._multiply(*waiting, weights, group, outputs)
+
+    def _multiply(
+        self, image: _Image, box: Box, weights: list[Tile], group: int, outputs: tuple[int, int]
+    ) -> None:
+        plan = self._plan
+        columns, places = plan.together * outputs[1], box.size
+        shape = (places, columns) if plan.by_rows else (columns, places)
+        total = nl.ndarray(shape, dtype=nl.float32, buffer=nl.psum)
+        number = 0
+        for tap in plan.taps:
+            for chunk, tile in enumerate(weights):
+                data = image.tap(chunk, box, tap)
+                part = tile[:, number // len(weights)]
+                pair = (data, part) if plan.by_rows else (part, data)
+                nisa.nc_matmul(total, *pair, accumulate=number > 0)
+                number += 1
+        made = nl.ndarray(shape, dtype=plan.out.dtype, buffer=nl.sbuf)
+        nisa.tensor_copy(made, total)
+        self._store(made, box, group, outputs)
+
+    def _store(self, made: Tile, box: Box, group: int, outputs: tuple[int, int]) -> None:
+        plan = self._plan
+        groups, images, features, *steps = plan.out.view.strides
+        first = box.blocks[0] * plan.together
+        columns = min(plan.together, plan.axes[1].places - first)
+        start = group * groups + box.images[0] * images + outputs[0] * features
+        start += box.planes[0] * steps[0] + first * steps[1] + box.rows[0] * steps[2]
+        places = [
+            [images, box.images[1]], [steps[1] * plan.together, box.blocks[1]],
+            [steps[2], box.rows[1]],
+        ]  # fmt: skip
+        along = [features, outputs[1]]
+        if plan.by_rows:
+            pattern = [*places, [steps[1], columns], along]
+            self._move(made[:, 0 : columns * outputs[1]], start, pattern)
+            return
+        for column in range(columns):
+            part = made[column * outputs[1] : (column + 1) * outputs[1]]
+            self._move(part, start + column * steps[1], [along, *places])
+
+    def _move(self, made: Tile, start: int, pattern: list[list[int]]) -> None:
+        head, *rest = pattern
+        pattern = [head, *(dim for dim in rest if dim[1] > 1)]
+        nisa.dma_copy(self.reached("out", start, pattern), made)
+
+    def reached(self, name: str, start: int, pattern: list[list[int]]) -> Tile:
+        """Elements of an operand or of the result."""
+        return window(self._tensors[name], self._ports[name], start, pattern)
+
+    @property
+    def plan(self) -> Plan:
+        return self._plan
+
+    def turned(self, made: Tile, lying: Tile) -> None:
+        """The transpose of a tile (rows, columns) of at most 128 each."""
+        turned_into(made, lying, exact=self._exact)
+
+    def turned_tile(self, shape: tuple[int, ...]) -> Tile:
+        """Where transposes come to: PSUM, or SBUF when the vector engine makes them."""
+        return nl.ndarray(shape, dtype=self._plan.dtype, buffer=nl.psum if self._exact else nl.sbuf)
+
+
+class _Weights:
+    """The weights of a group's outputs: for each chunk of channels a tile (packed channels, taps,
+    columns and outputs)."""
+
+    def __init__(self, owner: _Convolution, group: int, outputs: tuple[int, int]) -> None:
+        self._owner, self._plan = owner, owner.plan
+        strides = self._plan.kernel.view.strides
+        self._start = group * strides[0] + outputs[0] * strides[2]
+        self._outputs = outputs[1]
+
+    def tiles(self) -> list[Tile]:
+        plan = self._plan
+        lies = plan.kernel.view.strides[2] != 1 and self._outputs > 1
+        made: list[Tile] = []
+        for first, count in plan.chunks:
+            shape = (plan.packed * count, len(plan.taps), plan.together, self._outputs)
+            tile = nl.ndarray(shape, dtype=plan.dtype, buffer=nl.sbuf)
+            if sum(map(len, plan.band)) < plan.packed * plan.together * self._used:
+                nisa.memset(tile, 0)
+            (self._turn if lies else self._load)(tile, first, count)
+            made.append(tile.reshape((*shape[:2], shape[2] * shape[3])))
+        return made
+
+    @property
+    def _used(self) -> int:
+        return sum(1 for used in self._plan.band if used)
+
+    def _spots(self) -> Iterator[tuple[int, int, int, int]]:
+        """(tap, number of the group among those used, place, column) of weights."""
+        groups = [used for used in self._plan.band if used]
+        for number, used in enumerate(groups):
+            for place, column, tap in used:
+                yield tap, number, place, column
+
+    def _taps(self, tile: Tile) -> Tile:
+        """A tile's taps as planes, groups and rows."""
+        planes, _, rows = self._plan.axes
+        shape = tile.shape
+        return tile.reshape((shape[0], planes.window, self._used, rows.window, *shape[2:]))
+
+    def _load(self, tile: Tile, first: int, count: int) -> None:
+        """As it lies, for outputs are innermost; copied to its places when there are several."""
+        planes, columns, rows = (axis.window for axis in self._plan.axes)
+        strides = self._plan.kernel.view.strides
+        start = self._start + first * strides[1]
+        spread = self._taps(tile)
+        is_plain = self._plan.packed == self._plan.together == 1
+        shape = (count, planes, columns, rows, self._outputs)
+        lying = nl.ndarray(shape, dtype=self._plan.dtype, buffer=nl.sbuf)
+        if is_plain and self._used == columns:
+            lying = spread[:, :, :, :, 0]
+        for depth in range(planes):
+            pattern = [
+                [strides[1], count], [strides[4], columns], [strides[5], rows],
+                [strides[2], self._outputs],
+            ]  # fmt: skip
+            source = self._owner.reached("kernel", start + depth * strides[3], pattern)
+            nisa.dma_copy(lying[:, depth], source)
+        if is_plain and self._used == columns:
+            return
+        for tap, number, place, at in self._spots():
+            part = spread[place * count : (place + 1) * count, :, number, :, at]
+            nisa.tensor_copy(part, lying[:, :, tap])
+
+    def _turn(self, tile: Tile, first: int, count: int) -> None:
+        """Outputs on partitions first, then transposed tap by tap."""
+        plan = self._plan
+        strides = plan.kernel.view.strides
+        planes, columns, rows = (axis.window for axis in plan.axes)
+        dims = [(strides[1], count), *zip(strides[3:], (planes, columns, rows), strict=True)]
+        order = sorted(range(4), key=lambda dim: -abs(dims[dim][0]))
+        for begin in range(0, self._outputs, PARTITIONS):
+            some = min(PARTITIONS, self._outputs - begin)
+            shape = (some, *(dims[dim][1] for dim in order))
+            lying = nl.ndarray(shape, dtype=plan.dtype, buffer=nl.sbuf)
+            start = self._start + first * strides[1] + begin * strides[2]
+            pattern = [[strides[2], some], *([*dims[dim]] for dim in order)]
+            nisa.dma_copy(lying, self._owner.reached("kernel", start, _merged(pattern)))
+            lying = lying.permute([0, *(1 + order.index(dim) for dim in range(4))])
+            self._turn_block(tile, lying, begin)
+
+    def _turn_block(self, tile: Tile, lying: Tile, begin: int) -> None:
+        some, count, planes, columns, rows = lying.shape
+        spread = self._taps(tile)
+        room = max(1, _BANK // (some * self._plan.dtype.itemsize))
+        for depth in range(planes):
+            for tap in range(columns):
+                for top in range(0, rows, room):
+                    taken = min(room, rows - top)
+                    bank = self._owner.turned_tile((count, taken, some))
+                    for row in range(taken):
+                        self._owner.turned(bank[:, row], lying[:, :, depth, tap, top + row])
+                    for one, number, place, at in self._spots():
+                        if one == tap:
+                            where = slice(place * count, (place + 1) * count)
+                            span = slice(begin, begin + some)
+                            part = spread[where, depth, number, top : top + taken, at, span]
+                            nisa.tensor_copy(part, bank)
+
+
+def _merged(pattern: list[list[int]]) -> list[list[int]]:
+    """The pattern without dimensions of one element, neighbours joined; the first one is kept."""
+    head, *rest = pattern
+    made: list[list[int]] = []
+    for step, count in rest:
+        if count == 1:
+            continue
+        if made and made[-1][0] == step * count:
+            made[-1] = [step, made[-1][1] * count]
+        else:
+            made.append([step, count])
+    return [head, *made]
+
+
+def _clear(tile: Tile, dim: int, inside: tuple[int, int, int], holes: int, packed: int) -> None:
+    """Zeros where the image has nothing along a dimension.
+
+    Args:
+        tile: of the image, or rows of it.
+        dim: which dimension.
+        inside: as :meth:`Axis.inside` returns it.
+        holes: distance of the image's elements.
+        packed: of them that stand in one element of the dimension.
+    """
+    _, count, at = inside
+    extent = tile.shape[dim]
+    first, last = -(-at // packed), (at + count) // packed
+    parts = [(0, first), (last, extent)]
+    if holes > 1 or not count:
+        parts = [(0, extent)]
+    for begin, end in parts:
+        if begin < end:
+            nisa.memset(tile.slice(dim, begin, end), 0)
+
+
+class _Image:
+    """A band of the image with its padding: for each chunk of channels a tile (packed channels,
+    images, planes, groups of columns, rows)."""
+
+    def __init__(self, owner: _Convolution, group: int, band: Box) -> None:
+        self._owner, self._plan, self._band = owner, owner.plan, band
+        plan = self._plan
+        planes, columns, rows = plan.axes
+        self._extents = plan.extents(band)
+        self._tiles = [
+            nl.ndarray((plan.packed * count, *self._extents), dtype=plan.dtype, buffer=nl.sbuf)
+            for _, count in plan.chunks
+        ]
+        _, depth, groups, height = self._extents
+        first = band.blocks[0] * plan.together * columns.stride
+        self._planes = planes.inside(band.planes[0] * planes.stride, depth)
+        self._columns = columns.inside(first, groups * plan.packed)
+        self._rows = rows.inside(band.rows[0] * rows.stride, height)
+        strides = plan.image.view.strides
+        self._start = group * strides[0] + band.images[0] * strides[1]
+        lies = strides[2] == 1 and plan.channels > 1
+        self._steps = self._turned() if lies else self._loaded()
+        self._ready = 0
+        for tile in self._tiles:
+            _clear(tile, 2, self._planes, planes.holes, 1)
+            _clear(tile, 4, self._rows, rows.holes, 1)
+            if not lies:
+                _clear(tile, 3, self._columns, columns.holes, plan.packed)
+
+    def reach(self, box: Box) -> None:
+        """Load what a box needs, and a little more."""
+        plan = self._plan
+        first = (box.blocks[0] - self._band.blocks[0]) * plan.step
+        last = first + (box.blocks[1] - 1) * plan.step + len(plan.band)
+        while self._ready < last:
+            self._ready = next(self._steps)
+
+    def tap(self, chunk: int, box: Box, tap: tuple[int, int, int]) -> Tile:
+        """What a tap sees of a box's windows."""
+        plan, band = self._plan, self._band
+        planes, _, rows = plan.axes
+        depth = (box.planes[0] - band.planes[0]) * planes.stride + tap[0] * planes.dilation
+        group = (box.blocks[0] - band.blocks[0]) * plan.step + tap[1]
+        row = (box.rows[0] - band.rows[0]) * rows.stride + tap[2] * rows.dilation
+        image = box.images[0] - band.images[0]
+        return self._tiles[chunk][
+            :, image : image + box.images[1], depth,
+            group : group + (box.blocks[1] - 1) * plan.step + 1 : plan.step,
+            row : row + (box.rows[1] - 1) * rows.stride + 1 : rows.stride,
+        ]  # fmt: skip
+
+    # -- channels apart in memory ----------------------------------------------------------
+
+    def _loaded(self) -> Iterator[int]:
+        """Loaded as it lies; holes are left by a copy."""
+        plan = self._plan
+        _, _, channels, plane, column, row = plan.image.view.strides
+        images, _, groups, _ = self._extents
+        (index, count, at), packed = self._columns, plan.packed
+        holes = plan.axes[1].holes
+        for (first, some), tile in zip(plan.chunks, self._tiles, strict=True):
+            for depth, number in self._each_plane():
+                for place in range(packed):
+                    skip = (place - at) % packed
+                    taken = -(-(count - skip) // packed)
+                    if taken <= 0 or not self._rows[1]:
+                        continue
+                    start = self._start + first * channels + number * plane
+                    start += (index + skip) * column + self._rows[0] * row
+                    pattern = [
+                        [channels, some], [plan.image.view.strides[1], images],
+                        [column * packed, taken], [row, self._rows[1]],
+                    ]  # fmt: skip
+                    begin = (at + skip) // packed
+                    part = tile[
+                        place * some : (place + 1) * some, :, depth,
+                        begin : begin + (taken - 1) * holes + 1 : holes,
+                    ]  # fmt: skip
+                    self._fill(part, start, pattern)
+        yield groups
+
+    def _fill(self, part: Tile, start: int, pattern: list[list[int]]) -> None:
+        rows = self._plan.axes[2]
+        _, count, at = self._rows
+        part = part[:, :, :, at : at + (count - 1) * rows.holes + 1 : rows.holes]
+        source = self._owner.reached("image", start, pattern)
+        if rows.holes == 1:
+            nisa.dma_copy(part, source)
+            return
+        lying = nl.ndarray(part.shape, dtype=self._plan.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(lying, source)
+        nisa.tensor_copy(part, lying)
+
+    def _each_plane(self) -> Iterator[tuple[int, int]]:
+        """(place in the tile, number in the image) of every plane."""
+        first, count, at = self._planes
+        for number in range(count):
+            yield at + number * self._plan.axes[0].holes, first + number
+
+    # -- channels innermost ----------------------------------------------------------------
+
+    def _turned(self) -> Iterator[int]:
+        """Rows of the image on partitions, transposed for each group of columns."""
+        plan = self._plan
+        groups = self._extents[2]
+        width = plan.packed * plan.channels
+        together = max(1, _LYING // (width * plan.dtype.itemsize))
+        together = -(-groups // -(-groups // together))
+        together = min(together, max(1, -(-groups // 4)))
+        for begin in range(0, groups, together):
+            count = min(together, groups - begin)
+            for depth, number in self._each_plane():
+                for image, images, top, rows in self._pieces():
+                    lying = self._rows_of(image, images, number, top, rows, begin, count)
+                    self._turn(lying, image, images, depth, top, rows, begin)
+            yield begin + count
+
+    def _pieces(self) -> Iterator[tuple[int, int, int, int]]:
+        """(image, images, row, rows) that partitions hold at once."""
+        images, rows = self._extents[0], self._rows[1]
+        if not rows:
+            return
+        many = max(1, PARTITIONS // rows)
+        for image in range(0, images, many):
+            for top in range(0, rows, PARTITIONS):
+                yield image, min(many, images - image), top, min(PARTITIONS, rows - top)
+
+    def _rows_of(
+        self, image: int, images: int, plane: int, top: int, rows: int, begin: int, count: int
+    ) -> Tile:
+        plan = self._plan
+        packed, channels = plan.packed, plan.channels
+        shape = (images * rows, count * packed, channels)
+        lying = nl.ndarray(shape, dtype=plan.dtype, buffer=nl.sbuf)
+        band, columns = self._band, plan.axes[1]
+        first = band.blocks[0] * plan.together * columns.stride + begin * packed
+        index, some, at = columns.inside(first, count * packed)
+        _clear(lying, 1, (index, some, at), columns.holes, 1)
+        if not some:
+            return lying
+        strides = plan.image.view.strides
+        start = self._start + image * strides[1] + plane * strides[3] + index * strides[4]
+        start += (self._rows[0] + top) * strides[5]
+        last = at + (some - 1) * columns.holes + 1
+        for one in range(images):
+            pattern = [[strides[5], rows], [strides[4], some], [1, channels]]
+            part = lying[one * rows : (one + 1) * rows, at : last : columns.holes]
+            nisa.dma_copy(part, self._owner.reached("image", start + one * strides[1], pattern))
+        return lying
+
+    def _turn(
+        self, lying: Tile, image: int, images: int, depth: int, top: int, rows: int, begin: int
+    ) -> None:
+        plan = self._plan
+        holes, at = plan.axes[2].holes, self._rows[2]
+        count = lying.shape[1] // plan.packed
+        room = max(1, _BANK // (images * rows * plan.dtype.itemsize))
+        first = at + top * holes
+        span = slice(first, first + (rows - 1) * holes + 1, holes)
+        for number, (channel, some) in enumerate(plan.chunks):
+            for head in range(0, count, room):
+                taken = min(room, count - head)
+                bank = self._owner.turned_tile((plan.packed * some, taken, images * rows))
+                for place in range(taken):
+                    column = (head + place) * plan.packed
+                    part = lying[:, column : column + plan.packed, channel : channel + some]
+                    flat = part.reshape((images * rows, plan.packed * some))
+                    self._owner.turned(bank[:, place], flat)
+                where = slice(begin + head, begin + head + taken)
+                tile = self._tiles[number][:, image : image + images, depth, where, span]
+                shape = (plan.packed * some, taken, images, rows)
+                nisa.tensor_copy(tile, bank.reshape(shape).permute([0, 2, 1, 3]))

@@ -1,0 +1,145 @@
+"""Direct convolutions of random shapes, with ragged tiles, against jaxlib."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import hypothesis
+import hypothesis.strategies as st
+import ml_dtypes
+import numpy as np
+import pytest
+
+from neff.compiler import compile
+from neff.compiler.import_hlo import import_module
+from tests.compiler.compiling import check, lowered, run
+
+pytestmark = pytest.mark.jax
+
+_SPATIAL = "DHW"
+
+
+def arrays(*shapes: tuple[int, ...]) -> list[np.ndarray]:
+    generator = np.random.default_rng(len(shapes))
+    return [generator.standard_normal(shape).astype(np.float32) for shape in shapes]
+
+
+def is_direct(function: Any, *arguments: Any) -> bool:
+    module = lowered(function, *arguments)
+    return any(node.opcode == "convolution" for node in import_module(module, None).nodes)
+
+
+@st.composite
+def convolutions(draw: st.DrawFn) -> dict[str, Any]:
+    """Extents, strides, dilations, padding, groups and the order of every operand's dimensions."""
+    rank = draw(st.sampled_from((1, 2, 2, 3)))
+    spatial = _SPATIAL[-rank:]
+
+    def each(values: st.SearchStrategy[Any]) -> list[Any]:
+        return [draw(values) for _ in spatial]
+
+    orders = (f"NC{spatial}", f"N{spatial}C", f"C{spatial}N")
+    kernels = (f"OI{spatial}", f"{spatial}IO", f"{spatial}OI")
+    return {
+        "spatial": spatial,
+        "orders": (
+            draw(st.sampled_from(orders)), draw(st.sampled_from(kernels)),
+            draw(st.sampled_from(orders)),
+        ),
+        "channels": draw(st.sampled_from((16, 32, 33, 64, 130))),
+        "outputs": draw(st.sampled_from((2, 9, 64, 130))),
+        "batch": draw(st.integers(1, 3)),
+        "feature_groups": draw(st.sampled_from((1, 1, 2))),
+        "size": each(st.integers(2, {1: 150, 2: 17, 3: 6}[rank])),
+        "window": each(st.integers(1, 3)),
+        "strides": each(st.integers(1, 3)),
+        "dilation": each(st.integers(1, 2)),
+        "holes": each(st.integers(1, 2)),
+        "padding": each(st.tuples(st.integers(-1, 3), st.integers(-1, 3))),
+        "target": draw(st.sampled_from(("trn1", "trn2", "trn3"))),
+    }  # fmt: skip
+
+
+def function_of(case: dict[str, Any]) -> Any:
+    from jax import lax
+
+    def run(x: Any, k: Any) -> Any:
+        return lax.conv_general_dilated(
+            x, k, case["strides"], case["padding"], case["holes"], case["dilation"],
+            dimension_numbers=case["orders"], feature_group_count=case["feature_groups"],
+        )  # fmt: skip
+
+    return run
+
+
+def operands_of(case: dict[str, Any]) -> list[np.ndarray]:
+    groups, spatial = case["feature_groups"], case["spatial"]
+    sizes = {"N": case["batch"], "C": case["channels"] * groups}
+    sizes |= dict(zip(spatial, case["size"], strict=True))
+    taps = {"I": case["channels"], "O": case["outputs"] * groups}
+    taps |= dict(zip(spatial, case["window"], strict=True))
+    image, kernel, _ = case["orders"]
+    x, k = arrays(tuple(sizes[dim] for dim in image), tuple(taps[dim] for dim in kernel))
+    return [x, k * np.float32(0.2)]
+
+
+@hypothesis.given(convolutions())
+@hypothesis.settings(
+    max_examples=14, deadline=None, derandomize=True,
+    suppress_health_check=[hypothesis.HealthCheck.filter_too_much],
+)  # fmt: skip
+def test_direct_convolutions(case: dict[str, Any]) -> None:
+    reach = [(n - 1) * step + 1 for n, step in zip(case["window"], case["dilation"], strict=True)]
+    wide = [
+        (n - 1) * holes + 1 + sum(padding)
+        for n, holes, padding in zip(case["size"], case["holes"], case["padding"], strict=True)
+    ]
+    hypothesis.assume(all(one >= other for one, other in zip(wide, reach, strict=True)))
+    given = operands_of(case)
+    check(function_of(case), *given, tolerance=1e-4, target=case["target"])
+
+
+@pytest.mark.parametrize("orders", [("NHWC", "HWIO", "NHWC"), ("NCHW", "OIHW", "NCHW")])
+@pytest.mark.parametrize("target", ["trn1", "trn2"])
+def test_gradients(orders: tuple[str, str, str], target: str) -> None:
+    import jax
+    from jax import lax
+
+    def loss(x, k):
+        return (lax.conv_general_dilated(x, k, (2, 1), "SAME", dimension_numbers=orders) ** 2).sum()
+
+    sizes = {"N": 2, "C": 32, "H": 9, "W": 7, "O": 24, "I": 32}
+    x, k = arrays(
+        tuple(sizes[dim] for dim in orders[0]),
+        tuple({**sizes, "H": 3, "W": 3}[dim] for dim in orders[1]),
+    )
+    k *= np.float32(0.1)
+    check(jax.grad(loss, (0, 1)), x, k, tolerance=2e-4, target=target)
+    assert is_direct(loss, x, k)
+
+
+def test_an_image_that_does_not_fit_comes_in_bands() -> None:
+    from jax import lax
+
+    def function(x, k):
+        numbers = ("NHWC", "HWIO", "NHWC")
+        return lax.conv_general_dilated(x, k, (1, 1), "SAME", dimension_numbers=numbers)
+
+    x, k = arrays((1, 150, 131, 64), (3, 3, 64, 8))
+    assert is_direct(function, x, k)
+    check(function, x, k, tolerance=1e-4)
+
+
+def test_narrow_types() -> None:
+    from jax import lax
+
+    x, k = (one.astype(ml_dtypes.bfloat16) for one in arrays((2, 32, 11, 10), (24, 32, 3, 3)))
+
+    def function(x, k):
+        return lax.conv(x, k, (1, 1), "SAME")
+
+    assert is_direct(function, x, k)
+    (found,) = run(compile(lowered(function, x, k), target="trn2"), [x, k])
+    wanted = function(x.astype(np.float32), k.astype(np.float32))
+    assert found.dtype == ml_dtypes.bfloat16
+    np.testing.assert_allclose(found.astype(np.float32), wanted, rtol=0.01, atol=0.1)
