@@ -27,6 +27,7 @@ MODULES = {
     "nki.dtype": ("float32", "float8_e4m3", "bfloat16"),
     "nki.compiler.kernel_builder": ("compile_kernel",),
     "nki.compiler.ncc_driver": ("CompileOptions", "CompiledKernel"),
+    "neuronxcc.nki": ("benchmark", "profile"),
     "neuronxcc.nki.typing": ("tensor", "mutable_tensor"),
     "neuronxcc.nki.language": ("bfloat16", "float32"),
     "neuronxcc.starfish.support.dtype": ("static_cast", "bfloat16"),
@@ -107,7 +108,7 @@ def test_language_dtypes_are_one_set() -> None:
     [
         "import neuronxcc.nki as nki; nki.jit",
         "from neuronxcc.nki import baremetal",
-        "from neuronxcc.nki import benchmark, simulate_kernel",
+        "from neuronxcc.nki import simulate_kernel",
         "import neuronxcc.nki.isa as nisa",
         "import neuronxcc.nki.compiler as ncc",
         "import neuronxcc.nki.language as nl; nl.arange(3)",

@@ -40,6 +40,23 @@ def test_a_benchmark_is_the_estimated_latency(tmp_path: Path) -> None:
     assert (tmp_path / "a.profile" / "summary.json").exists()
 
 
+def test_the_names_of_the_first_namespace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the documentation of those versions has it, files relative to the current folder."""
+    from neuronxcc import nki as old
+
+    monkeypatch.chdir(tmp_path)
+    made = old.benchmark(
+        warmup=10, iters=100, save_neff_name="file.neff", save_trace_name="nki.ntff"
+    )(softmax_kernel)
+    made(X)
+    latency = made.benchmark_result.nc_latency.get_latency_percentile(99)
+    assert latency == estimate(softmax(), statistic="nc-latency").total.value / 1e3
+    assert {path.name for path in tmp_path.iterdir()} >= {"file.neff", "nki.profile"}
+    assert old.profile is nki.profile
+    with pytest.raises(ImportError, match="NKI-OLD-NAMESPACE"):
+        _ = old.baremetal
+
+
 def test_without_arguments_and_with_a_grid() -> None:
     made = nki.benchmark(softmax_kernel)[1]
     made(X)
