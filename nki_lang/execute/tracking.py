@@ -110,8 +110,9 @@ class Tracker:
                 self._add(access)
             return
         before = [self._holes(access) for _, access in written] if keeps else []
+        shows = self._shows(instruction, bad)
         step()
-        self._carry_all(instruction, written, bad)
+        self._carry_all(instruction, written, bad, shows=shows)
         if any(hole is not None for hole in before) and instruction.op not in _MEETINGS:
             self._reopen(step, written, before)
 
@@ -231,6 +232,19 @@ class Tracker:
                 self._note(instruction, name, access, mask)
         return bad
 
+    def _shows(self, instruction: Instruction, bad: dict[str, Mask]) -> bool:
+        """Whether all that is from nowhere is NaN: not integers, nor what was computed from them."""
+        for name, access in _read(instruction):
+            mask = bad.get(name)
+            if mask is None:
+                continue
+            value = self.memory.read(access, skip=True)
+            if value.dtype.kind in "iub" or not access.element_type.is_float:
+                return False
+            if mask.shape == value.shape and not np.isnan(value[mask].astype(np.float32)).all():
+                return False
+        return True
+
     def _mask(self, access: Access, coverage: Coverage) -> Mask | None:
         if access.vector_offset is None:
             piece = self.memory.layout(access).piece
@@ -297,12 +311,18 @@ class Tracker:
         return started.unwritten(self.memory.layout(dst).piece)
 
     def _carry_all(
-        self, instruction: Instruction, written: list[tuple[str, Access]], bad: dict[str, Mask]
+        self,
+        instruction: Instruction,
+        written: list[tuple[str, Access]],
+        bad: dict[str, Mask],
+        *,
+        shows: bool,
     ) -> None:
         if instruction.op == "sendrecv":
             bad = self._exchanged(instruction, bad)
+            shows = False
         for _, access in written:
-            self._carry(instruction, access, bad)
+            self._carry(instruction, access, bad, shows=shows)
 
     def _exchanged(self, instruction: Instruction, bad: dict[str, Mask]) -> dict[str, Mask]:
         """The marks of what another core sent; both cores hand over theirs."""
@@ -324,15 +344,17 @@ class Tracker:
         self.origins[name] = origin
         return {"src": mask}
 
-    def _carry(self, instruction: Instruction, access: Access, bad: dict[str, Mask]) -> None:
-        """Mark what was computed from nowhere in one written operand."""
+    def _carry(
+        self, instruction: Instruction, access: Access, bad: dict[str, Mask], *, shows: bool
+    ) -> None:
+        """Mark what was computed from nowhere in one written operand; ``shows``: from NaN."""
         if not bad or access.vector_offset is not None:
             self._add(access)
             return
         mask = _spread(instruction, access.shape, bad, self.memory)
         value = self.memory.view(access)
-        if value.dtype.kind not in "iub":
-            # Fresh floats are NaN: what is no NaN was not computed from them (selected away).
+        if value.dtype.kind not in "iub" and shows:
+            # What is read is NaN: what is no NaN was not computed from them (selected away).
             mask = mask & np.isnan(value.astype(np.float32))
         if mask.any():
             self._coverage(access.tensor).taint(self.memory.layout(access).piece, mask)

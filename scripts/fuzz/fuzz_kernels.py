@@ -6,7 +6,8 @@ Usage: python scripts/fuzz/fuzz_kernels.py [--seed N] [--count N] [--minutes M] 
 Each kernel is called three times in each way: with some data and constants, with others, and with
 the first again; results are compared bit for bit (all NaN are one), and the first results are
 looked at once more after the last call. A kernel that the tracer refuses loses statements until it
-is taken. A difference is shrunk, and kept as a Python file in FOLDER. Exit code 1 when a way
+is taken. Some arrays of some kernels are read-only: a kernel that writes one must be refused, and
+leave it as it was. A difference is shrunk, and kept as a Python file in FOLDER. Exit code 1 when a way
 differs, hangs, or raises anything but a coded error.
 """
 
@@ -87,6 +88,19 @@ def calls_of(made: GeneratedKernel) -> tuple[Call, Call]:
     return first, second
 
 
+def frozen_of(made: GeneratedKernel) -> frozenset[int]:
+    """The arrays of a kernel's calls that are read-only; in the arguments' order."""
+    chance = np.random.default_rng((made.seed, 13))
+    return frozenset(np.flatnonzero(chance.random(len(made.arguments)) < 0.15).tolist())
+
+
+def writes_frozen(made: GeneratedKernel, call: Call) -> bool:
+    """Whether the kernel writes a read-only array, by whatever name."""
+    locked = {id(call.arrays[index]) for index in call.frozen}
+    pairs = zip(made.arguments, call.arrays, strict=True)
+    return any(made.is_written(one) and id(array) in locked for one, array in pairs)
+
+
 def same(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
     """Equal bits, or NaN in both."""
     if one.shape != other.shape or one.dtype != other.dtype:
@@ -124,9 +138,12 @@ class Fuzzer:
         self.counts: Counter[str] = Counter()
         self.refusals: Counter[str] = Counter()
 
-    def ask(self, made: GeneratedKernel, way: str) -> dict[str, Any]:
-        """A way's answer for a kernel."""
-        return self.servers[WAYS[way].environment].ask((made.source(), calls_of(made), way))
+    def ask(
+        self, made: GeneratedKernel, way: str, frozen: frozenset[int] = frozenset()
+    ) -> dict[str, Any]:
+        """A way's answer for a kernel, some of whose arrays are read-only."""
+        calls = [one._replace(frozen=frozen) for one in calls_of(made)]
+        return self.servers[WAYS[way].environment].ask((made.source(), calls, way))
 
     def traced(self, seed: int) -> tuple[GeneratedKernel, dict[str, Any]] | None:
         """The kernel of a seed without what the tracer refuses, and what simulate gives."""
@@ -147,12 +164,16 @@ class Fuzzer:
 
     def wrong(self, made: GeneratedKernel, wanted: dict[str, Any], ways: list[str]) -> list[str]:
         """What differs, for each way that does."""
-        found = []
+        found, frozen = [], frozen_of(made)
+        refused = writes_frozen(made, calls_of(made)[0]._replace(frozen=frozen))
         for way in ways:
             if made.seed % WAYS[way].often:
                 continue
-            answer = self.ask(made, way)
+            answer = self.ask(made, way, frozen)
             self.counts[way] += 1
+            if refused and WAYS[way].refuses and not answer.get("code"):
+                found.append(f"{way}: a read-only array is written: {answer.get('error', '')}")
+                continue
             if "error" in answer and answer["code"]:
                 self.refusals[f"{way}: {answer['code']}"] += 1
             loses = made.writes and not WAYS[way].writes and "error" not in answer
@@ -195,6 +216,11 @@ def without_line(made: GeneratedKernel, line: int) -> GeneratedKernel | None:
     return None
 
 
+def ways_of(made: GeneratedKernel, ways: list[str]) -> list[str]:
+    """The ways to compare with ``simulate``, which is one itself where arrays are read-only."""
+    return [way for way in ways if way != "simulate" or frozen_of(made)]
+
+
 def main() -> int:
     """Run from the command line."""
     driver = Driver(__doc__, ways=list(WAYS)).parse()
@@ -220,7 +246,7 @@ def look(driver: Driver, fuzzer: Fuzzer, seed: int) -> None:
             told, f"# seed {seed}: simulate: {fault}\n{made.source()}", f"{seed}-simulate.py"
         )
         return
-    for fault in fuzzer.wrong(made, wanted, [way for way in fuzzer.ways if way != "simulate"]):
+    for fault in fuzzer.wrong(made, wanted, ways_of(made, fuzzer.ways)):
         way = fault.split(":")[0]
         source = fuzzer.shrunk(made, way).source()
         told = {"seed": seed, "fault": fault, "source": source}

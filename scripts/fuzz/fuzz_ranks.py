@@ -3,7 +3,8 @@
 Usage: python scripts/fuzz/fuzz_ranks.py [--seed N] [--count N] [--minutes M] [--json FILE]
 
 A kernel is a chain of collectives over random groups of ranks, with arithmetic in between; its
-numbers are whole and small, so that sums are exact. It runs eagerly, by the fast executor, after
+numbers are whole and small, so that sums are exact. Some ranks have two cores, each with a chain of
+its own, which swap their tensors now and then. It runs eagerly, by the fast executor, after
 round trips through KLIR and text, and as a NEFF; every rank must hold what NumPy says, twice.
 Exit code 1 when one differs, hangs, or raises anything but a coded error.
 """
@@ -19,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -35,14 +36,33 @@ Step = tuple[str, dict[str, Any]]
 REDUCED = {"add": np.add, "maximum": np.maximum, "minimum": np.minimum}
 
 
-def history(seed: int) -> tuple[int, tuple[int, int], str, list[Step]]:
-    """How many ranks, the shape and dtype of their tensor, and the steps."""
+class History(NamedTuple):
+    """What a seed makes.
+
+    Attributes:
+        ranks: how many.
+        cores: of each rank.
+        shape: of a core's tensor.
+        dtype: of it.
+        steps: that each core takes.
+    """
+
+    ranks: int
+    cores: int
+    shape: tuple[int, int]
+    dtype: str
+    steps: list[Step]
+
+
+def history(seed: int) -> History:
+    """Ranks, their tensor, and the steps."""
     chance = random.Random(seed)
-    count = chance.choice((2, 3, 4, 6))
+    count, cores = chance.choice((2, 3, 4, 6)), chance.choice((1, 1, 2))
     steps: list[Step] = []
+    known = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute", "ring",
+             "ring_reduce", "all_gather_v", "all_to_all_v", "local", "rank")  # fmt: skip
     for _ in range(chance.randrange(1, 7)):
-        op = chance.choice(("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute",
-                            "ring", "ring_reduce", "all_gather_v", "all_to_all_v", "local", "rank"))  # fmt: skip
+        op = chance.choice((*known, *(("sent", "shared") if cores == 2 else ())))
         order = chance.sample(range(count), count)
         size = chance.choice([one for one in range(1, count + 1) if count % one == 0])
         groups = [order[at : at + size] for at in range(0, count, size)]
@@ -54,7 +74,7 @@ def history(seed: int) -> tuple[int, tuple[int, int], str, list[Step]]:
     for op, options in steps:
         if op.endswith("_v"):
             options |= _pieces(op, options["groups"], math.prod(shape), chance)
-    return count, shape, dtype, steps
+    return History(count, cores, shape, dtype, steps)
 
 
 def _pieces(op: str, groups: Groups, elements: int, chance: random.Random) -> dict[str, Any]:
@@ -79,13 +99,14 @@ def _pieces(op: str, groups: Groups, elements: int, chance: random.Random) -> di
 
 
 def data(seed: int, call: int) -> list[Array]:
-    """The argument of each rank."""
+    """The argument of each rank: the tensors of its cores, one below the other."""
     import ml_dtypes
 
-    count, shape, dtype, _ = history(seed)
+    made = history(seed)
     chance = np.random.default_rng((seed, call))
-    kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
-    return [chance.integers(-2, 3, shape).astype(kind) for _ in range(count)]
+    kind = np.dtype(getattr(ml_dtypes, made.dtype, made.dtype))
+    shape = (made.cores * made.shape[0], made.shape[1])
+    return [chance.integers(-2, 3, shape).astype(kind) for _ in range(made.ranks)]
 
 
 def metadata(steps: list[Step], rank: int) -> list[Array]:
@@ -99,11 +120,16 @@ def metadata(steps: list[Step], rank: int) -> list[Array]:
     return found
 
 
-def wanted(arrays: list[Array], steps: list[Step]) -> list[Array]:
-    """What each rank holds in the end."""
+def wanted(arrays: list[Array], cores: int, steps: list[Step]) -> list[Array]:
+    """What each rank holds in the end: core by core the ranks meet."""
+    parts = [np.split(one.astype(np.float64), cores) for one in arrays]
+    chains = [list(one) for one in zip(*parts, strict=True)]
     for op, options in steps:
-        arrays = MEANINGS[op]([one.astype(np.float64) for one in arrays], options)
-    return arrays
+        if op in SWAPS:
+            chains.reverse()
+        else:
+            chains = [MEANINGS[op](one, options) for one in chains]
+    return [np.concatenate(one) for one in zip(*chains, strict=True)]
 
 
 def _by_group(function: Callable[[list[Array], Any], list[Array]]) -> Callable[..., list[Array]]:
@@ -176,8 +202,8 @@ MEANINGS: dict[str, Callable[[list[Array], dict[str, Any]], list[Array]]] = {
 """Of each step: the ranks' tensors before it -> after it."""
 
 
-def kernel_of(steps: list[Step]) -> Any:
-    """The steps as a kernel."""
+def kernel_of(cores: int, steps: list[Step]) -> Any:
+    """The steps as a kernel, for so many cores."""
     import nki
     import nki.isa as nisa
     import nki.language as nl
@@ -188,16 +214,18 @@ def kernel_of(steps: list[Step]) -> Any:
         m5: Any = None,
     ) -> Any:  # fmt: skip
         left = [m0, m1, m2, m3, m4, m5]
-        value = nl.ndarray(x.shape, x.dtype, nl.hbm)
-        nisa.dma_copy(value, x)
+        core, rows = nl.program_id(0) if cores == 2 else 0, x.shape[0] // cores
+        part = slice(core * rows, (core + 1) * rows)
+        value = nl.ndarray((rows, x.shape[1]), x.dtype, nl.hbm)
+        nisa.dma_copy(value, x[part, :])
         for op, options in steps:
             more = {"table": left.pop(0)} if "metadata" in options else {}
             value = ISSUED[op](value, options | more)
         out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
-        nisa.dma_copy(out, value)
+        nisa.dma_copy(out[part, :], value)
         return out
 
-    return kernel
+    return kernel[2] if cores == 2 else kernel
 
 
 def _like(value: Any, rows: int = 0) -> Any:
@@ -322,11 +350,39 @@ def _rank(value: Any, options: dict[str, Any]) -> Any:
     return out
 
 
+def _sent(value: Any, options: dict[str, Any]) -> Any:
+    """The cores swap their tensors through SBUF."""
+    import nki.isa as nisa
+    import nki.language as nl
+
+    mine, other = (nl.ndarray(value.shape, value.dtype, nl.sbuf) for _ in range(2))
+    core, out = nl.program_id(0), _like(value)
+    nisa.dma_copy(mine, value)
+    nisa.sendrecv(mine, other, 1 - core, 1 - core, 0)
+    nisa.dma_copy(out, other)
+    return out
+
+
+def _shared(value: Any, options: dict[str, Any]) -> Any:
+    """The cores swap their tensors through shared memory."""
+    import nki.isa as nisa
+    import nki.language as nl
+
+    core, out = nl.program_id(0), _like(value)
+    both = nl.ndarray((2, *value.shape), value.dtype, nl.shared_hbm)
+    nisa.dma_copy(both[core], value)
+    nisa.core_barrier(both, (0, 1))
+    nisa.dma_copy(out, both[1 - core])
+    return out
+
+
+SWAPS = ("sent", "shared")
 ISSUED: dict[str, Callable[[Any, dict[str, Any]], Any]] = {
     "all_reduce": _collective("all_reduce", "groups", "op"), "all_gather": _gather,
     "reduce_scatter": _scatter, "all_to_all": _collective("all_to_all", "groups", "dim"),
     "all_gather_v": _of_pieces("all_gather_v"), "all_to_all_v": _of_pieces("all_to_all_v"),
     "permute": _permute, "ring": _ring, "ring_reduce": _ring_reduce, "local": _local, "rank": _rank,
+    "sent": _sent, "shared": _shared,
 }  # fmt: skip
 
 
@@ -381,9 +437,9 @@ WAYS: dict[str, Callable[[Any, list[list[Array]]], list[Array]]] = {
 def _answer(request: tuple[int, list[Step]]) -> dict[str, Any]:
     """What is wrong in each way that is wrong; with the codes of those that refuse."""
     seed, steps = request
-    faults, refused = {}, []
+    faults, refused, cores = {}, [], history(seed).cores
     for way, run in WAYS.items():
-        kernel = kernel_of(steps)
+        kernel = kernel_of(cores, steps)
         for call in (0, 1):
             arrays = data(seed, call)
             try:
@@ -396,7 +452,9 @@ def _answer(request: tuple[int, list[Step]]) -> dict[str, Any]:
                 else:
                     faults[way] = f"{type(error).__name__}: {error}"[:300]
                 break
-            for rank, (one, other) in enumerate(zip(found, wanted(arrays, steps), strict=True)):
+            for rank, (one, other) in enumerate(
+                zip(found, wanted(arrays, cores, steps), strict=True)
+            ):
                 if not np.array_equal(one.astype(np.float64), other):
                     faults[way] = f"call {call}, rank {rank} differs"
     return {"faults": faults, "refused": refused}
@@ -416,7 +474,8 @@ def look(driver: Driver, child: Child, seed: int, counts: Counter[str]) -> None:
         counts.update(answer.get("refused", []))
         return answer["faults"] if "faults" in answer else {"child": answer["error"]}
 
-    _, shape, dtype, steps = history(seed)
+    made = history(seed)
+    steps = made.steps
     found = faults(steps)
     if not found:
         return
@@ -424,7 +483,7 @@ def look(driver: Driver, child: Child, seed: int, counts: Counter[str]) -> None:
     while at < len(steps):
         fewer = steps[:at] + steps[at + 1 :]
         steps, at = (fewer, 0) if faults(fewer) else (steps, at + 1)
-    told = {"seed": seed, "faults": faults(steps), "shape": shape, "dtype": dtype, "steps": steps}
+    told = {"seed": seed, "faults": faults(steps), **made._asdict(), "steps": steps}
     driver.found(told, f"seed {seed}: {told}")
 
 

@@ -242,3 +242,22 @@ def test_marks_of_all_tensors_of_a_list_are_kept():
                     reduce_op="add", scales=None),
     ]  # fmt: skip
     assert "element [0, 4]" in refused(body, total).message
+
+
+@jit
+def integers_as_floats(x):
+    out = nl.ndarray(x.shape, nl.bfloat16, nl.shared_hbm)
+    tile, made = (nl.ndarray(x.shape, nl.bfloat16, nl.sbuf) for _ in range(2))
+    nisa.memset(tile[:, 0:1], 1)
+    nisa.tensor_copy(made, tile.view(nl.uint16))  # all bits set: 65,535, which is no NaN
+    nisa.tensor_scalar(made, made, nl.add, 1.0)
+    nisa.dma_copy(out, made)
+    return out
+
+
+def test_fresh_integers_that_become_floats_are_from_nowhere_too():
+    x = np.zeros((2, 4), np.float32)
+    with pytest.raises(NkiExecutionError, match=r"NKI-UNINITIALISED.*tensor_copy reads"):
+        simulate(integers_as_floats)(x)
+    with pytest.raises(NkiExecutionError, match=r"NKI-UNINITIALISED.*tensor_copy reads"):
+        load(integers_as_floats.trace((x,)), check=True).run([x])

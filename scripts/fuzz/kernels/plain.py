@@ -371,11 +371,51 @@ def looped(make: Maker) -> None:
     make.tiles.append(out)
 
 
+def scratch_in_loop(make: Maker) -> None:
+    """Through a tensor in HBM that each turn of a loop makes, by a row that the turn selects."""
+    tile = make.pick(memory="sbuf", views=False)
+    if len(tile.shape) != 2:
+        return
+    rows, columns = tile.shape
+    turns = min(rows, make.chance.randrange(1, 5))
+    step, index, out = (
+        make.name("h"),
+        f"i{make.count}",
+        make.like((turns, columns), tile.dtype, "sbuf"),
+    )
+    kept, line = make.name("h"), make.name("s")
+    space = make.chance.choice(("hbm", "private_hbm", "shared_hbm"))
+    header = make.chance.choice((
+        f"for {index} in nl.dynamic_range({turns}):",
+        f"for {index} in nl.dynamic_range(nisa.register_alloc({turns})):",
+        f"for {index} in nl.affine_range({turns}):",
+    ))  # fmt: skip
+
+    def row_of(name: str) -> str:
+        if "dynamic" not in header:
+            return f"{name}[{index}:{index} + 1]"
+        return f"{name}.ap([[{columns}, 1], [1, {columns}]], scalar_offset={index})"
+
+    whole = make.chance.random() < 0.5  # of what the turn wrote, or the row that it selects
+    written = f"nisa.dma_copy({step}, {tile.text})" if whole else (
+        f"nisa.dma_copy({row_of(step)}, {tile.text}[0:1])")  # fmt: skip
+    lines = (
+        f"{kept} = nl.ndarray({(turns, columns)}, nl.{tile.dtype}, nl.hbm)", header,
+        f"    {step} = nl.ndarray({tile.shape}, nl.{tile.dtype}, nl.{space})",
+        f"    {line} = nl.ndarray({(1, columns)}, nl.{tile.dtype}, nl.sbuf)",
+        f"    {written}", f"    nisa.dma_copy({line}, {row_of(step)})",
+        f"    nisa.dma_copy({row_of(kept)}, {line})",
+        declared(out), f"nisa.dma_copy({out.text}, {kept})",
+    )  # fmt: skip
+    make.statements.append(Statement(lines, (out.name,), (tile.name,)))
+    make.tiles.append(out)
+
+
 PLAIN: tuple[tuple[Callable[[Maker], None], int], ...] = (
     (tensor_tensor, 5), (tensor_scalar, 5), (scalar_tensor_tensor, 2), (activation, 4),
     (tensor_copy, 3), (rounded_view, 2), (partly, 3), (memset, 1), (half_written, 1), (rewritten, 1), (iota, 1), (affine_select, 1),
     (predicated, 1), (tensor_reduce, 3), (partition_reduce, 1), (scan, 1), (reduced_beside, 1),
     (matmul, 4), (transpose, 2), (eight, 1), (shuffle, 1), (statistics, 1), (through_hbm, 2),
-    (looped, 4),
+    (looped, 4), (scratch_in_loop, 2),
 )  # fmt: skip
 """What a kernel is made of, with weights."""

@@ -93,8 +93,12 @@ class GeneratedKernel:
     @property
     def writes(self) -> bool:
         """Whether it writes an argument."""
-        names = {f"nisa.dma_copy({one.name}," for one in self.arguments}
-        return any(line.startswith(tuple(names)) for one in self.statements for line in one.lines)
+        return any(self.is_written(one) for one in self.arguments)
+
+    def is_written(self, argument: Argument) -> bool:
+        """Whether it writes that argument."""
+        start = f"nisa.dma_copy({argument.name},"
+        return any(line.startswith(start) for one in self.statements for line in one.lines)
 
     def source(self) -> str:
         """A Python module with the function ``kernel``."""

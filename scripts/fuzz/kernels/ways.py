@@ -33,16 +33,21 @@ class UnavailableError(Exception):
     code = "WAY-UNAVAILABLE"
 
 
+READ_ONLY = "what stands for the caller here would write a read-only array"
+
+
 class Call(NamedTuple):
     """One call.
 
     Attributes:
         arrays: the arguments that are arrays.
         constants: the other arguments by name.
+        frozen: which of the arrays are read-only.
     """
 
     arrays: Arrays
     constants: dict[str, float]
+    frozen: frozenset[int] = frozenset()
 
 
 Run = Callable[[Call], Arrays]
@@ -57,12 +62,15 @@ class Way(NamedTuple):
         writes: whether written arguments come back too, behind the results; a way in which they
             would be lost refuses such kernels.
         often: one kernel in so many runs in it.
+        refuses: it takes the caller's arrays, so that a kernel that writes a read-only one is
+            refused.
     """
 
     make: Callable[[Any], Run]
     environment: str = "host"
     writes: bool = False
     often: int = 1
+    refuses: bool = False
 
 
 ENVIRONMENTS: dict[str, dict[str, str]] = {
@@ -108,9 +116,11 @@ def _threads(kernel: Any) -> Run:
                 if number % 2 == 0
                 else [one[..., ::-1].copy() for one in given.arrays]
             )
+            for index in given.frozen:
+                arrays[index].flags.writeable = False
             gate.wait()
             try:
-                found[number] = _on_arrays(kernel, Call(arrays, given.constants))
+                found[number] = _on_arrays(kernel, given._replace(arrays=arrays))
             except Exception as error:
                 found[number] = error
 
@@ -150,6 +160,10 @@ def _of_ir(change: Callable[[Any], Any]) -> Callable[[Any], Run]:
                     change(kernel.trace(tuple(given.arrays), given.constants))
                 )
             loaded = known[key]
+            written = {tensor.name for tensor in loaded.kernel_ir.outputs}
+            for tensor, array in zip(loaded.kernel_ir.inputs, given.arrays, strict=True):
+                if tensor.name in written and not array.flags.writeable:
+                    raise UnavailableError(READ_ONLY)
             results = deliver(loaded.kernel_ir, given.arrays, loaded.run(given.arrays))
             return [*_leaves(results), *given.arrays]
 
@@ -204,6 +218,8 @@ def _neff(*, by_address: bool) -> Callable[[Any], Run]:
             found = model.run(dict(zip(program.inputs, arrays, strict=True)))
             values = [np.array(found[name]) for name in program.outputs]
             for result, tensor in call.plan.written:
+                if not call.tensors[tensor].flags.writeable:
+                    raise UnavailableError(READ_ONLY)
                 np.copyto(call.tensors[tensor], values[result])
                 values[result] = call.tensors[tensor]
             return [*_leaves(call.plan.pack(values)), *given.arrays]
@@ -443,9 +459,9 @@ def _xla(tensor: Any) -> Any:
 
 
 WAYS: dict[str, Way] = {
-    "simulate": Way(_simulated, writes=True),
-    "direct": Way(_direct, writes=True),
-    "threads": Way(_threads, writes=True),
+    "simulate": Way(_simulated, writes=True, refuses=True),
+    "direct": Way(_direct, writes=True, refuses=True),
+    "threads": Way(_threads, writes=True, refuses=True),
     "klir": Way(_of_ir(_through_klir), writes=True),
     "text": Way(_of_ir(_through_text), writes=True),
     "neff": Way(_neff(by_address=False), writes=True),
@@ -491,17 +507,30 @@ def _module(path: Path) -> Any:
 def _copied(call: Call) -> Call:
     """With arrays of their own; one that is passed twice still is."""
     copies = {id(one): one.copy() for one in call.arrays}
-    return Call([copies[id(one)] for one in call.arrays], call.constants)
+    for index in call.frozen:
+        copies[id(call.arrays[index])].flags.writeable = False
+    return call._replace(arrays=[copies[id(one)] for one in call.arrays])
+
+
+def _called(run: Run, call: Call) -> Arrays:
+    """What a way returns for a copy of a call, whose read-only arrays it must not change."""
+    given = _copied(call)
+    try:
+        return run(given)
+    finally:
+        for index in call.frozen:
+            if not np.array_equal(_bytes(given.arrays[index]), _bytes(call.arrays[index])):
+                raise AssertionError(f"the read-only array {index} was changed")
 
 
 def _answer(source: str, calls: tuple[Call, Call], name: str, folder: Path) -> dict[str, Any]:
     """First call, second call, first again; the first one's results are looked at at the end."""
     kernel = _loaded(source, folder)
     run = WAYS[name].make(kernel)
-    first = run(_copied(calls[0]))
+    first = _called(run, calls[0])
     kept = [one.copy() for one in first]
-    second = [one.copy() for one in run(_copied(calls[1]))]
-    again = [one.copy() for one in run(_copied(calls[0]))]
+    second = [one.copy() for one in _called(run, calls[1])]
+    again = [one.copy() for one in _called(run, calls[0])]
     changed = any(
         not np.array_equal(_bytes(one), _bytes(other))
         for one, other in zip(first, kept, strict=True)
