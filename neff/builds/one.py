@@ -17,8 +17,10 @@ from nki_lang.targets import target_of
 
 if TYPE_CHECKING:
     from hlo_tools.kernels.calls import KernelCall
+    from neff.compiler.record import Record
+    from neff.profile.explanation import Explanation
 
-__all__ = ["Built", "build_one"]
+__all__ = ["Built", "build_one", "explain_one"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +53,38 @@ def build_one(
     from neff.container import write
 
     report(f"reading {source.file}")
-    program, warnings = (_of_kernel if source.is_kernel else _of_module)(source, flags, report)
+    program, warnings = _compiled(source, flags, report, None)
     report(f"writing {output}")
     write(program, output, compressed=not flags.fast_loading)
     return Built(program, tuple(warnings))
 
 
+def explain_one(source: Source, flags: Flags) -> Explanation:
+    """What the compiler makes of a source, why, and what it costs by the timing model.
+
+    Args:
+        source: what to compile; nothing is written.
+        flags: from :func:`neff.builds.flags.flags_of`.
+
+    Raises:
+        NeffError, HloError, NkiError: what is wrong, with its place.
+    """
+    from neff.compiler.record import Record
+    from neff.profile.explanation import explained
+
+    record = Record(level=flags.options.optlevel)
+    program, _ = _compiled(source, flags, lambda _: None, record)
+    return explained(program, record)
+
+
+def _compiled(
+    source: Source, flags: Flags, report: Callable[[str], None], record: Record | None
+) -> tuple[Program, list[str]]:
+    return (_of_kernel if source.is_kernel else _of_module)(source, flags, report, record)
+
+
 def _of_module(
-    source: Source, flags: Flags, report: Callable[[str], None]
+    source: Source, flags: Flags, report: Callable[[str], None], record: Record | None
 ) -> tuple[Program, list[str]]:
     from hlo_tools.cli.inputs import open_module
     from hlo_tools.kernels.calls import resolve
@@ -76,7 +102,9 @@ def _of_module(
         resolve(call.proto.backend_config, source.folder) for call in module.find_custom_calls()
     ]
     family = _family(flags, calls, warnings)
-    program = compile_module(module, target=family, options=flags.options, root=source.folder)
+    program = compile_module(
+        module, target=family, options=flags.options, root=source.folder, record=record
+    )
     warnings += _unwritten(calls)
     return program, warnings
 
@@ -116,7 +144,7 @@ def _unwritten(calls: Sequence[KernelCall]) -> Iterator[str]:
 
 
 def _of_kernel(
-    source: Source, flags: Flags, report: Callable[[str], None]
+    source: Source, flags: Flags, report: Callable[[str], None], record: Record | None
 ) -> tuple[Program, list[str]]:
     from hlo_tools.kernels.location import check_file
     from neff.compiler import compile_kernel
@@ -133,4 +161,4 @@ def _of_kernel(
             remedy=f"build it with --target {kernel.target}, or trace it for {family}",
         )
     report("compiling")
-    return compile_kernel(kernel, target=family, options=flags.options), []
+    return compile_kernel(kernel, target=family, options=flags.options, record=record), []

@@ -20,13 +20,16 @@ from neff.builds import (
     Work,
     action_of,
     build_many,
+    explain_one,
     flags_of,
     make,
     output_names,
     sources_of,
 )
 from neff.builds.flags import given_flags
+from neff.cli.explain import show
 from neff.errors import NeffCompileError, NeffError
+from neff.profile.explanation import Explanation
 
 __all__ = ["Request", "build"]
 
@@ -53,6 +56,7 @@ class Request:
         cache: URL or folder of a store of NEFFs, "" for none.
         read_only: the store is not written.
         scheduler: address of a Dask scheduler, "" for processes of this machine.
+        explain: say what the compiler did.
     """
 
     paths: tuple[Path, ...]
@@ -66,6 +70,7 @@ class Request:
     cache: str = ""
     read_only: bool = False
     scheduler: str = ""
+    explain: bool = False
 
 
 def build(request: Request) -> int:
@@ -149,10 +154,12 @@ def _build_file(source: Source, request: Request) -> int:
     from neff.container import open_package, read
 
     package = open_package(target)
+    explanation = explain_one(source, flags) if request.explain else None
     if request.as_json:
         from neff.container.inspect import describe_program
         from neff.timing import overrides_of
 
+        more = {} if explanation is None else {"explanation": explanation.to_json()}
         console.write_json(
             "build",
             module=str(source.file),
@@ -163,10 +170,13 @@ def _build_file(source: Source, request: Request) -> int:
             ignored_flags=list(flags.ignored),
             fetched=made.fetched,
             **describe_program(read(target), overrides_of((), Path.cwd())),
+            **more,
         )
     else:
         fetched = "  fetched" if made.fetched else ""
         console.line(f"{target}  {made.target}  {target.stat().st_size:,} bytes{fetched}")
+        if explanation is not None:
+            show(explanation)
     return 0
 
 
@@ -213,7 +223,8 @@ def _build_folder(sources: Sequence[Source], folder: Path, request: Request) -> 
             keep_going=request.keep_going,
             on_done=on_done,
         )
-    _report(outcomes, request)
+    explanations = _explained(outcomes) if request.explain else {}
+    _report(outcomes, request, explanations)
     return FAILED if any(one.status == "failed" for one in outcomes) else 0
 
 
@@ -229,17 +240,37 @@ def _make(folder: Path) -> None:
         ) from error
 
 
-def _report(outcomes: Sequence[Outcome], request: Request) -> None:
+def _explained(outcomes: Sequence[Outcome]) -> dict[Path, Explanation]:
+    """What the compiler made of each source that was built, by the NEFF."""
+    return {
+        one.work.output: explain_one(
+            one.work.source, flags_of(one.work.source.folder, one.work.flags)
+        )
+        for one in outcomes
+        if one.failure is None and one.target
+    }
+
+
+def _report(
+    outcomes: Sequence[Outcome], request: Request, explanations: dict[Path, Explanation]
+) -> None:
     """Every build in a row, warnings, and what failed at the end, complete."""
     if request.junit:
         from neff.cli.junit import render_builds
 
         console.write_binary(render_builds(outcomes).encode(), request.junit)
     if request.as_json:
-        console.write_json("build", builds=[_as_json(one) for one in outcomes])
+        builds = [_as_json(one) for one in outcomes]
+        for build, one in zip(builds, outcomes, strict=True):
+            if (explanation := explanations.get(one.work.output)) is not None:
+                build["explanation"] = explanation.to_json()
+        console.write_json("build", builds=builds)
     else:
         columns = ("", "target", "bytes", "s", "NEFF", "from")
         console.table(columns, [_row(one) for one in outcomes])
+        for output, explanation in explanations.items():
+            console.line(f"\n{output}")
+            show(explanation)
     said = (text for one in outcomes for text in (*one.warnings, *one.notes))
     for warning in dict.fromkeys(said):
         console.note(warning)

@@ -164,6 +164,14 @@ def build(
         str, _flag(help="Names of inputs: positions (input0, ...) or framework (its arguments').")
     ] = "",
     cc_flags: Annotated[str, _flag(help="Any further compiler flags, as one string.")] = "",
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain",
+            help="Say what was fused, rewritten and stored, and what each unit costs by the "
+            "timing model.",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> int:
     """Compile HLO modules with their kernels, each into one NEFF.
@@ -173,6 +181,7 @@ def build(
 
     Example: nki-neff build MODULE_DIR --target trn1 -o matmul.neff
     Example: nki-neff build hlo_artifacts --kernels-only -j 4 -o neffs
+    Example: nki-neff build MODULE_DIR --explain -o matmul.neff
     """
     from hlo_tools.cli.configuration import read_configuration
     from neff.cli.build import Request
@@ -196,7 +205,7 @@ def build(
         Request(
             tuple(paths), tuple(flags), target, output, jobs, keep_going,
             junit, as_json, cache or read_configuration().text("build_cache"), cache_read_only,
-            scheduler,
+            scheduler, explain,
         )
     )  # fmt: skip
 

@@ -46,8 +46,12 @@ class Parts:
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
-def assemble(parts: Parts) -> Program:
+def assemble(parts: Parts, owners: dict[int, str] | None = None) -> Program:
     """The program.
+
+    Args:
+        parts: of it.
+        owners: gets the label of each instruction's call, by the instruction's ``id``.
 
     Raises:
         NeffCompileError: it does not fit into a memory of the target.
@@ -56,7 +60,7 @@ def assemble(parts: Parts) -> Program:
         _own_tensors(call, parts)
     scratch = _place_scratch(parts)
     _check_hbm(parts, scratch)
-    linker = Linker(parts.target, parts.cores, parts.variables)
+    linker = Linker(parts.target, parts.cores, parts.variables, owners)
     linker.link(parts.calls, parts.repeats)
     subgraphs = [scheduled(body, parts.variables) for body in linker.bodies]
     statistics = {

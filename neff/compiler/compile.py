@@ -20,6 +20,7 @@ from neff.compiler.collectives import COMMUNICATION
 from neff.compiler.devices import devices_of
 from neff.compiler.import_hlo import import_module
 from neff.compiler.lower import lower
+from neff.compiler.record import Member, Record, UnitRecord
 from neff.compiler.tensor_names import framework_names
 from neff.errors import NeffCompileError, NeffError
 from neff.options import CompileOptions
@@ -37,6 +38,7 @@ def compile(
     target: str,
     options: CompileOptions | None = None,
     root: Path | str | None = None,
+    record: Record | None = None,
 ) -> Program:
     """Compile a module.
 
@@ -46,6 +48,7 @@ def compile(
         options: see :class:`neff.options.CompileOptions`.
         root: folder that relative paths of kernel files start from; that of the module's file
             when not given.
+        record: gets what was done and why; the program is the same with and without.
 
     Raises:
         NeffCompileError: something in the module is not covered, or does not fit.
@@ -70,13 +73,18 @@ def compile(
         if casting.everything:
             graph = cast_everything(graph, casting.everything)
         cores = _cores(family, options)
-        parts = lower(graph, family, cores=cores, root=root, dot_cast=casting.dots)
+        if record is not None:
+            record.level = options.optlevel
+        parts = lower(
+            graph, family, cores=cores, root=root, dot_cast=casting.dots, record=record,
+            level=options.optlevel,
+        )  # fmt: skip
         parts.metadata = _metadata(family, options) | _names(parts, module)
         if devices and any(node.opcode in COMMUNICATION for node in graph.nodes):
             parts.metadata["devices"] = asdict(devices)
         if not any(call.op for call in parts.calls):
             parts.metadata[GRAPH_ONLY] = True
-        return assemble(parts)
+        return assemble(parts, None if record is None else record.owners)
 
 
 def _names(parts: Parts, module: Module) -> dict[str, object]:
@@ -105,9 +113,19 @@ def _names(parts: Parts, module: Module) -> dict[str, object]:
 
 
 def compile_kernel(
-    kernel: KernelIR, *, target: str = "", options: CompileOptions | None = None
+    kernel: KernelIR,
+    *,
+    target: str = "",
+    options: CompileOptions | None = None,
+    record: Record | None = None,
 ) -> Program:
     """Compile one kernel; inputs are named as its arguments, outputs ``output_0`` and so on.
+
+    Args:
+        kernel: what to compile.
+        target: family; the kernel's own when not given.
+        options: see :class:`neff.options.CompileOptions`.
+        record: gets what was done.
 
     Raises:
         NeffCompileError: the target lacks an instruction of it, or it does not fit.
@@ -116,7 +134,12 @@ def compile_kernel(
     with _own_bugs(kernel.name):
         parts = kernel_parts(kernel, family)
         parts.metadata = _metadata(family, options or CompileOptions())
-        return assemble(parts)
+        if record is None:
+            return assemble(parts)
+        member = Member("kernel", kernel.name, "")
+        labels = [call.label for call in parts.calls]
+        record.units.append(UnitRecord("call", [member], labels, [kernel.name]))
+        return assemble(parts, record.owners)
 
 
 @contextmanager

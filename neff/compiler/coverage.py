@@ -5,11 +5,15 @@ from __future__ import annotations
 from neff.compiler.expand import EXPANSIONS
 from neff.compiler.import_hlo import IMPORTED
 from neff.compiler.lowering import LOWERINGS
+from neff.compiler.lowering.expressions import IDIOMS
 from neff.compiler.lowering.operations import OPERATIONS
+from neff.compiler.rewrites import RULES
 from neff.compiler.types import HELD
 from neff.compiler.views import VIEWS
 
-__all__ = ["builder_names", "coverage", "coverage_table", "types_table"]
+__all__ = [
+    "builder_names", "coverage", "coverage_table", "idioms_table", "rewrites_table", "types_table",
+]  # fmt: skip
 
 _FAMILIES = {
     "concatenate": "a transfer for each operand",
@@ -104,6 +108,18 @@ _BUILDER_NAMES = {
 """Opcodes whose name in ``xla::XlaBuilder`` is another than theirs in camel case."""
 _NOT_BUILT = {"fusion", "copy", "add-dependency", "domain"}
 """Opcodes that compilers make; the builder has no function for them."""
+
+
+def rewrites_table() -> str:
+    """The table of rewrite rules of ``docs/compiler.md``."""
+    rows = [f"| `{rule.name}` | `{rule.opcode}` | {rule.what} | {rule.level} |" for rule in RULES]
+    return "\n".join(["| rule | looks at | what it does | from `-O` |", "|---|---|---|---|", *rows])
+
+
+def idioms_table() -> str:
+    """The table of what becomes one instruction, for the same page."""
+    rows = [f"| `{name}` | {what} |" for name, what in IDIOMS.items()]
+    return "\n".join(["| idiom | what |", "|---|---|", *rows])
 
 
 def builder_names() -> list[str]:

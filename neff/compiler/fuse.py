@@ -20,13 +20,25 @@ from neff.compiler.lowering.operations import FUNCTIONS, OPERATIONS
 from neff.compiler.types import held_as
 from neff.compiler.views import VIEWS
 
-__all__ = ["ELEMENTWISE", "Unit", "fuse", "is_column_sum", "same_elements", "source_of", "squeezed"]
+__all__ = [
+    "ELEMENTWISE",
+    "Reasons",
+    "Unit",
+    "fuse",
+    "is_column_sum",
+    "same_elements",
+    "source_of",
+    "squeezed",
+]
 
 ELEMENTWISE = frozenset(OPERATIONS) | FUNCTIONS.keys()
 """Opcodes that are computed element by element."""
 
 _GROUP_LIMIT = 160
 """Nodes of one unit at most."""
+
+_CLOSED = "another unit reads from its unit already, so nobody may join it any more"
+"""Why most readers do not join."""
 
 _ROW_REDUCTIONS = frozenset({"add", "maximum", "minimum"})
 _FEWEST_ROWS = 32
@@ -65,9 +77,14 @@ class Unit:
         return squeezed(self.nodes[0].shape)[: len(rows)] == rows
 
 
+class Reasons(dict[tuple[int, int], str]):
+    """(``id`` of a value, ``id`` of a reader) -> why the reader did not join the value's unit."""
+
+
 @dataclass(slots=True)
 class _Fuser:
     apart: frozenset[int]
+    why: Reasons
     units: list[Unit] = field(default_factory=list[Unit])
     owner: dict[int, Unit] = field(default_factory=dict[int, Unit])
     totals: set[int] = field(default_factory=set[int])
@@ -86,14 +103,27 @@ class _Fuser:
         if unit is not None:
             unit.is_open = False
 
-    def joinable(self, node: Node) -> Unit | None:
-        """The unit that has a node's value, when more may join it."""
-        if id(node) in self.totals:  # there only when all rows are done
-            return None
+    def joinable(self, node: Node, reader: Node) -> Unit | None:
+        """The unit that has a node's value, when ``reader`` may join it."""
         unit = self.unit_of(node)
-        if unit is None or not unit.elementwise or not unit.is_open:
+        if unit is None:
             return None
-        return unit if len(unit.nodes) < _GROUP_LIMIT else None
+        if id(node) in self.totals:
+            why = "a sum over all rows is there only when all rows are done"
+        elif not unit.elementwise:
+            why = f"{node.opcode} is a kernel of its own"
+        elif not unit.is_open:
+            why = _CLOSED
+        elif len(unit.nodes) >= _GROUP_LIMIT:
+            why = f"its unit has {len(unit.nodes)} operations already"
+        else:
+            return unit
+        self.why[id(node), id(reader)] = why
+        return None
+
+    def refuse(self, node: Node, reader: Node, why: str) -> None:
+        """Note why a reader does not join the unit of a value."""
+        self.why[id(node), id(reader)] = why
 
     def add_elementwise(self, node: Node, position: int) -> None:
         """A node that is computed element by element."""
@@ -102,13 +132,18 @@ class _Fuser:
         outside: list[Node] = []
         for operand in node.operands:
             source, axis = source_of(operand)
-            unit = self.joinable(source)
+            unit = self.joinable(source, node)
             rows = squeezed(source.shape) if axis == "row" else None
             if unit is None or (rows is not None and not self._by_rows(unit, source, rows)):
+                if unit is not None:
+                    self.refuse(source, node, "it is repeated along rows that its unit cannot have")
                 outside.append(operand)
                 continue
             merged = unit if joined is None else _merge(joined, unit, shape, rows)
             if merged is None:
+                self.refuse(
+                    source, node, "two units with other rows, or too much for SBUF together"
+                )
                 outside.append(operand)
             else:
                 joined = merged
@@ -120,6 +155,7 @@ class _Fuser:
             joined = self._unit(position)
             for operand in node.operands:
                 self.close(operand)
+                self.why.setdefault((id(source_of(operand)[0]), id(node)), _CLOSED)
         self._join(joined, node, position)
 
     def _by_rows(self, unit: Unit, source: Node, rows: tuple[int, ...]) -> bool:
@@ -133,8 +169,9 @@ class _Fuser:
         """A reduction over the last dimensions."""
         rows = _kept(node)
         source, axis = source_of(node.operands[0])
-        unit = self.joinable(source) if axis == "same" else None
+        unit = self.joinable(source, node) if axis == "same" else None
         if unit is not None and (unit.is_blocked or not unit.takes_rows(rows)):
+            self.refuse(source, node, f"its unit does not have the rows {_by(rows)}")
             unit = None
         if unit is None:
             unit = self._unit(position)
@@ -146,13 +183,16 @@ class _Fuser:
         """A sum over all rows, which :func:`is_column_sum` takes."""
         rows = summed_rows(node)
         source, axis = source_of(node.operands[0])
-        unit = self.joinable(source) if axis == "same" else None
+        unit = self.joinable(source, node) if axis == "same" else None
         if unit is not None and (
             unit.is_blocked
             or not unit.takes_rows(rows)
             or squeezed(source.shape) == rows
             or unit.summed + node.size > (_SUMMED_BESIDE if unit.resident else _SUMMED)
         ):
+            fits = unit.takes_rows(rows) and squeezed(source.shape) != rows
+            lack = "PSUM for more sums" if fits else f"the rows {_by(rows)}"
+            self.refuse(source, node, f"its unit lacks {lack}")
             unit = None
         if unit is None:
             unit = self._unit(position)
@@ -167,8 +207,9 @@ class _Fuser:
         rows, size = product_rows(node), resident_bytes(node)
         left, right = node.operands
         self.close(right)
+        self.refuse(source_of(right)[0], node, "all rows read the right operand of a product")
         source, axis = source_of(left)
-        unit = self.joinable(source) if axis == "same" else None
+        unit = self.joinable(source, node) if axis == "same" else None
         if unit is not None and (
             unit.is_blocked
             or not unit.takes_rows(rows)
@@ -177,6 +218,9 @@ class _Fuser:
             or unit.summed > _SUMMED_BESIDE
             or squeezed(source.shape) == rows
         ):
+            fits = unit.takes_rows(rows) and _has_rows_of(node, left)
+            lack = f"SBUF for {size} more bytes a partition" if fits else f"the rows {_by(rows)}"
+            self.refuse(source, node, f"its unit lacks {lack}")
             unit = None
         if unit is None:
             unit = self._unit(position)
@@ -318,6 +362,10 @@ _DEEPEST = 8192
 """Contractions beyond it do not stay in SBUF with a block of columns."""
 
 
+def _by(rows: tuple[int, ...]) -> str:
+    return " x ".join(map(str, rows)) or "1"
+
+
 def _kept(node: Node) -> tuple[int, ...]:
     return squeezed(node.shape)
 
@@ -363,7 +411,13 @@ def _repeats_rows(node: Node) -> bool:
     return bool(taken) and taken == wide[: len(taken)]
 
 
-def fuse(graph: Graph, apart: frozenset[int] = frozenset(), *, products: bool = True) -> list[Unit]:
+def fuse(
+    graph: Graph,
+    apart: frozenset[int] = frozenset(),
+    *,
+    products: bool = True,
+    why: Reasons | None = None,
+) -> list[Unit]:
     """The graph's work in an order in which everything comes after what it reads.
 
     Parameters, constants and views are in no unit.
@@ -372,8 +426,9 @@ def fuse(graph: Graph, apart: frozenset[int] = frozenset(), *, products: bool = 
         graph: what to fuse.
         apart: ``id`` of nodes that are not to be in a unit over rows.
         products: products may be in units.
+        why: gets the reason of each reader that did not join.
     """
-    fuser = _Fuser(apart)
+    fuser = _Fuser(apart, Reasons() if why is None else why)
     order = {id(node): position for position, node in enumerate(graph.nodes)}
     for node in graph.nodes:
         if node.opcode in VIEWS or node.opcode in ("parameter", "constant", "result"):

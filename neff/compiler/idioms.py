@@ -1,55 +1,21 @@
 """Idioms of frameworks that the scalar engine has as one function.
 
-A rule looks at a node and what it is computed from, products and sums in any order, and returns
-the node that takes its place. Functions are exact in the engines' meaning, so results differ from
-the long form by its rounding only.
+Each function looks at a node and what it is computed from, products and sums in any order, and
+returns the operand of the engine's function, or None.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import numpy as np
 
 from neff.compiler.graph import Node
-from neff.compiler.types import HELD
 
-__all__ = ["RULES", "Rule", "rewritten"]
+__all__ = ["gelu", "gelu_tanh", "sigmoid", "silu"]
 
 Found = Node | None
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One rewrite.
-
-    Attributes:
-        name: of the rule, for ``--explain`` and tests.
-        opcode: of the nodes that it looks at.
-        what: what it does.
-        apply: the operand of the function, or None where the rule does not apply.
-        becomes: opcode of the node that takes the place.
-    """
-
-    name: str
-    opcode: str
-    what: str
-    apply: Callable[[Node], Found]
-    becomes: str
-
-
-def rewritten(node: Node) -> Node:
-    """The node, or what the first rule that applies makes of it."""
-    held = HELD.get(node.element.name)
-    if held is None or held.kind != "float":
-        return node
-    for rule in RULES.get(node.opcode, ()):
-        operand = rule.apply(node)
-        if operand is not None:
-            return node.like(rule.becomes, operand)
-    return node
 
 
 def _is(node: Node, value: float) -> bool:
@@ -104,7 +70,7 @@ def _pairs(node: Node, number: float) -> Iterator[tuple[Node, Node]]:
         yield values[1], values[0]
 
 
-def _sigmoid(node: Node) -> Found:
+def sigmoid(node: Node) -> Found:
     """1 / (1 + exp(-x))"""
     top, below = node.operands
     power = _one_more(below, "exponential")
@@ -115,7 +81,7 @@ def _sigmoid(node: Node) -> Found:
     return None
 
 
-def _silu(node: Node) -> Found:
+def silu(node: Node) -> Found:
     """x * sigmoid(x)"""
     for x, other in _pairs(node, 1.0):
         if other.opcode == "logistic" and other.operands[0] is x:
@@ -123,7 +89,7 @@ def _silu(node: Node) -> Found:
     return None
 
 
-def _gelu(node: Node) -> Found:
+def gelu(node: Node) -> Found:
     """0.5 * x * (1 + erf(x / sqrt(2)))"""
     for x, other in _pairs(node, 0.5):
         inner = _one_more(other, "erf")
@@ -134,7 +100,7 @@ def _gelu(node: Node) -> Found:
     return None
 
 
-def _gelu_tanh(node: Node) -> Found:
+def gelu_tanh(node: Node) -> Found:
     """0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))"""
     for x, other in _pairs(node, 0.5):
         inner = _one_more(other, "tanh")
@@ -160,17 +126,3 @@ def _is_cubic(node: Node, x: Node) -> bool:
         if alike and _near(times, 0.044715, node):
             return True
     return False
-
-
-_RULES = (
-    Rule("sigmoid", "divide", "1 / (1 + exp(-x))", _sigmoid, "logistic"),
-    Rule("silu", "multiply", "x * sigmoid(x)", _silu, "silu"),
-    Rule("gelu", "multiply", "0.5 x (1 + erf(x / sqrt 2))", _gelu, "gelu"),
-    Rule("gelu-tanh", "multiply", "the same with tanh of a cubic", _gelu_tanh, "gelu-tanh"),
-)
-
-RULES: dict[str, tuple[Rule, ...]] = {
-    opcode: tuple(rule for rule in _RULES if rule.opcode == opcode)
-    for opcode in {rule.opcode for rule in _RULES}
-}
-"""Rules by the opcode that they look at."""

@@ -6,6 +6,7 @@ variables of the program; registers and instruction names are distinguished by t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -110,12 +111,20 @@ class Linker:
         target: the family.
         cores: physical cores.
         variables: the program's variables by name.
+        owners: gets the label of each instruction's call, by the instruction's ``id``.
     """
 
-    def __init__(self, target: Target, cores: int, variables: dict[str, Variable]) -> None:
+    def __init__(
+        self,
+        target: Target,
+        cores: int,
+        variables: dict[str, Variable],
+        owners: dict[int, str] | None = None,
+    ) -> None:
         self._cores = [_Core(ChipMemory(target), EngineChooser(target)) for _ in range(cores)]
         self._target = target
         self._variables = variables
+        self._owners = owners
         self._shared = False
         self._shared_calls: list[bool] = []
 
@@ -191,7 +200,10 @@ class Linker:
         for core, body in zip(self._cores, bodies, strict=False):
             body = core.engines.assign(body)
             placed = core.memory.plan(body, call.label + ".")
-            core.body += _Renamer(call, placed, self._variables).block(body)
+            renamed = _Renamer(call, placed, self._variables).block(body)
+            if self._owners is not None:
+                self._owners |= dict.fromkeys(map(id, instructions_of(renamed)), call.label)
+            core.body += renamed
 
     def _meet(self, call: Call, together: bool) -> None:
         """Let the cores meet in front of a kernel that runs on all of them, and behind it."""
@@ -237,6 +249,15 @@ def _check_available(kernel: KernelIR, target: Target) -> None:
             place=str(instruction.location or kernel.name),
             remedy=f"trace it for {target.name}: NEURON_PLATFORM_TARGET_OVERRIDE={target.name}",
         )
+
+
+def instructions_of(body: Block) -> Iterator[Instruction]:
+    """The instructions of a block and of the loops in it."""
+    for statement in body:
+        if isinstance(statement, Instruction):
+            yield statement
+        else:
+            yield from instructions_of(statement.body)
 
 
 def _loop_statement(loop: Repeat, body: Block) -> Statement:

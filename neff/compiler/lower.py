@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 from hlo_tools.kernels.calls import resolve
 from neff.compiler.assembly import Parts
 from neff.compiler.blocks import Block, blocks_of
-from neff.compiler.fuse import Unit, fuse, is_column_sum, source_of
+from neff.compiler.fuse import Reasons, Unit, fuse, is_column_sum, source_of
 from neff.compiler.graph import Graph, Node, uncovered
 from neff.compiler.link import Call
 from neff.compiler.lower_loops import Around, lower_loop, share_memory
@@ -30,6 +31,7 @@ from neff.compiler.lowering.rows import (
 )
 from neff.compiler.lowering.task import Port
 from neff.compiler.paired import with_pairs
+from neff.compiler.record import Record
 from neff.compiler.simplify import simplified
 from neff.compiler.types import held_as
 from neff.compiler.views import VIEWS, View, row_major
@@ -51,6 +53,8 @@ def lower(
     cores: int = 0,
     root: Path | None = None,
     dot_cast: str = "",
+    record: Record | None = None,
+    level: int = 2,
 ) -> Parts:
     """Lower a graph to the variables and kernel calls of a program.
 
@@ -60,38 +64,43 @@ def lower(
         cores: physical cores of the program; as many as its kernels use when 0.
         root: folder that the paths of kernel files start from.
         dot_cast: type that float32 operands of a dot are cast to (``bf16``), "" for none.
+        record: gets what is done.
+        level: ``optlevel``.
 
     Raises:
         NeffCompileError: something is not covered, or does not fit.
         HloFileError: a kernel file is missing or damaged.
     """
-    graph = simplified(with_pairs(graph))
+    record = record or Record()
+    graph = simplified(with_pairs(graph), level, record)
     parts = Parts(graph.name, target, cores)
-    lowerer = Lowerer(parts, dot_cast)
+    users, reasons = _users(graph), Reasons()
+    lowerer = Lowerer(parts, dot_cast, record=record, why=_explainer(users, reasons))
     _declare(graph, lowerer)
     _check_sizes(graph, target)
-    users = _users(graph)
 
     def work(block: Block) -> list[Unit]:
-        return _units(replace(graph, nodes=block.nodes), target)
+        return _units(replace(graph, nodes=block.nodes), target, reasons)
 
     def run(block: Block, units: list[Unit]) -> None:
         for unit in units:
             node = unit.nodes[0]
-            if unit.elementwise:
-                _group(unit, users, lowerer)
-            elif node.opcode == "kernel":
-                _kernel(node, graph, root, lowerer)
-            elif node.opcode == "turn":
-                lower_loop(block.loops[id(node)], lowerer, Around(users, work, run))
-            else:
-                _single(node, lowerer)
+            with lowerer.unit(_kind(unit), unit.nodes):
+                if unit.elementwise:
+                    _group(unit, users, lowerer)
+                elif node.opcode == "kernel":
+                    _kernel(node, graph, root, lowerer)
+                elif node.opcode == "turn":
+                    lower_loop(block.loops[id(node)], lowerer, Around(users, work, run))
+                else:
+                    _single(node, lowerer)
 
     outermost = blocks_of(graph.nodes)
     units = work(outermost)
     share_memory(units, lowerer, users)
     run(outermost, units)
-    _finish(graph, lowerer)
+    with lowerer.unit("results", ()):
+        _finish(graph, lowerer)
     parts.variables = {name: one for name, one in parts.variables.items() if one.kind != "window"}
     if not cores:
         parts.cores = max((call.kernel.lnc for call in parts.calls), default=1)
@@ -136,12 +145,60 @@ def _check_sizes(graph: Graph, target: Target) -> None:
             )
 
 
-def _units(graph: Graph, target: Target) -> list[Unit]:
+def _kind(unit: Unit) -> str:
+    """What a unit is in the record."""
+    if unit.elementwise:
+        return "elementwise" if unit.rows is None else "rows"
+    return {"kernel": "call", "turn": "loop"}.get(unit.nodes[0].opcode, "operation")
+
+
+def _explainer(users: Users, reasons: Reasons) -> Callable[[Node, frozenset[int]], str]:
+    """Why a value goes to HBM: the first of its readers that is not in its unit."""
+
+    def why(node: Node, members: frozenset[int]) -> str:
+        found: list[str] = []
+        for reader, view in _readers(node, users):
+            if id(reader) in members:
+                continue
+            if reader is None:
+                found.append("it is a result of the module")
+            elif reader.opcode == "turn":
+                found.append("it is the state of a loop, or the result of a branch")
+            elif (id(node), id(reader)) in reasons:
+                found.append(f"{_named(reader)} reads it: {reasons[id(node), id(reader)]}")
+            elif view:
+                found.append(f"{_named(reader)} reads it by way of a {view}")
+            else:
+                found.append(f"{_named(reader)} reads it, which is a kernel of its own")
+        return found[0] if found else "nobody reads it"
+
+    return why
+
+
+def _named(node: Node) -> str:
+    return f"{node.opcode} {node.name}".rstrip()
+
+
+def _readers(node: Node, users: Users) -> list[tuple[Node | None, str]]:
+    """Who reads a value, and the opcode of the last view by way of which it does."""
+    found: list[tuple[Node | None, str]] = []
+    stack = [(node, "")]
+    while stack:
+        one, view = stack.pop()
+        for user in users.get(id(one), ()):
+            if user is not None and user.opcode in VIEWS:
+                stack.append((user, user.opcode))
+            else:
+                found.append((user, view))
+    return found
+
+
+def _units(graph: Graph, target: Target, why: Reasons) -> list[Unit]:
     """The units, those over rows as far as whole rows fit into SBUF."""
     apart: set[int] = set()
     products = target.generation >= 3  # trn1's tensor engine does not transpose bit for bit
     while True:
-        units = fuse(graph, frozenset(apart), products=products)
+        units = fuse(graph, frozenset(apart), products=products, why=why)
         large = [unit for unit in units if unit.rows is not None and not _fits(unit, target)]
         if not large:
             return units
@@ -270,19 +327,11 @@ def _free_rows(
 
 def _read_outside(unit: Unit, members: set[int], users: Users) -> set[int]:
     """Members whose value somebody outside the group reads."""
-    found: set[int] = set()
-    for node in unit.nodes:
-        stack = [node]
-        while stack:
-            one = stack.pop()
-            for user in users.get(id(one), ()):
-                if user is None:
-                    found.add(id(node))
-                elif user.opcode in VIEWS:
-                    stack.append(user)
-                elif id(user) not in members:
-                    found.add(id(node))
-    return found
+    return {
+        id(node)
+        for node in unit.nodes
+        if any(user is None or id(user) not in members for user, _ in _readers(node, users))
+    }
 
 
 def _users(graph: Graph) -> Users:

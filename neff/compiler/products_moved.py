@@ -9,35 +9,20 @@ import numpy as np
 from neff.compiler.fuse import product_rows, source_of, squeezed
 from neff.compiler.graph import Node, derived
 
-__all__ = ["moved"]
+__all__ = ["by_rows", "divided_behind", "exchanged", "joined"]
+
+Uses = dict[int, int]
+"""How often each node is read, by ``id``."""
 
 _WIDE = frozenset({"f32", "bf16"})
 _ROWS, _COLUMNS = 32, 16
 """Rows, and elements of one, from which on a reduction by rows is worth while."""
 
 
-def moved(node: Node, uses: dict[int, int]) -> Node:
-    """The node, or one with the same value that costs less.
-
-    Args:
-        node: whose operands were looked at.
-        uses: how often each node is read, by ``id``.
-    """
-    if node.opcode == "transpose":
-        return _exchanged(node, uses)
-    if node.opcode == "dot":
-        return _divided_behind(node)
-    if node.opcode == "reduce":
-        return _by_rows(node)
-    if node.opcode == "add":
-        return _joined(node)
-    return node
-
-
 _STARTS = {"add": 0.0, "maximum": -np.inf, "minimum": np.inf}
 
 
-def _by_rows(node: Node) -> Node:
+def by_rows(node: Node, uses: Uses) -> Node | None:
     """A reduction of everything as one of each row, which joins who makes the rows, and the rest."""
     operand, start = node.operands[0], node.operands[-1]
     op, rank = node.attributes["applied"], len(operand.shape)
@@ -52,19 +37,19 @@ def _by_rows(node: Node) -> Node:
         or prod(operand.shape[:-1]) < _ROWS
         or operand.shape[-1] < _COLUMNS
     ):
-        return node
+        return None
     rows = derived(
         node, "reduce", (operand, start), operand.shape[:-1], applied=op, dimensions=(rank - 1,)
     )
     return derived(node, "reduce", (rows, start), (), applied=op, dimensions=tuple(range(rank - 1)))
 
 
-def _exchanged(node: Node, uses: dict[int, int]) -> Node:
+def exchanged(node: Node, uses: Uses) -> Node | None:
     """A transpose that puts a product's rows innermost: of the operands in the other order, whose
     columns these are."""
     (product,) = node.operands
     if product.opcode != "dot" or uses.get(id(product), 0) > 1:
-        return node
+        return None
     fields = product.attributes
     batch = len(fields["lhs_batch"])
     left, right = product.operands
@@ -72,7 +57,7 @@ def _exchanged(node: Node, uses: dict[int, int]) -> Node:
     rank = len(product.shape)
     order: tuple[int, ...] = node.attributes["dimensions"]
     if not batch <= order[-1] < middle:
-        return node
+        return None
     turned = (*range(batch), *range(middle, rank), *range(batch, middle))
     made = derived(
         node, "dot", (right, left), [product.shape[dim] for dim in turned], product.element,
@@ -85,7 +70,7 @@ def _exchanged(node: Node, uses: dict[int, int]) -> Node:
     return derived(node, "transpose", (made,), node.shape, node.element, dimensions=order)
 
 
-def _joined(node: Node) -> Node:
+def joined(node: Node, uses: Uses) -> Node | None:
     """A sum of arrays that are zero but for a part each, as gradients of slices are: the parts side
     by side."""
     leaves: list[Node] = []
@@ -97,7 +82,7 @@ def _joined(node: Node) -> Node:
         elif one.opcode == "pad" and one.operands[1].splat == 0:
             leaves.append(one)
         else:
-            return node
+            return None
     dims = {
         dim
         for leaf in leaves
@@ -105,22 +90,22 @@ def _joined(node: Node) -> Node:
         if any(padding)
     }
     if len(dims) != 1 or any(n for leaf in leaves for _, _, n in leaf.attributes["padding"]):
-        return node
+        return None
     (dim,) = dims
     leaves.sort(key=lambda leaf: leaf.attributes["padding"][dim][0])
     at = 0
     for leaf in leaves:
         low, high, _ = leaf.attributes["padding"][dim]
         if low != at or high < 0:
-            return node
+            return None
         at += leaf.operands[0].shape[dim]
     if at != node.shape[dim]:
-        return node
+        return None
     parts = tuple(leaf.operands[0] for leaf in leaves)
     return derived(node, "concatenate", parts, node.shape, node.element, dimensions=(dim,))
 
 
-def _divided_behind(node: Node) -> Node:
+def divided_behind(node: Node, uses: Uses) -> Node | None:
     """``(exp(x) / rows) @ y`` as ``(exp(x) @ y) / rows``: there are fewer columns to divide.
 
     Only behind exponentials, as softmax has them: they are at most one, so sums stay in range.
@@ -131,7 +116,7 @@ def _divided_behind(node: Node) -> Node:
         casts.append(left)
         left = left.operands[0]
     if left.opcode != "divide" or node.element.name not in _WIDE or left.element.name not in _WIDE:
-        return node
+        return None
     top, below = left.operands
     inner = top
     while inner.opcode == "convert":
@@ -147,7 +132,7 @@ def _divided_behind(node: Node) -> Node:
         or contracting != tuple(range(rank - len(contracting), rank))
         or node.attributes["lhs_batch"] != tuple(range(len(node.attributes["lhs_batch"])))
     ):
-        return node
+        return None
     for cast in reversed(casts):
         top = cast.like("convert", top)
     product = derived(node, "dot", (top, right), node.shape, node.element, **node.attributes)

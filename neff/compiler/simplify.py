@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from neff.compiler.graph import Graph, Node
-from neff.compiler.idioms import rewritten
-from neff.compiler.products_moved import moved
+from neff.compiler.record import Record, Rewrite
+from neff.compiler.rewrites import rewritten
 from nki_lang.dtypes import Array
 
 __all__ = ["live", "simplified"]
@@ -17,8 +17,14 @@ _LARGEST = 4096
 _APART = frozenset({"parameter", "kernel", "result", "loop", "turn", "carried", "counter"})
 
 
-def simplified(graph: Graph) -> Graph:
-    """A graph with the same results; nodes that change are made anew."""
+def simplified(graph: Graph, level: int = 2, record: Record | None = None) -> Graph:
+    """A graph with the same results; nodes that change are made anew.
+
+    Args:
+        graph: it is not changed.
+        level: ``optlevel``, which says which rules there are.
+        record: gets what was rewritten.
+    """
     made: dict[int, Node] = {}
     known: dict[Any, Node] = {}
     uses = dict.fromkeys(map(id, graph.nodes), 0)
@@ -27,7 +33,9 @@ def simplified(graph: Graph) -> Graph:
     for node in graph.nodes:
         found = _with(node, tuple(made[id(operand)] for operand in node.operands))
         if node.opcode not in _APART:
-            found = moved(rewritten(found), uses)
+            found, rule = rewritten(found, uses, level)
+            if rule and record is not None:
+                record.rewrites.append(Rewrite(rule, node.name, node.place))
             key = _key(found)
             found = found if key is None else known.setdefault(key, found)
             uses[id(found)] = uses.get(id(found), 0) + uses[id(node)] * (found is not node)

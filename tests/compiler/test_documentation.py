@@ -6,10 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from neff.compiler.coverage import coverage, coverage_table, types_table
+from neff.compiler.coverage import (
+    coverage,
+    coverage_table,
+    idioms_table,
+    rewrites_table,
+    types_table,
+)
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "compiler.md"
-TABLES = {"coverage": coverage_table, "types": types_table}
+TABLES = {
+    "coverage": coverage_table,
+    "types": types_table,
+    "rewrites": rewrites_table,
+    "idioms": idioms_table,
+}
 
 
 @pytest.mark.parametrize("name", TABLES)

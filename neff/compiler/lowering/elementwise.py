@@ -70,7 +70,7 @@ def group_task(name: str, group: Group, target: Target) -> Task:
             emitter = RowEmitter(piece.partition.extent, 1, piece.elements, constants)
             _Tile(group, piece, tensors, order, emitter).run(facts, numbers, busy)
 
-    return Task(name, reads, writes, body)
+    return Task(name, reads, writes, body, facts.idioms)
 
 
 def copy_task(name: str, source: Port, target: Port) -> Task:

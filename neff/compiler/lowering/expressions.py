@@ -52,6 +52,8 @@ class Facts:
         outputs: ``id`` of the nodes that others read.
         sources: ``id`` of an operand -> (``id`` of the node or input, ``same`` or ``row``).
         sums: ``id`` of sums over all rows, which are no reductions of a row.
+
+    ``idioms`` has the names of those that were used so far.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class Facts:
         self.nodes, self.outputs, self.sources = nodes, outputs, sources
         self.members = {id(node) for node in nodes}
         self.sums = sums
+        self.idioms: set[str] = set()
         self.users: dict[int, list[Node]] = {}
         for node in nodes:
             for operand in node.operands:
@@ -266,10 +269,13 @@ class Evaluator:
             if e.is_number(b):
                 b = np.float32(1) / np.float32(b)
             else:
+                if isinstance(b, Spread):
+                    self._facts.idioms.add("reciprocal-of-rows")
                 b = e.reciprocal(e.force(b), F32)
         if op == "multiply" and a is b and not isinstance(a, Spread):
             summed = e.per_row is not None and self._facts.reducer(node) is not None
             if e.elements >= 64 and (summed or self._is_free("scalar", e.elements)):
+                self._facts.idioms.add("square")
                 return self._function(e, node, "square", a)
             a = b = e.force(a)
         for x, other, reverse in ((a, b, False), (b, a, True)):
@@ -285,6 +291,7 @@ class Evaluator:
         self, e: RowEmitter, node: Node, x: Value, step: Step, dtype: DType, may_wait: bool
     ) -> Value:
         if isinstance(x, Lazy) and x.tile is None and len(x.steps) == 1:
+            self._facts.idioms.add("two-steps")
             made = Lazy(x.base, [*x.steps, step], dtype)
         else:
             made = Lazy(e.force(x), [step], dtype)
@@ -309,6 +316,7 @@ class Evaluator:
         nisa.tensor_scalar_reduce(
             made.tile, made.base, getattr(nl, step.op), step.operand, getattr(nl, op), total
         )
+        self._facts.idioms.add("step-and-reduction")
         self._spend("vector", e.elements)
         self.values[id(reducer)] = self._finished(reducer, total)
         return True
@@ -316,6 +324,8 @@ class Evaluator:
     def _function(self, e: RowEmitter, node: Node, function: str, value: Value) -> Value:
         dtype = self._facts.dtype(node)
         data, scale, bias = e.affine(value)
+        if isinstance(value, Lazy) and data is value.base:
+            self._facts.idioms.add("scale-and-bias")
         bias = e.bias(bias, self._numbers)
         made = e.new(dtype)
         op = getattr(nl, function)
@@ -327,6 +337,7 @@ class Evaluator:
             and e.rows == 1
             and e.per_row is not None
         ):
+            self._facts.idioms.add("function-and-sum")
             total = nl.ndarray((e.partitions, 1), dtype=F32, buffer=nl.sbuf)
             nisa.activation_reduce(made, op, data, nl.add, total, bias, scale)
             self.values[id(reducer)] = self._finished(reducer, total)
@@ -355,6 +366,7 @@ class Evaluator:
             made, e.plain(predicate), e.plain(e.force(value)), float(number), total,
             nisa.reduce_cmd.reset_reduce, nl.maximum, reverse,
         )  # fmt: skip
+        self._facts.idioms.add("choice-and-maximum")
         self._spend("vector", 2 * e.elements)
         self.values[id(reducer)] = self._finished(reducer, total)
         return made
@@ -365,6 +377,7 @@ class Evaluator:
         if isinstance(value, Lazy):
             value = tile = e.force(value)
         if tile.dtype == dtype:
+            self._facts.idioms.add("cast")
             return value
         if tile.dtype.itemsize < dtype.itemsize and self._facts.reads_any_float(node):
             return value

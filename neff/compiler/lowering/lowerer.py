@@ -7,7 +7,7 @@ the functions of this folder.
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from math import prod
@@ -24,6 +24,7 @@ from neff.compiler.lowering.movement import fill_task, move_task
 from neff.compiler.lowering.task import Port, Task
 from neff.compiler.lowering.tiling import TooLarge
 from neff.compiler.lowering.tracing import trace_task
+from neff.compiler.record import Member, Record, Stored, UnitRecord
 from neff.compiler.types import held_as, narrow_constant
 from neff.compiler.views import VIEWS, View, row_major
 from neff.errors import NeffCompileError
@@ -45,16 +46,33 @@ class Lowerer:
         homes: id of a node -> the output variable that its value is to be computed in.
         results: id of a node with several results -> where they are.
         windows: buffers that are a part of another one, at a place that a register holds.
+        record: of what is done.
+        why: says why a node's value is stored, from the ``id`` of all nodes of its unit.
     """
 
     parts: Parts
     dot_cast: str = ""
+    record: Record = field(default_factory=Record)
+    why: Callable[[Node, frozenset[int]], str] = lambda *_: ""
     located: dict[int, View] = field(default_factory=dict[int, View])
     homes: dict[int, str] = field(default_factory=dict[int, str])
     results: dict[int, list[View]] = field(default_factory=dict[int, list[View]])
     windows: dict[str, Window] = field(default_factory=dict[str, Window])
     _shared: dict[Any, View] = field(default_factory=dict[Any, View])
     _count: int = 0
+    _unit: UnitRecord | None = None
+    _members: frozenset[int] = frozenset()
+
+    @contextmanager
+    def unit(self, kind: str, nodes: Sequence[Node]) -> Generator[None]:
+        """Write down that what is lowered within belongs to a unit."""
+        outer = self._unit, self._members
+        members = [Member(node.opcode, node.name, node.place) for node in nodes]
+        self._unit = UnitRecord(kind, members)
+        self._members = frozenset(map(id, nodes))
+        self.record.units.append(self._unit)
+        yield
+        self._unit, self._members = outer
 
     def variable(self, name: str, kind: str, dtype: DType, shape: tuple[int, ...]) -> Variable:
         """Declare a variable of the program."""
@@ -76,6 +94,9 @@ class Lowerer:
         else:
             view = View(name, node.shape, row_major(node.shape))
         self.located[id(node)] = view
+        if self._unit is not None:
+            nbytes = node.size * held_as(node).tile.itemsize
+            self._unit.stored.append(Stored(node.name, nbytes, self.why(node, self._members)))
         return view
 
     def port(self, view: View) -> Port:
@@ -250,6 +271,8 @@ class Lowerer:
                 remedy="use smaller tensors, or split the operation in the model",
             ) from None
         bindings = {name: name for name in sizes}
+        if self._unit is not None:
+            self._unit.idioms |= task.idioms
         made = Call(kernel, bindings, "", location_of(node), registers=frozenset(registers))
         made.everywhere = everywhere
         self.append(made)
@@ -257,6 +280,10 @@ class Lowerer:
     def append(self, call: Call) -> None:
         """Append a kernel with a label that no other has."""
         call.label = f"k{len(self.parts.calls)}"
+        if self._unit is not None:
+            self._unit.labels.append(call.label)
+            if call.kernel.name not in self._unit.kernels:
+                self._unit.kernels.append(call.kernel.name)
         for tensor, name in call.bindings.items():
             if name in self.windows:
                 call.windows[tensor] = self.windows[name]

@@ -248,7 +248,7 @@ def rows_task(name: str, group: RowGroup, target: Target) -> Task:
     reads = list(dict.fromkeys(port.view.buffer for port in read))
     writes = list(dict.fromkeys(port.view.buffer for _, port in group.outputs))
     kernel = _RowKernel(group, ports, target)
-    return Task(name, reads, writes, kernel.run)
+    return Task(name, reads, writes, kernel.run, kernel.facts.idioms)
 
 
 class _RowKernel:

@@ -7,7 +7,7 @@ numbers is seen as twice as many 32-bit words.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import nki_lang.isa as nisa
@@ -60,12 +60,14 @@ class Task:
         name: of the kernel, for people.
         reads, writes: names of the buffers.
         body: called with the kernel's tensors by buffer name.
+        idioms: gets the names of those that the body used, for ``--explain``.
     """
 
     name: str
     reads: list[str]
     writes: list[str]
     body: Callable[[dict[str, Any]], None]
+    idioms: set[str] = field(default_factory=set[str])
 
 
 def window(tensor: Any, port: Port, offset: int, pattern: list[list[int]], word: int = 0) -> Any:

@@ -1,0 +1,108 @@
+"""Rules of the table of rewrites: each fires where it should, and only there, with JAX's numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import hypothesis
+import hypothesis.strategies as st
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from neff.compiler.record import Record
+from neff.compiler.rewrites import RULES
+from neff.options import CompileOptions
+from tests.compiler.compiling import TARGETS, check
+
+pytestmark = pytest.mark.jax
+
+Array = np.ndarray[Any, Any]
+FEW = hypothesis.settings(max_examples=3, deadline=None)
+
+
+@dataclass(frozen=True)
+class Case:
+    """Functions of (rows, width) arrays to which a rule applies, and to which it does not."""
+
+    applies: Callable[..., Any]
+    not_here: Callable[..., Any]
+    arrays: int = 1
+    tolerance: float = 1e-5
+
+
+def _soft(x: Any, y: Any) -> Any:
+    power = jnp.exp(x - jnp.max(x, -1, keepdims=True))
+    return (power / jnp.sum(power, -1, keepdims=True)) @ y.T
+
+
+def _halves(x: Any) -> Any:
+    half = x.shape[-1] // 2
+    return jnp.sum(x[:, :half] ** 3) + jnp.sum(x[:, half:] ** 2)
+
+
+def _overlapping(x: Any) -> Any:
+    half = x.shape[-1] // 2
+    return jnp.sum(x[:, : half + 1] ** 3) + jnp.sum(x[:, half:] ** 2)
+
+
+CASES = {
+    "sigmoid": Case(lambda x: 1 / (1 + jnp.exp(-x)), lambda x: 1 / (2 + jnp.exp(-x))),
+    "silu": Case(lambda x: x * jax.nn.sigmoid(x), lambda x: 2 * x * jax.nn.sigmoid(x)),
+    "gelu": Case(
+        lambda x: 0.5 * x * (1 + jax.lax.erf(x * np.float32(np.sqrt(0.5)))),
+        lambda x: 0.5 * x * (1 + jax.lax.erf(x)),
+    ),
+    "gelu-tanh": Case(jax.nn.gelu, lambda x: 0.5 * x * (1 + jnp.tanh(x + 0.044715 * x**3))),
+    "exchanged-product": Case(
+        lambda x, y: (x @ y.T).T, lambda x, y: x @ y.T, 2
+    ),
+    "division-behind": Case(
+        _soft, lambda x, y: (x / (1 + jnp.sum(x * x, -1, keepdims=True))) @ y.T, 2, 1e-4
+    ),
+    "reduction-by-rows": Case(lambda x: jnp.max(x) + jnp.sum(x * x), lambda x: jnp.sum(x, -1),
+                              tolerance=1e-3),
+    "joined-pads": Case(jax.grad(_halves), jax.grad(_overlapping)),
+}  # fmt: skip
+
+
+def some(*shape: int, seed: int = 0) -> Array:
+    return np.random.default_rng((seed, *shape)).normal(size=shape).astype(np.float32)
+
+
+def names(record: Record) -> set[str]:
+    return {one.rule for one in record.rewrites}
+
+
+def test_every_rule_has_a_case() -> None:
+    assert [rule.name for rule in RULES] == list(CASES)
+
+
+@pytest.mark.parametrize("name", CASES)
+@hypothesis.given(st.integers(32, 200), st.integers(18, 150), st.sampled_from(TARGETS))
+@FEW
+def test_a_rule_applies(name: str, rows: int, width: int, target: str) -> None:
+    case, record = CASES[name], Record()
+    arrays = [some(rows, width, seed=seed) for seed in range(case.arrays)]
+    check(case.applies, *arrays, target=target, tolerance=case.tolerance, record=record)
+    assert name in names(record)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_rule_does_not_apply_to_what_only_looks_alike(name: str) -> None:
+    case, record = CASES[name], Record()
+    arrays = [some(64, 40, seed=seed) for seed in range(case.arrays)]
+    check(case.not_here, *arrays, tolerance=case.tolerance, record=record)
+    assert name not in names(record)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_the_level_says_whether_a_rule_is_there(rule: Any) -> None:
+    case, record = CASES[rule.name], Record()
+    arrays = [some(64, 40, seed=seed) for seed in range(case.arrays)]
+    options = CompileOptions(optlevel=1)
+    check(case.applies, *arrays, tolerance=case.tolerance, record=record, options=options)
+    assert (rule.name in names(record)) == (rule.level == 1)
