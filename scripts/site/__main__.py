@@ -17,7 +17,7 @@ TOC = """
 ```
 """
 GROUPS = {
-    "Begin": "tutorial module-life from-neuron from-xla from-nkipy troubleshooting",
+    "Begin": "tutorial questions module-life from-neuron from-xla from-nkipy troubleshooting",
     "Kernels": "language checks simulator published-kernels klir frameworks extract device",
     "Modules": "modules inspect lint kernels-in-hlo passes numpy-tracing",
     "NEFF": "compiler neff caches neff-format vendor-commands timing profile",
@@ -28,15 +28,16 @@ GROUPS = {
 
 def main(output: Path) -> int:
     """Write the pages into a folder and run Sphinx on it."""
-    with tempfile.TemporaryDirectory() as name:
-        source = Path(name)
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder)
         pages = dict([*copied(), *api_pages(), *code_pages()])
         for title, names in GROUPS.items():
             pages["index.md"] += TOC.format(title=title, pages="\n".join(names.split()))
         for path, text in pages.items():
             (source / path).parent.mkdir(exist_ok=True)
             (source / path).write_text(text)
-        shutil.copy(ROOT / "scripts/site/conf.py", source)
+        for name in ("conf.py", "scorer.js"):
+            shutil.copy(ROOT / "scripts/site" / name, source)
         sphinx = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html"]
         return subprocess.run([*sphinx, str(source), str(output)]).returncode
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 project = "nki-hlo"
 author = "the nki-hlo authors"
 copyright = author
@@ -12,6 +14,8 @@ html_theme = "furo"
 html_title = "nki-hlo: the open NKI toolchain"
 html_show_copyright = False
 html_copy_source = False
+smartquotes = False  # options begin with two hyphens
+html_search_scorer = str(Path(__file__).parent / "scorer.js")
 html_last_updated_fmt = None
 html_theme_options = {"top_of_page_buttons": []}
 myst_heading_anchors = 4
