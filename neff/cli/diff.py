@@ -2,36 +2,167 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import cast
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any, cast
 
 from hlo_tools.cli import console
 
-__all__ = ["diff"]
+if TYPE_CHECKING:
+    from neff.profile.changes import Change, Figures
+
+__all__ = ["FORMATS", "diff", "overview", "quantity"]
 
 EQUAL, DIFFERENT = 0, 1
+FORMATS = ("text", "json", "markdown")
+
+OVERVIEW = ("file size", "device memory", "SBUF peak", "estimated time")
+"""Figures of the table of several NEFFs."""
+
+_SCALES = {"B": ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B")),
+           "us": ((1e6, "s"), (1e3, "ms"), (1, "µs")), "": ((1, ""),)}  # fmt: skip
+_SAME = 0.0005
+"""Shares of change below this are shown as none."""
 
 
-def diff(one: Path, two: Path, *, check_hash: bool = True, as_json: bool) -> int:
-    """Print where two NEFFs differ; 1 when they do.
+def diff(one: Path, two: Path, *, check_hash: bool = True, form: str) -> int:
+    """Print what changed between two NEFFs or folders of them; 1 when something did.
 
     ``check_hash=False`` reads payloads too that do not match their hash.
 
     Raises:
-        NeffFileError: one of them cannot be read.
+        NeffError: a file and a folder are given, or one cannot be read.
     """
-    from neff.container import open_package
-    from neff.container.compare import compare
+    from neff.profile.changes import changes
+    from neff.timing import overrides_of
 
-    found = compare(*(open_package(file, check_hash=check_hash) for file in (one, two)))
-    if as_json:
-        rows = [{**row, "one": _plain(row["one"]), "two": _plain(row["two"])} for row in found]
-        console.write_json("diff", files=[str(one), str(two)], differences=rows)
-    for row in found if not as_json else ():
-        console.line(row["what"])
-        console.line(f"  - {row['one']}")
-        console.line(f"  + {row['two']}")
-    return DIFFERENT if found else EQUAL
+    found = changes(one, two, check_hash=check_hash, overrides=overrides_of((), Path.cwd()))
+    if form == "json":
+        rows = [_as_json(change) for change in found]
+        console.write_json("diff", files=[str(one), str(two)], estimated=True, neffs=rows)
+    elif form == "markdown":
+        from neff.cli.diff_markdown import render
+
+        sys.stdout.write(render(found))
+    else:
+        _print(found, is_folder=two.is_dir())
+    return DIFFERENT if any(change.status != "equal" for change in found) else EQUAL
+
+
+# ---------------------------------------------------------------------------------------- text
+
+
+def _print(found: Sequence[Change], *, is_folder: bool) -> None:
+    if is_folder:
+        rows = [(change.name, change.status, *overview(change)) for change in found]
+        console.table(("NEFF", "", *OVERVIEW), rows)
+    for change in found:
+        if change.status != "changed":
+            continue
+        if is_folder:
+            console.line(f"\n{change.name}")
+        assert change.before is not None and change.after is not None
+        _figures(change.before, change.after)
+        console.line()
+        for row in change.differences:
+            _difference(row)
+    counts = {status: sum(one.status == status for one in found)
+              for status in ("equal", "changed", "added", "removed")}  # fmt: skip
+    console.note(", ".join(f"{count} {name}" for name, count in counts.items() if count))
+
+
+def _figures(before: Figures, after: Figures) -> None:
+    from neff.profile.changes import FIGURES
+
+    rows = [
+        (name, quantity(one, unit), quantity(two, unit), share(one, two))
+        for name, unit in FIGURES.items()
+        if (one := before.values[name]) or after.values[name]
+        for two in (after.values[name],)
+    ]
+    targets = f"{before.target} to {after.target}" if before.target != after.target else ""
+    console.table((targets or after.target, "before", "after", "change"), rows)
+
+
+def _difference(row: dict[str, Any]) -> None:
+    """What differs, and both values, wrapped."""
+    console.line(str(row["what"]))
+    for mark, value in (("-", row["one"]), ("+", row["two"])):
+        for number, text in enumerate(wrap(str(value), _width() - 4) or [""]):
+            console.line(f"  {mark if not number else ' '} {text}".rstrip())
+
+
+def _width() -> int:
+    """Of the terminal; 80 where there is none."""
+    return max(shutil.get_terminal_size((80, 24)).columns if _is_terminal() else 80, 20)
+
+
+def _is_terminal() -> bool:
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def overview(change: Change) -> Iterator[str]:
+    """The figures of :data:`OVERVIEW`: after, and how much that changed."""
+    from neff.profile.changes import FIGURES
+
+    for name in OVERVIEW:
+        one, two = (side.values[name] if side else None for side in (change.before, change.after))
+        text = quantity(one if change.after is None else two, FIGURES[name])
+        told = share(one, two) if change.status == "changed" else ""
+        yield f"{text} ({told})" if told and told != "-" else text
+
+
+def quantity(value: float | None, unit: str) -> str:
+    """A figure with the unit that suits it; ``-`` for one that is not known."""
+    if value is None:
+        return "-"
+    scale, name = next((pair for pair in _SCALES[unit] if abs(value) >= pair[0]), _SCALES[unit][-1])
+    text = f"{value / scale:,.1f}" if name not in ("B", "") else f"{int(value):,}"
+    return f"{text} {name}".rstrip()
+
+
+def share(one: float | None, two: float | None) -> str:
+    """How much a figure changed, in per cent; "" when it did not."""
+    if one is None or two is None:
+        return "-"
+    if not one:
+        return "new" if two else ""
+    changed = (two - one) / one
+    return f"{changed:+.1%}" if abs(changed) >= _SAME else ("" if one == two else "±0.0%")
+
+
+# ---------------------------------------------------------------------------------------- JSON
+
+
+def _as_json(change: Change) -> dict[str, object]:
+    return {
+        "name": change.name,
+        "status": change.status,
+        "before": _side(change.before),
+        "after": _side(change.after),
+        "differences": [
+            {**row, "one": _plain(row["one"]), "two": _plain(row["two"])}
+            for row in change.differences
+        ],
+    }
+
+
+def _side(figures: Figures | None) -> dict[str, object] | None:
+    from neff.profile.changes import FIGURES
+
+    if figures is None:
+        return None
+    values = {_key(name, FIGURES[name]): value for name, value in figures.values.items()}
+    return {"target": figures.target, **values}
+
+
+def _key(name: str, unit: str) -> str:
+    """``SBUF peak`` in bytes is ``sbuf_peak_bytes``."""
+    return "_".join(filter(None, (name.lower().replace(" ", "_"), {"B": "bytes"}.get(unit, unit))))
 
 
 def _plain(value: object) -> object:

@@ -420,15 +420,31 @@ IgnoreHash = Annotated[
 
 @app.command()
 def diff(
-    one: File,
-    two: Annotated[Path, typer.Argument(help="Another NEFF.", metavar="OTHER")],
+    one: Annotated[Path, typer.Argument(help="A NEFF, or a folder of them.", metavar="BEFORE")],
+    two: Annotated[Path, typer.Argument(help="Another.", metavar="AFTER")],
     ignore_hash: IgnoreHash = False,
+    form: Annotated[
+        str, typer.Option("--format", help="text, json or markdown.", metavar="FORMAT")
+    ] = "text",
     as_json: AsJson = False,
+    exit_zero: Annotated[
+        bool, typer.Option("--exit-zero", help="Exit with code 0 despite differences.")
+    ] = False,
 ) -> int:
-    """Compare two NEFFs: header, tensors, first differing instruction; exit code 1 if they differ."""
+    """Compare NEFFs: size, memory, estimated time, tensors, first other instruction of each engine.
+
+    Exit code 1 if they differ. Of two folders, NEFFs of one name are compared.
+
+    Example: nki-neff diff before.neff after.neff
+    Example: nki-neff diff main_neffs neffs --format markdown >> $GITHUB_STEP_SUMMARY
+    """
+    from neff.cli.diff import FORMATS
     from neff.cli.diff import diff as command
 
-    return command(one, two, check_hash=not ignore_hash, as_json=as_json)
+    if form not in FORMATS:
+        raise typer.BadParameter(f"{form!r} is not one of {', '.join(FORMATS)}")
+    form = "json" if as_json else form
+    return command(one, two, check_hash=not ignore_hash, form=form) * (not exit_zero)
 
 
 @app.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +16,7 @@ _HEADER = (
     "pkg_version", "version", "build_version", "name", "num_tpb", "requested_tpb_count",
     "tpb_per_node", "feature_bits", "lnc_size",
 )  # fmt: skip
-_PROGRAM = ("name", "target", "inputs", "outputs", "scratch_bytes", "returns_tuple", "metadata")
+_PROGRAM = ("name", "target", "inputs", "outputs", "scratch_bytes", "returns_tuple")
 
 Difference = dict[str, Any]
 
@@ -44,6 +45,10 @@ def _programs(one: Program, two: Program) -> Iterator[Difference]:
         left, right = getattr(one, name), getattr(two, name)
         if left != right:
             yield _row(name.replace("_", " "), left, right)
+    for name in dict.fromkeys([*one.metadata, *two.metadata]):
+        left, right = one.metadata.get(name), two.metadata.get(name)
+        if left != right:
+            yield _row(f"metadata {name}", left, right)
     for name in dict.fromkeys([*one.variables, *two.variables]):
         left, right = (_variable(program, name) for program in (one, two))
         if left != right:
@@ -67,6 +72,11 @@ def _cores(one: Program, two: Program, core: int) -> Iterator[Difference]:
         theirs = list(_lines(right.engines.get(engine, [])))
         if mine == theirs:
             continue
+        counts = [_opcodes(graph.engines.get(engine, [])) for graph in (left, right)]
+        if counts[0] != counts[1]:
+            other = [op for op in sorted(counts[0] | counts[1]) if counts[0][op] != counts[1][op]]
+            texts = (", ".join(f"{count[op]} {op}" for op in other) for count in counts)
+            yield _row(f"core {core} {engine.name} instructions", *texts)
         at = next(
             (i for i, pair in enumerate(zip(mine, theirs, strict=False)) if pair[0] != pair[1]),
             min(len(mine), len(theirs)),
@@ -83,6 +93,16 @@ def _lines(steps: list[EngineStep], depth: int = 0) -> Iterator[str]:
             yield from _lines(step.body, depth + 1)
         else:
             yield "  " * depth + _text(step)
+
+
+def _opcodes(steps: list[EngineStep]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for step in steps:
+        if isinstance(step, EngineLoop):
+            found += _opcodes(step.body)
+        else:
+            found[step.instruction.op] += 1
+    return found
 
 
 def _text(step: Step) -> str:

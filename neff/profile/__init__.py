@@ -14,6 +14,7 @@ What flows through here:
 8. :mod:`text` and :mod:`report`: tables for the command line, a prompt and a notebook.
 9. :mod:`budgets` and :mod:`project_budgets`: limits on latency, memory and busy engines.
 10. :mod:`vendor`: the vendor's tables, as Parquet files and summaries.
+11. :mod:`changes`: two NEFFs, or folders of them, before and after.
 
 All of it is estimated; each document says so.
 """

@@ -296,20 +296,63 @@ def test_time(neff: Run, file: Path) -> None:
 def test_diff(neff: Run, file: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.neff"
     write(addition(8, op="subtract"), other)
-    assert neff("diff", file, file) == (0, "", "")
+    assert neff("diff", file, file) == (0, "", "1 equal\n")
     code, out, _ = neff("diff", file, other)
     assert code == 1
-    assert out.startswith("core 0 vector step 0 (of 1 and 1)\n  - tensor_tensor(")
+    assert "\ncore 0 vector step 0 (of 1 and 1)\n  - tensor_tensor(" in out
     assert "op=add" in out and "op=subtract" in out
+    assert all(len(line) <= 80 for line in out.splitlines())
+    assert neff("diff", file, other, "--exit-zero")[0] == 0
     program = addition(16)
     program.target = "trn2"
     write(program, other, name="x")
     code, out, _ = neff("diff", file, other, "--json")
-    found = {row["what"]: row for row in json.loads(out)["differences"]}
+    (change,) = json.loads(out)["neffs"]
+    found = {row["what"]: row for row in change["differences"]}
     assert found["header name"] == {"what": "header name", "one": "addition", "two": "x"}
     assert found["target"]["two"] == "trn2"
     assert found["variable a"]["two"] == "input float32[128, 16]"
     assert code == 1
+    # Each figure is the one that another command reports.
+    for side, path in (("before", file), ("after", other)):
+        told = change[side]
+        info = json.loads(neff("info", path, "--json")[1])
+        assert told["file_size_bytes"] == path.stat().st_size
+        assert told["inputs_bytes"] == sum(row["bytes"] for row in info["inputs"])
+        assert told["estimated_time_us"] == json.loads(neff("time", path, "--json")[1])["total_us"]
+        assert told["instructions"] == sum(row["instructions"] for row in info["engines"])
+    assert change["after"]["inputs_bytes"] == 2 * change["before"]["inputs_bytes"]
+
+
+def test_diff_of_folders(neff: Run, tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    for folder in (one, two):
+        folder.mkdir()
+        write(addition(8), folder / "same.neff")
+    write(addition(8), one / "edited.neff")
+    write(addition(8, op="subtract"), two / "edited.neff")
+    write(addition(16), one / "keyed-1111.neff")
+    write(addition(16, op="subtract"), two / "keyed-2222.neff")
+    write(addition(32), one / "gone.neff")
+    write(addition(64), two / "came.neff")
+    code, out, err = neff("diff", one, two)
+    status = {row.split()[0]: row.split()[1] for row in out.splitlines()[1:6]}
+    assert status == {
+        "came.neff": "added",
+        "edited.neff": "changed",
+        "gone.neff": "removed",
+        "keyed-2222.neff": "changed",  # the key of another content, the same program
+        "same.neff": "equal",
+    }
+    assert (code, err) == (1, "1 equal, 2 changed, 1 added, 1 removed\n")
+    code, out, _ = neff("diff", one, two, "--format", "markdown")
+    rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in out.splitlines()[:7]]
+    assert {len(row) for row in rows} == {6} and rows[3][:2] == ["`edited.neff`", "changed"]
+    assert out.count("<details>") == out.count("</details>") == 2
+    assert code == 1 and "- 1 tensor" not in out and "op=subtract" in out
+    code, _, err = neff("diff", one, two / "came.neff")
+    assert code == 3 and "NEFF-USAGE" in err
+    assert neff("diff", two, two)[0] == 0
 
 
 def test_check(neff: Run, arrays: Any, tmp_path: Path) -> None:

@@ -1,0 +1,71 @@
+"""The changes of NEFFs as Markdown: a table, and under it what changed in each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from neff.cli.diff import OVERVIEW, overview, quantity, share
+
+if TYPE_CHECKING:
+    from neff.profile.changes import Change, Figures
+
+__all__ = ["render"]
+
+_MOST = 20
+"""Differences of one NEFF that are shown."""
+_LONGEST = 400
+"""Characters of one value."""
+
+
+def render(found: Sequence[Change]) -> str:
+    """A table of all, and a block that opens for each that changed.
+
+    Job summaries of GitHub's and comments on merge requests show it; times are estimates.
+    """
+    lines = [
+        f"| NEFF | | {' | '.join(OVERVIEW)} |",
+        f"|---|---|{'--:|' * len(OVERVIEW)}",
+        *(_row(f"`{change.name}`", change.status, *overview(change)) for change in found),
+        "",
+    ]
+    for change in found:
+        if change.before is not None and change.after is not None and change.status != "equal":
+            lines += _details(change.name, change.before, change.after, change.differences)
+    return "\n".join(lines)
+
+
+def _details(
+    name: str, before: Figures, after: Figures, differences: Sequence[dict[str, Any]]
+) -> Iterator[str]:
+    from neff.profile.changes import FIGURES
+
+    yield from (f"<details><summary>{_escaped(name)}</summary>", "")
+    yield from ("| | before | after | change |", "|---|--:|--:|--:|")
+    for figure, unit in FIGURES.items():
+        one, two = before.values[figure], after.values[figure]
+        if one or two:
+            yield _row(figure, quantity(one, unit), quantity(two, unit), share(one, two))
+    yield from ("", "```diff")
+    for row in differences[:_MOST]:
+        yield f"@@ {_one_line(row['what'])} @@"
+        yield f"- {_one_line(row['one'])}"
+        yield f"+ {_one_line(row['two'])}"
+    yield "```"
+    if left := len(differences) - _MOST:
+        yield from ([f"and {left} more"] if left > 0 else [])
+    yield from ("", "</details>", "")
+
+
+def _one_line(value: object) -> str:
+    """A value in a fenced block: no line breaks, nothing that ends the block, not too long."""
+    text = " ".join(str(value).split()).replace("```", "'''")
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;")
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
