@@ -10,15 +10,17 @@ from typing import Annotated, Any
 
 import typer
 
-from hlo_tools.cli import console
+from hlo_tools.cli import completion, console
+from hlo_tools.cli.findings import FORMATS, Report, RuleText, print_findings
 from hlo_tools.cli.kernel_call import load_kernel, parse_arguments
 from hlo_tools.cli.targets import TargetName, checked_target
 from hlo_tools.errors import HloError
 from hlo_tools.extract import run_script
+from hlo_tools.verify import Finding, Severity
 from nki_lang.errors import NkiError
 from nki_lang.execute.checks import CHECKS, watch
 from nki_lang.kernel import simulate
-from nki_lang.strict import check_file
+from nki_lang.strict import Violation, check_file
 from nki_lang.targets import target_of
 
 __all__ = ["command"]
@@ -31,7 +33,8 @@ DEFAULT = tuple(name for name in CHECKS if name != INFORMATION)
 def command(
     file: Annotated[str, typer.Argument(help="A Python file with kernels.")],
     arguments: Annotated[
-        list[str] | None, typer.Argument(help="The script's own arguments, after --.")
+        list[str] | None,
+        typer.Argument(help="The script's own arguments, after --; with --strict more files."),
     ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Find what the vendor's compiler does not parse.")
@@ -49,8 +52,18 @@ def command(
         typer.Option("--checks", "-c", help=f"From {', '.join(CHECKS)}; or all.", metavar="NAMES"),
     ] = ",".join(DEFAULT),
     platform: TargetName = "",
-    as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON document; the script prints to stderr.")
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            help=f"{', '.join(FORMATS)}. But for text the script prints to stderr.",
+            metavar="FORMAT",
+            autocompletion=completion.words(*FORMATS),
+        ),
+    ] = "text",
+    as_json: Annotated[bool, typer.Option("--json", help="Same as --format json.")] = False,
+    allow_none: Annotated[
+        bool, typer.Option("--allow-none", help="With --strict: files may have no kernel.")
     ] = False,
 ) -> int:
     """Run a script with every kernel checked as it runs, or one kernel on generated inputs.
@@ -62,16 +75,20 @@ def command(
     Example: nki-hlo check kernels.py --kernel softmax --arg x=bfloat16[128,512] --checks all
     Example: nki-hlo check kernels.py --strict
     """
+    form = "json" if as_json else form
+    if form not in FORMATS:
+        raise typer.BadParameter(f"{form!r} is not one of {', '.join(FORMATS)}")
     chosen = _names(checks)
     target = checked_target(platform) or ""
     if values and not kernel:
         raise typer.BadParameter("--arg is for --kernel")
     if strict:
-        return _strict(file, [kernel] if kernel else [], as_json)
+        names = [kernel] if kernel else []
+        return _strict([file, *(arguments or [])], names, form, allow_none=allow_none)
     if kernel:
         findings = _one_kernel(file, kernel, values or [], cores, chosen, target)
-        return _report(file, findings, [kernel], as_json)
-    return _script(file, arguments or [], chosen, target, as_json)
+        return _report(file, findings, [kernel], form)
+    return _script(file, arguments or [], chosen, target, form)
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -82,17 +99,52 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(CHECKS) if "all" in names else names
 
 
-def _strict(file: str, names: list[str], as_json: bool) -> int:
-    found = check_file(file, names)
+def _strict(files: list[str], names: list[str], form: str, *, allow_none: bool) -> int:
+    found: list[Violation] = []
+    for file in files:
+        try:
+            found += check_file(file, names)
+        except NkiError as error:
+            if not (allow_none and error.code == "NKI-STRICT-NO-KERNEL"):
+                raise
     errors = [one for one in found if one.severity == "error"]
-    if as_json:
-        console.write_json("check", file=file, strict=True, findings=[v.to_dict() for v in found])
+    if form == "json":
+        rows = [one.to_dict() for one in found]
+        console.write_json("check", file=files[0], files=files, strict=True, findings=rows)
+    elif form != "text":
+        _print_as(form, files, [_of_violation(one) for one in found])
     else:
         for violation in found:
             console.line(str(violation))
         warned = console.counted(len(found) - len(errors), "warning")
         console.note(f"{console.counted(len(errors), 'error')}, {warned}")
     return 1 if errors else 0
+
+
+def _of_violation(one: Violation) -> Finding:
+    message = f"{one.message} in {one.function}: {one.why}"
+    source = f"{one.file}:{one.line}"
+    return Finding(one.code, message, Severity(one.severity), source=source, file=one.file,
+                   remedy=one.instead)  # fmt: skip
+
+
+def _of_run(file: str, one: dict[str, Any]) -> Finding:
+    severity = Severity.note if one["check"] == INFORMATION else Severity.error
+    source = f"{one['file']}:{one['line']}" if one["file"] else ""
+    return Finding(one["code"], one["message"], severity, source=source, file=file,
+                   remedy=one["remedy"] or "")  # fmt: skip
+
+
+def _print_as(form: str, files: list[str], findings: list[Finding]) -> None:
+    """In one of the forms for CI."""
+    from hlo_tools.cli.codes import find
+
+    known = {code: find(code) for code in dict.fromkeys(one.code for one in findings)}
+    texts = {
+        code: RuleText(one.title, one.why, one.remedy) if one else RuleText(code, "")
+        for code, one in known.items()
+    }
+    print_findings(Report("check", files, findings, texts, {}, noun="file"), form)
 
 
 def _one_kernel(
@@ -126,7 +178,7 @@ def _one_kernel(
 
 
 def _script(
-    file: str, arguments: list[str], checks: tuple[str, ...], platform: str, as_json: bool
+    file: str, arguments: list[str], checks: tuple[str, ...], platform: str, form: str
 ) -> int:
     with tempfile.TemporaryDirectory(prefix="nki-hlo-") as folder:
         journal = Path(folder) / "checks"
@@ -137,7 +189,7 @@ def _script(
         }
         run = run_script(
             file, arguments, platform=platform or None, environment=environment,
-            stdout_to_stderr=as_json,
+            stdout_to_stderr=form != "text",
         )  # fmt: skip
         lines = journal.read_text().splitlines() if journal.exists() else []
     rows = [json.loads(line) for line in lines]
@@ -150,17 +202,20 @@ def _script(
         )  # fmt: skip
     if run.exit_code != 0 and not findings:
         console.note(f"{file} ended with exit code {run.exit_code}")
-        _report(file, findings, kernels, as_json)
+        _report(file, findings, kernels, form)
         return 3
-    return _report(file, findings, kernels, as_json)
+    return _report(file, findings, kernels, form)
 
 
-def _report(file: str, findings: list[dict[str, Any]], kernels: list[str], as_json: bool) -> int:
+def _report(file: str, findings: list[dict[str, Any]], kernels: list[str], form: str) -> int:
     """Print each finding once, however often its line ran."""
     unique = list({json.dumps(_identity(one)): one for one in findings}.values())
     faults = [one for one in unique if one["check"] != INFORMATION]
-    if as_json:
+    if form == "json":
         console.write_json("check", file=file, strict=False, kernels=kernels, findings=unique)
+        return 1 if faults else 0
+    if form != "text":
+        _print_as(form, [file], [_of_run(file, one) for one in unique])
         return 1 if faults else 0
     for one in unique:
         place = f"{one['file']}:{one['line']}: " if one["file"] else ""

@@ -1,4 +1,4 @@
-"""How findings are printed: text, JSON, GitHub's annotations, SARIF, JUnit's XML."""
+"""How findings are printed: text, JSON, GitHub's and GitLab's annotations, SARIF, JUnit's XML."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from hashlib import sha256
 from typing import Any
 from urllib.parse import quote
 
@@ -17,7 +18,7 @@ import typer
 from hlo_tools.cli import console
 from hlo_tools.verify import Finding, Severity
 
-__all__ = ["FORMATS", "Report", "RuleText", "print_findings"]
+__all__ = ["FORMATS", "Report", "RuleText", "checkout_path", "print_findings"]
 
 _SARIF = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {Severity.error: "error", Severity.warning: "warning", Severity.note: "note"}
@@ -133,16 +134,45 @@ def _location(finding: Finding) -> tuple[str, int]:
     """(file, line) to show the finding at; the line is 0 when unknown."""
     found = _SOURCE.match(finding.source)
     if found:
-        return _relative(found["file"]), int(found["line"])
-    return _relative(finding.file), 0
+        return checkout_path(found["file"]), int(found["line"])
+    return checkout_path(finding.file), 0
 
 
-def _relative(path: str) -> str:
-    """A path below the working folder as one from there, which is how code hosts name files."""
-    if not os.path.isabs(path):
+_ROOTS = ("GITHUB_WORKSPACE", "CI_PROJECT_DIR")
+"""Variables in which the runners of GitHub and GitLab name the folder of the checkout."""
+
+
+def checkout_path(path: str) -> str:
+    """A path below the checkout as one from there, which is how code hosts name files.
+
+    Where no runner says what the checkout is, it is the working folder.
+    """
+    root = next((os.environ[name] for name in _ROOTS if os.environ.get(name)), "")
+    if not root and not os.path.isabs(path):
         return path
-    short = os.path.relpath(path)
+    short = os.path.relpath(os.path.abspath(path), root or None)
     return path if short.startswith(os.pardir) else short
+
+
+def _gitlab(report: Report) -> None:
+    """A report of Code Quality: a list; the fingerprints of findings do not hold lines."""
+    seen: Counter[str] = Counter()
+    rows: list[dict[str, Any]] = []
+    for one in report.findings:
+        file, line = _location(one)
+        text = f"{one.code} {file} {one.place} {one.message}"
+        seen[text] += 1
+        severity = {"error": "major", "warning": "minor"}.get(_LEVELS[one.severity], "info")
+        rows.append(
+            {
+                "description": f"{one.message} {one.remedy}".strip(),
+                "check_name": one.code,
+                "fingerprint": sha256(f"{text} {seen[text]}".encode()).hexdigest(),
+                "severity": severity,
+                "location": {"path": file, "lines": {"begin": line or 1}},
+            }
+        )
+    sys.stdout.write(json.dumps(rows, indent=2, ensure_ascii=False) + "\n")
 
 
 def _sarif(report: Report) -> None:
@@ -192,6 +222,7 @@ def _junit(report: Report) -> None:
 
 
 FORMATS: dict[str, Callable[[Report], None]] = {
-    "text": _text, "json": _json, "github": _github, "sarif": _sarif, "junit": _junit,
+    "text": _text, "json": _json, "github": _github, "gitlab": _gitlab, "sarif": _sarif,
+    "junit": _junit,
 }  # fmt: skip
 """Name of a format -> what prints it."""

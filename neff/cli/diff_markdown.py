@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from neff.cli.diff import OVERVIEW, overview, quantity, share
+from neff.cli.diff_figures import OVERVIEW, overview, quantity, share
 
 if TYPE_CHECKING:
     from neff.profile.changes import Change, Figures

@@ -373,7 +373,9 @@ def profile_neff(
 
 @app.command()
 def budget(
-    file: File,
+    paths: Annotated[
+        list[Path], typer.Argument(help="NEFFs, or folders of them.", metavar="FILE...")
+    ],
     max_latency: Annotated[str, typer.Option(help="Such as 250us.", metavar="TIME")] = "",
     max_sbuf: Annotated[str, typer.Option(help="Such as 20MiB.", metavar="SIZE")] = "",
     max_hbm: Annotated[str, typer.Option(help="Such as 1GiB.", metavar="SIZE")] = "",
@@ -393,13 +395,13 @@ def budget(
     ] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Check the estimate of a NEFF of ours against limits. 1 when one is not kept.
+    """Check the estimates of NEFFs of ours against limits. 1 when one is not kept.
 
-    Without limits here, those that [tool.nki-neff.budgets] in pyproject.toml has for its name.
+    Without limits here, those that [tool.nki-neff.budgets] in pyproject.toml has for their names.
 
     Example: nki-neff budget matmul.neff --max-latency 250us --max-sbuf 20MiB
     """
-    from neff.cli.budget import budget_file
+    from neff.cli.budget import budget_files
     from neff.profile import budget_of
 
     limits = budget_of(
@@ -410,7 +412,9 @@ def budget(
         baseline=baseline,
         tolerance=tolerance,
     )
-    return budget_file(file, limits, settings=settings or [], as_json=as_json, as_github=as_github)
+    return budget_files(
+        paths, limits, settings=settings or [], as_json=as_json, as_github=as_github
+    )
 
 
 IgnoreHash = Annotated[

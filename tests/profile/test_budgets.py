@@ -139,6 +139,23 @@ def test_budgets_of_a_project(
     assert "NEFF-USAGE" in capsys.readouterr().err
 
 
+def test_budgets_of_several(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a folder, NEFFs that the project has no limit for are left out."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").write_text(PROJECT)
+    (tmp_path / "neffs").mkdir()
+    write(addition(), tmp_path / "neffs" / "added.neff")
+    write(softmax(), tmp_path / "neffs" / "other.neff")
+    assert main(["budget", "neffs", "--json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert {row["file"] for row in document["checks"]} == {"neffs/added.neff"}
+    assert document["files"] == ["neffs/added.neff", "neffs/other.neff"]
+    assert main(["budget", "neffs/added.neff", "neffs/other.neff", "--max-latency", "1s"]) == 0
+    assert capsys.readouterr().out.count("kept") == 2
+
+
 def test_a_budget_for_a_kernel_of_a_module(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
