@@ -7,7 +7,7 @@ their collectives run too. It is never shown to the framework.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -20,15 +20,15 @@ from hlo_tools.frameworks.jax_versions import check_version
 from hlo_tools.types.opcodes import OPCODES
 from neff.device import jaxlib_api, message_bytes
 from neff.device.buffers import Buffer
+from neff.device.high_products import without_mulhi
 from neff.device.programs import CompileOptions, Program, TensorSpec, opcode_counts, signature
 from neff.device.rewrite import to_typed_calls
 from neff.device.status import Status, StatusError
 from neff.device.topology import Device
 from nki_lang.dtypes import Array
 
-__all__ = ["CpuExecutor", "compiled", "division", "make_client"]
+__all__ = ["CpuExecutor", "compiled", "division", "make_client", "refusal"]
 
-_NOT_IN_STABLEHLO = frozenset({"mulhi"})
 _OUTPUT_SHARDING, _PARAMETER_SHARDINGS = 12, 14  # of HloModuleProto
 
 
@@ -131,7 +131,7 @@ def compiled(
         chosen = xla_client.DeviceList(tuple(devices[each] for each in options.device_ids))
         return client.compile_and_load(converted, chosen, build)
     except Exception as error:
-        raise _refusal(program, error) from error
+        raise refusal(program.name, opcode_counts(program.module), error) from error
 
 
 def division(executable: Any) -> tuple[list[TensorSpec], bytes]:
@@ -216,29 +216,28 @@ class CpuProgram:
         )
 
 
-def _refusal(program: Program, error: Exception) -> Exception:
+def refusal(name: str, opcodes: Iterable[str], error: Exception) -> Exception:
     """The error of a module that XLA:CPU's client does not take; another fault stays as it is."""
     if "mhlo.unknown" not in str(error):
         return error
-    opcodes = set(opcode_counts(program.module))
-    strange = sorted((opcodes - OPCODES.keys()) | (opcodes & _NOT_IN_STABLEHLO))
+    strange = sorted(set(opcodes) - OPCODES.keys())
     named = ", ".join(map(repr, strange)) or "one of its opcodes"
     return StatusError(
         Status.UNIMPLEMENTED,
-        f"[NEFF-DEVICE-OPCODE] program {program.name!r} cannot be executed: {named} has no form in"
-        " StableHLO, which XLA:CPU is given\n  help: write it with operations that have one (the"
-        " high half of a product: multiply as 64-bit integers and shift)",
+        f"[NEFF-DEVICE-OPCODE] program {name!r} cannot be executed: {named} has no form in"
+        " StableHLO, which XLA:CPU is given\n  help: write it with operations that have one",
     )
 
 
 def _executable_form(program: Program) -> bytes:
-    """The module with its kernel calls as XLA:CPU can execute them."""
+    """The module with its kernel calls and high products as XLA:CPU can execute them."""
+    module = without_mulhi(program.module)
     if not program.kernels:
-        return program.module
+        return module
     from hlo_tools.frameworks import xla_ffi
 
     xla_ffi.register()
-    return to_typed_calls(program.module, xla_ffi.typed_config)
+    return to_typed_calls(module, xla_ffi.typed_config)
 
 
 def _put(values: Array, place: Any) -> Any:

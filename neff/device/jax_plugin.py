@@ -18,6 +18,8 @@ _DECOMPOSITIONS = frozenset({"eig", "eigh", "geqp3", "hessenberg", "schur", "svd
 """Primitives that JAX lowers for named platforms only, or (``svd``) by way of one of these; on the
 CPU, to calls of LAPACK."""
 
+_TRIDIAGONAL = "tridiagonal_solve"
+
 
 def register() -> None:
     """Register platform ``neuron`` with JAX; devices are made when JAX starts its backends."""
@@ -46,6 +48,21 @@ def _lower_decompositions() -> None:
     """Lower matrix decompositions as for the CPU: XLA:CPU runs them, the compiler names them."""
     mlir: Any = import_module("jax._src.interpreters.mlir")
     rules = getattr(mlir, "_platform_specific_lowerings", {}).get("cpu", {})
-    for primitive, rule in list(rules.items()):
+    general = getattr(mlir, "_lowerings", {})
+    for primitive, found in list(rules.items()):
+        rule = getattr(found, "rule", found)
         if primitive.name in _DECOMPOSITIONS:
-            mlir.register_lowering(primitive, getattr(rule, "rule", rule), platform=PLATFORM)
+            mlir.register_lowering(primitive, rule, platform=PLATFORM)
+        elif primitive.name == _TRIDIAGONAL and primitive in general:
+            other = getattr(general[primitive], "rule", general[primitive])
+            mlir.register_lowering(primitive, _solver(rule, other), platform=PLATFORM)
+
+
+def _solver(named: Any, general: Any) -> Any:
+    """Tridiagonal systems: JAX's general rule raises NotImplementedError for ``perturb_singular``."""
+
+    def rule(context: Any, *operands: Any, **parameters: Any) -> Any:
+        chosen = named if parameters.get("perturb_singular") else general
+        return chosen(context, *operands, **parameters)
+
+    return rule

@@ -47,16 +47,29 @@ with jax.default_device(cpu):
     )
 
 
-def test_an_opcode_that_xla_cannot_be_given_has_a_code() -> None:
+def test_what_xla_cpu_or_jax_has_no_form_for() -> None:
     on_device(
         """
-high = jnp.array([2**30], jnp.int32)
-try:
-    jax.lax.mulhi(high, high)
-except jax.errors.JaxRuntimeError as error:
-    assert "[NEFF-DEVICE-OPCODE]" in str(error) and "'mulhi'" in str(error), error
-else:
-    raise AssertionError("it ran")
+jax.config.update("jax_enable_x64", True)
+rng = np.random.default_rng(0)
+for kind in (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64):
+    limits = np.iinfo(kind)
+    edges = np.array([limits.min, limits.max, 0, 3], kind)
+    drawn = rng.integers(limits.min, limits.max, (2, 40), kind, endpoint=True)
+    a, b = (np.concatenate([x, y]) for x, y in zip(drawn, (edges.repeat(4), np.tile(edges, 4))))
+    wanted = [int(x) * int(y) >> limits.bits for x, y in zip(a, b)]
+    assert jax.lax.mulhi(a, b).tolist() == wanted, kind
+    assert int(jax.lax.mulhi(a[0], b[0])) == wanted[0]
+
+def solved(**options):
+    below, above = jnp.array([0, 1, 2.0], jnp.float32), jnp.array([1, 2, 0.0], jnp.float32)
+    ones = jnp.ones((3, 1), jnp.float32)
+    return jax.lax.linalg.tridiagonal_solve(below, 0 * below, above, ones, **options)
+
+if "perturb_singular" in __import__("inspect").signature(jax.lax.linalg.tridiagonal_solve).parameters:
+    with jax.default_device(jax.devices("cpu")[0]):
+        wanted = solved(perturb_singular=True)
+    np.testing.assert_allclose(solved(perturb_singular=True), wanted, rtol=1e-5)
 """
     )
 

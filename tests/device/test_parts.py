@@ -20,6 +20,7 @@ from hlo_tools.errors import HloFileError, HloUnsupportedError
 from hlo_tools.frameworks.jax_versions import check_version
 from hlo_tools.ir.module import KERNEL_TARGET
 from neff.device import activation, capture, entry, message_bytes, rewrite
+from neff.device.cpu import refusal
 from neff.device.errors import status_of
 from neff.device.handles import HandleTable
 from neff.device.programs import CompileOptions
@@ -288,6 +289,15 @@ def test_a_number_of_cores_that_is_none(text: str) -> None:
 def test_visible_cores_that_are_none(text: str) -> None:
     with pytest.raises(StatusError, match=r"NEFF-DEVICE-COUNT.*NEURON_RT_VISIBLE_CORES"):
         device_count({"NEURON_RT_VISIBLE_CORES": text})
+
+
+def test_an_opcode_that_xla_cannot_be_given_has_a_code() -> None:
+    error = ValueError("failed to legalize mhlo.unknown")
+    found = refusal("m", ["add", "newest"], error)
+    assert isinstance(found, StatusError)
+    assert "[NEFF-DEVICE-OPCODE]" in str(found) and "'newest'" in str(found)
+    other = ValueError("out of memory")
+    assert refusal("m", ["add", "newest"], other) is other
 
 
 # ------------------------------------------------------------------------ capture, meetings
