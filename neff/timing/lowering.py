@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from neff.program import EngineLoop, EngineStep, Step, SubGraph
 from neff.timing.links import link_of
@@ -28,6 +29,22 @@ _ACTIVATE = ("scalar.activate_interval_cycles", "scalar.activate_latency_cycles"
 _FROM_SBUF = ("scalar.sbuf_interval_cycles", "scalar.sbuf_latency_cycles")
 
 
+class _Form(NamedTuple):
+    """What instructions have in common that differ in nothing but where their tiles are.
+
+    Attributes:
+        is_copy: the DMA engines carry it out.
+        table: of functions that it needs, "" for none.
+        before: number and name of the works in front of the last one.
+        last: number of the last work.
+    """
+
+    is_copy: bool
+    table: str
+    before: list[tuple[int, str]]
+    last: int
+
+
 class Lowering:
     """Lowers the programs of one core; equal work has one number.
 
@@ -46,8 +63,8 @@ class Lowering:
         self._is_static = is_static
         self._trips = trips
         self._numbers: dict[Work, int] = {}
-        self._transfers: dict[object, int] = {}
-        self._written: dict[Engine, Tensor | None] = {}
+        self._forms: dict[tuple[object, ...], _Form] = {}
+        self._written: dict[int, Tensor | None] = {}
         self._table = ""
         self._seen: set[int] = set()
 
@@ -68,7 +85,7 @@ class Lowering:
         """Tables of a body with one set of functions are loaded in front of the loop."""
         tables = _tables(loop.body)
         if len(tables) == 1 and tables != {self._table}:
-            before.append(Item(self._number(_TABLE_LOAD), "act_table_load"))
+            before.append((self._number(_TABLE_LOAD), "act_table_load", (), (), False, None))
         self._table = next(iter(tables)) if len(tables) == 1 else self._table if not tables else ""
         body = self._block(loop.body)
         return Loop(loop.ident, self._turns(loop), body)
@@ -87,59 +104,68 @@ class Lowering:
 
     def _step(self, step: Step, found: list[Item | Loop]) -> None:
         instruction, waits = step.instruction, step.waits
-        if instruction.op in COPIES:
-            number = self._transfer(instruction)
-            found.append(Item(number, instruction.op, waits, step.signals, False, instruction))
-            return
-        works = works_of(instruction)
-        if len(waits) > 1:
+        form, follows = self._form(instruction)
+        if len(waits) > 1 and not form.is_copy:
             number = self._number(_WAIT)
             for wait in waits[:-1]:
-                found.append(Item(number, "event_semaphore", (wait,), (), False, instruction))
+                found.append((number, "event_semaphore", (wait,), (), False, instruction))
             waits = waits[-1:]
-        if instruction.engine is Engine.scalar:
-            self._load_table(instruction, found)
-        follows = self._follows(instruction)
-        for work in works[:-1]:
-            name = "load_weights" if type(work) is Weights else instruction.op
-            found.append(Item(self._number(work), name, waits, (), follows, instruction))
+        if form.table and form.table != self._table:
+            self._table = form.table
+            number = self._number(_TABLE_LOAD)
+            found.append((number, "act_table_load", (), (), False, instruction))
+        for number, name in form.before:
+            found.append((number, name, waits, (), follows, instruction))
             waits = ()
-        number = self._number(works[-1])
-        found.append(Item(number, instruction.op, waits, step.signals, follows, instruction))
+        found.append((form.last, instruction.op, waits, step.signals, follows, instruction))
 
-    def _transfer(self, instruction: Instruction) -> int:
-        """Number of a copy's work; most copies of a program are like others."""
-        given = instruction.operands
-        key = (instruction.op, instruction.engine, given.get("dge_mode"), *_form(given.get("dst")),
-               *_form(given.get("src")))  # fmt: skip
-        number = self._transfers.get(key) if "srcs" not in given else None
-        if number is None:
-            number = self._number(transfer_of(instruction, self._is_static))
-            self._transfers[key] = number
-        return number
+    def _form(self, instruction: Instruction) -> tuple[_Form, bool]:
+        """What it has in common with others; and whether it reads what its engine wrote last.
 
-    def _load_table(self, instruction: Instruction, found: list[Item | Loop]) -> None:
-        table = table_of(instruction)
-        if table and table != self._table:
-            self._table = table
-            item = Item(self._number(_TABLE_LOAD), "act_table_load", (), (), False, instruction)
-            found.append(item)
-
-    def _follows(self, instruction: Instruction) -> bool:
-        """Whether it reads what the engine wrote last."""
-        engine, operands = instruction.engine, instruction.operands
-        if engine is Engine.tensor:
-            return False
-        written, dst = self._written.get(engine), operands.get("dst")
-        self._written[engine] = dst.tensor if type(dst) is Access else None
-        if written is None:
-            return False
+        Most instructions of a program are like others but for their tiles' addresses: their work
+        is found once.
+        """
+        op, operands, engine = instruction.op, instruction.operands, instruction.engine
+        written = self._written.get(id(engine))
+        follows = False
+        key: list[object] = [op, id(engine), *operands]
         for name, value in operands.items():
-            if type(value) is Access and name != "dst":
-                tensor = value.tensor
-                if tensor.address == written.address and tensor.buffer is written.buffer:
-                    return True
-        return False
+            if type(value) is not Access:
+                key.append(value)
+                continue
+            tensor, _, pattern, scalar, vector, _, dtype, _ = value
+            buffer = tensor.buffer
+            # Members of enumerations and types live for ever, and their own hashes are slow.
+            key.append(
+                (pattern, id(buffer), id(dtype or tensor.dtype), scalar is None, vector is None)
+            )
+            if written is not None and name != "dst":
+                follows |= tensor.address == written.address and buffer is written.buffer
+        form = self._known(tuple(key), instruction)
+        if form.is_copy or engine is _T:
+            return form, False
+        dst = operands.get("dst")
+        self._written[id(engine)] = dst.tensor if type(dst) is Access else None
+        return form, follows
+
+    def _known(self, key: tuple[object, ...], instruction: Instruction) -> _Form:
+        """The form with that key, or that of the instruction."""
+        try:
+            form = self._forms.get(key)
+        except TypeError:  # an operand without a hash
+            return self._form_of(instruction)
+        if form is None:
+            form = self._forms[key] = self._form_of(instruction)
+        return form
+
+    def _form_of(self, instruction: Instruction) -> _Form:
+        *before, last = works_of(instruction, self._is_static)
+        pieces = [
+            (self._number(work), "load_weights" if type(work) is Weights else instruction.op)
+            for work in before
+        ]
+        table = table_of(instruction) if instruction.engine is _S else ""
+        return _Form(instruction.op in COPIES, table, pieces, self._number(last))
 
     def _number(self, work: Work) -> int:
         number = self._numbers.get(work)
@@ -185,17 +211,6 @@ def table_of(instruction: Instruction) -> str:
         return "reciprocal" if instruction.op == "reciprocal" else ""
     function = str(instruction.operands.get("op", ""))
     return "" if function in _IN_EVERY_TABLE else function
-
-
-def _form(access: object) -> tuple[object, ...]:
-    """What an access pattern has in common with those of other tiles."""
-    if type(access) is not Access:
-        return ()
-    tensor = access.tensor
-    return (
-        access.pattern, tensor.dtype, tensor.address is None, access.dtype,
-        access.scalar_offset is None, access.vector_offset is None,
-    )  # fmt: skip
 
 
 # --- what the rules read --------------------------------------------------------------------

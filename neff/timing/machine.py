@@ -13,12 +13,11 @@ transfer is served: the result does not depend on which engine is taken first.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from operator import add
 
 from neff.timing.costs import LANES, Cost, Pricing
-from neff.timing.events import Event
+from neff.timing.events import Event, event_of
 from neff.timing.work import Work
 
 __all__ = [
@@ -41,25 +40,16 @@ __all__ = [
 ]  # fmt: skip
 
 
-@dataclass(slots=True)
-class Item:
-    """One thing that an engine starts.
+Item = tuple[int, str, tuple[tuple[int, int], ...], tuple[int, ...], bool, object]
+"""One thing that an engine starts; a plain tuple, for a program has millions.
 
-    Attributes:
-        work: number of the work in the program's list of works.
-        opcode: for the event.
-        waits: (semaphore, value).
-        signals: semaphores.
-        follows: it reads what the engine's item before writes, without a semaphore between.
-        source: the instruction, or its index in a stream.
-    """
-
-    work: int
-    opcode: str
-    waits: tuple[tuple[int, int], ...] = ()
-    signals: tuple[int, ...] = ()
-    follows: bool = False
-    source: object = None
+* number of the work in the program's list of works,
+* opcode, for the event,
+* what it waits for: (semaphore, value),
+* semaphores that it signals,
+* whether it reads what the engine's item before writes, without a semaphore between,
+* the instruction, or its index in a stream.
+"""
 
 
 @dataclass(slots=True)
@@ -97,7 +87,11 @@ def added(left: Times, right: Times) -> Times:
 
 @dataclass(slots=True)
 class Price:
-    """What a piece of work takes, by the three; see :class:`~neff.timing.costs.Cost`."""
+    """What a piece of work takes, by the three; see :class:`~neff.timing.costs.Cost`.
+
+    Of a transfer besides: ``is_even`` when all DMA engines get as many packets, ``spent`` how long
+    each is at those that all get, ``moving`` their sum over the engines.
+    """
 
     kind: type
     interval: Times
@@ -108,14 +102,17 @@ class Price:
     by_software: bool
     to_hbm: bool
     nbytes: int
+    is_even: bool
+    spent: Times
+    moving: float
 
 
 @dataclass(slots=True)
 class Signal:
     """A signal in its place among others: when it comes, None while unknown, and its event."""
 
-    time: Times | None = None
-    event: int = -1
+    time: Times | None
+    event: int
 
 
 @dataclass(slots=True)
@@ -123,26 +120,27 @@ class Semaphore:
     """One semaphore of a block.
 
     Attributes:
-        reached: (when, event) of each signal in the program's order.
+        reached: when (by the three) and event of each signal in the program's order.
         late: signals that were issued and whose time, or a time before, is not known.
         engines, queues: who waits for the next one.
     """
 
-    reached: list[tuple[Times, int]] = field(default_factory=list[tuple[Times, int]])
+    reached: list[tuple[float, float, float, int]] = field(
+        default_factory=list[tuple[float, float, float, int]]
+    )
     late: deque[Signal] = field(default_factory=deque[Signal])
     engines: list[str] = field(default_factory=list[str])
     queues: list[Queue] = field(default_factory=lambda: list[Queue]())
 
 
 @dataclass(slots=True)
-class Sent:
-    """A transfer that was issued.
+class Sent(Signal):
+    """A transfer that was issued, and what it will signal.
 
     Attributes:
         issued: when.
         after: event of its issue, or of its descriptors.
         waits_for: event whose end it waited for in its queue, or -1.
-        signals: those of its item, in order.
     """
 
     item: Item
@@ -152,7 +150,6 @@ class Sent:
     after: int
     has_descriptors: bool
     waits_for: int = -1
-    signals: list[Signal] = field(default_factory=list[Signal])
 
 
 @dataclass(slots=True)
@@ -172,10 +169,9 @@ class EngineState:
     ready: Times = (0.0, 0.0, 0.0)
     before: int = -1
     done: Times = (0.0, 0.0, 0.0)
+    loads: Queue | None = None
+    stores: Queue | None = None
 
-
-_make: Callable[[type[Event], tuple[Any, ...]], Event] = tuple.__new__  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-"""Half the time of ``Event(...)``, which is called a million times."""
 
 Prices = tuple[Pricing, Pricing, Pricing]
 
@@ -193,7 +189,7 @@ class Machine:
         self.end: Times = (0.0, 0.0, 0.0)
         self.last = -1
         self.engines: dict[str, EngineState] = {}
-        self.queues: dict[tuple[str, bool], Queue] = {}
+        self.queues: list[Queue] = []
         self.dma = [DmaEngines(p) for p in numbers]
         self.dma_ns = 0.0
         self.tensor = [Tensor(p) for p in numbers]
@@ -214,9 +210,9 @@ class Machine:
     ) -> int:  # fmt: skip
         """Add an event; its index."""
         events, index = self.events, len(self.events)
-        row = (self.core, lane, item.opcode, start, end[0], after, waits_for, since, nbytes,
-               self.turns, known, item.source)  # fmt: skip
-        events.append(_make(Event, row))
+        row = (self.core, lane, item[1], start, end[0], after, waits_for, since, nbytes,
+               self.turns, known, item[5])  # fmt: skip
+        events.append(event_of(Event, row))
         self.reach(end, index)
         return index
 
@@ -230,10 +226,16 @@ class Machine:
 
     def queue(self, engine: str, is_store: bool) -> Queue:
         """The queue of an engine's loads, or stores."""
-        key = (engine, is_store)
-        if key not in self.queues:
-            self.queues[key] = Queue(engine, f"dma.{engine}.{'out' if is_store else 'in'}")
-        return self.queues[key]
+        state = self.engines[engine]
+        found = state.stores if is_store else state.loads
+        if found is None:
+            found = Queue(engine, f"dma.{engine}.{'out' if is_store else 'in'}")
+            self.queues.append(found)
+            if is_store:
+                state.stores = found
+            else:
+                state.loads = found
+        return found
 
     def move(self, arrival: Times, price: Price) -> tuple[float, Times, float]:
         """Give a transfer's packets to the DMA engines.
@@ -243,21 +245,37 @@ class Machine:
             DMA engines have written that they are done.
         """
         one, two, three = self.dma
-        cost, fast, slow = price.costs
-        first, last = one.move(arrival[0], cost)
-        _, fast_last = two.move(arrival[1], fast)
-        _, slow_last = three.move(arrival[2], slow)
-        self.dma_ns += cost.moving * self.turns
+        self.dma_ns += price.moving * self.turns
+        begin, fast, slow = arrival
+        if price.is_even and one.lanes is None and two.lanes is None and three.lanes is None:
+            spent, fast_spent, slow_spent = price.spent
+            if one.level > begin:
+                begin = one.level
+            last = begin + spent
+            one.level = last + one.report
+            last = last + one.spread + one.overlap
+            fast = (two.level if two.level > fast else fast) + fast_spent
+            two.level = fast + two.report
+            slow = (three.level if three.level > slow else slow) + slow_spent
+            three.level = slow + three.report
+            ends = last, fast + two.spread + two.overlap, slow + three.spread + three.overlap
+            return begin, ends, last + one.report
+        cost, fast_cost, slow_cost = price.costs
+        first, last = one.move(begin, cost)
+        _, fast_last = two.move(fast, fast_cost)
+        _, slow_last = three.move(slow, slow_cost)
         return first, (last, fast_last, slow_last), last + one.report
 
     def load(self, start: Times, price: Price) -> Times:
         """Load weights; when they have arrived."""
-        (one, two, three), (cost, fast, slow) = self.tensor, price.costs
+        one, two, three = self.tensor
+        cost, fast, slow = price.costs
         return one.load(start[0], cost), two.load(start[1], fast), three.load(start[2], slow)
 
     def multiply(self, start: Times, price: Price) -> tuple[Times, Times]:
         """Send columns: when the instruction starts, and when its result is there."""
-        (one, two, three), (cost, fast, slow) = self.tensor, price.costs
+        one, two, three = self.tensor
+        cost, fast, slow = price.costs
         begin, end = one.multiply(start[0], cost)
         fast_begin, fast_end = two.multiply(start[1], fast)
         slow_begin, slow_end = three.multiply(start[2], slow)
@@ -282,6 +300,9 @@ def _price(work: Work, pricings: Prices) -> Price:
         one.by_software,
         one.to_hbm,
         one.nbytes,
+        not (one.more or two.more or three.more),
+        (one.packets * one.packet, two.packets * two.packet, three.packets * three.packet),
+        one.moving,
     )
 
 
@@ -289,17 +310,18 @@ class DmaEngines:
     """When each of the DMA engines is free; they start one after the other.
 
     As long as every transfer uses all of them alike, ``level`` is when the first one is free
-    and the others follow by their stagger; ``lanes`` is only there when they differ.
+    and the others follow by their stagger; ``lanes`` is only there when they differ, and
+    ``highest`` is then the last of them.
     """
 
     __slots__ = (
-        "lanes", "level", "next", "overlap", "report", "spread", "stagger",
+        "highest", "lanes", "level", "next", "overlap", "report", "spread", "stagger",
     )  # fmt: skip
 
     def __init__(self, p: dict[str, float]) -> None:
         self.spread = p["dma.stagger_ns"]
         self.stagger = [self.spread * lane / (LANES - 1) for lane in range(LANES)]
-        self.level = 0.0
+        self.level = self.highest = 0.0
         self.lanes: list[float] | None = None
         self.next = 0
         self.overlap = p["dma.packet_overlap_ns"]
@@ -310,30 +332,46 @@ class DmaEngines:
 
         Behind its data each engine writes that it is done.
         """
-        if self.lanes is not None and max(self.lanes) <= arrival:
+        if self.lanes is not None and self.highest <= arrival:
             self.level, self.lanes = arrival, None
         if cost.more or self.lanes is not None:
-            return self._apart(arrival, cost)
+            if self.lanes is None:
+                self.lanes = [self.level + later for later in self.stagger]
+                self.highest = max(self.lanes)
+            first, last = self._all(arrival, cost) if cost.packets else self._some(arrival, cost)
+            self.next = (self.next + cost.more) % LANES
+            return first, last + self.overlap
         begin = max(arrival, self.level)
         end = begin + cost.packets * cost.packet
         self.level = end + self.report
         return begin, end + self.spread + self.overlap
 
-    def _apart(self, arrival: float, cost: Cost) -> tuple[float, float]:
+    def _all(self, arrival: float, cost: Cost) -> tuple[float, float]:
         """Each engine by itself; those with one packet more take turns."""
-        if self.lanes is None:
-            self.lanes = [self.level + later for later in self.stagger]
-        lanes, packet, stagger = self.lanes, cost.packet, self.stagger
-        used = LANES if cost.packets else cost.more
+        least = cost.packets * cost.packet
+        spent = [least] * LANES
+        for place in range(self.next, self.next + cost.more):
+            spent[place % LANES] = (cost.packets + 1) * cost.packet
+        arrivals = [arrival + later for later in self.stagger]
+        starts = list(map(max, self.lanes or (), arrivals))
+        ends = list(map(add, starts, spent))
+        self.lanes = [end + self.report for end in ends]
+        last = max(ends)
+        self.highest = last + self.report
+        return min(starts), last
+
+    def _some(self, arrival: float, cost: Cost) -> tuple[float, float]:
+        """One packet for some of the engines, which take turns."""
+        lanes = self.lanes or []
         first, last = float("inf"), arrival
-        for place in range(used):
+        for place in range(cost.more):
             lane = (self.next + place) % LANES
-            start = max(lanes[lane], arrival + stagger[lane if used == LANES else place])
-            end = start + (cost.packets + (place < cost.more)) * packet
-            lanes[lane] = end + self.report
+            start = max(lanes[lane], arrival + self.stagger[place])
+            end = start + cost.packet
+            lanes[lane] = free = end + self.report
             first, last = min(first, start), max(last, end)
-        self.next = (self.next + cost.more) % LANES
-        return min(first, last), last + self.overlap
+            self.highest = max(self.highest, free)
+        return min(first, last), last
 
 
 class Tensor:
@@ -348,15 +386,6 @@ class Tensor:
         self.since = -1.0
         self.warm = False
 
-    def is_warm(self, now: float) -> bool:
-        """Whether columns that start now move at the full rate."""
-        idle = now - self.free
-        if self.since < 0 or idle > (self.cooling if self.warm else self.pause):
-            self.since, self.warm = now, False
-        elif not self.warm and now - self.since >= self.warm_up:
-            self.warm = True
-        return self.warm
-
     def load(self, start: float, cost: Cost) -> float:
         """Load weights; when they have arrived."""
         warm = self.warm and start - self.free <= self.cooling
@@ -365,11 +394,19 @@ class Tensor:
 
     def multiply(self, start: float, cost: Cost) -> tuple[float, float]:
         """Send columns: when the instruction starts, and when its result is there."""
-        start = max(start, self.free)
-        begin = max(start, self.weights)
-        warm = self.is_warm(begin)
-        self.free = begin + (cost.interval if warm else cost.cold_interval)
-        return start, begin + (cost.latency if warm else cost.cold_latency)
+        if self.free > start:
+            start = self.free
+        begin = self.weights if self.weights > start else start
+        idle = begin - self.free
+        if self.since < 0 or idle > (self.cooling if self.warm else self.pause):
+            self.since, self.warm = begin, False
+        elif not self.warm and begin - self.since >= self.warm_up:
+            self.warm = True
+        if self.warm:
+            self.free = begin + cost.interval
+            return start, begin + cost.latency
+        self.free = begin + cost.cold_interval
+        return start, begin + cost.cold_latency
 
     def skip(self, nanoseconds: float) -> None:
         """Time in which the engine goes on as it did."""

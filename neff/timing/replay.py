@@ -141,7 +141,7 @@ def _lowered(stream: list[StreamInstruction]) -> tuple[list[Work], Steps]:
     steps: Steps = {}
     for one in stream:
         work = numbers.setdefault(_work(one), len(numbers))
-        item = Item(
+        item: Item = (
             work, one.opcode, tuple((index, 1) for index in one.waits_on),
             (one.index,) if one.index in awaited else (), False, one.index,
         )  # fmt: skip

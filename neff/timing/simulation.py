@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 
 from neff.errors import NeffRuntimeError
-from neff.timing.events import DESCRIPTORS
+from neff.timing.events import DESCRIPTORS, Event, event_of
 from neff.timing.machine import (
     EngineState,
     Item,
@@ -70,9 +70,9 @@ class _Block:
         at, count = self.at[engine], len(steps)
         while at < count:
             item = steps[at]
-            if type(item) is not Item:
+            if isinstance(item, Loop):
                 break
-            price = prices[item.work]
+            price = prices[item[0]]
             if price.kind is Transfer:
                 self.issue(engine, state, item, price)
             elif not start(engine, state, item, price):
@@ -83,22 +83,23 @@ class _Block:
     def start(self, engine: str, state: EngineState, item: Item, price: Price) -> bool:
         """Start an instruction; False when it has to wait for something not known yet."""
         machine, kind = self.machine, price.kind
+        _, opcode, waits, signals, follows, source = item
         first, fast, slow = state.ready
         since, after, waits_for = first, state.before, -1
         delay, fast_delay, slow_delay = machine.to_tensor if kind is Weights else machine.semaphore
-        for number, value in item.waits:
+        for number, value in waits:
             semaphore = self.semaphores.get(number)
             if semaphore is None or len(semaphore.reached) < value:
                 self.semaphore(number).engines.append(engine)
                 return False
-            (one, two, three), event = semaphore.reached[value - 1]
+            one, two, three, event = semaphore.reached[value - 1]
             if one + delay > first:
                 first, after, waits_for = one + delay, event, event
             if two + fast_delay > fast:
                 fast = two + fast_delay
             if three + slow_delay > slow:
                 slow = three + slow_delay
-        if item.follows:
+        if follows:
             one, two, three = state.done
             first, fast = max(first, one + delay), max(fast, two + fast_delay)
             slow = max(slow, three + slow_delay)
@@ -106,18 +107,21 @@ class _Block:
             begin, end = machine.multiply((first, fast, slow), price)
             first, state.ready = begin[0], added(begin, machine.dispatch)
         else:
-            interval, latency = price.interval, price.latency
-            state.ready = first + interval[0], fast + interval[1], slow + interval[2]
+            one, two, three = price.interval
+            state.ready = first + one, fast + two, slow + three
             if kind is Weights:
                 end = machine.load((first, fast, slow), price)
             else:
-                end = first + latency[0], fast + latency[1], slow + latency[2]
+                one, two, three = price.latency
+                end = first + one, fast + two, slow + three
         state.done = end
-        state.before = machine.record(
-            engine, item, first, end, after, waits_for, since, price.known
-        )
-        for number in item.signals:
-            self.signal(number, end, state.before)
+        state.before = index = len(machine.events)
+        row = (machine.core, engine, opcode, first, end[0], after, waits_for, since, 0,
+               machine.turns, price.known, source)  # fmt: skip
+        machine.events.append(event_of(Event, row))
+        machine.reach(end, index)
+        for number in signals:
+            self.signal(number, end, index)
         return True
 
     # --- semaphores ---------------------------------------------------------------------------
@@ -129,23 +133,27 @@ class _Block:
         return found
 
     def signal(self, number: int, time: Times, event: int) -> None:
-        semaphore = self.semaphore(number)
+        semaphore = self.semaphores.get(number) or self.semaphore(number)
         if semaphore.late:
             semaphore.late.append(Signal(time, event))
             return
         self.count(semaphore, time, event)
-        self.wake(semaphore)
+        if semaphore.engines or semaphore.queues:
+            self.wake(semaphore)
 
     def count(self, semaphore: Semaphore, time: Times, event: int) -> None:
         """One more signal; it never counts before the ones in front of it."""
         reached = semaphore.reached
+        one, two, three = time
         if reached:
-            before, earlier = reached[-1]
-            if before[0] > time[0]:
-                event = earlier
-            if before[0] > time[0] or before[1] > time[1] or before[2] > time[2]:
-                time = latest(before, time)
-        reached.append((time, event))
+            first, second, third, earlier = reached[-1]
+            if first > one:
+                one, event = first, earlier
+            if second > two:
+                two = second
+            if third > three:
+                three = third
+        reached.append((one, two, three, event))
 
     def settle(self, semaphore: Semaphore) -> None:
         """Signals count in the order of the program; take those that are known by now."""
@@ -153,7 +161,8 @@ class _Block:
         while late and late[0].time is not None:
             self.count(semaphore, late[0].time, late[0].event)
             late.popleft()
-        self.wake(semaphore)
+        if semaphore.engines or semaphore.queues:
+            self.wake(semaphore)
 
     def wake(self, semaphore: Semaphore) -> None:
         if semaphore.engines:
@@ -172,40 +181,40 @@ class _Block:
         since = latest(state.ready, state.done)
         state.ready = added(since, price.interval)
         if not price.by_software:
-            busy = since[0] + price.busy
             state.before = machine.record(
-                engine, item, since[0], (busy, since[1], since[2]), state.before, -1, since[0],
-                price.known,
+                engine, item, since[0], (since[0] + price.busy, since[1], since[2]), state.before,
+                -1, since[0], price.known,
             )  # fmt: skip
-        queue = machine.queues.get((engine, price.to_hbm))
+        queue = state.stores if price.to_hbm else state.loads
         if queue is None:
             queue = machine.queue(engine, price.to_hbm)
-        sent = Sent(item, price, queue, since, state.before, not price.by_software)
-        for number in item.signals:
-            signal = Signal()
-            self.semaphore(number).late.append(signal)
-            sent.signals.append(signal)
+        sent = Sent(None, -1, item, price, queue, since, state.before, not price.by_software)
+        for number in item[3]:
+            self.semaphore(number).late.append(sent)
         queue.waiting.append(sent)
         if len(queue.waiting) == 1:
             self.release(queue)
 
     def release(self, queue: Queue) -> None:
         """Send on the transfers in front of a queue that need not wait any more."""
-        waiting, delay = queue.waiting, self.machine.semaphore
+        waiting, (delay, fast_delay, slow_delay) = queue.waiting, self.machine.semaphore
         while waiting:
             sent = waiting[0]
-            begin = latest(sent.issued, queue.last)
-            for number, value in sent.item.waits:
+            first, fast, slow = latest(sent.issued, queue.last)
+            for number, value in sent.item[2]:
                 semaphore = self.semaphore(number)
                 if len(semaphore.reached) < value:
                     semaphore.queues.append(queue)
                     return
-                time, event = semaphore.reached[value - 1]
-                if time[0] + delay[0] > begin[0]:
-                    sent.waits_for = sent.after = event
-                begin = latest(begin, added(time, delay))
+                one, two, three, event = semaphore.reached[value - 1]
+                if one + delay > first:
+                    first, sent.waits_for, sent.after = one + delay, event, event
+                if two + fast_delay > fast:
+                    fast = two + fast_delay
+                if three + slow_delay > slow:
+                    slow = three + slow_delay
             waiting.popleft()
-            queue.last = begin
+            queue.last = begin = first, fast, slow
             self.push(added(begin, sent.price.latency) if sent.has_descriptors else begin, sent)
 
     def push(self, time: Times, sent: Sent) -> None:
@@ -220,16 +229,16 @@ class _Block:
             return
         machine, item, price = self.machine, sent.item, sent.price
         first, last, shown = machine.move(time, price)
-        index = machine.record(
-            sent.queue.name, item, first, (shown, 0.0, 0.0), sent.after, sent.waits_for,
-            sent.issued[0], price.known, price.nbytes,
-        )  # fmt: skip
+        sent.event = index = len(machine.events)
+        row = (machine.core, sent.queue.name, item[1], first, shown, sent.after, sent.waits_for,
+               sent.issued[0], price.nbytes, machine.turns, price.known, item[5])  # fmt: skip
+        machine.events.append(event_of(Event, row))
+        machine.reach((shown, 0.0, 0.0), index)
         seen = added(last, machine.completion)
         machine.reach(seen, index)
         one, two, three = machine.semaphore
-        seen = seen[0] - one, seen[1] - two, seen[2] - three
-        for number, signal in zip(item.signals, sent.signals, strict=True):
-            signal.time, signal.event = seen, index
+        sent.time = seen[0] - one, seen[1] - two, seen[2] - three
+        for number in item[3]:
             self.settle(self.semaphores[number])
 
     def describe(self, time: Times, sent: Sent) -> None:
@@ -260,7 +269,7 @@ class _Block:
         """All engines stand in front of a loop: its first turn, and one for all the others."""
         fronts = {engine: steps[self.at[engine]] for engine, steps in self.steps.items()
                   if self.at[engine] < len(steps)}  # fmt: skip
-        stuck = [queue for queue in self.machine.queues.values() if queue.waiting]
+        stuck = [queue for queue in self.machine.queues if queue.waiting]
         if stuck:
             raise self.deadlock({queue.name: queue.waiting[0].item for queue in stuck} | fronts)
         if not fronts:
@@ -302,10 +311,10 @@ class _Block:
 
     def deadlock(self, fronts: dict[str, Item | Loop]) -> NeffRuntimeError:
         lines = [
-            f"{engine} at {front.opcode} waits for "
-            + " and ".join(f"semaphore {number} to reach {value}" for number, value in front.waits)
-            if type(front) is Item
-            else f"{engine} is at a loop"
+            f"{engine} is at a loop"
+            if isinstance(front, Loop)
+            else f"{engine} at {front[1]} waits for "
+            + " and ".join(f"semaphore {number} to reach {value}" for number, value in front[2])
             for engine, front in fronts.items()
         ]
         return NeffRuntimeError(
