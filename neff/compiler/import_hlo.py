@@ -85,7 +85,7 @@ IMPORTED: dict[str, str] = {
     "opt-barrier": "its operand",
     "parameter": "an input of the program",
     "sort": "a network of comparisons, whatever compares; equal elements keep their order",
-    "topk": "a sort, and its first elements",
+    "topk": "eight at a time by the vector engine (`max8`); of 32-bit integers a sort, and its first elements",
     "tuple": "its elements",
     "while": "a loop on the device; unrolled when its turns are known and become few operations",
 }

@@ -143,10 +143,32 @@ def _wrong(
     return derived(like, "or", (backward, tie), shape)
 
 
+_DIRECT = frozenset({"f32", "bf16", "f16", "s8", "u8", "s16", "u16"})
+_MOST = 1 << 16
+"""Instructions of one top-k at most."""
+
+
+def _is_direct(operand: Node, count: int) -> bool:
+    *rows, extent = operand.shape
+    turns = -(-prod(rows) // 128) * -(-extent // 8192) * -(-count // 8)
+    return operand.element.name in _DIRECT and 0 < count <= extent and 3 * turns <= _MOST
+
+
 def top(like: Node, operand: Node, count: int, largest: bool) -> tuple[Node, Node]:
-    """The ``count`` greatest (or least) of the last dimension, in order, and their places."""
+    """The ``count`` greatest (or least) of the last dimension, in order, and their places.
+
+    A node of its own for numbers that float32 holds (lowering/top.py); others are sorted.
+    """
     shape = operand.shape
     last = len(shape) - 1
+    if _is_direct(operand, count):
+        wanted = (*shape[:last], count)
+        fields = {"largest": largest}
+        both = derived(like, "topk", (operand,), wanted, operand.element, **fields)
+        return (
+            derived(like, "result", (both,), wanted, operand.element, index=0),
+            derived(like, "result", (both,), wanted, _INDEX, index=1),
+        )
     places = derived(like, "iota", (), shape, _INDEX, dimensions=(last,))
     keys = ordered(operand)
 

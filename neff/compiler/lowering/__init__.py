@@ -36,6 +36,7 @@ from neff.compiler.lowering.indexing import (
     scatter,
 )
 from neff.compiler.lowering.lowerer import Lowerer
+from neff.compiler.lowering.top import top
 
 __all__ = ["LOWERINGS"]
 
@@ -58,6 +59,7 @@ LOWERINGS: dict[str, Callable[[Lowerer, Node], None]] = {
     "reduce": reduce,
     "reduce-scatter": reduce_scatter,
     "scatter": scatter,
+    "topk": top,
     "update-slice": update_slice,
     "word": word,
 }

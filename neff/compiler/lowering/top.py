@@ -1,0 +1,171 @@
+"""The greatest elements of each row, in order, eight at a time: ``max8`` and where they stand.
+
+HLO's order is total: -NaN, -inf, ..., -0, 0, ..., inf, NaN. The engine compares float32 numbers, so it
+gets *keys*: half of each value with at least the smallest size that there is, infinities and NaN below
+the largest float. Keys are in HLO's order, but for numbers under 2^-126, of which half has a digit
+less, and for NaN of one sign, which are equal. Equal keys are found from the left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+import nki_lang.isa as nisa
+import nki_lang.language as nl
+from neff.compiler.graph import Node
+from neff.compiler.lowering.emitter import Constants, Emitter, Tile
+from neff.compiler.lowering.lowerer import Lowerer
+from neff.compiler.lowering.operations import as_type
+from neff.compiler.lowering.task import Port, Task, window
+from neff.compiler.lowering.tiling import Piece, tiles
+from neff.compiler.types import held_as
+from neff.compiler.views import Dim, merge
+from nki_lang.dtypes import BY_NAME
+
+__all__ = ["top"]
+
+F32, U8, U32, I32 = (BY_NAME[name] for name in ("float32", "uint8", "uint32", "int32"))
+_EIGHT = 8
+_CHUNK = 8192
+"""Elements of a row that are in SBUF at once; of longer rows each such part has its greatest."""
+
+_SMALLEST = float(np.float32(2.0**-149))
+_INFINITE, _NAN = 2.5e38, 3e38
+"""The keys of infinity and NaN; half of any number is less."""
+
+_NONE = float(np.float32(-3.4e38))
+"""The key of what is not there: less than any other."""
+
+_SIGN = np.uint32(1 << 31)
+
+
+def top(lowerer: Lowerer, node: Node) -> None:
+    """Values and places; the node's two results."""
+    source = lowerer.view(node.operands[0])
+    made = [lowerer.scratch(node.shape, dtype) for dtype in (held_as(node).tile, I32)]
+    lowerer.results[id(node)] = made
+    ports = lowerer.port(source), lowerer.port(made[0]), lowerer.port(made[1])
+    spec = _Spec(*ports, bool(node.attributes["largest"]), held_as(node).kind == "float")
+    names = [port.view.buffer for port in ports]
+    lowerer.call(Task("topk", names[:1], names[1:], spec.run), node)
+
+
+@dataclass(frozen=True, slots=True)
+class _Spec:
+    source: Port
+    values: Port
+    places: Port
+    largest: bool
+    is_float: bool
+
+    def run(self, tensors: dict[str, Tile]) -> None:
+        views = [port.view for port in (self.source, self.values, self.places)]
+        dims = [
+            Dim(extent, tuple(view.strides[dim] for view in views))
+            for dim, extent in enumerate(views[0].shape[:-1])
+        ]
+        constants: Constants = {}
+        for piece in tiles(merge(dims), 1, 3, least=1):
+            _Rows(self, tensors, piece, constants).run()
+
+
+class _Rows:
+    """At most 128 rows."""
+
+    def __init__(
+        self, spec: _Spec, tensors: dict[str, Tile], piece: Piece, constants: Constants
+    ) -> None:
+        self._spec, self._tensors, self._piece = spec, tensors, piece
+        self._constants = constants
+        self._rows = piece.partition.extent
+        self._wanted = spec.values.view.shape[-1]
+
+    def run(self) -> None:
+        extent = self._spec.source.view.shape[-1]
+        starts = range(0, extent, _CHUNK)
+        found = [self._chunk(begin, min(_CHUNK, extent - begin)) for begin in starts]
+        _, values, places = found[0] if len(found) == 1 else self._best(found)
+        wanted = self._wanted
+        self._store(1, values[:, 0:wanted])
+        self._store(2, as_type(places, I32)[:, 0:wanted])
+
+    def _store(self, number: int, tile: Tile) -> None:
+        port = (self._spec.source, self._spec.values, self._spec.places)[number]
+        if tile.dtype != port.dtype:
+            tile = Emitter(self._rows, self._wanted, self._constants).copy(tile, port.dtype)
+        pattern = [self._piece.pattern(number)[0], [port.view.strides[-1], self._wanted]]
+        tensor = self._tensors[port.view.buffer]
+        nisa.dma_copy(window(tensor, port, self._piece.offsets[number], pattern), tile)
+
+    def _chunk(self, begin: int, count: int) -> tuple[Tile, Tile, Tile]:
+        """Keys, values and places of the greatest of a part of the rows."""
+        source = self._spec.source
+        wide = max(count, _EIGHT)
+        data = nl.ndarray((self._rows, wide), dtype=F32, buffer=nl.sbuf)
+        step = source.view.strides[-1]
+        offset = self._piece.offsets[0] + begin * step
+        pattern = [self._piece.pattern(0)[0], [step, count]]
+        if wide > count:
+            nisa.memset(data, 0)
+        tensor = self._tensors[source.view.buffer]
+        nisa.dma_copy(data[:, 0:count], window(tensor, source, offset, pattern))
+        keys = self._keys(data)
+        if wide > count:
+            nisa.memset(keys[:, count:wide], _NONE)
+        best, places = self._greatest(keys)
+        values = self._gathered(data, places)
+        if begin:
+            e = Emitter(self._rows, places.shape[1], self._constants)
+            places = e.words("add", places, np.uint32(begin), U32)
+        return best, values, places
+
+    def _keys(self, data: Tile) -> Tile:
+        e = Emitter(self._rows, data.shape[1], self._constants)
+        if not self._spec.is_float:
+            return e.binary("multiply", data, 1.0 if self._spec.largest else -1.0, F32)
+        keys = e.activation("abs", data, F32, scale=0.5)
+        nisa.tensor_scalar(keys, keys, nl.maximum, _SMALLEST, False, nl.minimum, _INFINITE)
+        undefined = e.binary("not_equal", data, data, U8)
+        nisa.tensor_copy_predicated(keys, e.filled(np.float32(_NAN), F32), undefined)
+        words, bits = as_type(data, U32), as_type(keys, U32)
+        sign = e.bits("bitwise_and", words, _SIGN, U32)
+        if not self._spec.largest:
+            sign = e.bits("bitwise_xor", sign, _SIGN, U32)
+        nisa.tensor_tensor(bits, bits, sign, nl.bitwise_or)
+        return keys
+
+    def _greatest(self, keys: Tile) -> tuple[Tile, Tile]:
+        """The keys, falling, and where they stand, in whole eights."""
+        rounds = -(-min(self._wanted, keys.shape[1]) // _EIGHT)
+        best = nl.ndarray((self._rows, rounds * _EIGHT), dtype=F32, buffer=nl.sbuf)
+        places = nl.ndarray((self._rows, rounds * _EIGHT), dtype=U32, buffer=nl.sbuf)
+        for number in range(rounds):
+            eight = slice(number * _EIGHT, (number + 1) * _EIGHT)
+            nisa.max8(best[:, eight], keys)
+            nisa.nc_find_index8(places[:, eight], keys, best[:, eight])
+            if number < rounds - 1:
+                nisa.nc_match_replace8(keys, keys, best[:, eight], _NONE)
+        return best, places
+
+    def _gathered(self, data: Tile, places: Tile) -> Tile:
+        made = nl.ndarray(places.shape, dtype=data.dtype, buffer=nl.sbuf)
+        nisa.nc_n_gather(made, data, places)
+        return made
+
+    def _best(self, found: list[tuple[Tile, Tile, Tile]]) -> tuple[Tile, Tile, Tile]:
+        """The greatest of what several parts have; those of an earlier one come first."""
+        width = sum(keys.shape[1] for keys, _, _ in found)
+        joined = [
+            nl.ndarray((self._rows, width), dtype, buffer=nl.sbuf) for dtype in (F32, F32, U32)
+        ]
+        at = 0
+        for parts in found:
+            count = parts[0].shape[1]
+            for whole, part in zip(joined, parts, strict=True):
+                nisa.tensor_copy(whole[:, at : at + count], part)
+            at += count
+        keys, values, places = joined
+        best, where = self._greatest(keys)
+        return best, self._gathered(values, where), self._gathered(places, where)
