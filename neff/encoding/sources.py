@@ -8,7 +8,7 @@ keep as many folders as distinguish them.
 from __future__ import annotations
 
 from pathlib import PurePath
-from typing import Any
+from typing import Any, cast
 
 from neff.errors import NeffFileError
 from nki_lang.source import MAX_CALLERS, SourceLocation
@@ -50,7 +50,7 @@ class SourceTable:
             )
         return self.locations[number - 1]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """``{"files": [...], "functions": [...], "locations": [[file, line, column, function]]}``.
 
         ``callers``, if there are any: rows of a location and the one that called its function.
@@ -64,7 +64,11 @@ class SourceTable:
             [file_at[files[entry.file]], entry.line, entry.column, function_at[entry.function]]
             for entry in self.locations
         ]
-        document = {"files": file_names, "functions": functions, "locations": rows}
+        document: dict[str, object] = {
+            "files": file_names,
+            "functions": functions,
+            "locations": rows,
+        }
         location_at = {entry: index for index, entry in enumerate(self.locations)}
         callers = [
             [index, location_at[entry.caller]]
@@ -109,10 +113,10 @@ class SourceTable:
         return table
 
 
-def _callers(rows: Any) -> dict[int, int]:
+def _callers(rows: object) -> dict[int, int]:
     """Location -> the one that called its function."""
     found: dict[int, int] = {}
-    for inner, outer in rows:
+    for inner, outer in cast("list[tuple[object, object]]", rows):
         if type(inner) is not int or type(outer) is not int or outer < 0:
             raise ValueError("a caller that is not the number of a location")
         found[inner] = outer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from neff.profile.memory import holdings
+from neff.profile.memory import Holding, holdings
 from neff.profile.table import Profile
 from neff.timing import Event
 from neff.timing.events import QUEUE
@@ -30,10 +30,15 @@ class Counter:
     samples: list[tuple[int, int]]
 
 
-def counters(profile: Profile) -> list[list[Counter]]:
-    """Those of each core: bytes held in SBUF and PSUM, MB/s of transfers, busy engines in per mille."""
+def counters(profile: Profile, known: list[Holding] | None = None) -> list[list[Counter]]:
+    """Those of each core: bytes held in SBUF and PSUM, MB/s of transfers, busy engines in per mille.
+
+    Args:
+        profile: of the program.
+        known: its :func:`~neff.profile.memory.holdings`, if they are known.
+    """
     held: dict[tuple[int, str], list[tuple[float, float]]] = {}
-    for one in holdings(profile):
+    for one in holdings(profile) if known is None else known:
         changes = held.setdefault((one.core, one.memory), [])
         changes += [(one.start_ns, one.nbytes), (one.end_ns, -one.nbytes)]
     return [

@@ -177,9 +177,14 @@ def _capacity(profile: Profile, memory: str) -> int:
     return sizes[memory]
 
 
-def memory_document(profile: Profile) -> dict[str, object]:
-    """Holdings, and the peak of each memory of each core; bytes and microseconds."""
-    found = holdings(profile)
+def memory_document(profile: Profile, held: list[Holding] | None = None) -> dict[str, object]:
+    """Holdings, and the peak of each memory of each core; bytes and microseconds.
+
+    Args:
+        profile: of the program.
+        held: its :func:`holdings`, if they are known.
+    """
+    found = holdings(profile) if held is None else held
     return {
         "estimated": True,
         "program": profile.name,

@@ -17,8 +17,12 @@ import pytest
 from neff import write
 from neff.cli import main
 from neff.profile import Profile, profile_of
+from neff.profile.counters import counters
 from neff.profile.page import render_page
 from neff.profile.page.columns import NAMES, columns_of
+from neff.profile.page.curves import _fewer as fewer
+from neff.profile.page.curves import counter_rows, loop_rows
+from tests.neff.programs import counted
 from tests.profile.programs import line_of, matmul, softmax
 from tests.profile.slow_kernels import PAIRS
 
@@ -113,6 +117,44 @@ def test_a_source_outside_of_the_root_is_not_in_the_page(tmp_path: Path) -> None
     (tmp_path / "secret.py").write_text("password = 1\n" * 100)
     object.__setattr__(profile, "sites", sites)
     assert "password" not in render_page([profile], root=tmp_path / "inside")
+
+
+def test_counters_are_those_of_the_trace() -> None:
+    profile = profile_of(softmax())
+    rows = {str(row["name"]): row for row in counter_rows(profile, 1.0)}
+    assert {"SBUF", "DMA bandwidth", "vector", "scalar", "sync"} <= set(rows)
+    assert "PSUM" not in rows  # nothing is held there
+    (given,) = counters(profile)
+    for one in given:
+        if any(value for _, value in one.samples):
+            row = rows[one.name.removesuffix(" utilisation")]
+            assert list(zip(row["at"], row["values"], strict=True)) == one.samples  # type: ignore[call-overload]
+    assert rows["SBUF"]["full"] == 128 * 212_984
+    assert max(rows["vector"]["values"]) <= rows["vector"]["full"] == 1000  # type: ignore[call-overload]
+
+
+def test_a_long_counter_keeps_the_peak_of_each_part() -> None:
+    samples = [(at, at % 7) for at in range(0, 100_000, 3)] + [(100_000, 0)]
+    found = fewer(samples)
+    assert len(found) <= 2002
+    assert found[-1] == samples[-1]
+    width = 100_000 / 2000
+    for time, value in found[1:-1:97]:
+        within = [v for t, v in samples if time - 4 <= t < time + width + 1]
+        assert value == max(within)
+
+
+def test_loops_say_how_many_iterations_are_not_drawn() -> None:
+    profile = profile_of(counted(100))
+    ((core, start, end, turns, until),) = loop_rows(profile, 1.0)
+    events = [event for event in profile.estimate.cores[0].events if event.turns > 1]
+    assert (core, turns) == (0, 99)
+    assert (start, end) == (
+        round(min(event.start for event in events)), round(max(event.end for event in events)),
+    )  # fmt: skip
+    assert until == round(profile.estimate.total.value)
+    assert until - start >= 90 * (end - start) / 2
+    assert loop_rows(profile_of(softmax()), 1.0) == []
 
 
 @pytest.mark.skipif(BROWSER is None, reason="needs Chromium")

@@ -10,13 +10,17 @@ function layOut() {
   for (const profile of profiles) {
     const cores = new Set(profile.rows.map(row => row.core)).size;
     let core = -1;
+    const curves = () => { for (const band of core < 0 ? [] : curveBands(profile, core, y)) { bands.push(band); y = band.y + band.high + GAP; } };
     for (const row of profile.rows) {
       if (row.core !== core) {
+        curves();
         core = row.core;
         if (profiles.length > 1 || cores > 1) { bands.push({ y, high: HEAD, profile, title: (profiles.length > 1 ? `${profile.role}: ${profile.name}` : "") + (cores > 1 ? `  core ${core}` : "") }); y += HEAD; }
+        for (const band of loopBand(profile, core, y)) { bands.push(band); y += band.high + GAP; }
       }
       bands.push({ y, high: HIGH, profile, row, name: row.part ? "" : row.lane }); y += HIGH + GAP;
     }
+    curves();
     y += 8;
   }
   bands.whole = y;
@@ -123,7 +127,7 @@ function draw() {
   pen.fillStyle = css("--panel"); pen.fillRect(0, 0, lanes.width, lanes.height);
   pen.putImageData(image, Math.round(GUTTER * ratio), Math.round(AXIS * ratio));
   pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-  drawTexts(texts, ratio); drawTitles(height); drawAxis(width, height); drawSelection(); drawArea(height);
+  drawTexts(texts, ratio); drawCurves(height); drawTitles(height); drawAxis(width, height); drawSelection(); drawArea(height);
   frames++;
 }
 
@@ -305,6 +309,7 @@ const floating = document.body.appendChild(make("div", { class: "tip" }));
 function tip(event, text) {
   const found = event && text === undefined && hit(event.offsetX, event.offsetY);
   if (found) { const { profile, i } = found, site = profile.siteOf(i); text = `${profile.opcodes[profile.opcode[i]]}, ${time(profile.length[i] * profile.unit_ns)}\n${profile.place(site)}\n${site[OPERANDS]}`; }
+  else if (event && text === undefined) text = curveTip(event.offsetX, event.offsetY);
   floating.style.display = text ? "block" : "none";
   if (!text) return;
   floating.textContent = text;

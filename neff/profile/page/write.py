@@ -12,8 +12,9 @@ from typing import cast
 
 from hlo_tools._gc import no_collection
 from neff.profile.advice import advice_of, advice_rows
-from neff.profile.memory import memory_document
+from neff.profile.memory import Holding, holdings, memory_document
 from neff.profile.page.columns import columns_of
+from neff.profile.page.curves import counter_rows, loop_rows
 from neff.profile.roofline import roofline_document
 from neff.profile.summary import summary
 from neff.profile.table import Profile
@@ -21,7 +22,7 @@ from neff.profile.table import Profile
 __all__ = ["render_page"]
 
 PROGRAM = (
-    "data.js", "colours.js", "timeline.js", "details.js", "tables.js", "source.js", "memory.js",
+    "data.js", "colours.js", "curves.js", "timeline.js", "details.js", "tables.js", "source.js", "memory.js",
     "roofline.js", "main.js",
 )  # fmt: skip
 """Parts of the page's program, in order."""
@@ -68,7 +69,7 @@ def render_page(
 
 
 def _document(profile: Profile, root: Path) -> dict[str, object]:
-    columns, document = columns_of(profile), summary(profile)
+    columns, document, held = columns_of(profile), summary(profile), holdings(profile)
     lines = [
         line
         for site in profile.sites
@@ -89,19 +90,21 @@ def _document(profile: Profile, root: Path) -> dict[str, object]:
         "opcodes": columns.opcodes,
         "sites": profile.sites,
         "packed": columns.packed,
+        "counters": counter_rows(profile, columns.unit_ns, held),
+        "loops": loop_rows(profile, columns.unit_ns),
         "summary": {name: document[name] for name in ("by", "engines", "critical_path")},
-        "memory": _memory(profile),
+        "memory": _memory(profile, held),
         "roofline": roofline_document(profile),
         "advice": advice_rows(advice_of(profile)) if count <= MOST_FOR_ADVICE else None,
         "sources": _sources({line.rpartition(":")[0] for line in lines}, root),
     }  # fmt: skip
 
 
-def _memory(profile: Profile) -> dict[str, object]:
-    document = memory_document(profile)
-    held = cast("list[dict[str, int]]", document["holdings"])
-    if len(held) > _MOST_HOLDINGS:
-        largest = sorted(held, key=lambda one: -one["partitions"] * one["bytes_per_partition"])
+def _memory(profile: Profile, held: list[Holding]) -> dict[str, object]:
+    document = memory_document(profile, held)
+    rows = cast("list[dict[str, int]]", document["holdings"])
+    if len(rows) > _MOST_HOLDINGS:
+        largest = sorted(rows, key=lambda one: -one["partitions"] * one["bytes_per_partition"])
         document["holdings"] = largest[:_MOST_HOLDINGS]
     return document
 
