@@ -115,7 +115,11 @@ class Evaluator:
         arguments = [
             _argument(value, parameter) for value, parameter in zip(inputs, parameters, strict=True)
         ]
-        return arrays_of(self.computation(entry.id, arguments))
+        try:
+            return arrays_of(self.computation(entry.id, arguments))
+        except _BUGS:  # a root or a parameter that is not there
+            check(self.module)
+            raise
 
     def computation(self, number: int, arguments: Sequence[Value]) -> Value:
         """The result of one computation."""

@@ -1,11 +1,12 @@
 """Mutate modules and look at everything in them: only our own errors may come out.
 
-Usage: python scripts/fuzz/fuzz_load.py [--seed N] [--count N] [--commands a,b] [--forms a,b]
+Usage: python scripts/fuzz/fuzz_load.py [--seed N] [--count N] [--minutes M] [--commands a,b] [--forms a,b]
            [--json FILE] [PATH ...]
 
 A PATH is a module or a ``.jsonl`` file whose lines have ``text``; without any, a small module made
 here is mutated. Every seed is taken in five forms (proto, HloProto, text, pbtxt, JSON), with
-mutations of bytes, of words where it is text, and of fields where it is a proto. Each case goes
+mutations of bytes, of words where it is text, and of fields, of any message and set or not, where
+it is a proto. Guards that report bugs with a code are off. Each case goes
 through the library's readers and views and through two of nki-hlo's commands, in a child process
 with limits of memory and time. Exit code 1, and the bytes as ``fuzz-<number>.bin`` in the current
 folder, when anything but a coded error came out, a case took more than five seconds or more than
@@ -34,28 +35,35 @@ from pathlib import Path
 from typing import Any
 
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
+os.environ["NKI_HLO_UNGUARDED"] = "1"  # an exception that is a bug of ours is a fault
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import numpy as np
 from mutations import mutated
 
 import hlo_tools
 from hlo_tools import HloError, Module, array_shape, literal_of, tuple_shape
 from hlo_tools.cli.program import run
+from hlo_tools.evaluate import Evaluator, Limits
 from hlo_tools.ir.dialects import to_dialect
 from hlo_tools.ir.formats import FORMATS, render
 from hlo_tools.ir.renumbering import set_ids
-from hlo_tools.passes import registered_passes
+from hlo_tools.passes import Pipeline, registered_passes
+from hlo_tools.text import print_module
+from hlo_tools.verify import Options, verify
 
 SLOW, SILENT = 5.0, 300.0
 """Processor seconds that a look may take; seconds after which a silent child is ended."""
 MEMORY = 1 << 30
-BATCH = 400
+BATCH = 200
 """Cases that one child looks at."""
 NOT_SHOWN = 4
 """The exit code of a fault of ours."""
 PASSES = ",".join(name for name, one in registered_passes().items() if not one.needs_arguments)
 OUT = "{out}"
+STRICT = Options(layout_sensitive=True)
+"""Of the verifier, so that it checks all that it can."""
 
 COMMANDS: dict[str, list[str]] = {
     "show": ["show", "{file}"],
@@ -110,7 +118,34 @@ def overview(data: bytes) -> None:
         str(instruction.shape)
 
 
+def checked(data: bytes) -> None:
+    """Verify, print, evaluate and simplify it, whatever the verifier finds."""
+    module = hlo_tools.load(data)
+    verify(module, options=STRICT)
+    with contextlib.suppress(HloError):
+        print_module(module)
+    with contextlib.suppress(HloError):
+        inputs = [zeros(one.shape) for one in module.entry.parameters]
+        Evaluator(module, limits=Limits(work=5e7, memory=1 << 24)).run(inputs)
+    Pipeline.parse(PASSES).run(module)
+
+
+def zeros(shape: Any) -> Any:
+    """An input of a shape that takes little memory."""
+    if shape.is_tuple:
+        return tuple(zeros(one) for one in shape.tuple_shapes)
+    if (
+        min(shape.dimensions, default=0) < 0
+        or not shape.is_array
+        or shape.element_count > 1 << 20
+        or shape.rank > 60
+    ):
+        raise HloError("too large an input")
+    return np.zeros(shape.dimensions, shape.dtype)
+
+
 LOOKS: dict[str, Callable[[bytes], Any]] = {
+    "checked": checked,
     "everything": look_at_everything,
     "constants left": lambda data: hlo_tools.load(data, leave_constants=4).to_bytes(),
     "ids": lambda data: set_ids(hlo_tools.load(data), "legacy"),
@@ -201,7 +236,7 @@ class Fuzzer:
         def check() -> str:
             output, errors = io.StringIO(), io.StringIO()
             with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
-                code = run(["--debug", *words])
+                code = run(words)
             return errors.getvalue()[-2000:] if code >= NOT_SHOWN else ""
 
         return timed(name, check)
@@ -289,6 +324,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0] if __doc__ else "")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--count", type=int, default=10_000)
+    parser.add_argument("--minutes", type=float, default=0, help="begin no batch after these")
     parser.add_argument("--start", type=int, default=0, help="number of the first case")
     parser.add_argument("--commands", default=",".join(COMMANDS))
     parser.add_argument("--forms", default=",".join(FORMATS), help="what is mutated")
@@ -302,7 +338,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
         fuzzer = Fuzzer(words.seed, seeds, words.commands.split(","), Path(folder))
         fuzzer.warm_up()
-        while number < stop:
+        end = time.monotonic() + (words.minutes or 1e6) * 60
+        while number < stop and time.monotonic() < end:
             number, found = in_child(fuzzer, number, min(number + BATCH, stop))
             for case, reason in found:
                 failures.append({"case": case, "reason": reason})
@@ -310,12 +347,11 @@ def main() -> int:
                 if kinds[kind_of(reason)] <= 3:
                     Path(f"fuzz-{case}.bin").write_bytes(fuzzer.case(case)[0])
                     print(f"case {case}: {reason}", file=sys.stderr, flush=True)
-    result = {"seed": words.seed, "cases": words.count, "seeds": len(seeds), "kinds": kinds}
+    cases = number - words.start
+    result = {"seed": words.seed, "cases": cases, "seeds": len(seeds), "kinds": kinds}
     if words.json:
         words.json.write_text(json.dumps({**result, "failures": failures}, indent=1))
-    print(
-        f"{words.count} cases of {len(seeds)} seeds, {len(failures)} failures of {len(kinds)} kinds"
-    )
+    print(f"{cases} cases of {len(seeds)} seeds, {len(failures)} failures of {len(kinds)} kinds")
     for kind, count in kinds.most_common():
         print(f"{count:6}  {kind}")
     return 1 if failures else 0

@@ -21,14 +21,17 @@ ODD = (
 )  # fmt: skip
 
 
-NUMBERS = (0, 1, 2, -1, 7, 1 << 31, (1 << 32) + 1, (1 << 62) + 3)
+NUMBERS = (0, 1, 2, -1, 7, 63, 64, 65, 1 << 31, (1 << 32) + 1, 1 << 40, (1 << 62) + 3, -(1 << 63))
+TEXTS = ("", "x", "a.b/c", '"', "\0", "é", "{", "x" * 300, "%0", "-1", "../../x", '{"a": [}')
 
 
 def mutated(data: bytes, form: str, rng: random.Random) -> bytes:
     """One to five mutations: of words, where the form has words; of fields, of a proto; of bytes."""
     change = change_bytes
-    if form == "proto" and rng.random() < 0.6:
-        change = change_fields
+    if form == "proto" and rng.random() < 0.7:
+        change = rng.choice((change_fields, change_anything))
+    elif form == "hlo-proto" and rng.random() < 0.7:
+        change = change_envelope
     elif form not in ("proto", "hlo-proto") and rng.random() < 0.7:
         change = change_words
     for _ in range(rng.choice((1, 1, 2, 5))):
@@ -94,6 +97,98 @@ def change_fields(data: bytes, rng: random.Random) -> bytes:
     else:
         change_field(row, rng.choice(rows)[1], rng)
     return module.SerializeToString(deterministic=True)
+
+
+def change_anything(data: bytes, rng: random.Random) -> bytes:
+    """Change a field of any message in the module, set or not, to any value of its type."""
+    return _changed(schema.message("HloModuleProto").FromString(data), rng)
+
+
+def change_envelope(data: bytes, rng: random.Random) -> bytes:
+    """As :func:`change_anything`, of the module's envelope with the assignment of its buffers."""
+    return _changed(schema.message("HloProto").FromString(data), rng)
+
+
+def _changed(message: Message, rng: random.Random) -> bytes:
+    holder = message
+    while rng.random() < 0.85:
+        inner = [value for _, value in holder.ListFields()]
+        below = [one for value in inner for one in _messages(value, rng)]
+        if not below:
+            break
+        holder = rng.choice(below)
+    change_any_field(holder, rng)
+    return message.SerializePartialToString(deterministic=True)
+
+
+def _messages(value: Any, rng: random.Random) -> list[Message]:
+    """The messages that a field holds: itself, or one of its items."""
+    if hasattr(value, "ListFields"):
+        return [value]
+    if isinstance(value, str | bytes) or not hasattr(value, "__len__") or hasattr(value, "keys"):
+        return []
+    one = rng.choice(value) if len(value) else None
+    return [one] if hasattr(one, "ListFields") else []
+
+
+def change_any_field(message: Message, rng: random.Random) -> None:
+    """A field cleared or given another value; an item of a list changed, repeated or removed."""
+    fields = list(message.DESCRIPTOR.fields)
+    if rng.random() < 0.7:  # one that is set, rather
+        fields = [field for field, _ in message.ListFields()] or fields
+    if not fields:
+        return
+    field = rng.choice(fields)
+    if rng.random() < 0.15:
+        message.ClearField(field.name)
+    elif not field.is_repeated:
+        _set_field(message, field, rng)
+    elif not hasattr(getattr(message, field.name), "keys"):  # no map
+        _change_list(getattr(message, field.name), field, rng)
+
+
+def _set_field(message: Message, field: Any, rng: random.Random) -> None:
+    if field.type == field.TYPE_MESSAGE:
+        inner = getattr(message, field.name)
+        inner.SetInParent()
+        change_any_field(inner, rng)
+    else:
+        setattr(message, field.name, _value(field, rng))
+
+
+def _change_list(items: Any, field: Any, rng: random.Random) -> None:
+    kind = rng.randrange(4)
+    place = rng.randrange(len(items)) if len(items) else 0
+    if kind == 0 and len(items):
+        del items[place]
+    elif field.type == field.TYPE_MESSAGE:
+        one = items.add()
+        if len(items) > 1 and kind < 3:
+            one.CopyFrom(items[place])
+        change_any_field(one, rng)
+    elif kind == 1 and len(items):
+        items[place] = _value(field, rng)
+    else:
+        items.extend([_value(field, rng)] * rng.choice((1, 1, 2, 70)))
+
+
+def _value(field: Any, rng: random.Random) -> Any:
+    """Any value of a field's type, an odd one rather."""
+    number = rng.choice(NUMBERS)
+    if field.type == field.TYPE_BOOL:
+        return rng.random() < 0.5
+    if field.type == field.TYPE_ENUM:
+        return rng.choice((*field.enum_type.values_by_number, 99, -1))
+    if field.type == field.TYPE_STRING:
+        return rng.choice(TEXTS)
+    if field.type == field.TYPE_BYTES:
+        return rng.choice((b"", b"\0", b"\xff" * 9, rng.randbytes(rng.randrange(40))))
+    if field.type in (field.TYPE_FLOAT, field.TYPE_DOUBLE):
+        return rng.choice((0.0, -1.0, float("nan"), float("inf"), 1e30))
+    bits = 32 if field.type in (field.TYPE_INT32, field.TYPE_UINT32) else 64
+    if field.type in (field.TYPE_UINT32, field.TYPE_UINT64):
+        return number % (1 << bits)
+    return (number + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))
 
 
 def change_references(row: Message, body: Message, module: Message, rng: random.Random) -> None:

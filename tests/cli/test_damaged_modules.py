@@ -228,3 +228,22 @@ def test_an_option_lets_folding_take_more() -> None:
         module = Module(parse(text))
         Pipeline.parse(f"constant-folding{options}").run(module)
         assert module.entry.root.opcode == opcode
+
+
+def no_root(body: Any) -> None:
+    body.root_id = 99
+
+
+def no_parameter(body: Any) -> None:
+    body.instructions[0].parameter_number = 7
+
+
+@pytest.mark.parametrize(("harm", "code"), [(no_root, "HLO-"), (no_parameter, "HLO-")])
+def test_evaluating_what_is_not_verified(harm: Harm, code: str) -> None:
+    """The rule that is broken is named, whatever fails on the way."""
+    module = Module(parse(NEGATE))
+    entry = module.proto.computations[-1]
+    harm(entry)
+    with pytest.raises(HloError) as caught:
+        Evaluator(Module(module.proto)).run([np.zeros((4, 8), np.float32)])
+    assert caught.value.code.startswith(code)
