@@ -29,6 +29,7 @@ from neff.builds import (
 from neff.builds.flags import given_flags
 from neff.cli.explain import show
 from neff.errors import NeffCompileError, NeffError
+from neff.options import Flags
 from neff.profile.explanation import Explanation
 
 __all__ = ["Request", "build"]
@@ -57,6 +58,7 @@ class Request:
         read_only: the store is not written.
         scheduler: address of a Dask scheduler, "" for processes of this machine.
         explain: say what the compiler did.
+        provenance, metaneff: write these files beside each NEFF.
     """
 
     paths: tuple[Path, ...]
@@ -71,6 +73,8 @@ class Request:
     read_only: bool = False
     scheduler: str = ""
     explain: bool = False
+    provenance: bool = False
+    metaneff: bool = False
 
 
 def build(request: Request) -> int:
@@ -149,6 +153,7 @@ def _build_file(source: Source, request: Request) -> int:
     with shown("build"):
         action = action_of(source, flags) if store is not None else Action("neff", {})
         made = make(source, flags, target, action=action, store=store, report=_say)
+    _beside(source, flags, target, request, action.digest if store is not None else "")
     for warning in (*made.warnings, *(store.notes if store is not None else ())):
         console.note(warning)
     from neff.container import open_package, read
@@ -178,6 +183,19 @@ def _build_file(source: Source, request: Request) -> int:
         if explanation is not None:
             show(explanation)
     return 0
+
+
+def _beside(source: Source, flags: Flags, output: Path, request: Request, digest: str) -> None:
+    """The files beside a NEFF that were asked for."""
+    if request.provenance:
+        from neff.builds.provenance import write_provenance
+
+        write_provenance(source, flags, output, digest=digest)
+    if request.metaneff:
+        from neff.builds.metaneff import write_metaneff
+        from neff.container import read
+
+        write_metaneff(read(output), output)
 
 
 def _say(text: str) -> None:
@@ -223,6 +241,11 @@ def _build_folder(sources: Sequence[Source], folder: Path, request: Request) -> 
             keep_going=request.keep_going,
             on_done=on_done,
         )
+    for one in outcomes:
+        if one.status in ("built", "fetched", "unchanged"):
+            source, output = one.work.source, one.work.output
+            flags = flags_of(source.folder, request.flags)
+            _beside(source, flags, output, request, one.digest)
     explanations = _explained(outcomes) if request.explain else {}
     _report(outcomes, request, explanations)
     return FAILED if any(one.status == "failed" for one in outcomes) else 0

@@ -141,6 +141,17 @@ def build(
             help="Build on the workers of this Dask scheduler.", metavar="tcp://HOST:PORT"
         ),
     ] = "",
+    provenance: Annotated[
+        bool,
+        typer.Option(
+            "--provenance",
+            help="Write NEFF.provenance.json beside each: digests of inputs, flags, versions.",
+        ),
+    ] = False,
+    metaneff: Annotated[
+        bool,
+        typer.Option("--metaneff", help="Write NEFF.metaneff.json beside each: its tensors."),
+    ] = False,
     framework: Annotated[str, _flag(help="XLA, the only choice.")] = "XLA",
     optlevel: Annotated[str, _flag("--optlevel", "-O", help="1, 2 or 3.")] = "",
     fast_loading: Annotated[
@@ -205,7 +216,7 @@ def build(
         Request(
             tuple(paths), tuple(flags), target, output, jobs, keep_going,
             junit, as_json, cache or read_configuration().text("build_cache"), cache_read_only,
-            scheduler, explain,
+            scheduler, explain, provenance, metaneff,
         )
     )  # fmt: skip
 
@@ -266,14 +277,21 @@ def run_neff(
 
 
 @app.command()
-def verify(file: File, as_json: AsJson = False) -> int:
-    """Check a NEFF in full: hash, members, instructions, order.
+def verify(
+    file: File,
+    source: Annotated[
+        Path | None,
+        typer.Option(help="Check that it was made of this module or kernel.", metavar="PATH"),
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Check a NEFF in full: hash, members, instructions, order; its provenance, if it is there.
 
     Exits with 1 when the program has faults, and with 3, as all commands, when the file is damaged.
     """
     from neff.cli.verify import verify as command
 
-    return command(file, as_json=as_json)
+    return command(file, source, as_json=as_json)
 
 
 def _estimate(

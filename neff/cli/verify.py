@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -13,13 +14,18 @@ __all__ = ["findings", "verify"]
 FINE, FOUND = 0, 1
 
 
-def verify(file: Path, *, as_json: bool) -> int:
+def verify(file: Path, source: Path | None = None, *, as_json: bool) -> int:
     """Check a NEFF and print what is wrong; 1 when something is.
 
+    Args:
+        file: the NEFF.
+        source: the module or kernel that its provenance has to name; None for any.
+
     Raises:
-        NeffFileError: the file cannot be read, or is damaged.
+        NeffFileError: the file or its provenance cannot be read, or is damaged.
+        NeffError: ``source`` is several modules.
     """
-    found = findings(file)
+    found = [*findings(file), *_provenance(file, source)]
     if as_json:
         console.write_json("verify", file=str(file), findings=found)
     else:
@@ -28,6 +34,22 @@ def verify(file: Path, *, as_json: bool) -> int:
             console.line(f"{place}[{row['code']}] {row['message']}\n  help: {row['remedy']}")
         console.note("nothing found" if not found else console.counted(len(found), "finding"))
     return FOUND if found else FINE
+
+
+def _provenance(file: Path, source: Path | None) -> Iterator[dict[str, str]]:
+    from neff.builds.provenance import mismatches
+    from neff.builds.sources import sources_of
+
+    sources = sources_of(source) if source is not None else [None]
+    if len(sources) != 1:
+        raise NeffError(
+            f"{source} has {console.counted(len(sources), 'module')}; a NEFF is made of one",
+            code="NEFF-MODULES",
+            place=str(source),
+            remedy="name the folder of one module",
+        )
+    for place, message in mismatches(file, sources[0]):
+        yield _row("NEFF-PROVENANCE", place, message, _AGAIN)
 
 
 def findings(file: Path) -> list[dict[str, str]]:

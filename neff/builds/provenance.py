@@ -1,0 +1,207 @@
+"""What a NEFF was made from, beside the NEFF: an in-toto statement with SLSA's predicate.
+
+``dense.neff.provenance.json`` holds digests of the NEFF and of every input, the flags and the
+versions; no path, time or machine, so equal builds have equal statements. It is not signed: whatever
+signs in-toto statements can. Form: https://slsa.dev/spec/v1.0/provenance and
+https://github.com/in-toto/attestation (Statement v1).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Final, cast
+
+from hlo_tools.store import Action
+from neff.builds.flags import FLAGS_FILE
+from neff.builds.sources import Source
+from neff.builds.stored import action_of
+from neff.container import open_package, program_of
+from neff.container.strict_json import is_object
+from neff.errors import NeffError, NeffFileError
+from neff.options import Flags
+from neff.version import __version__
+
+__all__ = ["SUFFIX", "mismatches", "write_provenance"]
+
+SUFFIX: Final = ".provenance.json"
+_STATEMENT: Final = "https://in-toto.io/Statement/v1"
+_PREDICATE: Final = "https://slsa.dev/provenance/v1"
+_BUILD: Final = "urn:nki-hlo:neff:1"
+_LIBRARIES: Final = ("numpy", "ml_dtypes", "protobuf")
+_INPUT: Final = "input "
+_OPTION: Final = "option "
+_LARGEST: Final = 64 << 20
+
+Statement = dict[str, Any]
+
+
+def write_provenance(source: Source, flags: Flags, output: Path, *, digest: str = "") -> Path:
+    """Write the statement of a NEFF that was just made.
+
+    Args:
+        source, flags: what it was made from.
+        output: the NEFF.
+        digest: of the action that made it; "" when it is not known.
+
+    Returns:
+        The file: the NEFF's name and :data:`SUFFIX`.
+
+    Raises:
+        NeffError: ``NEFF-PROVENANCE``: the inputs have changed since it was made.
+        HloFileError: the file cannot be written.
+    """
+    from hlo_tools.files.writing import write_bytes
+
+    action = action_of(source, flags)
+    if digest and action.digest != digest:
+        raise NeffError(
+            "the inputs changed while it was built",
+            code="NEFF-PROVENANCE",
+            place=str(output),
+            remedy="build again",
+        )
+    file = output.with_name(output.name + SUFFIX)
+    text = json.dumps(_statement(action, source, output), indent=1, sort_keys=True)
+    write_bytes(f"{text}\n".encode(), file)
+    return file
+
+
+def _statement(action: Action, source: Source, output: Path) -> Statement:
+    parts = action.parts
+    options = {
+        name.removeprefix(_OPTION): value
+        for name, value in parts.items()
+        if name.startswith(_OPTION)
+    }
+    inputs = {
+        name.removeprefix(_INPUT): value for name, value in parts.items() if name.startswith(_INPUT)
+    }
+    if (kept := source.folder / FLAGS_FILE).is_file():
+        inputs[FLAGS_FILE] = hashlib.sha256(kept.read_bytes()).hexdigest()
+    return {
+        "_type": _STATEMENT,
+        "subject": [{"name": output.name, "digest": {"sha256": _digest(output)}}],
+        "predicateType": _PREDICATE,
+        "predicate": {
+            "buildDefinition": {
+                "buildType": _BUILD,
+                "externalParameters": {
+                    "target": program_of(open_package(output)).target,
+                    "fast_loading": parts["fast_loading"],
+                    "options": options,
+                },
+                "internalParameters": {"action": action.digest},
+                "resolvedDependencies": [
+                    {"name": name, "digest": {"sha256": digest}}
+                    for name, digest in sorted(inputs.items())
+                ],
+            },
+            "runDetails": {"builder": {"id": _BUILD, "version": _versions(parts["toolchain"])}},
+        },
+    }
+
+
+def _versions(toolchain: str) -> dict[str, str]:
+    """Of everything that the bytes may depend on."""
+    found = {"nki-hlo": __version__, "toolchain": toolchain, "zlib": zlib.ZLIB_RUNTIME_VERSION}
+    for name in _LIBRARIES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "unknown"
+    return found
+
+
+def _digest(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def mismatches(file: Path, source: Source | None = None) -> Iterator[tuple[str, str]]:
+    """In what a NEFF and its statement, or the inputs that are there now, do not agree.
+
+    Args:
+        file: the NEFF; nothing is yielded when it has no statement and ``source`` is None.
+        source: the module or kernel that it should have been made from.
+
+    Yields:
+        Place and message.
+
+    Raises:
+        NeffFileError: ``NEFF-PROVENANCE``: the statement is missing though a source is given, or
+            it is not one of ours.
+    """
+    path = file.with_name(file.name + SUFFIX)
+    if not path.exists() and source is None:
+        return
+    statement = _read(path)
+    try:
+        definition = statement["predicate"]["buildDefinition"]
+        subjects = [str(one["digest"]["sha256"]) for one in statement["subject"]]
+        target = str(definition["externalParameters"]["target"])
+        known = {
+            str(one["name"]): str(one["digest"]["sha256"])
+            for one in definition["resolvedDependencies"]
+        }
+        made_by = str(statement["predicate"]["runDetails"]["builder"]["version"]["nki-hlo"])
+    except (KeyError, TypeError, IndexError):
+        raise _unusable(path, "it lacks what a build writes") from None
+    if _digest(file) not in subjects:
+        yield str(file), f"its digest is not the one in {path.name}: it is another file"
+    package = open_package(file, check_hash=False)
+    if package.is_ours and program_of(package).target != target:
+        yield str(file), f"it is for {program_of(package).target}; {path.name} says {target}"
+    tool = package.document("info.json") if "info.json" in package.members else None
+    stated = tool.get("tool_version") if is_object(tool) else None
+    if package.is_ours and made_by not in str(stated):
+        yield str(file), f"it was made by {stated}; {path.name} says {made_by}"
+    if source is not None:
+        yield from _inputs(source, known, path)
+
+
+def _inputs(source: Source, known: dict[str, str], path: Path) -> Iterator[tuple[str, str]]:
+    action = action_of(source, Flags())
+    now = {
+        name.removeprefix(_INPUT): value
+        for name, value in action.parts.items()
+        if name.startswith(_INPUT)
+    }
+    if (kept := source.folder / FLAGS_FILE).is_file():
+        now[FLAGS_FILE] = hashlib.sha256(kept.read_bytes()).hexdigest()
+    for name in sorted(known.keys() | now.keys()):
+        if name not in now:
+            yield str(source.file), f"{name}, which {path.name} lists, is not there"
+        elif name not in known:
+            yield str(source.file), f"{name} is not listed in {path.name}"
+        elif now[name] != known[name]:
+            yield str(source.file), f"{name} is not what the NEFF was made from"
+
+
+def _read(path: Path) -> Statement:
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise _unusable(path, "it is too large")
+        document: object = json.loads(path.read_bytes())
+    except OSError as error:
+        raise _unusable(path, error.strerror or "it cannot be read") from None
+    except (ValueError, RecursionError):
+        raise _unusable(path, "it is not JSON") from None
+    if not isinstance(document, dict):
+        raise _unusable(path, "it is not a statement")
+    statement = cast("Statement", document)
+    if statement.get("_type") != _STATEMENT or statement.get("predicateType") != _PREDICATE:
+        raise _unusable(path, "it is not a statement of SLSA's provenance")
+    return statement
+
+
+def _unusable(path: Path, reason: str) -> NeffFileError:
+    return NeffFileError(
+        f"the provenance cannot be used: {reason}",
+        code="NEFF-PROVENANCE",
+        place=str(path),
+        remedy="nki-neff build --provenance writes it; build again",
+    )
