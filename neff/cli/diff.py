@@ -8,12 +8,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from hlo_tools.cli import console
 from neff.cli.diff_figures import OVERVIEW, overview, quantity, share
 
 if TYPE_CHECKING:
+    from neff.container.compare import Difference
     from neff.profile.changes import Change, Figures
 
 __all__ = ["FORMATS", "diff"]
@@ -81,7 +82,7 @@ def _figures(before: Figures, after: Figures) -> None:
     console.table((targets or after.target, "before", "after", "change"), rows)
 
 
-def _difference(row: dict[str, Any]) -> None:
+def _difference(row: Difference) -> None:
     """What differs, and both values, wrapped."""
     console.line(str(row["what"]))
     for mark, value in (("-", row["one"]), ("+", row["two"])):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from neff.cli.diff_figures import OVERVIEW, overview, quantity, share
 
 if TYPE_CHECKING:
+    from neff.container.compare import Difference
     from neff.profile.changes import Change, Figures
 
 __all__ = ["render"]
@@ -36,7 +37,7 @@ def render(found: Sequence[Change]) -> str:
 
 
 def _details(
-    name: str, before: Figures, after: Figures, differences: Sequence[dict[str, Any]]
+    name: str, before: Figures, after: Figures, differences: Sequence[Difference]
 ) -> Iterator[str]:
     from neff.profile.changes import FIGURES
 

@@ -6,10 +6,10 @@ One way through: files are paired, each is measured (:class:`Figures`), each pai
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from neff.container import Package, open_package, program_of
 from neff.container.compare import Difference, compare
@@ -161,5 +161,5 @@ def _figures(package: Package, overrides: Mapping[str, float]) -> Figures:
     return Figures(program.target, values)
 
 
-def _sum(rows: list[dict[str, Any]], name: str) -> int:
+def _sum(rows: Sequence[Mapping[str, int]], name: str) -> int:
     return sum(row[name] for row in rows)
