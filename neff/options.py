@@ -23,7 +23,7 @@ class CompileOptions:
     """Options of ``neff.compile``.
 
     Attributes:
-        optlevel: 1 to 3.
+        optlevel: 1 to 3: few rewrites; all; a search by the timing model.
         auto_cast: which float32 operations may be cast: ``none``, ``matmult`` or ``all``.
         auto_cast_type: what to: ``bf16``, ``fp16``, ``tf32`` or ``fp8_e4m3``.
         lnc: physical cores of a logical core; 0 is the target's default.

@@ -153,7 +153,9 @@ def build(
         typer.Option("--metaneff", help="Write NEFF.metaneff.json beside each: its tensors."),
     ] = False,
     framework: Annotated[str, _flag(help="XLA, the only choice.")] = "XLA",
-    optlevel: Annotated[str, _flag("--optlevel", "-O", help="1, 2 or 3.")] = "",
+    optlevel: Annotated[
+        str, _flag("--optlevel", "-O", help="1 (few rewrites), 2 or 3 (searches).")
+    ] = "",
     fast_loading: Annotated[
         bool,
         _flag(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -20,11 +20,13 @@ from neff.compiler.collectives import COMMUNICATION
 from neff.compiler.devices import devices_of
 from neff.compiler.import_hlo import import_module
 from neff.compiler.lower import lower
+from neff.compiler.plans import PLANS, Plan
 from neff.compiler.record import Member, Record, UnitRecord
 from neff.compiler.tensor_names import framework_names
 from neff.errors import NeffCompileError, NeffError
 from neff.options import CompileOptions
 from neff.program import GRAPH_ONLY, Program
+from neff.timing import estimate
 from nki_lang.errors import NkiError
 from nki_lang.ir import KernelIR
 from nki_lang.targets import Target, target_of
@@ -73,18 +75,51 @@ def compile(
         if casting.everything:
             graph = cast_everything(graph, casting.everything)
         cores = _cores(family, options)
-        if record is not None:
-            record.level = options.optlevel
-        parts = lower(
-            graph, family, cores=cores, root=root, dot_cast=casting.dots, record=record,
-            level=options.optlevel,
-        )  # fmt: skip
-        parts.metadata = _metadata(family, options) | _names(parts, module)
-        if devices and any(node.opcode in COMMUNICATION for node in graph.nodes):
-            parts.metadata["devices"] = asdict(devices)
-        if not any(call.op for call in parts.calls):
-            parts.metadata[GRAPH_ONLY] = True
-        return assemble(parts, None if record is None else record.owners)
+
+        def program(plan: Plan, kept: Record) -> Program:
+            parts = lower(
+                graph, family, cores=cores, root=root, dot_cast=casting.dots, record=kept, plan=plan
+            )
+            parts.metadata = _metadata(family, options) | _names(parts, module)
+            if devices and any(node.opcode in COMMUNICATION for node in graph.nodes):
+                parts.metadata["devices"] = asdict(devices)
+            if not any(call.op for call in parts.calls):
+                parts.metadata[GRAPH_ONLY] = True
+            return assemble(parts, None if record is None else kept.owners)
+
+        return _best(PLANS[options.optlevel], program, record)
+
+
+def _best(
+    plans: Sequence[Plan], compiled: Callable[[Plan, Record], Program], record: Record | None
+) -> Program:
+    """The program that takes least by the timing model, of those of several plans.
+
+    Raises:
+        NeffCompileError: that of the first plan, when no plan leads to a program.
+    """
+    if len(plans) == 1:
+        kept = Record() if record is None else record
+        kept.level = plans[0].level
+        return compiled(plans[0], kept)
+    found: list[tuple[float, Program, Record]] = []
+    failures: list[NeffCompileError] = []
+    for plan in plans:
+        kept = Record(replaced=[] if record is None else record.replaced)
+        try:
+            program = compiled(plan, kept)
+        except NeffCompileError as failure:
+            failures.append(failure)
+            continue
+        found.append((estimate(program).total.value, program, kept))
+        kept.searched.append((plan.name, found[-1][0]))
+    if not found:
+        raise failures[0]
+    _, program, kept = min(found, key=lambda one: one[0])
+    if record is not None:
+        record.take(kept, [one for _, _, other in found for one in other.searched])
+        record.level = 3
+    return program
 
 
 def _names(parts: Parts, module: Module) -> dict[str, object]:

@@ -17,6 +17,7 @@ from math import prod
 
 from neff.compiler.graph import Graph, Node
 from neff.compiler.lowering.operations import FUNCTIONS, OPERATIONS
+from neff.compiler.plans import Tuning
 from neff.compiler.types import held_as
 from neff.compiler.views import VIEWS
 
@@ -85,6 +86,7 @@ class Reasons(dict[tuple[int, int], str]):
 class _Fuser:
     apart: frozenset[int]
     why: Reasons
+    resident: int
     units: list[Unit] = field(default_factory=list[Unit])
     owner: dict[int, Unit] = field(default_factory=dict[int, Unit])
     totals: set[int] = field(default_factory=set[int])
@@ -139,7 +141,7 @@ class _Fuser:
                     self.refuse(source, node, "it is repeated along rows that its unit cannot have")
                 outside.append(operand)
                 continue
-            merged = unit if joined is None else _merge(joined, unit, shape, rows)
+            merged = unit if joined is None else self._merge(joined, unit, shape, rows)
             if merged is None:
                 self.refuse(
                     source, node, "two units with other rows, or too much for SBUF together"
@@ -157,6 +159,38 @@ class _Fuser:
                 self.close(operand)
                 self.why.setdefault((id(source_of(operand)[0]), id(node)), _CLOSED)
         self._join(joined, node, position)
+
+    def _merge(
+        self, first: Unit, second: Unit, shape: tuple[int, ...], rows: tuple[int, ...] | None
+    ) -> Unit | None:
+        """Both units as one; None when their rows differ."""
+        if first is second:
+            return first
+        wanted = rows or first.rows or second.rows
+        summed = first.summed + second.summed
+        if summed > (_SUMMED_BESIDE if first.resident or second.resident else _SUMMED):
+            return None
+        if (
+            first.resident + second.resident > self.resident
+            or first.is_blocked
+            or second.is_blocked
+        ):
+            return None
+        if wanted is not None:
+            if not (first.takes_rows(wanted) and second.takes_rows(wanted)):
+                return None
+            if shape[: len(wanted)] != wanted:
+                return None
+        elif squeezed(first.nodes[0].shape) != squeezed(second.nodes[0].shape):
+            return None
+        first.nodes += second.nodes
+        first.last = max(first.last, second.last)
+        first.rows = wanted
+        first.resident += second.resident
+        first.summed = summed
+        second.nodes = []
+        second.merged = first
+        return first
 
     def _by_rows(self, unit: Unit, source: Node, rows: tuple[int, ...]) -> bool:
         if id(source) in self.apart or unit.is_blocked:
@@ -214,7 +248,7 @@ class _Fuser:
             unit.is_blocked
             or not unit.takes_rows(rows)
             or not _has_rows_of(node, left)
-            or unit.resident + size > RESIDENT
+            or unit.resident + size > self.resident
             or unit.summed > _SUMMED_BESIDE
             or squeezed(source.shape) == rows
         ):
@@ -227,7 +261,7 @@ class _Fuser:
             self.close(left)
         unit.rows = rows
         unit.resident += size
-        unit.is_blocked = size > RESIDENT
+        unit.is_blocked = size > self.resident
         self._join(unit, node, position)
 
     def _unit(self, position: int) -> Unit:
@@ -254,38 +288,6 @@ class _Fuser:
         rows = prod(operand.shape[dim] for dim in wide if dim not in reduced)
         return bool(reduced) and wide[-len(reduced) :] == reduced and rows >= _FEWEST_ROWS
 
-
-def _merge(
-    first: Unit, second: Unit, shape: tuple[int, ...], rows: tuple[int, ...] | None
-) -> Unit | None:
-    """Both units as one; None when their rows differ."""
-    if first is second:
-        return first
-    wanted = rows or first.rows or second.rows
-    summed = first.summed + second.summed
-    if summed > (_SUMMED_BESIDE if first.resident or second.resident else _SUMMED):
-        return None
-    if first.resident + second.resident > RESIDENT or first.is_blocked or second.is_blocked:
-        return None
-    if wanted is not None:
-        if not (first.takes_rows(wanted) and second.takes_rows(wanted)):
-            return None
-        if shape[: len(wanted)] != wanted:
-            return None
-    elif squeezed(first.nodes[0].shape) != squeezed(second.nodes[0].shape):
-        return None
-    first.nodes += second.nodes
-    first.last = max(first.last, second.last)
-    first.rows = wanted
-    first.resident += second.resident
-    first.summed = summed
-    second.nodes = []
-    second.merged = first
-    return first
-
-
-RESIDENT = 96 * 1024
-"""Bytes of each partition that right operands of a unit's products take at most."""
 
 _SUMMED, _SUMMED_BESIDE = 2048, 1024
 """Columns that a unit sums over all rows at most: half of PSUM; a quarter beside products."""
@@ -417,6 +419,7 @@ def fuse(
     *,
     products: bool = True,
     why: Reasons | None = None,
+    resident: int = Tuning().resident,
 ) -> list[Unit]:
     """The graph's work in an order in which everything comes after what it reads.
 
@@ -427,8 +430,9 @@ def fuse(
         apart: ``id`` of nodes that are not to be in a unit over rows.
         products: products may be in units.
         why: gets the reason of each reader that did not join.
+        resident: bytes of each partition that right operands of a unit's products take at most.
     """
-    fuser = _Fuser(apart, Reasons() if why is None else why)
+    fuser = _Fuser(apart, Reasons() if why is None else why, resident)
     order = {id(node): position for position, node in enumerate(graph.nodes)}
     for node in graph.nodes:
         if node.opcode in VIEWS or node.opcode in ("parameter", "constant", "result"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import prod
 from pathlib import Path
@@ -29,8 +29,10 @@ from neff.compiler.lowering.rows import (
     fits,
     rows_task,
 )
-from neff.compiler.lowering.task import Port
+from neff.compiler.lowering.task import Port, Task
 from neff.compiler.paired import with_pairs
+from neff.compiler.plans import PLANS, Plan, Tuning
+from neff.compiler.pricing import Variant, variants
 from neff.compiler.record import Record
 from neff.compiler.simplify import simplified
 from neff.compiler.types import held_as
@@ -54,7 +56,7 @@ def lower(
     root: Path | None = None,
     dot_cast: str = "",
     record: Record | None = None,
-    level: int = 2,
+    plan: Plan = PLANS[2][0],
 ) -> Parts:
     """Lower a graph to the variables and kernel calls of a program.
 
@@ -65,22 +67,22 @@ def lower(
         root: folder that the paths of kernel files start from.
         dot_cast: type that float32 operands of a dot are cast to (``bf16``), "" for none.
         record: gets what is done.
-        level: ``optlevel``.
+        plan: how hard to try.
 
     Raises:
         NeffCompileError: something is not covered, or does not fit.
         HloFileError: a kernel file is missing or damaged.
     """
     record = record or Record()
-    graph = simplified(with_pairs(graph), level, record)
+    graph = simplified(with_pairs(graph), plan.level, record)
     parts = Parts(graph.name, target, cores)
     users, reasons = _users(graph), Reasons()
-    lowerer = Lowerer(parts, dot_cast, record=record, why=_explainer(users, reasons))
+    lowerer = Lowerer(parts, dot_cast, plan=plan, record=record, why=_explainer(users, reasons))
     _declare(graph, lowerer)
     _check_sizes(graph, target)
 
     def work(block: Block) -> list[Unit]:
-        return _units(replace(graph, nodes=block.nodes), target, reasons)
+        return _units(replace(graph, nodes=block.nodes), target, reasons, plan.tuning)
 
     def run(block: Block, units: list[Unit]) -> None:
         for unit in units:
@@ -193,12 +195,12 @@ def _readers(node: Node, users: Users) -> list[tuple[Node | None, str]]:
     return found
 
 
-def _units(graph: Graph, target: Target, why: Reasons) -> list[Unit]:
+def _units(graph: Graph, target: Target, why: Reasons, tuning: Tuning) -> list[Unit]:
     """The units, those over rows as far as whole rows fit into SBUF."""
     apart: set[int] = set()
     products = target.generation >= 3  # trn1's tensor engine does not transpose bit for bit
     while True:
-        units = fuse(graph, frozenset(apart), products=products, why=why)
+        units = fuse(graph, frozenset(apart), products=products, why=why, resident=tuning.resident)
         large = [unit for unit in units if unit.rows is not None and not _fits(unit, target)]
         if not large:
             return units
@@ -276,12 +278,29 @@ def _group(unit: Unit, users: Users, lowerer: Lowerer) -> None:
         }
         group = RowGroup(unit.nodes, rows, inputs, outputs, sources, products, _sums(unit))
         inputs.update(_walkable(group, lowerer, last))
-        if unit.is_blocked or _has_long_rows(unit, group):
-            group.block = column_block(group)
-        lowerer.call(rows_task(_title(unit), group, target), last)
+        lowerer.call_best(_row_variants(unit, group, lowerer), last)
         return
-    flat = Group(unit.nodes, inputs, outputs, sources)
-    lowerer.call(group_task(_title(unit), flat, target), last)
+    flat, usual = Group(unit.nodes, inputs, outputs, sources), lowerer.plan.tuning
+
+    def made(sizes: Tuning) -> Task:
+        return group_task(_title(unit), flat, target, sizes.elements)
+
+    lowerer.call_best(variants(made, usual, ("elements",)), last)
+
+
+def _row_variants(unit: Unit, group: RowGroup, lowerer: Lowerer) -> Iterator[Variant]:
+    """The kernel of a unit over rows, the usual one first."""
+    target, usual = lowerer.parts.target, lowerer.plan.tuning
+    has_blocks = unit.is_blocked or _has_long_rows(unit, group)
+
+    def made(sizes: Tuning, in_blocks: bool = has_blocks) -> Task:
+        block = column_block(group, sizes.blocked) if in_blocks else 0
+        return rows_task(_title(unit), replace(group, block=block), target, sizes)
+
+    fields = ("at_once", "ahead") if group.products else ("at_once", "wide")
+    yield from variants(made, usual, (*fields, "blocked") if has_blocks else fields)
+    if has_blocks and not unit.is_blocked:
+        yield "whole rows", lambda: made(usual, False)
 
 
 def _inputs(

@@ -103,7 +103,7 @@ class Record:
         replaced: registered kernels.
         level: ``optlevel``.
         owners: ``id`` of an instruction of the program -> label of its kernel call.
-        searched: programs that a search compared, and the estimate of each in nanoseconds.
+        searched: plans that were compared, and the estimate of each program in nanoseconds.
     """
 
     units: list[UnitRecord] = field(default_factory=list[UnitRecord])
@@ -112,3 +112,13 @@ class Record:
     level: int = 2
     owners: dict[int, str] = field(default_factory=dict[int, str])
     searched: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])
+
+    def take(self, other: Record, searched: list[tuple[str, float]]) -> None:
+        """Become the record of the plan that was taken.
+
+        Args:
+            other: that plan's.
+            searched: all plans.
+        """
+        self.units, self.rewrites, self.owners = other.units, other.rewrites, other.owners
+        self.searched = searched

@@ -138,7 +138,7 @@ class Explanation:
                 one.bound or "-",
                 one.title,
                 one.unit.kind,
-                one.what,
+                f"{one.what} [{one.unit.choice}]" if one.unit.choice else one.what,
                 _few([os.path.basename(place) for place in one.places]) or "-",
             )
             for one in self.units[:most]

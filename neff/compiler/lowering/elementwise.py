@@ -20,8 +20,7 @@ from nki_lang.targets import Target
 __all__ = ["Group", "copy_task", "group_task"]
 
 _ELEMENTS = 4096
-"""Elements of a tile in each partition at most. 16 KiB of float32: four times what saturates a DMA
-queue (nki-dma-bandwidth-guide, 74-85), and small enough to keep several tiles in flight."""
+"""Elements of a copy's tile in each partition at most; see :class:`neff.compiler.plans.Tuning`."""
 
 _TEMPORARIES = 6
 """Tiles that the rule of one operation may hold besides its operands."""
@@ -50,15 +49,15 @@ class Group:
     sources: dict[int, tuple[int, str]]
 
 
-def group_task(name: str, group: Group, target: Target) -> Task:
-    """The kernel of a group."""
+def group_task(name: str, group: Group, target: Target, elements: int) -> Task:
+    """The kernel of a group; ``elements`` of a tile in each partition at most."""
     ports = {key: port for key, port in group.inputs.items() if isinstance(port, Port)}
     reads = list(dict.fromkeys(port.view.buffer for port in ports.values()))
     writes = list(dict.fromkeys(port.view.buffer for _, port in group.outputs))
     order = list(ports)
     views = [ports[key].view for key in order] + [port.view for _, port in group.outputs]
     dims = nest(_aligned(views))
-    limit = _tile_limit(group, target)
+    limit = _tile_limit(group, target, elements)
 
     facts = Facts(group.nodes, {id(node) for node, _ in group.outputs}, group.sources)
     numbers = target.generation >= 3
@@ -141,14 +140,14 @@ def _aligned(views: list[View]) -> list[View]:
     return aligned
 
 
-def _tile_limit(group: Group, target: Target) -> int:
+def _tile_limit(group: Group, target: Target, elements: int) -> int:
     """Elements of a tile in each partition: a power of two, so that what is alive at once fits
     into two thirds of SBUF and the rest can hold what is being loaded or stored."""
     alive = _most_alive(group)
     if any(node.opcode not in _PLAIN for node in group.nodes):
         alive += _TEMPORARIES
     room = target.sbuf_usable_bytes * 2 // 3 // (4 * alive)
-    return max(16, min(_ELEMENTS, 1 << (room.bit_length() - 1)))
+    return max(16, min(elements, 1 << (room.bit_length() - 1)))
 
 
 def _most_alive(group: Group) -> int:

@@ -7,7 +7,7 @@ the functions of this folder.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from math import prod
@@ -24,15 +24,22 @@ from neff.compiler.lowering.movement import fill_task, move_task
 from neff.compiler.lowering.task import Port, Task
 from neff.compiler.lowering.tiling import TooLarge
 from neff.compiler.lowering.tracing import trace_task
+from neff.compiler.plans import PLANS, Plan
+from neff.compiler.pricing import Variant, priced
 from neff.compiler.record import Member, Record, Stored, UnitRecord
 from neff.compiler.types import held_as, narrow_constant
 from neff.compiler.views import VIEWS, View, row_major
 from neff.errors import NeffCompileError
 from neff.program import Variable
 from nki_lang.dtypes import Array, DType
+from nki_lang.ir import KernelIR
 from nki_lang.source import SourceLocation
 
 __all__ = ["Lowerer", "location_of"]
+
+_USUAL = PLANS[2][0]
+_CLEARLY = 0.995
+"""What a variant takes of the usual kernel's time at most, to be taken instead."""
 
 
 @dataclass(slots=True)
@@ -46,12 +53,14 @@ class Lowerer:
         homes: id of a node -> the output variable that its value is to be computed in.
         results: id of a node with several results -> where they are.
         windows: buffers that are a part of another one, at a place that a register holds.
+        plan: how hard to try.
         record: of what is done.
         why: says why a node's value is stored, from the ``id`` of all nodes of its unit.
     """
 
     parts: Parts
     dot_cast: str = ""
+    plan: Plan = _USUAL
     record: Record = field(default_factory=Record)
     why: Callable[[Node, frozenset[int]], str] = lambda *_: ""
     located: dict[int, View] = field(default_factory=dict[int, View])
@@ -248,6 +257,39 @@ class Lowerer:
 
     # -- kernels ---------------------------------------------------------------------------
 
+    def call_best(self, variants: Iterable[Variant], node: Node) -> None:
+        """Append the variant of a kernel that takes least by the timing model; the first of a plan
+        that does not search.
+
+        Args:
+            variants: the usual one first.
+            node: for messages and profiles.
+        """
+        rest = iter(variants)
+        name, make = next(rest)
+        task = make()
+        if self.plan.search and not self.windows.keys() & {*task.reads, *task.writes}:
+            best = self._price(task)
+            for other, make_other in rest:
+                found = make_other()
+                price = self._price(found)
+                if price < best * _CLEARLY:
+                    best, name, task = price, other, found
+        if self._unit is not None:
+            self._unit.choice = name
+        self.call(task, node)
+
+    def _price(self, task: Task) -> float:
+        """Nanoseconds of a kernel alone; infinite for one that cannot be made."""
+        try:
+            return priced(self._traced(task), self.parts.target)
+        except (TooLarge, NeffCompileError):
+            return float("inf")
+
+    def _traced(self, task: Task) -> KernelIR:
+        sizes = {name: self.parts.variables[name] for name in (*task.reads, *task.writes)}
+        return trace_task(task, sizes, self.parts.target)
+
     def call(self, task: Task, node: Node, *registers: str, everywhere: bool = False) -> None:
         """Append a kernel that the compiler wrote.
 
@@ -260,9 +302,8 @@ class Lowerer:
         Raises:
             NeffCompileError: ``NEFF-SIZE``; it has more tiles than can be compiled.
         """
-        sizes = {name: self.parts.variables[name] for name in (*task.reads, *task.writes)}
         try:
-            kernel = trace_task(task, sizes, self.parts.target)
+            kernel = self._traced(task)
         except TooLarge as error:
             raise NeffCompileError(
                 f"{node.describe()}: {error}",
@@ -270,7 +311,7 @@ class Lowerer:
                 place=node.place,
                 remedy="use smaller tensors, or split the operation in the model",
             ) from None
-        bindings = {name: name for name in sizes}
+        bindings = {name: name for name in (*task.reads, *task.writes)}
         if self._unit is not None:
             self._unit.idioms |= task.idioms
         made = Call(kernel, bindings, "", location_of(node), registers=frozenset(registers))

@@ -24,6 +24,7 @@ from neff.compiler.lowering.operands import PSUM_COLUMNS, Matrix, blocks, turned
 from neff.compiler.lowering.spreads import RowEmitter, Spread
 from neff.compiler.lowering.task import Port, Task, window
 from neff.compiler.lowering.tiling import PARTITIONS, Piece, affordable, tiles
+from neff.compiler.plans import Tuning
 from neff.compiler.types import held_as
 from neff.compiler.views import Dim, View, merge
 from nki_lang.dtypes import DType
@@ -32,9 +33,6 @@ from nki_lang.targets import Target
 __all__ = [
     "RowGroup", "RowProduct", "batch_extents", "best_rows", "fits", "interleaved", "rows_task",
 ]  # fmt: skip
-
-_WIDE = 2048
-"""Elements of a tile in each partition at which fixed costs of instructions vanish."""
 
 _LONG = 512
 """From this length on a row is a tile's: rows values are then operands of instructions."""
@@ -45,15 +43,6 @@ _DIMENSIONS = 5
 
 _MOVING = 512
 """Columns of one product instruction: a bank of PSUM."""
-
-_AHEAD = 4 * 1024
-"""Bytes of each partition for rows of a left operand that are loaded at once."""
-
-_BLOCKED = 64 * 1024
-"""Bytes of each partition for a block of columns of a right operand."""
-
-_AT_ONCE = 8
-"""Tiles that are worked on at the same time, at most; they need some room each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,12 +134,17 @@ class RowGroup:
         return most
 
 
-def column_block(group: RowGroup) -> int:
-    """Columns of a tile when the right operand does not fit whole: multiples of a bank."""
+def column_block(group: RowGroup, blocked: int) -> int:
+    """Columns of a tile when the right operand does not fit whole: multiples of a bank.
+
+    Args:
+        group: with one product.
+        blocked: bytes of each partition for the right operand's columns.
+    """
     (product,) = group.products.values()
     depth = product.right.view.shape[-2]
     rows = -(-depth // PARTITIONS) * product.dtype.itemsize
-    return max(1, min(PSUM_COLUMNS // _MOVING, _BLOCKED // (rows * _MOVING))) * _MOVING
+    return max(1, min(PSUM_COLUMNS // _MOVING, blocked // (rows * _MOVING))) * _MOVING
 
 
 def _read_by_rows(node: Node) -> tuple[Node, ...]:
@@ -239,7 +233,7 @@ class _Reach:
         return prod(extent for _, extent in self.columns)
 
 
-def rows_task(name: str, group: RowGroup, target: Target) -> Task:
+def rows_task(name: str, group: RowGroup, target: Target, tuning: Tuning) -> Task:
     """The kernel of a unit over rows."""
     ports = {key: port for key, port in group.inputs.items() if isinstance(port, Port)}
     read = [*ports.values()]
@@ -247,13 +241,16 @@ def rows_task(name: str, group: RowGroup, target: Target) -> Task:
         read += [port for port in (product.left, product.right) if port is not None]
     reads = list(dict.fromkeys(port.view.buffer for port in read))
     writes = list(dict.fromkeys(port.view.buffer for _, port in group.outputs))
-    kernel = _RowKernel(group, ports, target)
+    kernel = _RowKernel(group, ports, target, tuning)
     return Task(name, reads, writes, kernel.run, kernel.facts.idioms)
 
 
 class _RowKernel:
-    def __init__(self, group: RowGroup, ports: dict[int, Port], target: Target) -> None:
-        self.group, self.target = group, target
+    def __init__(
+        self, group: RowGroup, ports: dict[int, Port], target: Target, tuning: Tuning
+    ) -> None:
+        self.group, self.target, self.tuning = group, target, tuning
+        self.block = group.block
         self.reaches = {key: _Reach(group, port) for key, port in ports.items()}
         own = [(node, port) for node, port in group.outputs if id(node) not in group.sums]
         self.stored = [(node, _Reach(group, port)) for node, port in own]
@@ -271,7 +268,6 @@ class _RowKernel:
         stored = {id(node) for node, _ in group.outputs}
         self.facts = Facts(group.nodes, stored, group.sources, group.sums)
         self.together = self._together()
-        self.columns = group.block or 0
 
     def _together(self) -> int:
         """Rows of a partition in one tile."""
@@ -283,20 +279,20 @@ class _RowKernel:
         inner = max([inner, *(len(reach.columns) for _, reach in self.stored)])
         if inner + 4 > _DIMENSIONS and len(self.dims) > 1:
             return 1
-        return max(1, min(_WIDE // columns, room // max(1, self.group.alive())))
+        return max(1, min(self.tuning.wide // columns, room // max(1, self.group.alive())))
 
     def run(self, tensors: dict[str, Tile]) -> None:
         group = self.group
         affordable(prod(group.rows) // PARTITIONS // self.together)
         resident = sum(map(self._resident, group.products))
         room = (self.target.sbuf_usable_bytes - resident) * 2 // 3
-        depth = max(1, min(_AT_ONCE, room // max(1, group.alive() * self.together)))
+        depth = max(1, min(self.tuning.at_once, room // max(1, group.alive() * self.together)))
         widest = max((group.columns(node.shape) for node in group.nodes), default=1)
-        block = group.block or widest
+        block = self.block or widest
         shared = _Shared(tensors)
-        parts = range(0, widest, block) if group.block else range(1)
+        parts = range(0, widest, block) if self.block else range(1)
         for begin in parts:
-            shared.cut = (begin, min(block, widest - begin)) if group.block else None
+            shared.cut = (begin, min(block, widest - begin)) if self.block else None
             shared.fixed, shared.lefts = {}, {}
             interleaved((_RowTile(self, *one, shared).run() for one in self._pieces()), depth)
         for node, port in group.outputs:
@@ -315,7 +311,7 @@ class _RowKernel:
     def _resident(self, key: int) -> int:
         product = self.group.products[key]
         depth, columns = product.right.view.shape[-2:]
-        columns = min(columns, self.group.block or columns)
+        columns = min(columns, self.block or columns)
         return -(-depth // PARTITIONS) * columns * product.dtype.itemsize
 
     def _pieces(self) -> Iterator[tuple[Piece, tuple[int, ...]]]:
@@ -526,7 +522,10 @@ class _RowTile:
         left = kernel.dims[0].extent - (offset - start) // along
         assert product.left is not None
         depth = -(-product.left.view.shape[-1] // PARTITIONS)
-        ahead = max(1, _AHEAD // (depth * product.dtype.itemsize * PARTITIONS)) * PARTITIONS
+        ahead = (
+            max(1, kernel.tuning.ahead // (depth * product.dtype.itemsize * PARTITIONS))
+            * PARTITIONS
+        )
         return max(self._partitions, min(left, ahead))
 
     def _right(self, key: int, product: RowProduct) -> list[Tile]:

@@ -1,0 +1,111 @@
+"""``optlevel``: what each level does, that higher ones never cost more, and that all are right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import hypothesis
+import hypothesis.strategies as st
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from neff.compiler import compile
+from neff.compiler.plans import PLANS, SIZES, Tuning
+from neff.compiler.record import Record
+from neff.options import CompileOptions
+from neff.program import Program
+from neff.timing import estimate
+from tests.compiler.compiling import TARGETS, check, lowered
+
+pytestmark = pytest.mark.jax
+
+Array = np.ndarray[Any, Any]
+FEW = hypothesis.settings(max_examples=2, deadline=None)
+
+
+def some(*shape: int, seed: int = 0) -> Array:
+    return np.random.default_rng((seed, *shape)).normal(size=shape).astype(np.float32) / 4
+
+
+def attend(x: Any, y: Any) -> Any:
+    return jax.nn.softmax(x @ y.T, axis=-1) @ y
+
+
+def step(w: Any, x: Any) -> Any:
+    slope = jax.grad(lambda w: jnp.mean(jax.nn.gelu(x @ w.T) ** 2))(w)
+    return w - 0.1 * slope
+
+
+FUNCTIONS: dict[str, tuple[Callable[..., Any], int]] = {
+    "elementwise": (lambda x: jnp.tanh(x) * x + jnp.abs(x), 1),
+    "rows": (lambda x: x * jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-6), 1),
+    "attention": (attend, 2),
+    "training": (step, 2),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@hypothesis.given(st.integers(32, 300), st.integers(2, 200), st.sampled_from(TARGETS))
+@FEW
+def test_every_level_is_right_and_the_third_the_fastest(
+    name: str, rows: int, width: int, target: str
+) -> None:
+    function, count = FUNCTIONS[name]
+    arrays = [some(rows, width, seed=seed) for seed in range(count)]
+    times: list[float] = []
+    for level in (1, 2, 3):
+        options = CompileOptions(optlevel=level)
+        program = check(function, *arrays, target=target, tolerance=1e-4, options=options)
+        times.append(estimate(program).total.value)
+    assert times[2] <= min(times)
+
+
+def levels(function: Any, *arguments: Any) -> tuple[list[Program], list[Record]]:
+    module, records = lowered(function, *arguments), [Record() for _ in PLANS]
+    programs = [
+        compile(module, target="trn2", options=CompileOptions(optlevel=level), record=record)
+        for level, record in zip(PLANS, records, strict=True)
+    ]
+    return programs, records
+
+
+def test_what_the_levels_do() -> None:
+    x = jax.ShapeDtypeStruct((512, 1024), "bfloat16")
+    w = jax.ShapeDtypeStruct((1024, 2048), "bfloat16")
+    programs, records = levels(lambda x, w: jnp.sum((x @ w).T), x, w)
+    first, second, third = (estimate(program).total.value for program in programs)
+    assert third <= second < first
+    assert not records[0].rewrites
+    assert {one.rule for one in records[1].rewrites} >= {"exchanged-product"}
+    assert [record.level for record in records] == [1, 2, 3]
+    assert not records[0].searched and not records[1].searched
+    assert [name for name, _ in records[2].searched] == [plan.name for plan in PLANS[3]]
+    assert min(total for _, total in records[2].searched) == pytest.approx(third)
+    assert programs[1].metadata["options"]["optlevel"] == 2
+
+
+def test_a_search_changes_sizes_where_that_is_faster() -> None:
+    def norm(x: Any) -> Any:
+        centred = x - jnp.mean(x, -1, keepdims=True)
+        return centred * jax.lax.rsqrt(jnp.var(x, -1, keepdims=True) + 1e-5)
+
+    programs, records = levels(norm, jax.ShapeDtypeStruct((2048, 1024), "float32"))
+    assert [unit.choice for unit in records[2].units if unit.choice]
+    assert not any(unit.choice for unit in records[1].units)
+    assert estimate(programs[2]).total.value < estimate(programs[1]).total.value
+
+
+def test_a_search_ends_with_the_same_program() -> None:
+    arrays = [some(130, 70, seed=seed) for seed in range(2)]
+    module, options = lowered(attend, *arrays), CompileOptions(optlevel=3)
+    one = compile(module, target="trn2", options=options)
+    other = compile(module, target="trn2", options=options, record=Record())
+    assert str(one.subgraphs) == str(other.subgraphs)
+
+
+def test_sizes_are_those_of_a_tuning() -> None:
+    usual = Tuning()
+    assert all(getattr(usual, name) not in sizes for name, sizes in SIZES.items())
