@@ -19,6 +19,7 @@ from neff.compiler import compile, compile_kernel
 from neff.encoding.sources import SourceTable
 from neff.errors import NeffFileError
 from neff.profile import Profile, by, profile_of, write_trace
+from neff.profile.advice import advice_of
 from neff.profile.page import render_page
 from neff.profile.vendor import write_parquet
 from nki_lang import jit, klir
@@ -249,3 +250,20 @@ def test_stacks_in_the_vendors_tables(profile: Profile, tmp_path: Path) -> None:
         at = frames[at]["parent_stack_frame_id"]
     assert names[:2] == [f"move:{line('the transfer')}", f"fetched:{line('in fetched')}"]
     assert names[2] in {f"calling:{line('first')}", f"calling:{line('second')}"}
+
+
+def repeated(x: Any) -> Any:
+    out = nl.ndarray((8 * x.shape[0], x.shape[1]), dtype=x.dtype, buffer=nl.shared_hbm)
+    for turn in range(8):
+        again = fetched(x)  # the reload
+        nisa.dma_copy(dst=out[128 * turn : 128 * turn + 128, :], src=again)
+    return out
+
+
+def test_advice_names_the_call_behind_the_line() -> None:
+    x = np.ones((128, 2048), np.float32)
+    found = advice_of(profile_of(compile_kernel(jit(repeated).trace((x,), target="trn2"))))
+    (reload,) = [one for one in found if one.code == "PERF-RELOAD"]
+    assert reload.place.endswith(place("the transfer"))
+    names = [Path(one).name for one in reload.lines]
+    assert names == [place("the transfer"), *sorted([place("in fetched"), place("the reload")])]

@@ -174,10 +174,12 @@ class Subject:
 
 
 def places_of(subject: Subject, culprits: Iterable[Instruction]) -> tuple[str, ...]:
-    """Lines of instructions, the costliest first."""
-    found = {
-        f"{one.location.file}:{one.location.line}": None
-        for one in culprits
-        if one.location is not None and one.location.line
-    }
-    return tuple(sorted(found, key=lambda place: (tuple(-x for x in subject.cost(place)), place)))
+    """Lines of instructions, the costliest first; behind them those that called their functions."""
+    found: dict[str, None] = {}
+    callers: dict[str, None] = {}
+    for one in culprits:
+        if one.location is not None and one.location.line:
+            found[str(one.location)] = None
+            callers.update(dict.fromkeys(map(str, one.location.callers)))
+    own = sorted(found, key=lambda place: (tuple(-x for x in subject.cost(place)), place))
+    return (*own, *sorted(callers.keys() - found.keys()))
