@@ -15,8 +15,9 @@ def lanes_of(events: list[Event]) -> Iterator[tuple[str, list[list[int]]]]:
     for index, event in enumerate(events):
         lane = "tensor weights" if event.opcode == "load_weights" else event.lane
         lanes.setdefault(lane, []).append(index)
+    starts = [event.start for event in events]
     for lane in sorted(lanes, key=_lane_rank):
-        yield lane, _tracks(events, lanes[lane])
+        yield lane, _tracks(events, sorted(lanes[lane], key=starts.__getitem__))
 
 
 _ORDER = ("tensor", "tensor weights", "vector", "scalar", "gpsimd", "descriptors", "sync")
@@ -27,11 +28,12 @@ def _lane_rank(lane: str) -> tuple[int, str]:
 
 
 def _tracks(events: list[Event], indices: Iterable[int]) -> list[list[int]]:
-    """Each event on the first track that is free when it starts."""
+    """Each event on the first track that is free when it starts; they are in that order."""
     tracks: list[list[int]] = []
     free: list[int] = []
-    for index in sorted(indices, key=lambda one: events[one].start):
-        start, end = round(events[index].start), round(events[index].end)
+    for index in indices:
+        _, _, _, begin, until, _, _, _, _, _, _, _ = events[index]
+        start, end = round(begin), round(until)
         for place, time in enumerate(free):
             if time <= start:
                 tracks[place].append(index)

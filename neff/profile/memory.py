@@ -97,8 +97,11 @@ def _of_core(profile: Profile, core: int) -> Iterator[Holding]:
             own = touched[id(instruction)] = []
             for tensor in _on_chip(instruction):
                 key = tensor.name, tensor.address or (0, 0)
-                tensors.setdefault(key, (tensor, _place(instruction)))
-                own.append(spans.setdefault(key, [start, end]))
+                span = spans.get(key)
+                if span is None:
+                    span = spans[key] = [start, end]
+                    tensors[key] = tensor, _place(instruction)
+                own.append(span)
         for span in own:
             if start < span[0]:
                 span[0] = start

@@ -94,17 +94,17 @@ class _Packets:
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
-        self._pending = bytearray()
+        self.pending = bytearray()
 
     def add(self, content: bytes) -> None:
-        self._pending += b"\x0a" + _varint(len(content)) + content
-        if len(self._pending) > _COMPRESSED_BYTES:
+        self.pending += b"\x0a" + _varint(len(content)) + content
+        if len(self.pending) > _COMPRESSED_BYTES:
             self.flush()
 
     def flush(self) -> None:
-        if self._pending:
-            self._file.write(_bytes(1, _bytes(50, zlib.compress(self._pending, 4))))
-            self._pending.clear()
+        if self.pending:
+            self._file.write(_bytes(1, _bytes(50, zlib.compress(self.pending, 4))))
+            self.pending.clear()
 
 
 _BEGIN, _END, _COUNTER = _number(9, 1), _number(9, 2), _number(9, 4)
@@ -205,14 +205,15 @@ class _Trace:
         starting: dict[int, bytes],
         ending: dict[int, bytes],
     ) -> None:
-        profile, add = self._profile, self._packets.add
+        profile, pending = self._profile, self._packets.pending
         events, sites, flops = (
             profile.estimate.cores[core].events,
             profile.site_of[core],
             profile.flops[core],
         )
-        on_track, tail = _number(11, track), self._tail
-        end_event = tail + _bytes(11, _END + on_track)
+        on_track, tail = _number(11, track), self._tail + b"\x5a"
+        end_event = self._tail + _bytes(11, _END + on_track)
+        begins: dict[tuple[int, str, int, int, int], bytes] = {}
         last = 0
         for index in indices:
             _, _, opcode, start, end, _, waits_for, since, nbytes, turns, _, _ = events[index]
@@ -220,19 +221,35 @@ class _Trace:
             if begin < last or until < begin:
                 raise _wrong(f"{opcode} from {begin} to {until} ns overlaps one until {last} ns")
             last = until
-            event = _BEGIN + on_track + self._site(sites[index], opcode)
-            if nbytes:
-                event += self._argument("bytes", nbytes)
-            if flops[index]:
-                event += self._argument("flops", flops[index])
-            if turns > 1:
-                event += self._argument("turns", turns)
-            if waits_for >= 0 and round(start - since):
-                event += self._argument("waited_ns", round(start - since))
-            event += starting.get(index, b"") + ending.get(index, b"")
-            head = b"\x40" + _varint(begin) + tail
-            add(head + b"\x5a" + _varint(len(event)) + event)
-            add(b"\x40" + _varint(until) + end_event)
+            key = sites[index], opcode, nbytes, flops[index], turns
+            event = begins.get(key)
+            if event is None:
+                event = begins[key] = _BEGIN + on_track + self._fields(*key)
+            if waits_for >= 0 and (waited := round(start - since)):
+                event += self._argument("waited_ns", waited)
+            if index in starting:
+                event += starting[index]
+            if index in ending:
+                event += ending[index]
+            content = b"\x40" + _varint(begin) + tail + _varint(len(event)) + event
+            after = b"\x40" + _varint(until) + end_event
+            pending += b"\x0a" + _varint(len(content)) + content
+            if len(pending) > _COMPRESSED_BYTES:
+                self._packets.flush()
+            pending += b"\x0a" + _varint(len(after)) + after
+            if len(pending) > _COMPRESSED_BYTES:
+                self._packets.flush()
+
+    def _fields(self, site: int, opcode: str, nbytes: int, flops: int, turns: int) -> bytes:
+        """What a slice's event says besides its times; of most slices the same as of others."""
+        fields = self._site(site, opcode)
+        if nbytes:
+            fields += self._argument("bytes", nbytes)
+        if flops:
+            fields += self._argument("flops", flops)
+        if turns > 1:
+            fields += self._argument("turns", turns)
+        return fields
 
     def _argument(self, name: str, value: int) -> bytes:
         found = self._known.get((name, value))
