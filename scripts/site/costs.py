@@ -11,6 +11,7 @@ import numpy as np
 
 import nki_lang
 from neff.timing import InstructionCosts, Parameters
+from neff.timing.parameters import Side
 from nki_lang.ir import Block, Engine, Instruction
 from nki_lang.isa.table import TABLE
 from scripts.reference.examples import EXAMPLES, TARGETS, kernel_of
@@ -27,11 +28,11 @@ def cost_of(name: str) -> str:
     rows = [row for target in _GENERATIONS for row in _row(name, target)]
     if not rows:
         return ""
-    head = "| target | engine | interval, ns | latency, ns |\n|---|---|---|---|\n"
+    head = "| target | engine | interval, ns | latency, ns | from measured costs |\n|---|---|---|---|---|\n"
     note = (
         "\nEstimates of the timing model for the example's last such instruction, alone: the interval"
-        " until its engine\nstarts the next one, the latency until the result is there"
-        " ([how far to trust them](../timing.md)).\n"
+        " until its engine\nstarts the next one, the latency until the result is there, each with"
+        " the range that the parameters give ([how far to trust them](../timing.md)).\n"
     )
     return f"\n**Cost**\n\n{head}{''.join(rows)}{note}"
 
@@ -50,8 +51,15 @@ def _row(name: str, target: str) -> Iterator[str]:
     one = [each for each in _walk(traced.bodies[0]) if each.op == name][-1]
     if one.engine is Engine.unknown:
         one = replace(one, engine=min(spec.engines[_GENERATIONS[target]], key=_preferred))
-    cost = InstructionCosts(Parameters(target)).of(one)
-    yield f"| {target} | {one.engine.name} | {cost.interval:.0f} | {cost.latency:.0f} |\n"
+    costs = [InstructionCosts(Parameters(target), side=side).of(one) for side in Side]
+    interval = _span([cost.interval for cost in costs])
+    latency = _span([cost.latency for cost in costs])
+    known = f"{costs[Side.nominal].known:.0%}"
+    yield f"| {target} | {one.engine.name} | {interval} | {latency} | {known} |\n"
+
+
+def _span(values: list[float]) -> str:
+    return f"{values[Side.nominal]:.0f} ({min(values):.0f}–{max(values):.0f})"
 
 
 def _preferred(engine: Engine) -> int:
