@@ -19,7 +19,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["COMMANDS", "Command", "find"]
+__all__ = ["ABOUT", "COMMANDS", "Command", "find", "sections"]
+
+ABOUT = "Inspect, check, extract and run HLO modules with NKI kernels; no Trainium needed."
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,3 +112,11 @@ COMMANDS: tuple[Command, ...] = (
 def find(name: str) -> Command | None:
     """The command called ``name``, or None."""
     return next((command for command in COMMANDS if command.name == name), None)
+
+
+def sections() -> dict[str, list[tuple[str, str]]]:
+    """Heading -> its commands with a line each, for the help of the program."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for command in COMMANDS:
+        found.setdefault(command.panel, []).append((command.name, command.help))
+    return found

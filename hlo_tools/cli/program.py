@@ -11,17 +11,13 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from hlo_tools.cli import commands, console, failures
+from hlo_tools.cli.front import help_text
 from hlo_tools.cli.progress import with_progress
 from hlo_tools.cli.selection import with_selection
 
 __all__ = ["group", "run"]
 
 FINE, INTERRUPTED = 0, 130
-
-_EXIT_CODES = (
-    "Exit codes: 0 fine, 1 findings or a difference, 2 usage, 3 an input cannot be read or used, "
-    "4 internal error."
-)
 
 
 class _Listed(TyperCommand):
@@ -33,6 +29,9 @@ class _Listed(TyperCommand):
 
 class _LazyGroup(TyperGroup):
     """Commands from the table, each imported when it is run."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        formatter.write(help_text("nki-hlo", commands.ABOUT, commands.sections()))
 
     def list_commands(self, ctx: Any) -> list[str]:
         return [entry.name for entry in commands.COMMANDS]
@@ -120,7 +119,6 @@ def _options(
         False, "--version", help="Print the version.", callback=_tell_version, is_eager=True
     ),
 ) -> None:
-    """Inspect, check, extract and run HLO modules with NKI kernels; no Trainium needed."""
     if color not in console.COLORS:
         raise typer.BadParameter(f"{color!r} is not one of {', '.join(console.COLORS)}")
     console.configure(debug=debug, color=color, quiet=quiet, verbose=verbose)
@@ -132,9 +130,8 @@ def group() -> Any:
         name="nki-hlo",
         cls=_LazyGroup,
         no_args_is_help=True,
-        rich_markup_mode="rich",
+        rich_markup_mode=None,
         pretty_exceptions_enable=False,
-        epilog=_EXIT_CODES,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(invoke_without_command=False)(_options)
@@ -148,9 +145,6 @@ def run(words: list[str] | None = None) -> int:
     console.configure(debug=debug)
     console.open_streams()
     try:
-        if not given:  # releases of typer differ in the exit code of this
-            group().main(["--help"], "nki-hlo", standalone_mode=False)
-            return failures.USAGE
         result = group().main(_without_debug(given), "nki-hlo", standalone_mode=False)
         return result if isinstance(result, int) else FINE
     except (KeyboardInterrupt, typer.Abort):

@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from hlo_tools.cli import console, failures
 from hlo_tools.cli.fills import Fill, Seed
+from hlo_tools.cli.front import help_text
 from hlo_tools.cli.selection import with_selection
+from neff.cli.commands import ABOUT, SECTIONS
 from neff.version import __version__
 
 if TYPE_CHECKING:
@@ -22,17 +25,20 @@ __all__ = ["run"]
 
 FINE, INTERRUPTED = 0, 130
 
-_EXIT_CODES = (
-    "Exit codes: 0 fine, 1 findings or a difference, 2 usage, 3 an input cannot be read or used, "
-    "4 internal error."
-)
+
+class _Group(TyperGroup):
+    """The program's own help is the one that needs no command."""
+
+    def format_help(self, ctx: object, formatter: Any) -> None:
+        formatter.write(help_text("nki-neff", ABOUT, SECTIONS))
+
 
 app = typer.Typer(
     name="nki-neff",
+    cls=_Group,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
-    epilog=_EXIT_CODES,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -88,7 +94,6 @@ def _options(
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print more to stderr.")] = False,
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> None:
-    """Build, inspect, check and run NEFF files; no Trainium needed."""
     if color not in console.COLORS:
         raise typer.BadParameter(f"{color!r} is not one of {', '.join(console.COLORS)}")
     console.configure(debug=debug, color=color, quiet=quiet, verbose=verbose)
