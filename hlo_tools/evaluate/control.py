@@ -9,9 +9,10 @@ import numpy as np
 from hlo_tools.evaluate.operation import Call, operation
 from hlo_tools.evaluate.sorting import largest
 from hlo_tools.evaluate.values import Array, Value, parts_of
+from hlo_tools.types.shape import Shape
 
 if TYPE_CHECKING:
-    from hlo_tools.schema.messages import HloComputationProto
+    from hlo_tools.schema.messages import HloComputationProto, HloInstructionProto
 
 __all__: list[str] = []
 
@@ -110,9 +111,16 @@ def _scan(call: Call) -> Value:
     joined = [
         np.stack([iteration[i] for iteration in stacked], axis)
         for i in range(len(stacked[0]) if stacked else 0)
-    ]
+    ] or _nothing(row)
     results = [*joined, *state]
     return results[0] if not row.shape.tuple_shapes else tuple(results)
+
+
+def _nothing(row: HloInstructionProto) -> list[Array]:
+    """What a scan over no elements stacks."""
+    shapes = list(row.shape.tuple_shapes) or [row.shape]
+    stacked = [Shape(one) for one in shapes[: len(shapes) - row.num_carries]]
+    return [np.zeros(one.dimensions, one.dtype) for one in stacked]
 
 
 @operation("custom-call")

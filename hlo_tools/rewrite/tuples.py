@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from hlo_tools.errors import HloError
@@ -128,18 +128,27 @@ def _shardings(parameter: Instruction) -> list[OpSharding] | None:
 def _move_aliases(module: Module, places: dict[tuple[int, Index], int]) -> None:
     proto = module.proto
     for entry in (*proto.input_output_alias.entries, *proto.buffer_donor.entries):
-        key = (entry.parameter_number, tuple(entry.parameter_shape_index))
-        if key not in places:
-            raise HloError(
-                f"an alias names part {list(key[1])} of parameter {key[0]}, which is not an array of it",
-                code="HLO-REFERENCE",
-                remedy="nki-hlo verify reports all that is wrong with the module",
-            )
-        entry.parameter_number = places[key]
+        entry.parameter_number = _place(
+            places, "an alias", entry.parameter_number, entry.parameter_shape_index
+        )
         del entry.parameter_shape_index[:]
     for prefetch in proto.cross_program_prefetches:
-        prefetch.parameter = places[prefetch.parameter, tuple(prefetch.index)]
+        prefetch.parameter = _place(places, "a prefetch", prefetch.parameter, prefetch.index)
         del prefetch.index[:]
+
+
+def _place(
+    places: dict[tuple[int, Index], int], what: str, number: int, index: Iterable[int]
+) -> int:
+    """Where a part of a parameter is now."""
+    key = (number, tuple(index))
+    if key not in places:
+        raise HloError(
+            f"{what} names part {list(key[1])} of parameter {number}, which is not an array of it",
+            code="HLO-REFERENCE",
+            remedy="nki-hlo verify reports all that is wrong with the module",
+        )
+    return places[key]
 
 
 def _flatten_result(entry: Computation) -> None:

@@ -247,3 +247,12 @@ def test_evaluating_what_is_not_verified(harm: Harm, code: str) -> None:
     with pytest.raises(HloError) as caught:
         Evaluator(Module(module.proto)).run([np.zeros((4, 8), np.float32)])
     assert caught.value.code.startswith(code)
+
+
+def test_a_prefetch_of_a_part_that_is_not_there() -> None:
+    text = "HloModule m\nENTRY e { p = (f32[2], f32[2]) parameter(0)\n ROOT g = f32[2] get-tuple-element(p), index=0 }"
+    proto = parse(text)
+    proto.cross_program_prefetches.add(parameter=0, index=[1 << 40])
+    with pytest.raises(HloError) as caught:
+        Pipeline.parse("tuple-flattening").run(Module(proto))
+    assert caught.value.code == "HLO-REFERENCE" and "a prefetch names" in caught.value.message

@@ -7,11 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from hlo_tools.cli import main
 from hlo_tools.diff.reduce import reduce_module
 from hlo_tools.diff.trials import Plan, Trials
 from hlo_tools.errors import HloError
+from hlo_tools.evaluate.operation import OPERATIONS
 from hlo_tools.ir.module import Module
 from hlo_tools.text import parse
 from hlo_tools.verify import verify
@@ -138,3 +141,25 @@ def test_a_foreign_journal_is_refused(tmp_path: Path) -> None:
 def test_how_a_command_gets_the_module(command: str, verdict: bool) -> None:
     trials = Trials(Plan(command=command), lambda one: True)
     assert trials.succeeds(chain(2)) is verdict
+
+
+@pytest.mark.jax
+def test_it_starts_where_our_values_and_those_of_jaxlib_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A sine that is wrong, in the middle of a chain, is looked at first."""
+    monkeypatch.setitem(OPERATIONS, "sine", lambda call: np.cos(call.operands[0]))
+    lines = ["v0 = f32[4] parameter(0)"]
+    lines += [f"v{n} = f32[4] {'sine' if n == 31 else 'abs'}(v{n - 1})" for n in range(1, 60)]
+    source, small = tmp_path / "m.hlo", tmp_path / "small.hlo"
+    source.write_text(
+        "\n".join(["HloModule m\nENTRY e {", *lines, "ROOT r = f32[4] negate(v59)\n}"])
+    )
+    words = ["reduce", str(source), "--while", 'grep -q " sine(" {}', "-o", str(small), "--json"]
+    assert main([*words, "--from-bisect"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["steps"][0]["what"] == "%v31 alone" and told["steps"][0]["instructions"] == 2
+    assert told["runs"] <= 3 and "sine" in small.read_text()
+    monkeypatch.undo()
+    assert main([*words, "--from-bisect"]) == 3
+    assert "our values and jaxlib's do not differ" in capsys.readouterr().err

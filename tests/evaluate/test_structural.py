@@ -31,3 +31,20 @@ def test_parts_of_one_complex_number_have_no_dimensions(part: str) -> None:
     text = f"HloModule m\nENTRY e {{\n  x = c64[] parameter(0)\n  ROOT r = f32[] {part}(x)\n}}"
     (found,) = evaluate(load(text.encode()), [np.complex64(3 - 2j)])
     assert found.shape == () and found == (3 if part == "real" else -2)
+
+
+@pytest.mark.parametrize("carries", [0, 1])
+def test_a_scan_of_nothing_keeps_what_it_carries(carries: int) -> None:
+    """No iteration: empty outputs, and the first state."""
+    body = "a = f32[2] parameter(0)\n c = f32[] parameter(1)\n n = f32[2] negate(a)\n"
+    entry = "x = f32[0,2] parameter(0)\n s = f32[] constant(3)\n"
+    if carries:
+        body += "ROOT t = (f32[2], f32[]) tuple(n, c)"
+        entry += "ROOT r = (f32[0,2], f32[]) scan(x, s), dimensions={0}, num_carries=1, is_associative=false, to_apply=b"
+    else:
+        body = "a = f32[2] parameter(0)\n n = f32[2] negate(a)\n ROOT t = (f32[2]) tuple(n)"
+        entry += "ROOT r = (f32[0,2]) scan(x), dimensions={0}, num_carries=0, is_associative=false, to_apply=b"
+    module = load(f"HloModule m\nb {{ {body} }}\nENTRY e {{ {entry} }}".encode())
+    found = evaluate(module, [np.zeros((0, 2), np.float32)])
+    assert found[0].shape == (0, 2) and found[0].dtype == np.float32
+    assert [one.tolist() for one in found[1:]] == [3.0] * carries

@@ -13,6 +13,7 @@ import hlo_tools
 from hlo_tools.errors import HloError
 from hlo_tools.evaluate import evaluate
 from hlo_tools.files.detection import detect
+from hlo_tools.ir.formats import render
 
 pytestmark = pytest.mark.jax
 TEXT = b"""module @m {
@@ -95,6 +96,37 @@ def test_symbolic_shapes_are_refused() -> None:
     with pytest.raises(HloError) as caught:
         hlo_tools.load(code)
     assert caught.value.code == "HLO-SYMBOLIC-SHAPE"
+
+
+def test_copies_and_fusions_have_other_forms() -> None:
+    """As NumPy programs have them: the traced layer of docs/modules.md ends with a copy."""
+    text = """HloModule m
+half { p = f32[4,8] parameter(0)
+  ROOT n = f32[4,8] negate(p) }
+ENTRY e { x = f32[4,8]{1,0} parameter(0)
+  f = f32[4,8] fusion(x), kind=kLoop, calls=half
+  b = f32[32] bitcast(f)
+  ROOT c = f32[32] copy(b), frontend_attributes={neff_output_names="output0"} }
+"""
+    module = hlo_tools.load(text.encode())
+    x = np.arange(32, dtype=np.float32).reshape(4, 8)
+    for form in ("stablehlo", "stablehlo-bytecode", "stablehlo-portable"):
+        again = hlo_tools.load(render(module, form))
+        np.testing.assert_array_equal(evaluate(again, [x])[0], -x.reshape(-1))
+    assert module.entry.root.opcode == "copy"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["f32[4] erf(x)", "f32[4] sinh(x)", "f32[2,2] bitcast(t)", "f32[4] add-dependency(x, k)"],
+)
+def test_opcodes_that_stablehlo_lacks_are_named(line: str) -> None:
+    text = f"HloModule m\nENTRY e {{ x = f32[4] parameter(0)\n k = token[] after-all()\n t = f32[2,2]{{0,1}} parameter(1)\n ROOT r = {line} }}"
+    opcode = line.split()[1].partition("(")[0]
+    with pytest.raises(HloError) as caught:
+        render(hlo_tools.load(text.encode()), "stablehlo")
+    assert caught.value.code == "HLO-STABLEHLO-OPCODE" and opcode in caught.value.message
+    assert caught.value.place == "%e/%r"
 
 
 def test_without_jaxlib_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
