@@ -17,6 +17,7 @@ from nki_lang.dtypes import Array
 from nki_lang.errors import NkiError, NkiExecutionError
 from nki_lang.execute.memory import Memory
 from nki_lang.ir.types import Access, Instruction, Register
+from nki_lang.isa.indirection import index_group
 from nki_lang.semantics import MEANINGS, TRAITS
 from nki_lang.semantics.movement import transposed_axes
 from nki_lang.semantics.numbers import convert, round_tfloat32
@@ -137,10 +138,6 @@ def _then_round(step: Step, written: list[Array]) -> None:
         round_tfloat32(view)
 
 
-_TENSOR_ENGINE = frozenset({"nc_matmul", "nc_matmul_mx"})
-"""Instructions whose tensor indirection reads its indices in groups of 32 partitions."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Resolver:
     """How the operands of one dynamic instruction are read and written."""
@@ -181,7 +178,7 @@ def _dynamic(function: Callable[..., None], instruction: Instruction, memory: Me
     skip = operands.get("oob_mode") == "skip"
     if skip and not _reachable(operands, memory):
         return
-    group = 32 if instruction.op in _TENSOR_ENGINE else 16
+    group = index_group(instruction.op)
     resolver = _Resolver(memory, traits.raw, skip, group)
     arguments: dict[str, Any] = {}
     scattered: list[tuple[Access, Array]] = []

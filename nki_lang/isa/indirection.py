@@ -5,6 +5,7 @@ The rules stand in the stubs of the instructions, "Tensor indirection".
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -13,7 +14,7 @@ from nki_lang.frontend.tensor import NkiTensor
 from nki_lang.ir import Engine
 from nki_lang.memory import MemoryRegion
 
-__all__ = ["INDIRECT_OPERANDS", "check_indirection", "is_indirect"]
+__all__ = ["INDIRECT_OPERANDS", "check_indirection", "index_group", "is_indirect"]
 
 INDIRECT_OPERANDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -34,8 +35,15 @@ INDIRECT_OPERANDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """Instruction -> the operands that may be indirect; the first is what is written."""
 
+_TENSOR_ENGINE = frozenset({"nc_matmul", "nc_matmul_mx"})
+
 _SCALAR_OPS = frozenset({"activation", "activation_reduce", "activate2"})
 _MATMUL_DTYPES = frozenset({"float16", "bfloat16", "float8_e4m3", "float8_e5m2", "float8_e4m3fn"})
+
+
+def index_group(op: str) -> int:
+    """How many partitions share a list of offsets, in an instruction."""
+    return 32 if op in _TENSOR_ENGINE else 16
 
 
 def is_indirect(value: Any) -> bool:
@@ -65,7 +73,12 @@ def check_indirection(call: Any) -> None:
             )
             call.refuse("NKI-INDIRECT", f"{call.describe(name)} is an indirect view", takes,
                         f"nisa.{op}, Tensor indirection")  # fmt: skip
-    wrong = _engine(call, found) or _products(call, found) or _places(call, found, allowed)
+    wrong = (
+        _engine(call, found)
+        or _products(call, found)
+        or _places(call, found, allowed)
+        or _counts(call, found)
+    )
     if wrong:
         call.refuse("NKI-INDIRECT", wrong[0], wrong[1], f"nisa.{op}, Tensor indirection")
 
@@ -98,6 +111,20 @@ def _products(call: Any, found: dict[str, NkiTensor]) -> tuple[str, str] | None:
         if (data is None) != (scale is None) or _index(data) != _index(scale):
             return (f"{call.describe(name)} and its scale have different indices",
                     "gather both with the same index tile, or neither")  # fmt: skip
+    return None
+
+
+def _counts(call: Any, found: dict[str, NkiTensor]) -> tuple[str, str] | None:
+    """As many offsets as columns in the index of each group of partitions."""
+    group = index_group(call.spec.op)
+    for name, tensor in found.items():
+        rows, *columns = _index(tensor).shape
+        least = min(group, rows % group or group) * math.prod(columns)
+        if tensor.shape[1] > least:
+            few = group if rows % group == 0 else rows % group
+            return (f"{name} takes {tensor.shape[1]} columns, but its index tile has {least} offsets"
+                    f" for a group of {few} partitions",
+                    f"pass num_elem={least} at most, or an index tile with more columns")  # fmt: skip
     return None
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from nki_lang.atomic import atomic_file
 from nki_lang.errors import NkiFileError, NkiValidationError
 from nki_lang.ir.types import KernelIR
-from nki_lang.klir import companion, constants, foreign, schema
+from nki_lang.klir import checksum, companion, constants, foreign, schema
 from nki_lang.klir.cbor import Damage
 from nki_lang.klir.decode import decode
 from nki_lang.klir.encode import encode
@@ -21,7 +21,6 @@ from nki_lang.targets import current_target, target_of
 __all__ = ["KernelFile", "dumps", "loads", "read", "write"]
 
 MAX_FILE_BYTES = 1 << 30
-_FORMAT = "NKI"
 
 
 class KernelFile(NamedTuple):
@@ -38,9 +37,11 @@ class KernelFile(NamedTuple):
     constants: dict[str, bytes]
 
 
-def _header() -> bytes:
+def _file(contents: bytes) -> bytes:
+    """A file with these contents: version, name of the format with the checksum, contents."""
     version = schema.writer("KLRFile")(schema.node("KLRFile")(*schema.version()))
-    return version + schema.writer("KLRMetaData")(schema.node("KLRMetaData")(_FORMAT))
+    name = checksum.name_of(version, contents)
+    return version + schema.writer("KLRMetaData")(schema.node("KLRMetaData")(name)) + contents
 
 
 def dumps(kernel_ir: KernelIR) -> KernelFile:
@@ -57,7 +58,7 @@ def dumps(kernel_ir: KernelIR) -> KernelFile:
         names[constant.tensor.name] = file
         files[file] = data
     encoded, record = encode(kernel_ir, names)
-    klir = _header() + schema.head("Contents", "lnc") + encoded
+    klir = _file(schema.head("Contents", "lnc") + encoded)
     klir = foreign.restored(klir, kernel_ir.metadata)
     record |= {
         "klir_sha256": hashlib.sha256(klir).hexdigest(),
@@ -85,14 +86,16 @@ def _parse(data: bytes) -> Any:
         version, at = schema.reader("KLRFile")(data, at, state)
         if tuple(version)[:2] != schema.version()[:2]:
             raise Damage(0, f"format version {'.'.join(map(str, version))}; this reader reads 0.0")
-        _, at = schema.reader("KLRMetaData")(data, at, state)
-        contents, at = schema.reader("Contents")(data, at, state)
+        before = at
+        name, behind = schema.reader("KLRMetaData")(data, at, state)
+        contents, at = schema.reader("Contents")(data, behind, state)
     except Damage as damage:
         raise _damaged(damage.offset, damage.message) from None
     except IndexError:
         raise _damaged(len(data), "the file ends in the middle of a value") from None
     if at != len(data):
         raise _damaged(at, f"{len(data) - at} bytes follow the kernel")
+    checksum.require(name.format, data[:before], data[behind:])
     return contents
 
 

@@ -11,6 +11,7 @@ from nki_lang import klir
 from nki_lang.dtypes import BY_NAME
 from nki_lang.errors import NkiFileError
 from nki_lang.ir import Access, KernelIR, Register
+from nki_lang.klir import schema
 from tests.klir import samples
 
 
@@ -30,8 +31,44 @@ def test_truncated_at_every_byte():
             klir.loads(written.klir[:size], None, written.constants, target="trn2")
 
 
-def test_every_byte_changed_without_the_companion():
+def _plain(data: bytes) -> bytes:
+    """A file without its checksum, as others write it."""
+    _, behind = schema.reader("KLRMetaData")(data, 7, schema.ReadState())
+    return data[:7] + bytes.fromhex("d9eb0081634e4b49") + data[behind:]
+
+
+@pytest.mark.parametrize("change", [0x01, 0x02, 0x20, 0x80, 0xFF])
+def test_every_byte_changed_of_a_file_alone_is_noticed(change):
     data = bytearray(klir.dumps(samples.scale()).klir)
+    klir.loads(bytes(data), target="trn2")
+    for index in range(len(data)):
+        data[index] ^= change
+        with pytest.raises(NkiFileError):
+            klir.loads(bytes(data), target="trn2")
+        data[index] ^= change
+
+
+def test_a_number_changed_in_a_file_alone():
+    data = klir.dumps(samples.scale()).klir
+    other = data.replace(b"\x19\x02\x00", b"\x19\x02\x01")
+    assert other != data
+    with pytest.raises(NkiFileError, match="NKI-FILE-CHECKSUM"):
+        klir.loads(other, target="trn2")
+
+
+def test_a_file_without_a_checksum_is_read_and_written_as_it_is():
+    for name in (b"NKI", b"KLR"):
+        data = _plain(klir.dumps(samples.scale()).klir).replace(b"NKI", name, 1)
+        kernel = klir.loads(data, target="trn2")
+        written = klir.dumps(kernel)
+        assert written.klir == data
+        assert klir.loads(written.klir, written.companion) == kernel
+    with pytest.raises(NkiFileError, match="NKI-FILE-CHECKSUM"):
+        klir.loads(data.replace(b"KLR", b"NKJ", 1), target="trn2")
+
+
+def test_every_byte_changed_without_the_companion():
+    data = bytearray(_plain(klir.dumps(samples.scale()).klir))
     for index in range(len(data)):
         for change in (0x01, 0x20, 0x80, 0xFF):
             data[index] ^= change
@@ -67,7 +104,7 @@ def test_the_companion_truncated_at_every_byte():
 
 def test_random_bytes():
     generator = random.Random(7)
-    start = klir.dumps(samples.scale()).klir[:19]
+    start = _plain(klir.dumps(samples.scale()).klir)[:19]
     for _ in range(2000):
         noise = generator.randbytes(generator.randrange(80))
         assert _reads_or_says_why(generator.choice((b"", start)) + noise) is None
@@ -77,7 +114,7 @@ def test_pieces_of_a_file_swapped():
     generator = random.Random(11)
     whole = klir.dumps(samples.everything())
     for _ in range(500):
-        data = bytearray(whole.klir)
+        data = bytearray(_plain(whole.klir))
         size = generator.randrange(1, 40)
         source, target = (generator.randrange(19, len(data) - size) for _ in range(2))
         data[target : target + size] = data[source : source + size]
@@ -85,7 +122,7 @@ def test_pieces_of_a_file_swapped():
 
 
 def test_announced_sizes_cost_nothing():
-    head = klir.dumps(samples.scale()).klir[:15]
+    head = _plain(klir.dumps(samples.scale()).klir)[:15]
     data = head + bytes.fromhex("d9ec0381d96c0087") + b"\x61k" + bytes.fromhex("9b0000000fffffffff")
     tracemalloc.start()
     assert _reads_or_says_why(data + b"\x00" * 100) is None

@@ -3,6 +3,7 @@ the format alone: tag numbers, constructor ordinals and field orders are written
 
 from __future__ import annotations
 
+import hashlib
 import struct
 
 import pytest
@@ -179,7 +180,10 @@ def test_our_bytes_are_these():
     body = array(block("main.1", dma(bir(TILE, 0, ROWS), bir(A, 0, ROWS))))
     kernel = klir.loads(lnc(body), target="trn2")
     kernel.metadata.clear()
-    assert klir.dumps(kernel).klir == lnc(body)
+    data = klir.dumps(kernel).klir
+    assert data[:7] == lnc(body)[:7] and data[49:] == lnc(body)[15:]
+    digest = hashlib.sha256(data[:7] + data[49:]).hexdigest()[:32]
+    assert data[7:49] == bytes.fromhex("d9eb00817824") + b"NKI " + digest.encode()
 
 
 def test_what_our_ir_cannot_say_is_kept():

@@ -299,6 +299,28 @@ def test_tensor_indirection_on_trn3():
         assert view.access.vector_offset == index.access
 
 
+def test_an_index_tile_has_an_offset_for_each_column_of_its_groups():
+    with tracing("trn3"):
+        for rows, columns, op, most in ((16, 2, "copy", 32), (128, 4, "copy", 64), (24, 2, "copy", 16),
+                                        (32, 2, "matmul", 64), (128, 1, "matmul", 32)):  # fmt: skip
+            tile = nl.ndarray((rows, 128), nl.bfloat16)
+            index = nl.ndarray((rows, columns), nl.uint16)
+
+            def issue(count, tile=tile, index=index, op=op, rows=rows):
+                view = tile.indirect(index, count)
+                if op == "copy":
+                    nisa.tensor_copy(nl.ndarray((rows, count), nl.bfloat16), view)
+                else:
+                    made = nl.ndarray((count, 128), nl.float32, nl.psum)
+                    nisa.nc_matmul(made, view, tile)
+
+            issue(most)
+            if most < index.size:
+                with refused("NKI-INDIRECT") as caught:
+                    issue(most + 1)
+                assert f"num_elem={most} at most" in str(caught.value)
+
+
 def test_a_pattern_with_an_integer_as_scalar_offset_and_a_second_index():
     with tracing():
         t = hbm(4, 128)
