@@ -269,10 +269,11 @@ def matmul(make: Maker) -> None:
     first = (
         (f"nisa.memset({out.text}, 0.0)",) if "True" in manner or make.chance.random() < 0.3 else ()
     )
+    inner = make.chance.random() < 0.4  # a loop of its own within the loop
     if loop is not None and make.chance.random() < 0.4:  # named in the loop only
         seen = make.like(out.shape, "float32", "sbuf")
-        lines = (declared(out), declared(seen), f"nisa.memset({seen.text}, 0.0)", loop, "    " + call,
-                 f"    nisa.tensor_copy({seen.text}, {out.text})")  # fmt: skip
+        lines = (declared(out), declared(seen), f"nisa.memset({seen.text}, 0.0)", loop,
+                 *_within(call, make, nested=inner), f"    nisa.tensor_copy({seen.text}, {out.text})")  # fmt: skip
         make.statements.append(Statement(lines, (seen.name,), tuple({left.name, right.name})))
         make.tiles.append(seen)
         return
@@ -281,6 +282,15 @@ def matmul(make: Maker) -> None:
         (declared(out), *first, *lines), (out.name,), tuple({left.name, right.name})
     ))  # fmt: skip
     make.tiles.append(out)
+
+
+def _within(call: str, make: Maker, *, nested: bool) -> tuple[str, ...]:
+    """A call in a loop, or in a loop within it."""
+    if not nested:
+        return (f"    {call}",)
+    turns = make.chance.randrange(1, 4)
+    count = make.chance.choice((f"nisa.register_alloc({turns})", str(turns)))
+    return (f"    for j{make.count} in nl.dynamic_range({count}):", f"        {call}")
 
 
 def transpose(make: Maker) -> None:
