@@ -28,7 +28,7 @@ _FAMILIES = {
     "dynamic-slice": "a view; its offset is a register when only a run knows it",
     "dynamic-update-slice": "a transfer to a runtime offset, in place when nothing else reads the operand",
     "gather": "transfers with an offset for each partition; indices are clamped",
-    "scatter": "update by update; any elementwise computation, any number of operands",
+    "scatter": "update by update, or many at once; any elementwise computation, any number of operands",
 }
 _INTERNAL = {"cumulative", "pair", "rank", "word"}
 """Opcodes of the graph that HLO does not have."""

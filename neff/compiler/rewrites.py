@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from neff.compiler import idioms, products_moved
+from neff.compiler import dense_scatters, idioms, products_moved
 from neff.compiler.graph import Node
 from neff.compiler.types import HELD
 
@@ -72,6 +72,9 @@ RULES: tuple[Rule, ...] = (
          products_moved.by_rows, level=2),
     Rule("joined-pads", "add", "a sum of padded parts is the parts side by side",
          products_moved.joined, level=2),
+    Rule("scatter-by-comparison", "scatter",
+         "many updates of a small operand are compared with each element and reduced",
+         dense_scatters.by_comparison),
 )  # fmt: skip
 """In the order in which they are tried; the first that applies is taken."""
 

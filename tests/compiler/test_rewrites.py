@@ -49,6 +49,11 @@ def _overlapping(x: Any) -> Any:
     return jnp.sum(x[:, : half + 1] ** 3) + jnp.sum(x[:, half:] ** 2)
 
 
+def _histogram(x: Any) -> Any:
+    places = (x * 4).astype(jnp.int32).ravel()
+    return jnp.zeros(16, jnp.float32).at[places].add(x.ravel())
+
+
 CASES = {
     "sigmoid": Case(lambda x: 1 / (1 + jnp.exp(-x)), lambda x: 1 / (2 + jnp.exp(-x))),
     "silu": Case(lambda x: x * jax.nn.sigmoid(x), lambda x: 2 * x * jax.nn.sigmoid(x)),
@@ -66,6 +71,7 @@ CASES = {
     "reduction-by-rows": Case(lambda x: jnp.max(x) + jnp.sum(x * x), lambda x: jnp.sum(x, -1),
                               tolerance=1e-3),
     "joined-pads": Case(jax.grad(_halves), jax.grad(_overlapping)),
+    "scatter-by-comparison": Case(_histogram, lambda x: _histogram(x[:2, :5]), tolerance=1e-4),
 }  # fmt: skip
 
 

@@ -73,3 +73,58 @@ def test_several_operands() -> None:
     found = run(compile(module, target="trn2"), arrays)
     for one, other in zip(found, oracle(module, arrays), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+MANY = 300
+KINDS = [np.float32, jnp.bfloat16, np.int32, np.uint32, np.int8]
+
+
+def _drawn(seed: int, low: int, high: int, *shape: int) -> Any:
+    return np.random.default_rng(seed).integers(low, high, shape, endpoint=True)
+
+
+@pytest.mark.parametrize("method", ["add", "min", "max"])
+@hypothesis.settings(max_examples=6, deadline=None)
+@hypothesis.given(
+    extents=st.tuples(st.integers(1, 9), st.integers(1, 5), st.integers(1, 4)),
+    indexed=st.sampled_from([(0,), (1,), (2,), (0, 1), (1, 2), (0, 2), (0, 1, 2)]),
+    kind=st.sampled_from(KINDS),
+    seed=st.integers(0, 99),
+)
+def test_many_updates_of_few_elements(
+    method: str, extents: tuple[int, ...], indexed: tuple[int, ...], kind: Any, seed: int
+) -> None:
+    """Some indices lie outside; whole rows and single elements, in any dimensions."""
+    base = _drawn(seed, -50, 50, *extents).astype(kind)
+    places = tuple(
+        _drawn(seed + number, -extents[dim] - 2, extents[dim] + 1, MANY).astype(np.int32)
+        for number, dim in enumerate(indexed)
+    )
+
+    def program(x: Any, u: Any, *numbers: Any) -> Any:
+        at: list[Any] = [slice(None)] * 3
+        for dim, number in zip(indexed, numbers, strict=True):
+            at[dim] = number
+        return getattr(x.at[tuple(at)], method)(u, mode="drop")
+
+    shape = jnp.asarray(base)[tuple(places[indexed.index(d)] if d in indexed else slice(None)
+                                    for d in range(3))].shape  # fmt: skip
+    # Whole numbers, small ones where precision is: sums are exact in every order.
+    least, most = (0, 1) if kind == jnp.bfloat16 else (-60, 60)
+    check(program, base, _drawn(seed + 9, least, most, *shape).astype(kind), *places)
+
+
+def test_updates_that_are_not_finite_stay_where_they_go() -> None:
+    places = _drawn(0, 0, 6, MANY).astype(np.int32)
+    update = _normal(MANY)
+    update[places == 2], update[places == 3] = np.nan, np.inf
+    for method in ("add", "max"):
+        check(lambda x, i, u, m=method: getattr(x.at[i], m)(u), _normal(9), places, update)
+
+
+def test_a_histogram_of_many_is_built_at_once() -> None:
+    """A hundred thousand updates, one behind the other, were half a million instructions."""
+    values = _drawn(0, 0, 99, 100_000).astype(np.int32)
+    program = check(lambda x: jnp.bincount(x, length=100), values)
+    steps = sum(len(rows) for graph in program.subgraphs for rows in graph.engines.values())
+    assert steps < 5000
