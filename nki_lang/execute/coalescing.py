@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from nki_lang.execute.regions import beside, may_overlap
-from nki_lang.ir.types import Access, Block, Instruction, KernelIR, Statement
+from nki_lang.ir.types import Access, Block, Instruction, KernelIR, Statement, with_operands
 from nki_lang.semantics import TRAITS
 
 __all__ = ["coalesce", "coalesced"]
@@ -98,7 +98,7 @@ def _merge_uniform(
     for dim in range(len(shape) - 1, -1, -1) if direction is None else (direction,):
         joined = {name: beside(one[name], two[name], int(dim)) for name in places}
         if all(access is not None for access in joined.values()):
-            return replace(first, operands={**one, **joined}), dim
+            return with_operands(first, {**one, **joined}), dim
     return None
 
 
@@ -155,7 +155,7 @@ def _merge_products(
             continue
         joined = join(one, two)
         if joined is not None and _apart(joined):
-            return replace(first, operands={**one, **joined}), way
+            return with_operands(first, {**one, **joined}), way
     return None
 
 

@@ -26,6 +26,7 @@ from nki_lang.ir.types import (
     Statement,
     Tensor,
     walk,
+    with_operands,
 )
 from nki_lang.memory import MemoryRegion
 from nki_lang.semantics import TRAITS
@@ -59,9 +60,9 @@ class _Uses:
 
     def add(self, tensor: str, touch: _Touch) -> None:
         """Enter one use."""
-        insort(self.touches[tensor], touch, key=_position)
+        _enter(self.touches[tensor], touch)
         if touch.writes:
-            insort(self.writes[tensor], touch, key=_position)
+            _enter(self.writes[tensor], touch)
 
     def between(
         self, touches: dict[str, list[_Touch]], tensor: str, first: int, last: int
@@ -73,6 +74,14 @@ class _Uses:
         begin = bisect_left(known, first, key=_position)
         end = bisect_left(known, last, begin, key=_position)
         return [touch for touch in known[begin:end] if self.statements[touch.at] is not None]
+
+
+def _enter(known: list[_Touch], touch: _Touch) -> None:
+    """Keep the order of positions; nearly all uses come behind those that are known."""
+    if not known or known[-1].at <= touch.at:
+        known.append(touch)
+    else:
+        insort(known, touch, key=_position)
 
 
 def _position(touch: _Touch) -> int:
@@ -185,7 +194,7 @@ class _Forwarder:
             operands = {
                 name: _changed(value, changes) for name, value in statement.operands.items()
             }
-            uses.statements[at] = replace(statement, operands=operands)
+            uses.statements[at] = with_operands(statement, operands)
         # The region now has the tile's uses: copies that are looked at later must see them.
         uses.statements[position] = None
         name = region.tensor.name

@@ -161,9 +161,10 @@ class _Core:
             return []
         own = [value] if type(value) is Access else [v for v in value if type(v) is Access]
         for access in own:
-            for place in (access.scalar_offset, access.vector_offset):
-                if type(place) is Access:
-                    self._read(place)
+            if access.is_dynamic:
+                for place in (access.scalar_offset, access.vector_offset):
+                    if type(place) is Access:
+                        self._read(place)
         if instruction.op in PRODUCTS:
             if instruction.operands.get("accumulate"):
                 self._read(value)

@@ -30,6 +30,7 @@ from nki_lang.ir.types import (
     Tensor,
     WhileLoop,
     walk,
+    with_operands,
 )
 from nki_lang.memory import MemoryRegion
 
@@ -198,7 +199,7 @@ class _Resolver:
             mask = True
         self._of(dst).add(dst)
         operands = {**instruction.operands, "accumulate": bool(mask)}
-        return [*before, replace(instruction, operands=operands)]
+        return [*before, with_operands(instruction, operands)]
 
     def _of(self, access: Access) -> _Written:
         found = self.written.get(access.tensor.name)

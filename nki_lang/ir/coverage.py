@@ -90,7 +90,7 @@ def piece_of(access: Access) -> Piece:
     return Piece(
         access.shape,
         access.offset * size,
-        tuple(step * size for step, _ in access.pattern),
+        tuple([step * size for step, _ in access.pattern]),
         size,
     )
 

@@ -136,7 +136,7 @@ class Access(NamedTuple):
     @property
     def shape(self) -> tuple[int, ...]:
         """Extent of each dimension."""
-        return tuple(count for _, count in self.pattern)
+        return tuple([count for _, count in self.pattern])
 
     @property
     def element_type(self) -> DType:
@@ -184,6 +184,18 @@ class Instruction:
         from nki_lang.ir.text import statement_to_text
 
         return statement_to_text(self)
+
+
+def with_operands(instruction: Instruction, operands: dict[str, Operand]) -> Instruction:
+    """The same instruction on other operands (several times faster than dataclasses.replace)."""
+    return Instruction(
+        instruction.op,
+        operands,
+        instruction.engine,
+        instruction.name,
+        instruction.location,
+        instruction.depends_on,
+    )
 
 
 @dataclass(slots=True)
