@@ -56,8 +56,8 @@ SCRIPTS = "Run scripts"
 CHECK = "Check"
 
 _ON_MODULES = frozenset(
-    {"bisect", "convert", "diff", "embed", "evaluate", "expand", "graph", "kernels", "lint", "opt",
-     "reduce", "replace", "sharding", "show", "slice", "stats", "swap", "verify"}
+    {"bisect", "convert", "diff", "evaluate", "graph", "kernels", "lint", "opt", "reduce",
+     "sharding", "show", "slice", "stats", "verify"}
 )  # fmt: skip
 
 COMMANDS: tuple[Command, ...] = (
@@ -73,14 +73,8 @@ COMMANDS: tuple[Command, ...] = (
         "slice", "hlo_tools.cli.slice", "Extract part of a module as a module that runs.", CHANGE
     ),
     Command("convert", "hlo_tools.cli.convert", "Convert between formats, ids, dialects.", CHANGE),
-    Command("opt", "hlo_tools.cli.opt", "Run passes on modules.", CHANGE),
-    Command("passes", "hlo_tools.cli.passes", "List the passes that opt can run.", CHANGE),
-    Command(
-        "embed", "hlo_tools.cli.embed", "Embed kernel files in the module, or extract them.", CHANGE
-    ),
-    Command("swap", "hlo_tools.cli.swap", "Swap a kernel for another version.", CHANGE),
-    Command("replace", "hlo_tools.cli.replace", "Replace sub-graphs by kernel calls.", CHANGE),
-    Command("expand", "hlo_tools.cli.expand", "Expand kernel calls into ordinary HLO.", CHANGE),
+    Command("opt", "hlo_tools.cli.opt", "Run passes on modules, or list them.", CHANGE),
+    Command("kernel", "hlo_tools.cli.kernel", "Embed, swap, replace, expand kernels.", CHANGE),
     Command(
         "extract", "hlo_tools.cli.extract", "Extract the modules that a script compiles.", SCRIPTS
     ),

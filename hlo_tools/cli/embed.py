@@ -1,4 +1,4 @@
-"""``nki-hlo embed``: kernel files embedded in a module, and extracted."""
+"""``nki-hlo kernel embed``: kernel files embedded in a module, and extracted."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def command(
 ) -> None:
     """Embed the kernel files that a module names, so that one file is enough.
 
-    Example: nki-hlo embed model.pb -o whole.pb
-    Example: nki-hlo embed whole.pb --take-out kernels -o model.pb
+    Example: nki-hlo kernel embed model.pb -o whole.pb
+    Example: nki-hlo kernel embed whole.pb --take-out kernels -o model.pb
     """
     module = open_module(file)
     form = format_of(output, text=came_as_text(module))

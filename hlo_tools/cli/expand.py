@@ -1,4 +1,4 @@
-"""``nki-hlo expand``: kernel calls replaced by ordinary HLO."""
+"""``nki-hlo kernel expand``: kernel calls replaced by ordinary HLO."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def command(
 ) -> None:
     """Replace calls of a kernel by what it computes, written in HLO.
 
-    Example: nki-hlo expand model.pb -r softmax=softmax.hlo -o plain.pb
-    Example: nki-hlo expand model.pb -r softmax=references.py:softmax -o plain.pb
+    Example: nki-hlo kernel expand model.pb -r softmax=softmax.hlo -o plain.pb
+    Example: nki-hlo kernel expand model.pb -r softmax=references.py:softmax -o plain.pb
     """
     known: dict[str, str] = {}
     for text in references:

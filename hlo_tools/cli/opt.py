@@ -23,7 +23,7 @@ __all__ = ["command"]
 
 
 Passes = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--passes",
         "-p",
@@ -49,8 +49,8 @@ Tolerance = Annotated[
 
 
 def command(
-    file: Annotated[str, typer.Argument(help="A module, or - for standard input.")],
-    passes: Passes,
+    file: Annotated[str, typer.Argument(help="A module, or - for standard input.")] = "",
+    passes: Passes = None,
     output: Output = "-",
     to: To = None,
     verify_each: Annotated[
@@ -73,15 +73,27 @@ def command(
     force: Annotated[
         bool, typer.Option("--force", help="Write binary data to a terminal too.")
     ] = False,
+    listing: Annotated[
+        bool,
+        typer.Option("--list", help="List all passes; with -p describe those, with their options."),
+    ] = False,
 ) -> int:
-    """Run passes on a module, in order; nki-hlo passes lists them.
+    """Run passes on a module, in order; --list shows which there are.
 
     Text may contain several modules separated by lines // -----; each is rewritten by itself.
     With {} in the output's name for their number, each is written to its own file, else all to one.
 
     Example: nki-hlo opt -p dce,cse model.hlo_module.pb -o smaller.pb
     Example: nki-hlo opt -p 'cse,auto-cast{type=bf16}' model.pb -o cast.pb --prove --tolerance 0.1
+    Example: nki-hlo opt --list -p auto-cast
     """
+    if listing:
+        from hlo_tools.cli.pass_list import list_passes
+
+        return list_passes([name for name in (passes or "").split(",") if name], as_json=as_json)
+    if not file or passes is None:
+        missing = "argument FILE" if not file else "option --passes"
+        raise typer.BadParameter(f"missing {missing}; --list shows the passes")
     if as_json and output == "-":
         raise typer.BadParameter("--json writes to stdout; write the module to a file with -o")
     if to is not None and to not in formats.FORMATS:

@@ -88,9 +88,10 @@ def load_command(entry: commands.Command) -> Any:
         app.command(entry.name, context_settings=getattr(module, "SETTINGS", None))(function)
     loaded = typer.main.get_command(app)
     loaded.name = entry.name
-    if loaded.callback is not None and entry.panel != commands.SCRIPTS:
-        loaded.callback = with_progress(entry.name, loaded.callback)
-    loaded.help = _with_examples(loaded.help or "")
+    for each in (loaded, *getattr(loaded, "commands", {}).values()):
+        each.help = _with_examples(each.help or "")
+        if each.callback is not None and entry.panel != commands.SCRIPTS:
+            each.callback = with_progress(each.name, each.callback)
     return loaded
 
 

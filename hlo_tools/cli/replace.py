@@ -1,4 +1,4 @@
-"""``nki-hlo replace``: sub-graphs replaced by kernel calls."""
+"""``nki-hlo kernel replace``: sub-graphs replaced by kernel calls."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def command(
     FILE.py:NAME is a NumPy function, one decorated with jax.jit, or a pattern of
     hlo_tools.rewrite.patterns.
 
-    Example: nki-hlo replace model.pb -p softmax.hlo -k softmax.klir -o with_kernel.pb
-    Example: nki-hlo replace model.pb -p patterns.py:softmax -k softmax.klir -o with_kernel.pb
+    Example: nki-hlo kernel replace model.pb -p softmax.hlo -k softmax.klir -o with_kernel.pb
+    Example: nki-hlo kernel replace model.pb -p patterns.py:softmax -k softmax.klir -o with_kernel.pb
     """
     module = open_module(file)
     form = format_of(output, text=came_as_text(module))

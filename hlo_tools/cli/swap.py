@@ -1,4 +1,4 @@
-"""``nki-hlo swap``: another version of a kernel."""
+"""``nki-hlo kernel swap``: another version of a kernel."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def command(
 ) -> None:
     """Swap a kernel for one of the same shapes; reject one with different results.
 
-    Example: nki-hlo swap model.pb softmax softmax_v2.klir -o faster.pb
+    Example: nki-hlo kernel swap model.pb softmax softmax_v2.klir -o faster.pb
     """
     module = open_module(file)
     form = format_of(output, text=came_as_text(module))

@@ -146,5 +146,5 @@ def _damaged(config: BackendConfig, reason: str) -> HloFileError:
     return HloFileError(
         f"the embedded kernel {config.func_name} cannot be used: {reason}",
         code="HLO-EMBEDDED",
-        remedy="embed it again: nki-hlo embed",
+        remedy="embed it again: nki-hlo kernel embed",
     )

@@ -173,7 +173,7 @@ RULES = (
         "NCC_EVRF059", "kernel files exist",
         "The module only names the file; the compiler looks at that path, and at its last two "
         "parts below the folder that it is started in.",
-        f"{_TRACE}, or keep files and module together (nki-hlo embed)",
+        f"{_TRACE}, or keep files and module together (nki-hlo kernel embed)",
         _missing,
     ),
     LintRule(
@@ -185,13 +185,13 @@ RULES = (
     LintRule(
         "HLO-L001", "kernels match the operands of their calls",
         "A kernel is specialised for its inputs' shapes and types; others would be read wrongly.",
-        f"{_TRACE}, or swap the kernel for one that matches (nki-hlo swap)",
+        f"{_TRACE}, or swap the kernel for one that matches (nki-hlo kernel swap)",
         _each(_operands),
     ),
     LintRule(
         "HLO-L002", "kernels match the results of their calls",
         "The call's buffers have other sizes than what the kernel writes.",
-        f"{_TRACE}, or swap the kernel for one that matches (nki-hlo swap)",
+        f"{_TRACE}, or swap the kernel for one that matches (nki-hlo kernel swap)",
         _each(_results),
     ),
     LintRule(

@@ -226,7 +226,7 @@ def _require(module: Module, one: Pass) -> None:
             f"{one.name} requires {invariant.name} ({invariant.meaning}); {what} violates it",
             code="HLO-PASS-REQUIRES",
             place=f"pass {one.name}",
-            remedy="run a pass that ensures it before; nki-hlo passes shows which do",
+            remedy="run a pass that ensures it before; nki-hlo opt --list shows which do",
         )
 
 

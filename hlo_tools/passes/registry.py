@@ -125,5 +125,5 @@ def find_pass(name: str) -> type[Pass]:
     raise PassError(
         f"there is no pass {name!r}",
         code="HLO-NO-PASS",
-        remedy=f"{did_you_mean(name, registered_passes())}nki-hlo passes lists them all",
+        remedy=f"{did_you_mean(name, registered_passes())}nki-hlo opt --list lists them all",
     )

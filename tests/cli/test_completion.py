@@ -47,7 +47,7 @@ def complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     ("line", "found"),
     [
         ("nki-hlo di", ["diff"]),
-        ("nki-hlo passes ren", ["rename", "renumber"]),
+        ("nki-hlo opt --list -p ren", ["rename", "renumber"]),
         ("nki-hlo opt m.hlo -p dce,ren", ["dce,rename", "dce,renumber"]),
         ("nki-hlo explain NCC_EVRF00", ["NCC_EVRF001", "NCC_EVRF004", "NCC_EVRF005", "NCC_EVRF006",
                                      "NCC_EVRF007", "NCC_EVRF009"]),

@@ -289,7 +289,7 @@ def test_a_neff_is_not_taken_for_a_damaged_module(tmp_path: Path) -> None:
             "did you mean %custom-call?",
         ),
         (["lint", "FILE", "--select", "NCC_EVFR004"], 2, "did you mean NCC_EVRF004"),
-        (["passes", "scedule"], 2, "did you mean schedule?"),
+        (["opt", "--list", "-p", "scedule"], 2, "did you mean schedule?"),
     ],
 )
 def test_names_that_were_misspelled(

@@ -1,4 +1,4 @@
-"""``nki-hlo embed``, ``swap``, ``replace``, ``expand`` and what ``kernels`` tells."""
+"""``nki-hlo kernel embed``, ``swap``, ``replace``, ``expand`` and what ``kernels`` tells."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("folder")
 
 
 def replaced() -> None:
-    words = "replace plain.hlo -p pattern.hlo -k scaled_add.klir -o called.hlo"
+    words = "kernel replace plain.hlo -p pattern.hlo -k scaled_add.klir -o called.hlo"
     assert main(words.split()) == 0
 
 
@@ -37,7 +37,7 @@ def test_replace_proves_and_names_the_file_relative(capsys: pytest.CaptureFixtur
 
 
 def test_replace_by_something_else_is_a_difference(capsys: pytest.CaptureFixture[str]) -> None:
-    words = "replace plain.hlo -p pattern.hlo -k difference.klir -o no.hlo"
+    words = "kernel replace plain.hlo -p pattern.hlo -k difference.klir -o no.hlo"
     assert main(words.split()) == 1
     assert "HLO-DIFFERENT" in capsys.readouterr().err and not Path("no.hlo").exists()
     assert main([*words.split(), "--no-prove"]) == 0
@@ -45,7 +45,7 @@ def test_replace_by_something_else_is_a_difference(capsys: pytest.CaptureFixture
 
 def test_pattern_that_is_nowhere(capsys: pytest.CaptureFixture[str]) -> None:
     Path("other.hlo").write_text(PATTERN.replace("constant(2)", "constant(9)"))
-    words = "replace plain.hlo -p other.hlo -k scaled_add.klir -o no.hlo"
+    words = "kernel replace plain.hlo -p other.hlo -k scaled_add.klir -o no.hlo"
     assert main(words.split()) == 3
     assert "HLO-NO-MATCH" in capsys.readouterr().err
 
@@ -86,7 +86,7 @@ def test_stats_count_the_work_of_kernels(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_embed_and_take_out(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
     replaced()
-    assert main(["embed", "called.hlo", "-o", "whole.hlo"]) == 0
+    assert main(["kernel", "embed", "called.hlo", "-o", "whole.hlo"]) == 0
     for path in folder.glob("*.klir*"):
         path.unlink()
     kernels.clear_cache()
@@ -94,7 +94,7 @@ def test_embed_and_take_out(capsys: pytest.CaptureFixture[str], folder: Path) ->
     assert main(["evaluate", "whole.hlo", "--fill", "random", "--json"]) == 0
     assert main(["kernels", "whole.hlo", "--no-cost"]) == 0
     assert "(embedded)" in capsys.readouterr().out
-    assert main(["embed", "whole.hlo", "--take-out", "kernels", "-o", "apart.hlo"]) == 0
+    assert main(["kernel", "embed", "whole.hlo", "--take-out", "kernels", "-o", "apart.hlo"]) == 0
     (binary,) = binaries("apart.hlo")
     assert (folder / binary).is_file() and binary.startswith("kernels/")
     assert main(["lint", "apart.hlo", "--target", "trn2", "--select", "HLO-L,NCC_EVRF059"]) == 0
@@ -102,12 +102,19 @@ def test_embed_and_take_out(capsys: pytest.CaptureFixture[str], folder: Path) ->
 
 def test_swap(capsys: pytest.CaptureFixture[str]) -> None:
     replaced()
-    assert main(["swap", "called.hlo", "scaled_add", "scaled_add_again.klir", "-o", "new.hlo"]) == 0
+    assert (
+        main(
+            ["kernel", "swap", "called.hlo", "scaled_add", "scaled_add_again.klir", "-o", "new.hlo"]
+        )
+        == 0
+    )
     assert binaries("new.hlo") == {"scaled_add_again.klir"}
-    assert main(["swap", "called.hlo", "scaled_add", "difference.klir", "-o", "no.hlo"]) == 1
-    assert main(["swap", "called.hlo", "none", "difference.klir", "-o", "no.hlo"]) == 3
+    assert (
+        main(["kernel", "swap", "called.hlo", "scaled_add", "difference.klir", "-o", "no.hlo"]) == 1
+    )
+    assert main(["kernel", "swap", "called.hlo", "none", "difference.klir", "-o", "no.hlo"]) == 3
     assert "HLO-NO-KERNEL" in capsys.readouterr().err
-    assert main(["swap", "called.hlo", "%none", "difference.klir", "-o", "no.hlo"]) == 3
+    assert main(["kernel", "swap", "called.hlo", "%none", "difference.klir", "-o", "no.hlo"]) == 3
     assert "no kernel call %none\n  help: it has %scaled_add" in capsys.readouterr().err
 
 
@@ -121,7 +128,7 @@ def test_a_module_takes_its_kernels_along(
         file.rename(folder / "versions" / file.name)
     for name in ("one", "two"):
         (folder / name).mkdir()
-    swap = ["swap", "called.hlo", "%scaled_add", "versions/scaled_add_again.klir"]
+    swap = ["kernel", "swap", "called.hlo", "%scaled_add", "versions/scaled_add_again.klir"]
     assert main([*swap, "-o", "one/new.hlo"]) == 0
     assert main(["opt", "called.hlo", "-p", "dce", "-o", "two/new.hlo"]) == 0
     assert not any(os.path.isabs(name) for name in binaries("one/new.hlo"))
@@ -142,8 +149,11 @@ def test_a_module_takes_its_kernels_along(
 
 def test_expand(capsys: pytest.CaptureFixture[str]) -> None:
     replaced()
-    assert main(["expand", "called.hlo", "-r", "scaled_add=pattern.hlo", "-o", "back.hlo"]) == 0
+    assert (
+        main(["kernel", "expand", "called.hlo", "-r", "scaled_add=pattern.hlo", "-o", "back.hlo"])
+        == 0
+    )
     assert "2 calls expanded" in capsys.readouterr().err
     assert hlo_tools.load("back.hlo").find_custom_calls() == []
-    assert main(["expand", "called.hlo", "-r", "scaled_add", "-o", "no.hlo"]) == 2
-    assert main(["expand", "called.hlo", "-r", "other=pattern.hlo", "-o", "no.hlo"]) == 3
+    assert main(["kernel", "expand", "called.hlo", "-r", "scaled_add", "-o", "no.hlo"]) == 2
+    assert main(["kernel", "expand", "called.hlo", "-r", "other=pattern.hlo", "-o", "no.hlo"]) == 3

@@ -115,12 +115,25 @@ ENTRY main {
 
 def test_standard_output_gets_what_came_in(capsys: pytest.CaptureFixture[str]) -> None:
     assert (
-        main(["replace", "plain.hlo", "-p", "pattern.hlo", "-k", "scaled_add.klir", "-o", "-"]) == 0
+        main(
+            [
+                "kernel",
+                "replace",
+                "plain.hlo",
+                "-p",
+                "pattern.hlo",
+                "-k",
+                "scaled_add.klir",
+                "-o",
+                "-",
+            ]
+        )
+        == 0
     )
     assert capsys.readouterr().out.startswith("HloModule plain")
-    assert main(["replace", "plain.hlo", "-p", "pattern.hlo", "-k", "scaled_add.klir",
+    assert main(["kernel", "replace", "plain.hlo", "-p", "pattern.hlo", "-k", "scaled_add.klir",
                  "-o", "called.json"]) == 0  # fmt: skip
     assert Path("called.json").read_text().startswith("{")
-    assert main(["embed", "called.json", "-o", "whole.pbtxt"]) == 0
+    assert main(["kernel", "embed", "called.json", "-o", "whole.pbtxt"]) == 0
     assert "nki_hlo" not in Path("called.json").read_text()
     assert hlo_tools.load("whole.pbtxt").find_custom_calls()

@@ -1,4 +1,4 @@
-"""``nki-hlo opt`` and ``nki-hlo passes``."""
+"""``nki-hlo opt`` and ``nki-hlo opt --list``."""
 
 from __future__ import annotations
 
@@ -162,23 +162,23 @@ def test_failing_passes_leave_no_file(folder: Path) -> None:
 
 
 def test_list_of_passes(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["passes"]) == 0
+    assert main(["opt", "--list"]) == 0
     rows = capsys.readouterr().out.splitlines()
     assert [row.split()[0] for row in rows[1:]] == list(registered_passes())
     assert rows[1].split()[1] == "nki-hlo"
 
 
 def test_one_pass_in_full(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["passes", "auto-cast", "dce"]) == 0
+    assert main(["opt", "--list", "-p", "auto-cast,dce"]) == 0
     text = capsys.readouterr().out
     assert "type=bf16|fp16|tf32|fp8_e4m3 (default bf16)" in text
     assert "ensures no-dead-code: every instruction and computation is needed" in text
-    assert main(["passes", "auto-cats"]) == 2
+    assert main(["opt", "--list", "-p", "auto-cats"]) == 2
     assert "did you mean auto-cast" in capsys.readouterr().err
 
 
 def test_passes_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["passes", "--json"]) == 0
+    assert main(["opt", "--list", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     [cast] = [each for each in document["passes"] if each["name"] == "auto-cast"]
     assert cast["arguments"][0] == {"name": "which", "takes": "matmult|all", "default": "matmult"}

@@ -1,37 +1,30 @@
-"""``nki-hlo passes``: the passes and their options."""
+"""``nki-hlo opt --list``: the passes and their options."""
 
 from __future__ import annotations
 
 import inspect
-from typing import Annotated
+from collections.abc import Sequence
 
-import typer
-
-from hlo_tools.cli import completion, console
+from hlo_tools.cli import console
 from hlo_tools.passes import Registered, find_pass, registered_passes
 from hlo_tools.passes.arguments import arguments_of, words_of
 from hlo_tools.passes.invariants import INVARIANTS
 
-__all__ = ["command"]
+__all__ = ["list_passes"]
 
 
-def command(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(help="Passes to describe in full.", autocompletion=completion.pass_names),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
-) -> int:
-    """List the passes for nki-hlo opt, ours and those of other packages, with their origin.
+def list_passes(names: Sequence[str], *, as_json: bool) -> int:
+    """Print the passes, ours and those of other packages, with their origin; named ones in full.
 
-    Example: nki-hlo passes auto-cast
+    Raises:
+        HloError: ``HLO-NO-PASS``: there is no such pass.
     """
     known = registered_passes()
-    for name in names or ():
+    for name in names:
         find_pass(name)
     chosen = [known[name] for name in names or known]
     if as_json:
-        console.write_json("passes", passes=[_as_json(entry) for entry in chosen])
+        console.write_json("opt", passes=[_as_json(entry) for entry in chosen])
     elif names:
         for entry in chosen:
             _tell(entry)
