@@ -92,7 +92,9 @@ class EngineChooser:
         if instruction.op.startswith("register_"):
             return Engine.sync
         choices = [engine for engine in _PREFERENCE if engine in allowed]
-        return min(choices, key=lambda engine: self._load[engine] + self._cost(instruction, engine))
+        return min(
+            choices, key=lambda engine: self._load[engine] + 2 * self._cost(instruction, engine)
+        )
 
 
 def _trigger(instruction: Instruction) -> Engine:

@@ -55,6 +55,13 @@ def _function(
     return apply
 
 
+def _chosen(node: Node, uses: Uses) -> Node | None:
+    predicate, on_true, on_false = node.operands
+    if predicate.splat is None:
+        return None
+    return on_true if predicate.splat else on_false
+
+
 RULES: tuple[Rule, ...] = (
     Rule("sigmoid", "divide", "1 / (1 + exp(-x)) is one function",
          _function(idioms.sigmoid, "logistic")),
@@ -63,6 +70,7 @@ RULES: tuple[Rule, ...] = (
          _function(idioms.gelu, "gelu")),
     Rule("gelu-tanh", "multiply", "0.5 x (1 + tanh(cubic of x)) is one function",
          _function(idioms.gelu_tanh, "gelu-tanh")),
+    Rule("known-choice", "select", "a choice by a known truth value is what it chooses", _chosen),
     Rule("exchanged-product", "transpose",
          "a transposed product is the product of the operands in the other order",
          products_moved.exchanged, level=2),

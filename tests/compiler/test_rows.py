@@ -193,6 +193,14 @@ IN_ONE: dict[str, tuple[Callable[[Any], Any], str, dict[str, int]]] = {
         lambda x: jnp.exp(x) / jnp.sum(jnp.exp(x), -1, keepdims=True), "activation_reduce exp",
         {"tensor_reduce": 0},
     ),
+    "step-and-tile": (
+        lambda x: jnp.exp(x) * jnp.max(x, -1, keepdims=True) + jnp.tanh(x), "scalar_tensor_tensor",
+        {"tensor_tensor": 0},
+    ),
+    "mean": (
+        lambda x: x - jnp.max(x, -1, keepdims=True) * jnp.mean(x, -1, keepdims=True),
+        "activation_reduce copy", {},
+    ),
     "square": (lambda x: jnp.sum(x * x, -1), "activation_reduce square", {"tensor_tensor": 0}),
     "step-and-reduction": (
         lambda x: jnp.exp(x * 3 - jnp.max(x * 3, -1, keepdims=True)), "tensor_scalar_reduce",

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from neff.compiler.graph import Node
+from neff.compiler.lowering.balance import Balance
 from neff.compiler.lowering.emitter import Emitter, Value
 from neff.compiler.lowering.expressions import Evaluator, Facts
 from neff.compiler.lowering.spreads import RowEmitter
@@ -64,10 +65,10 @@ def group_task(name: str, group: Group, target: Target, elements: int) -> Task:
 
     def body(tensors: dict[str, Any]) -> None:
         constants: dict[Any, Any] = {}
-        busy = {"vector": 0.0, "scalar": 0.0}
+        balance = Balance(target.generation >= 3)
         for piece in tiles(dims, limit, len(views)):
             emitter = RowEmitter(piece.partition.extent, 1, piece.elements, constants)
-            _Tile(group, piece, tensors, order, emitter).run(facts, numbers, busy)
+            _Tile(group, piece, tensors, order, emitter).run(facts, numbers, balance)
 
     return Task(name, reads, writes, body, facts.idioms)
 
@@ -104,11 +105,11 @@ class _Tile:
         self._order = order
         self._emitter = emitter
 
-    def run(self, facts: Facts, numbers: bool, busy: dict[str, float]) -> None:
+    def run(self, facts: Facts, numbers: bool, balance: Balance) -> None:
         stores: dict[int, list[tuple[int, Port]]] = {}
         for number, (node, port) in enumerate(self._group.outputs, start=len(self._order)):
             stores.setdefault(id(node), []).append((number, port))
-        values = Evaluator(facts, lambda _: self._emitter, self._load, numbers, busy)
+        values = Evaluator(facts, lambda _: self._emitter, self._load, numbers, balance)
         for node in self._group.nodes:
             values.compute(node)
             for number, port in stores.get(id(node), ()):

@@ -15,6 +15,7 @@ import numpy as np
 import nki_lang.isa as nisa
 import nki_lang.language as nl
 from neff.compiler.graph import Node
+from neff.compiler.lowering.balance import Balance
 from neff.compiler.lowering.emitter import Tile, Value
 from neff.compiler.lowering.operands import PSUM_COLUMNS
 from neff.compiler.lowering.operations import FUNCTIONS, OPERATIONS
@@ -29,14 +30,19 @@ F32 = dtype_of("float32")
 
 _ARITHMETIC = frozenset({"add", "subtract", "multiply", "divide", "maximum", "minimum"})
 _FAST = _ARITHMETIC | {"negate"} | set(FUNCTIONS) | {"convert", "reduce"}
+_SMALLEST_SHARE = 2.0**-20
+"""A sum is only scaled before it is made by what leaves small elements their digits."""
+
 _REDUCED_WITH_A_STEP = frozenset({"add", "maximum", "minimum"})
 
 IDIOMS: dict[str, str] = {
     "two-steps": "two operations with numbers or row values: one tensor_scalar",
     "scale-and-bias": "a product and a sum in front of a function: scale and bias of its activation",
+    "step-and-tile": "an operation with a number or row value and one with a tile: scalar_tensor_tensor",
     "function-and-sum": "a function and the sum of its values over the row: activation_reduce",
     "square": "a product of a value with itself: an activation",
     "step-and-reduction": "an operation and the reduction of its result: tensor_scalar_reduce",
+    "mean": "a sum and its product with a number: scale of the activation that sums",
     "choice-and-maximum": "a choice of a value or a number and the row's maximum: select_reduce",
     "cast": "a cast of floats: done by the instruction that makes the operand",
     "reciprocal-of-rows": "a division by a row value: one reciprocal a row, and a product",
@@ -106,6 +112,10 @@ class Facts:
                     found.append(behind)
         return found[0] if len(found) == 1 else None
 
+    def is_read_beside(self, node: Node) -> bool:
+        """True when somebody reads a value beside the one reduction of it."""
+        return id(node) in self.outputs or len(self.users.get(id(node), [])) > 1
+
     def is_taken_along(self, node: Node) -> bool:
         """True when the only reader can do the node's steps in its own instruction."""
         user = self.only_user(node)
@@ -148,7 +158,7 @@ class Evaluator:
         emitter: for a node, who emits tiles of its form.
         load: what an input is on this tile, by ``id``.
         numbers: the target's activations take numbers as biases.
-        load_of: nanoseconds that the kernel has put on ``vector`` and ``scalar`` so far.
+        balance: what the kernel has put on each engine so far.
         product: the columns of a product of matrices, in pieces in PSUM, from the left operand
             when a member computes it.
     """
@@ -159,11 +169,11 @@ class Evaluator:
         emitter: Callable[[Node], RowEmitter],
         load: Callable[[int], Value],
         numbers: bool,
-        load_of: dict[str, float],
+        balance: Balance,
         product: Callable[[Node, Value | None], Iterable[tuple[int, Tile]]] | None = None,
     ) -> None:
         self._facts, self._emitter, self._load = facts, emitter, load
-        self._numbers, self._busy = numbers, load_of
+        self._numbers, self._busy = numbers, balance
         self._product = product
         self.values: dict[int, Value] = {}
 
@@ -274,7 +284,7 @@ class Evaluator:
                 b = e.reciprocal(e.force(b), F32)
         if op == "multiply" and a is b and not isinstance(a, Spread):
             summed = e.per_row is not None and self._facts.reducer(node) is not None
-            if e.elements >= 64 and (summed or self._is_free("scalar", e.elements)):
+            if e.elements >= 64 and (summed or self._busy.is_free(e.elements)):
                 self._facts.idioms.add("square")
                 return self._function(e, node, "square", a)
             a = b = e.force(a)
@@ -283,9 +293,48 @@ class Evaluator:
             if scalar is not None and not isinstance(x, Spread):
                 step = Step(op, scalar, reverse and op == "subtract")
                 return self._step(e, node, x, step, dtype, may_wait)
+        for x, other, reverse in ((a, b, False), (b, a, True)):
+            if isinstance(x, Lazy) and x.tile is None and not isinstance(other, Lazy):
+                made = self._with_a_tile(e, node, x, op, e.plain(other), reverse, may_wait)
+                if made is not None:
+                    return made
         a, b = e.plain(e.force(a)), e.plain(e.force(b))
-        self._spend("vector", e.elements)
+        self._busy.spend_tiles(e.elements)
         return e.binary(op, a, b, dtype)
+
+    def _with_a_tile(
+        self,
+        e: RowEmitter,
+        node: Node,
+        x: Lazy,
+        op: str,
+        tile: Value,
+        reverse: bool,
+        may_wait: bool,
+    ) -> Value | None:
+        """A waiting step and an operation with a tile by one instruction; a second step that is a
+        product goes behind a product with the tile.
+
+        In two bytes the vector engine does both faster one after the other.
+        """
+        if e.is_number(tile) or x.dtype != F32 or self._facts.dtype(node) != F32:
+            return None
+        step, *behind = x.steps
+        if behind and (op != "multiply" or behind[0].op != "multiply"):
+            return None
+        if any(one.dtype != F32 or one.buffer is nl.psum for one in (x.base, tile)):
+            return None
+        made = e.new(F32)
+        nisa.scalar_tensor_tensor(
+            made, x.base, getattr(nl, step.op), step.operand, getattr(nl, op), tile, step.reverse,
+            reverse and op == "subtract",
+        )  # fmt: skip
+        self._facts.idioms.add("step-and-tile")
+        self._busy.spend_both(e.elements)
+        if not behind:
+            return made
+        waiting = Lazy(made, behind, F32)
+        return waiting if may_wait and self._facts.is_taken_along(node) else e.force(waiting)
 
     def _step(
         self, e: RowEmitter, node: Node, x: Value, step: Step, dtype: DType, may_wait: bool
@@ -296,14 +345,14 @@ class Evaluator:
         else:
             made = Lazy(e.force(x), [step], dtype)
         reducer = self._facts.reducer(node) if may_wait else None
-        if reducer is not None and self._reduced_too(e, made, reducer):
+        if reducer is not None and self._reduced_too(e, node, made, reducer):
             return made.tile
         if may_wait and self._facts.is_taken_along(node):
             return made
-        self._spend("vector", e.elements // 2)
+        self._busy.spend("vector", e.elements // 2)
         return e.force(made)
 
-    def _reduced_too(self, e: RowEmitter, made: Lazy, reducer: Node) -> bool:
+    def _reduced_too(self, e: RowEmitter, node: Node, made: Lazy, reducer: Node) -> bool:
         """Do a step and the reduction of its result in one instruction, where there is one."""
         op = reducer.attributes["applied"]
         if e.rows != 1 or e.per_row is None or op not in _REDUCED_WITH_A_STEP:
@@ -311,13 +360,14 @@ class Evaluator:
         if len(made.steps) != 1 or made.steps[0].reverse:
             return False
         total = nl.ndarray((e.partitions, 1), dtype=F32, buffer=nl.sbuf)
-        made.tile = e.new(made.dtype)
+        is_read = self._facts.is_read_beside(node)
+        made.tile = e.new(made.dtype) if is_read else e.unread(made.dtype)
         (step,) = made.steps
         nisa.tensor_scalar_reduce(
             made.tile, made.base, getattr(nl, step.op), step.operand, getattr(nl, op), total
         )
         self._facts.idioms.add("step-and-reduction")
-        self._spend("vector", e.elements)
+        self._busy.spend("vector", e.elements)
         self.values[id(reducer)] = self._finished(reducer, total)
         return True
 
@@ -327,16 +377,18 @@ class Evaluator:
         if isinstance(value, Lazy) and data is value.base:
             self._facts.idioms.add("scale-and-bias")
         bias = e.bias(bias, self._numbers)
-        made = e.new(dtype)
         op = getattr(nl, function)
-        self._spend("scalar", e.elements)
+        self._busy.spend("scalar", e.elements)
         reducer = self._facts.reducer(node)
-        if (
+        is_summed = (
             reducer is not None
             and reducer.attributes["applied"] == "add"
             and e.rows == 1
             and e.per_row is not None
-        ):
+        )
+        is_read = not is_summed or self._facts.is_read_beside(node)
+        made = e.new(dtype) if is_read else e.unread(dtype)
+        if reducer is not None and is_summed:
             self._facts.idioms.add("function-and-sum")
             total = nl.ndarray((e.partitions, 1), dtype=F32, buffer=nl.sbuf)
             nisa.activation_reduce(made, op, data, nl.add, total, bias, scale)
@@ -367,7 +419,7 @@ class Evaluator:
             nisa.reduce_cmd.reset_reduce, nl.maximum, reverse,
         )  # fmt: skip
         self._facts.idioms.add("choice-and-maximum")
-        self._spend("vector", 2 * e.elements)
+        self._busy.spend("vector", 2 * e.elements)
         self.values[id(reducer)] = self._finished(reducer, total)
         return made
 
@@ -426,16 +478,40 @@ class Evaluator:
         value = wide.plain(wide.force(self._operand(operand)))
         op = node.attributes["applied"]
         total = nl.ndarray((e.partitions, wide.rows), dtype=F32, buffer=nl.sbuf)
-        if op == "add" and wide.rows == 1 and self._is_free("scalar", wide.elements):
-            self._spend("scalar", wide.elements)
-            nisa.activation_reduce(wide.new(value.dtype), nl.copy, value, nl.add, total)
+        if op == "add" and wide.rows == 1 and self._busy.is_free(wide.elements):
+            self._busy.spend("scalar", wide.elements)
+            share, mean = self._share(node)
+            unread = wide.unread(value.dtype)
+            nisa.activation_reduce(unread, nl.copy, value, nl.add, total, None, share)
+            if mean is not None:
+                self._facts.idioms.add("mean")
+                self.values[id(mean)] = total
+                return total
         else:
-            self._spend("vector", wide.elements)
+            self._busy.spend("vector", wide.elements)
             shaped = value
             if len(value.shape) != 3:
                 shaped = value.reshape((wide.partitions, wide.rows, wide.columns))
             nisa.tensor_reduce(total, getattr(nl, REDUCERS[op]), shaped, 2)
         return self._finished(node, total)
+
+    def _share(self, node: Node) -> tuple[float, Node | None]:
+        """What a sum is only multiplied by, and that product; float32 and no initial value."""
+        user, start = self._facts.only_user(node), self._operand(node.operands[1])
+        if user is None or user.opcode not in ("divide", "multiply"):
+            return 1.0, None
+        if {node.element.name, user.element.name} != {"f32"}:
+            return 1.0, None
+        if not changes_nothing("add", start, "float"):
+            return 1.0, None
+        same = [self._facts.sources[id(operand)][0] == id(node) for operand in user.operands]
+        number = None if all(same) else user.operands[same.index(False)].splat
+        if number is None or (user.opcode == "divide" and not same[0]):
+            return 1.0, None
+        share = float(number)
+        share = share if user.opcode == "multiply" else 1.0 / share if share else np.inf
+        small = not np.isfinite(share) or abs(share) < _SMALLEST_SHARE or abs(share) > 1
+        return (1.0, None) if small else (share, user)
 
     def _finished(self, node: Node, total: Tile) -> Value:
         """The total with the initial value, in the reduction's type."""
@@ -448,18 +524,3 @@ class Evaluator:
         if held.tile != F32 and not self._facts.reads_any_float(node):
             total = rows.copy(total, held.tile)
         return total
-
-    # -- which engine ----------------------------------------------------------------------
-
-    def _spend(self, engine: str, elements: int) -> None:
-        self._busy[engine] += (_FIXED[engine] + elements) / _CLOCK[engine]
-
-    def _is_free(self, engine: str, elements: int) -> bool:
-        """True when the engine would be done before the vector engine."""
-        mine = self._busy[engine] + (_FIXED[engine] + elements) / _CLOCK[engine]
-        return mine <= self._busy["vector"] + (_FIXED["vector"] + elements) / _CLOCK["vector"]
-
-
-_FIXED = {"scalar": 280.0, "vector": 62.0}
-_CLOCK = {"scalar": 1.2, "vector": 0.96}
-"""Cycles that an instruction takes besides its elements, and GHz (neff.timing, trn2)."""

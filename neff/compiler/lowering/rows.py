@@ -18,6 +18,7 @@ import numpy as np
 import nki_lang.isa as nisa
 import nki_lang.language as nl
 from neff.compiler.graph import Node
+from neff.compiler.lowering.balance import Balance
 from neff.compiler.lowering.emitter import Constants, Emitter, Tile, Value
 from neff.compiler.lowering.expressions import Evaluator, Facts
 from neff.compiler.lowering.operands import PSUM_COLUMNS, Matrix, blocks, turned
@@ -289,7 +290,7 @@ class _RowKernel:
         depth = max(1, min(self.tuning.at_once, room // max(1, group.alive() * self.together)))
         widest = max((group.columns(node.shape) for node in group.nodes), default=1)
         block = self.block or widest
-        shared = _Shared(tensors)
+        shared = _Shared(tensors, Balance(self.target.generation >= 3))
         parts = range(0, widest, block) if self.block else range(1)
         for begin in parts:
             shared.cut = (begin, min(block, widest - begin)) if self.block else None
@@ -334,7 +335,7 @@ class _Shared:
     Attributes:
         tensors: of the kernel, by buffer.
         constants: tiles of constants.
-        busy: nanoseconds of work by engine so far.
+        balance: work of each engine so far.
         fixed: what all rows read, by input.
         sums: over all rows, by node, in PSUM.
         rights: right operands by product and place in the batch.
@@ -342,8 +343,8 @@ class _Shared:
     """
 
     tensors: dict[str, Tile]
+    balance: Balance
     constants: Constants = field(default_factory=Constants)
-    busy: dict[str, float] = field(default_factory=lambda: {"vector": 0.0, "scalar": 0.0})
     fixed: dict[int, Tile] = field(default_factory=dict[int, Tile])
     rights: dict[int, tuple[Tile, list[Tile]]] = field(
         default_factory=dict[int, tuple[Tile, list[Tile]]]
@@ -390,7 +391,7 @@ class _RowTile:
         rows = self._of_columns(1)
         numbers = kernel.target.generation >= 3
         self._values = Evaluator(
-            kernel.facts, self._emitter, self._load, numbers, shared.busy, self._product
+            kernel.facts, self._emitter, self._load, numbers, shared.balance, self._product
         ).with_rows(rows)
 
     def run(self) -> Iterator[None]:
@@ -405,6 +406,7 @@ class _RowTile:
             self._values.compute(node)
             for reach in stores.get(id(node), ()):
                 nisa.dma_copy(self._window(reach), self._values.result(node))
+                self._shared.balance.spend_store()
             if node.opcode == "reduce" or self._values.is_done(node):
                 yield
 

@@ -69,6 +69,15 @@ class RowEmitter(Emitter):
         self.rows, self.columns = rows, columns
         self.per_row = per_row
 
+    def unread(self, dtype: DType) -> Tile:
+        """A tile for a result that nobody reads, beside the one that is wanted."""
+        key = ("unread", self.elements, dtype.name)
+        found = self._constants.get(key)
+        if found is None:
+            shape = (128, self.elements)
+            found = self._constants[key] = nl.ndarray(shape, dtype=dtype, buffer=nl.sbuf)
+        return found[0 : self.partitions]
+
     def plain(self, value: Value) -> Value:
         """A value as an instruction reads it: what repeats becomes a view that repeats."""
         if not isinstance(value, Spread):
