@@ -113,6 +113,8 @@ def _compile(words: list[str]) -> int:
         started = time.perf_counter()
         try:
             output = _build(flags, log)
+            if _TEMPS in words:
+                log.info("wrote %s", _save_temps(Path(flags.rest[0]), output))
         except (CodedError, NkiError) as error:
             _failed(error, flags, log)
             return USAGE if error.code == "NEFF-FLAG" else FAILED
@@ -155,9 +157,34 @@ def _build(flags: Flags, log: logging.Logger) -> Path:
     return output
 
 
+_TEMPS: Final = "SaveTemps"
+"""The value of ``--pipeline`` that keeps what lies between module and NEFF."""
+
+
+def _save_temps(module: Path, output: Path) -> Path:
+    """Leave the module's text and the NEFF's members in a folder where the command runs.
+
+    The vendor's names are not public; ours is ``STEM.SaveTemps``.
+    """
+    from hlo_tools.cli.inputs import open_module
+    from neff.builds import sources_of
+    from neff.container import open_package
+
+    folder = Path(f"{output.stem}.{_TEMPS}")
+    files = {name: bytes(data) for name, data in open_package(output).members.items()}
+    (source,) = sources_of(module)
+    if not source.is_kernel:
+        files["module.hlo"] = open_module(str(source.file)).to_text().encode()
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    return folder
+
+
 def _name_ignored(flags: Flags, log: logging.Logger) -> None:
     """Name the flags without effect, once each."""
-    known = ("--framework", "--logfile", "--verbose")
+    known = ("--framework", "--logfile", "--verbose", "--pipeline")
     names = dict.fromkeys(one for one in flags.ignored if not one.startswith(known))
     if names:
         log.warning("without effect here: %s", ", ".join(names))

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from neff.cli import neuronx_cc, spike_run
-from neff.container import read
+from neff.container import open_package, read
 from neff.runtime import load
 
 BASE = "--framework XLA --target trn1"
@@ -78,6 +78,19 @@ def test_the_neff_is_the_one_of_nki_neff_build(folder: Path) -> None:
     assert main(f"compile dense.hlo {BASE} -o a.neff") == 0
     assert nki_neff(["build", "dense.hlo", "--target=trn1", "-o", "b.neff"]) == 0
     assert (folder / "a.neff").read_bytes() == (folder / "b.neff").read_bytes()
+
+
+def test_temporary_files_stay_where_asked(folder: Path) -> None:
+    words = f"compile dense.hlo {BASE} --output=k.neff --pipeline compile"
+    assert main(words) == 0 and not (folder / "k.SaveTemps").exists()
+    for _ in range(2):
+        assert main(f"{words} SaveTemps") == 0
+    assert "dot(" in (folder / "k.SaveTemps" / "module.hlo").read_text()
+    kept = {path.relative_to(folder / "k.SaveTemps").as_posix(): path.read_bytes()
+            for path in (folder / "k.SaveTemps").rglob("*") if path.is_file()}  # fmt: skip
+    members = open_package(folder / "k.neff").members
+    assert kept.keys() - members.keys() == {"module.hlo"}
+    assert all(kept[name] == bytes(data) for name, data in members.items())
 
 
 def test_flags_reach_the_compiler(folder: Path) -> None:
