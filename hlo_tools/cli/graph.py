@@ -10,6 +10,7 @@ import typer
 
 from hlo_tools.cli import completion, console
 from hlo_tools.cli.inputs import open_module
+from hlo_tools.cli.targets import TargetName, target_for
 from hlo_tools.graph import Graph, graph_of, render_dot, render_explorer, render_page, render_svg
 from hlo_tools.graph.dot import draw_with_dot
 
@@ -54,12 +55,13 @@ def command(
             autocompletion=completion.words(*_LAYOUTS),
         ),
     ] = "own",
+    target: TargetName = "",
     output: Annotated[str, typer.Option("--output", "-o", help="Output file, or -.")] = "-",
 ) -> int:
     """Draw a module: a page for a browser, SVG, Graphviz's dot, or Model Explorer's JSON.
 
     The page is one file and needs no network: search, folding by computation and by scope, shapes,
-    source lines and kernels' details.
+    source lines, what instructions cost at least on the target, and kernels' details and IR.
 
     Example: nki-hlo graph model.pb -o model.html
     """
@@ -72,7 +74,9 @@ def command(
         raise typer.BadParameter(f"{form!r} is not one of {', '.join(_FORMATS)}")
     if layout not in _LAYOUTS:
         raise typer.BadParameter(f"{layout!r} is not one of {', '.join(_LAYOUTS)}")
-    graph = graph_of(open_module(file), computation or ())
+    module = open_module(file)
+    costs = target_for(target, module.folder).target.name if form == "html" else ""
+    graph = graph_of(module, computation or (), target=costs)
     render = draw_with_dot if form == "svg" and layout == "dot" else _FORMATS[form]
     text = render(graph)
     if output == "-":

@@ -1,4 +1,4 @@
-"""Colours of nodes: one for each kind of work."""
+"""Colours of nodes: one for each kind of work, dark enough for white letters."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ __all__ = ["COLORS", "kind_of"]
 COLORS = {
     "kernel": "#7c3aed",
     "input": "#64748b",
-    "constant": "#a8a29e",
+    "constant": "#78716c",
     "matrix": "#2563eb",
-    "reduction": "#0d9488",
-    "elementwise": "#16a34a",
-    "movement": "#ca8a04",
+    "reduction": "#0f766e",
+    "elementwise": "#15803d",
+    "movement": "#a16207",
     "control": "#db2777",
     "collective": "#dc2626",
     "other": "#475569",

@@ -42,8 +42,7 @@ def _lines(graph: Graph) -> Iterator[str]:
 
 
 def _node(node: Node) -> str:
-    title = dict(node.kernel).get("kernel") or node.opcode
-    label = f"{title}\n%{node.name}\n{node.shown_shape}"
+    label = f"{node.title}\n%{node.name}\n{node.shown_shape}"
     parts = [
         f"label={_quoted(label)}",
         f'fillcolor="{COLORS[kind_of(node.opcode, bool(node.kernel))]}"',

@@ -32,7 +32,7 @@ def _node(number: int, node: Node, graph: Graph, names: list[str]) -> dict[str, 
         attributes.append(("source", node.source))
     found: dict[str, Any] = {
         "id": str(number),
-        "label": dict(node.kernel).get("kernel") or node.opcode,
+        "label": node.title,
         "namespace": "/".join(part.replace("/", "_") for part in node.scope),
         "attrs": [{"key": key, "value": text} for key, text in attributes],
         "incomingEdges": [

@@ -1,9 +1,11 @@
-"""A layered drawing of one computation: operands above, users below.
+"""A layered drawing of one computation: operands above, users below, edges around boxes.
 
 Layers by longest path; chains of one operand each that begin at a source (a weight and its
-transpose) end right above their first user. The order in a layer by the mean place of neighbours;
-places by the same means, kept apart. Time is linear in instructions and edges for each of a fixed
-number of sweeps.
+transpose) end right above their first user. In each layer that a value crosses on its way it has a
+narrow place of its own (K. Sugiyama's dummy vertices, one for all users of a value). The order in
+a layer is by the mean place of neighbours; places are those of least squares that keep the order.
+Edges that would need too many such places, and those that go up, run in lanes beside the drawing.
+Time is linear in places and edges for each of a fixed number of sweeps.
 """
 
 from __future__ import annotations
@@ -11,90 +13,197 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Drawing", "lay_out"]
+from hlo_tools.graph.layers import Layers, layers_of
 
-_SWEEPS = 6
+__all__ = ["Drawing", "Route", "lay_out"]
+
+_SWEEPS = 8
+_STRAIGHT = 4.0
+"""How much more a crossing value's place counts than a box: long edges are straight."""
+_LANE, _LANES = 6.0, 24
+_PORT = 18.0
+"""Most space between the ends of edges at one box."""
+
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """An edge from a node's lower side to another's upper side.
+
+    Attributes:
+        points: bends from below to above by turns: between the first and second, the third and
+            fourth the edge changes its place in the space between layers; else it is vertical.
+        is_lane: it runs beside the drawing; its points are joined by straight lines.
+    """
+
+    operand: int
+    user: int
+    points: tuple[Point, ...]
+    is_lane: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """Centres of nodes, and the size that holds all of them (units: pixels)."""
+    """Centres of nodes, edges, and the size that holds all of them (units: pixels)."""
 
-    places: tuple[tuple[float, float], ...]
+    places: tuple[Point, ...]
+    routes: tuple[Route, ...]
     width: float
     height: float
 
 
 def lay_out(
-    operands: Sequence[Sequence[int]], widths: Sequence[float], *, row: float, gap: float
+    operands: Sequence[Sequence[int]],
+    widths: Sequence[float],
+    *,
+    row: float,
+    gap: float,
+    high: float,
 ) -> Drawing:
-    """Places for nodes.
+    """Places for nodes, and ways for edges that touch no other node's box.
 
     Args:
-        operands: for each node, numbers of nodes before it.
+        operands: for each node, numbers of nodes; those after it are drawn but do not place it.
         widths: of the nodes.
         row: height of a layer.
         gap: least space between neighbours of a layer.
+        high: height of a box, less than ``row``.
     """
-    users: list[list[int]] = [[] for _ in operands]
-    for place, needed in enumerate(operands):
-        for operand in needed:
-            users[operand].append(place)
-    layers = _layers(operands, users)
-    x = [0.0] * len(operands)
-    for layer in layers:
-        _keep_apart(layer, [0.0] * len(layer), x, widths, gap)
-    for sweep in range(_SWEEPS):
-        above = sweep % 2 == 0
-        near = operands if above else users
-        for layer in layers if above else reversed(layers):
-            wanted = [_mean([x[n] for n in near[node]], x[node]) for node in layer]
-            order = sorted(range(len(layer)), key=wanted.__getitem__)
-            layer[:] = [layer[i] for i in order]
-            _keep_apart(layer, [wanted[i] for i in order], x, widths, gap)
-    return _framed(layers, x, widths, row)
+    if not widths:
+        return Drawing((), (), 0.0, 0.0)
+    layers = layers_of(operands)
+    wide = [*widths, *[2.0] * (len(layers.level) - len(widths))]
+    return _Placing(layers, wide, len(widths), row, gap, high).drawing()
 
 
-def _layers(operands: Sequence[Sequence[int]], users: list[list[int]]) -> list[list[int]]:
-    level = [0] * len(operands)
-    for place, needed in enumerate(operands):
-        level[place] = max((level[n] + 1 for n in needed), default=0)
-    chain = [False] * len(operands)
-    for place, needed in enumerate(operands):
-        chain[place] = all(chain[n] for n in needed) and len(set(needed)) <= 1
-    for place in reversed(range(len(operands))):
-        if chain[place] and users[place]:
-            level[place] = max(level[place], min(level[user] for user in users[place]) - 1)
-    layers: list[list[int]] = [[] for _ in range(max(level, default=-1) + 1)]
-    for place, number in enumerate(level):
-        layers[number].append(place)
-    return layers
+class _Placing:
+    """Order and places in the layers, then the edges."""
+
+    def __init__(
+        self, layers: Layers, widths: list[float], count: int, row: float, gap: float, high: float
+    ) -> None:
+        self.layers, self.widths, self.count = layers, widths, count
+        self.row, self.gap, self.high = row, gap, high
+        self.x = [0.0] * len(widths)
+
+    def drawing(self) -> Drawing:
+        rows, x = self.layers.rows, self.x
+        above, below = self.layers.above, self.layers.below
+        for layer in rows:
+            self._place(layer, [0.0] * len(layer))
+        for sweep in range(_SWEEPS):
+            down = sweep % 2 == 0
+            near = above if down else below
+            for layer in rows if down else reversed(rows):
+                wanted = [_mean([x[n] for n in near[node]], x[node]) for node in layer]
+                order = sorted(range(len(layer)), key=wanted.__getitem__)
+                layer[:] = [layer[i] for i in order]
+                self._place(layer, [wanted[i] for i in order])
+        for layer in (*rows, *reversed(rows)):
+            self._place(layer, [_mean([x[n] for n in (*above[v], *below[v])], x[v]) for v in layer])
+        return self._framed()
+
+    def _place(self, layer: list[int], wanted: list[float]) -> None:
+        """The places nearest to those wanted that keep the order and the space between."""
+        offsets: list[float] = []
+        edge = 0.0
+        for place, node in enumerate(layer):
+            if place:
+                before = layer[place - 1]
+                space = self.gap if before < self.count and node < self.count else self.gap / 2
+                edge += (self.widths[before] + self.widths[node]) / 2 + space
+            offsets.append(edge)
+        weights = [1.0 if node < self.count else _STRAIGHT for node in layer]
+        moved = [want - offset for want, offset in zip(wanted, offsets, strict=True)]
+        for node, value, offset in zip(layer, _ascending(moved, weights), offsets, strict=True):
+            self.x[node] = value + offset
+
+    def _framed(self) -> Drawing:
+        x, widths, count = self.x, self.widths, self.count
+        left = min(place - width / 2 for place, width in zip(x, widths, strict=True))
+        right = max(place + width / 2 for place, width in zip(x, widths, strict=True))
+        lanes = _lanes(self.layers.far, self.layers.level)
+        margin = _LANE * (max(lanes.values(), default=-1) + 1)
+        margin += self.gap / 2 if lanes else 0.0
+        self.x = [round(place - left + margin, 1) for place in x]
+        places = tuple((self.x[n], self._y(n)) for n in range(count))
+        return Drawing(
+            places,
+            tuple(self._routes(lanes)),
+            round(right - left + margin, 1),
+            self.row * len(self.layers.rows),
+        )
+
+    def _y(self, node: int) -> float:
+        return self.row * (self.layers.level[node] + 0.5)
+
+    def _routes(self, lanes: dict[int, int]) -> list[Route]:
+        half = self.high / 2
+        ports = self._ports()
+        made: list[Route] = []
+        for (operand, user), way in self.layers.near.items():
+            points = [(self.x[operand], self._y(operand) + half)]
+            for step in way:
+                points += [(self.x[step], self._y(step) - half), (self.x[step], self._y(step) + half)]  # fmt: skip
+            points.append((ports[operand, user], self._y(user) - half))
+            made.append(Route(operand, user, tuple(points), False))
+        space = (self.row - self.high) / 4
+        for operand, user in self.layers.far:
+            lane = _LANE * (lanes[operand] + 0.5)
+            start, end = self._y(operand) + half, self._y(user) - half
+            x, port = self.x[operand], ports[operand, user]
+            points = [(x, start), (x, start + space), (lane, start + space), (lane, end - space), (port, end - space), (port, end)]  # fmt: skip
+            made.append(Route(operand, user, tuple(points), True))
+        return made
+
+    def _ports(self) -> dict[tuple[int, int], float]:
+        """Where edges end on their user's upper side: in the order in which they arrive."""
+        arriving: dict[int, list[tuple[float, int]]] = {}
+        for (operand, user), way in self.layers.near.items():
+            arriving.setdefault(user, []).append((self.x[way[-1] if way else operand], operand))
+        for operand, user in self.layers.far:
+            arriving.setdefault(user, []).append((-1.0, operand))
+        found: dict[tuple[int, int], float] = {}
+        for user, ends in arriving.items():
+            step = min(_PORT, (self.widths[user] - 12) / len(ends))
+            first = self.x[user] - step * (len(ends) - 1) / 2
+            for place, (_, operand) in enumerate(sorted(ends)):
+                found[operand, user] = round(first + step * place, 1)
+        return found
 
 
 def _mean(values: list[float], default: float) -> float:
     return sum(values) / len(values) if values else default
 
 
-def _keep_apart(
-    layer: list[int], wanted: list[float], x: list[float], widths: Sequence[float], gap: float
-) -> None:
-    """Places as wanted, pushed to the right where they touch, then moved back as a whole."""
-    edge = float("-inf")
-    for node, want in zip(layer, wanted, strict=True):
-        x[node] = max(want, edge + widths[node] / 2)
-        edge = x[node] + widths[node] / 2 + gap
-    shift = _mean([want - x[n] for n, want in zip(layer, wanted, strict=True)], 0.0)
-    for node in layer:
-        x[node] += shift
+def _ascending(values: list[float], weights: list[float]) -> list[float]:
+    """The ascending values nearest to some (pool adjacent violators)."""
+    blocks: list[tuple[float, float, int]] = []  # mean, weight, count
+    for value, weight in zip(values, weights, strict=True):
+        count = 1
+        while blocks and blocks[-1][0] > value:
+            mean, heavy, many = blocks.pop()
+            value = (mean * heavy + value * weight) / (heavy + weight)
+            weight, count = weight + heavy, count + many
+        blocks.append((value, weight, count))
+    return [mean for mean, _, count in blocks for _ in range(count)]
 
 
-def _framed(
-    layers: list[list[int]], x: list[float], widths: Sequence[float], row: float
-) -> Drawing:
-    if not x:
-        return Drawing((), 0.0, 0.0)
-    left = min(place - width / 2 for place, width in zip(x, widths, strict=True))
-    right = max(place + width / 2 for place, width in zip(x, widths, strict=True))
-    y = {node: row * (number + 0.5) for number, layer in enumerate(layers) for node in layer}
-    places = tuple((round(x[n] - left, 1), y[n]) for n in range(len(x)))
-    return Drawing(places, round(right - left, 1), row * len(layers))
+def _lanes(far: list[tuple[int, int]], level: list[int]) -> dict[int, int]:
+    """A lane for each value with far users, the least that is free over its layers."""
+    spans: dict[int, tuple[int, int]] = {}
+    for operand, user in far:
+        ends = (level[operand], level[user])
+        low, high = spans.get(operand, ends)
+        spans[operand] = (min(low, *ends), max(high, *ends))
+    free: list[int] = []  # the last layer of each lane
+    found: dict[int, int] = {}
+    for operand, (low, high) in sorted(spans.items(), key=lambda item: item[1]):
+        lane = next((n for n, end in enumerate(free) if end < low), len(free))
+        if lane == len(free) < _LANES:
+            free.append(high)
+        lane %= _LANES
+        free[lane] = max(free[lane], high)
+        found[operand] = lane
+    return found

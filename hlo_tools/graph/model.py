@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hlo_tools.errors import HloError
+from hlo_tools.graph.costs import Costs
+from hlo_tools.graph.wrapped import kernel_at, operands_at, wrapped_kernels
 from hlo_tools.ir.instruction import Instruction
-from hlo_tools.ir.module import KERNEL_TARGET, Module
+from hlo_tools.ir.module import Module
 from hlo_tools.kernels.backend_config import decode
 from hlo_tools.text.print_attributes import print_attributes
 from hlo_tools.text.print_sharding import print_sharding
@@ -22,6 +24,9 @@ _SHORT_VALUE = 14
 """Characters of a constant's value that stand beside its shape."""
 _LONGEST = 160
 """Characters of an attribute that is shown."""
+
+Pairs = tuple[tuple[str, str], ...]
+"""Names and texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +42,10 @@ class Node:
         source: ``file:line`` of the user's code, or "".
         is_root: whether its computation returns it.
         attributes: (name, text) pairs as in HLO text.
-        kernel: what is known of the kernel that it calls, as (name, text) pairs.
+        kernel: what is known of the kernel that it calls, itself or by a computation that does
+            nothing else (as torch_xla writes kernels), as (name, text) pairs.
+        costs: what a run costs at least on a target, as (name, text) pairs; empty where not asked.
+        texts: the kernel's own listings, as (title, text) pairs; likewise.
     """
 
     name: str
@@ -49,8 +57,15 @@ class Node:
     scope: tuple[str, ...]
     source: str
     is_root: bool
-    attributes: tuple[tuple[str, str], ...]
-    kernel: tuple[tuple[str, str], ...]
+    attributes: Pairs
+    kernel: Pairs
+    costs: Pairs = ()
+    texts: Pairs = ()
+
+    @property
+    def title(self) -> str:
+        """The kernel's name, or else the opcode."""
+        return dict(self.kernel).get("kernel") or self.opcode
 
     @property
     def shown_shape(self) -> str:
@@ -61,12 +76,16 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Computation:
-    """A computation: ``name``, whether it ``is_entry``; its nodes are ``Graph.nodes[begin:end]``."""
+    """A computation: ``name``, whether it ``is_entry``; its nodes are ``Graph.nodes[begin:end]``.
+
+    ``wraps_kernel``: it does nothing but call a kernel, which is shown where it is called.
+    """
 
     name: str
     is_entry: bool
     begin: int
     end: int
+    wraps_kernel: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +97,13 @@ class Graph:
     nodes: tuple[Node, ...]
 
 
-def graph_of(module: Module, computations: Collection[str] = ()) -> Graph:
+def graph_of(module: Module, computations: Collection[str] = (), *, target: str = "") -> Graph:
     """The graph of a module.
 
     Args:
         computations: names of those to draw; all when empty.
+        target: ``trn1``, ``trn2`` or ``trn3``: nodes tell what they cost there, and kernels, read
+            from their files, what they do.
 
     Raises:
         HloError: there is no such computation (HLO-NO-COMPUTATION).
@@ -96,16 +117,26 @@ def graph_of(module: Module, computations: Collection[str] = ()) -> Graph:
     made: list[Computation] = []
     nodes: list[Node] = []
     shapes: dict[bytes, str] = {}
+    wrapped = wrapped_kernels(module)
+    costs = Costs(module, target) if target else None
     for place, one in enumerate(dict.fromkeys(chosen)):
         begin = len(nodes)
         local = {view.local_id: begin + at for at, view in enumerate(one.instructions)}
-        nodes += [_node(view, place, local, numbers, shapes) for view in one.instructions]
-        made.append(Computation(one.name, one.is_entry, begin, len(nodes)))
+        for view in one.instructions:
+            kernel = kernel_at(view, wrapped)
+            node = _node(view, kernel, place, local, numbers, shapes)
+            if costs is not None:
+                pairs, texts = costs.of_kernel(kernel) if kernel else (costs.of(view), ())
+                node = replace(node, costs=pairs, texts=texts)
+            nodes.append(node)
+        wraps = not one.is_entry and one.id in wrapped
+        made.append(Computation(one.name, one.is_entry, begin, len(nodes), wraps))
     return Graph(module.name, tuple(made), tuple(nodes))
 
 
 def _node(
     view: Instruction,
+    kernel: Instruction | None,
     computation: int,
     local: dict[int, int],
     numbers: dict[int, int],
@@ -113,7 +144,7 @@ def _node(
 ) -> Node:
     row = view.proto
     metadata = view.metadata if row.HasField("metadata") else None
-    source = view.source
+    source = view.source or (kernel.source if kernel is not None else None)
     return Node(
         name=row.name,
         opcode=row.opcode,
@@ -125,7 +156,7 @@ def _node(
         source=str(source) if source is not None else "",
         is_root=row.id & LOCAL_MASK == view.computation.proto.root_id & LOCAL_MASK,
         attributes=tuple(_attributes(view)),
-        kernel=_kernel(view) if row.custom_call_target == KERNEL_TARGET else (),
+        kernel=_kernel(kernel, view) if kernel is not None else (),
     )
 
 
@@ -167,12 +198,13 @@ def _attributes(view: Instruction) -> list[tuple[str, str]]:
     return found
 
 
-def _kernel(view: Instruction) -> tuple[tuple[str, str], ...]:
+def _kernel(kernel: Instruction, call: Instruction) -> Pairs:
+    """What the kernel's configuration says, with the operands of the instruction that is shown."""
     try:
-        config = decode(view.backend_config)
+        config = decode(kernel.backend_config)
     except HloError as error:
         return (("kernel", "?"), ("error", _short(error.message)))
-    names = zip(config.input_names, view.operands, strict=False)
+    names = zip(config.input_names, operands_at(kernel, call), strict=False)
     return (
         ("kernel", config.func_name),
         ("grid", "x".join(map(str, config.grid)) or "none"),

@@ -6,17 +6,20 @@ import json
 from importlib.resources import files
 from typing import Any
 
+from hlo_tools.graph.blocks import blocks_of
 from hlo_tools.graph.colors import COLORS, kind_of
-from hlo_tools.graph.model import Graph
+from hlo_tools.graph.model import Graph, Pairs
 
 __all__ = ["page_data", "render_page"]
+
+_PROGRAM = ("layout.js", "viewer.js", "panel.js")
 
 
 def render_page(graph: Graph) -> str:
     """A page of HTML that shows the graph and needs no network."""
     folder = files("hlo_tools.graph")
     page = (folder / "viewer.html").read_text(encoding="utf-8")
-    program = (folder / "viewer.js").read_text(encoding="utf-8")
+    program = "\n".join((folder / name).read_text(encoding="utf-8") for name in _PROGRAM)
     data = json.dumps(page_data(graph), ensure_ascii=False, separators=(",", ":"))
     # Data stands in a script element: nothing in it may end that element.
     data = data.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
@@ -27,22 +30,27 @@ def page_data(graph: Graph) -> dict[str, Any]:
     """What the page's program reads.
 
     ``strings`` has every text once; nodes name texts by number. A node is [name, opcode, shape,
-    kind, scope, source, root, operands, calls, details]; details alternate key and text. A scope
-    is a number in ``scopes``: [parent scope or -1, text], with scopes of one computation apart.
+    kind, scope, source, root, operands, calls, opcode, attributes, sheet]. A list of pairs alternates
+    key and text; ``sheets`` has each different [kernel, costs, listings] once, of such pairs. A scope
+    is a number in ``scopes``: [parent scope or -1, text, computation].
     """
     strings = _Numbers()
     scopes = _Numbers()
     kinds = list(COLORS)
     nodes: list[list[Any]] = []
-    for node in graph.nodes:
+    sheets = _Numbers()
+
+    def numbers(pairs: Pairs) -> tuple[int, ...]:
+        return tuple([strings[text] for pair in pairs for text in pair])
+
+    for node, block in zip(graph.nodes, blocks_of(graph), strict=True):
         scope = -1
-        for part in node.scope:
+        for part in block + node.scope:
             scope = scopes[(scope, strings[part], node.computation)]
-        details = [number for pair in (*node.kernel, *node.attributes) for text in pair for number in (strings[text],)]  # fmt: skip
         nodes.append(
             [
                 strings[node.name],
-                strings[dict(node.kernel).get("kernel") or node.opcode],
+                strings[node.title],
                 strings[node.shape],
                 kinds.index(kind_of(node.opcode, bool(node.kernel))),
                 scope,
@@ -50,16 +58,22 @@ def page_data(graph: Graph) -> dict[str, Any]:
                 int(node.is_root),
                 list(node.operands),
                 list(node.calls),
-                details,
+                strings[node.opcode],
+                numbers(node.attributes),
+                sheets[(numbers(node.kernel), numbers(node.costs), numbers(node.texts))],
             ]
         )
     return {
-        "version": 1,
+        "version": 2,
         "module": graph.name,
         "colors": [[kind, color] for kind, color in COLORS.items()],
-        "computations": [[c.name, int(c.is_entry), c.begin, c.end] for c in graph.computations],
+        "computations": [
+            [c.name, int(c.is_entry), c.begin, c.end, int(c.wraps_kernel)]
+            for c in graph.computations
+        ],
         "scopes": [list(scope) for scope in scopes.found],
         "strings": list(strings.found),
+        "sheets": list(sheets.found),
         "nodes": nodes,
     }
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from html import escape
 
 from hlo_tools.graph.colors import COLORS, kind_of
-from hlo_tools.graph.layout import Drawing, lay_out
+from hlo_tools.graph.layout import Drawing, Route, lay_out
 from hlo_tools.graph.model import Computation, Graph, Node
 
 __all__ = ["render_svg"]
@@ -16,8 +16,10 @@ _LETTER = 6.6
 _STYLE = (
     "text{font:11px ui-monospace,monospace;fill:#fff;text-anchor:middle}"
     ".t{font-weight:700}.c{fill:#334155;text-anchor:start;font-weight:700;font-size:13px}"
-    ".b{fill:#f8fafc;stroke:#cbd5e1}.e{fill:none;stroke:#94a3b8;marker-end:url(#a)}"
+    ".b{fill:#f8fafc;stroke:#cbd5e1}.e{fill:none;stroke:#7b8ba3;stroke-width:1.2;marker-end:url(#a)}"
     ".r{stroke:#0f172a;stroke-width:2.5}"
+    "@media(prefers-color-scheme:dark){.c{fill:#e2e8f0}.b{fill:#111a2b;stroke:#334155}"
+    ".r{stroke:#e2e8f0}}"
 )
 
 
@@ -28,12 +30,15 @@ def render_svg(graph: Graph) -> str:
     """
     parts: list[str] = []
     y = width = _MARGIN
+    wrappers = all(computation.wraps_kernel for computation in graph.computations)
     for computation in graph.computations:
+        if computation.wraps_kernel and not wrappers:
+            continue  # its kernel stands at the call
         nodes = graph.nodes[computation.begin : computation.end]
         operands = [[n - computation.begin for n in node.operands] for node in nodes]
         boxes = [_width(node) for node in nodes]
-        drawing = lay_out(_before(operands), boxes, row=_ROW, gap=_GAP)
-        parts += _computation(computation, nodes, operands, boxes, drawing, y)
+        drawing = lay_out(operands, boxes, row=_ROW, gap=_GAP, high=_HIGH)
+        parts += _computation(computation, nodes, boxes, drawing, y)
         y += drawing.height + _TITLE + 2 * _MARGIN
         width = max(width, drawing.width + 4 * _MARGIN)
     head = (
@@ -41,20 +46,14 @@ def render_svg(graph: Graph) -> str:
         f'viewBox="0 0 {width:g} {y:g}"><title>{escape(graph.name)}</title>'
         f"<style>{_STYLE}</style><defs>"
         '<marker id="a" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
-        'orient="auto"><path d="M0 0L8 4L0 8z" fill="#94a3b8"/></marker></defs>'
+        'orient="auto"><path d="M0 0L8 4L0 8z" fill="#7b8ba3"/></marker></defs>'
     )
     return "\n".join([head, *parts, "</svg>"]) + "\n"
-
-
-def _before(operands: list[list[int]]) -> list[list[int]]:
-    """Operands that stand before their user in the file; others are drawn but do not place it."""
-    return [[n for n in needed if n < place] for place, needed in enumerate(operands)]
 
 
 def _computation(
     computation: Computation,
     nodes: tuple[Node, ...],
-    operands: list[list[int]],
     boxes: list[float],
     drawing: Drawing,
     y: float,
@@ -67,19 +66,24 @@ def _computation(
     )
     yield f'<text class="c" x="12" y="20">{escape(f"{mark}%{computation.name}")}</text>'
     yield f'<g transform="translate({_MARGIN:g} {_TITLE:g})">'
-    for place, needed in enumerate(operands):
-        for operand in needed:
-            yield _edge(drawing.places[operand], drawing.places[place])
+    for route in drawing.routes:
+        yield _edge(route)
     for node, box, place in zip(nodes, boxes, drawing.places, strict=True):
         yield _node(node, box, place)
     yield "</g></g>"
 
 
-def _edge(start: tuple[float, float], end: tuple[float, float]) -> str:
-    (a, b), (c, d) = start, end
-    b, d = b + _HIGH / 2, d - _HIGH / 2
-    bend = (d - b) / 2
-    return f'<path class="e" d="M{a:g} {b:g}C{a:g} {b + bend:g} {c:g} {d - bend:g} {c:g} {d:g}"/>'
+def _edge(route: Route) -> str:
+    (x, y), *rest = route.points
+    path = [f"M{x:g} {y:g}"]
+    for number, (to_x, to_y) in enumerate(rest):
+        if route.is_lane or number % 2 or x == to_x:
+            path.append(f"L{to_x:g} {to_y:g}")
+        else:
+            middle = (y + to_y) / 2
+            path.append(f"C{x:g} {middle:g} {to_x:g} {middle:g} {to_x:g} {to_y:g}")
+        x, y = to_x, to_y
+    return f'<path class="e" d="{"".join(path)}"/>'
 
 
 def _node(node: Node, width: float, place: tuple[float, float]) -> str:
@@ -100,7 +104,7 @@ def _node(node: Node, width: float, place: tuple[float, float]) -> str:
 
 
 def _title(node: Node) -> str:
-    return _cut(dict(node.kernel).get("kernel") or node.opcode)
+    return _cut(node.title)
 
 
 def _cut(text: str) -> str:

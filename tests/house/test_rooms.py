@@ -23,9 +23,10 @@ RANKS: dict[str, list[set[str]]] = {
         {"text"},
         {"ir"},
         {"rewrite", "verify", "slicing", "kernels", "trace"},
-        {"evaluate", "lint", "graph", "extract", "frameworks"},
+        {"evaluate", "lint", "extract", "frameworks"},
         {"kernel_calls", "diff", "doctor"},
         {"passes", "stats"},
+        {"graph"},
         {"cli", "pytest_plugin"},
     ],
     "nki_lang": [

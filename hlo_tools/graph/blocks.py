@@ -1,0 +1,84 @@
+"""Blocks of a large computation whose scopes are too many or too few to fold it by.
+
+torch_xla gives every operation a scope of its own, so a training step of 40,000 instructions has
+30,000 at its top. Such a computation is cut into blocks of consecutive instructions, and these into
+smaller ones. Instructions stand after their operands, so blocks need each other in one direction
+only. A cut is made where the fewest values are alive, which is between layers of a model.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from pathlib import PurePath
+
+from hlo_tools.graph.model import Computation, Graph, Node
+
+__all__ = ["LARGE", "blocks_of"]
+
+LARGE = 400
+"""Things at the top of a computation from which on it is cut into blocks."""
+_BLOCKS = 40
+"""Blocks of a computation, about; a block of so many instructions is not cut again."""
+
+
+def blocks_of(graph: Graph) -> list[tuple[str, ...]]:
+    """For each node the names of the blocks that it is in, from outside; mostly none."""
+    found: list[tuple[str, ...]] = [()] * len(graph.nodes)
+    for computation in graph.computations:
+        nodes = graph.nodes[computation.begin : computation.end]
+        tops = sum(not node.scope for node in nodes) + len({n.scope[0] for n in nodes if n.scope})
+        if tops > LARGE:
+            _cut(computation, nodes, found)
+    return found
+
+
+def _cut(computation: Computation, nodes: Sequence[Node], found: list[tuple[str, ...]]) -> None:
+    alive = _alive(computation, nodes)
+    for begin, end in _ranges(0, len(nodes), alive):
+        outer = _name(nodes, begin, end)
+        inner = _ranges(begin, end, alive) if end - begin > 2 * _BLOCKS else []
+        for place in range(begin, end):
+            found[computation.begin + place] = (outer,)
+        for first, last in inner:
+            path = (outer, _name(nodes, first, last))
+            for place in range(first, last):
+                found[computation.begin + place] = path
+
+
+def _alive(computation: Computation, nodes: Sequence[Node]) -> list[int]:
+    """How many values are used across the cut before each node."""
+    last = list(range(len(nodes)))
+    for place, node in enumerate(nodes):
+        for operand in node.operands:
+            at = operand - computation.begin
+            last[at] = max(last[at], place)
+    change = [0] * (len(nodes) + 2)
+    for place, end in enumerate(last):
+        change[place + 1] += 1
+        change[end + 1] -= 1
+    return list(accumulate(change))
+
+
+def _ranges(begin: int, end: int, alive: Sequence[int]) -> list[tuple[int, int]]:
+    """Ranges of about equal size; each cut is the best within a quarter of a block."""
+    count = min(_BLOCKS, max((end - begin) // _BLOCKS, 2))
+    size = (end - begin) / count
+    cuts = [begin]
+    for number in range(1, count):
+        wanted = begin + round(number * size)
+        reach = int(size / 4)
+        near = range(max(wanted - reach, cuts[-1] + 1), min(wanted + reach, end - 1) + 1)
+        cuts.append(min(near, key=lambda at: (alive[at], abs(at - wanted)), default=wanted))
+    return list(pairwise([*cuts, end]))
+
+
+def _name(nodes: Sequence[Node], begin: int, end: int) -> str:
+    """The range as people count, and the source file or else the opcode that most have."""
+    part = nodes[begin:end]
+    kernels = [node.title for node in part if node.kernel]
+    files = Counter(PurePath(node.source.rpartition(":")[0]).stem for node in part if node.source)
+    opcodes = Counter(node.opcode for node in part)
+    most = kernels[0] if kernels else (files or opcodes).most_common(1)[0][0]
+    return f"{begin + 1:,}\u2013{end:,} {most}"
