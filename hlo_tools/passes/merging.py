@@ -16,6 +16,7 @@ from hlo_tools.ir.computation import Computation
 from hlo_tools.ir.module import Module
 from hlo_tools.ir.ordering import needs_first
 from hlo_tools.rewrite.effects import callers_among, effectful_among
+from hlo_tools.rewrite.errors import PassError
 from hlo_tools.types.ids import LOCAL_MASK
 
 if TYPE_CHECKING:
@@ -79,8 +80,19 @@ class Rows:
 
     @classmethod
     def of(cls, computation: Computation) -> Rows:
-        """Read a computation; its list is brought into order if it is not."""
+        """Read a computation; its list is brought into order if it is not.
+
+        Raises:
+            PassError: two of its instructions have one id (HLO-PASS-MODULE).
+        """
         rows = cls._read(list(computation.proto.instructions))
+        if len(set(rows.ids)) != len(rows.ids):
+            raise PassError(
+                "two of its instructions have one id",
+                code="HLO-PASS-MODULE",
+                place=f"%{computation.name}",
+                remedy="nki-hlo verify lists what is wrong with the module",
+            )
         if rows._is_in_order():
             return rows
         for view in computation.post_order():

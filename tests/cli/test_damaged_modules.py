@@ -256,3 +256,13 @@ def test_a_prefetch_of_a_part_that_is_not_there() -> None:
     with pytest.raises(HloError) as caught:
         Pipeline.parse("tuple-flattening").run(Module(proto))
     assert caught.value.code == "HLO-REFERENCE" and "a prefetch names" in caught.value.message
+
+
+def test_two_instructions_of_one_id_are_no_module_for_passes() -> None:
+    """One of them could be removed, and the other be meant."""
+    proto = parse(REDUCE)
+    body = proto.computations[0]
+    body.instructions.add().CopyFrom(body.instructions[1])
+    with pytest.raises(HloError) as caught:
+        Pipeline.parse("dce,cse").run(Module(proto))
+    assert caught.value.code == "HLO-PASS-MODULE" and "%sum" in caught.value.place
