@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
@@ -56,6 +58,7 @@ class Body:
         users: (user, operand number) pairs; the number is 0 for both operands of a commutative
             operation, whose order makes no difference to ``up`` and ``down`` either.
         control: the control predecessors.
+        commuting: whether the operands may stand in either order.
     """
 
     computation: Computation
@@ -63,6 +66,7 @@ class Body:
     operands: list[list[int]] = field(default_factory=list[list[int]])
     users: list[list[tuple[int, int]]] = field(default_factory=list[list[tuple[int, int]]])
     control: list[set[int]] = field(default_factory=list[set[int]])
+    commuting: list[bool] = field(default_factory=list[bool])
     keys: list[bytes] = field(default_factory=list[bytes])
     up: list[bytes] = field(default_factory=list[bytes])
     down: list[bytes] = field(default_factory=list[bytes])
@@ -70,7 +74,7 @@ class Body:
 
     def commutes(self, place: int) -> bool:
         """Whether the operands of an instruction may stand in either order."""
-        return self.rows[place].opcode in COMMUTATIVE and len(self.operands[place]) == 2
+        return self.commuting[place]
 
     @property
     def fingerprint(self) -> bytes:
@@ -94,30 +98,41 @@ def body_of(
     body.control = [
         {number[i & LOCAL_MASK] for i in row.control_predecessor_ids} for row in body.rows
     ]
+    body.commuting = [
+        len(operands) == 2 and row.opcode in COMMUTATIVE
+        for row, operands in zip(body.rows, body.operands, strict=True)
+    ]
     body.users = [[] for _ in body.rows]
     for place, operands in enumerate(body.operands):
+        commutes = body.commuting[place]
         for slot, operand in enumerate(operands):
-            body.users[operand].append((place, 0 if body.commutes(place) else slot))
+            body.users[operand].append((place, 0 if commutes else slot))
     body.root = number[computation.root.local_id]
     body.keys = [content(row, computation, ignored) for row in body.rows]
-    for place, row in enumerate(body.rows):
-        inside = [called.get(n, b"") for n in row.called_computation_ids]
-        above = [body.up[operand] for operand in body.operands[place]]
-        if body.commutes(place):
-            above.sort()
-        body.up.append(_digest(body.keys[place], *inside, *above))
+    _look_up(body, called)
     _look_down(body)
     return body
 
 
+def _look_up(body: Body, called: Mapping[int, bytes]) -> None:
+    up = body.up
+    for place, row in enumerate(body.rows):
+        above = [up[operand] for operand in body.operands[place]]
+        if body.commuting[place]:
+            above.sort()
+        inside = [called.get(n, b"") for n in row.called_computation_ids]
+        up.append(_digest(body.keys[place], *inside, *above))
+
+
 def _look_down(body: Body) -> None:
     body.down = [b""] * len(body.rows)
+    down = body.down
     for place in range(len(body.rows) - 1, -1, -1):
-        uses = sorted(
-            body.down[user] + slot.to_bytes(4, "little") for user, slot in body.users[place]
-        )
+        uses = [down[user] + slot.to_bytes(4, "little") for user, slot in body.users[place]]
+        if len(uses) > 1:
+            uses.sort()
         mark = b"root" if place == body.root else b""
-        body.down[place] = _digest(body.keys[place], mark, *uses)
+        down[place] = _digest(body.keys[place], mark, *uses)
 
 
 def content(row: Message, computation: Computation, ignored: Collection[str]) -> bytes:
@@ -154,8 +169,11 @@ def _drop_layouts(shape: Message) -> None:
 
 
 def _digest(*parts: bytes) -> bytes:
-    made = blake2b(digest_size=16)
-    for part in parts:
-        made.update(len(part).to_bytes(4, "little"))
-        made.update(part)
-    return made.digest()
+    lengths = _lengths(tuple([len(part) for part in parts]))
+    return blake2b(lengths + b"".join(parts), digest_size=16).digest()
+
+
+@lru_cache(maxsize=4096)
+def _lengths(lengths: tuple[int, ...]) -> bytes:
+    """The lengths of a digest's parts, which tell where each ends."""
+    return struct.pack(f"<{len(lengths) + 1}Q", len(lengths), *lengths)

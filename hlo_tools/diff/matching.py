@@ -61,8 +61,14 @@ class _Matching:
     def _free(self, a: int, b: int) -> bool:
         return a not in self.pairs and b not in self.taken
 
+    def _is_done(self) -> bool:
+        """Whether one side has nothing left to pair."""
+        return len(self.pairs) in (len(self.left.rows), len(self.right.rows))
+
     def _by(self, key: Key, *, unique: bool = False) -> None:
         """Pair what has equal keys, in order; or only where each side has one."""
+        if self._is_done():
+            return
         mine: dict[object, list[int]] = defaultdict(list)
         theirs: dict[object, list[int]] = defaultdict(list)
         for place in range(len(self.left.rows)):
@@ -101,6 +107,8 @@ class _Matching:
 
     def _spread(self, alike: Alike) -> None:
         """From each pair to its operands and users."""
+        if self._is_done():
+            return
         front = list(self.pairs.items())
         while front:
             found: list[tuple[int, int]] = []
@@ -153,6 +161,8 @@ class _Matching:
 
     def _replaced(self) -> None:
         """Different operations that take the same values to the same places."""
+        if self._is_done():
+            return
         for a, b in list(self.pairs.items()):
             for mine, theirs in self._operands(a, b):
                 if self._free(mine, theirs) and self._stands_for(mine, theirs):

@@ -13,7 +13,7 @@ is called with the captures by name, and the whole match as ``it``; it returns t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hlo_tools.ir.computation import Computation
@@ -43,6 +43,8 @@ Condition = Callable[[Instruction], bool]
 """What else has to be true of an instruction that fits a pattern."""
 Rewrite = Callable[..., Instruction | None]
 
+_FEW = 3
+"""Operands of an instruction whose rules are looked up by the opcodes of these too."""
 _MOST_REWRITES = 50
 """Rewrites for each instruction that a computation has at first, before rules count as endless."""
 
@@ -149,6 +151,7 @@ class Rules:
         for pattern, rewrite in rows:
             for opcode in pattern.opcodes:
                 self._by_opcode.setdefault(opcode, []).append((pattern, rewrite))
+        self._by_opcodes: dict[tuple[str, ...], list[tuple[Pattern, Rewrite]]] = {}
 
     def __add__(self, other: Rules) -> Rules:
         return Rules(*self._rows, *other._rows)
@@ -158,7 +161,7 @@ class Rules:
 
     def apply(self, view: Instruction) -> Instruction | None:
         """The replacement of ``view`` by the first rule that applies, or None."""
-        for pattern, rewrite in self._by_opcode.get(view.proto.opcode, ()):
+        for pattern, rewrite in self._candidates(view):
             captures = pattern.match(view, {})
             if captures is None:
                 continue
@@ -166,6 +169,39 @@ class Rules:
             if found is not None and _can_replace(found, view):
                 return found
         return None
+
+    def _candidates(self, view: Instruction) -> Sequence[tuple[Pattern, Rewrite]]:
+        """The rows that fit the opcodes of an instruction and of its operands, in order."""
+        opcode = view.proto.opcode
+        rows = self._by_opcode.get(opcode)
+        if rows is None:
+            return ()
+        operands = view.operands
+        if len(operands) > _FEW:
+            return rows
+        opcodes = (opcode, *[operand.proto.opcode for operand in operands])
+        known = self._by_opcodes.get(opcodes)
+        if known is None:
+            known = [row for row in rows if _may_fit(row[0], opcodes[1:])]
+            self._by_opcodes[opcodes] = known
+        return known
+
+
+def _may_fit(pattern: Pattern, opcodes: tuple[str, ...]) -> bool:
+    """Whether operands of these opcodes may fit those of a pattern."""
+    inner = pattern.operands
+    if inner is None:
+        return True
+    if len(inner) != len(opcodes):
+        return False
+    orders = (opcodes, opcodes[::-1]) if pattern.commutes else (opcodes,)
+    return any(
+        all(
+            not one.opcodes or opcode in one.opcodes
+            for one, opcode in zip(inner, order, strict=True)
+        )
+        for order in orders
+    )
 
 
 def _can_replace(new: Instruction, old: Instruction) -> bool:

@@ -1,10 +1,12 @@
 """What is done with whole HLO modules, as ratios to jaxlib in the same process.
 
 Usage: python scripts/bench/bench_hlo.py [--sizes 1000,10000,100000] [--runs 5] [--chain] [--json]
+           [--models FOLDER]
 
 The module is a transformer's training step as JAX lowers it, unrolled to the size
 (``training_steps.py``); ``--chain`` takes a chain of two elementwise opcodes with metadata
-instead. Ours and jaxlib's turns alternate; what is shown are medians of processor time. Bounds
+instead, ``--models FOLDER`` the modules of public models that ``dump_models.py`` wrote there, and
+constants of a million elements. Ours and jaxlib's turns alternate; what is shown are medians of processor time. Bounds
 hold at 100,000 instructions. What jaxlib has no counterpart for is bounded in seconds. A module
 that was loaded and not looked into is printed from its bytes; a changed one is written first.
 """
@@ -30,9 +32,11 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import numpy as np
 from training_steps import chain, one_step, training_steps
 
 import hlo_tools
+from hlo_tools.diff import diff_modules
 from hlo_tools.ir.loading import load_outline
 from hlo_tools.ir.module import KERNEL_TARGET
 from hlo_tools.passes import Pipeline
@@ -73,10 +77,52 @@ def seconds(action: Callable[[], Any]) -> float:
     return found
 
 
-def passes(data: bytes) -> Callable[[], Any]:
-    """dce and cse on a module loaded for it."""
+def passes(data: bytes, names: str) -> Callable[[], Any]:
+    """A pipeline on a module loaded for it."""
     module = hlo_tools.load(data)
-    return lambda: Pipeline.parse("dce,cse").run(module)
+    return lambda: Pipeline.parse(names).run(module)
+
+
+def differences(data: bytes) -> Callable[[], Any]:
+    """The module compared with itself after cse."""
+    before, after = hlo_tools.load(data), hlo_tools.load(data)
+    Pipeline.parse("cse").run(after)
+    return lambda: diff_modules(before, after)
+
+
+def constants(splat: bool) -> bytes:
+    """A module with a constant of a million elements."""
+    values = np.full(1_000_000, 1.5, np.float32)
+    if not splat:
+        values = np.random.default_rng(0).normal(size=1_000_000).astype(np.float32)
+    module = hlo_tools.Module.new("constants")
+    body = module.add_computation("main")
+    literal = hlo_tools.literal_of(values)
+    body.set_root(body.add("constant", literal.shape, literal=literal.proto))
+    return module.to_bytes()
+
+
+def measured_constants(runs: int) -> list[Row]:
+    """Texts of a million numbers, different ones and equal ones."""
+    from jaxlib import _hlo
+
+    rows: list[Row] = []
+    for splat in (False, True):
+        data = constants(splat)
+        theirs = _hlo.HloModule.from_serialized_hlo_module_proto(data)
+        options = _hlo.HloPrintOptions()
+        options.print_large_constants = True
+        text = print_module(hlo_tools.load(data))
+        ours = hlo_tools.load(data)
+        kind = "equal" if splat else "random"
+        for what, action, peer in (
+            ("parse", lambda text=text: parse(text), lambda text=text: _hlo.hlo_module_from_text(text)),
+            ("print", lambda ours=ours: print_module(ours), lambda theirs=theirs, shown=options: theirs.to_string(shown)),
+        ):  # fmt: skip
+            pairs = [(seconds(action), seconds(peer)) for _ in range(runs)]
+            medians = (statistics.median(column) for column in zip(*pairs, strict=True))
+            rows.append(Row(f"{what} 1M {kind} numbers", 1_000_000, *medians, 3.0))
+    return rows
 
 
 def kernels(path: Path) -> Any:
@@ -114,7 +160,9 @@ def measure(data: bytes, folder: Path, runs: int) -> list[Row]:
         ("print text", lambda: lambda: print_module(fresh), theirs.to_string, 3.0),
         ("print a changed module", lambda: lambda: print_module(ours), theirs.to_string, 5.0),
         ("verify", lambda: lambda: verify(ours), None, 1.5),
-        ("dce and cse", lambda: passes(data), None, 1.0),
+        ("dce and cse", lambda: passes(data, "dce,cse"), None, 1.0),
+        ("algebraic-simplification", lambda: passes(data, "algebraic-simplification"), None, 1.0),
+        ("diff", lambda: differences(data), None, 2.0),
     ]
     rows: list[Row] = []
     for what, prepare, peer, bound in table:
@@ -129,10 +177,19 @@ def main() -> int:
     parser.add_argument("--sizes", default="1000,10000,100000")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--chain", action="store_true")
+    parser.add_argument("--models", type=Path, help="a folder of dump_models.py; and 1M constants")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    step = b"" if options.chain else one_step()
     rows: list[Row] = []
+    if options.models:
+        for path in sorted(options.models.glob("*.pb")):
+            print(path.stem, flush=True)
+            with tempfile.TemporaryDirectory() as folder:
+                found = measure(path.read_bytes(), Path(folder), options.runs)
+            print(*found, sep="\n", flush=True)
+        print(*measured_constants(options.runs), sep="\n")
+        return 0
+    step = b"" if options.chain else one_step()
     for size in map(int, options.sizes.split(",")):
         with tempfile.TemporaryDirectory() as folder:
             data = chain(size) if options.chain else training_steps(step, size)
