@@ -41,12 +41,14 @@ def asks_for_help(program: str, words: Sequence[str]) -> bool:
 
 def show_help(text: str, words: Sequence[str]) -> int:
     """Print a help text; the exit code: 2 when no word was given."""
+    stream = sys.stdout
+    if stream is None:  # pyright: ignore[reportUnnecessaryComparison]
+        return FINE if words else USAGE
     try:
-        if sys.stdout is not None:  # pyright: ignore[reportUnnecessaryComparison]
-            sys.stdout.write(text)
-            sys.stdout.flush()
+        stream.write(text)
+        stream.flush()
     except BrokenPipeError:  # its reader has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     return FINE if words else USAGE
 
 

@@ -91,7 +91,7 @@ def load_command(entry: commands.Command) -> Any:
     for each in (loaded, *getattr(loaded, "commands", {}).values()):
         each.help = _with_examples(each.help or "")
         if each.callback is not None and entry.panel != commands.SCRIPTS:
-            each.callback = with_progress(each.name, each.callback)
+            each.callback = with_progress(each.name or entry.name, each.callback)
     return loaded
 
 

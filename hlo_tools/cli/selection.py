@@ -59,7 +59,7 @@ _OPTIONS = {"latest": Latest, "kernels_only": KernelsOnly, "name": Name, "stale"
 _current: ContextVar[Selection] = ContextVar("nki_hlo_selection")
 
 
-def with_selection(function: Callable[..., int]) -> Callable[..., int]:
+def with_selection(function: Callable[..., int | None]) -> Callable[..., int | None]:
     """A command with the options of a :class:`Selection` behind its own."""
     own = inspect.signature(function, eval_str=True)
     defaults = Selection()
@@ -74,7 +74,7 @@ def with_selection(function: Callable[..., int]) -> Callable[..., int]:
     ]
     kept = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own.parameters.values()]
 
-    def command(**values: Any) -> int:
+    def command(**values: Any) -> int | None:
         selection = Selection(**{name: values.pop(name) for name in _OPTIONS})
         with in_effect(selection):
             return function(**values)

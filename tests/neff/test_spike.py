@@ -69,6 +69,25 @@ def test_a_model_runs(package: Any, neff_file: Path) -> None:
     np.testing.assert_array_equal(given.numpy(), expected)
 
 
+@pytest.mark.parametrize("shape", [(), (1,)])
+def test_scalars_are_reported_as_one_element(shape: tuple[int, ...], tmp_path: Path) -> None:
+    """As nkipy passes them: ``np.ascontiguousarray`` makes a scalar an array of one element."""
+    text = "HloModule m\nENTRY e {\n  x = f32[] parameter(0)\n  ROOT n = f32[] negate(x)\n}\n"
+    path = tmp_path / "scalar.neff"
+    write(compile_module(hlo_tools.load(text.encode()), target="trn2"), path)
+    model = spike.SpikeModel.load_from_neff(path)
+    assert model.output_tensors_info["output0"].shape == [1]
+    given = {
+        name: spike.SpikeTensor.from_numpy(np.full(shape, 2.5, np.float32), name)
+        for name in ("input0", "output0")
+    }
+    model({"input0": given["input0"]}, {"output0": given["output0"]})
+    assert given["output0"].numpy().shape == shape and given["output0"].numpy() == -2.5
+    wrong = spike.SpikeTensor.from_numpy(np.zeros(2, np.float32), "input0")
+    with pytest.raises(AssertionError, match="expected shape"):
+        model({"input0": wrong})
+
+
 def test_benchmark(neff_file: Path) -> None:
     model = spike.SpikeModel.load_from_neff(str(neff_file), "m")
     result = model.benchmark(tensors(spike), warmup_iter=1, benchmark_iter=3, mode="host")

@@ -481,8 +481,12 @@ def array_type(variable: Variable) -> np.dtype[Any]:
 
 
 def _reported(entry: TensorMetadata) -> TensorMetadata:
+    """As the runtime's API reports a tensor: a scalar has the shape ``[1]``, which nkipy's callers
+    rely on (``np.ascontiguousarray`` makes a scalar an array of one element).
+    """
     name = _REPORTED.get(entry.dtype, entry.dtype)
-    return TensorMetadata(entry.size, name if name in _KNOWN else "unknown", list(entry.shape))
+    known = name if name in _KNOWN else "unknown"
+    return TensorMetadata(entry.size, known, list(entry.shape) or [1])
 
 
 def _bytes_of(buffer: Any) -> np.ndarray[Any, np.dtype[np.uint8]]:

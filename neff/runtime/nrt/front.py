@@ -261,7 +261,7 @@ class FrontModel:
                 code="NEFF-CORE",
                 remedy="create the tensor on the core that the model was loaded on",
             )
-        if tuple(tensor.shape) != tuple(info.shape):
+        if (tuple(tensor.shape) or (1,)) != tuple(info.shape):  # scalars are reported as [1]
             raise TensorMismatchError(
                 f"{what}: expected shape {info.shape}, got {list(tensor.shape)}",
                 code="NEFF-SHAPE",
