@@ -20,6 +20,7 @@ from neff.compiler.collectives import COMMUNICATION
 from neff.compiler.devices import devices_of
 from neff.compiler.import_hlo import import_module
 from neff.compiler.lower import lower
+from neff.compiler.narrow_integers import as_bytes
 from neff.compiler.plans import PLANS, Plan
 from neff.compiler.record import Member, Record, UnitRecord
 from neff.compiler.tensor_names import framework_names
@@ -64,6 +65,7 @@ def compile(
     root = Path(root) if root is not None else None
     with _own_bugs(module.path or module.name), no_collection():
         check(module)
+        module = as_bytes(module)
         devices = devices_of(module, options.replicas, options.partitions)
         graph = import_module(module, devices)
         if options.names == "framework":

@@ -56,7 +56,8 @@ def _applies(node: Node) -> bool:
     if sorted(inserted) != sorted(fields["start_map"]) or fields["operand_batching"]:
         return False
     rows = tuple(extent for dim, extent in enumerate(operand.shape) if dim not in inserted)
-    window = tuple(updates.shape[dim] for dim in sorted(fields["window_dims"]))
+    windowed: tuple[int, ...] = fields["window_dims"]
+    window = tuple(updates.shape[dim] for dim in sorted(windowed))
     return (
         window == rows
         and 0 < operand.size <= _ELEMENTS

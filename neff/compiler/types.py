@@ -46,6 +46,10 @@ def _row(tile: str, kind: str, outside: str = "") -> Held:
 
 HELD: dict[str, Held] = {
     "pred": _row("uint8", "pred"),
+    "s2": _row("int8", "small"),  # these four are bytes when the module is imported
+    "s4": _row("int8", "small"),
+    "u2": _row("uint8", "small"),
+    "u4": _row("uint8", "small"),
     "s8": _row("int8", "small"),
     "s16": _row("int16", "small"),
     "s32": _row("int32", "word"),

@@ -47,7 +47,7 @@ UNSUPPORTED: Final[dict[str, Unsupported]] = {
         "cast to float32 in the model, or build with --downcast-f64",
     ),
     "NEFF-DTYPE": Unsupported(
-        "a type that the engines do not have, such as 4-bit integers",
+        "a type that the engines do not have, such as floats of 4 bits",
         "cast to a type that docs/compiler.md lists",
     ),
     "NEFF-INT64": Unsupported(

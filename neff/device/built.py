@@ -27,7 +27,16 @@ from neff.runtime import LoadedModel
 from neff.runtime import load as load_model
 from nki_lang.dtypes import Array
 
-__all__ = ["NeffExecutor", "NeffProgram", "build_and_load", "build_file", "result_buffers"]
+__all__ = [
+    "NeffExecutor",
+    "NeffProgram",
+    "build_and_load",
+    "build_file",
+    "in_bytes",
+    "result_buffers",
+]
+
+_BYTES = {"int2": np.int8, "int4": np.int8, "uint2": np.uint8, "uint4": np.uint8}
 
 
 class NeffExecutor:
@@ -118,9 +127,14 @@ class NeffProgram:
         return [self._run(row, device) for row, device in zip(arguments, devices, strict=True)]
 
     def _run(self, row: Sequence[Buffer], device: Device) -> list[Buffer]:
-        arrays = [buffer.array() for buffer in row]
+        arrays = [in_bytes(buffer.array()) for buffer in row]
         results = self._model.run(dict(zip(self._inputs, arrays, strict=True)))
         return result_buffers(results, self._outputs, self.results, arrays, device)
+
+
+def in_bytes(array: Array) -> Array:
+    """An input as a NEFF takes it: integers of 2 and 4 bits as bytes."""
+    return array.astype(_BYTES[array.dtype.name]) if array.dtype.name in _BYTES else array
 
 
 def result_buffers(

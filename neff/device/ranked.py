@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from weakref import WeakValueDictionary
 
 from neff.device.buffers import Buffer
-from neff.device.built import NeffExecutor, NeffProgram, build_file, result_buffers
+from neff.device.built import NeffExecutor, NeffProgram, build_file, in_bytes, result_buffers
 from neff.device.partitioning import the_partitioner
 from neff.device.profiled import watched_ranks
 from neff.device.programs import CompileOptions, Program, TensorSpec
@@ -78,7 +78,7 @@ class RankedProgram:
         self, arguments: Sequence[Sequence[Buffer]], keep: frozenset[int], devices: Sequence[Device]
     ) -> list[list[Buffer]]:
         """Run on all devices together; see :meth:`neff.device.cpu.CpuProgram.run`."""
-        rows = [[buffer.array() for buffer in row] for row in arguments]
+        rows = [[in_bytes(buffer.array()) for buffer in row] for row in arguments]
         given = [dict(zip(self._inputs, row, strict=True)) for row in rows]
         self._note()
         found = self._ranks.run(given)
