@@ -344,6 +344,7 @@ class _Importer:
             lambda given: self._computation(condition, [given]),
             lambda: self._made,
             _leaf_numbers(state, passed_on(body)),
+            frozenset(OPERATIONS),
         )
         return looped(found, state)
 

@@ -32,6 +32,12 @@ _UNROLLED = 512
 """Operations that the turns of an unrolled loop may become. Unrolled turns overlap and fuse; a turn
 of the device costs a meeting of the engines and, for each value that it carries, HBM's latency."""
 
+_LIGHT_UNROLLED = 4096
+"""The same for bodies of small elementwise operations alone, where a turn is little but latency."""
+
+_LIGHT = 1 << 16
+"""Elements of one operation of such a body, at most: a tile of 512 columns."""
+
 _MOST_UNROLLED = 30_000
 """The same where the device cannot loop, since the body needs what only unrolling knows."""
 
@@ -64,6 +70,7 @@ class While:
         made: how many operations have been imported so far.
         passed: numbers of the leaves that the body passes on unchanged, as far as that is seen
             without importing it.
+        elementwise: opcodes that are computed element by element.
     """
 
     like: Node
@@ -72,6 +79,7 @@ class While:
     condition: Callable[[Tree], Tree]
     made: Callable[[], int]
     passed: frozenset[int]
+    elementwise: frozenset[str]
 
 
 @dataclass(slots=True)
@@ -112,7 +120,8 @@ def looped(one: While, state: Tree) -> Tree:
         if found is None:
             raise
         return found
-    if turn.trips is not None and turn.trips * turn.operations <= _UNROLLED:
+    most = _LIGHT_UNROLLED if _is_light(one, turn) else _UNROLLED
+    if turn.trips is not None and turn.trips * turn.operations <= most:
         for _ in range(turn.trips):
             state = one.body(state)
         return state
@@ -125,6 +134,32 @@ def looped(one: While, state: Tree) -> Tree:
             one.like, "the condition of a loop is one for each element here", code="NEFF-LOOP"
         )
     return _rebuilt(state, _finished(one, state, turn, gate))
+
+
+def _is_light(one: While, turn: _Turn) -> bool:
+    """True when each turn does small elementwise operations and moves slices, and no more."""
+    seen = {id(node) for node in (*turn.carried, *turn.given)}
+    stack = list(turn.new)
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if node.opcode in one.elementwise:
+            size = node.size
+        elif node.opcode == "dynamic-update-slice":
+            size = node.operands[1].size
+        elif node.opcode in _MOVED:
+            size = 0
+        else:
+            return False
+        if size > _LIGHT:
+            return False
+        stack += node.operands
+    return True
+
+
+_MOVED = VIEWS | {"dynamic-slice", "constant", "counter"}
 
 
 def _unrolled(one: While, state: Tree, limit: int) -> Tree | None:

@@ -35,6 +35,7 @@ from neff.compiler.plans import PLANS, Plan, Tuning
 from neff.compiler.pricing import Variant, variants
 from neff.compiler.record import Record
 from neff.compiler.simplify import simplified
+from neff.compiler.stacking import place_parts
 from neff.compiler.types import held_as
 from neff.compiler.views import VIEWS, View, row_major
 from neff.compiler.wide_integers import input_bounds
@@ -99,7 +100,9 @@ def lower(
 
     outermost = blocks_of(graph.nodes)
     units = work(outermost)
+    homes = dict(lowerer.homes)
     share_memory(units, lowerer, users)
+    place_parts(units, lowerer, homes)
     run(outermost, units)
     with lowerer.unit("results", ()):
         _finish(graph, lowerer)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from neff.compiler import dense_scatters, idioms, products_moved
 from neff.compiler.graph import Node
+from neff.compiler.stacking import stacked
 from neff.compiler.types import HELD
 
 __all__ = ["RULES", "Rule", "rewritten"]
@@ -83,6 +84,8 @@ RULES: tuple[Rule, ...] = (
     Rule("scatter-by-comparison", "scatter",
          "many updates of a small operand are compared with each element and reduced",
          dense_scatters.by_comparison),
+    Rule("stacked-slices", "update-slice", "updates of all of an array are their values side by side",
+         stacked),
 )  # fmt: skip
 """In the order in which they are tried; the first that applies is taken."""
 

@@ -21,6 +21,12 @@ from tests.compiler.compiling import TARGETS, lowered, oracle, same, wide_types
 F32 = np.float32
 
 
+@pytest.fixture(autouse=True)
+def _few_turns_are_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small bodies are unrolled for thousands of turns otherwise (test_stacking.py)."""
+    monkeypatch.setattr("neff.compiler.loops._LIGHT_UNROLLED", 512)
+
+
 def _floats(*shape: int, seed: int = 0) -> Any:
     return np.random.default_rng(seed).standard_normal(shape).astype(F32)
 

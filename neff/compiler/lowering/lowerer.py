@@ -51,6 +51,7 @@ class Lowerer:
         dot_cast: type that float32 operands of a dot are cast to (``bf16``), "" for none.
         located: id of a node -> where its value is.
         homes: id of a node -> the output variable that its value is to be computed in.
+        spots: id of a node -> the part of a buffer that its value is to be computed in.
         results: id of a node with several results -> where they are.
         windows: buffers that are a part of another one, at a place that a register holds.
         plan: how hard to try.
@@ -65,6 +66,7 @@ class Lowerer:
     why: Callable[[Node, frozenset[int]], str] = lambda *_: ""
     located: dict[int, View] = field(default_factory=dict[int, View])
     homes: dict[int, str] = field(default_factory=dict[int, str])
+    spots: dict[int, View] = field(default_factory=dict[int, View])
     results: dict[int, list[View]] = field(default_factory=dict[int, list[View]])
     windows: dict[str, Window] = field(default_factory=dict[str, Window])
     _shared: dict[Any, View] = field(default_factory=dict[Any, View])
@@ -98,7 +100,9 @@ class Lowerer:
     def home(self, node: Node) -> View:
         """The buffer that a node's value goes to: an output of the module, or scratch."""
         name = self.homes.get(id(node))
-        if name is None:
+        if id(node) in self.spots:
+            view = self.spots[id(node)]
+        elif name is None:
             view = self.scratch(node.shape, held_as(node).tile)
         else:
             view = View(name, node.shape, row_major(node.shape))
