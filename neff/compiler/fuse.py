@@ -417,7 +417,6 @@ def fuse(
     graph: Graph,
     apart: frozenset[int] = frozenset(),
     *,
-    products: bool = True,
     why: Reasons | None = None,
     resident: int = Tuning().resident,
 ) -> list[Unit]:
@@ -428,7 +427,6 @@ def fuse(
     Args:
         graph: what to fuse.
         apart: ``id`` of nodes that are not to be in a unit over rows.
-        products: products may be in units.
         why: gets the reason of each reader that did not join.
         resident: bytes of each partition that right operands of a unit's products take at most.
     """
@@ -441,13 +439,13 @@ def fuse(
         if node.opcode in ELEMENTWISE:
             fuser.add_elementwise(node, position)
             continue
-        if products and id(node) not in apart and is_column_sum(node):
+        if id(node) not in apart and is_column_sum(node):
             fuser.add_column_sum(node, position)
             continue
         if fuser.is_row_reduction(node):
             fuser.add_reduction(node, position)
             continue
-        if products and id(node) not in apart and is_row_product(node):
+        if id(node) not in apart and is_row_product(node):
             fuser.add_product(node, position)
             continue
         for operand in node.operands:

@@ -201,9 +201,8 @@ def _readers(node: Node, users: Users) -> list[tuple[Node | None, str]]:
 def _units(graph: Graph, target: Target, why: Reasons, tuning: Tuning) -> list[Unit]:
     """The units, those over rows as far as whole rows fit into SBUF."""
     apart: set[int] = set()
-    products = target.generation >= 3  # trn1's tensor engine does not transpose bit for bit
     while True:
-        units = fuse(graph, frozenset(apart), products=products, why=why, resident=tuning.resident)
+        units = fuse(graph, frozenset(apart), why=why, resident=tuning.resident)
         large = [unit for unit in units if unit.rows is not None and not _fits(unit, target)]
         if not large:
             return units

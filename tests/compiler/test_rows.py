@@ -251,3 +251,19 @@ def test_a_product_whose_value_is_the_result(target: str, auto_cast: str) -> Non
         y = random.standard_normal((96, 40), np.float32)
         (found,) = model.run({"input0": x, "input1": y}).values()
         np.testing.assert_allclose(found, x @ y, atol=1e-4 if auto_cast == "none" else 0.2)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, BF16])
+@pytest.mark.parametrize("target", ["trn1", "trn2"])
+def test_products_join_units_and_keep_what_is_not_finite_in_its_row(
+    target: str, dtype: Any
+) -> None:
+    x, w, v = some(140, 170), some(170, 40, seed=1), some(40, 21, seed=2)
+    x[3, 5], x[7, 9] = np.inf, np.nan
+    arguments = [one.astype(dtype) for one in (x, w * np.float32(0.1), v)]
+    record = Record()
+    check(
+        lambda x, w, v: jnp.tanh(x @ w) @ v, *arguments, target=target, record=record,
+        tolerance=1e-5 if dtype is np.float32 else 1e-1,
+    )  # fmt: skip
+    assert [unit.kind for unit in record.units] == ["rows", "results"]

@@ -170,7 +170,7 @@ class Evaluator:
         load: Callable[[int], Value],
         numbers: bool,
         balance: Balance,
-        product: Callable[[Node, Value | None], Iterable[tuple[int, Tile]]] | None = None,
+        product: Callable[[Node], Iterable[tuple[int, Tile]]] | None = None,
     ) -> None:
         self._facts, self._emitter, self._load = facts, emitter, load
         self._numbers, self._busy = numbers, balance
@@ -448,13 +448,17 @@ class Evaluator:
             nisa.tensor_copy(made[:, begin : begin + total.shape[1]], total)
         return made
 
-    def _pieces(self, node: Node) -> Iterable[tuple[int, Tile]]:
-        assert self._product is not None
+    def left(self, node: Node) -> Tile:
+        """A product's left operand that a member made, or None."""
         operand = node.operands[0]
         if self._facts.sources[id(operand)][0] not in self._facts.members:
-            return self._product(node, None)
+            return None
         wide = self._emitter(operand)
-        return self._product(node, wide.plain(wide.force(self._operand(operand))))
+        return wide.plain(wide.force(self._operand(operand)))
+
+    def _pieces(self, node: Node) -> Iterable[tuple[int, Tile]]:
+        assert self._product is not None
+        return self._product(node)
 
     def _in_psum(self, node: Node) -> Tile:
         ((_, total),) = self._pieces(node)

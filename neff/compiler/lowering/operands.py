@@ -2,7 +2,8 @@
 
 An operand that has its contraction along its rows in memory is transposed on its way: by the DMA
 engines when its elements have two bytes, else by the tensor engine, which does it bit for bit (arch
-guide trainium2, 194-204). Any other is loaded as it lies.
+guide trainium2, 194-204), and on trn1, where it does not, by the vector engine. Any other is loaded as
+it lies.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ _ROWS = 128
 _AT_ONCE = 1 << 20
 """Bytes of one transfer at most, so that the first products need not wait for all of an operand."""
 
+_SQUARE = 32
+"""Rows and columns that the vector engine transposes at once."""
+
 _BANK = 2048
 """Bytes of a PSUM bank in each partition."""
 
@@ -38,6 +42,7 @@ class Matrix:
         depth, count: extents.
         down, along: steps of the contraction and of the other dimension, in elements.
         dtype: type of the tiles.
+        exact: the tensor engine transposes bit for bit (not on trn1).
     """
 
     port: Port
@@ -46,6 +51,7 @@ class Matrix:
     down: int
     along: int
     dtype: DType
+    exact: bool = True
 
     @property
     def lies_across(self) -> bool:
@@ -74,7 +80,7 @@ def blocks(tensor: Tile, matrix: Matrix, start: int, begin: int, count: int) -> 
         pattern = [[matrix.along, rows], [1, matrix.depth]]
         at = start + first * matrix.along
         nisa.dma_copy(lying, window(tensor, matrix.port, at, pattern))
-        parts.append(turned(lying, matrix.dtype))
+        parts.append(turned(lying, matrix.dtype, exact=matrix.exact))
     return parts[0] if len(parts) == 1 else _beside(parts, count)
 
 
@@ -126,15 +132,19 @@ def _transposed(tensor: Tile, matrix: Matrix, start: int, count: int) -> list[Ti
     return tiles
 
 
-def turned(lying: Tile, dtype: DType) -> list[Tile]:
-    """Tiles (at most 128, rows) of a tile (rows, depth), by the tensor engine.
+def turned(lying: Tile, dtype: DType, *, exact: bool = True) -> list[Tile]:
+    """Tiles (at most 128, rows) of a tile (rows, depth), by the tensor engine; where that is not
+    ``exact``, by the vector engine.
 
     Several blocks share a PSUM bank, so that few copies bring them back to SBUF. Long ones of two
     bytes are left to the DMA engines, which are idle where a product follows in SBUF.
     """
     rows, depth = lying.shape
-    if lying.dtype.itemsize == 2 and lying.dtype == dtype and depth >= 2 * _ROWS:
+    least = 2 * _ROWS if exact else _SQUARE
+    if lying.dtype.itemsize == 2 and lying.dtype == dtype and depth >= least:
         return _turned_by_dma(lying, dtype)
+    if not exact:
+        return _turned_by_squares(lying, dtype)
     together = max(1, _BANK // (rows * lying.dtype.itemsize))
     whole, rest = divmod(depth, _ROWS)
     sizes = [min(together, whole - first) for first in range(0, whole, together)]
@@ -158,21 +168,33 @@ def turned(lying: Tile, dtype: DType) -> list[Tile]:
     return tiles
 
 
+def _turned_by_squares(lying: Tile, dtype: DType) -> list[Tile]:
+    rows, depth = lying.shape
+    if lying.dtype != dtype:
+        copied = nl.ndarray(lying.shape, dtype=dtype, buffer=nl.sbuf)
+        nisa.tensor_copy(copied, lying)
+        lying = copied
+    tiles: list[Tile] = []
+    for first in range(0, depth, _ROWS):
+        tile = nl.ndarray((min(_ROWS, depth - first), rows), dtype=dtype, buffer=nl.sbuf)
+        turned_into(tile, lying[:, first : first + tile.shape[0]], exact=False)
+        tiles.append(tile)
+    return tiles
+
+
 def _turned_by_dma(lying: Tile, dtype: DType) -> list[Tile]:
     rows, depth = lying.shape
     whole, rest = divmod(depth, _ROWS)
-    block = nl.ndarray((_ROWS, whole, rows), dtype=dtype, buffer=nl.sbuf)
-    nisa.dma_transpose(block, lying[:, 0 : whole * _ROWS].reshape((rows, whole, _ROWS)))
-    tiles = [block[:, number] for number in range(whole)]
+    tiles: list[Tile] = []
+    if whole:
+        block = nl.ndarray((_ROWS, whole, rows), dtype=dtype, buffer=nl.sbuf)
+        nisa.dma_transpose(block, lying[:, 0 : whole * _ROWS].reshape((rows, whole, _ROWS)))
+        tiles = [block[:, number] for number in range(whole)]
     if rest:
         tile = nl.ndarray((rest, rows), dtype=dtype, buffer=nl.sbuf)
         nisa.dma_transpose(tile, lying[:, whole * _ROWS : depth])
         tiles.append(tile)
     return tiles
-
-
-_SQUARE = 32
-"""Rows and columns that the vector engine transposes at once."""
 
 
 def turned_into(made: Tile, lying: Tile, *, exact: bool) -> None:

@@ -251,6 +251,7 @@ class _RowKernel:
         self, group: RowGroup, ports: dict[int, Port], target: Target, tuning: Tuning
     ) -> None:
         self.group, self.target, self.tuning = group, target, tuning
+        self.exact = target.generation >= 3  # the tensor engine's transposes
         self.block = group.block
         self.reaches = {key: _Reach(group, port) for key, port in ports.items()}
         own = [(node, port) for node, port in group.outputs if id(node) not in group.sums]
@@ -388,6 +389,7 @@ class _RowTile:
         self._cut = shared.cut
         self._partitions, self._rows = piece.partition.extent, piece.elements
         self._emitters: dict[int, RowEmitter] = {}
+        self._turned: dict[int, list[Tile]] = {}
         rows = self._of_columns(1)
         numbers = kernel.target.generation >= 3
         self._values = Evaluator(
@@ -403,12 +405,28 @@ class _RowTile:
             if id(node) in self._kernel.group.sums:
                 self._sum(node)
                 continue
+            if node.opcode == "dot" and self._turns(node):
+                yield
             self._values.compute(node)
             for reach in stores.get(id(node), ()):
                 nisa.dma_copy(self._window(reach), self._values.result(node))
                 self._shared.balance.spend_store()
             if node.opcode == "reduce" or self._values.is_done(node):
                 yield
+
+    def _turns(self, node: Node) -> bool:
+        """Transpose a left operand that a member made, so that others multiply meanwhile.
+
+        Those of two bytes that the DMA engines transpose are better begun late.
+        """
+        product = self._kernel.group.products[id(node)]
+        if product.dtype.itemsize < 4:
+            return False
+        left = self._values.left(node)
+        if left is None:
+            return False
+        self._turned[id(node)] = turned(left, product.dtype, exact=self._kernel.exact)
+        return True
 
     def _emitter(self, node: Node) -> RowEmitter:
         columns = self._kernel.group.columns(node.shape)
@@ -476,11 +494,19 @@ class _RowTile:
 
     # -- products --------------------------------------------------------------------------
 
-    def _product(self, node: Node, left: Value | None) -> Iterator[tuple[int, Tile]]:
+    def _product(self, node: Node) -> Iterator[tuple[int, Tile]]:
         """The product's columns, in PSUM: (first column, tile) in pieces."""
         product = self._kernel.group.products[id(node)]
         rights = self._right(id(node), product)
-        lefts = self._left(node, product) if left is None else turned(left, product.dtype)
+        lefts = self._turned.pop(id(node), None)
+        if lefts is None:
+            left = self._values.left(node)
+            exact = self._kernel.exact
+            lefts = (
+                self._left(node, product)
+                if left is None
+                else turned(left, product.dtype, exact=exact)
+            )
         columns = self._cut[1] if self._cut else product.right.view.shape[-1]
         for begin in range(0, columns, PSUM_COLUMNS):
             count = min(PSUM_COLUMNS, columns - begin)
@@ -508,7 +534,10 @@ class _RowTile:
             if not rest and 0 <= first <= known.count - rows:
                 return [tile[:, first : first + rows] for tile in known.tiles]
         count = self._rows_ahead(number, offset, along, product)
-        matrix = Matrix(product.left, view.shape[-1], count, view.strides[-1], along, product.dtype)
+        matrix = Matrix(
+            product.left, view.shape[-1], count, view.strides[-1], along, product.dtype,
+            self._kernel.exact,
+        )  # fmt: skip
         made = blocks(tensor, matrix, offset, 0, count)
         self._shared.lefts[id(node)] = _Left(self._where, offset, count, made)
         return [tile[:, 0:rows] for tile in made]
@@ -538,7 +567,8 @@ class _RowTile:
             return known[1]
         depth, columns = view.shape[-2:]
         down, along = view.strides[-2:]
-        matrix = Matrix(product.right, depth, columns, down, along, product.dtype)
+        exact = self._kernel.exact
+        matrix = Matrix(product.right, depth, columns, down, along, product.dtype, exact)
         start = sum(index * step for index, step in zip(where, view.strides, strict=False))
         tensor = self._shared.tensors[view.buffer]
         made = blocks(tensor, matrix, start, *(self._cut or (0, columns)))
