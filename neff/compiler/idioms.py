@@ -7,13 +7,14 @@ returns the operand of the engine's function, or None.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
+import numpy.typing as npt
 
 from neff.compiler.graph import Node
 
-__all__ = ["gelu", "gelu_tanh", "sigmoid", "silu"]
+__all__ = ["gelu", "gelu_by_erfc", "gelu_tanh", "sigmoid", "silu"]
 
 Found = Node | None
 
@@ -38,6 +39,9 @@ def _factors(node: Node) -> tuple[float, list[Node]]:
             number *= part
             found += more
         return number, found
+    if node.opcode == "negate":
+        number, found = _factors(node.operands[0])
+        return -number, found
     if node.opcode == "divide" and node.operands[1].splat not in (None, 0):
         number, found = _factors(node.operands[0])
         return number / float(np.asarray(node.operands[1].splat, np.float64)), found
@@ -98,6 +102,57 @@ def gelu(node: Node) -> Found:
             if len(values) == 1 and values[0] is x and _near(number, math.sqrt(0.5), node):
                 return x
     return None
+
+
+def gelu_by_erfc(node: Node) -> Found:
+    """0.5 * x * erfc(-x / sqrt(2)), as JAX writes it: erfc is a choice between polynomials, which is
+    known by its values."""
+    for x, other in _pairs(node, 0.5):
+        if other.opcode != "select" or other.operands[0].opcode != "compare":
+            continue
+        size = other.operands[0].operands[0]
+        if size.opcode != "abs":
+            continue
+        y = size.operands[0]
+        number, values = _factors(y)
+        if len(values) == 1 and values[0] is x and _near(number, -math.sqrt(0.5), node):
+            found = _values(other, {id(y): _SAMPLES})
+            if found is not None and np.allclose(found, _ERFC, rtol=1e-4, atol=1e-7):
+                return x
+    return None
+
+
+_SAMPLES = np.array([-6, -2.3, -1.01, -1, -0.99, -0.4, 0, 0.1, 0.7, 0.99, 1, 1.3, 1.9, 2.1, 3.7])
+_ERFC = np.array([math.erfc(one) for one in _SAMPLES])
+
+_ALIKE: dict[str, Callable[..., npt.NDArray[np.float64]]] = {
+    "abs": np.abs, "add": np.add, "divide": np.divide, "exponential": np.exp,
+    "multiply": np.multiply, "negate": np.negative, "select": np.where, "subtract": np.subtract,
+}  # fmt: skip
+_COMPARED = {"LT": np.less, "LE": np.less_equal, "GT": np.greater, "GE": np.greater_equal}
+_LONGEST = 200
+"""Operations that are tried at most."""
+
+
+def _values(
+    node: Node, known: dict[int, npt.NDArray[np.float64]]
+) -> npt.NDArray[np.float64] | None:
+    """A node's values, from those that are known; None when an operation is none of ``_ALIKE``."""
+    if id(node) in known:
+        return known[id(node)]
+    if node.splat is not None:
+        return np.float64(node.splat) * np.ones_like(_SAMPLES)
+    function = _ALIKE.get(node.opcode)
+    if node.opcode == "compare":
+        function = _COMPARED.get(node.attributes["direction"])
+    if function is None or len(known) > _LONGEST:
+        return None
+    operands = [_values(operand, known) for operand in node.operands]
+    if any(one is None for one in operands):
+        return None
+    with np.errstate(all="ignore"):
+        found = known[id(node)] = np.asarray(function(*operands))
+    return found
 
 
 def gelu_tanh(node: Node) -> Found:

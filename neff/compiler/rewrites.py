@@ -69,6 +69,8 @@ RULES: tuple[Rule, ...] = (
     Rule("silu", "multiply", "x * sigmoid(x) is one function", _function(idioms.silu, "silu")),
     Rule("gelu", "multiply", "0.5 x (1 + erf(x / sqrt 2)) is one function",
          _function(idioms.gelu, "gelu")),
+    Rule("gelu-by-erfc", "multiply", "0.5 x erfc(-x / sqrt 2) is one function",
+         _function(idioms.gelu_by_erfc, "gelu")),
     Rule("gelu-tanh", "multiply", "0.5 x (1 + tanh(cubic of x)) is one function",
          _function(idioms.gelu_tanh, "gelu-tanh")),
     Rule("known-choice", "select", "a choice by a known truth value is what it chooses", _chosen),

@@ -69,6 +69,9 @@ CASES = {
         lambda x: 0.5 * x * (1 + jax.lax.erf(x * np.float32(np.sqrt(0.5)))),
         lambda x: 0.5 * x * (1 + jax.lax.erf(x)),
     ),
+    "gelu-by-erfc": Case(
+        lambda x: jax.nn.gelu(x, approximate=False), lambda x: 0.5 * x * jax.lax.erfc(x)
+    ),
     "gelu-tanh": Case(jax.nn.gelu, lambda x: 0.5 * x * (1 + jnp.tanh(x + 0.044715 * x**3))),
     "known-choice": Case(lambda x: jnp.var(x, -1), lambda x: jnp.where(x > 0, x, 1.0)),
     "exchanged-product": Case(
