@@ -42,6 +42,10 @@ _CLEARLY = 0.995
 """What a variant takes of the usual kernel's time at most, to be taken instead."""
 
 
+def _no_reason(_node: Node, _members: frozenset[int]) -> str:
+    return ""
+
+
 @dataclass(slots=True)
 class Lowerer:
     """The state of one graph's lowering.
@@ -63,7 +67,7 @@ class Lowerer:
     dot_cast: str = ""
     plan: Plan = _USUAL
     record: Record = field(default_factory=Record)
-    why: Callable[[Node, frozenset[int]], str] = lambda *_: ""
+    why: Callable[[Node, frozenset[int]], str] = _no_reason
     located: dict[int, View] = field(default_factory=dict[int, View])
     homes: dict[int, str] = field(default_factory=dict[int, str])
     spots: dict[int, View] = field(default_factory=dict[int, View])
