@@ -144,7 +144,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--executors", default="cpu,neff", help="columns beside jaxlib")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--sample", type=int, default=40, help="tests of each group")
-    parser.add_argument("--seconds", type=float, default=120.0, help="limit of one test")
+    parser.add_argument("--seconds", type=float, default=120.0, help="CPU time of one test")
     parser.add_argument("--jobs", type=int, default=1, help="groups at a time")
     parser.add_argument("--json", type=Path, help="write every result to this file")
     parser.add_argument(

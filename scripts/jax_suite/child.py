@@ -1,7 +1,7 @@
 """Runs tests of one file of JAX's in this process, a line of JSON for each start and each end.
 
 ``python -m jax_suite.child FILE list`` prints the names; ``... FILE run SECONDS`` reads names from
-standard input and writes what came of them to standard output's original descriptor.
+standard input, gives each so much CPU time, and writes what came of them to standard output's original descriptor.
 """
 
 from __future__ import annotations
@@ -87,13 +87,13 @@ def _expired(signum: int, frame: FrameType | None) -> NoReturn:
 
 def _run(case: unittest.TestCase, seconds: float) -> tuple[str, str]:
     recorder = _Recorder()
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         case.run(recorder)
     except TestTimeout:
-        return "hang", f"more than {seconds:g} s"
+        return "hang", f"more than {seconds:g} s of CPU time"
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
     return recorder.outcome, recorder.reason
 
 
@@ -105,7 +105,7 @@ def main() -> None:
     if what == "list":
         records.write(json.dumps(list(cases)) + "\n")
         return
-    signal.signal(signal.SIGALRM, _expired)
+    signal.signal(signal.SIGPROF, _expired)
     for name in json.load(sys.stdin):
         records.write(json.dumps({"start": name}) + "\n")
         begun = time.monotonic()

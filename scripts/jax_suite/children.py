@@ -17,8 +17,8 @@ _SCRIPTS = Path(__file__).resolve().parent.parent
 _START = 180.0
 """Seconds until a child must have imported JAX and the file."""
 
-_GRACE = 30.0
-"""Seconds beyond the limit after which a child whose timer did not fire is killed."""
+_PATIENCE = 10.0
+"""A child is killed that is silent for so many times a test's limit of CPU time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def _one_child(
     lines = _Lines(child.stdout.fileno())
     while (line := lines.next(limit)) is not None:
         row = json.loads(line)
-        limit = seconds + _GRACE
+        limit = _PATIENCE * seconds
         if "start" not in row:
             found.append(Found(**row))
     if not lines.ended:

@@ -52,7 +52,7 @@ def reason_of(error: BaseException) -> tuple[str, str]:
     """(outcome, reason) of what a test raised; a coded refusal's reason starts with its code."""
     for one in _chain(error):
         if isinstance(one, TestTimeout):
-            return "hang", "took too long"
+            return "hang", "took more CPU time than its limit"
         found = _CODE.search(str(one))
         if found:
             code, text = found.groups()
