@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 __all__ = ["Layers", "layers_of"]
 
-_ROOM = 300
+_ROOM = 1500
 """Places of crossing values that any drawing may have; beyond, twice its nodes."""
 
 

@@ -2,7 +2,7 @@
 // The layout of layout.py for items that may form circles (collapsed scopes): layers by longest
 // path, a narrow place in each layer that a value crosses, order by means, places by least squares.
 
-const SWEEPS = 8, STRAIGHT = 4, LANE = 6, MOST_LANES = 24, PORT = 18, ROOM = 300;
+const SWEEPS = 8, STRAIGHT = 4, LANE = 6, MOST_LANES = 24, PORT = 18, ROOM = 1500;
 
 // above, below: for each item a set of items. size: wide, high, row, gap. Gives each item's x and
 // level, the routes {from, to, points, lane}, the width, and the number of layers.

@@ -32,7 +32,7 @@ def page_data(graph: Graph) -> dict[str, Any]:
     ``strings`` has every text once; nodes name texts by number. A node is [name, opcode, shape,
     kind, scope, source, root, operands, calls, opcode, attributes, sheet]. A list of pairs alternates
     key and text; ``sheets`` has each different [kernel, costs, listings] once, of such pairs. A scope
-    is a number in ``scopes``: [parent scope or -1, text, computation].
+    is a number in ``scopes``: [parent scope or -1, text, computation, whether it is a block].
     """
     strings = _Numbers()
     scopes = _Numbers()
@@ -45,8 +45,8 @@ def page_data(graph: Graph) -> dict[str, Any]:
 
     for node, block in zip(graph.nodes, blocks_of(graph), strict=True):
         scope = -1
-        for part in block + node.scope:
-            scope = scopes[(scope, strings[part], node.computation)]
+        for depth, part in enumerate(block + node.scope):
+            scope = scopes[(scope, strings[part], node.computation, int(depth < len(block)))]
         nodes.append(
             [
                 strings[node.name],

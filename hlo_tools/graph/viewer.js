@@ -28,6 +28,7 @@ nodes.forEach((node, i) => node[CALLS].forEach(c => callers[c].push(i)));
 const closedScopes = new Set(), closedComputations = new Set();
 function startState() {
   computations.forEach((c, i) => { if (!c[1]) closedComputations.add(i); });
+  scopes.forEach(([, , , isBlock], s) => { if (isBlock) closedScopes.add(s); });
   for (let depth = scopeDepth.reduce((a, b) => Math.max(a, b), 0); depth > 0; depth--) {
     if (countItems() <= MOST_AT_FIRST) return;
     scopeDepth.forEach((d, s) => { if (d === depth) closedScopes.add(s); });
@@ -194,7 +195,7 @@ function drawItem(item, small) {
   else if (node && node[ROOT]) { pen.lineWidth = 2.5; pen.strokeStyle = style("--ink"); pen.stroke(); }
   if (small) return;
   pen.fillStyle = "#fff"; pen.font = "600 13px system-ui, sans-serif";
-  pen.fillText(fitted(node ? text(node[TITLE]) : text(scopes[scope][1]), WIDE - 12, 13), item.x, item.y - 9);
+  pen.fillText(fitted(node ? text(node[TITLE]) : text(scopes[scope][1]), WIDE - 14, 14), item.x, item.y - 9);
   pen.font = "11px ui-monospace, monospace";
   pen.fillText(fitted(node ? "%" + text(node[NAME]) : scopeSize[scope].toLocaleString("en") + " instructions", WIDE - 12, 11), item.x, item.y + 6);
   const third = node ? shownShape(node) : scopeKernels[scope] ? `kernels: ${scopeKernels[scope]}` : "";

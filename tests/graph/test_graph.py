@@ -206,7 +206,8 @@ def test_the_page_has_the_whole_module() -> None:
     path = []
     scope = dot[4]
     while scope >= 0:
-        scope, text, computation = data["scopes"][scope]
+        scope, text, computation, is_block = data["scopes"][scope]
+        assert not is_block
         path.append((strings[text], computation))
     assert path == [("layer", 0), ("jit(f)", 0)]
     kernel, costs, listings = data["sheets"][nodes[6][11]]

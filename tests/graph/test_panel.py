@@ -159,6 +159,8 @@ def test_a_large_module_without_useful_scopes_is_cut_into_blocks(scope: str) -> 
     assert outer[0].startswith("1\u2013")
     inner = list(dict.fromkeys(blocks))
     assert len(inner) > len(outer) and all(len(block) == 2 for block in inner)
+    data = page_data(render_page(graph))
+    assert sum(is_block for *_, is_block in data["scopes"]) >= len(inner)
     assert blocks == sorted(blocks, key=inner.index)  # each block is one range
     assert all(
         operand <= place for place, node in enumerate(graph.nodes) for operand in node.operands
