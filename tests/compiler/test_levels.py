@@ -88,14 +88,11 @@ def test_what_the_levels_do() -> None:
 
 
 def test_a_search_changes_sizes_where_that_is_faster() -> None:
-    def norm(x: Any) -> Any:
-        centred = x - jnp.mean(x, -1, keepdims=True)
-        return centred * jax.lax.rsqrt(jnp.var(x, -1, keepdims=True) + 1e-5)
-
-    programs, records = levels(norm, jax.ShapeDtypeStruct((2048, 1024), "float32"))
+    x = jax.ShapeDtypeStruct((128, 5000), "float32")
+    programs, records = levels(lambda x: jnp.tanh(x) * x, x)
     assert [unit.choice for unit in records[2].units if unit.choice]
     assert not any(unit.choice for unit in records[1].units)
-    assert estimate(programs[2]).total.value < estimate(programs[1]).total.value
+    assert estimate(programs[2]).total.value < 0.7 * estimate(programs[1]).total.value
 
 
 def test_a_search_ends_with_the_same_program() -> None:
