@@ -147,9 +147,12 @@ def _values(
         function = _COMPARED.get(node.attributes["direction"])
     if function is None or len(known) > _LONGEST:
         return None
-    operands = [_values(operand, known) for operand in node.operands]
-    if any(one is None for one in operands):
-        return None
+    operands: list[npt.NDArray[np.float64]] = []
+    for operand in node.operands:
+        one = _values(operand, known)
+        if one is None:
+            return None
+        operands.append(one)
     with np.errstate(all="ignore"):
         found = known[id(node)] = np.asarray(function(*operands))
     return found
