@@ -56,6 +56,10 @@ def command(
         ),
     ] = "own",
     target: TargetName = "",
+    cost: Annotated[
+        bool,
+        typer.Option("--cost/--no-cost", help="The page shows costs, and kernels' lines and IR."),
+    ] = True,
     output: Annotated[str, typer.Option("--output", "-o", help="Output file, or -.")] = "-",
 ) -> int:
     """Draw a module: a page for a browser, SVG, Graphviz's dot, or Model Explorer's JSON.
@@ -75,8 +79,9 @@ def command(
     if layout not in _LAYOUTS:
         raise typer.BadParameter(f"{layout!r} is not one of {', '.join(_LAYOUTS)}")
     module = open_module(file)
-    costs = target_for(target, module.folder).target.name if form == "html" else ""
-    graph = graph_of(module, computation or (), target=costs)
+    counted = form == "html" and cost
+    on = target_for(target, module.folder).target.name if counted else ""
+    graph = graph_of(module, computation or (), target=on)
     render = draw_with_dot if form == "svg" and layout == "dot" else _FORMATS[form]
     text = render(graph)
     if output == "-":

@@ -257,6 +257,15 @@ def test_the_name_tells_the_form(file: str, tmp_path: Path, name: str, start: st
     assert (tmp_path / name).read_text().startswith(start)
 
 
+@pytest.mark.parametrize(("words", "counted"), [([], True), (["--no-cost"], False)])
+def test_the_page_has_costs_unless_they_are_not_wanted(
+    file: str, tmp_path: Path, words: list[str], counted: bool
+) -> None:
+    output = tmp_path / "g.html"
+    assert main(["graph", file, "--target", "trn2", "-o", str(output), *words]) == 0
+    assert ("MACs" in page_data(output.read_text())["strings"]) is counted
+
+
 def test_prints_dot(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["graph", file, "-c", "square"]) == 0
     assert capsys.readouterr().out.startswith('digraph "layer" {')
