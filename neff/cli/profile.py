@@ -12,6 +12,7 @@ from neff.cli.estimates import EstimateOptions
 from neff.cli.vendor_formats import write_format
 from neff.errors import NeffError
 from neff.profile import (
+    Analysis,
     Profile,
     Share,
     by,
@@ -76,46 +77,47 @@ def profile_file(file: Path, asked: Asked, options: EstimateOptions) -> int:
         )
     if asked.output_format and not asked.advice:
         return write_format(profile, asked.output_format, asked.output)
-    shares = by(profile, asked.by)
-    document = summary(profile) if asked.as_json or asked.output else {}
+    analysis = Analysis(profile)
+    shares = by(analysis, asked.by)
+    document = summary(analysis) if asked.as_json or asked.output else {}
     faster = None if changes is None else what_if(program, changes, **keywords).total.value
     if faster is not None:
         document["what_if"] = {"changes": asked.what_if, "total_us": round(faster / 1e3, 3)}
     if asked.output is not None:
         before = None if asked.compare is None else _other(asked.compare, options)
-        names = write_files(profile, document, asked.output, root=asked.root, before=before)
+        names = write_files(analysis, document, asked.output, root=asked.root, before=before)
         console.note(f"wrote {', '.join(names[:-1])} and {names[-1]} to {asked.output}")
     if asked.advice:
         print_advice(file, profile, asked.advice)
         return 0
     if asked.memory:
-        document["memory"] = memory_document(profile)
+        document["memory"] = memory_document(profile, analysis.held)
     if asked.roofline:
-        document["roofline"] = roofline_document(profile)
+        document["roofline"] = roofline_document(analysis)
     if asked.as_json:
         console.write_json("profile", file=str(file), profile=document)
         return 0
-    _text(profile, shares, asked)
+    _text(analysis, shares, asked)
     if asked.memory:
-        _tables(memory_tables(profile))
+        _tables(memory_tables(analysis))
     if asked.roofline:
-        _tables(roofline_tables(profile))
+        _tables(roofline_tables(analysis))
     if faster is not None:
         _what_if(profile, asked.what_if, faster)
     return 0
 
 
-def _text(profile: Profile, shares: list[Share], asked: Asked) -> None:
-    console.line(headline(profile))
+def _text(analysis: Analysis, shares: list[Share], asked: Asked) -> None:
+    console.line(headline(analysis.profile))
     console.line()
     _table(share_table(asked.by, shares))
     if asked.source:
-        _source(by(profile, "line"), asked.root)
-    for core in range(len(profile.estimate.cores)):
+        _source(by(analysis, "line"), asked.root)
+    for core in range(len(analysis.profile.estimate.cores)):
         console.line()
-        _table(engine_table(profile, core))
+        _table(engine_table(analysis, core))
         console.line()
-        _table(path_table(profile, core))
+        _table(path_table(analysis, core))
 
 
 def _other(file: Path, options: EstimateOptions) -> Profile:

@@ -16,7 +16,7 @@ from hlo_tools.cli.targets import TargetName, checked_target
 from hlo_tools.extract import run_script
 from hlo_tools.extract.protocol import PROFILE
 from neff.device.profiled import ProgramRun, programs_run
-from neff.profile import Profile, by, profile_of, summary, write_files
+from neff.profile import Analysis, Profile, by, profile_of, summary, write_files
 from neff.profile.page import render_page
 from neff.profile.text import headline, share_table
 from neff.timing import Parameters, overrides_of
@@ -113,7 +113,8 @@ def _written(one: _Estimated, number: int, output: Path | None, root: Path) -> s
     if output is None:
         return ""
     name = f"{number:02d}-{re.sub(r'[^A-Za-z0-9_.-]', '_', one.profile.name)}"
-    write_files(one.profile, summary(one.profile), output / name, root=root)
+    analysis = Analysis(one.profile)
+    write_files(analysis, summary(analysis), output / name, root=root)
     with atomic_file(output / name / "program.neff") as file:
         file.write(one.run.data)
     return name

@@ -21,7 +21,8 @@ All of it is estimated; each document says so.
 
 from __future__ import annotations
 
-from neff.profile.attribution import GROUPINGS, Share, by
+from neff.profile.analysis import Analysis, by
+from neff.profile.attribution import GROUPINGS, Share
 from neff.profile.budgets import Budget, Check, budget_of, check_budget
 from neff.profile.files import write_files
 from neff.profile.perfetto import write_trace
@@ -35,6 +36,7 @@ from neff.profile.what_if import Changes, changes_of, what_if
 __all__ = [
     "GROUPINGS",
     "SCHEMA",
+    "Analysis",
     "Budget",
     "Changes",
     "Check",

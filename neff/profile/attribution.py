@@ -5,12 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from neff.errors import NeffError
+from neff.profile.arrays import Ints, sums
 from neff.profile.sites import Site
-from neff.profile.stalls import path_times, slowest_core, wait_before
+from neff.profile.stalls import Gaps
 from neff.profile.table import Profile
 
-__all__ = ["GROUPINGS", "Cells", "Share", "by", "by_line_and_opcode", "cells", "grouped"]
+__all__ = [
+    "GROUPINGS",
+    "Cells",
+    "Kinds",
+    "Share",
+    "by_line_and_opcode",
+    "cells_of",
+    "grouped",
+    "kinds_of",
+    "shares_of",
+]
 
 
 GROUPINGS: dict[str, Callable[[Site, str, str], str]] = {
@@ -52,7 +65,11 @@ class Share:
     cumulative_path_ns: float = 0.0
 
 
-def by(profile: Profile, grouping: str) -> list[Share]:
+Cells = dict[tuple[Site, str, str], Share]
+"""Time by site, lane and opcode: what every grouping is a sum of."""
+
+
+def grouped(cells: Cells, grouping: str) -> list[Share]:
     """The groups of a profile, those that are most on the critical path first.
 
     A line that does nothing but call functions is a group without events.
@@ -60,15 +77,6 @@ def by(profile: Profile, grouping: str) -> list[Share]:
     Raises:
         NeffError: ``NEFF-GROUPING``; there is no such grouping.
     """
-    return grouped(cells(profile), grouping)
-
-
-Cells = dict[tuple[Site, str, str], Share]
-"""Time by site, lane and opcode: what every grouping is a sum of."""
-
-
-def grouped(cells: Cells, grouping: str) -> list[Share]:
-    """See :func:`by`."""
     name_of = GROUPINGS.get(grouping)
     if name_of is None:
         raise NeffError(
@@ -92,10 +100,10 @@ def _rank(share: Share) -> tuple[float, float, float, str]:
     return -share.cumulative_path_ns, -share.cumulative_ns, -share.path_ns, share.name
 
 
-def by_line_and_opcode(profile: Profile) -> dict[tuple[str, str, str], Share]:
+def by_line_and_opcode(cells: Cells) -> dict[tuple[str, str, str], Share]:
     """What the instructions of each line take: (place, lane, opcode) -> their sum."""
     found: dict[tuple[str, str, str], Share] = {}
-    for (site, lane, opcode), cell in cells(profile).items():
+    for (site, lane, opcode), cell in cells.items():
         _add_to(found.setdefault((site.place, lane, opcode), Share(opcode)), cell)
     return found
 
@@ -109,34 +117,62 @@ def _add_to(share: Share, cell: Share) -> None:
     share.flops += cell.flops
 
 
-def cells(profile: Profile) -> Cells:
-    """The events of all cores, those of one site, lane and opcode together."""
-    found: dict[tuple[int, str, str], Share] = {}
-    slowest = slowest_core(profile)
-    for core in range(len(profile.estimate.cores)):
-        on_path = path_times(profile, core) if core == slowest else {}
-        _add(profile, core, on_path, found)
-    return {(profile.sites[site], lane, opcode): cell
-            for (site, lane, opcode), cell in found.items()}  # fmt: skip
+@dataclass(frozen=True, slots=True)
+class Kinds:
+    """The events of a core by kind: site, lane and opcode.
+
+    Attributes:
+        first: the first event of each kind; they rise.
+        number: of each event's kind.
+    """
+
+    first: list[int]
+    number: Ints
 
 
-def _add(
-    profile: Profile, core: int, on_path: dict[int, float], found: dict[tuple[int, str, str], Share]
-) -> None:
-    events, sites = profile.estimate.cores[core].events, profile.site_of[core]
-    own, flops = profile.self_ns[core], profile.flops[core]
-    for index, (_, lane, opcode, _, _, _, _, _, nbytes, turns, _, _) in enumerate(events):
-        key = sites[index], lane, opcode
-        cell = found.get(key)
-        if cell is None:
-            cell = found[key] = Share("")
-        cell.events += turns
-        cell.self_ns += own[index] * turns
-        cell.nbytes += nbytes * turns
-        cell.flops += flops[index] * turns
-    for index, spent in wait_before(profile, core).items():
-        event = events[index]
-        found[sites[index], event.lane, event.opcode].waiting_ns += spent * event.turns
-    for index, spent in on_path.items():
-        event = events[index]
-        found[sites[index], event.lane, event.opcode].path_ns += spent
+def kinds_of(profile: Profile, core: int) -> Kinds:
+    """The kinds of a core's events, in the order in which they first come."""
+    columns = profile.arrays[core]
+    keys = np.asarray(profile.site_of[core], np.int64) * len(columns.lanes) + columns.lane
+    keys = keys * len(columns.opcodes) + columns.opcode
+    _, first, number = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    return Kinds(first[order].tolist(), rank[number])
+
+
+def cells_of(profile: Profile, kinds: list[Kinds], shares: list[list[Share]]) -> Cells:
+    """The events of all cores, those of one site, lane and opcode together.
+
+    Args:
+        profile: of the program.
+        kinds, shares: for each core :func:`kinds_of` and :func:`shares_of`.
+    """
+    found: Cells = {}
+    for core, (kind, own) in enumerate(zip(kinds, shares, strict=True)):
+        events, sites = profile.estimate.cores[core].events, profile.site_of[core]
+        for index, share in zip(kind.first, own, strict=True):
+            key = profile.sites[sites[index]], events[index].lane, events[index].opcode
+            _add_to(found.setdefault(key, Share("")), share)
+    return found
+
+
+def shares_of(
+    profile: Profile, core: int, kinds: Kinds, gaps: Gaps, path: dict[int, float]
+) -> list[Share]:
+    """What the events of each kind of a core take; ``path`` is empty unless it is the slowest."""
+    columns, events = profile.arrays[core], profile.estimate.cores[core].events
+    number, count, turns = kinds.number, len(kinds.first), columns.turns
+    flops = profile.flops[core]
+    own = np.bincount(number, columns.self_ns * turns, count)
+    waiting = np.bincount(number[gaps.events], gaps.waiting_ns * turns[gaps.events], count)
+    on_path = number[np.fromiter(path, np.int64, len(path))]
+    times = np.bincount(on_path, np.fromiter(path.values(), float, len(path)), count)
+    happened = sums(number, turns, count, (event.turns for event in events))
+    moved = (event.nbytes * event.turns for event in events)
+    nbytes = sums(number, columns.nbytes * turns, count, moved)
+    computed = (one * event.turns for one, event in zip(flops, events, strict=True))
+    products = sums(number, np.array(flops, float) * turns, count, computed)
+    figures = happened, own.tolist(), times.tolist(), waiting.tolist(), nbytes, products
+    return [Share("", *row) for row in zip(*figures, strict=True)]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from neff.errors import NeffError
-from neff.profile.attribution import by
+from neff.profile.analysis import by
 from neff.profile.table import SCHEMA, Profile
 from neff.program import EngineLoop, EngineStep, Program, Step
 from nki_lang.ir import Access

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from neff.errors import NeffError
+from neff.profile.analysis import Analysis, analysis_of
 from neff.profile.page import render_page
 from neff.profile.perfetto import write_trace
 from neff.profile.table import Profile
@@ -15,7 +16,7 @@ __all__ = ["write_files"]
 
 
 def write_files(
-    profile: Profile,
+    profile: Profile | Analysis,
     document: dict[str, object],
     folder: Path,
     *,
@@ -37,16 +38,17 @@ def write_files(
     Raises:
         NeffError: ``NEFF-WRITE``; the folder cannot be written.
     """
-    both = [profile] if before is None else [before, profile]
+    analysis = analysis_of(profile)
+    both = [analysis] if before is None else [before, analysis]
     page = render_page(both, root=root, is_comparison=before is not None)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with atomic_file(folder / "summary.json") as file:
             file.write(json.dumps(document, indent=1, ensure_ascii=False).encode() + b"\n")
         with atomic_file(folder / "events.json") as file:
-            profile.write_events(file)
+            analysis.profile.write_events(file)
         with atomic_file(folder / "profile.perfetto-trace") as file:
-            write_trace(profile, file)
+            write_trace(analysis, file)
         with atomic_file(folder / "profile.html") as file:
             file.write(page.encode())
     except OSError as error:

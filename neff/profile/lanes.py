@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import numpy as np
 
-from neff.timing import Event
+from neff.profile.arrays import EventArrays, Ints
 
-__all__ = ["lanes_of"]
+__all__ = ["Lane", "lanes_of"]
+
+Lane = tuple[str, list[list[int]]]
+"""Its name, and the events of each of its tracks."""
 
 
-def lanes_of(events: list[Event]) -> Iterator[tuple[str, list[list[int]]]]:
+def lanes_of(columns: EventArrays) -> list[Lane]:
     """Lanes with the events of each of their tracks; those of one track do not overlap."""
-    lanes: dict[str, list[int]] = {}
-    for index, event in enumerate(events):
-        lane = "tensor weights" if event.opcode == "load_weights" else event.lane
-        lanes.setdefault(lane, []).append(index)
-    starts = [event.start for event in events]
-    for lane in sorted(lanes, key=_lane_rank):
-        yield lane, _tracks(events, sorted(lanes[lane], key=starts.__getitem__))
+    lanes: dict[str, Ints] = {}
+    weights = [number for number, name in enumerate(columns.opcodes) if name == "load_weights"]
+    is_load = np.isin(columns.opcode, weights)
+    if is_load.any():
+        lanes["tensor weights"] = np.flatnonzero(is_load)
+    for number, name in enumerate(columns.lanes):
+        own = np.flatnonzero((columns.lane == number) & ~is_load)
+        if own.size:
+            lanes[name] = own
+    starts = columns.start
+    return [
+        (lane, _tracks(columns, lanes[lane][np.argsort(starts[lanes[lane]], kind="stable")]))
+        for lane in sorted(lanes, key=_lane_rank)
+    ]
 
 
 _ORDER = ("tensor", "tensor weights", "vector", "scalar", "gpsimd", "descriptors", "sync")
@@ -27,13 +37,14 @@ def _lane_rank(lane: str) -> tuple[int, str]:
     return (_ORDER.index(lane) if lane in _ORDER else len(_ORDER)), lane
 
 
-def _tracks(events: list[Event], indices: Iterable[int]) -> list[list[int]]:
+def _tracks(columns: EventArrays, indices: Ints) -> list[list[int]]:
     """Each event on the first track that is free when it starts; they are in that order."""
+    starts, ends = np.rint(columns.start[indices]), np.rint(columns.end[indices])
+    if (starts[1:] >= np.maximum.accumulate(ends)[:-1]).all():
+        return [indices.tolist()]
     tracks: list[list[int]] = []
-    free: list[int] = []
-    for index in indices:
-        _, _, _, begin, until, _, _, _, _, _, _, _ = events[index]
-        start, end = round(begin), round(until)
+    free: list[float] = []
+    for index, start, end in zip(indices.tolist(), starts.tolist(), ends.tolist(), strict=True):
         for place, time in enumerate(free):
             if time <= start:
                 tracks[place].append(index)

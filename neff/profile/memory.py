@@ -15,6 +15,8 @@ __all__ = ["MEMORIES", "Holding", "Peak", "holdings", "memory_document", "peak"]
 
 MEMORIES = ("sbuf", "psum", "hbm")
 
+_SBUF, _PSUM = MemoryRegion.sbuf, MemoryRegion.psum
+
 _TOUCH_NOTHING = frozenset({"act_table_load", "event_semaphore"})
 """Events in front of an instruction that do not touch its tensors yet."""
 
@@ -117,10 +119,23 @@ def _of_core(profile: Profile, core: int) -> Iterator[Holding]:
         )  # fmt: skip
 
 
-def _on_chip(instruction: Instruction) -> Iterator[Tensor]:
-    for what, _ in operands_touched(instruction):
-        if type(what) is Access and what.tensor.buffer in (MemoryRegion.sbuf, MemoryRegion.psum):
-            yield what.tensor
+def _on_chip(instruction: Instruction) -> list[Tensor]:
+    """The tensors in SBUF and PSUM that it touches, in the order of its operands."""
+    found: list[Tensor] = []
+    for value in instruction.operands.values():
+        kind: type[object] = type(value)
+        if type(value) is Access:
+            tensor, _, _, scalar, vector, _, _, _ = value
+            if tensor.buffer is _SBUF or tensor.buffer is _PSUM:
+                found.append(tensor)
+            if scalar is None and vector is None:
+                continue
+        elif kind is not tuple and kind is not list:
+            continue
+        # Rare: operands within operands.
+        touched = (what for what, _ in operands_touched(instruction) if type(what) is Access)
+        return [what.tensor for what in touched if what.tensor.buffer in (_SBUF, _PSUM)]
+    return found
 
 
 def _place(instruction: Instruction) -> str:

@@ -20,15 +20,18 @@ The colour of a slice is that of its name, so the name is the opcode; the rest a
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
 from typing import BinaryIO
+
+import numpy as np
 
 from hlo_tools._gc import no_collection
 from neff.errors import NeffError
-from neff.profile.counters import Counter, counters
-from neff.profile.lanes import lanes_of
+from neff.profile.analysis import Analysis, analysis_of
+from neff.profile.arrays import EventArrays, Floats, Ints, whole
+from neff.profile.counters import Counter
 from neff.profile.sites import Site
 from neff.profile.table import Profile
-from neff.timing import Event
 
 __all__ = ["write_trace"]
 
@@ -47,11 +50,11 @@ _NUMBERS = ("bytes", "flops", "turns", "waited_ns")
 """Further arguments, where they are not zero (turns: one)."""
 
 
-def write_trace(profile: Profile, file: BinaryIO) -> None:
+def write_trace(profile: Profile | Analysis, file: BinaryIO) -> None:
     """Write a profile's events of all cores to a binary file; times are whole nanoseconds."""
     packets = _Packets(file)
     with no_collection():
-        _Trace(profile, packets).write()
+        _Trace(analysis_of(profile), packets).write()
     packets.flush()
 
 
@@ -75,10 +78,6 @@ def _varint(number: int) -> bytes:
 
 def _number(field: int, value: int) -> bytes:
     return _varint(field << 3) + _varint(value)
-
-
-def _fixed64(field: int, value: int) -> bytes:
-    return _varint(field << 3 | 1) + value.to_bytes(8, "little")
 
 
 def _bytes(field: int, content: bytes) -> bytes:
@@ -109,14 +108,16 @@ class _Packets:
 
 _BEGIN, _END, _COUNTER = _number(9, 1), _number(9, 2), _number(9, 4)
 _VALUE = _varint(30 << 3)
+_FLOW, _END_OF_FLOW = _varint(47 << 3 | 1), _varint(48 << 3 | 1)
 
 
 # --- the trace ------------------------------------------------------------------------------
 
 
 class _Trace:
-    def __init__(self, profile: Profile, packets: _Packets) -> None:
-        self._profile = profile
+    def __init__(self, analysis: Analysis, packets: _Packets) -> None:
+        self._profile = analysis.profile
+        self._lanes, self._counters = analysis.lanes, analysis.counters
         self._packets = packets
         self._opcodes: dict[str, int] = {}
         self._values: dict[str, int] = {}
@@ -125,7 +126,6 @@ class _Trace:
         self._known: dict[tuple[str, int], bytes] = {}
         self._uuid = 0
         self._flow = 0
-        self._counters = counters(profile)
         self._tail = _number(10, _SEQUENCE) + _number(13, _NEEDS_STATE)
 
     def write(self) -> None:
@@ -137,9 +137,9 @@ class _Trace:
 
     def _interned(self) -> bytes:
         """All names that slices will use; the numbers start with 1."""
-        for core in self._profile.estimate.cores:
-            for event in core.events:
-                self._opcodes.setdefault(event.opcode, len(self._opcodes) + 1)
+        for columns in self._profile.arrays:
+            for opcode in columns.opcodes:
+                self._opcodes.setdefault(opcode, len(self._opcodes) + 1)
         for site in self._profile.sites:
             for text in _texts(site):
                 self._values.setdefault(text, len(self._values) + 1)
@@ -162,9 +162,8 @@ class _Trace:
         return self._uuid
 
     def _core(self, core: int, parent: int) -> None:
-        events = self._profile.estimate.cores[core].events
-        starting, ending = self._flows(events)
-        for rank, (lane, tracks) in enumerate(lanes_of(events)):
+        starting, ending = self._flows(self._profile.arrays[core])
+        for rank, (lane, tracks) in enumerate(self._lanes[core]):
             above = self._track(lane, parent, rank)
             for place, indices in enumerate(tracks):
                 track = self._track(f"{lane} {place + 1}", above, place) if place else above
@@ -184,17 +183,17 @@ class _Trace:
             event = head + _varint(value)
             add(b"\x40" + _varint(time) + tail + b"\x5a" + _varint(len(event)) + event)
 
-    def _flows(self, events: list[Event]) -> tuple[dict[int, bytes], dict[int, bytes]]:
+    def _flows(self, columns: EventArrays) -> tuple[dict[int, bytes], dict[int, bytes]]:
         """Semaphores as fields of the slices that they leave and reach."""
         starting: dict[int, bytes] = {}
         ending: dict[int, bytes] = {}
-        for index, event in enumerate(events):
-            source = event.waits_for
-            if source < 0 or round(events[source].start) >= round(event.start):
-                continue
+        begins, sources = np.rint(columns.start), columns.waits_for
+        reached = np.flatnonzero((sources >= 0) & (begins[sources] < begins))
+        for index, source in zip(whole(reached), whole(sources[reached]), strict=True):
             self._flow += 1
-            starting[source] = starting.get(source, b"") + _fixed64(47, self._flow)
-            ending[index] = _fixed64(48, self._flow)
+            number = self._flow.to_bytes(8, "little")
+            starting[source] = starting.get(source, b"") + _FLOW + number
+            ending[index] = _END_OF_FLOW + number
         return starting, ending
 
     def _slices(
@@ -205,40 +204,64 @@ class _Trace:
         starting: dict[int, bytes],
         ending: dict[int, bytes],
     ) -> None:
-        profile, pending = self._profile, self._packets.pending
-        events, sites, flops = (
-            profile.estimate.cores[core].events,
-            profile.site_of[core],
-            profile.flops[core],
+        pending, columns = self._packets.pending, self._profile.arrays[core]
+        own = np.array(indices, np.int64)
+        begins, ends = np.rint(columns.start[own]), np.rint(columns.end[own])
+        self._check(core, indices, begins, ends)
+        waited = np.where(
+            columns.waits_for[own] >= 0, np.rint(columns.start[own] - columns.since[own]), 0.0
         )
         on_track, tail = _number(11, track), self._tail + b"\x5a"
         end_event = self._tail + _bytes(11, _END + on_track)
-        begins: dict[tuple[int, str, int, int, int], bytes] = {}
-        last = 0
-        for index in indices:
-            _, _, opcode, start, end, _, waits_for, since, nbytes, turns, _, _ = events[index]
-            begin, until = round(start), round(end)
-            if begin < last or until < begin:
-                raise _wrong(f"{opcode} from {begin} to {until} ns overlaps one until {last} ns")
-            last = until
-            key = sites[index], opcode, nbytes, flops[index], turns
-            event = begins.get(key)
-            if event is None:
-                event = begins[key] = _BEGIN + on_track + self._fields(*key)
-            if waits_for >= 0 and (waited := round(start - since)):
-                event += self._argument("waited_ns", waited)
+        rows = zip(
+            indices, whole(begins), whole(ends), whole(waited),
+            self._same(core, own, _BEGIN + on_track), strict=True,
+        )  # fmt: skip
+        for index, begin, until, wait, event in rows:
+            if wait:
+                event += self._argument("waited_ns", wait)
             if index in starting:
                 event += starting[index]
             if index in ending:
                 event += ending[index]
             content = b"\x40" + _varint(begin) + tail + _varint(len(event)) + event
-            after = b"\x40" + _varint(until) + end_event
             pending += b"\x0a" + _varint(len(content)) + content
             if len(pending) > _COMPRESSED_BYTES:
                 self._packets.flush()
+            after = b"\x40" + _varint(until) + end_event
             pending += b"\x0a" + _varint(len(after)) + after
             if len(pending) > _COMPRESSED_BYTES:
                 self._packets.flush()
+
+    def _check(self, core: int, indices: list[int], begins: Floats, ends: Floats) -> None:
+        """Refuse slices of one track that overlap."""
+        before = np.append(0.0, ends[:-1])
+        wrong = np.flatnonzero((begins < before) | (ends < begins))
+        if wrong.size:
+            place = int(wrong[0])
+            opcode = self._profile.estimate.cores[core].events[indices[place]].opcode
+            raise _wrong(
+                f"{opcode} from {begins[place]:.0f} to {ends[place]:.0f} ns overlaps one until "
+                f"{before[place]:.0f} ns"
+            )
+
+    def _same(self, core: int, own: Ints, head: bytes) -> Iterator[bytes]:
+        """What each slice's event says besides its times and flows."""
+        columns, sites, flops = (
+            self._profile.arrays[core],
+            self._profile.site_of[core],
+            self._profile.flops[core],
+        )
+        known: dict[tuple[int, int, int, int, int], bytes] = {}
+        opcodes, counts = whole(columns.opcode[own]), whole(columns.turns[own])
+        rows = zip(whole(own), opcodes, whole(columns.nbytes[own]), counts, strict=True)
+        for index, opcode, nbytes, turns in rows:
+            key = sites[index], opcode, nbytes, flops[index], turns
+            event = known.get(key)
+            if event is None:
+                fields = self._fields(key[0], columns.opcodes[opcode], nbytes, key[3], turns)
+                event = known[key] = head + fields
+            yield event
 
     def _fields(self, site: int, opcode: str, nbytes: int, flops: int, turns: int) -> bytes:
         """What a slice's event says besides its times; of most slices the same as of others."""

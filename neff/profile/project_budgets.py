@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import cast
 
 from neff.errors import NeffError
-from neff.profile.attribution import by
+from neff.profile.analysis import by
 from neff.profile.budgets import Budget, Check, budget_of, check_budget
 from neff.profile.table import Profile
 from neff.program import Program

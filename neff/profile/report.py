@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from html import escape
 from pathlib import Path
 
-from neff.profile.attribution import Share, by, by_line_and_opcode
+from neff.profile.analysis import Analysis, by
+from neff.profile.attribution import Share, by_line_and_opcode
 from neff.profile.files import write_files
 from neff.profile.summary import summary
 from neff.profile.table import Profile
@@ -70,7 +71,9 @@ class CostReport(_Report):
                 "bytes": share.nbytes,
                 "flops": share.flops,
             }
-            for (place, lane, opcode), share in by_line_and_opcode(self.profile).items()
+            for (place, lane, opcode), share in by_line_and_opcode(
+                Analysis(self.profile).cells
+            ).items()
         ]
         return {"estimated": True, **self.estimate.to_json(), "lines": rows}
 
@@ -104,7 +107,8 @@ class ProfileReport(_Report):
 
     def write(self, folder: str | os.PathLike[str]) -> list[str]:
         """Write the documents of ``nki-neff profile -o``; their names."""
-        return write_files(self.profile, self.summary(), Path(folder))
+        analysis = Analysis(self.profile)
+        return write_files(analysis, summary(analysis), Path(folder))
 
     def _tables(self) -> Iterator[Table]:
         yield share_table("line", self.by("line"))

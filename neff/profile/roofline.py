@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from neff.profile.analysis import Analysis, analysis_of
+from neff.profile.arrays import EventArrays, Floats, Ints, as_numbers, whole
 from neff.profile.attribution import GROUPINGS
-from neff.profile.stalls import path_times, slowest_core
+from neff.profile.stalls import slowest_core
 from neff.profile.table import Profile
 from neff.timing import Event, Parameters
 from neff.timing.costs import LANES
@@ -85,47 +89,61 @@ class RooflineRow:
         return min(1.0, max(products, self.nbytes / roof.bandwidth) / self.time_ns)
 
 
-def roofline(profile: Profile, grouping: str = "kernel") -> list[RooflineRow]:
+def roofline(profile: Profile | Analysis, grouping: str = "kernel") -> list[RooflineRow]:
     """The groups (``kernel`` or ``op``) of the slowest core, the longest first."""
-    core = slowest_core(profile)
+    analysis = analysis_of(profile)
+    profile, core = analysis.profile, slowest_core(analysis.profile)
     if core < 0:
         return []
-    name_of, rows = GROUPINGS[grouping], dict[str, RooflineRow]()
-    path = path_times(profile, core)
-    spans: dict[str, list[tuple[float, float, int]]] = {}
-    known: dict[tuple[int, str, str], tuple[RooflineRow, bool, int]] = {}
-    columns = profile.site_of[core], profile.self_ns[core], profile.flops[core]
-    events = profile.estimate.cores[core].events
-    for index, (event, number, own, flops) in enumerate(zip(events, *columns, strict=True)):
-        _, lane, opcode, start, end, _, _, _, nbytes, turns, _, _ = event
-        found = known.get((number, lane, opcode))
-        if found is None:
-            name = name_of(profile.sites[number], lane, opcode)
-            row = rows.setdefault(name, RooflineRow(name))
-            found = known[number, lane, opcode] = row, _is_full(event), _crossings(event)
-        row, is_full, crossings = found
-        row.flops += flops * turns
-        row.full_flops += flops * turns * is_full
-        if index in path:
-            row.time_ns += path[index]
-        if lane.startswith(QUEUE):
-            row.nbytes += nbytes * turns * crossings
-            spans.setdefault(row.name, []).append((start, end, turns))
-        elif lane != DESCRIPTORS:
-            row.busy_ns[lane] = row.busy_ns.get(lane, 0.0) + own * turns
-    for name, moved in spans.items():
-        rows[name].busy_ns["DMA"] = _occupied(moved)
-    return sorted(rows.values(), key=lambda row: (-row.time_ns, row.name))
+    columns, kinds = profile.arrays[core], analysis.kinds[core]
+    events, sites = profile.estimate.cores[core].events, profile.site_of[core]
+    firsts = [events[index] for index in kinds.first]
+    names, of_kind = as_numbers(
+        [
+            GROUPINGS[grouping](profile.sites[sites[index]], event.lane, event.opcode)
+            for index, event in zip(kinds.first, firsts, strict=True)
+        ]
+    )
+    rows = [RooflineRow(name) for name in names]
+    path = analysis.paths[core]
+    times = np.zeros(len(events))
+    times[np.fromiter(path, np.int64, len(path))] = np.fromiter(path.values(), float, len(path))
+    for row, spent in zip(rows, np.bincount(of_kind[kinds.number], times, len(rows)), strict=True):
+        row.time_ns = float(spent)
+    shares = analysis.shares[core]
+    for event, number, share in zip(firsts, whole(of_kind), shares, strict=True):
+        rows[number].flops += share.flops
+        rows[number].full_flops += share.flops * _is_full(event)
+        if event.lane.startswith(QUEUE):
+            rows[number].nbytes += share.nbytes * _crossings(event)
+    _add_busy(rows, columns, of_kind[kinds.number])
+    return sorted(rows, key=lambda row: (-row.time_ns, row.name))
 
 
-def _occupied(spans: list[tuple[float, float, int]]) -> float:
+def _add_busy(rows: list[RooflineRow], columns: EventArrays, row_of: Ints) -> None:
+    """What each row keeps its engines, in the order in which they come, and DMA last."""
+    is_queue = columns.of_lanes(lane for lane in columns.lanes if lane.startswith(QUEUE))
+    computes = np.flatnonzero(~is_queue & ~columns.of_lanes([DESCRIPTORS]))
+    keys = row_of[computes] * len(columns.lanes) + columns.lane[computes]
+    keys, first, groups = np.unique(keys, return_index=True, return_inverse=True)
+    busy = np.bincount(groups, (columns.self_ns * columns.turns)[computes], len(keys))
+    for place in whole(np.argsort(first)):
+        row, lane = divmod(int(keys[place]), len(columns.lanes))
+        rows[row].busy_ns[columns.lanes[lane]] = float(busy[place])
+    for number in whole(np.unique(row_of[is_queue])):
+        moves = is_queue & (row_of == number)
+        rows[number].busy_ns["DMA"] = _occupied(
+            columns.start[moves], columns.end[moves], columns.turns[moves]
+        )
+
+
+def _occupied(start: Floats, end: Floats, turns: Floats) -> float:
     """Time in which something moves; what overlaps counts once."""
-    last = spent = 0.0
-    for start, end, turns in sorted(spans):
-        if end > last:
-            spent += (end - max(start, last)) * turns
-            last = end
-    return spent
+    order = np.lexsort((turns, end, start))
+    start, end, turns = start[order], end[order], turns[order]
+    last = np.concatenate([[0.0], np.maximum(np.maximum.accumulate(end)[:-1], 0.0)])
+    spent = np.where(end > last, (end - np.maximum(start, last)) * turns, 0.0)
+    return float(np.cumsum(spent)[-1])
 
 
 def _accesses(event: Event) -> Iterator[Access]:
@@ -148,8 +166,10 @@ def _is_full(event: Event) -> bool:
     )
 
 
-def roofline_document(profile: Profile) -> dict[str, object]:
+def roofline_document(given: Profile | Analysis) -> dict[str, object]:
     """The roof of one core, and the rows of each kernel and HLO instruction."""
+    analysis = analysis_of(given)
+    profile = analysis.profile
     roof = roof_of(profile.parameters, len(profile.estimate.cores))
     return {
         "estimated": True,
@@ -161,7 +181,7 @@ def roofline_document(profile: Profile) -> dict[str, object]:
             "ridge_flops_per_byte": round(roof.ridge, 3),
         },
         **{
-            name: [_document(row, roof) for row in roofline(profile, name)]
+            name: [_document(row, roof) for row in roofline(analysis, name)]
             for name in ("kernel", "op")
         },
     }

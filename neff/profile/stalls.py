@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from neff.profile.arrays import Floats, Ints
 from neff.profile.table import Profile
-from neff.timing import CoreTime, Event
+from neff.timing import Event
 from neff.timing.events import DESCRIPTORS, QUEUE
 from neff.timing.transfers import COPIES
 
 __all__ = [
     "EngineSplit",
+    "Gaps",
     "PathStep",
     "critical_path",
     "engine_splits",
+    "gaps_of",
     "path_times",
     "slowest_core",
     "wait_before",
@@ -45,79 +49,110 @@ class EngineSplit:
     idle_ns: float = 0.0
 
 
-def engine_splits(profile: Profile, core: int) -> list[EngineSplit]:
-    """How each engine of a core of the profile spent the time until the core's last event."""
-    found = profile.estimate.cores[core]
-    splits = {engine: EngineSplit(engine) for engine in found.engines}
-    for event, own in zip(found.events, profile.self_ns[core], strict=True):
-        split = splits.get(event.lane)
-        if split is None:
-            continue
-        if event.opcode in COPIES or event.opcode == "event_semaphore":
-            split.issue_ns += own * event.turns
-        else:
-            split.busy_ns += own * event.turns
-    for gap in _gaps(found):
-        split = splits[gap.lane]
-        split.issue_ns += gap.issue_ns * gap.turns
-        if gap.waiting_ns:
-            waiting = split.waiting_ns
-            waiting[gap.reason] = waiting.get(gap.reason, 0.0) + gap.waiting_ns * gap.turns
-    for split in splits.values():
-        known = split.busy_ns + split.issue_ns + sum(split.waiting_ns.values())
-        split.idle_ns = max(0.0, found.total.value - known)
-    return list(splits.values())
+@dataclass(frozen=True, slots=True)
+class Gaps:
+    """The time between the events of each engine of a core, before the later one.
+
+    Attributes:
+        events: the later ones.
+        waiting_ns: for which the engine stood still for a semaphore.
+        reasons: whose event set that, by number; 0 is ``DMA``, then the engines as ``names`` has them.
+        issue_ns: for which it could not start the event, although nothing had to be waited for.
+        names: of the reasons.
+    """
+
+    events: Ints
+    waiting_ns: Floats
+    reasons: Ints
+    issue_ns: Floats
+    names: list[str]
 
 
-@dataclass(slots=True)
-class _Gap:
-    index: int
-    lane: str
-    turns: int
-    reason: str
-    waiting_ns: float
-    issue_ns: float
+def gaps_of(profile: Profile, core: int) -> Gaps:
+    """The gaps of a core's engines, in the order of their events."""
+    columns = profile.arrays[core]
+    start, until, previous = columns.start, columns.until, columns.previous
+    is_engine = columns.of_lanes(profile.estimate.cores[core].engines)
+    at = np.flatnonzero(is_engine & (start > until))
+    start, until, previous = start[at], until[at], previous[at]
+    waits, after, turns = columns.waits_for[at], columns.after[at], columns.turns
+    is_same_turn = (previous < 0) | (turns[previous] == turns[at])
+    # An event that follows another lane's is the first behind the edge of a loop, where all meet.
+    follows = (waits >= 0) | (after < 0) | (columns.lane[after] == columns.lane[at])
+    ready = np.minimum(np.maximum(columns.since[at], until), start)
+    issue = np.where(is_same_turn & follows, ready - until, 0.0)
+    rest = start - ready
+    names = [DMA, *columns.lanes]
+    is_dma = np.array([_is_dma(lane) for lane in columns.lanes], np.bool_)
+    cause = columns.lane[waits]
+    reasons = np.where(is_dma[cause], 0, cause + 1)
+    waited = waits >= 0
+    return Gaps(
+        at, np.where(waited, rest, 0.0), reasons, np.where(waited, issue, issue + rest), names
+    )
 
 
-def _gaps(core: CoreTime) -> Iterator[_Gap]:
-    """The time between the events of each engine, before the later one."""
-    last: dict[str, tuple[float, int]] = dict.fromkeys(core.engines, (0.0, 0))
-    for index, (_, lane, _, start, end, _, _, _, _, turns, _, _) in enumerate(core.events):
-        before = last.get(lane)
-        if before is None:
-            continue
-        until, turns_before = before
-        if start > until:
-            is_same = turns_before == turns or not turns_before
-            yield _gap(core.events, index, until, is_same_turn=is_same)
-        last[lane] = (end if end > until else until), turns
+def _is_dma(lane: str) -> bool:
+    return lane.startswith(QUEUE) or lane == DESCRIPTORS
 
 
-def _gap(events: list[Event], index: int, until: float, *, is_same_turn: bool) -> _Gap:
-    event = events[index]
-    ready = min(max(event.since, until), event.start)
-    rest = event.start - ready
-    issue = ready - until if is_same_turn and _follows_its_lane(events, event) else 0.0
-    if event.waits_for < 0:
-        return _Gap(index, event.lane, event.turns, "", 0.0, issue + rest)
-    reason = _cause(events[event.waits_for].lane)
-    return _Gap(index, event.lane, event.turns, reason, rest, issue)
+def engine_splits(profile: Profile, core: int, known: Gaps | None = None) -> list[EngineSplit]:
+    """How each engine of a core of the profile spent the time until the core's last event.
+
+    Args:
+        profile: of the program.
+        core: its number.
+        known: the core's :func:`gaps_of`, if they are known.
+    """
+    found, columns = profile.estimate.cores[core], profile.arrays[core]
+    gaps = gaps_of(profile, core) if known is None else known
+    own = columns.self_ns * columns.turns
+    is_issue = np.array([_only_issues(one) for one in columns.opcodes], np.bool_)[columns.opcode]
+    lanes, turns = columns.lane[gaps.events], columns.turns[gaps.events]
+    count = len(columns.lanes)
+    busy = np.bincount(columns.lane[~is_issue], own[~is_issue], count)
+    issue = np.bincount(
+        np.concatenate([columns.lane[is_issue], lanes]),
+        np.concatenate([own[is_issue], gaps.issue_ns * turns]),
+        count,
+    )
+    waiting = _waiting(gaps, lanes, turns)
+    splits: list[EngineSplit] = []
+    for engine in found.engines:
+        split = EngineSplit(engine)
+        if engine in columns.lanes:
+            lane = columns.lanes.index(engine)
+            split = EngineSplit(
+                engine, float(busy[lane]), float(issue[lane]), waiting.get(lane, {})
+            )
+        spent = split.busy_ns + split.issue_ns + sum(split.waiting_ns.values())
+        split.idle_ns = max(0.0, found.total.value - spent)
+        splits.append(split)
+    return splits
 
 
-def _follows_its_lane(events: list[Event], event: Event) -> bool:
-    """False for the first event behind the edge of a loop, where all engines meet."""
-    before = event.after
-    return event.waits_for >= 0 or before < 0 or events[before].lane == event.lane
+def _only_issues(opcode: str) -> bool:
+    return opcode in COPIES or opcode == "event_semaphore"
 
 
-def _cause(lane: str) -> str:
-    return DMA if lane.startswith(QUEUE) or lane == DESCRIPTORS else lane
+def _waiting(gaps: Gaps, lanes: Ints, turns: Floats) -> dict[int, dict[str, float]]:
+    """Lane -> whose event it waited for -> how long; those that come first in front."""
+    some = np.flatnonzero(gaps.waiting_ns)
+    keys = lanes[some] * len(gaps.names) + gaps.reasons[some]
+    keys, first, groups = np.unique(keys, return_index=True, return_inverse=True)
+    spent = np.bincount(groups, (gaps.waiting_ns * turns)[some], len(keys))
+    found: dict[int, dict[str, float]] = {}
+    for place in np.argsort(first).tolist():
+        lane, reason = divmod(int(keys[place]), len(gaps.names))
+        found.setdefault(lane, {})[gaps.names[reason]] = float(spent[place])
+    return found
 
 
 def wait_before(profile: Profile, core: int) -> dict[int, float]:
     """Event -> nanoseconds for which its engine stood still before it, for a semaphore."""
-    gaps = _gaps(profile.estimate.cores[core])
-    return {gap.index: gap.waiting_ns for gap in gaps if gap.waiting_ns}
+    gaps = gaps_of(profile, core)
+    some = np.flatnonzero(gaps.waiting_ns)
+    return dict(zip(gaps.events[some].tolist(), gaps.waiting_ns[some].tolist(), strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +173,18 @@ class PathStep:
     path_ns: float
 
 
-def critical_path(profile: Profile, core: int) -> list[PathStep]:
-    """What a core's time in the profile consists of, alike events folded, in order of the first."""
+def critical_path(
+    profile: Profile, core: int, known: dict[int, float] | None = None
+) -> list[PathStep]:
+    """What a core's time in the profile consists of, alike events folded, in order of the first.
+
+    Args:
+        profile: of the program.
+        core: its number.
+        known: the core's :func:`path_times`, if they are known.
+    """
     events, sites = profile.estimate.cores[core].events, profile.site_of[core]
-    times = path_times(profile, core)
+    times = path_times(profile, core) if known is None else known
     found: dict[tuple[str, str, int], tuple[int, float]] = {}
     for index in sorted(times, key=lambda one: events[one].start):
         event = events[index]
@@ -195,10 +238,6 @@ def _is_issue(event: Event) -> bool:
     return event.opcode in COPIES and not _moves(event)
 
 
-def _queues(profile: Profile, core: int) -> set[str]:
-    return {lane for lane in profile.estimate.cores[core].queues if lane.startswith(QUEUE)}
-
-
 def _let_start(events: list[Event], index: int, tail_ns: float) -> int:
     """The event that let another one start.
 
@@ -224,7 +263,9 @@ def _report_ns(profile: Profile) -> float:
 
 def _last(profile: Profile, core: int) -> int:
     """The event that the core's end comes from; a transfer is done when it is reported."""
-    events = profile.estimate.cores[core].events
-    report, queues = _report_ns(profile), _queues(profile, core)
-    ends = [event.end + report if event.lane in queues else event.end for event in events]
-    return max(range(len(ends)), key=ends.__getitem__, default=-1)
+    columns = profile.arrays[core]
+    if not len(columns.end):
+        return -1
+    queues = (lane for lane in profile.estimate.cores[core].queues if lane.startswith(QUEUE))
+    ends = columns.end + np.where(columns.of_lanes(queues), _report_ns(profile), 0.0)
+    return int(np.argmax(ends))

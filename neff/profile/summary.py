@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from hlo_tools._gc import no_collection
-from neff.profile.attribution import GROUPINGS, Share, cells, grouped
+from neff.profile.analysis import Analysis, analysis_of
+from neff.profile.attribution import GROUPINGS, Share, grouped
 from neff.profile.stalls import EngineSplit, PathStep, critical_path, engine_splits
 from neff.profile.table import SCHEMA, Profile
 
 __all__ = ["summary"]
 
 
-def summary(profile: Profile) -> dict[str, object]:
+def summary(profile: Profile | Analysis) -> dict[str, object]:
     """The profile in numbers: total with its range, groupings, each engine's split, critical path."""
     with no_collection():
-        return _summary(profile)
+        return _summary(analysis_of(profile))
 
 
-def _summary(profile: Profile) -> dict[str, object]:
-    estimate, found = profile.estimate, cells(profile)
+def _summary(analysis: Analysis) -> dict[str, object]:
+    profile, found = analysis.profile, analysis.cells
+    estimate = profile.estimate
     return {
         "schema": SCHEMA,
         "estimated": True,
@@ -27,12 +29,12 @@ def _summary(profile: Profile) -> dict[str, object]:
         "engines": [
             {"core": core, **_split(split)}
             for core in range(len(estimate.cores))
-            for split in engine_splits(profile, core)
+            for split in engine_splits(profile, core, analysis.gaps[core])
         ],
         "critical_path": [
             {"core": core, **_step(profile, step)}
             for core in range(len(estimate.cores))
-            for step in critical_path(profile, core)
+            for step in critical_path(profile, core, analysis.paths[core])
         ],
     }
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import BinaryIO
 
 from hlo_tools._gc import no_collection
+from neff.profile.arrays import EventArrays, arrays_of
 from neff.profile.sites import Site, Sites
 from neff.program import Program
 from neff.timing import Estimate, Event, Parameters, Trips, estimate
@@ -41,6 +42,7 @@ class Profile:
         flops: for each core, the FLOPs of each event.
         program: what was estimated.
         trips: iterations of loops that only a run determines, as they were given.
+        arrays: for each core, the columns of its events.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Profile:
     flops: tuple[list[int], ...]
     program: Program
     trips: Trips
+    arrays: tuple[EventArrays, ...] = field(repr=False, compare=False)
 
     def write_events(self, file: BinaryIO) -> None:
         """The event table as JSON: columns, sites, and one array an event."""
@@ -115,7 +118,8 @@ def _profile(
         [sites.number(event.source, event.opcode, event.lane) for event in core.events]
         for core in found.cores
     )
-    self_ns = tuple(_self_times(core.events) for core in found.cores)
+    arrays = tuple(arrays_of(core.events) for core in found.cores)
+    self_ns = tuple(one.self_ns.tolist() for one in arrays)
     flops = tuple(
         [
             sites.found[site].flops // sites.found[site].passes if _is_product(event) else 0
@@ -124,26 +128,13 @@ def _profile(
         for core, numbers in zip(found.cores, site_of, strict=True)
     )
     return Profile(
-        program.name, found, parameters, tuple(sites.found), site_of, self_ns, flops, program, trips
-    )
+        program.name, found, parameters, tuple(sites.found), site_of, self_ns, flops, program, trips,
+        arrays,
+    )  # fmt: skip
 
 
 def _is_product(event: Event) -> bool:
     return event.lane == "tensor" and event.opcode.startswith("nc_matmul")
-
-
-def _self_times(events: list[Event]) -> list[float]:
-    """What each event adds to the time in which its lane is busy; what overlaps counts once."""
-    last: dict[str, float] = {}
-    found: list[float] = []
-    for _, lane, _, start, end, _, _, _, _, _, _, _ in events:
-        until = last.get(lane, 0.0)
-        if end > until:
-            found.append(end - (start if start > until else until))
-            last[lane] = end
-        else:
-            found.append(0.0)
-    return found
 
 
 def _chunks(lines: Iterator[str]) -> Iterator[list[str]]:

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import NamedTuple
 
+from neff.profile.analysis import Analysis, analysis_of
 from neff.profile.attribution import Share, by_line_and_opcode
-from neff.profile.memory import MEMORIES, holdings, peak
+from neff.profile.memory import MEMORIES, peak
 from neff.profile.roofline import roof_of, roofline
 from neff.profile.stalls import critical_path, engine_splits
 from neff.profile.table import Profile
@@ -83,15 +84,16 @@ def cost_table(profile: Profile) -> Table:
             place, lane, opcode, f"{row.events:,}", f"{row.self_ns / max(1, row.events):,.0f}",
             _us(row.self_ns), f"{row.nbytes:,}", f"{row.flops:,}",
         )
-        for (place, lane, opcode), row in by_line_and_opcode(profile).items()
+        for (place, lane, opcode), row in by_line_and_opcode(Analysis(profile).cells).items()
     ]  # fmt: skip
     columns = ("line", "engine", "opcode", "count", "ns each", "µs", "bytes", "FLOPs")
     return Table(columns, texts)
 
 
-def engine_table(profile: Profile, core: int) -> Table:
+def engine_table(profile: Profile | Analysis, core: int) -> Table:
     """How each engine of a core spent the time."""
-    splits = engine_splits(profile, core)
+    analysis = analysis_of(profile)
+    splits = engine_splits(analysis.profile, core, analysis.gaps[core])
     causes = sorted({cause for split in splits for cause in split.waiting_ns})
     rows = [
         (
@@ -107,9 +109,11 @@ def engine_table(profile: Profile, core: int) -> Table:
     return Table((f"core {core}, µs", "busy", *waits, "issue", "idle"), rows)
 
 
-def path_table(profile: Profile, core: int) -> Table:
+def path_table(profile: Profile | Analysis, core: int) -> Table:
     """The longest steps of a core's critical path, in their order."""
-    steps = critical_path(profile, core)
+    analysis = analysis_of(profile)
+    steps = critical_path(analysis.profile, core, analysis.paths[core])
+    sites = analysis.profile.sites
     shown = sorted(range(len(steps)), key=lambda one: -steps[one].path_ns)[:_PATH_ROWS]
     rows = [
         (
@@ -117,7 +121,7 @@ def path_table(profile: Profile, core: int) -> Table:
             steps[index].opcode,
             str(steps[index].count),
             _us(steps[index].path_ns),
-            profile.sites[steps[index].site].place,
+            sites[steps[index].site].place,
         )
         for index in sorted(shown)
     ]
@@ -128,9 +132,9 @@ def path_table(profile: Profile, core: int) -> Table:
     return Table(("critical path", "opcode", "events", "µs", "line"), rows, note)
 
 
-def memory_tables(profile: Profile) -> Iterator[Table]:
+def memory_tables(given: Profile | Analysis) -> Iterator[Table]:
     """For each memory of each core its peak, and what is held then."""
-    held = holdings(profile)
+    profile, held = analysis_of(given).profile, analysis_of(given).held
     for core in range(len(profile.estimate.cores)):
         for memory in MEMORIES:
             found = peak(profile, held, memory, core)
@@ -147,8 +151,10 @@ def memory_tables(profile: Profile) -> Iterator[Table]:
             yield Table((title, "bytes", "partitions", "address", "line"), rows, note)
 
 
-def roofline_tables(profile: Profile) -> Iterator[Table]:
+def roofline_tables(given: Profile | Analysis) -> Iterator[Table]:
     """What each kernel, and each HLO instruction, reaches of the roof of one core."""
+    analysis = analysis_of(given)
+    profile = analysis.profile
     roof = roof_of(profile.parameters, len(profile.estimate.cores))
     for grouping in ("kernel", "op"):
         rows = [
@@ -161,7 +167,7 @@ def roofline_tables(profile: Profile) -> Iterator[Table]:
                 row.bound,
                 f"{row.share(roof):.1%}",
             )
-            for row in roofline(profile, grouping)
+            for row in roofline(analysis, grouping)
         ]
         note = (
             f"roof: {roof.half / 1e3:.1f} TFLOP/s ({roof.full / 1e3:.1f} in fp32), "

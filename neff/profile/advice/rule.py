@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from neff.profile.advice.rebuild import bodies_of, rebuilt
-from neff.profile.attribution import Share, by
+from neff.profile.analysis import by
+from neff.profile.attribution import Share
 from neff.profile.stalls import slowest_core
 from neff.profile.table import Profile, profile_of
 from neff.program import Program

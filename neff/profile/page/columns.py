@@ -7,10 +7,9 @@ import zlib
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from neff.profile.lanes import lanes_of
-from neff.profile.stalls import path_times
+from neff.profile.analysis import Analysis, analysis_of
+from neff.profile.arrays import Ints
 from neff.profile.table import Profile
 
 __all__ = ["Columns", "columns_of"]
@@ -41,22 +40,24 @@ class Columns:
     unit_ns: float
 
 
-def columns_of(profile: Profile) -> Columns:
+def columns_of(given: Profile | Analysis) -> Columns:
     """All events of all cores."""
+    analysis = analysis_of(given)
+    profile = analysis.profile
     numbers: dict[str, int] = {}
     tracks: list[tuple[int, str, int, int]] = []
-    parts: list[list[NDArray[np.int64]]] = []
+    parts: list[list[Ints]] = []
     unit = max(1.0, profile.estimate.total.value / 2**30)
     begin = 0
     for core in range(len(profile.estimate.cores)):
         order: list[int] = []
         heads: list[int] = []
-        for lane, rows in lanes_of(profile.estimate.cores[core].events):
+        for lane, rows in analysis.lanes[core]:
             for place, indices in enumerate(rows):
                 tracks.append((core, lane, place, len(indices)))
                 heads.append(len(order))
                 order += indices
-        parts.append(_core(profile, core, np.asarray(order, np.int64), heads, numbers, unit, begin))
+        parts.append(_core(analysis, core, np.asarray(order, np.int64), heads, numbers, unit))
         begin += len(order)
     columns = [np.concatenate([part[place] for part in parts]) for place in range(len(NAMES))]
     raw = b"".join(_as_bytes(column) for column in columns)
@@ -64,32 +65,26 @@ def columns_of(profile: Profile) -> Columns:
     return Columns(tracks, list(numbers), base64.b64encode(packed).decode(), begin, unit)
 
 
-def _as_bytes(column: NDArray[np.int64]) -> bytes:
+def _as_bytes(column: Ints) -> bytes:
     """Numbers as their four bytes, all first bytes first: that deflates twice as well."""
     return column.astype(_INT).view(np.uint8).reshape(-1, 4).T.tobytes()
 
 
 def _core(
-    profile: Profile, core: int, order: NDArray[np.int64], heads: list[int],
-    numbers: dict[str, int], unit: float, begin: int,
-) -> list[NDArray[np.int64]]:  # fmt: skip
-    events = profile.estimate.cores[core].events
-    count = len(events)
+    analysis: Analysis, core: int, order: Ints, heads: list[int], numbers: dict[str, int],
+    unit: float,
+) -> list[Ints]:  # fmt: skip
+    profile, given = analysis.profile, analysis.profile.arrays[core]
+    count = len(order)
     start, end, since = (
-        np.rint(np.fromiter((event[place] for event in events), float, count) / unit).astype(
-            np.int64
-        )
-        for place in (3, 4, 7)
+        np.rint(times / unit).astype(np.int64) for times in (given.start, given.end, given.since)
     )
-    after, waits, nbytes, turns = (
-        np.fromiter((event[place] for event in events), np.int64, count) for place in (5, 6, 8, 9)
-    )
-    opcode = np.fromiter(
-        (numbers.setdefault(event[2], len(numbers)) for event in events), np.int64, count
-    )
+    names = [numbers.setdefault(name, len(numbers)) for name in given.opcodes]
+    opcode = np.array(names, np.int64)[given.opcode]
+    found = analysis.paths[core]
     path = np.zeros(count, np.int64)
-    for index, spent in path_times(profile, core).items():
-        path[index] = max(1, round(spent / unit))
+    spent = np.rint(np.fromiter(found.values(), float, len(found)) / unit).astype(np.int64)
+    path[np.fromiter(found, np.int64, len(found))] = np.maximum(spent, 1)
     site = np.asarray(profile.site_of[core], np.int64)
     place = np.empty(count, np.int64)
     place[order] = np.arange(count)
@@ -102,16 +97,14 @@ def _core(
         (end - start)[order],
         site[order],
         opcode[order],
-        np.minimum(nbytes[order], 2**31 - 1),
-        np.minimum(turns[order], 2**31 - 1),
-        *(_backward(column[order], place, own) for column in (waits, after)),
+        np.minimum(given.nbytes[order], 2**31 - 1).astype(np.int64),
+        np.minimum(given.turns[order], 2**31 - 1).astype(np.int64),
+        *(_backward(column[order], place, own) for column in (given.waits_for, given.after)),
         (start - since)[order],
         np.minimum(path[order], 2**31 - 1),
     ]
 
 
-def _backward(
-    others: NDArray[np.int64], place: NDArray[np.int64], own: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _backward(others: Ints, place: Ints, own: Ints) -> Ints:
     """How far an event's other one lies from it; 0 for none."""
     return np.where(others >= 0, own - place[others], 0)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from neff.profile.counters import Counter, counters
-from neff.profile.memory import Holding
+import numpy as np
+
+from neff.profile.analysis import Analysis, analysis_of
+from neff.profile.counters import Counter
 from neff.profile.table import Profile
 from neff.timing import Event
 from neff.timing.costs import LANES
@@ -19,20 +21,19 @@ _MOST_SAMPLES = 2000
 _MOST_LOOPS = 5000
 
 
-def counter_rows(
-    profile: Profile, unit_ns: float, known: list[Holding] | None = None
-) -> list[dict[str, object]]:
+def counter_rows(given: Profile | Analysis, unit_ns: float) -> list[dict[str, object]]:
     """Each counter: core, name, unit, the value at full height, times in units, values."""
+    analysis = analysis_of(given)
     return [
         {
             "core": core,
             "name": one.name.removesuffix(" utilisation"),
             "unit": one.unit,
-            "full": _full(one, profile),
+            "full": _full(one, analysis.profile),
             "at": [round(time / unit_ns) for time, _ in samples],
             "values": [value for _, value in samples],
         }
-        for core, found in enumerate(counters(profile, known))
+        for core, found in enumerate(analysis.counters)
         for one in found
         if any(value for _, value in one.samples)
         for samples in [_fewer(one.samples)]
@@ -55,16 +56,15 @@ def _fewer(samples: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """At most so many samples: of each part of the time the highest value that holds in it."""
     if len(samples) <= _MOST_SAMPLES:
         return samples
+    times, values = np.array(samples, np.int64).T
     begin = samples[0][0]
     width = (samples[-1][0] - begin) / _MOST_SAMPLES
-    found: list[tuple[int, int]] = []
-    before = 0
-    for part, members in groupby(samples, key=lambda one: int((one[0] - begin) / width)):
-        values = [value for _, value in members]
-        found.append((round(begin + part * width), max(before, *values)))
-        before = values[-1]
-    found.append((samples[-1][0], before))
-    return found
+    parts = ((times - begin) / width).astype(np.int64)
+    first = np.flatnonzero(np.append(True, parts[1:] != parts[:-1]))
+    before = np.append(0, values[first[1:] - 1])
+    highest = np.maximum(np.maximum.reduceat(values, first), before)
+    found_at = np.rint(begin + parts[first] * width).astype(np.int64)
+    return [*zip(found_at.tolist(), highest.tolist(), strict=True), samples[-1]]
 
 
 def loop_rows(profile: Profile, unit_ns: float) -> list[tuple[int, ...]]:
@@ -76,6 +76,7 @@ def loop_rows(profile: Profile, unit_ns: float) -> list[tuple[int, ...]]:
     found = [
         (core, round(start / unit_ns), round(end / unit_ns), turns, round(until / unit_ns))
         for core, given in enumerate(profile.estimate.cores)
+        if (profile.arrays[core].turns > 1).any()
         for start, end, turns, until in _stretches(given.events, given.total.value)
     ]
     return found[:_MOST_LOOPS]

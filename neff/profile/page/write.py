@@ -12,7 +12,8 @@ from typing import cast
 
 from hlo_tools._gc import no_collection
 from neff.profile.advice import advice_of, advice_rows
-from neff.profile.memory import Holding, holdings, memory_document
+from neff.profile.analysis import Analysis, analysis_of
+from neff.profile.memory import Holding, memory_document
 from neff.profile.page.columns import columns_of
 from neff.profile.page.curves import counter_rows, loop_rows
 from neff.profile.roofline import roofline_document
@@ -37,7 +38,7 @@ ROLES = ("old", "new")
 
 
 def render_page(
-    profiles: Sequence[Profile], *, root: Path = Path(), is_comparison: bool = False
+    profiles: Sequence[Profile | Analysis], *, root: Path = Path(), is_comparison: bool = False
 ) -> str:
     """The page of one profile, of several programs, or of an old and a new one side by side.
 
@@ -53,7 +54,7 @@ def render_page(
     roles = ROLES if is_comparison else tuple(str(one + 1) for one in range(len(profiles)))
     with no_collection():
         documents = [
-            {"role": role, **_document(profile, root)}
+            {"role": role, **_document(analysis_of(profile), root)}
             for role, profile in zip(roles, profiles, strict=True)
         ]
     data = json.dumps(
@@ -68,8 +69,8 @@ def render_page(
     )
 
 
-def _document(profile: Profile, root: Path) -> dict[str, object]:
-    columns, document, held = columns_of(profile), summary(profile), holdings(profile)
+def _document(analysis: Analysis, root: Path) -> dict[str, object]:
+    profile, columns, document = analysis.profile, columns_of(analysis), summary(analysis)
     lines = [
         line
         for site in profile.sites
@@ -90,11 +91,11 @@ def _document(profile: Profile, root: Path) -> dict[str, object]:
         "opcodes": columns.opcodes,
         "sites": profile.sites,
         "packed": columns.packed,
-        "counters": counter_rows(profile, columns.unit_ns, held),
+        "counters": counter_rows(analysis, columns.unit_ns),
         "loops": loop_rows(profile, columns.unit_ns),
         "summary": {name: document[name] for name in ("by", "engines", "critical_path")},
-        "memory": _memory(profile, held),
-        "roofline": roofline_document(profile),
+        "memory": _memory(profile, analysis.held),
+        "roofline": roofline_document(analysis),
         "advice": advice_rows(advice_of(profile)) if count <= MOST_FOR_ADVICE else None,
         "sources": _sources({line.rpartition(":")[0] for line in lines}, root),
     }  # fmt: skip
