@@ -123,14 +123,13 @@ def _on_chip(instruction: Instruction) -> list[Tensor]:
     """The tensors in SBUF and PSUM that it touches, in the order of its operands."""
     found: list[Tensor] = []
     for value in instruction.operands.values():
-        kind: type[object] = type(value)
         if type(value) is Access:
             tensor, _, _, scalar, vector, _, _, _ = value
             if tensor.buffer is _SBUF or tensor.buffer is _PSUM:
                 found.append(tensor)
             if scalar is None and vector is None:
                 continue
-        elif kind is not tuple and kind is not list:
+        elif type(value) not in (tuple, list):
             continue
         # Rare: operands within operands.
         touched = (what for what, _ in operands_touched(instruction) if type(what) is Access)
