@@ -50,6 +50,7 @@ def pytest_configure() -> None:
     from hlo_tools.frameworks import simulated
 
     plain = simulated.SimulatedKernel.__call__
+    last: list[Any] = []
     one_rank = simulation_setup.run_simulator_inference
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -58,10 +59,16 @@ def pytest_configure() -> None:
             result = plain(self, *args, **kwargs)
             for way in _SETTINGS["ways"]:
                 _repeat(way, self._kernel, kept, result)
+        last[:] = _listed(result)
         return result
 
     def inference(test: Any) -> dict[str, Any]:
-        return _by_ranks(test) if test.inference_args.collective_ranks > 1 else one_rank(test)
+        if test.inference_args.collective_ranks > 1:
+            return _by_ranks(test)
+        named = one_rank(test)
+        return {
+            name: _packed(*pair) for name, *pair in zip(named, named.values(), last, strict=True)
+        }
 
     simulation_setup.run_simulator_inference = inference
     simulated.SimulatedKernel.__call__ = call  # type: ignore[method-assign]
@@ -148,6 +155,15 @@ def _difference(have: Any, want: Any) -> str:
         if worst > _TOLERANCE * scale:
             return f"result {index} differs by {worst:.2g}, the largest number is {scale:.2g}"
     return ""
+
+
+def _packed(cast: Any, made: Any) -> Any:
+    """Packed elements as bytes of the golden's float type, as the suite reads them from hardware.
+
+    Without hardware it casts results to that type, and packed elements are integers here."""
+    raw = np.asarray(made)
+    bits = raw.dtype.kind == "u" and cast.dtype.kind == "f"
+    return raw.view(cast.dtype) if bits and raw.dtype.itemsize == cast.dtype.itemsize else cast
 
 
 def _listed(value: Any) -> list[Any]:
