@@ -233,6 +233,11 @@ class _Importer:
             return random_bits(bits, operands[0], one.rng_algorithm, bits.element)
         if opcode == "topk":
             return top(self._placeholder(one), operands[0], one.k, one.largest)
+        return self._operation(one, operands)
+
+    def _operation(self, one: HloInstructionProto, operands: list[Tree]) -> Tree:
+        """An instruction that is a node of the graph, or is expanded into several."""
+        opcode = one.opcode
         node = self._array(opcode, tuple(leaves_of(tuple(operands))), one.shape, one)
         node.attributes.update(self._attributes(one, node))
         if opcode == "constant" and self._shape is not None:
