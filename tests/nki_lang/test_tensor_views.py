@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import nki_lang.isa as nisa
 import nki_lang.language as nl
-from nki_lang import TensorSpec
+from nki_lang import TensorSpec, jit, simulate
 from nki_lang.ir import Access, Register
 from tests.nki_lang.specimen import refused, spec, trace, tracing
 
@@ -319,6 +319,34 @@ def test_an_index_tile_has_an_offset_for_each_column_of_its_groups():
                 with refused("NKI-INDIRECT") as caught:
                     issue(most + 1)
                 assert f"num_elem={most} at most" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "given"), [(16, 3, False), (64, 8, True), (128, 4, True)]
+)
+def test_columns_are_gathered_in_snake_order_with_and_without_a_count(
+    rows, columns, given, monkeypatch
+):
+    """Without a count, each of a single group's offsets is taken: published kernels write both."""
+    monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", "trn3")
+    number = 16 * columns
+
+    @jit
+    def gather(index, data):
+        out = nl.ndarray((rows, number), data.dtype, nl.shared_hbm)
+        tile, offsets = nl.load(data), nl.load(index)
+        taken = tile.indirect(offsets, num_elem=number) if given else tile.indirect(offsets)
+        made = nl.ndarray((rows, number), data.dtype)
+        nisa.tensor_copy(made, taken, engine=nisa.engine.vector)
+        nl.store(out, value=made)
+        return out
+
+    random = np.random.default_rng(777)
+    wanted = random.integers(0, 200, number).astype(np.uint16)
+    index = np.tile(wanted.reshape(columns, 16).T, (rows // 16, 1))
+    data = random.standard_normal((rows, 200)).astype(np.float32)
+    for run in (simulate(gather), gather):
+        assert np.array_equal(np.asarray(run(index, data)), data[:, wanted])
 
 
 def test_a_pattern_with_an_integer_as_scalar_offset_and_a_second_index():
