@@ -16,8 +16,9 @@ import numpy as np
 from hlo_tools._messages import counted
 from hlo_tools.schema import LiteralProto, ShapeProto
 from hlo_tools.text.cursor import Cursor
+from hlo_tools.text.read_numbers import is_splat, read_numbers
 from hlo_tools.text.shapes import TYPE_NAMES
-from hlo_tools.types.element_types import BY_NAME
+from hlo_tools.types.element_types import BY_NAME, Array, DType
 from hlo_tools.types.literal import store
 
 __all__ = ["read_literal", "read_typed_literal"]
@@ -32,6 +33,8 @@ _BRACES = re.compile(r"[{}]")
 _NAN = re.compile(r"([-+]?)nan(?:\((0x[0-9a-fA-F]+)\))?$")
 _NAN_PAYLOAD = re.compile(r"nan\((0x[0-9a-fA-F]+)\)")
 _MAX_ELEMENTS = 1 << 31
+_FEW = 64
+"""Up to so many numbers are read one by one."""
 
 
 def read_literal(cursor: Cursor, shape: Message) -> Message:
@@ -39,8 +42,7 @@ def read_literal(cursor: Cursor, shape: Message) -> Message:
     cursor.skip()
     start = cursor.pos
     end = _extent(cursor)
-    body = _COMMENT.sub("", cursor.text[start:end])
-    literal = _read(cursor, body, shape, start)
+    literal = _read(cursor, _uncommented(cursor.text[start:end]), shape, start)
     cursor.pos = end
     return literal
 
@@ -94,13 +96,20 @@ def _bare(cursor: Cursor, shape: Message) -> Message:
     else:
         found = _VALUE.match(cursor.text, start)
         end = found.end() if found is not None else start
-    literal = _read(cursor, _COMMENT.sub("", cursor.text[start:end]), shape, start)
+    literal = _read(cursor, _uncommented(cursor.text[start:end]), shape, start)
     cursor.pos = end
     return literal
 
 
+def _uncommented(body: str) -> str:
+    return _COMMENT.sub("", body) if "/*" in body else body
+
+
 def _extent(cursor: Cursor) -> int:
     """Position of the parenthesis that closes the one already read."""
+    end = cursor.text.find(")", cursor.pos)
+    if end >= 0 and "(" not in cursor.text[cursor.pos : end]:
+        return end
     depth = 1
     for found in _PARENTHESES.finditer(cursor.text, cursor.pos):
         depth += 1 if found.group() == "(" else -1
@@ -178,6 +187,32 @@ def _read_dense(
         raise cursor.error(
             f"a literal of {counted(count, 'element')} is too large for text", pos=pos
         )
+    values = _at_once(body, dimensions, count, name) if count > _FEW and "{" in body else None
+    if values is None:
+        values = _one_by_one(cursor, body, dimensions, count, name, pos)
+    store(literal, values.reshape(dimensions))
+
+
+def _at_once(body: str, dimensions: tuple[int, ...], count: int, name: str) -> Array | None:
+    """The values of a plain text; None where they are to be read one by one."""
+    first = _TOKEN.search(body)
+    try:
+        if first is not None and is_splat(body, first.group(), dimensions, count):
+            return np.repeat(_values([first.group()], name), count)
+        numbers = read_numbers(body, dimensions, count, name)
+        if numbers is None:
+            return None
+        dtype = BY_NAME[name].dtype
+        assert dtype is not None
+        return _narrowed(numbers, dtype) if numbers.dtype == np.float64 else numbers.astype(dtype)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _one_by_one(
+    cursor: Cursor, body: str, dimensions: tuple[int, ...], count: int, name: str, pos: int
+) -> Array:
+    """The values; errors say which number is wrong."""
     tokens = [found.group() for found in _TOKEN.finditer(body)]
     padded = len(tokens) == 1 and "{" not in body and count > 1
     if not padded and len(tokens) != count:
@@ -194,7 +229,7 @@ def _read_dense(
         ) from None
     if padded:  # XLA reads zeros after the one number
         values = np.concatenate([values, np.zeros(count - 1, values.dtype)])
-    store(literal, values.reshape(dimensions))
+    return values
 
 
 def _check_braces(cursor: Cursor, body: str, dimensions: tuple[int, ...], pos: int) -> None:
@@ -209,7 +244,7 @@ def _check_braces(cursor: Cursor, body: str, dimensions: tuple[int, ...], pos: i
         raise cursor.error("the braces of this literal do not nest as its shape does", pos=pos)
 
 
-def _values(tokens: list[str], name: str) -> np.ndarray[Any, Any]:
+def _values(tokens: list[str], name: str) -> Array:
     dtype = BY_NAME[name].dtype
     assert dtype is not None
     if name == "pred":
@@ -243,7 +278,7 @@ def _float(token: str) -> float:
     return float(token)
 
 
-def _integers(tokens: list[str], name: str, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+def _integers(tokens: list[str], name: str, dtype: DType) -> Array:
     numbers = [int(token) if "_" not in token else int("") for token in tokens]
     if name == "u64":  # XLA reads the bits of a negative number
         numbers = [one + (1 << 64) if -(1 << 63) <= one < 0 else one for one in numbers]
@@ -255,13 +290,9 @@ def _integers(tokens: list[str], name: str, dtype: np.dtype[Any]) -> np.ndarray[
     return np.array(numbers, dtype=np.int64 if name[0] == "s" else np.uint64).astype(dtype)
 
 
-def _floats(tokens: list[str], name: str, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+def _floats(tokens: list[str], name: str, dtype: DType) -> Array:
     numbers = np.array([_float(token) for token in tokens], dtype=np.float64)
-    with np.errstate(over="ignore", invalid="ignore"):
-        values = numbers.astype(dtype)
-    lost = np.isfinite(numbers) & ~np.isfinite(values.astype(np.float64))
-    if lost.any():
-        raise ValueError(f"{numbers[lost][0]} is out of range")
+    values = _narrowed(numbers, dtype)
     for at, token in enumerate(tokens):
         payload = _NAN_PAYLOAD.search(token)
         if payload is not None:
@@ -269,7 +300,21 @@ def _floats(tokens: list[str], name: str, dtype: np.dtype[Any]) -> np.ndarray[An
     return values
 
 
-def _set_payload(values: np.ndarray[Any, Any], at: int, payload: int, negative: bool) -> None:
+def _narrowed(numbers: Array, dtype: DType) -> Array:
+    """f64 as another type.
+
+    Raises:
+        ValueError: a finite number becomes an infinite one or NaN.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = numbers.astype(dtype)
+    lost = np.isfinite(numbers) & ~np.isfinite(values.astype(np.float64))
+    if lost.any():
+        raise ValueError(f"{numbers[lost][0]} is out of range")
+    return values
+
+
+def _set_payload(values: Array, at: int, payload: int, negative: bool) -> None:
     """Put the payload of a ``nan(0x...)`` into the bits of element ``at``."""
     import ml_dtypes
 

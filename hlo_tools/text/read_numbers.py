@@ -1,0 +1,76 @@
+"""Numbers of a large literal, all at once.
+
+What is here takes plain texts only: braces that nest as the dimensions do, and numbers without
+payloads, digits outside ASCII or values that do not fit. Anything else gives None: whoever reads
+the tokens one by one takes it, or says what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from hlo_tools.text.print_numbers import nested
+from hlo_tools.types.element_types import BY_NAME, Array
+
+__all__ = ["is_splat", "read_numbers"]
+
+_BREAKS = b" \t\r\n,{}"
+_DIGITS = b"0123456789+"
+_CHARACTERS = {"pred": b"01truefals", "uint": _DIGITS, "int": _DIGITS + b"-", "float": _DIGITS + b"-.eEinfa"}  # fmt: skip
+_TO_SPACES = bytes.maketrans(b",{}", b"   ")
+_TO_DOTS = bytes(
+    byte if byte in b"{}" else ord(" ") if byte in _BREAKS else ord(".") for byte in range(256)
+)
+_BOOLEANS = {"0": False, "1": True, "false": False, "true": True}
+
+
+def is_splat(body: str, token: str, dimensions: tuple[int, ...], count: int) -> bool:
+    """Whether a text without comments is one token in all places, laid out as XLA prints it."""
+    if not token.strip(".") or count * len(token) > len(body):
+        return False
+    return body.strip() == nested(token, dimensions, comments=False)
+
+
+def read_numbers(body: str, dimensions: tuple[int, ...], count: int, name: str) -> Array | None:
+    """The numbers as f64, s64, u64 or bool, one-dimensional; None if the text is not a plain one."""
+    kind = BY_NAME[name].kind
+    if kind not in _CHARACTERS or not body.isascii():
+        return None
+    data = body.encode()
+    if data.translate(None, _BREAKS + _CHARACTERS[kind]):
+        return None
+    if not _nests(data, dimensions, count):
+        return None
+    tokens = str(data.translate(_TO_SPACES), "ascii").split()
+    if kind == "float":
+        return _converted(map(float, tokens), np.float64, count)
+    if kind == "pred":
+        return _converted(map(_BOOLEANS.__getitem__, tokens), np.bool_, count)
+    values = _converted(map(int, tokens), np.int64 if kind == "int" else np.uint64, count)
+    bits = BY_NAME[name].bits - (kind == "int")
+    if values is None or int(values.max()) >> bits > 0 or int(values.min()) >> bits < -1:
+        return None
+    return values
+
+
+def _nests(data: bytes, dimensions: tuple[int, ...], count: int) -> bool:
+    """Whether braces and numbers stand as the dimensions have them; commas may be left out."""
+    if count > len(data):
+        return False
+    marks = np.frombuffer(data.translate(_TO_DOTS), np.uint8)
+    shown = marks != ord(" ")
+    shown[1:] &= (marks[1:] != ord(".")) | (marks[:-1] != ord("."))
+    expected = b"."
+    for size in reversed(dimensions):
+        expected = b"{" + expected * size + b"}"
+    return marks[shown].tobytes() == expected
+
+
+def _converted(numbers: Iterable[Any], dtype: type[np.generic], count: int) -> Array | None:
+    try:
+        return np.fromiter(numbers, dtype, count)
+    except (ValueError, OverflowError, KeyError):
+        return None
