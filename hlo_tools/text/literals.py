@@ -27,8 +27,8 @@ Message = Any
 
 _PARENTHESES = re.compile(r"[()]")
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
-_TOKEN = re.compile(r"\([^()]*\)|[^\s,{}()]+(?:\(0x[0-9a-fA-F]+\))?")
-_VALUE = re.compile(r"\([^()]*\)|[^\s,{}()]+(?:\(0x[0-9a-fA-F]+\))?|")
+_TOKEN = re.compile(r"\((?:[^()]|\(0x[0-9a-fA-F]+\))*\)|[^\s,{}()]+(?:\(0x[0-9a-fA-F]+\))?")
+_VALUE = re.compile(r"\((?:[^()]|\(0x[0-9a-fA-F]+\))*\)|[^\s,{}()]+(?:\(0x[0-9a-fA-F]+\))?|")
 _BRACES = re.compile(r"[{}]")
 _NAN = re.compile(r"([-+]?)nan(?:\((0x[0-9a-fA-F]+)\))?$")
 _NAN_PAYLOAD = re.compile(r"nan\((0x[0-9a-fA-F]+)\)")
@@ -250,7 +250,9 @@ def _values(tokens: list[str], name: str) -> Array:
     if name == "pred":
         return np.array([_boolean(token) for token in tokens], dtype=np.bool_)
     if name[0] == "c":
-        return np.array([_complex(token) for token in tokens], dtype=dtype)
+        numbers = np.array([_complex(token) for token in tokens], dtype=np.complex128)
+        part = np.dtype(np.float32 if name == "c64" else np.float64)
+        return _narrowed(numbers.view(np.float64), part).view(dtype)
     if name[0] in "su":
         return _integers(tokens, name, dtype)
     return _floats(tokens, name, dtype)

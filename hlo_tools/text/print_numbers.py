@@ -76,7 +76,8 @@ def number_texts(values: Array, name: str) -> list[str]:
         )
         return [f"({real}, {imaginary})" for real, imaginary in zip(*halves, strict=True)]
     if kind in ("int", "uint"):
-        return list(map(str, values.astype(np.int64 if kind == "int" else np.uint64).tolist()))
+        numbers = values.astype(np.int64 if kind == "int" else np.uint64).tolist()
+        return str(numbers)[1:-1].split(", ")
     return _all_texts(values, name)
 
 
@@ -95,6 +96,10 @@ def _all_texts(values: Array, name: str) -> list[str]:
 def _float_texts(values: Array, name: str) -> list[str]:
     numbers = values.astype(np.float64)
     few, enough = _DIGITS.get(name, (3, 3))
+    if name == "f32" and not (short := _may_be_short(values, few)).all():
+        texts = _formatted(numbers, enough)
+        _replace(texts, np.flatnonzero(short), _float_texts(values[short], name))
+        return texts
     texts = _formatted(numbers, few)
     if few != enough:
         back = np.fromiter(map(float, texts), np.float64, len(texts)).astype(values.dtype)
@@ -103,6 +108,17 @@ def _float_texts(values: Array, name: str) -> list[str]:
     special = np.flatnonzero(np.isnan(numbers))
     _replace(texts, special, [_nan_text(value, name) for value in values[special]])
     return texts
+
+
+@np.errstate(all="ignore")
+def _may_be_short(values: Array, digits: int) -> Array:
+    """Where f32 numbers may be what so many digits read back as; certainly not, elsewhere."""
+    numbers = np.abs(values.astype(np.float64))
+    # A number of that many digits is whole when scaled by this power of ten, or by a larger one.
+    scale = 10.0 ** (digits - 1 - np.floor(np.log10(numbers) - 1e-9))
+    scaled = numbers * scale
+    reach = np.spacing(np.abs(values)).astype(np.float64) * scale * 0.51 + 1e-6
+    return ~(np.abs(scaled - np.rint(scaled)) > reach)
 
 
 def _formatted(numbers: Array, digits: int) -> list[str]:

@@ -73,6 +73,7 @@ def test_at_once_is_one_by_one(name: str, slowly: Any) -> None:
         slowly(True)
         text = print_module(proto)
         value = outcome(text)
+        assert isinstance(value, bytes)
         slowly(False)
         assert print_module(proto) == text
         assert outcome(text) == value
@@ -93,7 +94,7 @@ TEXTS = {
     "u64": "18446744073709551615 18446744073709551616 -1 -9223372036854775809",
     "u32": "4294967295 4294967296 -1",
     "pred": "true false 1 0 2 10 -1 TRUE truefalse 01 tru",
-    "c64": "1 (1,2) (1, -0) (nan, inf) ((1,2)) (1",
+    "c64": "1 (1,2) (1, -0) (nan, inf) ((1,2)) (1 (1,nan(0x1)) (nan(0x3),-nan(0x7)) (1,nan(0x)) (nan(1),1) (1e39,0)",
 }
 FORMS = [
     lambda row: "{" + ", ".join(row) + "}",
@@ -138,3 +139,11 @@ def test_large_constants_agree_with_xla(name: str) -> None:
         assert ours == re.findall(r"constant\(.*\)", theirs.to_string(options))
         read = parse(theirs.to_string(options)).computations[0].instructions[0].literal
         assert read == proto.computations[0].instructions[0].literal
+
+
+def test_complex_numbers_have_payloads_and_a_range() -> None:
+    head = "HloModule m\nENTRY e {\n  ROOT c = c64[] constant("
+    read = parse(head + "(1, -nan(0x123)))\n}\n").computations[0].instructions[0].literal
+    assert read.c64s[0] == 1 and np.isnan(read.c64s[1])
+    with pytest.raises(HloError, match="out of range"):
+        parse(head + "(1, 1e39))\n}\n")
