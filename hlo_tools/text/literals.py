@@ -26,6 +26,7 @@ __all__ = ["read_literal", "read_typed_literal"]
 Message = Any
 
 _PARENTHESES = re.compile(r"[()]")
+_PAIRS = re.compile(r"[^()]*+(?:\([^()]*+\)[^()]*+)*+")
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _TOKEN = re.compile(r"\((?:[^()]|\(0x[0-9a-fA-F]+\))*\)|[^\s,{}()]+(?:\(0x[0-9a-fA-F]+\))?")
 _VALUE = re.compile(r"\((?:[^()]|\(0x[0-9a-fA-F]+\))*\)|[^\s,{}()]+(?:\(0x[0-9a-fA-F]+\))?|")
@@ -109,6 +110,9 @@ def _extent(cursor: Cursor) -> int:
     """Position of the parenthesis that closes the one already read."""
     end = cursor.text.find(")", cursor.pos)
     if end >= 0 and "(" not in cursor.text[cursor.pos : end]:
+        return end
+    end = cursor.text.find("})", cursor.pos) + 1 if cursor.text.startswith("{", cursor.pos) else 0
+    if end and _PAIRS.fullmatch(cursor.text, cursor.pos, end):
         return end
     depth = 1
     for found in _PARENTHESES.finditer(cursor.text, cursor.pos):
@@ -204,7 +208,7 @@ def _at_once(body: str, dimensions: tuple[int, ...], count: int, name: str) -> A
             return None
         dtype = BY_NAME[name].dtype
         assert dtype is not None
-        return _narrowed(numbers, dtype) if numbers.dtype == np.float64 else numbers.astype(dtype)
+        return _narrowed(numbers, dtype) if numbers.dtype.kind in "fc" else numbers.astype(dtype)
     except (ValueError, OverflowError):
         return None
 
@@ -251,8 +255,7 @@ def _values(tokens: list[str], name: str) -> Array:
         return np.array([_boolean(token) for token in tokens], dtype=np.bool_)
     if name[0] == "c":
         numbers = np.array([_complex(token) for token in tokens], dtype=np.complex128)
-        part = np.dtype(np.float32 if name == "c64" else np.float64)
-        return _narrowed(numbers.view(np.float64), part).view(dtype)
+        return _narrowed(numbers, dtype)
     if name[0] in "su":
         return _integers(tokens, name, dtype)
     return _floats(tokens, name, dtype)
@@ -303,11 +306,14 @@ def _floats(tokens: list[str], name: str, dtype: DType) -> Array:
 
 
 def _narrowed(numbers: Array, dtype: DType) -> Array:
-    """f64 as another type.
+    """f64 or c128 as another type.
 
     Raises:
         ValueError: a finite number becomes an infinite one or NaN.
     """
+    if numbers.dtype == np.complex128:
+        part = np.dtype(np.float32 if dtype == np.complex64 else np.float64)
+        return _narrowed(numbers.view(np.float64), part).view(dtype)
     with np.errstate(over="ignore", invalid="ignore"):
         values = numbers.astype(dtype)
     lost = np.isfinite(numbers) & ~np.isfinite(values.astype(np.float64))

@@ -20,10 +20,11 @@ __all__ = ["is_splat", "read_numbers"]
 _BREAKS = b" \t\r\n,{}"
 _DIGITS = b"0123456789+"
 _CHARACTERS = {"pred": b"01truefals", "uint": _DIGITS, "int": _DIGITS + b"-", "float": _DIGITS + b"-.eEinfa"}  # fmt: skip
-_TO_SPACES = bytes.maketrans(b",{}", b"   ")
+_TO_SPACES = bytes.maketrans(b",{}()", b"     ")
 _TO_DOTS = bytes(
     byte if byte in b"{}" else ord(" ") if byte in _BREAKS else ord(".") for byte in range(256)
 )
+_TO_DOTS_AND_COMMAS = bytes(byte if byte in b"(),{}" else _TO_DOTS[byte] for byte in range(256))
 _BOOLEANS = {"0": False, "1": True, "false": False, "true": True}
 
 
@@ -35,14 +36,16 @@ def is_splat(body: str, token: str, dimensions: tuple[int, ...], count: int) -> 
 
 
 def read_numbers(body: str, dimensions: tuple[int, ...], count: int, name: str) -> Array | None:
-    """The numbers as f64, s64, u64 or bool, one-dimensional; None if the text is not a plain one."""
+    """The numbers as f64, c128, s64, u64 or bool, one-dimensional; None if the text is not a plain one."""
     kind = BY_NAME[name].kind
+    if kind == "complex":
+        return _read_complex(body, dimensions, count)
     if kind not in _CHARACTERS or not body.isascii():
         return None
     data = body.encode()
     if data.translate(None, _BREAKS + _CHARACTERS[kind]):
         return None
-    if not _nests(data, dimensions, count):
+    if count > len(data) or _marks(data, _TO_DOTS) != _braces(b".", dimensions):
         return None
     tokens = str(data.translate(_TO_SPACES), "ascii").split()
     if kind == "float":
@@ -56,17 +59,31 @@ def read_numbers(body: str, dimensions: tuple[int, ...], count: int, name: str) 
     return values
 
 
-def _nests(data: bytes, dimensions: tuple[int, ...], count: int) -> bool:
-    """Whether braces and numbers stand as the dimensions have them; commas may be left out."""
-    if count > len(data):
-        return False
-    marks = np.frombuffer(data.translate(_TO_DOTS), np.uint8)
+def _read_complex(body: str, dimensions: tuple[int, ...], count: int) -> Array | None:
+    data = body.encode() if body.isascii() else b"?"
+    if data.translate(None, _BREAKS + b"()" + _CHARACTERS["float"]) or count > len(data):
+        return None
+    marks = _marks(data, _TO_DOTS_AND_COMMAS).replace(b"(.,.)", b"#").replace(b",", b"")
+    if marks != _braces(b"#", dimensions):
+        return None
+    tokens = str(data.translate(_TO_SPACES), "ascii").split()
+    parts = _converted(map(float, tokens), np.float64, 2 * count)
+    return None if parts is None else parts.view(np.complex128)
+
+
+def _marks(data: bytes, table: bytes) -> bytes:
+    """The braces of a text, with a dot for each number."""
+    marks = np.frombuffer(data.translate(table), np.uint8)
     shown = marks != ord(" ")
     shown[1:] &= (marks[1:] != ord(".")) | (marks[:-1] != ord("."))
-    expected = b"."
+    return marks[shown].tobytes()
+
+
+def _braces(mark: bytes, dimensions: tuple[int, ...]) -> bytes:
+    """How braces and numbers of these dimensions stand; commas may be left out, as XLA has it."""
     for size in reversed(dimensions):
-        expected = b"{" + expected * size + b"}"
-    return marks[shown].tobytes() == expected
+        mark = b"{" + mark * size + b"}"
+    return mark
 
 
 def _converted(numbers: Iterable[Any], dtype: type[np.generic], count: int) -> Array | None:
