@@ -61,7 +61,8 @@ class CallerReader:
         given: dict[str, Any] = record or {"frames": [], "runs": []}
         self._frames: list[SourceLocation] = []
         depths: list[int] = []
-        for file, line, function, column, outer in given["frames"]:
+        for file, line, function, column, called_by in given["frames"]:
+            outer = int(called_by)
             if not -1 <= outer < len(self._frames):
                 raise _damaged(f"frame {len(self._frames)} is called by frame {outer}")
             depths.append(0 if outer < 0 else depths[outer] + 1)
