@@ -14,11 +14,10 @@ from hlo_tools.errors import CodedError, HloError
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import Module
 from hlo_tools.kernel_calls.description import work_of
-from hlo_tools.kernels.calls import resolve
+from hlo_tools.kernels.calls import KernelCall, resolve
 from hlo_tools.plugins import OWN, Plugin
 from hlo_tools.stats.roofline import Work, roofline
 from hlo_tools.stats.units import bytes_text, time_text
-from nki_lang.ir import KernelIR
 
 __all__ = ["Costs"]
 
@@ -62,9 +61,10 @@ class Costs:
 
     def _read(self, call: Instruction) -> Sheet:
         try:
-            kernel = resolve(call.backend_config, self.root).kernel
+            resolved = resolve(call.backend_config, self.root)
         except CodedError as error:
             return (("costs", f"unknown: [{error.code}] {error.message}"),), ()
+        kernel = resolved.kernel
         work = work_of(kernel)
         ir = str(kernel)
         if len(ir) > _LONGEST:
@@ -75,7 +75,7 @@ class Costs:
             ("bytes written", _counted(work.bytes_written)),
             ("target", f"{kernel.target}, cores: {kernel.lnc}"),
         )
-        estimate, lines = _estimated(kernel)
+        estimate, lines = _estimated(resolved)
         return (*pairs, *estimate), (*lines, ("Kernel's IR", ir))
 
 
@@ -83,10 +83,10 @@ def _counted(number: int | None) -> str:
     return "unknown" if number is None else f"{number:,}"
 
 
-def _estimated(kernel: KernelIR) -> Sheet:
+def _estimated(call: KernelCall) -> Sheet:
     """Time by engine, and by line of the kernel's source."""
     try:
-        report = cast("Mapping[str, object]", _REPORT.get()(kernel, ()).document())
+        report = cast("Mapping[str, object]", _REPORT.get()(call.kernel, ()).document())
     except CodedError as error:
         return (("engines", f"unknown: [{error.code}] {error.message}"),), ()
     rows = cast("list[Mapping[str, object]]", report["lines"])
