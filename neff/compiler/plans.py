@@ -29,7 +29,7 @@ class Tuning:
             to keep several tiles in flight.
     """
 
-    resident: int = 96 * 1024
+    resident: int = 40 * 1024
     at_once: int = 8
     wide: int = 2048
     ahead: int = 4 * 1024
@@ -73,7 +73,7 @@ PLANS: dict[int, tuple[Plan, ...]] = {
         Plan("all rules, units chosen", search=True),
         Plan("all rules"),
         Plan("rules of level 1", level=1),
-        Plan("products share 48 KiB", tuning=replace(_USUAL, resident=48 * 1024), search=True),
+        Plan("products share 64 KiB", tuning=replace(_USUAL, resident=64 * 1024), search=True),
         Plan("products share 128 KiB", tuning=replace(_USUAL, resident=128 * 1024), search=True),
     ),
 }
