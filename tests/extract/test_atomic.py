@@ -129,7 +129,7 @@ def interrupted(name, *rest):
         raise KeyboardInterrupt
     return load(name, *rest)
 builtins.__import__ = interrupted
-sys.exit(main(["--help"]))
+sys.exit(main(["verify", "--help"]))
 """
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False

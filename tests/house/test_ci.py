@@ -42,7 +42,7 @@ def twice(a):
 twice(np.ones((64, 128), np.float32))
 """
 SLOWER = "    lost = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)\n" + "".join(
-    "    nisa.memset(dst=lost, value=0)\n    nisa.tensor_copy(dst=lost, src=x)\n" for _ in range(2)
+    "    nisa.memset(dst=lost, value=0)\n    nisa.tensor_copy(dst=lost, src=x)\n" for _ in range(12)
 )
 """Lines of a pull request that nobody needs."""
 

@@ -11,6 +11,7 @@ import pytest
 import hlo_tools
 from hlo_tools import plugins
 from hlo_tools.cli import main
+from hlo_tools.cli.codes import codes
 from hlo_tools.errors import HloError
 from hlo_tools.lint import RULES, Graph, Hit, LintRule, lint, registered_rules, registry, selected
 from hlo_tools.rewrite.patterns import op
@@ -55,9 +56,11 @@ def others(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[EntryPoint]]:
     monkeypatch.setattr(
         plugins, "entry_points", lambda group: [p for p in points if p.group == group]
     )
-    registered_rules.cache_clear()
+    for cached in (registered_rules, codes):
+        cached.cache_clear()
     yield points
-    registered_rules.cache_clear()
+    for cached in (registered_rules, codes):
+        cached.cache_clear()
 
 
 def point(attribute: str) -> EntryPoint:
