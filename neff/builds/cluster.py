@@ -28,6 +28,8 @@ __all__ = ["build_on_cluster"]
 _BATCH: Final = 16
 """Modules of one task, at most: a task costs some 4 ms beside its work."""
 _ATTEMPTS: Final = 3
+_PATIENCE: Final = 20
+"""Seconds until a scheduler has to answer, and then to have a worker."""
 _HERE: Final = "{folder}"
 
 
@@ -80,7 +82,8 @@ def build_on_cluster(
         on_done: called with each outcome as it comes.
 
     Raises:
-        NeffError: ``NEFF-CLUSTER``: the package is missing, or no scheduler answers there.
+        NeffError: ``NEFF-CLUSTER``: the package is missing, no scheduler answers there, or
+            it has no worker.
     """
     found: dict[int, Outcome] = {}
     parcels: dict[int, Parcel] = {}
@@ -218,7 +221,7 @@ class _Client(Protocol):
 def _connect(scheduler: str) -> tuple[_Client, Callable[[list[_Task]], Sequence[_Task]]]:
     try:
         distributed = import_module("distributed")
-        return distributed.Client(scheduler, timeout=20), distributed.as_completed
+        client = distributed.Client(scheduler, timeout=_PATIENCE)
     except ImportError:
         raise NeffError(
             "--scheduler needs the package distributed",
@@ -232,3 +235,14 @@ def _connect(scheduler: str) -> tuple[_Client, Callable[[list[_Task]], Sequence[
             place=scheduler,
             remedy="start one with dask scheduler, and pass the address that it prints",
         ) from error
+    try:
+        client.wait_for_workers(1, timeout=_PATIENCE)
+    except OSError as error:  # of which TimeoutError is one
+        client.close()
+        raise NeffError(
+            f"the scheduler has had no worker for {_PATIENCE} seconds",
+            code="NEFF-CLUSTER",
+            place=scheduler,
+            remedy="start workers with dask worker ADDRESS, in an environment like this one",
+        ) from error
+    return client, distributed.as_completed

@@ -90,6 +90,18 @@ def test_no_scheduler(modules: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert caught.value.code == "NEFF-CLUSTER"
 
 
+def test_a_scheduler_without_workers(
+    modules: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("neff.builds.cluster._PATIENCE", 1)
+    with (
+        distributed.LocalCluster(n_workers=0, dashboard_address=None) as empty,
+        pytest.raises(NeffError, match="no worker") as caught,
+    ):
+        build_many(works(modules, tmp_path / "out"), scheduler=empty.scheduler_address)
+    assert caught.value.code == "NEFF-CLUSTER"
+
+
 @pytest.mark.slow("200 modules while workers are killed")
 def test_workers_that_die(cluster: Any, tmp_path: Path) -> None:
     folder = tmp_path / "modules"
