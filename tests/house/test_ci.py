@@ -257,9 +257,11 @@ def test_gitlab_template(
     assert all(path.exists() for path in kept)
     rows = json.loads((repository / "nki/codequality.json").read_text())
     unused = (repository / "src/twice.py").read_text().count("tensor_copy(dst=lost")
-    assert unused and [(row["check_name"], row["location"]["path"]) for row in rows] == [
-        ("NKI-UNUSED", "src/twice.py")
-    ] * unused
+    assert (
+        unused
+        and [(row["check_name"], row["location"]["path"]) for row in rows]
+        == [("NKI-UNUSED", "src/twice.py")] * unused
+    )
     assert len({row["fingerprint"] for row in rows}) == len(rows)
     assert "| changed |" in (repository / "nki/diff.md").read_text()
 
