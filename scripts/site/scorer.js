@@ -1,6 +1,6 @@
 /* How the site's search ranks pages: among equals, short answers come first and lists last. */
 var rank = (name) =>
-  name === "questions" ? 1 : /^(api|codes)\/|^CHANGELOG$/.test(name) ? -1 : 0;
+  name === "questions" || name === "recipes" ? 1 : /^(api|codes)\/|^CHANGELOG$/.test(name) ? -1 : 0;
 var Scorer = {
   score: ([name, , , , score]) => score + rank(name),
   objNameMatch: 11,
