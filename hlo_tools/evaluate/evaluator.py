@@ -256,7 +256,7 @@ def _argument(value: object, parameter: Instruction) -> Value:
         return tuple(cast(Iterable[Value], value))
     if not shape.is_array:
         return None
-    array = np.asarray(value)
+    array = np.asarray(value, order="C")  # backwards, NumPy's functions would give other bits
     if array.shape != tuple(shape.dimensions) or array.dtype != shape.dtype:
         raise EvaluationError(
             f"parameter {parameter.proto.parameter_number} is {shape}, the input is "

@@ -88,7 +88,8 @@ def _transpose(call: Call) -> Value:
 
 @operation("reverse")
 def _reverse(call: Call) -> Value:
-    return np.flip(call.operands[0], tuple(call.row.dimensions))
+    # A copy: NumPy's functions give other bits for elements that lie backwards.
+    return np.flip(call.operands[0], tuple(call.row.dimensions)).copy()
 
 
 @operation("slice")

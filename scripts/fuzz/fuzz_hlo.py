@@ -5,7 +5,8 @@ Usage: python scripts/fuzz/fuzz_hlo.py [--seed N] [--count N] [--minutes M] [--w
 
 Each module is evaluated beside jaxlib's CPU client, compiled for one target, and goes through
 ``--each`` further ways: text and files, passes, slices, kernel calls put in and out, other targets.
-What keeps results keeps their bits. A refusal with a code is no difference; another exception, a
+What keeps results keeps their bits; other results may differ by as much as they move when the
+arguments are disturbed and each instruction rounds otherwise (``rounding.py``). A refusal with a code is no difference; another exception, a
 hang, a module that is called invalid or becomes so, or a wrong value is. A difference is shrunk, and
 kept as a text file in FOLDER. Exit code 1 when there was any.
 """

@@ -26,7 +26,7 @@ from children import Child
 from differing import difference, disturbed
 from driving import Driver, chosen, find_faults, kind_of
 from jax_programs.generate import program
-from jax_programs.ways import WAYS
+from jax_programs.ways import WAYS, Request
 from programs import Program
 
 
@@ -50,19 +50,22 @@ class Fuzzer:
             for one in calls
             for number in (1, 2)
         ]
-        answer = self.child.ask((made.source(), made.wide, calls, moved, ways))
+        asked = Request(made.source(), made.wide, calls, moved, ways)
+        answer = self.child.ask(asked)
         if "error" in answer:
-            return self._without_oracle(answer, (made.source(), made.wide, calls, moved, []), ways)
-        found = {}
-        for way in ways:
-            self.runs[way] += 1
-            told = self._way(way, answer, each=made.is_plain)
-            if told:
-                found[way] = told
-        return found
+            return self._without_oracle(answer, asked._replace(disturbed=[], ways=[]), ways)
+        self.runs.update(ways)
+        found = {way: self._way(way, answer, each=made.is_plain) for way in ways}
+        wrong = [way for way in ways if found[way]]
+        if any("error" not in answer["found"][way] for way in wrong):
+            other = self.child.ask(asked._replace(ways=[], unsimplified=True))
+            if "error" not in other:
+                other["found"] = answer["found"]
+                found = {way: self._way(way, other, each=made.is_plain) for way in wrong}
+        return {way: told for way, told in found.items() if told}
 
     def _without_oracle(
-        self, answer: dict[str, Any], alone: object, ways: list[str]
+        self, answer: dict[str, Any], alone: Request, ways: list[str]
     ) -> dict[str, str]:
         """What JAX refuses, or jaxlib dies of without us, is nobody's fault here."""
         self.foreign[answer["error"][:80]] += 1
@@ -84,7 +87,8 @@ class Fuzzer:
                 return f"{len(results)} results instead of {len(wanted)}"
             for number, (want, result) in enumerate(zip(wanted, results, strict=True)):
                 first = 2 * call + (4 if WAYS[way].error else 0)
-                shaken = [arrays[number] for arrays in answer["disturbed"][first : first + 2]]
+                runs = [*answer["disturbed"][first : first + 2], *answer["rounded"][call]]
+                shaken = [arrays[number] for arrays in runs]
                 error = WAYS[way].error
                 if want.dtype.name == "float64" and way != "evaluate":
                     error = max(error, 4e-6)  # the device holds float64 as float32

@@ -321,3 +321,20 @@ def test_sums_begin_with_their_first_value_and_nothing_is_reduced_to_it() -> Non
     assert np.signbit(sums).tolist() == [True, False]
     assert np.signbit(windows[:, 0]).all() and windows[:, 1].tolist() == [1, 2]
     assert most.tolist() == [-np.inf, -np.inf]
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+@pytest.mark.parametrize("name", ["cbrt", "tan", "log-plus-one", "exponential-minus-one"])
+def test_a_value_does_not_depend_on_where_it_lies(name: str, kind: str) -> None:
+    text = f"""HloModule m
+    ENTRY main {{ x = {kind}[512] parameter(0)
+     y = {kind}[512] reverse(x), dimensions={{0}}
+     a = {kind}[512] {name}(x)
+     b = {kind}[512] {name}(y)
+     ROOT r = ({kind}[512], {kind}[512]) tuple(a, b) }}"""
+    x = np.random.default_rng(8).random(512).astype("float32" if kind == "f32" else "float64")
+    module = Module(parse(text))
+    forth, back = evaluate(module, [x])
+    assert forth.tobytes() == back[::-1].tobytes()
+    backwards, _ = evaluate(module, [x[::-1].copy()[::-1]])
+    assert forth.tobytes() == backwards.tobytes()

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from children import failed, serve
+from rounding import rounded_runs
 
 __all__ = ["WAYS", "Way", "serve_modules", "serve_oracle"]
 
@@ -259,7 +260,7 @@ WAYS: dict[str, Way] = {
 
 
 def _answer(request: tuple[str, Arrays, list[Arrays], list[str], int]) -> dict[str, Any]:
-    """What ``evaluate`` gives, for disturbed arguments too, and each way's results."""
+    """What ``evaluate`` gives, for disturbed arguments and roundings too, and each way's results."""
     import hlo_tools
     from hlo_tools.verify import check
 
@@ -269,6 +270,7 @@ def _answer(request: tuple[str, Arrays, list[Arrays], list[str], int]) -> dict[s
     before = module.to_bytes()
     wanted = _evaluate(module, arrays)
     shaken = [_evaluate(module, one) for one in disturbed]
+    shaken += rounded_runs(module, arrays, range(4))
     found: dict[str, Any] = {}
     for way in ways:
         try:

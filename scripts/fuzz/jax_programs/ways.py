@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from children import failed, serve
+from rounding import rounded_runs
 
-__all__ = ["WAYS", "Way", "serve_programs"]
+__all__ = ["WAYS", "Request", "Way", "serve_programs"]
 
 Arrays = list[np.ndarray[Any, Any]]
 
@@ -71,30 +72,62 @@ def _arrays(results: Any) -> Arrays:
     return [np.asarray(one) for one in results]
 
 
-def _answer(request: tuple[str, bool, list[Arrays], list[Arrays], list[str]]) -> dict[str, Any]:
-    """What jaxlib gives for each call and each disturbed call, and each way for each call."""
+class Request(NamedTuple):
+    """A program and what it is run with.
+
+    Attributes:
+        source: defines ``program``.
+        wide: 64-bit types are on.
+        calls: the arguments of each call.
+        disturbed: further arguments, for jaxlib alone.
+        ways: names of :data:`WAYS`.
+        unsimplified: jaxlib leaves out the simplification that takes ``p * x`` of a predicate as
+            ``select(p, x, 0)``, which loses -0.0 and NaN.
+    """
+
+    source: str
+    wide: bool
+    calls: list[Arrays]
+    disturbed: list[Arrays]
+    ways: list[str]
+    unsimplified: bool = False
+
+
+def _answer(request: Request) -> dict[str, Any]:
+    """What jaxlib gives for each call, disturbed or rounded otherwise, and each way for each call."""
     import jax
 
     import hlo_tools
 
-    source, wide, calls, disturbed, ways = request
     scope: dict[str, Any] = {}
-    exec(compile(source, "<program>", "exec"), scope)
-    with jax.enable_x64(wide):
-        compiled = jax.jit(scope["program"])
-        lowered = jax.jit(scope["program"], keep_unused=True).lower(*calls[0])
+    exec(compile(request.source, "<program>", "exec"), scope)
+    options = {"xla_disable_hlo_passes": "algsimp"} if request.unsimplified else {}
+    with jax.enable_x64(request.wide):
+        lowered = jax.jit(scope["program"], keep_unused=True).lower(*request.calls[0])
         text = lowered.compiler_ir("hlo").as_serialized_hlo_module_proto()
-        wanted = [_arrays(compiled(*arrays)) for arrays in calls]
-        shaken = [_arrays(compiled(*arrays)) for arrays in disturbed]
+        compiled = lowered.compile(compiler_options=options)
+        wanted = [_arrays(compiled(*arrays)) for arrays in request.calls]
+        shaken = [_arrays(compiled(*arrays)) for arrays in request.disturbed]
     found: dict[str, Any] = {}
-    for way in ways:
+    for way in request.ways:
         try:
             run = WAYS[way].make(hlo_tools.load(text))
-            results = [run([one.copy() for one in arrays]) for arrays in calls]
+            results = [run([one.copy() for one in arrays]) for arrays in request.calls]
             found[way] = {"results": results}
         except Exception as error:
             found[way] = failed(error, valid=True)
-    return {"wanted": wanted, "disturbed": shaken, "found": found}
+    rounded = [_rounded(text, arrays) for arrays in request.calls]
+    return {"wanted": wanted, "disturbed": shaken, "rounded": rounded, "found": found}
+
+
+def _rounded(text: bytes, arrays: Arrays) -> list[Arrays]:
+    """Results that differ by roundings alone; none of what the evaluator refuses."""
+    import hlo_tools
+
+    try:
+        return rounded_runs(hlo_tools.load(text), arrays, range(6))
+    except hlo_tools.HloError:
+        return []
 
 
 def serve_programs() -> None:

@@ -1,0 +1,91 @@
+"""How far rounding alone may move a module's results: each instruction rounds otherwise.
+
+Monte Carlo arithmetic (D. S. Parker, 1997): a few evaluations in which every result of a float
+operation is off by a rounding error. Where they differ among each other, no oracle is more right than
+another: ``x / x - 1`` is 0 or 6e-8, and a power of a negative number to it a number or NaN.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from differing import STEP
+
+from hlo_tools import Module
+from hlo_tools.evaluate import Evaluator, Value
+from hlo_tools.schema import HloInstructionProto
+
+__all__ = ["rounded_runs"]
+
+Array = np.ndarray[Any, Any]
+ROUNDS = frozenset({
+    "add", "subtract", "multiply", "divide", "power", "atan2", "exponential", "exponential-minus-one",
+    "log", "log-plus-one", "logistic", "sqrt", "rsqrt", "cbrt", "sine", "cosine", "tan", "tanh",
+    "erf", "acos", "asin", "acosh", "asinh", "atanh", "sinh", "cosh", "dot", "convolution", "fft",
+})  # fmt: skip
+"""Operations whose results are rounded; those that apply a computation round where it does."""
+
+JUMPS = frozenset({
+    "compare", "floor", "ceil", "sign", "round-nearest-afz", "round-nearest-even", "remainder", "convert",
+})  # fmt: skip
+"""Operations that a rounding error may move by a lot: they give what they give without any."""
+
+
+class _Decided(Evaluator):
+    """Keeps what operations give that jump, in their order."""
+
+    def __init__(self, module: Module) -> None:
+        super().__init__(module)
+        self.jumps: list[Value] = []
+
+    def _operated(self, row: HloInstructionProto, operands: list[Value]) -> Value:
+        value = super()._operated(row, operands)
+        if _jumps(row, value):
+            self.jumps.append(value)
+        return value
+
+
+class _Rounded(Evaluator):
+    """Rounds otherwise at each use, as where a fusion computes a value again; takes the same turns."""
+
+    def __init__(self, module: Module, jumps: list[Value], seed: int) -> None:
+        super().__init__(module)
+        self._jumps = iter(jumps)
+        self._chance = np.random.default_rng(seed)
+        self._results: dict[int, Array] = {}
+
+    def _operated(self, row: HloInstructionProto, operands: list[Value]) -> Value:
+        value = super()._operated(row, [self._used(one) for one in operands])
+        if _jumps(row, value):
+            return next(self._jumps, value)
+        if row.opcode in ROUNDS and isinstance(value, np.ndarray):
+            self._results[id(value)] = value  # kept, so that no other gets its id
+        return value
+
+    def _used(self, value: Value) -> Value:
+        """An operand, off by a rounding error where it is the result of a float operation."""
+        if not isinstance(value, np.ndarray) or id(value) not in self._results:
+            return value
+        step = STEP.get(value.dtype.name, 0.0)
+        factor = 1 + self._chance.choice([-1, 1], value.shape) * step
+        kind = np.complex128 if value.dtype.kind == "c" else np.float64
+        return np.asarray(value.astype(kind) * factor).astype(value.dtype) if step else value
+
+
+def _jumps(row: HloInstructionProto, value: Value) -> bool:
+    """Whether an operation takes the turn of the run that rounds as usual.
+
+    A conversion between floats is no jump, but for the rounding that it is.
+    """
+    if row.opcode not in JUMPS or not isinstance(value, np.ndarray):
+        return False
+    return row.opcode != "convert" or value.dtype.name not in STEP
+
+
+def rounded_runs(module: Module, arrays: list[Array], seeds: range) -> list[list[Array]]:
+    """The results of a module for each seed of its roundings."""
+    usual = _Decided(module)
+    usual.run([one.copy() for one in arrays])
+    runs = (_Rounded(module, usual.jumps, seed) for seed in seeds)
+    return [[np.asarray(one) for one in run.run([one.copy() for one in arrays])] for run in runs]

@@ -1,0 +1,68 @@
+"""How far rounding alone moves results, as the fuzzers count it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hlo_tools import Module
+from hlo_tools.text import parse
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _drivers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "scripts/fuzz"))
+
+
+def moves(body: str, x: np.ndarray) -> np.ndarray:
+    """The largest movement of each element of the last instruction."""
+    from rounding import rounded_runs
+
+    shape = f"f32[{len(x)}]"
+    lines = "\n".join(line.strip().replace("F", shape) for line in body.strip().splitlines())
+    module = Module(parse(f"HloModule m\nENTRY main {{\nx = {shape} parameter(0)\n{lines}\n}}"))
+    runs = [one[0] for one in rounded_runs(module, [x], range(6))]
+    return np.max([np.abs(one - runs[0]) for one in runs], axis=0)
+
+
+X = np.array([3.0, -0.7, 1e9, 1e-3], np.float32)
+
+
+def test_what_is_exact_does_not_move() -> None:
+    assert not moves("n = F negate(x)\n m = F maximum(n, x)\n ROOT t = (F) tuple(m)", X).any()
+
+
+def test_a_cancelled_sum_moves_by_the_rounding_of_its_terms() -> None:
+    moved = moves("y = F multiply(x, x)\n z = F subtract(y, y)\n ROOT t = (F) tuple(z)", X)
+    assert np.all(moved > 0) and np.all(moved < 1e-6 * X * X)
+
+
+def test_a_step_does_not_move() -> None:
+    moved = moves("y = F divide(x, x)\n z = F floor(y)\n ROOT t = (F) tuple(z)", X)
+    assert not moved.any()
+
+
+def test_results_are_those_of_the_evaluator_but_for_the_rounding() -> None:
+    from rounding import rounded_runs
+
+    from hlo_tools.evaluate import evaluate
+
+    text = """HloModule m
+    less { a = f32[] parameter(0)
+     b = f32[] parameter(1)
+     ROOT r = pred[] compare(a, b), direction=LT }
+    ENTRY main { x = f32[64] parameter(0)
+     y = f32[64] tanh(x)
+     s = f32[64] sort(y), dimensions={0}, to_apply=less
+     d = f32[64] multiply(s, s)
+     ROOT t = (f32[64]) tuple(d) }"""
+    module = Module(parse(text))
+    x = np.random.default_rng(3).standard_normal(64).astype(np.float32)
+    (wanted,) = evaluate(module, [x])
+    for (found,) in rounded_runs(module, [x], range(3)):
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)
+        assert not np.array_equal(found, wanted)
