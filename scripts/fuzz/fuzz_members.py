@@ -39,6 +39,8 @@ from children import Child, serve
 from driving import Driver
 from mutations import change_fields
 
+from nki_lang.klir.cbor import Damage
+
 SLOW, SILENT = 10.0, 120.0
 """Processor seconds that a case may take; seconds after which a silent child is ended."""
 MEMORY = 1 << 30
@@ -463,7 +465,7 @@ def case(kind: str, seed: int) -> Files:
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         try:
             files = change(files, rng)
-        except (ValueError, KeyError, IndexError, TypeError, RecursionError):
+        except (ValueError, KeyError, IndexError, TypeError, RecursionError, Damage):
             continue  # the change before left nothing that this one applies to
     return files
 

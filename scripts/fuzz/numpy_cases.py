@@ -371,7 +371,7 @@ def _case(
         # NumPy itself crashes when such an output has another shape, or with a dtype besides, and
         # when strided elements are cast.
         arrays["a"] = replace(arrays["a"], layout="C")
-        arrays = {**arrays, "o": replace(arrays["o"], shape=arrays["a"].shape)}
+        arrays = {**arrays, "o": replace(arrays["o"], shape=arrays["a"].shape or (1,))}
         if any(value == "None" for _, value in named):
             arrays["o"] = replace(arrays["o"], shape=(int(np.prod(arrays["a"].shape)),))
     probe = rng.choice(list(PROBES)) if rng.random() < 0.5 else "plain"
