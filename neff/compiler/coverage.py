@@ -18,8 +18,9 @@ __all__ = [
 _FAMILIES = {
     "concatenate": "a transfer for each operand",
     "convolution": (
-        "products of its taps, summed in PSUM; with less than 16 channels, or a window of one element "
-        "or of more than 128, a product over a view of windows"
+        "products of its taps, or of the places of a window larger than the result, summed in PSUM; "
+        "with less than 16 channels, or a window of one element or of more than 128, a product over a "
+        "view of windows"
     ),
     "dot": "the tensor engine, integers byte by byte; any batch and contracting dimensions",
     "iota": "GpSimd; one dimension counts, the others are a view",

@@ -17,7 +17,7 @@ import numpy as np
 from neff.compiler.graph import Node, uncovered
 from neff.compiler.products import exact_product
 
-__all__ = ["Span", "convolution", "groups_of", "is_direct", "reduce_window", "spans_of"]
+__all__ = ["Span", "convolution", "groups_of", "is_direct", "is_long", "reduce_window", "spans_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +137,9 @@ _MOST_TAPS = 128
 _DEEPEST = 512
 """Taps, and taps times channels by 128, of which weights stay in SBUF."""
 
+_MOST_PLACES = 64
+"""Places of a long window along a dimension: their sums are in one bank of PSUM."""
+
 _LARGEST = 8192
 """Elements of each partition that the windows of a few results may take."""
 
@@ -168,6 +171,34 @@ def is_direct(node: Node) -> bool:
     )
 
 
+def is_long(node: Node) -> bool:
+    """True for a convolution whose window has more places than its result, as gradients by weights
+    have: a sum of products over the places of the window (lowering/long_windows.py).
+
+    Rows of the operands are read as they lie, so what is summed over must not be innermost there.
+    """
+    operand, kernel = node.operands
+    spans: tuple[Span, ...] = node.attributes["spans"]
+    features, _ = groups_of(node)
+    images: tuple[int, ...] = node.attributes["input"]
+    weights: tuple[int, ...] = node.attributes["kernel"]
+    results: tuple[int, ...] = node.attributes["output"]
+    places = [node.shape[dim] for dim in results[2:]]
+    window = [span.size for span in spans]
+    innermost = len(operand.shape) - 1
+    return (
+        {one.element.name for one in (node, *node.operands)} <= _DIRECT_TYPES
+        and 1 <= len(spans) <= 3
+        and features == 1
+        and all(span.base_dilation == 1 for span in spans)
+        and 1 < prod(window) > prod(places)
+        and max(places, default=1) <= _MOST_PLACES
+        and (images[1] != innermost or operand.shape[innermost] == 1)
+        and (weights[0] != innermost or kernel.shape[innermost] == 1)
+        and bool(node.size)
+    )
+
+
 def _spread(spans: list[Span]) -> int:
     """Padded elements that 32 neighbouring results see, along whichever dimension is worst."""
     reach = prod((span.size - 1) * span.window_dilation + 1 for span in spans)
@@ -175,9 +206,9 @@ def _spread(spans: list[Span]) -> int:
 
 
 def convolution(node: Node) -> Node:
-    """Left for a kernel of its own when :func:`is_direct` takes it; else a product over features
+    """Left for a kernel of its own when :func:`is_long` or :func:`is_direct` takes it; else a product over features
     and window for each group, put into the order of the result."""
-    if is_direct(node):
+    if is_long(node) or is_direct(node):
         return node
     operand, kernel = node.operands
     fields = node.attributes

@@ -143,3 +143,106 @@ def test_narrow_types() -> None:
     wanted = function(x.astype(np.float32), k.astype(np.float32))
     assert found.dtype == ml_dtypes.bfloat16
     np.testing.assert_allclose(found.astype(np.float32), wanted, rtol=0.01, atol=0.1)
+
+
+@st.composite
+def weight_gradients(draw: st.DrawFn) -> dict[str, Any]:
+    """A convolution whose gradient by its weights is taken, and the target."""
+    rank = draw(st.sampled_from((1, 2, 2, 3)))
+    spatial = _SPATIAL[-rank:]
+    groups = draw(st.sampled_from((1, 1, 2, 6)))
+    orders = (f"NC{spatial}", f"N{spatial}C")
+
+    def each(values: st.SearchStrategy[Any]) -> list[Any]:
+        return [draw(values) for _ in spatial]
+
+    return {
+        "spatial": spatial,
+        "orders": (
+            draw(st.sampled_from(orders)), draw(st.sampled_from((f"OI{spatial}", f"{spatial}IO"))),
+            draw(st.sampled_from(orders)),
+        ),
+        "channels": draw(st.sampled_from((1, 3, 16, 70) if groups == 1 else (1, 2, 5))),
+        "outputs": draw(st.sampled_from((1, 5, 32, 64, 130) if groups == 1 else (1, 3, 40))),
+        "batch": draw(st.integers(1, 5)),
+        "feature_groups": groups,
+        "size": each(st.integers(5, {1: 200, 2: 22, 3: 8}[rank])),
+        "window": each(st.integers(1, 3)),
+        "strides": each(st.integers(1, 3)),
+        "dilation": each(st.integers(1, 2)),
+        "holes": [1] * rank,
+        "padding": each(st.tuples(st.integers(-1, 3), st.integers(0, 3))),
+        "target": draw(st.sampled_from(("trn1", "trn2", "trn3"))),
+    }  # fmt: skip
+
+
+def by_weights(function: Any, kernel: np.ndarray) -> Any:
+    """The gradient by the kernel, where it is zero, of the function of image and kernel."""
+    import jax
+    import jax.numpy as jnp
+
+    def run(x: Any, slope: Any) -> Any:
+        _, back = jax.vjp(lambda k: function(x, k), jnp.zeros(kernel.shape, kernel.dtype))
+        return back(slope)[0]
+
+    return run
+
+
+@hypothesis.given(weight_gradients())
+@hypothesis.settings(
+    max_examples=16, deadline=None, derandomize=True,
+    suppress_health_check=[hypothesis.HealthCheck.filter_too_much],
+)  # fmt: skip
+def test_weight_gradients(case: dict[str, Any]) -> None:
+    import jax
+
+    reach = [(n - 1) * step + 1 for n, step in zip(case["window"], case["dilation"], strict=True)]
+    wide = [n + sum(padding) for n, padding in zip(case["size"], case["padding"], strict=True)]
+    hypothesis.assume(all(one >= other for one, other in zip(wide, reach, strict=True)))
+    x, k = operands_of(case)
+    function = function_of(case)
+    (slope,) = arrays(jax.eval_shape(function, x, k).shape)
+    check(by_weights(function, k), x, slope, tolerance=5e-4, target=case["target"])
+
+
+def test_a_weight_gradient_is_a_product_of_rows() -> None:
+    """Half precision, several blocks of features and channels, and images in parts."""
+    import jax
+    from jax import lax
+
+    def function(x, k):
+        numbers = ("NHWC", "HWIO", "NHWC")
+        return lax.conv_general_dilated(x, k, (2, 1), "SAME", dimension_numbers=numbers)
+
+    x, k = arrays((3, 15, 14, 600), (3, 3, 600, 160))
+    (slope,) = arrays(jax.eval_shape(function, x, k).shape)
+    x, k, slope = (one.astype(ml_dtypes.bfloat16) for one in (x, k, slope))
+    assert is_direct(by_weights(function, k), x, slope)
+    (found,) = run(compile(lowered(by_weights(function, k), x, slope), target="trn2"), [x, slope])
+    wide = [one.astype(np.float32) for one in (x, slope)]
+    wanted = by_weights(function, k.astype(np.float32))(*wide)
+    np.testing.assert_allclose(found.astype(np.float32), wanted, rtol=0.01, atol=0.2)
+
+
+def test_infinities_reach_only_weights_that_see_them() -> None:
+    import jax
+    from jax import lax
+
+    def function(x, k):
+        numbers = ("NHWC", "HWIO", "NHWC")
+        return lax.conv_general_dilated(
+            x, k, (1, 1), "VALID", dimension_numbers=numbers, feature_group_count=4
+        )
+
+    x, k = arrays((2, 9, 8, 8), (3, 3, 2, 12))
+    (slope,) = arrays(jax.eval_shape(function, x, k).shape)
+    x[0, 4, 4, 3], slope[1, 2, 3, 7] = np.inf, np.nan
+    slope[0] = np.abs(slope[0])
+    program = compile(lowered(by_weights(function, k), x, slope), target="trn2")
+    (found,) = run(program, [x, slope])
+    wanted = np.empty_like(k)
+    for row, column, channel, output in np.ndindex(k.shape):
+        seen = x[:, row : row + 7, column : column + 6, 2 * (output // 3) + channel]
+        wanted[row, column, channel, output] = (seen * slope[..., output]).sum()
+    assert 0 < np.isfinite(wanted).sum() < wanted.size
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)

@@ -8,6 +8,7 @@ channels are innermost in memory comes row by row and is transposed by the tenso
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 from typing import Any
 
 import nki_lang.isa as nisa
@@ -15,11 +16,22 @@ import nki_lang.language as nl
 from neff.compiler.graph import Node
 from neff.compiler.lowering.emitter import Tile
 from neff.compiler.lowering.families import tile_type
+from neff.compiler.lowering.long_windows import LongWindow, multiply
 from neff.compiler.lowering.lowerer import Lowerer
 from neff.compiler.lowering.operands import turned_into
-from neff.compiler.lowering.taps import PARTITIONS, Box, Plan, arranged, planned, views_of
+from neff.compiler.lowering.taps import (
+    PARTITIONS,
+    Box,
+    Plan,
+    arranged,
+    arranged_in_rows,
+    planned,
+    views_of,
+)
 from neff.compiler.lowering.task import Task, window
 from neff.compiler.lowering.tiling import affordable
+from neff.compiler.views import View
+from neff.compiler.windows import is_long
 
 __all__ = ["convolution"]
 
@@ -34,6 +46,9 @@ def convolution(lowerer: Lowerer, node: Node) -> None:
     """A convolution that :func:`neff.compiler.windows.is_direct` takes."""
     image, kernel = (lowerer.view(operand) for operand in node.operands)
     views = views_of(node, image, kernel, lowerer.home(node))
+    if is_long(node):
+        _long_window(lowerer, node, views)
+        return
     views, axes = arranged(views, node.attributes["spans"])
     ports = (lowerer.port(views[0]), lowerer.port(views[1]), lowerer.port(views[2]))
     plan = planned(ports, axes, tile_type(lowerer, node, views[0].shape[2]))
@@ -44,6 +59,20 @@ def convolution(lowerer: Lowerer, node: Node) -> None:
         _Convolution(plan, tensors, exact).run()
 
     lowerer.call(Task("convolution", list(dict.fromkeys(buffers[:2])), buffers[2:], body), node)
+
+
+def _long_window(lowerer: Lowerer, node: Node, views: tuple[View, View, View]) -> None:
+    views, axes = arranged_in_rows(views, node.attributes["spans"])
+    ports = (lowerer.port(views[0]), lowerer.port(views[1]), lowerer.port(views[2]))
+    dtype = tile_type(lowerer, node, prod(axis.window for axis in axes) * views[0].shape[2])
+    spec = LongWindow(*ports, axes, dtype, lowerer.parts.target.generation >= 3)
+    buffers = [view.buffer for view in views]
+
+    def body(tensors: dict[str, Tile]) -> None:
+        multiply(spec, tensors)
+
+    reads = list(dict.fromkeys(buffers[:2]))
+    lowerer.call(Task("convolution", reads, buffers[2:], body), node)
 
 
 class _Convolution:

@@ -20,7 +20,7 @@ from neff.compiler.views import View
 from neff.compiler.windows import Span, groups_of
 from nki_lang.dtypes import DType
 
-__all__ = ["Axis", "Box", "Plan", "arranged", "planned", "views_of"]
+__all__ = ["Axis", "Box", "Plan", "arranged", "arranged_in_rows", "planned", "views_of"]
 
 PARTITIONS = 128
 
@@ -306,6 +306,31 @@ def arranged(
     Of an image whose channels are innermost the columns are what stands next in memory, for it is
     loaded by rows and transposed; of any other the rows, which are loaded as they lie.
     """
+    image = views[0]
+    order = _outermost_first(image)
+    if (
+        image.strides[2] == 1
+        and len(order) > 1
+        and 4 * image.shape[3 + order[-2]] >= image.shape[3 + order[-1]]
+    ):
+        order[-2:] = order[:-3:-1]
+    return _with_axes(views, spans, order)
+
+
+def arranged_in_rows(
+    views: tuple[View, View, View], spans: tuple[Span, ...]
+) -> tuple[tuple[View, View, View], tuple[Axis, Axis, Axis]]:
+    """The views with planes, rows and columns, and these axes; columns stand next in memory."""
+    return _with_axes(views, spans, _outermost_first(views[0]))
+
+
+def _outermost_first(image: View) -> list[int]:
+    return sorted(range(len(image.shape) - 3), key=lambda dim: -abs(image.strides[3 + dim]))
+
+
+def _with_axes(
+    views: tuple[View, View, View], spans: tuple[Span, ...], order: list[int]
+) -> tuple[tuple[View, View, View], tuple[Axis, Axis, Axis]]:
     image, _, out = views
     axes = [
         Axis(
@@ -314,13 +339,6 @@ def arranged(
         )
         for dim, span in enumerate(spans)
     ]  # fmt: skip
-    order = sorted(range(len(axes)), key=lambda dim: -abs(image.strides[3 + dim]))
-    if (
-        image.strides[2] == 1
-        and len(order) > 1
-        and 4 * axes[order[-2]].size >= axes[order[-1]].size
-    ):
-        order[-2:] = order[:-3:-1]
     missing = 3 - len(order)
     padded = tuple(_ordered(view, order, missing) for view in views)
     found = [Axis(1, 1, 1)] * missing + [axes[dim] for dim in order]
