@@ -38,7 +38,8 @@ class EngineSplit:
         busy_ns: it computed.
         issue_ns: it issued transfers, executed instructions that only wait, or could not start
             the next instruction yet although nothing had to be waited for.
-        waiting_ns: it stood still for a semaphore, by whose event set it: ``DMA`` or an engine.
+        waiting_ns: it stood still for a semaphore or a shared port, by whose event set or kept
+            it: ``DMA`` or an engine.
         idle_ns: it had nothing to do: before the end of a loop's iteration, or of the program.
     """
 

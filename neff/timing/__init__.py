@@ -8,8 +8,9 @@ What flows through here:
 2. :mod:`lowering` (with :mod:`transfers`) turns a compiled program, and :mod:`replay` a decoded
    instruction stream, into lists of :class:`~neff.timing.machine.Item` for each engine: what they
    ask of it (:mod:`work`), what they wait for, what they signal.
-3. :mod:`costs` gives each piece of work its issue interval, its latency, and the packets of a
-   transfer, by the parameters of one generation at one end of their ranges.
+3. :mod:`costs` gives each piece of work its issue interval, its latency, the ports that it keeps
+   from another engine (:mod:`ports`), and the packets of a transfer, by the parameters of one
+   generation at one end of their ranges.
 4. :mod:`machine` and :mod:`simulation` run the lists over simulated time: engines in order, the
    tensor engine's clock and weights, queues of transfers, sixteen DMA engines, semaphores; loops
    of the device as a first turn and one turn for all others.

@@ -8,6 +8,7 @@ from math import ceil
 from typing import Any, ClassVar
 
 from neff.timing.parameters import Parameters, Side
+from neff.timing.ports import held_ports
 from neff.timing.work import Compute, Fixed, Matmul, Transfer, Weights, Work
 
 __all__ = ["LANES", "Cost", "Pricing"]
@@ -37,6 +38,7 @@ class Cost:
         packet: of a transfer, of each packet.
         known: share of the latency that comes from measured parameters, 0 to 1.
         by_software, to_hbm, nbytes: of a transfer.
+        ports: those of memories that it keeps from another engine, and for how long.
     """
 
     interval: float
@@ -53,6 +55,7 @@ class Cost:
     by_software: bool = False
     to_hbm: bool = False
     nbytes: int = 0
+    ports: tuple[tuple[str, float], ...] = ()
 
     @property
     def moving(self) -> float:
@@ -99,7 +102,8 @@ class Pricing:
         known = self._known((work.rate, elements), (f"{engine}.latency_cycles", latency))
         slower = p["engine.contention"] / clock
         whole = (elements + latency) * slower
-        return Cost((elements + interval) * slower, whole, whole, known=known)
+        ports = held_ports(p, work, elements * slower)
+        return Cost((elements + interval) * slower, whole, whole, known=known, ports=ports)
 
     def _weights(self, work: Weights) -> Cost:
         p = self.numbers

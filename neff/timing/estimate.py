@@ -29,7 +29,7 @@ __all__ = [
 
 NOT_MODELLED = (
     "instruction fetch",
-    "conflicts of engines for banks and ports of SBUF and PSUM, but for a range",
+    "conflicts of engines for banks of SBUF, but for a range",
     "how full a queue of transfers may be",
     "HBM's pages and refresh",
     "what the two cores of a logical core wait for each other, but for barriers",

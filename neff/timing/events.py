@@ -24,7 +24,8 @@ class Event(NamedTuple):
         opcode: as in the program or the stream.
         start, end: nanoseconds from the beginning of the body.
         after: index of the event whose end let this one start, -1 for none.
-        waits_for: the same when a semaphore was waited for, else -1.
+        waits_for: the same when a semaphore was waited for, or a port that this event keeps,
+            else -1.
         since: when its lane was ready for it; it waited from then to ``start``.
         nbytes: of a transfer.
         turns: how often it happens; more than 1 for the turns of a loop that are alike.

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from neff.program import EngineLoop, EngineStep, Step, SubGraph
 from neff.timing.links import link_of
 from neff.timing.machine import Item, Loop, Steps
+from neff.timing.ports import memories_of
 from neff.timing.transfers import COPIES, transfer_of
 from neff.timing.work import Compute, Fixed, Matmul, Weights, Work
 from nki_lang.ir import Access, Engine, Instruction, Tensor
@@ -22,6 +23,7 @@ _IN_EVERY_TABLE = frozenset({"copy", "identity", "square", "abs", "relu", "sign"
 _WHOLE = 2
 """Mean iterations below are rounded: a loop has a first iteration, and others that are alike."""
 
+_PSUM = MemoryRegion.psum
 _WAIT = Fixed("semaphore.more_ns")
 _TABLE_LOAD = Fixed("scalar.table_load_ns")
 _OPERAND = ("vector.operand_cycles",)
@@ -30,7 +32,7 @@ _FROM_SBUF = ("scalar.sbuf_interval_cycles", "scalar.sbuf_latency_cycles")
 
 
 class _Form(NamedTuple):
-    """What instructions have in common that differ in nothing but where their tiles are.
+    """What instructions have in common that differ in nothing but where their tiles in SBUF are.
 
     Attributes:
         is_copy: the DMA engines carry it out.
@@ -133,12 +135,13 @@ class Lowering:
             if type(value) is not Access:
                 key.append(value)
                 continue
-            tensor, _, pattern, scalar, vector, _, dtype, _ = value
+            tensor, offset, pattern, scalar, vector, _, dtype, _ = value
             buffer = tensor.buffer
             # Members of enumerations and types live for ever, and their own hashes are slow.
-            key.append(
-                (pattern, id(buffer), id(dtype or tensor.dtype), scalar is None, vector is None)
-            )
+            place = (tensor.address, offset) if buffer is _PSUM else None
+            key.append((
+                pattern, id(buffer), id(dtype or tensor.dtype), scalar is None, vector is None, place
+            ))  # fmt: skip
             if written is not None and name != "dst":
                 follows |= tensor.address == written.address and buffer is written.buffer
         form = self._known(tuple(key), instruction)
@@ -160,6 +163,8 @@ class Lowering:
 
     def _form_of(self, instruction: Instruction) -> _Form:
         *before, last = works_of(instruction, self._is_static)
+        if type(last) is Compute:
+            last = last._replace(memories=memories_of(instruction))
         pieces = [
             (self._number(work), "load_weights" if type(work) is Weights else instruction.op)
             for work in before

@@ -18,7 +18,7 @@ from operator import add
 
 from neff.timing.costs import LANES, Cost, Pricing
 from neff.timing.events import Event, event_of
-from neff.timing.work import Work
+from neff.timing.work import Compute, Work
 
 __all__ = [
     "DmaEngines",
@@ -90,7 +90,8 @@ class Price:
     """What a piece of work takes, by the three; see :class:`~neff.timing.costs.Cost`.
 
     Of a transfer besides: ``is_even`` when all DMA engines get as many packets, ``spent`` how long
-    each is at those that all get, ``moving`` their sum over the engines.
+    each is at those that all get, ``moving`` their sum over the engines. Of a computation:
+    ``ports`` that it shares with another engine's work, and how long it keeps each.
     """
 
     kind: type
@@ -105,6 +106,7 @@ class Price:
     is_even: bool
     spent: Times
     moving: float
+    ports: tuple[tuple[str, Times], ...]
 
 
 @dataclass(slots=True)
@@ -173,6 +175,9 @@ class EngineState:
     stores: Queue | None = None
 
 
+Held = tuple[Times, int]
+"""Until when a port is kept, and by which event."""
+
 Prices = tuple[Pricing, Pricing, Pricing]
 
 
@@ -182,7 +187,9 @@ class Machine:
     def __init__(self, works: list[Work], pricings: Prices, core: int = 0) -> None:
         numbers = [pricing.numbers for pricing in pricings]
         self._numbers = numbers
-        self.prices = [_price(work, pricings) for work in works]
+        shared = _shared_ports(works)
+        self.prices = [_price(work, pricings, shared) for work in works]
+        self.ports: dict[str, Held] = {}
         self.core = core
         self.events: list[Event] = []
         self.turns = 1
@@ -281,6 +288,21 @@ class Machine:
         slow_begin, slow_end = three.multiply(start[2], slow)
         return (begin, fast_begin, slow_begin), (end, fast_end, slow_end)
 
+    def free(self, ports: tuple[tuple[str, Times], ...]) -> tuple[Times, int]:
+        """When nobody keeps any of these ports any more; the event that keeps the last one."""
+        time, event = (0.0, 0.0, 0.0), -1
+        for port, _ in ports:
+            held = self.ports.get(port)
+            if held is not None:
+                event = held[1] if held[0][0] > time[0] else event
+                time = latest(time, held[0])
+        return time, event
+
+    def hold(self, ports: tuple[tuple[str, Times], ...], start: Times, event: int) -> None:
+        """An event keeps ports from its start on."""
+        for port, times in ports:
+            self.ports[port] = added(start, times), event
+
     def skip(self, spent: Times) -> None:
         """Let time pass in which everything goes on as in the iteration before."""
         self.end = added(self.end, spent)
@@ -288,8 +310,20 @@ class Machine:
             tensor.skip(nanoseconds)
 
 
-def _price(work: Work, pricings: Prices) -> Price:
+def _shared_ports(works: list[Work]) -> set[str]:
+    """Memories, and banks of them, that the work of more than one engine uses."""
+    users: dict[str, set[str]] = {}
+    for work in works:
+        if isinstance(work, Compute):
+            for memory in work.memories:
+                users.setdefault(memory, set()).add(work.engine)
+    return {memory for memory, engines in users.items() if len(engines) > 1}
+
+
+def _price(work: Work, pricings: Prices, shared: set[str]) -> Price:
     one, two, three = (pricing.cost(work) for pricing in pricings)
+    fast, slow = dict(two.ports), dict(three.ports)
+    held = [(port, (spent, fast.get(port, 0.0), slow.get(port, 0.0))) for port, spent in one.ports]
     return Price(
         type(work),
         (one.interval, two.interval, three.interval),
@@ -303,6 +337,7 @@ def _price(work: Work, pricings: Prices) -> Price:
         not (one.more or two.more or three.more),
         (one.packets * one.packet, two.packets * two.packet, three.packets * three.packet),
         one.moving,
+        tuple((port, times) for port, times in held if port in shared),
     )
 
 

@@ -34,6 +34,10 @@ def _all(cell: Cell) -> dict[str, Cell]:
     return {"trn1": cell, "trn2": cell, "trn3": cell}
 
 
+_PORT = (1.0, 0.5, 1.0, "documented", "A1:596-597; low: elements use half of a port's accesses")
+_BANK = (1.0, 0.5, 1.0, "documented", "A2:266-273; low as of the ports of trn1")
+_NO_PORT = _documented(0.0, "A2:266-273")
+
 _CLOCKS = "A1:63-74, A2:49-64, A3:46-61"
 _STREAMS = "streams 512"
 _SINGLE = "intervals"
@@ -157,9 +161,18 @@ _GPSIMD = (
      _all(_assumed(2.0, 1.0, 4.0, "documented is 1 (isa 2.26); two ports less than VectorE"))),
 )  # fmt: skip
 
+_PORTS = (
+    ("sbuf.port_times", "times", "of its elements' time VectorE or GpSimd keeps the other from SBUF",
+     {"trn1": _PORT, "trn2": _NO_PORT, "trn3": _NO_PORT}),
+    ("psum.port_times", "times", "of its elements' time VectorE or ScalarE keeps the other from PSUM",
+     {"trn1": _PORT, "trn2": _NO_PORT, "trn3": _NO_PORT}),
+    ("psum.bank_times", "times", "the same, from the banks that it reads or writes",
+     {"trn1": _documented(0.0, "A1:596-597: it is all of PSUM"), "trn2": _BANK, "trn3": _BANK}),
+)  # fmt: skip
+
 _CONTROL = (
     ("engine.contention", "times", "what engines slow each other down by, not modelled otherwise",
-     _all(_assumed(1.0, 0.95, 1.1, "banks of SBUF and PSUM; other sources than the profiles"))),
+     _all(_assumed(1.0, 0.95, 1.1, "banks of SBUF; other sources than the profiles"))),
     ("dma.contention", "times", "the same for packets",
      _all(_assumed(1.0, 0.95, 1.1, "pages and refresh of HBM; other sources than the profiles"))),
     ("semaphore.compute_ns", "ns", "from a result to the start of who waits for it",
@@ -271,4 +284,4 @@ _LAUNCH = (
      {"trn2": _measured(15700, 14700, 16700, "streams")}),
 )  # fmt: skip
 
-ROWS = (*_TENSOR, *_VECTOR, *_SCALAR, *_GPSIMD, *_CONTROL, *_DMA, *_LAUNCH)
+ROWS = (*_TENSOR, *_VECTOR, *_SCALAR, *_GPSIMD, *_PORTS, *_CONTROL, *_DMA, *_LAUNCH)

@@ -16,6 +16,7 @@ from neff.timing.estimate import Span
 from neff.timing.events import Event
 from neff.timing.machine import Item, Machine, Prices, Steps
 from neff.timing.parameters import Parameters, Side
+from neff.timing.ports import PSUM, SBUF
 from neff.timing.simulation import simulate
 from neff.timing.work import Compute, Fixed, Matmul, Transfer, Weights, Work
 
@@ -182,7 +183,14 @@ def _work(one: StreamInstruction) -> Work:
     rule = _RULES.get(engine)
     if rule is None or not one.elements:
         return Fixed("control.register_ns")
-    return rule(one)
+    work = rule(one)
+    return work._replace(memories=_memories(one)) if type(work) is Compute else work
+
+
+def _memories(one: StreamInstruction) -> tuple[str, ...]:
+    """Memories that it uses; a stream does not say which banks."""
+    used = one.src + one.dst
+    return (PSUM,) * ("@P" in used) + (SBUF,) * ("@S" in used)
 
 
 def _tensor(one: StreamInstruction) -> Work:

@@ -49,8 +49,9 @@ class _Block:
         self.at = dict.fromkeys(steps, 0)
         self.semaphores: dict[int, Semaphore] = {}
         self.runnable = list(steps)[::-1]
-        self.pending: list[tuple[float, int, Times, Sent]] = []
+        self.pending: list[tuple[float, int, Times, Sent | str]] = []
         self.number = 0
+        self.granted, self.now = "", 0.0
 
     def run(self) -> None:
         while True:
@@ -103,6 +104,16 @@ class _Block:
             one, two, three = state.done
             first, fast = max(first, one + delay), max(fast, two + fast_delay)
             slow = max(slow, three + slow_delay)
+        if price.ports:
+            (one, two, three), event = machine.free(price.ports)
+            if one > first:
+                first, after, waits_for = one, event, event
+            begin = first, max(fast, two), max(slow, three)
+            if engine != self.granted or first > self.now:
+                self.push(begin, engine)
+                return False
+            machine.hold(price.ports, begin, len(machine.events))
+            first, fast, slow = begin
         if kind is Matmul:
             begin, end = machine.multiply((first, fast, slow), price)
             first, state.ready = begin[0], added(begin, machine.dispatch)
@@ -217,13 +228,21 @@ class _Block:
             queue.last = begin = first, fast, slow
             self.push(added(begin, sent.price.latency) if sent.has_descriptors else begin, sent)
 
-    def push(self, time: Times, sent: Sent) -> None:
+    def push(self, time: Times, sent: Sent | str) -> None:
+        """A transfer, or an engine that asks for a port, goes on at that time."""
         self.number += 1
         heapq.heappush(self.pending, (time[0], self.number, time, sent))
 
     def serve(self) -> None:
-        """The next transfer: its descriptors are made, or its packets are moved."""
-        _, _, time, sent = heapq.heappop(self.pending)
+        """What comes next: a transfer's descriptors are made, its packets are moved, or an engine
+        gets the port that it asked for, if nobody has taken it since.
+        """
+        now, _, time, sent = heapq.heappop(self.pending)
+        if isinstance(sent, str):
+            self.granted, self.now = sent, now
+            self.advance(sent)
+            self.granted = ""
+            return
         if not sent.has_descriptors:
             self.describe(time, sent)
             return

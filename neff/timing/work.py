@@ -18,12 +18,14 @@ class Compute(NamedTuple):
         rate: parameter with the cycles an element.
         elements: of one partition.
         extras: names of parameters ``<engine>.<extra>_interval_cycles`` and so on that are added.
+        memories: whose ports it uses; see :mod:`neff.timing.ports`.
     """
 
     engine: str
     rate: str
     elements: int
     extras: tuple[str, ...] = ()
+    memories: tuple[str, ...] = ()
 
 
 class Weights(NamedTuple):

@@ -53,7 +53,7 @@ function describeRange(panel) {
     panel.append(make("h2", {}, "Opcodes"), table(["opcode", "events", "time"], found.opcodes.slice(0, 14).map(one => [one.name, one.count, [one.spent / span, time(one.spent)]]), { small: true }));
     if (found.bytes) panel.append(pairs([["moved", bytes(found.bytes)], ["bandwidth", `${digits(found.bytes / span, 1)} GB/s`]]));
   }
-  if (!area) panel.append(make("h2", {}, "Marks"), make("div", {}, swatch("--path", "on the critical path (upper edge)"), swatch("--wait", "stood still for a semaphore (lower edge)")));
+  if (!area) panel.append(make("h2", {}, "Marks"), make("div", {}, swatch("--path", "on the critical path (upper edge)"), swatch("--wait", "stood still for a semaphore or a port (lower edge)")));
 }
 function swatch(name, text) { const box = make("i"); box.style.background = `var(${name})`; return make("span", { class: "key" }, box, text); }
 function statistics(profile, from, to) {

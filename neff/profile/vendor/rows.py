@@ -312,7 +312,7 @@ def _flows(context: Context) -> Iterator[Row]:
             "in_table": "dma_block" if _is_queue(before) else "instruction",
             "out_table": "dma_block" if _is_queue(event) else "instruction",
             "dependency_type": "FLOW_DEPENDENCE",
-            "gap_time": round(event.start) - round(before.end),
+            "gap_time": max(0, round(event.start) - round(before.end)),
         }  # fmt: skip
 
 
