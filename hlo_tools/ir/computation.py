@@ -34,7 +34,8 @@ class Computation:
     """
 
     __slots__ = (
-        "_by_id", "_changed", "_gone", "_instructions", "_next_id", "_proto", "_tuple", "module",
+        "_by_id", "_changed", "_gone", "_instructions", "_next_id", "_ordered", "_proto", "_tuple",
+        "module",
     )  # fmt: skip
 
     def __init__(self, proto: HloComputationProto, module: Module) -> None:
@@ -45,6 +46,7 @@ class Computation:
         self._by_id: dict[int, Instruction] | None = None
         self._next_id = 0
         self._changed = False
+        self._ordered = False
         self._gone: dict[int, Instruction] = {}
 
     @property
@@ -173,6 +175,19 @@ class Computation:
                 found.update(dict.fromkeys(ids))
         return list(found)
 
+    def put_in_order(self) -> None:
+        """Let the list of instructions have each behind what it takes and waits for, after edits.
+
+        New ones then stand where those stand that use them. The message follows when it is asked for.
+
+        Raises:
+            HloFileError: instructions depend on each other in a circle (HLO-CYCLE).
+        """
+        if self._changed:
+            from hlo_tools.ir import editing
+
+            editing.put_in_order(self)
+
     def index_users(self) -> None:
         """Fill in who uses whom, for every instruction of the computation."""
         views = self.views()
@@ -286,6 +301,7 @@ class Computation:
                 view._operands = view._users = None
         self._by_id = self._tuple = None
         self._next_id = 0
+        self._ordered = False
 
 
 def _dangling(what: str) -> HloFileError:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = [
     "add",
     "add_computation",
+    "put_in_order",
     "remove",
     "remove_all",
     "replace_uses",
@@ -191,7 +192,9 @@ def remove_all(computation: Computation, doomed: set[Instruction]) -> None:
         gone[number] = index.pop(number)
         if kept:
             kept.pop((computation.id, number), None)
+    ordered = computation._ordered
     _edited(computation)
+    computation._ordered = ordered  # what is left stays where it is
 
 
 def sweep(computation: Computation, views: list[Instruction]) -> list[Instruction]:
@@ -253,8 +256,10 @@ def unique_name(module: Module, wanted: str) -> str:
     """See :meth:`Module.unique_name`. The name counts as taken from then on."""
     names = module._names
     if names is None:
-        names = module._names = dict.fromkeys((i.proto.name for i in module.instructions), 0)
-        names.update(dict.fromkeys((c.name for c in module.computations), 0))
+        names = module._names = {}
+        for computation in module.computations:
+            names.update(dict.fromkeys([view.proto.name for view in computation.views()], 0))
+        names.update(dict.fromkeys([one.name for one in module.computations], 0))
     if wanted not in names:
         names[wanted] = 0
         return wanted
@@ -308,9 +313,7 @@ def _order_computations(module: Module) -> None:
 def settle(computation: Computation) -> None:
     """Take removed instructions out of the message and order the rest."""
     computation._changed = False
-    order = instructions_in_order(computation)
-    computation._instructions = order
-    computation._tuple = None
+    order = put_in_order(computation)
     rank = {view.proto.id: number for number, view in enumerate(order)}
     last = len(order)
     protos = computation._proto.instructions
@@ -318,6 +321,15 @@ def settle(computation: Computation) -> None:
     del protos[last:]
     _settle_schedule(computation, order)
     _settle_program_shape(computation)
+
+
+def put_in_order(computation: Computation) -> list[Instruction]:
+    """See :meth:`Computation.put_in_order`; the instructions."""
+    if not computation._ordered:
+        computation._instructions = instructions_in_order(computation)
+        computation._tuple = None
+        computation._ordered = True
+    return computation.views()
 
 
 def _place_in(
@@ -386,6 +398,7 @@ def _edited(computation: Computation) -> None:
     if not computation._changed:
         computation._changed = True
         computation.module._unsettled.append(computation)
+    computation._ordered = False
     computation._tuple = None
     computation.module.mark_changed()
 
@@ -406,9 +419,9 @@ def _next_id(computation: Computation) -> int:
     """A free id in the module's scheme: dense in the computation, or in the module (legacy)."""
     module = computation.module
     if module._next_legacy_id is None:
-        legacy = module.id_scheme == "legacy" and len(module._proto.computations) > 0
-        highest = max((i.proto.id for i in module.instructions), default=-1)
-        module._next_legacy_id = highest + 1 if legacy and highest >= 0 else 0
+        legacy = module.id_scheme == "legacy"
+        numbers = (view.proto.id for view in module.instructions) if legacy else ()
+        module._next_legacy_id = max(numbers, default=-1) + 1
     if module._next_legacy_id:
         module._next_legacy_id += 1
         return module._next_legacy_id - 1

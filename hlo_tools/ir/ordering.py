@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
+from operator import attrgetter
 from typing import TYPE_CHECKING, TypeVar
 
 from hlo_tools.errors import HloFileError
@@ -32,12 +33,17 @@ def behind(view: Instruction, *opcodes: str) -> Instruction:
 def instructions_in_order(computation: Computation) -> list[Instruction]:
     """Operands and control predecessors first; otherwise the present order."""
 
-    def needs(instruction: Instruction) -> tuple[Instruction, ...]:
-        if not instruction.proto.control_predecessor_ids:
-            return instruction.operands
-        return instruction.operands + instruction.control_predecessors
+    views = computation.views()
+    waits = any(view.proto.control_predecessor_ids for view in views)
+    needs = _operands_and_predecessors if waits else _operands
+    return needs_first(views, needs, f"computation %{computation.name}")
 
-    return needs_first(computation.instructions, needs, f"computation %{computation.name}")
+
+_operands: Callable[[Instruction], tuple[Instruction, ...]] = attrgetter("operands")
+
+
+def _operands_and_predecessors(view: Instruction) -> tuple[Instruction, ...]:
+    return view.operands + view.control_predecessors
 
 
 def computations_in_order(module: Module) -> list[Computation]:
@@ -60,26 +66,31 @@ def needs_first(
     Raises:
         HloFileError: nodes need each other in a circle (HLO-CYCLE); two of them are named.
     """
-    done: dict[Node, bool] = {}
+    done: set[Node] = set()
     order: list[Node] = []
     for start in nodes:
         if start in done:
             continue
-        done[start] = False
-        stack = [(start, iter(needs(start)))]
+        first = needs(start)
+        if done.issuperset(first):  # as most are: what it needs stands before it
+            done.add(start)
+            order.append(start)
+            continue
+        waiting = {start}
+        stack = [(start, iter(first))]
         while stack:
             node, rest = stack[-1]
             for needed in rest:
-                state = done.get(needed)
-                if state is None:
-                    done[needed] = False
-                    stack.append((needed, iter(needs(needed))))
-                    break
-                if state is False:
+                if needed in done:
+                    continue
+                if needed in waiting:
                     raise _circle(node, needed, where)
+                waiting.add(needed)
+                stack.append((needed, iter(needs(needed))))
+                break
             else:
                 stack.pop()
-                done[node] = True
+                done.add(node)
                 order.append(node)
     return order
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,7 +17,17 @@ from hlo_tools.passes.moving import FAST_MOVING, MOVING
 from hlo_tools.passes.reductions import FAST_REDUCTIONS, REDUCTIONS, is_highest, is_lowest
 from hlo_tools.passes.slicing import SLICING
 from hlo_tools.rewrite.emitting import constant, is_signed_zero, plain, splat
-from hlo_tools.rewrite.patterns import Pattern, Rewrite, Rules, number, op, rewrite_all, value
+from hlo_tools.rewrite.patterns import (
+    FLOAT,
+    WHOLE,
+    Pattern,
+    Rewrite,
+    Rules,
+    number,
+    op,
+    rewrite_all,
+    splat_where,
+)
 
 __all__ = ["EXACT", "FAST", "AlgebraicSimplification"]
 
@@ -45,24 +56,27 @@ def _kind(view: Instruction) -> str:
     return view.shape.element.kind
 
 
-def _is_integer(view: Instruction) -> bool:
-    return _kind(view) in ("int", "uint", "pred")
-
-
 def _all_ones(view: Instruction) -> bool:
     found = splat(view)
-    return found is not None and _is_integer(view) and bool(found == ~np.zeros_like(found))
+    return found is not None and _kind(view) in WHOLE and bool(found == ~np.zeros_like(found))
 
 
 _ZERO, _ONE, _MINUS_ONE = (number(n, "c") for n in (0, 1, -1))
-_LOWEST, _HIGHEST = Pattern(where=is_lowest), Pattern(where=is_highest)
-_ONES = Pattern(capture="c", where=_all_ones)
-_TRUE = Pattern(
-    where=lambda view: _kind(view) == "pred" and splat(view) is not None and splat(view)
-)
-_FALSE = Pattern(
-    where=lambda view: _kind(view) == "pred" and splat(view) is not None and not splat(view)
-)
+_LOWEST, _HIGHEST = splat_where(is_lowest), splat_where(is_highest)
+_ONES = splat_where(_all_ones, "c")
+
+
+def _known(truth: bool) -> Pattern:
+    """A truth value that is known everywhere."""
+
+    def where(view: Instruction) -> bool:
+        found = splat(view) if _kind(view) == "pred" else None
+        return found is not None and bool(found) == truth
+
+    return splat_where(where)
+
+
+_TRUE, _FALSE = _known(True), _known(False)
 
 
 def _first(it: Instruction, x: Instruction, **_: Instruction) -> Instruction:
@@ -83,14 +97,15 @@ def _compared(it: Instruction, **_: Instruction) -> Instruction:
 
 def _times_reciprocal(it: Instruction, x: Instruction, c: Instruction) -> Instruction | None:
     """x / 2^n is x * 2^-n to the last bit, as long as 2^-n is a normal number of the type."""
-    divisor = splat(c)
-    if divisor is None or _kind(it) != "float" or not np.isfinite(divisor) or divisor == 0:
+    found = splat(c)
+    if found is None or it.shape.element.name not in ("f16", "bf16", "f32", "f64"):
         return None
-    mantissa, _ = np.frexp(np.float64(divisor))
-    inverse = np.asarray(1 / np.float64(divisor)).astype(it.shape.dtype)
-    if abs(mantissa) != 0.5 or np.float64(inverse) * np.float64(divisor) != 1:
+    divisor = float(found)
+    if abs(math.frexp(divisor)[0]) != 0.5:  # so it is finite and not 0
         return None
-    if it.shape.element.name not in ("f16", "bf16", "f32", "f64") or abs(inverse) < 2.0**-14:
+    with np.errstate(over="ignore"):
+        inverse = np.asarray(1 / np.float64(divisor)).astype(it.shape.dtype)
+    if float(inverse) * divisor != 1 or abs(float(inverse)) < 2.0**-14:
         return None
     return plain(it, "multiply", it.shape, [x, constant(it, inverse, it.shape)])
 
@@ -183,19 +198,18 @@ def _same_type(it: Instruction, x: Instruction) -> Instruction | None:
 EXACT = (
     Rules(
         # Sums
-        (op("add", "x", _ZERO, commutes=True, where=_is_integer), _first),
-        (op("add", "x", value(where=is_signed_zero), commutes=True), _first),
+        (op("add", "x", _ZERO, commutes=True, kinds=WHOLE), _first),
+        (op("add", "x", splat_where(is_signed_zero), commutes=True), _first),
         (op("subtract", "x", _ZERO), _first),
-        (op("subtract", "x", "x", where=_is_integer), _zero),
+        (op("subtract", "x", "x", kinds=WHOLE), _zero),
         (op("add", "x", op("negate", "y"), commutes=True), _both("subtract")),
         (op("subtract", "x", op("negate", "y")), _both("add")),
         # Products
         (op("multiply divide", "x", _ONE), _first),
         (op("multiply", _ONE, "x"), _first),
-        (op("multiply", "x", _ZERO, commutes=True, where=_is_integer), _zero),
+        (op("multiply", "x", _ZERO, commutes=True, kinds=WHOLE), _zero),
         (op("multiply", "x", _MINUS_ONE, commutes=True), _negated),
-        (op("divide", "x", value("c", lambda view: view.opcode in ("constant", "broadcast"))),
-         _times_reciprocal),
+        (op("divide", "x", op("constant broadcast", capture="c"), kinds=FLOAT), _times_reciprocal),
         (op("power", "x", _ONE), _first),
         # Bits
         (op("and", "x", _ONES, commutes=True), _first),
@@ -211,7 +225,7 @@ EXACT = (
         (op("minimum", "x", _HIGHEST, commutes=True), _first),
         (op("compare", "p", _TRUE, commutes=True), _compared_with(True)),
         (op("compare", "p", _FALSE, commutes=True), _compared_with(False)),
-        (op("compare", "x", "x", where=lambda view: _is_integer(view.operands[0])), _compared),
+        (op("compare", "x", "x", where=lambda view: _kind(view.operands[0]) in WHOLE), _compared),
         (op("select", "p", "x", "x"), _first),
         (op("select", _TRUE, "x", "y"), _first),
         (op("select", _FALSE, "y", "x"), _first),
@@ -254,7 +268,7 @@ FAST = Rules(
     (op("add", "x", _ZERO, commutes=True), _first),
     (op("multiply", "x", _ZERO, commutes=True), _zero),
     (op("subtract", "x", "x"), _zero),
-    (op("divide", "x", "x", where=lambda view: _kind(view) == "float"), _one),
+    (op("divide", "x", "x", kinds=FLOAT), _one),
     (op("log", op("exponential", "x")), _first),
     (op("exponential", op("log", "x")), _first),
     (op("power", "x", number(2, "c")), _square),

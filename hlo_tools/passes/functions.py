@@ -6,8 +6,9 @@ import math
 
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.passes.integers import is_whole
+from hlo_tools.passes.reductions import reduces_single
 from hlo_tools.rewrite.emitting import broadcast, constant, dimensions_of, plain, reshape, splat
-from hlo_tools.rewrite.patterns import Rewrite, Rules, number, op, value
+from hlo_tools.rewrite.patterns import FLOAT, WHOLE, Rewrite, Rules, number, op, value
 
 __all__ = ["FUNCTIONS", "WHOLE_SUMS"]
 
@@ -15,16 +16,8 @@ _ORDERLESS = frozenset({"and", "maximum", "minimum", "or"})
 """Operations that give the same bits in any order and however often."""
 
 
-def _is_float(view: Instruction) -> bool:
-    return view.shape.element.kind == "float"
-
-
 def _is_array(view: Instruction) -> bool:
     return view.shape.is_array
-
-
-def _is_whole_array(view: Instruction) -> bool:
-    return view.shape.is_array and is_whole(view)
 
 
 def _made(opcode: str, *names: str) -> Rewrite:
@@ -211,10 +204,10 @@ def _of_concatenate(it: Instruction) -> Instruction | None:
 def _of_one(it: Instruction) -> Instruction | None:
     """A reduction of single elements applies its operation once."""
     source = it.operands[0]
+    if not it.proto.dimensions or not reduces_single(it):
+        return None
     opcode = _operation(it)
-    axes = dimensions_of(it)
-    orderless = opcode in ("add", "multiply") or (is_whole(it) and opcode in _ORDERLESS)
-    if not orderless or any(source.shape.dimensions[axis] != 1 for axis in axes) or not axes:
+    if opcode not in ("add", "multiply") and not (is_whole(it) and opcode in _ORDERLESS):
         return None
     root = it.called_computations[0].root
     if not (source.shape.is_row_major and it.shape.is_row_major) or any(source.shape.dynamic):
@@ -231,7 +224,7 @@ def _of_one(it: Instruction) -> Instruction | None:
 
 WHOLE_SUMS = Rules(
     *(
-        (op("reduce", where=_is_whole_array), rule)
+        (op("reduce", kinds=WHOLE), rule)
         for rule in (_of_negate, _of_scalar, _of_transpose, _of_concatenate)
     ),
     (op("reduce", where=_is_array), _of_one),
@@ -242,35 +235,35 @@ _HALF, _MINUS_ONE, _THREE, _ZERO, _ONE = (number(n, "c") for n in (0.5, -1, 3, 0
 
 FUNCTIONS = Rules(
     *(
-        (op("reduce", where=_is_float), rule)
+        (op("reduce", kinds=FLOAT), rule)
         for rule in (_of_negate, _of_scalar, _of_transpose, _of_concatenate)
     ),
     # Powers and roots
     (op("power", "x", _ZERO), _ones),
     (op("exponential", _ZERO), _ones),
     (op("power", "x", _HALF), _made("sqrt", "x")),
-    (op("power", "x", _MINUS_ONE, where=_is_float), _reciprocal),
+    (op("power", "x", _MINUS_ONE, kinds=FLOAT), _reciprocal),
     (op("power", "x", _THREE), _cube),
     (op("power", op("exponential", "x"), "y"), _of_function("exponential", "multiply")),
-    (op("sqrt", op("multiply", "x", "x"), where=_is_float), _made("abs", "x")),
+    (op("sqrt", op("multiply", "x", "x"), kinds=FLOAT), _made("abs", "x")),
     (op("multiply", op("sqrt", "x"), op("sqrt", "x")), _x),
     (op("multiply", op("rsqrt", "x"), op("rsqrt", "x")), _reciprocal),
     (op("multiply", op("exponential", "x"), op("exponential", "y")), _of_function("exponential", "add")),
     (op("maximum minimum", op("cbrt sqrt", "x", capture="f"), op("cbrt sqrt", "y")), _monotone),
     # Logarithms
-    (op("log", op("power", "x", "y"), where=_is_float),
+    (op("log", op("power", "x", "y"), kinds=FLOAT),
      _times_logarithm),
     (op("log-plus-one", op("exponential-minus-one", "x")), _x),
     (op("exponential-minus-one", op("log-plus-one", "x")), _x),
     # Quotients
-    (op("divide", op("divide", "x", "y"), "z", where=_is_float), _nested("divide", "multiply", "xyz")),
-    (op("divide", "x", op("divide", "y", "z"), where=_is_float),
+    (op("divide", op("divide", "x", "y"), "z", kinds=FLOAT), _nested("divide", "multiply", "xyz")),
+    (op("divide", "x", op("divide", "y", "z"), kinds=FLOAT),
      _times_divisor),
     (op("divide", "x", op("exponential", "y")), _times_exponential),
-    (op("divide", "x", op("power", "y", "z"), where=_is_float), _times_power),
+    (op("divide", "x", op("power", "y", "z"), kinds=FLOAT), _times_power),
     (op("divide", "x", op("rsqrt", "y")),
      _times_root),
-    (op("divide", "x", op("broadcast", value("y"), capture="wide"), where=_is_float), _by_broadcast),
+    (op("divide", "x", op("broadcast", value("y"), capture="wide"), kinds=FLOAT), _by_broadcast),
     (op("rsqrt", op("divide", _ONE, "x")), _root),
 )  # fmt: skip
 """Rules that hold for real numbers."""

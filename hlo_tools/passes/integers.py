@@ -8,7 +8,7 @@ import numpy as np
 
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.rewrite.emitting import constant, plain, splat, with_element
-from hlo_tools.rewrite.patterns import Condition, Pattern, Rewrite, Rules, number, op, value
+from hlo_tools.rewrite.patterns import FLOAT, WHOLE, Pattern, Rewrite, Rules, number, op, value
 
 __all__ = ["FAST_SUMS", "INTEGERS", "is_whole", "never_negative"]
 
@@ -23,7 +23,7 @@ _ORDERLESS = frozenset({"and", "maximum", "minimum", "or", "xor"})
 
 def is_whole(view: Instruction) -> bool:
     """Whether its elements are integers or truth values."""
-    return view.shape.element.kind in ("int", "uint", "pred")
+    return view.shape.element.kind in WHOLE
 
 
 def _is_signed(view: Instruction) -> bool:
@@ -62,12 +62,12 @@ def never_negative(view: Instruction, depth: int = 8) -> bool:
     return False
 
 
-def _is_constant(view: Instruction) -> bool:
-    return view.opcode in ("constant", "broadcast") and splat(view) is not None
+def _has_one_value(view: Instruction) -> bool:
+    return splat(view) is not None
 
 
 def _constant(name: str) -> Pattern:
-    return value(name, _is_constant)
+    return op("constant broadcast", capture=name, where=_has_one_value)
 
 
 # Sums and products
@@ -134,15 +134,13 @@ def _chained(
     return plain(it, it.opcode, it.shape, [inner, _together(it, it.opcode, c, d)])
 
 
-def _chains(
-    opcodes: str, where: Callable[[Instruction], bool] | None
-) -> list[tuple[Pattern, Rewrite]]:
+def _chains(opcodes: str, kinds: frozenset[str]) -> list[tuple[Pattern, Rewrite]]:
     rows: list[tuple[Pattern, Rewrite]] = []
     for name in opcodes.split():
         first = op(name, "x", _constant("c"), commutes=True)
         second = op(name, "y", _constant("d"), commutes=True)
-        rows.append((op(name, first, _constant("d"), commutes=True, where=where), _joined))
-        rows.append((op(name, first, second, where=where), _chained))
+        rows.append((op(name, first, _constant("d"), commutes=True, kinds=kinds), _joined))
+        rows.append((op(name, first, second, kinds=kinds), _chained))
     return rows
 
 
@@ -404,41 +402,41 @@ def _nothing(it: Instruction, **_: Instruction) -> Instruction:
 _ORDERS = (("x", "y"), ("y", "x"))
 
 
-def _sums(where: Condition) -> list[tuple[Pattern, Rewrite]]:
+def _sums(kinds: frozenset[str]) -> list[tuple[Pattern, Rewrite]]:
     """What is added and taken away again."""
     return [
-        (op("add", "x", op("subtract", "y", "x"), commutes=True, where=where), _y),
-        *((op("subtract", op("add", *order), "x", where=where), _y) for order in _ORDERS),
-        (op("subtract", "x", op("subtract", "x", "y"), where=where), _y),
-        *((op("subtract", "x", op("add", *order), where=where), _minus_y) for order in _ORDERS),
-        (op("subtract", op("subtract", "x", "y"), "x", where=where), _minus_y),
+        (op("add", "x", op("subtract", "y", "x"), commutes=True, kinds=kinds), _y),
+        *((op("subtract", op("add", *order), "x", kinds=kinds), _y) for order in _ORDERS),
+        (op("subtract", "x", op("subtract", "x", "y"), kinds=kinds), _y),
+        *((op("subtract", "x", op("add", *order), kinds=kinds), _minus_y) for order in _ORDERS),
+        (op("subtract", op("subtract", "x", "y"), "x", kinds=kinds), _minus_y),
     ]
 
 
 INTEGERS = Rules(
     # Sums and products
-    *_sums(is_whole),
+    *_sums(WHOLE),
     *(
-        (op("add subtract", op("multiply", *one), op("multiply", *two), where=is_whole), _factored)
+        (op("add subtract", op("multiply", *one), op("multiply", *two), kinds=WHOLE), _factored)
         for one in (("x", "z"), ("z", "x")) for two in (("y", "z"), ("z", "y"))
     ),
-    *_chains("add multiply", is_whole),
-    *_chains("and or xor", is_whole),
-    *_chains("maximum minimum", is_whole),
-    (op("add", op("subtract", _constant("c"), "x"), _constant("d"), commutes=True, where=is_whole),
+    *_chains("add multiply", WHOLE),
+    *_chains("and or xor", WHOLE),
+    *_chains("maximum minimum", WHOLE),
+    (op("add", op("subtract", _constant("c"), "x"), _constant("d"), commutes=True, kinds=WHOLE),
      _from_constant),
     (op("subtract", "x", _constant("c")), _added),
     (op("multiply", op("abs", value("x", _is_real)), op("abs", "x")), _square),
     (op("multiply divide", op("negate", "x"), op("negate", "y"),
         where=_divides_exactly), _both),
     # Division
-    (op("divide", "x", _constant("c"), where=is_whole), _shifted),
-    (op("remainder", "x", _constant("c"), where=is_whole), _masked),
+    (op("divide", "x", _constant("c"), kinds=WHOLE), _shifted),
+    (op("remainder", "x", _constant("c"), kinds=WHOLE), _masked),
     (op("remainder", op("remainder", "x", "y", capture="inner"), "y"), _inner),
-    (op("remainder", op("iota", capture="x"), _constant("c"), where=is_whole), _of_iota),
+    (op("remainder", op("iota", capture="x"), _constant("c"), kinds=WHOLE), _of_iota),
     # Bits
-    (op("or", "x", op("not", "x"), commutes=True, where=is_whole), _all_ones),
-    (op("and", "x", op("not", "x"), commutes=True, where=is_whole), _nothing),
+    (op("or", "x", op("not", "x"), commutes=True, kinds=WHOLE), _all_ones),
+    (op("and", "x", op("not", "x"), commutes=True, kinds=WHOLE), _nothing),
     # Comparisons
     (op("not", op("compare", "x", "y", capture="c")), _opposite),
     (op("compare", "x", _ZERO, where=_is_partial), _with_zero(False)),
@@ -463,18 +461,18 @@ INTEGERS = Rules(
     ),
     (op("compare", op("convert", value("p", _is_truth)), _constant("c")), _of_truth),
     # Choices
-    (op("select", op("compare", "x", "y", capture="c"), "x", "y", where=is_whole), _of_equals),
-    (op("select", op("compare", "y", "x", capture="c"), "x", "y", where=is_whole), _of_equals),
+    (op("select", op("compare", "x", "y", capture="c"), "x", "y", kinds=WHOLE), _of_equals),
+    (op("select", op("compare", "y", "x", capture="c"), "x", "y", kinds=WHOLE), _of_equals),
     (op("select", "p", "x", "y", where=_is_truth), _truths),
-    (op("multiply", "x", op("convert", value("p", _is_truth)), commutes=True, where=is_whole),
+    (op("multiply", "x", op("convert", value("p", _is_truth)), commutes=True, kinds=WHOLE),
      _multiplied),
     (op("minimum", op("maximum", "x", _constant("c"), commutes=True), _constant("d"), commutes=True,
-        where=is_whole), _clamped),
+        kinds=WHOLE), _clamped),
     (op("maximum", op("minimum", "x", _constant("c"), commutes=True), _constant("d"), commutes=True,
-        where=is_whole), _clamped),
-    (op("minimum", "x", op("maximum", "x", "y", commutes=True), commutes=True, where=is_whole),
+        kinds=WHOLE), _clamped),
+    (op("minimum", "x", op("maximum", "x", "y", commutes=True), commutes=True, kinds=WHOLE),
      _x),
-    (op("maximum", "x", op("minimum", "x", "y", commutes=True), commutes=True, where=is_whole),
+    (op("maximum", "x", op("minimum", "x", "y", commutes=True), commutes=True, kinds=WHOLE),
      _x),
     (op("maximum", "x", op("maximum", "x", "y", commutes=True, capture="inner"),
         commutes=True), _inner),
@@ -493,32 +491,28 @@ INTEGERS = Rules(
 """Rules that hold to the last bit."""
 
 
-def _is_float(view: Instruction) -> bool:
-    return view.shape.element.kind == "float"
-
-
 FAST_SUMS = Rules(
     (op("reduce-precision", "x"), _same_precision),
     (op("maximum", "x", op("clamp", "x", "y", "z", capture="inner"), commutes=True),
      _inner),
     (op("minimum", "z", op("clamp", "x", "y", "z", capture="inner"), commutes=True),
      _inner),
-    *_sums(_is_float),
+    *_sums(FLOAT),
     *(
-        (op("add subtract", op("multiply", *one), op("multiply", *two), where=_is_float), _factored)
+        (op("add subtract", op("multiply", *one), op("multiply", *two), kinds=FLOAT), _factored)
         for one in (("x", "z"), ("z", "x")) for two in (("y", "z"), ("z", "y"))
     ),
-    *_chains("add multiply", _is_float),
-    (op("add", op("subtract", _constant("c"), "x"), _constant("d"), commutes=True, where=_is_float),
+    *_chains("add multiply", FLOAT),
+    (op("add", op("subtract", _constant("c"), "x"), _constant("d"), commutes=True, kinds=FLOAT),
      _from_constant),
-    (op("select", op("compare", "x", "y", capture="c"), "x", "y", where=_is_float), _of_equals),
-    (op("select", op("compare", "y", "x", capture="c"), "x", "y", where=_is_float), _of_equals),
-    (op("multiply", "x", op("convert", value("p", _is_truth)), commutes=True, where=_is_float),
+    (op("select", op("compare", "x", "y", capture="c"), "x", "y", kinds=FLOAT), _of_equals),
+    (op("select", op("compare", "y", "x", capture="c"), "x", "y", kinds=FLOAT), _of_equals),
+    (op("multiply", "x", op("convert", value("p", _is_truth)), commutes=True, kinds=FLOAT),
      _multiplied),
     (op("minimum", op("maximum", "x", _constant("c"), commutes=True), _constant("d"), commutes=True,
-        where=_is_float), _clamped),
+        kinds=FLOAT), _clamped),
     (op("maximum", op("minimum", "x", _constant("c"), commutes=True), _constant("d"), commutes=True,
-        where=_is_float), _clamped),
+        kinds=FLOAT), _clamped),
     (op("negate", op("subtract", "x", "y")), _taken_back),
 )  # fmt: skip
 """Rules that hold for real numbers."""

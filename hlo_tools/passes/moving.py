@@ -10,7 +10,7 @@ from hlo_tools import schema
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.passes.integers import is_whole
 from hlo_tools.rewrite.emitting import broadcast, constant, dimensions_of, plain, splat
-from hlo_tools.rewrite.patterns import Rules, op, value
+from hlo_tools.rewrite.patterns import FLOAT, WHOLE, Rules, op
 from hlo_tools.types.replica_groups import replica_groups_of
 from hlo_tools.types.shape import Shape, array_shape
 
@@ -30,14 +30,6 @@ _FIELDS = ("comparison_direction", "comparison_type")
 
 def _is_static(view: Instruction) -> bool:
     return not any(view.shape.dynamic)
-
-
-def _is_constant(view: Instruction) -> bool:
-    return view.opcode == "constant"
-
-
-def _is_float(view: Instruction) -> bool:
-    return view.shape.element.kind == "float"
 
 
 def _shaped(view: Instruction, sizes: list[int]) -> Shape:
@@ -91,10 +83,14 @@ def _with_number(
     return broadcast(inner, it.shape, dimensions_of(wide), it)
 
 
+def _adds_nothing(view: Instruction) -> bool:
+    return len(view.proto.dimensions) == len(view.proto.shape.dimensions)
+
+
 def _as_transpose(it: Instruction, x: Instruction) -> Instruction | None:
     """A broadcast that adds nothing puts dimensions in another order."""
     axes = dimensions_of(it)
-    if len(axes) != it.shape.rank or not _is_static(it) or list(axes) == sorted(axes):
+    if not _is_static(it) or list(axes) == sorted(axes):
         return None
     return plain(
         it, "transpose", it.shape, [x], dimensions=[axes.index(n) for n in range(len(axes))]
@@ -372,11 +368,7 @@ def _same_type(it: Instruction, x: Instruction) -> Instruction | None:
 def _converted_constant(it: Instruction, x: Instruction) -> Instruction | None:
     """A whole number that the type has."""
     found = splat(x)
-    if (
-        found is None
-        or x.opcode != "constant"
-        or "complex" in (x.shape.element.kind, it.shape.element.kind)
-    ):
+    if found is None or "complex" in (x.shape.element.kind, it.shape.element.kind):
         return None
     if it.shape.dtype is None or not (is_whole(x) or it.shape.element.kind == "float"):
         return None
@@ -386,14 +378,13 @@ def _converted_constant(it: Instruction, x: Instruction) -> Instruction | None:
     return constant(it, made, it.shape)
 
 
+def _is_empty(view: Instruction) -> bool:
+    return 0 in view.proto.shape.dimensions
+
+
 def _empty(it: Instruction) -> Instruction | None:
     """An array without elements."""
-    shape = it.shape
-    if it.opcode in ("constant", "parameter", "broadcast") or not shape.is_array:
-        return None
-    if 0 not in shape.dimensions or not _is_static(it):
-        return None
-    return constant(it, 0, shape)
+    return constant(it, 0, it.shape) if it.shape.is_array and _is_static(it) else None
 
 
 def _one_iota(it: Instruction) -> Instruction | None:
@@ -444,7 +435,7 @@ def _is_alike(view: Instruction) -> bool:
 _MOVED = "add and concatenate dynamic-slice multiply pad reduce reverse slice subtract transpose"
 
 MOVING = Rules(
-    (op(_MOVED), _empty),
+    (op(_MOVED, where=_is_empty), _empty),
     # Broadcasts
     (op(_UNARY, op("broadcast", "x", capture="wide")), _single),
     (
@@ -458,7 +449,7 @@ MOVING = Rules(
             (op("broadcast", "y", capture="other"), op("broadcast", "x", capture="wide")),
         )
     ),
-    (op("broadcast", "x"), _as_transpose),
+    (op("broadcast", "x", where=_adds_nothing), _as_transpose),
     (op("concatenate"), _same_values),
     (op("concatenate"), _all_alike),
     (op("concatenate"), _flat),
@@ -485,15 +476,15 @@ MOVING = Rules(
     # Types
     (op("bitcast-convert", "x"), _same_type),
     (op("bitcast-convert", op("bitcast-convert", "x")), _bits_twice),
-    (op("convert", value("x", _is_constant)), _converted_constant),
+    (op("convert", op("constant", capture="x")), _converted_constant),
     (op("complex", op("real", "z"), op("imag", "z")), _whole_again),
     (op("all-gather"), _gathered),
     (op("all-reduce", "x"), _reduced_alike),
-    (op("all-reduce reduce-scatter", "x", where=is_whole), _summed_alike),
+    (op("all-reduce reduce-scatter", "x", kinds=WHOLE), _summed_alike),
 )
 """Rules that hold to the last bit."""
 
 FAST_MOVING = Rules(
-    (op("all-reduce reduce-scatter", value("x", _is_float)), _summed_alike),
+    (op("all-reduce reduce-scatter", "x", kinds=FLOAT), _summed_alike),
 )  # fmt: skip
 """Rules that hold for real numbers."""

@@ -10,7 +10,7 @@ from hlo_tools.ir.instruction import Instruction
 from hlo_tools.rewrite.emitting import dimensions_of, is_signed_zero, plain, splat
 from hlo_tools.rewrite.patterns import Rewrite, Rules, op
 
-__all__ = ["FAST_REDUCTIONS", "REDUCTIONS", "is_highest", "is_lowest"]
+__all__ = ["FAST_REDUCTIONS", "REDUCTIONS", "is_highest", "is_lowest", "reduces_single"]
 
 
 def is_lowest(view: Instruction) -> bool:
@@ -71,14 +71,19 @@ def _is_exact(it: Instruction) -> bool:
     return orderly and opcode in _NEUTRAL and bool(_NEUTRAL[opcode](it.operands[1]))
 
 
+def reduces_single(it: Instruction) -> bool:
+    """Whether a reduction is over dimensions of size 1."""
+    sizes = it.operands[0].proto.shape.dimensions
+    return all(sizes[axis] == 1 for axis in it.proto.dimensions)
+
+
 def _single(it: Instruction) -> Instruction | None:
     """A reduction of single elements is a reshape where the first value changes nothing."""
     source = it.operands[0]
-    opcode = _operation(it)
-    sizes = source.shape.dimensions
-    if opcode not in _NEUTRAL or any(sizes[axis] != 1 for axis in dimensions_of(it)):
+    if not reduces_single(it):
         return None
-    if not _NEUTRAL[opcode](it.operands[1]):
+    opcode = _operation(it)
+    if opcode not in _NEUTRAL or not _NEUTRAL[opcode](it.operands[1]):
         return None
     return _reshaped(it, source)
 
@@ -86,8 +91,7 @@ def _single(it: Instruction) -> Instruction | None:
 def _single_sum(it: Instruction) -> Instruction | None:
     """The same of a sum from 0, which would make 0 of -0."""
     source = it.operands[0]
-    sizes = source.shape.dimensions
-    if _operation(it) != "add" or any(sizes[axis] != 1 for axis in dimensions_of(it)):
+    if not reduces_single(it) or _operation(it) != "add":
         return None
     return _reshaped(it, source) if splat(it.operands[1]) == 0 else None
 

@@ -42,10 +42,11 @@ class UnusedRemover:
     def __init__(self, computation: Computation) -> None:
         self._computation = computation
         self._acting: dict[int, bool] = {}
+        computation.put_in_order()
         self._waited = {
             number & LOCAL_MASK
-            for row in computation.proto.instructions
-            for number in row.control_predecessor_ids
+            for view in computation.views()
+            for number in view.proto.control_predecessor_ids
         }
 
     def drop(self, views: Iterable[Instruction]) -> None:

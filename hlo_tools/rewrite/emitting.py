@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hlo_tools import schema
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.ordering import behind
-from hlo_tools.types.element_types import BY_NAME
-from hlo_tools.types.literal import literal_of
+from hlo_tools.types.element_types import BY_NAME, BY_NUMBER, INVALID
+from hlo_tools.types.literal import Literal, literal_of
 from hlo_tools.types.shape import Shape, array_shape, tuple_shape
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 __all__ = [
+    "SPLAT_OPCODES",
     "broadcast",
     "constant",
     "convert",
@@ -33,6 +36,10 @@ __all__ = [
 
 _SMALL = 1 << 12
 """Elements of a constant that is looked through at most."""
+_SCALAR_BYTES = 128
+"""Bytes of a scalar constant's literal at most, for its number to be remembered."""
+SPLAT_OPCODES = frozenset({"broadcast", "constant", "copy", "reshape"})
+"""Opcodes of what may have one value everywhere that is known."""
 
 
 def plain(
@@ -121,20 +128,35 @@ def dimensions_of(view: Instruction) -> tuple[int, ...]:
 def splat(view: Instruction) -> Any:
     """The one value that a constant, or a broadcast constant, has everywhere; else None."""
     view = behind(view, "broadcast", "reshape", "copy")
-    if view.proto.opcode != "constant":
+    row = view.proto
+    if row.opcode != "constant" or not row.HasField("literal"):
         return None
-    literal = view.literal
-    shape = view.shape
+    if not row.shape.dimensions and row.literal.ByteSize() <= _SCALAR_BYTES:
+        return _scalar_of(row.shape.element_type, row.literal.SerializeToString())
+    literal, shape = view.literal, view.shape
     if literal is None or not shape.is_array or not 0 < shape.element_count <= _SMALL:
         return None
     if literal.is_elided:
         return None
+    return _one_value(literal)
+
+
+def _one_value(literal: Literal) -> Any:
     values = literal.numpy().reshape(-1)
     first = values[0]
     if values.size == 1:
         return first
     same = values.view(np.uint8).reshape(values.size, -1)
     return first if (same == same[0]).all() else None
+
+
+@lru_cache(maxsize=4096)
+def _scalar_of(element: int, data: bytes) -> Any:
+    """The number in a serialised ``LiteralProto``, as :func:`splat` returns it."""
+    literal = Literal(schema.LiteralProto.FromString(data))
+    if BY_NUMBER.get(element, INVALID).dtype is None or literal.is_elided:
+        return None
+    return _one_value(literal)
 
 
 def is_signed_zero(view: Instruction) -> bool:

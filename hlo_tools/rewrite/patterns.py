@@ -19,11 +19,13 @@ from dataclasses import dataclass
 from hlo_tools.ir.computation import Computation
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.rewrite.dead_code import UnusedRemover
-from hlo_tools.rewrite.emitting import is_signed_zero, splat
+from hlo_tools.rewrite.emitting import SPLAT_OPCODES, is_signed_zero, splat
 from hlo_tools.rewrite.errors import PassError
 from hlo_tools.types.ids import LOCAL_MASK
 
 __all__ = [
+    "FLOAT",
+    "WHOLE",
     "Captures",
     "Condition",
     "Pattern",
@@ -32,6 +34,7 @@ __all__ = [
     "number",
     "op",
     "rewrite_all",
+    "splat_where",
     "sweep",
     "take_name",
     "value",
@@ -42,6 +45,11 @@ Captures = dict[str, Instruction]
 Condition = Callable[[Instruction], bool]
 """What else has to be true of an instruction that fits a pattern."""
 Rewrite = Callable[..., Instruction | None]
+
+WHOLE = frozenset({"int", "uint", "pred"})
+"""Kinds of elements: integers and truth values."""
+FLOAT = frozenset({"float"})
+"""Kinds of elements: floats, complex numbers left aside."""
 
 _FEW = 3
 """Operands of an instruction whose rules are looked up by the opcodes of these too."""
@@ -59,6 +67,7 @@ class Pattern:
         capture: the name under which the rewrite gets the instruction, or "".
         where: what else has to be true of it.
         commutes: two operands may be in either order.
+        kinds: allowed kinds of elements, as :class:`ElementType` has them; any when empty.
     """
 
     opcodes: frozenset[str] = frozenset()
@@ -66,6 +75,7 @@ class Pattern:
     capture: str = ""
     where: Condition | None = None
     commutes: bool = False
+    kinds: frozenset[str] = frozenset()
 
     @property
     def names(self) -> frozenset[str]:
@@ -77,28 +87,34 @@ class Pattern:
         """``captures`` with those of this pattern, or None when ``view`` does not fit."""
         if self.opcodes and view.proto.opcode not in self.opcodes:
             return None
+        if self.kinds and view.shape.element.kind not in self.kinds:
+            return None
         if self.where is not None and not self.where(view):
             return None
         if self.capture and captures.setdefault(self.capture, view) is not view:
             return None
-        if self.operands is None:
+        patterns = self.operands
+        if patterns is None:
             return captures
-        found = self._match_operands(view.operands, dict(captures))
-        if found is None and self.commutes:
-            found = self._match_operands(view.operands[::-1], dict(captures))
-        return found
-
-    def _match_operands(
-        self, views: tuple[Instruction, ...], captures: Captures
-    ) -> Captures | None:
-        patterns = self.operands or ()
-        if len(views) != len(patterns):
+        operands = view.operands
+        if len(operands) != len(patterns):
             return None
-        known: Captures | None = captures
-        for pattern, view in zip(patterns, views, strict=True):
-            if known is not None:
-                known = pattern.match(view, known)
-        return known
+        if not self.commutes:
+            return _match_all(patterns, operands, captures)
+        found = _match_all(patterns, operands, dict(captures))
+        return _match_all(patterns, operands[::-1], captures) if found is None else found
+
+
+def _match_all(
+    patterns: tuple[Pattern, ...], views: tuple[Instruction, ...], captures: Captures
+) -> Captures | None:
+    """``captures``, which may change, with those of every pattern, or None."""
+    known: Captures | None = captures
+    for pattern, view in zip(patterns, views, strict=True):
+        known = pattern.match(view, known)
+        if known is None:
+            return None
+    return known
 
 
 def op(
@@ -107,6 +123,7 @@ def op(
     capture: str = "",
     where: Condition | None = None,
     commutes: bool = False,
+    kinds: frozenset[str] = frozenset(),
 ) -> Pattern:
     """An instruction with one of some opcodes.
 
@@ -117,9 +134,10 @@ def op(
         capture: the name under which the rewrite gets the instruction, or "".
         where: what else has to be true of it.
         commutes: two operands may be in either order.
+        kinds: allowed kinds of its elements, such as :data:`WHOLE`; any when empty.
     """
     inner = tuple(value(each) if isinstance(each, str) else each for each in operands)
-    return Pattern(frozenset(names.split()), inner or None, capture, where, commutes)
+    return Pattern(frozenset(names.split()), inner or None, capture, where, commutes, kinds)
 
 
 def value(capture: str = "", where: Condition | None = None) -> Pattern:
@@ -135,11 +153,18 @@ def number(wanted: float, capture: str = "") -> Pattern:
 
     def where(view: Instruction) -> bool:
         found = splat(view)
-        if found is None or view.shape.element.kind == "complex":
+        if found is None or not bool(found == wanted) or view.shape.element.kind == "complex":
             return False
-        return bool(found == wanted) and not (wanted == 0 and is_signed_zero(view))
+        return not (wanted == 0 and is_signed_zero(view))
 
     return Pattern(frozenset({"constant", "broadcast", "reshape"}), capture=capture, where=where)
+
+
+def splat_where(where: Condition, capture: str = "") -> Pattern:
+    """A constant of one value everywhere, broadcast, reshaped or copied or not, that ``where`` is
+    true of, captured as ``capture`` unless that is "".
+    """
+    return Pattern(SPLAT_OPCODES, capture=capture, where=where)
 
 
 class Rules:
@@ -151,7 +176,7 @@ class Rules:
         for pattern, rewrite in rows:
             for opcode in pattern.opcodes:
                 self._by_opcode.setdefault(opcode, []).append((pattern, rewrite))
-        self._by_opcodes: dict[tuple[str, ...], list[tuple[Pattern, Rewrite]]] = {}
+        self._by_operands: dict[tuple[str | int, ...], list[tuple[Pattern, Rewrite]]] = {}
 
     def __add__(self, other: Rules) -> Rules:
         return Rules(*self._rows, *other._rows)
@@ -171,24 +196,29 @@ class Rules:
         return None
 
     def _candidates(self, view: Instruction) -> Sequence[tuple[Pattern, Rewrite]]:
-        """The rows that fit the opcodes of an instruction and of its operands, in order."""
-        opcode = view.proto.opcode
+        """The rows that fit an instruction's opcode, elements and operands' opcodes, in order."""
+        row = view.proto
+        opcode = row.opcode
         rows = self._by_opcode.get(opcode)
         if rows is None:
             return ()
         operands = view.operands
         if len(operands) > _FEW:
             return rows
-        opcodes = (opcode, *[operand.proto.opcode for operand in operands])
-        known = self._by_opcodes.get(opcodes)
+        key = (opcode, row.shape.element_type, *[operand.proto.opcode for operand in operands])
+        known = self._by_operands.get(key)
         if known is None:
-            known = [row for row in rows if _may_fit(row[0], opcodes[1:])]
-            self._by_opcodes[opcodes] = known
+            opcodes = tuple(operand.proto.opcode for operand in operands)
+            kind = view.shape.element.kind
+            known = [each for each in rows if _may_fit(each[0], kind, opcodes)]
+            self._by_operands[key] = known
         return known
 
 
-def _may_fit(pattern: Pattern, opcodes: tuple[str, ...]) -> bool:
-    """Whether operands of these opcodes may fit those of a pattern."""
+def _may_fit(pattern: Pattern, kind: str, opcodes: tuple[str, ...]) -> bool:
+    """Whether elements of this kind and operands of these opcodes may fit a pattern."""
+    if pattern.kinds and kind not in pattern.kinds:
+        return False
     inner = pattern.operands
     if inner is None:
         return True
@@ -230,13 +260,16 @@ def rewrite_all(rules: Rules, computation: Computation) -> int:
     count = 0
     replaced: list[Instruction] = []
     gone: set[Instruction] = set()
+    views = computation.views()  # it grows as rules add instructions
     while todo:
         view = todo.pop()
-        if view in gone or view.local_id in fixed or not (view.is_used or view.is_root):
+        if view in gone or not (view.is_used or view.is_root):
             continue
-        before = len(computation.views())
+        if fixed and view.local_id in fixed:
+            continue
+        before = len(views)
         found = rules.apply(view)
-        added = computation.views()[before:]
+        added = views[before:] if len(views) > before else []
         todo += added[::-1]
         if found is None:
             continue
