@@ -12,6 +12,7 @@ from hlo_tools.cli import console
 from hlo_tools.cli.fills import Fill, Seed, check_fill
 from hlo_tools.cli.inputs import open_module
 from hlo_tools.cli.module_inputs import Inputs, Tolerance, gather
+from hlo_tools.cli.options import AsJson
 from hlo_tools.diff.bisect import Difference, against_jaxlib, between
 from hlo_tools.verify import check
 
@@ -27,7 +28,7 @@ def command(
     fill: Fill = "random",
     seed: Seed = 0,
     tolerance: Tolerance = 1e-4,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Find the first instruction where two modules, or our evaluation and jaxlib's, differ.
 

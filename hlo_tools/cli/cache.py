@@ -13,6 +13,7 @@ import typer
 
 from hlo_tools.cli import console
 from hlo_tools.cli.configuration import read_configuration
+from hlo_tools.cli.options import AsJson
 from hlo_tools.errors import HloError, HloFileError
 from hlo_tools.extract.remote import pull, push
 from hlo_tools.store import Entry, Limits, Store, collect, entries, open_place, verify
@@ -29,7 +30,6 @@ app = typer.Typer(
 Url = Annotated[
     str, typer.Argument(help="The store; the setting build_cache by default.", metavar="[URL]")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON document.")]
 
 _SIZES: Final = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 _TIMES: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}

@@ -10,9 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
-from hlo_tools.cli import completion, console
+from hlo_tools.cli import console
 from hlo_tools.cli.findings import FORMATS, Report, RuleText, print_findings
 from hlo_tools.cli.kernel_call import load_kernel, parse_arguments
+from hlo_tools.cli.options import FindingsFormat, FindingsJson
 from hlo_tools.cli.targets import TargetName, checked_target
 from hlo_tools.errors import HloError
 from hlo_tools.extract import run_script
@@ -52,24 +53,17 @@ def command(
         typer.Option("--checks", "-c", help=f"From {', '.join(CHECKS)}; or all.", metavar="NAMES"),
     ] = ",".join(DEFAULT),
     platform: TargetName = "",
-    form: Annotated[
-        str,
-        typer.Option(
-            "--format",
-            help=f"{', '.join(FORMATS)}. But for text the script prints to stderr.",
-            metavar="FORMAT",
-            autocompletion=completion.words(*FORMATS),
-        ),
-    ] = "text",
-    as_json: Annotated[bool, typer.Option("--json", help="Same as --format json.")] = False,
+    form: FindingsFormat = "text",
+    as_json: FindingsJson = False,
     allow_none: Annotated[
         bool, typer.Option("--allow-none", help="With --strict: files may have no kernel.")
     ] = False,
 ) -> int:
     """Run a script with every kernel checked as it runs, or one kernel on generated inputs.
 
-    With --strict nothing runs: the kernels of the file, and all that they call, are read for what
-    the compiler's language does not have. Exit code 1 with findings other than warnings.
+    With --strict nothing runs: the kernels of the file, and everything that they call, are checked
+    for Python that the vendor's compiler does not parse. With a format other than text, the script's
+    own output goes to stderr. Exit code 1 with findings other than warnings.
 
     Example: nki-hlo check train.py --platform trn2
     Example: nki-hlo check kernels.py --kernel softmax --arg x=bfloat16[128,512] --checks all

@@ -17,100 +17,90 @@ What a command uses from this package:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import partial
+from typing import Final
 
-__all__ = ["ABOUT", "COMMANDS", "Command", "find", "sections"]
+from hlo_tools.cli.table import Command, Program
 
-ABOUT = "Inspect, check, extract and run HLO modules with NKI kernels; no Trainium needed."
+__all__ = ["PROGRAM"]
 
+LOOK, CHANGE, SCRIPTS, CHECK = "Inspect modules", "Change modules", "Run scripts", "Check"
 
-@dataclass(frozen=True, slots=True)
-class Command:
-    """One command.
-
-    Attributes:
-        name: the word on the command line.
-        module: where its ``command`` or ``app`` is.
-        help: one line for the list of commands.
-        panel: the heading that it is listed under.
-        passes_arguments: the words after the first argument belong to the script,
-            so ``--debug`` there is not ours.
-        takes_modules: it has the options that choose among a folder's modules
-            (:mod:`hlo_tools.cli.selection`).
-    """
-
-    name: str
-    module: str
-    help: str
-    panel: str
-    passes_arguments: bool = False
-
-    @property
-    def takes_modules(self) -> bool:
-        return self.name in _ON_MODULES
-
-
-LOOK = "Inspect modules"
-CHANGE = "Change modules"
-SCRIPTS = "Run scripts"
-CHECK = "Check"
-
-_ON_MODULES = frozenset(
-    {"bisect", "convert", "diff", "evaluate", "graph", "kernels", "lint", "opt", "reduce",
-     "sharding", "show", "slice", "stats", "verify"}
-)  # fmt: skip
-
-COMMANDS: tuple[Command, ...] = (
-    Command("show", "hlo_tools.cli.show", "Show a module, instruction by instruction.", LOOK),
-    Command("kernels", "hlo_tools.cli.kernels", "List the kernels that modules call.", LOOK),
-    Command("sharding", "hlo_tools.cli.sharding", "Show which device holds which part.", LOOK),
-    Command("graph", "hlo_tools.cli.graph", "Draw a module as a picture or a page.", LOOK),
-    Command("diff", "hlo_tools.cli.diff", "Compare two modules.", LOOK),
-    Command(
-        "stats", "hlo_tools.cli.stats", "Count what modules cost: FLOPs, bytes, constants.", LOOK
-    ),
-    Command(
-        "slice", "hlo_tools.cli.slice", "Extract part of a module as a module that runs.", CHANGE
-    ),
-    Command("convert", "hlo_tools.cli.convert", "Convert between formats, ids, dialects.", CHANGE),
-    Command("opt", "hlo_tools.cli.opt", "Run passes on modules, or list them.", CHANGE),
-    Command("kernel", "hlo_tools.cli.kernel", "Embed, swap, replace, expand kernels.", CHANGE),
-    Command(
-        "extract", "hlo_tools.cli.extract", "Extract the modules that a script compiles.", SCRIPTS
-    ),
-    Command("run", "hlo_tools.cli.run", "Run a script on the simulated device.", SCRIPTS),
-    Command(
-        "profile",
-        "neff.cli.script_profile",
-        "Estimate where a script's programs spend time.",
-        SCRIPTS,
-    ),
-    Command("tune", "neff.cli.tune", "Estimate a kernel with many parameters.", SCRIPTS),
-    Command("evaluate", "hlo_tools.cli.evaluate", "Evaluate a module.", CHECK),
-    Command("bisect", "hlo_tools.cli.bisect", "Find where two evaluations first differ.", CHECK),
-    Command(
-        "reduce", "hlo_tools.cli.reduce", "Find the smallest module that shows a fault.", CHECK
-    ),
-    Command("check", "hlo_tools.cli.check", "Check kernels for faults.", CHECK),
-    Command("verify", "hlo_tools.cli.verify", "Check that a module is valid.", CHECK),
-    Command("lint", "hlo_tools.cli.lint", "Report what the compiler would reject.", CHECK),
-    Command("explain", "hlo_tools.cli.explain", "Explain the code of an error or finding.", CHECK),
-    Command("cache", "hlo_tools.cli.cache", "Look after a store of build results.", CHECK),
-    Command("config", "hlo_tools.cli.config", "Show the settings in effect.", CHECK),
-    Command(
-        "doctor", "hlo_tools.cli.doctor", "Report who provides each package and what works.", CHECK
+_on_modules = partial(Command, takes_modules=True, shows_progress=True)
+_other = partial(Command, shows_progress=True)
+"""Those that run scripts show no progress: a bar would be in the way of what the script prints."""
+PROGRAM: Final = Program(
+    "nki-hlo",
+    "Inspect, check, extract and run HLO modules with NKI kernels; no Trainium needed.",
+    (
+        _on_modules(
+            "show", "hlo_tools.cli.show", "Show a module, instruction by instruction.", LOOK
+        ),
+        _on_modules(
+            "kernels", "hlo_tools.cli.kernels", "List the kernels that modules call.", LOOK
+        ),
+        _on_modules(
+            "sharding", "hlo_tools.cli.sharding", "Show which device holds which part.", LOOK
+        ),
+        _on_modules("graph", "hlo_tools.cli.graph", "Draw a module as a picture or a page.", LOOK),
+        _on_modules("diff", "hlo_tools.cli.diff", "Compare two modules.", LOOK),
+        _on_modules(
+            "stats",
+            "hlo_tools.cli.stats",
+            "Count what modules cost: FLOPs, bytes, constants.",
+            LOOK,
+        ),
+        _on_modules(
+            "slice",
+            "hlo_tools.cli.slice",
+            "Extract part of a module as a module that runs.",
+            CHANGE,
+        ),
+        _on_modules(
+            "convert", "hlo_tools.cli.convert", "Convert between formats, ids, dialects.", CHANGE
+        ),
+        _on_modules("opt", "hlo_tools.cli.opt", "Run passes on modules, or list them.", CHANGE),
+        _other("kernel", "hlo_tools.cli.kernel", "Embed, swap, replace, expand kernels.", CHANGE),
+        Command(
+            "extract",
+            "hlo_tools.cli.extract",
+            "Extract the modules that a script compiles.",
+            SCRIPTS,
+        ),
+        Command(
+            "run",
+            "hlo_tools.cli.run",
+            "Run a script on the simulated device.",
+            SCRIPTS,
+            for_modules="evaluate",
+        ),
+        Command(
+            "profile",
+            "neff.cli.script_profile",
+            "Estimate where a script's programs spend time.",
+            SCRIPTS,
+        ),
+        Command("tune", "neff.cli.tune", "Estimate a kernel with many parameters.", SCRIPTS),
+        _on_modules("evaluate", "hlo_tools.cli.evaluate", "Evaluate a module.", CHECK),
+        _on_modules(
+            "bisect", "hlo_tools.cli.bisect", "Find where two evaluations first differ.", CHECK
+        ),
+        _on_modules(
+            "reduce", "hlo_tools.cli.reduce", "Find the smallest module that shows a fault.", CHECK
+        ),
+        _other("check", "hlo_tools.cli.check", "Check kernels for faults.", CHECK),
+        _on_modules("verify", "hlo_tools.cli.verify", "Check that a module is valid.", CHECK),
+        _on_modules("lint", "hlo_tools.cli.lint", "Report what the compiler would reject.", CHECK),
+        _other(
+            "explain", "hlo_tools.cli.explain", "Explain the code of an error or finding.", CHECK
+        ),
+        _other("cache", "hlo_tools.cli.cache", "Look after a store of build results.", CHECK),
+        _other("config", "hlo_tools.cli.config", "Show the settings in effect.", CHECK),
+        _other(
+            "doctor",
+            "hlo_tools.cli.doctor",
+            "Report who provides each package and what works.",
+            CHECK,
+        ),
     ),
 )
-
-
-def find(name: str) -> Command | None:
-    """The command called ``name``, or None."""
-    return next((command for command in COMMANDS if command.name == name), None)
-
-
-def sections() -> dict[str, list[tuple[str, str]]]:
-    """Heading -> its commands with a line each, for the help of the program."""
-    found: dict[str, list[tuple[str, str]]] = {}
-    for command in COMMANDS:
-        found.setdefault(command.panel, []).append((command.name, command.help))
-    return found

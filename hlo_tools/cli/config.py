@@ -8,6 +8,7 @@ import typer
 
 from hlo_tools.cli import console
 from hlo_tools.cli.configuration import KNOWN, Value, read_configuration
+from hlo_tools.cli.options import AsJson
 from hlo_tools.cli.targets import target_for
 
 __all__ = ["command"]
@@ -17,7 +18,7 @@ def command(
     what: Annotated[
         str, typer.Argument(help="show, which is all there is.", metavar="show")
     ] = "show",
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Show the settings for this folder and where each comes from.
 

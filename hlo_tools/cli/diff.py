@@ -18,47 +18,54 @@ __all__ = ["command"]
 _FORMATS = ("text", "json", "html")
 
 
+Format = Annotated[
+    str,
+    typer.Option(
+        "--format",
+        "-f",
+        help="text, json or html.",
+        metavar="FORMAT",
+        autocompletion=completion.words(*_FORMATS),
+    ),
+]
+Ignore = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--ignore",
+        "-i",
+        help=f"Ignore: {', '.join(IGNORABLE)}.",
+        metavar="WHAT",
+        autocompletion=completion.words(*IGNORABLE),
+    ),
+]
+Metadata = Annotated[
+    bool, typer.Option("--metadata", help="Compare source lines and op names too.")
+]
+By = Annotated[
+    str,
+    typer.Option(
+        "--by",
+        help="source or scope: compare the operations of each line or scope.",
+        metavar="WHAT",
+        autocompletion=completion.words(*PLACES),
+    ),
+]
+ExitZero = Annotated[
+    bool, typer.Option("--exit-zero", help="Exit with code 0 despite differences.")
+]
+
+
 def command(
     left: Annotated[str, typer.Argument(help="A module, or - for standard input.")],
     right: Annotated[str, typer.Argument(help="The one to compare it with.")],
-    format: Annotated[
-        str,
-        typer.Option(
-            "--format",
-            "-f",
-            help="text, json or html.",
-            metavar="FORMAT",
-            autocompletion=completion.words(*_FORMATS),
-        ),
-    ] = "text",
-    ignore: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--ignore",
-            "-i",
-            help=f"Ignore: {', '.join(IGNORABLE)}.",
-            metavar="WHAT",
-            autocompletion=completion.words(*IGNORABLE),
-        ),
-    ] = None,
-    metadata: Annotated[
-        bool, typer.Option("--metadata", help="Compare source lines and op names too.")
-    ] = False,
+    format: Format = "text",
+    ignore: Ignore = None,
+    metadata: Metadata = False,
     names: Annotated[bool, typer.Option("--names", help="Compare names too.")] = False,
-    by: Annotated[
-        str,
-        typer.Option(
-            "--by",
-            help="source or scope: compare the operations of each line or scope.",
-            metavar="WHAT",
-            autocompletion=completion.words(*PLACES),
-        ),
-    ] = "",
+    by: By = "",
     output: Annotated[str, typer.Option("--output", "-o", help="Output file, or -.")] = "-",
     as_json: Annotated[bool, typer.Option("--json", help="Same as --format json.")] = False,
-    exit_zero: Annotated[
-        bool, typer.Option("--exit-zero", help="Exit with code 0 despite differences.")
-    ] = False,
+    exit_zero: ExitZero = False,
 ) -> int:
     """Compare two modules by structure: names, ids and order make no difference.
 

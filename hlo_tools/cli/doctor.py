@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
-
-import typer
 
 from hlo_tools import doctor
 from hlo_tools.cli import console
+from hlo_tools.cli.options import AsJson
 
 __all__ = ["command"]
 
@@ -23,7 +21,7 @@ _WORDS = {
 
 
 def command(
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Show who provides nki, jax, torch and the others, and what works here.
 

@@ -15,6 +15,7 @@ from hlo_tools.cli import completion, console
 from hlo_tools.cli.fills import Fill, Seed, check_fill
 from hlo_tools.cli.inputs import open_module
 from hlo_tools.cli.module_inputs import Inputs, Tolerance, gather
+from hlo_tools.cli.options import AsJson
 from hlo_tools.evaluate import Evaluator, Limits, evaluate_devices
 from hlo_tools.evaluate.devices import MOST_DEVICES, partitions_of
 from hlo_tools.evaluate.difference import largest_difference
@@ -44,33 +45,36 @@ Memory = Annotated[
 ]
 
 
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="Folder for output0.npy, ...")]
+Way = Annotated[
+    str,
+    typer.Option("--with", help="numpy or jaxlib.", autocompletion=completion.words(*WAYS)),
+]
+Compare = Annotated[bool, typer.Option("--compare", help="Run both and report the difference.")]
+Devices = Annotated[
+    int,
+    typer.Option("--devices", "-d", min=1, max=MOST_DEVICES, help="Devices that communicate."),
+]
+Partitions = Annotated[
+    int,
+    typer.Option(min=0, help="Partitions of a replica; by default as the collectives need it."),
+]
+
+
 def command(
     file: Annotated[str, typer.Argument(help="A module, or - for standard input.")],
     inputs: Inputs = None,
     fill: Fill = None,
     seed: Seed = 0,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder for output0.npy, ...")
-    ] = None,
-    way: Annotated[
-        str,
-        typer.Option("--with", help="numpy or jaxlib.", autocompletion=completion.words(*WAYS)),
-    ] = "numpy",
-    compare: Annotated[
-        bool, typer.Option("--compare", help="Run both and report the difference.")
-    ] = False,
-    devices: Annotated[
-        int,
-        typer.Option("--devices", "-d", min=1, max=MOST_DEVICES, help="Devices that communicate."),
-    ] = 1,
-    partitions: Annotated[
-        int,
-        typer.Option(min=0, help="Partitions of a replica; by default as the collectives need it."),
-    ] = 0,
+    output: Output = None,
+    way: Way = "numpy",
+    compare: Compare = False,
+    devices: Devices = 1,
+    partitions: Partitions = 0,
     tolerance: Tolerance = 1e-4,
     work: Work = _DEFAULT.work,
     memory: Memory = _DEFAULT.memory,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Evaluate a module with NumPy (kernels from their files) or with jaxlib.
 

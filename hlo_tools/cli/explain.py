@@ -10,6 +10,7 @@ import typer
 
 from hlo_tools.cli import completion, console
 from hlo_tools.cli.codes import Code, beginning_with, closer, find, near
+from hlo_tools.cli.options import AsJson
 from hlo_tools.plugins import OWN
 
 __all__ = ["command"]
@@ -23,11 +24,12 @@ def command(
             autocompletion=completion.codes,
         ),
     ] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Explain the code of an error, warning or finding: what it means, why, and what to do.
 
     Example: nki-hlo explain NKI-CAPACITY
+    Example: nki-neff explain NEFF-HBM
     """
     one = None if code.endswith(("-", "_")) else find(code)
     family = [one] if one else _family(code)

@@ -26,40 +26,46 @@ _BY_SUFFIX = {".html": "html", ".htm": "html", ".svg": "svg", ".dot": "dot", ".g
 _LAYOUTS = ("own", "dot")
 
 
+Format = Annotated[
+    str,
+    typer.Option(
+        "--format",
+        "-f",
+        help="html, svg, dot, explorer; else by -o's name.",
+        metavar="FORMAT",
+        autocompletion=completion.words(*_FORMATS),
+    ),
+]
+Computation = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--computation",
+        "-c",
+        help="Only this computation; may be repeated.",
+        autocompletion=completion.computations,
+    ),
+]
+Layout = Annotated[
+    str,
+    typer.Option(
+        "--layout",
+        help="Layout of SVG: own, or dot (Graphviz).",
+        autocompletion=completion.words(*_LAYOUTS),
+    ),
+]
+Cost = Annotated[
+    bool,
+    typer.Option("--cost/--no-cost", help="The page shows costs, and kernels' lines and IR."),
+]
+
+
 def command(
     file: Annotated[str, typer.Argument(help="A module, or - for standard input.")],
-    format: Annotated[
-        str,
-        typer.Option(
-            "--format",
-            "-f",
-            help="html, svg, dot, explorer; else by -o's name.",
-            metavar="FORMAT",
-            autocompletion=completion.words(*_FORMATS),
-        ),
-    ] = "",
-    computation: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--computation",
-            "-c",
-            help="Only this computation; may be repeated.",
-            autocompletion=completion.computations,
-        ),
-    ] = None,
-    layout: Annotated[
-        str,
-        typer.Option(
-            "--layout",
-            help="Layout of SVG: own, or dot (Graphviz).",
-            autocompletion=completion.words(*_LAYOUTS),
-        ),
-    ] = "own",
+    format: Format = "",
+    computation: Computation = None,
+    layout: Layout = "own",
     target: TargetName = "",
-    cost: Annotated[
-        bool,
-        typer.Option("--cost/--no-cost", help="The page shows costs, and kernels' lines and IR."),
-    ] = True,
+    cost: Cost = True,
     output: Annotated[str, typer.Option("--output", "-o", help="Output file, or -.")] = "-",
 ) -> int:
     """Draw a module: a page for a browser, SVG, Graphviz's dot, or Model Explorer's JSON.

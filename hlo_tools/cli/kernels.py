@@ -10,6 +10,7 @@ import typer
 
 from hlo_tools.cli import console
 from hlo_tools.cli.inputs import module_files, open_outline
+from hlo_tools.cli.options import AsJson
 from hlo_tools.errors import CodedError, HloError
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import KERNEL_TARGET, Module
@@ -36,7 +37,7 @@ def command(
     cost: Annotated[
         bool, typer.Option("--cost/--no-cost", help="Estimate what each kernel costs, by line.")
     ] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Show every kernel call: decoded backend_config, operands, results, and what it costs.
 

@@ -14,6 +14,7 @@ from hlo_tools.cli.configuration import read_configuration
 from hlo_tools.cli.failures import report
 from hlo_tools.cli.findings import FORMATS, Report, RuleText, print_findings
 from hlo_tools.cli.inputs import look_at_each, module_files
+from hlo_tools.cli.options import ExitZero, FindingsFormat, FindingsJson
 from hlo_tools.cli.targets import ChosenTarget, TargetName, target_for
 from hlo_tools.extract.python_file import load_named, names_python
 from hlo_tools.ir.module import Module
@@ -45,15 +46,6 @@ Own = Annotated[
     list[str] | None,
     typer.Option("--rules", help="Add rules of your own.", metavar="FILE.py:NAME"),
 ]
-Format = Annotated[
-    str,
-    typer.Option(
-        "--format",
-        help=f"{', '.join(FORMATS)}.",
-        metavar="FORMAT",
-        autocompletion=completion.words(*FORMATS),
-    ),
-]
 
 
 def command(
@@ -62,17 +54,15 @@ def command(
     select: Select = None,
     ignore: Ignore = None,
     own: Own = None,
-    form: Format = "text",
-    as_json: Annotated[bool, typer.Option("--json", help="Same as --format json.")] = False,
+    form: FindingsFormat = "text",
+    as_json: FindingsJson = False,
     baseline: Annotated[
         str, typer.Option("--baseline", help="File of known findings.", metavar="FILE")
     ] = "",
     write: Annotated[
         bool, typer.Option("--write-baseline", help="Write all findings to the baseline.")
     ] = False,
-    exit_zero: Annotated[
-        bool, typer.Option("--exit-zero", help="Exit with code 0 despite findings.")
-    ] = False,
+    exit_zero: ExitZero = False,
 ) -> int:
     """Find what the compiler rejects for a target, and kernels that do not match their calls.
 

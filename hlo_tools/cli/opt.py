@@ -48,35 +48,42 @@ Tolerance = Annotated[
 ]
 
 
+VerifyEach = Annotated[
+    bool, typer.Option("--verify-each", help="Verify before the first and after every pass.")
+]
+TimePasses = Annotated[
+    bool, typer.Option("--time-passes", help="Print each pass's time to stderr.")
+]
+PrintBetween = Annotated[
+    bool, typer.Option("--print-between", help="Print the text after each pass to stderr.")
+]
+Proving = Annotated[
+    bool,
+    typer.Option("--prove", help="Compare results on random inputs after every pass."),
+]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Report each pass as one JSON document; requires -o.")
+]
+Force = Annotated[bool, typer.Option("--force", help="Write binary data to a terminal too.")]
+Listing = Annotated[
+    bool,
+    typer.Option("--list", help="List all passes; with -p describe those, with their options."),
+]
+
+
 def command(
     file: Annotated[str, typer.Argument(help="A module, or - for standard input.")] = "",
     passes: Passes = None,
     output: Output = "-",
     to: To = None,
-    verify_each: Annotated[
-        bool, typer.Option("--verify-each", help="Verify before the first and after every pass.")
-    ] = False,
-    time_passes: Annotated[
-        bool, typer.Option("--time-passes", help="Print each pass's time to stderr.")
-    ] = False,
-    print_between: Annotated[
-        bool, typer.Option("--print-between", help="Print the text after each pass to stderr.")
-    ] = False,
-    proving: Annotated[
-        bool,
-        typer.Option("--prove", help="Compare results on random inputs after every pass."),
-    ] = False,
+    verify_each: VerifyEach = False,
+    time_passes: TimePasses = False,
+    print_between: PrintBetween = False,
+    proving: Proving = False,
     tolerance: Tolerance = 1e-3,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Report each pass as one JSON document; requires -o.")
-    ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Write binary data to a terminal too.")
-    ] = False,
-    listing: Annotated[
-        bool,
-        typer.Option("--list", help="List all passes; with -p describe those, with their options."),
-    ] = False,
+    as_json: AsJson = False,
+    force: Force = False,
+    listing: Listing = False,
 ) -> int:
     """Run passes on a module, in order; --list shows which there are.
 

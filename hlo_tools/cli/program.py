@@ -10,43 +10,49 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from hlo_tools.cli import commands, console, failures
-from hlo_tools.cli.front import help_text
+from hlo_tools.cli import console, failures
+from hlo_tools.cli.program_help import help_text
 from hlo_tools.cli.progress import with_progress
 from hlo_tools.cli.selection import with_selection
+from hlo_tools.cli.table import Command, Program
 
-__all__ = ["group", "run"]
+__all__ = ["group", "load_command", "run"]
 
 FINE, INTERRUPTED = 0, 130
+
+_ANYWHERE = frozenset({"--debug", "--quiet", "-q", "--verbose", "-v"})
+"""Options of the program that may stand behind the command's name too."""
 
 
 class _Listed(TyperCommand):
     """A command as the list of commands shows it; its module is not imported."""
 
-    def __init__(self, entry: commands.Command) -> None:
+    def __init__(self, entry: Command) -> None:
         super().__init__(entry.name, help=entry.help, rich_help_panel=entry.panel)
 
 
 class _LazyGroup(TyperGroup):
-    """Commands from the table, each imported when it is run."""
+    """Commands from the program's table, each imported when it is run."""
+
+    program: Program
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        formatter.write(help_text("nki-hlo", commands.ABOUT, commands.sections()))
+        formatter.write(help_text(self.program))
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return [entry.name for entry in commands.COMMANDS]
+        return [entry.name for entry in self.program.commands]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        entry = commands.find(cmd_name)
+        entry = self.program.find(cmd_name)
         return _Listed(entry) if entry is not None else None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        entry = commands.find(args[0]) if args else None
+        entry = self.program.find(args[0]) if args else None
         if entry is None:
-            _refuse(args[0] if args else "")
+            _refuse(args[0] if args else "", self.program)
             return super().resolve_command(ctx, args)
-        if entry.name == "run" and _runs_module(args[1:]):
-            entry = commands.find("evaluate") or entry
+        if entry.for_modules and _runs_module(args[1:]):
+            entry = self.program.find(entry.for_modules) or entry
         return entry.name, load_command(entry), args[1:]
 
     def invoke(self, ctx: Any) -> Any:
@@ -62,23 +68,23 @@ class _LazyGroup(TyperGroup):
 
 
 def _runs_module(words: list[str]) -> bool:
-    """Whether ``run`` gets a module, or arrays for one, in place of a script."""
+    """Whether a command gets a module, or arrays for one, in place of a script."""
     from hlo_tools.cli.inputs import SUFFIXES
 
     first = next((word for word in words if not word.startswith("-")), "")
     return first.endswith((*SUFFIXES, ".npy", ".npz"))
 
 
-def _refuse(word: str) -> None:
+def _refuse(word: str, program: Program) -> None:
     """Reject a word that is not a command, and suggest the nearest one."""
     from difflib import get_close_matches
 
-    near = get_close_matches(word, [entry.name for entry in commands.COMMANDS], 1)
+    near = get_close_matches(word, [entry.name for entry in program.commands], 1)
     if near and not word.startswith("-"):
         raise typer.BadParameter(f"no command {word!r}; did you mean {near[0]!r}?")
 
 
-def load_command(entry: commands.Command) -> Any:
+def load_command(entry: Command) -> Any:
     """Import a command's module and build the command."""
     module = import_module(entry.module)
     app = getattr(module, "app", None)
@@ -90,7 +96,7 @@ def load_command(entry: commands.Command) -> Any:
     loaded.name = entry.name
     for each in (loaded, *getattr(loaded, "commands", {}).values()):
         each.help = _with_examples(each.help or "")
-        if each.callback is not None and entry.panel != commands.SCRIPTS:
+        if each.callback is not None and entry.shows_progress:
             each.callback = with_progress(each.name or entry.name, each.callback)
     return loaded
 
@@ -104,10 +110,10 @@ def _with_examples(text: str) -> str:
     return "\n".join([f"{told.rstrip()}\n\n\b", "Examples:", *rows])
 
 
-def _tell_version(wanted: bool) -> None:
+def _tell_version(context: typer.Context, wanted: bool) -> None:
     """Before a command is looked for: none is needed."""
     if wanted:
-        console.line(f"nki-hlo {_version()}")
+        console.line(f"{context.info_name} {_version()}")
         raise typer.Exit
 
 
@@ -125,10 +131,10 @@ def _options(
     console.configure(debug=debug, color=color, quiet=quiet, verbose=verbose)
 
 
-def group() -> Any:
-    """The whole command line as one click group."""
+def group(program: Program) -> Any:
+    """The whole command line of a program as one click group."""
     app = typer.Typer(
-        name="nki-hlo",
+        name=program.name,
         cls=_LazyGroup,
         no_args_is_help=True,
         rich_markup_mode=None,
@@ -136,17 +142,18 @@ def group() -> Any:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(invoke_without_command=False)(_options)
-    return typer.main.get_command(app)
+    found: Any = typer.main.get_command(app)
+    found.program = program
+    return found
 
 
-def run(words: list[str] | None = None) -> int:
-    """See :func:`hlo_tools.cli.main`."""
-    given = list(sys.argv[1:] if words is None else words)
-    debug = _wants_debug(given)
-    console.configure(debug=debug)
+def run(program: Program, words: list[str]) -> int:
+    """Run a program; the exit code, see :func:`hlo_tools.cli.main`."""
+    front, rest = _hoisted(words)
+    console.configure(debug="--debug" in front or bool(os.environ.get("NKI_HLO_DEBUG")))
     console.open_streams()
     try:
-        result = group().main(_without_debug(given), "nki-hlo", standalone_mode=False)
+        result = group(program).main([*front, *rest], program.name, standalone_mode=False)
         return result if isinstance(result, int) else FINE
     except (KeyboardInterrupt, typer.Abort):
         console.note("interrupted")
@@ -156,24 +163,14 @@ def run(words: list[str] | None = None) -> int:
     except SystemExit as end:  # completion ends so
         return end.code if isinstance(end.code, int) else FINE
     except Exception as error:
-        return failures.report(error)
+        return failures.report(error, program.name)
 
 
-def _wants_debug(words: list[str]) -> bool:
-    return bool(os.environ.get("NKI_HLO_DEBUG")) or len(_without_debug(words)) < len(words)
-
-
-def _without_debug(words: list[str]) -> list[str]:
-    """``--debug`` may be anywhere, except among another program's words."""
-    end = len(words)
-    for place, word in enumerate(words):
-        entry = commands.find(word)
-        if entry is not None:
-            end = place + 1 if entry.passes_arguments else end
-            break
-    if "--" in words[:end]:
-        end = words.index("--")
-    return [word for word in words[:end] if word != "--debug"] + words[end:]
+def _hoisted(words: list[str]) -> tuple[list[str], list[str]]:
+    """Options of the program, wherever they stand before a script's own words, and the others."""
+    end = words.index("--") if "--" in words else len(words)
+    front = [word for word in words[:end] if word in _ANYWHERE]
+    return front, [word for word in words[:end] if word not in _ANYWHERE] + words[end:]
 
 
 def _silence_stdout() -> None:

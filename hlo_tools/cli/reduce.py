@@ -23,39 +23,44 @@ from hlo_tools.verify import Severity, verify
 __all__ = ["command"]
 
 
+Condition = Annotated[
+    str,
+    typer.Option(
+        "--while",
+        help="Exits with 0 for what is looked for; {} is the module's path.",
+        metavar="COMMAND",
+    ),
+]
+Output = Annotated[
+    str, typer.Option("--output", "-o", help="Output file: .hlo or .txt, .pb, .json; or -.")
+]
+Repeat = Annotated[
+    int, typer.Option("--repeat", min=1, help="Times that the command must succeed.")
+]
+Timeout = Annotated[float, typer.Option("--timeout", min=0, help="Seconds for a run; 0: no limit.")]
+Resume = Annotated[str, typer.Option("--resume", help="Keep verdicts here, and use those it has.")]
+FromBisect = Annotated[
+    bool, typer.Option("--from-bisect", help="Start where our values and jaxlib's differ.")
+]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Report the steps as one JSON document; requires -o.")
+]
+
+
 def command(
     file: Annotated[str, typer.Argument(help="A module.")],
-    condition: Annotated[
-        str,
-        typer.Option(
-            "--while",
-            help="Exits with 0 for what is looked for; {} is the module's path.",
-            metavar="COMMAND",
-        ),
-    ],
-    output: Annotated[
-        str, typer.Option("--output", "-o", help="Output file: .hlo or .txt, .pb, .json; or -.")
-    ] = "-",
+    condition: Condition,
+    output: Output = "-",
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Runs at the same time.")] = 1,
-    repeat: Annotated[
-        int, typer.Option("--repeat", min=1, help="Times that the command must succeed.")
-    ] = 1,
-    timeout: Annotated[
-        float, typer.Option("--timeout", min=0, help="Seconds for a run; 0: no limit.")
-    ] = 0,
+    repeat: Repeat = 1,
+    timeout: Timeout = 0,
     runs: Annotated[int, typer.Option("--runs", min=1, help="Runs at most.")] = 1000,
-    resume: Annotated[
-        str, typer.Option("--resume", help="Keep verdicts here, and use those it has.")
-    ] = "",
-    from_bisect: Annotated[
-        bool, typer.Option("--from-bisect", help="Start where our values and jaxlib's differ.")
-    ] = False,
+    resume: Resume = "",
+    from_bisect: FromBisect = False,
     fill: Fill = "random",
     seed: Seed = 0,
     tolerance: Tolerance = 1e-4,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Report the steps as one JSON document; requires -o.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Reduce a module to the part for which a shell command still exits with 0.
 

@@ -11,6 +11,7 @@ import typer
 
 from hlo_tools.cli import completion, console
 from hlo_tools.cli.inputs import open_module
+from hlo_tools.cli.options import AsJson
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import Module
 from hlo_tools.slicing import find_targets
@@ -53,7 +54,7 @@ def command(
         bool, typer.Option("--all", help="Every instruction that has a sharding.")
     ] = False,
     output: Annotated[str, typer.Option("--output", "-o", help="A page, FILE.html.")] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Show which device holds which part of a module's inputs and results.
 

@@ -10,6 +10,7 @@ import typer
 from hlo_tools._messages import did_you_mean
 from hlo_tools.cli import completion, console
 from hlo_tools.cli.inputs import module_files, open_module, open_outline
+from hlo_tools.cli.options import AsJson
 from hlo_tools.ir.computation import Computation
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import KERNEL_TARGET, Module
@@ -33,49 +34,57 @@ _LEFT_OUT = frozenset(
 """Attributes that are no details: shown otherwise, or long."""
 
 
+Files = Annotated[
+    list[str], typer.Argument(help="Modules, folders of modules, or - for standard input.")
+]
+ComputationOption = Annotated[
+    str | None,
+    typer.Option(
+        "--computation",
+        "-c",
+        help="Only this computation.",
+        autocompletion=completion.computations,
+    ),
+]
+Opcode = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--opcode", help="Only instructions of this opcode.", autocompletion=completion.opcodes
+    ),
+]
+Grep = Annotated[
+    str, typer.Option("--grep", "-g", help="Only instructions whose line has this pattern.")
+]
+Shape = Annotated[
+    str, typer.Option("--shape", help="Only of this shape: f32[4,8], bf16, [*,8]; * is any.")
+]
+Source = Annotated[
+    str, typer.Option("--source", help="Only from FILE, FILE:LINE or FILE:FIRST-LAST.")
+]
+Scope = Annotated[
+    str, typer.Option("--scope", help="Only with these parts in the op name: while/body.")
+]
+Operands = Annotated[
+    int, typer.Option("--operands", min=0, help="Also so many levels of their operands.")
+]
+Users = Annotated[int, typer.Option("--users", min=0, help="Also so many levels of their users.")]
+Full = Annotated[bool, typer.Option("--full", help="Long shapes, signatures and details in full.")]
+
+
 def command(
-    files: Annotated[
-        list[str], typer.Argument(help="Modules, folders of modules, or - for standard input.")
-    ],
-    computation: Annotated[
-        str | None,
-        typer.Option(
-            "--computation",
-            "-c",
-            help="Only this computation.",
-            autocompletion=completion.computations,
-        ),
-    ] = None,
-    opcode: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--opcode", help="Only instructions of this opcode.", autocompletion=completion.opcodes
-        ),
-    ] = None,
-    grep: Annotated[
-        str, typer.Option("--grep", "-g", help="Only instructions whose line has this pattern.")
-    ] = "",
-    shape: Annotated[
-        str, typer.Option("--shape", help="Only of this shape: f32[4,8], bf16, [*,8]; * is any.")
-    ] = "",
-    source: Annotated[
-        str, typer.Option("--source", help="Only from FILE, FILE:LINE or FILE:FIRST-LAST.")
-    ] = "",
-    scope: Annotated[
-        str, typer.Option("--scope", help="Only with these parts in the op name: while/body.")
-    ] = "",
-    operands: Annotated[
-        int, typer.Option("--operands", min=0, help="Also so many levels of their operands.")
-    ] = 0,
-    users: Annotated[
-        int, typer.Option("--users", min=0, help="Also so many levels of their users.")
-    ] = 0,
-    full: Annotated[
-        bool, typer.Option("--full", help="Long shapes, signatures and details in full.")
-    ] = False,
+    files: Files,
+    computation: ComputationOption = None,
+    opcode: Opcode = None,
+    grep: Grep = "",
+    shape: Shape = "",
+    source: Source = "",
+    scope: Scope = "",
+    operands: Operands = 0,
+    users: Users = 0,
+    full: Full = False,
     summary: Annotated[bool, typer.Option("--summary", "-s", help="No instructions.")] = False,
     text: Annotated[bool, typer.Option("--text", help="The whole module as HLO text.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Show modules: summary, computations, instructions with shapes and source lines.
 

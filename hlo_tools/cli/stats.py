@@ -9,6 +9,7 @@ import typer
 
 from hlo_tools.cli import console
 from hlo_tools.cli.inputs import module_files, open_module, open_outline
+from hlo_tools.cli.options import AsJson
 from hlo_tools.cli.targets import TargetName, target_for
 from hlo_tools.stats import Statistics, statistics
 
@@ -47,7 +48,7 @@ def command(
     output: Annotated[
         str, typer.Option("--output", "-o", help="Memory and roofline as a page, FILE.html.")
     ] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Count operations, FLOPs, bytes, constants and kernels of a module, or of two side by side.
 

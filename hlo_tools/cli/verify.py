@@ -12,6 +12,7 @@ from hlo_tools.cli import completion
 from hlo_tools.cli.failures import report
 from hlo_tools.cli.findings import FORMATS, Report, RuleText, print_findings
 from hlo_tools.cli.inputs import look_at_each, module_files
+from hlo_tools.cli.options import ExitZero, FindingsFormat, FindingsJson
 from hlo_tools.errors import HloError
 from hlo_tools.ir.module import Module
 from hlo_tools.kernels.backend_config import decode
@@ -48,19 +49,9 @@ Unbounded = Annotated[bool, typer.Option("--unbounded", help="Dimensions may hav
 
 def command(
     files: Annotated[list[str], typer.Argument(help="Modules, folders, or - for standard input.")],
-    form: Annotated[
-        str,
-        typer.Option(
-            "--format",
-            help=f"{', '.join(FORMATS)}.",
-            metavar="FORMAT",
-            autocompletion=completion.words(*FORMATS),
-        ),
-    ] = "text",
-    as_json: Annotated[bool, typer.Option("--json", help="Same as --format json.")] = False,
-    exit_zero: Annotated[
-        bool, typer.Option("--exit-zero", help="Exit with code 0 despite findings.")
-    ] = False,
+    form: FindingsFormat = "text",
+    as_json: FindingsJson = False,
+    exit_zero: ExitZero = False,
     layout_sensitive: Layouts = False,
     deadlocks: Deadlocks = False,
     mixed_precision: MixedPrecision = False,

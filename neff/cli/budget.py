@@ -5,28 +5,67 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from hlo_tools.cli import console
 from hlo_tools.cli.findings import checkout_path
+from hlo_tools.cli.options import AsJson
+from neff.cli.options import Settings
 from neff.errors import NeffError
-from neff.profile import Budget, Check, check_budget, profile_of
+from neff.profile import Budget, Check, budget_of, check_budget, profile_of
 from neff.profile.project_budgets import ProjectBudgets, project_budgets
 
-__all__ = ["budget_files"]
+__all__ = ["command"]
 
 KEPT, EXCEEDED = 0, 1
 
 
-def budget_files(
-    paths: Sequence[Path], budget: Budget, *, settings: list[str], as_json: bool, as_github: bool
+def command(
+    paths: Annotated[
+        list[Path], typer.Argument(help="NEFFs, or folders of them.", metavar="FILE...")
+    ],
+    max_latency: Annotated[str, typer.Option(help="Such as 250us.", metavar="TIME")] = "",
+    max_sbuf: Annotated[str, typer.Option(help="Such as 20MiB.", metavar="SIZE")] = "",
+    max_hbm: Annotated[str, typer.Option(help="Such as 1GiB.", metavar="SIZE")] = "",
+    min_utilisation: Annotated[
+        list[str] | None,
+        typer.Option(help="How busy an engine has to be: tensor=60%.", metavar="ENGINE=SHARE"),
+    ] = None,
+    baseline: Annotated[
+        Path | None, typer.Option(help="A summary.json of an earlier profile.")
+    ] = None,
+    tolerance: Annotated[
+        str, typer.Option(help="How much slower than the baseline it may be: 5%.", metavar="SHARE")
+    ] = "",
+    settings: Settings = None,
+    as_github: Annotated[
+        bool, typer.Option("--github", help="Also annotations for GitHub at the costly lines.")
+    ] = False,
+    as_json: AsJson = False,
 ) -> int:
-    """Check the estimates of NEFFs against limits, the project's without any; 1 when one is not kept.
+    """Check the estimates of NEFFs built here against limits. Exit code 1 when one is exceeded.
 
-    Of several NEFFs, those for which the project has no limit are left out.
+    Without limits here, those that [tool.nki-neff.budgets] in pyproject.toml has for their names;
+    of several NEFFs, those for which it has none are left out.
 
-    Raises:
-        NeffError: one cannot be read, or there is nothing to check.
+    Example: nki-neff budget matmul.neff --max-latency 250us --max-sbuf 20MiB
     """
+    budget = budget_of(
+        max_latency=max_latency,
+        max_sbuf=max_sbuf,
+        max_hbm=max_hbm,
+        min_utilisation=tuple(min_utilisation or ()),
+        baseline=baseline,
+        tolerance=tolerance,
+    )
+    return _check(paths, budget, settings or [], as_json=as_json, as_github=as_github)
+
+
+def _check(
+    paths: Sequence[Path], budget: Budget, settings: list[str], *, as_json: bool, as_github: bool
+) -> int:
     is_given = budget != Budget(tolerance=budget.tolerance)
     project = None if is_given else project_budgets(Path.cwd())
     found = {file: _checks(file, budget, project, settings) for file in _files(paths)}

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from hlo_tools.cli import console, failures
+from hlo_tools.cli.configuration import read_configuration
+from hlo_tools.cli.options import AsJson
 from hlo_tools.cli.progress import shown, step
 from hlo_tools.errors import HloFileError
 from hlo_tools.store import Action, open_store
@@ -27,12 +29,13 @@ from neff.builds import (
     sources_of,
 )
 from neff.builds.flags import given_flags
+from neff.cli import build_options as option
 from neff.cli.explain import show
 from neff.errors import NeffCompileError, NeffError
 from neff.options import Flags
 from neff.profile.explanation import Explanation
 
-__all__ = ["Request", "build"]
+__all__ = ["command"]
 
 DEFAULT_OUTPUT: Final = "file.neff"
 """The default output name of ``neuronx-cc``."""
@@ -52,12 +55,12 @@ class Request:
         output: a file, or a folder for several; "" for the default.
         jobs: how many processes; 0 for one a core.
         keep_going: go on after a build failed.
-        junit: file for a report in JUnit's form, "" for none.
+        junit: file for a JUnit report, "" for none.
         as_json: print one document.
         cache: URL or folder of a store of NEFFs, "" for none.
         read_only: the store is not written.
         scheduler: address of a Dask scheduler, "" for processes of this machine.
-        explain: say what the compiler did.
+        explain: report what the compiler did.
         provenance, metaneff: write these files beside each NEFF.
     """
 
@@ -69,15 +72,71 @@ class Request:
     keep_going: bool
     junit: str
     as_json: bool
-    cache: str = ""
-    read_only: bool = False
-    scheduler: str = ""
-    explain: bool = False
-    provenance: bool = False
-    metaneff: bool = False
+    cache: str
+    read_only: bool
+    scheduler: str
+    explain: bool
+    provenance: bool
+    metaneff: bool
 
 
-def build(request: Request) -> int:
+def command(
+    paths: option.Paths,
+    target: option.Target = "",
+    output: option.Output = "",
+    jobs: option.Jobs = 0,
+    keep_going: option.KeepGoing = False,
+    junit: option.Junit = "",
+    cache: option.Cache = "",
+    cache_read_only: option.ReadOnly = False,
+    scheduler: option.Scheduler = "",
+    provenance: option.Provenance = False,
+    metaneff: option.Metaneff = False,
+    explain: option.Explained = False,
+    framework: option.Framework = "XLA",
+    optlevel: option.Level = "",
+    fast_loading: option.FastLoading = False,
+    auto_cast: option.AutoCast = "",
+    auto_cast_type: option.AutoCastType = "",
+    lnc: option.Cores = "",
+    downcast_f64: option.Downcast = False,
+    replicas: option.Replicas = "",
+    partitions: option.Partitions = "",
+    names: option.Names = "",
+    cc_flags: option.MoreFlags = "",
+    as_json: AsJson = False,
+) -> int:
+    """Compile HLO modules with their kernels, each into one NEFF.
+
+    Several modules are built in parallel into a folder; what is unchanged since the last build is
+    left as it is. A script is extracted first, and its modules with kernels are built.
+
+    Example: nki-neff build MODULE_DIR --target trn1 -o matmul.neff
+    Example: nki-neff build hlo_artifacts --kernels-only -j 4 -o neffs
+    Example: nki-neff build MODULE_DIR --explain -o matmul.neff
+    """
+    flags = _flags(
+        framework=framework, target=target, optlevel=optlevel, auto_cast=auto_cast,
+        auto_cast_type=auto_cast_type, logical_nc_config=lnc, replicas=replicas,
+        partitions=partitions, names=names, downcast_f64=downcast_f64,
+        enable_fast_loading_neuron_binaries=fast_loading,
+    )  # fmt: skip
+    return _build(
+        Request(
+            tuple(paths), (*flags, *cc_flags.split()), target, output, jobs, keep_going,
+            junit, as_json, cache or read_configuration().text("build_cache"), cache_read_only,
+            scheduler, explain, provenance, metaneff,
+        )
+    )  # fmt: skip
+
+
+def _flags(**given: str | bool) -> list[str]:
+    """The compiler flags of what is given: ``--name=value``, or ``--name`` alone for True."""
+    options = {f"--{name.replace('_', '-')}": value for name, value in given.items() if value}
+    return [name if value is True else f"{name}={value}" for name, value in options.items()]
+
+
+def _build(request: Request) -> int:
     """Build what was asked for; the exit code.
 
     Raises:

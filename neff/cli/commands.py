@@ -1,31 +1,48 @@
-"""The commands of ``nki-neff`` with a line each, as its help lists them."""
+"""The table of ``nki-neff``'s commands; :mod:`hlo_tools.cli.commands` says how a command is written."""
 
 from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["ABOUT", "SECTIONS"]
+from hlo_tools.cli.table import Command, Program
 
-ABOUT: Final = "Build, inspect, check and run NEFF files; no Trainium needed."
+__all__ = ["PROGRAM"]
 
-SECTIONS: Final = {
-    "Build and run": (
-        ("build", "Compile HLO modules with their kernels, each into one NEFF."),
-        ("run", "Run a NEFF that nki-neff built."),
+BUILD, LOOK, ESTIMATE, CHECK = "Build and run", "Inspect", "Estimate", "Check"
+
+PROGRAM: Final = Program(
+    "nki-neff",
+    "Build, inspect, check and run NEFF files; no Trainium needed.",
+    (
+        Command(
+            "build",
+            "neff.cli.build",
+            "Compile HLO modules with their kernels, each into one NEFF.",
+            BUILD,
+            takes_modules=True,
+        ),
+        Command("run", "neff.cli.run", "Run a NEFF that nki-neff built.", BUILD),
+        Command(
+            "info",
+            "neff.cli.info",
+            "Show header, members, tensors, memory and engines of any NEFF.",
+            LOOK,
+        ),
+        Command(
+            "diff",
+            "neff.cli.diff",
+            "Compare NEFFs: size, memory, estimated time, instructions.",
+            LOOK,
+        ),
+        Command(
+            "unpack", "neff.cli.unpack", "Write the members of any NEFF into a new folder.", LOOK
+        ),
+        Command("time", "neff.cli.time", "Estimate how long a NEFF takes on its target.", ESTIMATE),
+        Command("profile", "neff.cli.profile", "Show where the time of a NEFF would go.", ESTIMATE),
+        Command("budget", "neff.cli.budget", "Check estimates against limits.", ESTIMATE),
+        Command("verify", "neff.cli.verify", "Check a NEFF in full, and its provenance.", CHECK),
+        Command(
+            "explain", "hlo_tools.cli.explain", "Explain the code of an error or finding.", CHECK
+        ),
     ),
-    "Inspect": (
-        ("info", "Show header, members, tensors, memory and engines of any NEFF."),
-        ("diff", "Compare NEFFs: size, memory, estimated time, instructions."),
-        ("unpack", "Write the members of any NEFF into a new folder."),
-    ),
-    "Estimate": (
-        ("time", "Estimate how long a NEFF takes on its target."),
-        ("profile", "Show where the time of a NEFF would go."),
-        ("budget", "Check estimates against limits."),
-    ),
-    "Check": (
-        ("verify", "Check a NEFF in full, and its provenance."),
-        ("explain", "Explain the code of an error or finding."),
-    ),
-}
-"""Heading -> commands; a command's own ``--help`` says more."""
+)

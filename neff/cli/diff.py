@@ -8,29 +8,52 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
 
 from hlo_tools.cli import console
+from hlo_tools.cli.options import FindingsJson
 from neff.cli.diff_figures import OVERVIEW, overview, quantity, share
+from neff.cli.options import IgnoreHash
 
 if TYPE_CHECKING:
     from neff.container.compare import Difference
     from neff.profile.changes import Change, Figures
 
-__all__ = ["FORMATS", "diff"]
+__all__ = ["command"]
 
 EQUAL, DIFFERENT = 0, 1
 FORMATS = ("text", "json", "markdown")
 
 
-def diff(one: Path, two: Path, *, check_hash: bool = True, form: str) -> int:
-    """Print what changed between two NEFFs or folders of them; 1 when something did.
+def command(
+    one: Annotated[Path, typer.Argument(help="A NEFF, or a folder of them.", metavar="BEFORE")],
+    two: Annotated[Path, typer.Argument(help="Another.", metavar="AFTER")],
+    ignore_hash: IgnoreHash = False,
+    form: Annotated[
+        str, typer.Option("--format", help=f"{', '.join(FORMATS)}.", metavar="FORMAT")
+    ] = "text",
+    as_json: FindingsJson = False,
+    exit_zero: Annotated[
+        bool, typer.Option("--exit-zero", help="Exit with code 0 despite differences.")
+    ] = False,
+) -> int:
+    """Compare NEFFs: size, memory, estimated time, tensors, first other instruction of each engine.
 
-    ``check_hash=False`` reads payloads too that do not match their hash.
+    Exit code 1 if they differ. Of two folders, NEFFs of one name are compared.
 
-    Raises:
-        NeffError: a file and a folder are given, or one cannot be read.
+    Example: nki-neff diff before.neff after.neff
+    Example: nki-neff diff main_neffs neffs --format markdown >> $GITHUB_STEP_SUMMARY
     """
+    if form not in FORMATS:
+        raise typer.BadParameter(f"{form!r} is not one of {', '.join(FORMATS)}")
+    form = "json" if as_json else form
+    return _compare(one, two, check_hash=not ignore_hash, form=form) * (not exit_zero)
+
+
+def _compare(one: Path, two: Path, *, check_hash: bool, form: str) -> int:
+    """Print what changed between two NEFFs or folders of them; 1 when something did."""
     from neff.profile.changes import changes
     from neff.timing import overrides_of
 

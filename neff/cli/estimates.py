@@ -34,6 +34,19 @@ class EstimateOptions:
     inputs: tuple[str, ...] = ()
     fill: str | None = None
 
+    @classmethod
+    def given(
+        cls,
+        statistic: str,
+        dma: str,
+        settings: list[str] | None,
+        trips: int | None,
+        inputs: list[str] | None,
+        fill: str | None,
+    ) -> EstimateOptions:
+        """From the options of a command, which have None for an empty list."""
+        return cls(statistic, dma, tuple(settings or ()), trips, tuple(inputs or ()), fill)
+
     def keywords(self, program: Program, file: Path) -> Keywords:
         """The same for a program; ``--input`` runs it to count the iterations of its loops.
 

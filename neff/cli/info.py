@@ -6,19 +6,22 @@ from pathlib import Path
 from typing import Any
 
 from hlo_tools.cli import console
+from hlo_tools.cli.options import AsJson
+from neff.cli.options import File
 
-__all__ = ["info"]
+__all__ = ["command"]
 
 FINE, DAMAGED = 0, 1
 
 _SCALES = ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"))
 
 
-def info(file: Path, *, as_json: bool) -> int:
-    """Print what is known about a NEFF; 1 when its hash does not match.
+def command(file: File, as_json: AsJson = False) -> int:
+    """Show header, members, tensors, memory and engines of any NEFF, the vendor's included.
 
-    Raises:
-        NeffFileError: it cannot be read.
+    Exit code 1 when the payload does not match its hash.
+
+    Example: nki-neff info matmul.neff
     """
     from neff.container import open_package
     from neff.container.inspect import describe

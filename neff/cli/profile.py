@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from hlo_tools.cli import console
+from hlo_tools.cli.fills import Fill
+from hlo_tools.cli.options import AsJson
 from neff.cli.advice import print_advice
 from neff.cli.estimates import EstimateOptions
+from neff.cli.options import Descriptors, File, Inputs, Settings, Statistic, Trips
 from neff.cli.vendor_formats import write_format
 from neff.errors import NeffError
 from neff.profile import (
@@ -34,14 +40,14 @@ from neff.profile.text import (
     share_table,
 )
 
-__all__ = ["Asked", "profile_file"]
+__all__ = ["command"]
 
 _CONTEXT = 6
 """Lines of the source that are shown around one that costs something."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class _Asked:
     """What the command line selects; see ``nki-neff profile --help``."""
 
     by: str
@@ -50,14 +56,85 @@ class Asked:
     what_if: str
     output: Path | None
     as_json: bool
-    advice: str = ""
-    memory: bool = False
-    roofline: bool = False
-    compare: Path | None = None
-    output_format: str = ""
+    advice: str
+    memory: bool
+    roofline: bool
+    compare: Path | None
+    output_format: str
 
 
-def profile_file(file: Path, asked: Asked, options: EstimateOptions) -> int:
+Grouping = Annotated[
+    str, typer.Option("--by", help="line, op, kernel, engine, opcode or scope.", metavar="WHAT")
+]
+WithSource = Annotated[
+    bool, typer.Option("--source", help="The source files with the cost of each line.")
+]
+Root = Annotated[
+    Path, typer.Option("--source-root", help="Where the source files are searched for.")
+]
+WhatIf = Annotated[
+    str, typer.Option(help="Estimate again: dma=2x,tensor=free.", metavar="PART=FACTOR,...")
+]
+Folder = Annotated[
+    Path | None,
+    typer.Option(
+        "--output", "-o", help="Folder for summary.json, events.json, a trace and a page."
+    ),
+]
+Advice = Annotated[
+    str,
+    typer.Option(
+        help="Only what makes it slow, and what it would gain: text, json, github or sarif.",
+        metavar="FORMAT",
+    ),
+]
+WithMemory = Annotated[
+    bool, typer.Option("--memory", help="Who holds SBUF, PSUM and HBM when most is held.")
+]
+WithRoofline = Annotated[
+    bool, typer.Option("--roofline", help="What each kernel and HLO op reaches of the roof.")
+]
+Older = Annotated[
+    Path | None, typer.Option(help="An older NEFF; the page shows both.", metavar="OLD")
+]
+VendorFormat = Annotated[
+    str,
+    typer.Option(help="As the vendor's: parquet, summary-text, summary-json.", metavar="FORMAT"),
+]
+
+
+def command(
+    file: File,
+    by: Grouping = "line",
+    source: WithSource = False,
+    root: Root = Path("."),
+    what_if: WhatIf = "",
+    output: Folder = None,
+    advice: Advice = "",
+    memory: WithMemory = False,
+    roofline: WithRoofline = False,
+    compare: Older = None,
+    output_format: VendorFormat = "",
+    statistic: Statistic = "body",
+    dma: Descriptors = "",
+    settings: Settings = None,
+    trips: Trips = None,
+    inputs: Inputs = None,
+    fill: Fill = None,
+    as_json: AsJson = False,
+) -> int:
+    """Show where the time of a NEFF built here would go on its target; all of it is estimated.
+
+    Example: nki-neff profile matmul.neff --by line -o profile
+    """
+    asked = _Asked(
+        by, source, root, what_if, output, as_json, advice, memory, roofline, compare, output_format
+    )
+    options = EstimateOptions.given(statistic, dma, settings, trips, inputs, fill)
+    return _profile(file, asked, options)
+
+
+def _profile(file: Path, asked: _Asked, options: EstimateOptions) -> int:
     """Print where a NEFF's time goes by the timing model, and write the documents.
 
     Raises:
@@ -107,7 +184,7 @@ def profile_file(file: Path, asked: Asked, options: EstimateOptions) -> int:
     return 0
 
 
-def _text(analysis: Analysis, shares: list[Share], asked: Asked) -> None:
+def _text(analysis: Analysis, shares: list[Share], asked: _Asked) -> None:
     console.line(headline(analysis.profile))
     console.line()
     _table(share_table(asked.by, shares))

@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import numpy.typing as npt
+import typer
 
 from hlo_tools.cli import console
+from hlo_tools.cli.fills import Fill, Seed
+from hlo_tools.cli.options import AsJson
 from neff.cli.arrays import read_inputs
+from neff.cli.options import File
 from neff.errors import NeffError
 from neff.program import named_ranks
 from nki_lang.dtypes import Array
@@ -19,7 +23,7 @@ from nki_lang.dtypes import Array
 if TYPE_CHECKING:
     from neff.runtime.model import LoadedModel
 
-__all__ = ["run_file"]
+__all__ = ["command"]
 
 _UNSAFE = re.compile(r"[^\w.+-]")
 _NUMPY_KINDS = frozenset("biufc")
@@ -27,34 +31,48 @@ _NUMPY_KINDS = frozenset("biufc")
 Arrays = dict[str, npt.NDArray[np.generic]]
 
 
-def run_file(
-    file: Path,
-    inputs: list[str],
-    folder: Path,
-    *,
-    fill: str | None = None,
-    seed: int = 0,
-    widen: bool = False,
-    check: bool = False,
-    ranks: int = 0,
-    as_json: bool = False,
+Given = Annotated[
+    list[str] | None,
+    typer.Option("--input", "-i", help="An input: NAME=FILE.npy.", metavar="NAME=FILE"),
+]
+Folder = Annotated[Path, typer.Option("--output", "-o", help="Folder for NAME.npy of each output.")]
+Widened = Annotated[
+    bool,
+    typer.Option("--float32", help="Write types that NumPy lacks (bfloat16, fp8) as float32."),
+]
+Checked = Annotated[
+    bool, typer.Option("--check", help="Reject results from uninitialised memory (slow).")
+]
+Ranks = Annotated[
+    int,
+    typer.Option(
+        "--ranks",
+        help="Devices that run it together; by default as many as it was built for. {rank} in "
+        "an input's file is the number of each.",
+        min=0,
+        metavar="N",
+    ),
+]
+
+
+def command(
+    file: File,
+    inputs: Given = None,
+    folder: Folder = Path("."),
+    fill: Fill = None,
+    seed: Seed = 0,
+    widen: Widened = False,
+    check: Checked = False,
+    ranks: Ranks = 0,
+    as_json: AsJson = False,
 ) -> int:
-    """Run a NEFF once, on each of its devices.
+    """Run a NEFF that nki-neff built.
 
-    Args:
-        file: the NEFF.
-        inputs: ``NAME=FILE.npy``; ``{rank}`` in the file is the device's number.
-        folder: where ``NAME.npy`` of each output is written; created if missing. Of several devices
-            each has a folder ``rank_N`` in it.
-        fill: what missing inputs are: ``zeros``, ``random`` or None for an error.
-        seed: of random inputs; device N takes ``seed + N``.
-        widen: outputs of types that NumPy lacks are written as float32.
-        check: reject results that come from uninitialised memory.
-        ranks: how many devices run it; as many as it is for when 0.
-        as_json: print one document instead of lines.
+    Of several devices each writes its outputs into a folder rank_N; device N fills random inputs
+    with the seed plus N.
 
-    Raises:
-        NeffError: what is wrong, with its place.
+    Example: nki-neff run matmul.neff -i input0=a.npy -i input1=b.npy -o results
+    Example: nki-neff run mean.neff --ranks 4 -i input0=part{rank}.npy -o results
     """
     from neff.container import read
     from neff.runtime.model import LoadedModel
@@ -63,7 +81,7 @@ def run_file(
     count = ranks or program.devices or max(1, named_ranks(program))
     models = [LoadedModel(program, file.stem, str(file)) for _ in range(count)]
     arrays = [
-        read_inputs([_of_rank(one, rank) for one in inputs], program, fill, seed + rank)
+        read_inputs([_of_rank(one, rank) for one in inputs or []], program, fill, seed + rank)
         for rank in range(count)
     ]
     model = models[0]

@@ -1,25 +1,36 @@
-"""``nki-neff time``."""
+"""``nki-neff time``: how long a NEFF takes on its target."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from hlo_tools.cli import console
+from hlo_tools.cli.fills import Fill
+from hlo_tools.cli.options import AsJson
 from neff.cli.estimates import EstimateOptions
+from neff.cli.options import Descriptors, File, Inputs, Settings, Statistic, Trips
 
-__all__ = ["time_file"]
+__all__ = ["command"]
 
 
-def time_file(file: Path, options: EstimateOptions, *, as_json: bool) -> int:
-    """Print the timing model's estimate for a NEFF on its target.
+def command(
+    file: File,
+    statistic: Statistic = "body",
+    dma: Descriptors = "",
+    settings: Settings = None,
+    trips: Trips = None,
+    inputs: Inputs = None,
+    fill: Fill = None,
+    as_json: AsJson = False,
+) -> int:
+    """Estimate how long a NEFF built here takes on its target, from documented and measured costs.
 
-    Raises:
-        NeffError: it cannot be read, is not ours, or an option is unknown.
+    Example: nki-neff time matmul.neff --statistic nc-latency
     """
     from neff.container import read
     from neff.timing import estimate
 
+    options = EstimateOptions.given(statistic, dma, settings, trips, inputs, fill)
     program = read(file)
     found = estimate(program, **options.keywords(program, file))
     document = found.to_json()

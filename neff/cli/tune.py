@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from hlo_tools.cli import console
+from hlo_tools.cli.options import AsJson
 from hlo_tools.cli.targets import TargetName, checked_target
 from neff.cli.candidates import Candidate, Search, Value, combinations, search
 
@@ -42,7 +43,7 @@ def command(
     run: Annotated[
         bool, typer.Option("--run/--no-run", help="Run each candidate and compare the results.")
     ] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Estimate a kernel with every combination of parameters, the fastest first.
 

@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from hlo_tools.cli import console
+from neff.cli.options import File, IgnoreHash
 from neff.container import Package, open_package
 from neff.errors import NeffError
 from nki_lang.atomic import staging_name, sweep
 
-__all__ = ["unpack"]
+__all__ = ["command"]
 
 
-def unpack(file: Path, output: Path | None, *, check_hash: bool = True) -> int:
-    """Write every member below a new folder; the folder is created completely or not at all.
+def command(
+    file: File,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Folder to create; FILE's stem by default."),
+    ] = None,
+    ignore_hash: IgnoreHash = False,
+) -> int:
+    """Write the members of any NEFF into a new folder, which is created completely or not at all.
 
-    Args:
-        file: the NEFF.
-        output: the folder; the file's stem without one.
-        check_hash: refuse a payload that does not match its hash.
-
-    Raises:
-        NeffFileError: the file is damaged, or a name in it is not safe.
-        NeffError: ``NEFF-WRITE``; the folder exists already or cannot be created.
+    Example: nki-neff unpack matmul.neff -o members
     """
-    package = open_package(file, check_hash=check_hash)
+    package = open_package(file, check_hash=not ignore_hash)
     folder = output or Path(file.stem)
     if folder.exists():
         raise NeffError(

@@ -5,25 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from hlo_tools.cli import console
+from hlo_tools.cli.options import AsJson
+from neff.cli.options import File
 from neff.errors import NeffError
 
-__all__ = ["findings", "verify"]
+__all__ = ["command", "findings"]
 
 FINE, FOUND = 0, 1
 
 
-def verify(file: Path, source: Path | None = None, *, as_json: bool) -> int:
-    """Check a NEFF and print what is wrong; 1 when something is.
+def command(
+    file: File,
+    source: Annotated[
+        Path | None,
+        typer.Option(help="Check that it was made of this module or kernel.", metavar="PATH"),
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Check a NEFF in full: hash, members, instructions, order; its provenance, if it is there.
 
-    Args:
-        file: the NEFF.
-        source: the module or kernel that its provenance has to name; None for any.
+    Exit code 1 when the program has faults; 3, as for all commands, when the file is damaged.
 
-    Raises:
-        NeffFileError: the file or its provenance cannot be read, or is damaged.
-        NeffError: ``source`` is several modules.
+    Example: nki-neff verify matmul.neff --source MODULE_DIR
     """
     found = [*findings(file), *_provenance(file, source)]
     if as_json:
@@ -49,7 +57,7 @@ def _provenance(file: Path, source: Path | None) -> Iterator[dict[str, str]]:
             remedy="name the folder of one module",
         )
     for place, message in mismatches(file, sources[0]):
-        yield _row("NEFF-PROVENANCE", place, message, _AGAIN)
+        yield _row("NEFF-PROVENANCE", place, message, _AGAIN if source is None else _OTHER_INPUTS)
 
 
 def findings(file: Path) -> list[dict[str, str]]:
@@ -113,6 +121,7 @@ _MOST = 100
 """Clashes of one core that are listed."""
 
 _AGAIN = "the file was changed, or written by a faulty program; build it again"
+_OTHER_INPUTS = "build the NEFF again, or name the module that it was built from"
 
 
 def _row(code: str, place: str, message: str, remedy: str) -> dict[str, str]:

@@ -106,10 +106,15 @@ def lower(
     run(outermost, units)
     with lowerer.unit("results", ()):
         _finish(graph, lowerer)
+    _complete(parts, cores)
+    return parts
+
+
+def _complete(parts: Parts, cores: int) -> None:
+    """Windows are no variables of the program; without a number of cores, its kernels decide."""
     parts.variables = {name: one for name, one in parts.variables.items() if one.kind != "window"}
     if not cores:
         parts.cores = max((call.kernel.lnc for call in parts.calls), default=1)
-    return parts
 
 
 def _declare(graph: Graph, lowerer: Lowerer) -> None:

@@ -44,7 +44,7 @@ from mutations import mutated
 
 import hlo_tools
 from hlo_tools import HloError, Module, array_shape, literal_of, tuple_shape
-from hlo_tools.cli.program import run
+from hlo_tools.cli import main as run
 from hlo_tools.evaluate import Evaluator, Limits
 from hlo_tools.ir.dialects import to_dialect
 from hlo_tools.ir.formats import FORMATS, render

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import hlo_tools
-from hlo_tools.cli import commands, main
+from hlo_tools.cli import main
+from hlo_tools.cli.commands import PROGRAM
 from hlo_tools.kernel_calls import replace_matches
 from nki_lang import klir, trace
 
@@ -71,7 +72,7 @@ FRAMEWORK = {"run", "extract", "profile"}
 
 def examples() -> list[object]:
     rows = []
-    for entry in commands.COMMANDS:
+    for entry in PROGRAM.commands:
         module = import_module(entry.module)
         if entry.name == "cache":  # its examples need a store
             continue

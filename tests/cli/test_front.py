@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 
 from hlo_tools.cli import main as nki_hlo
-from hlo_tools.cli.commands import COMMANDS
+from hlo_tools.cli.commands import PROGRAM as NKI_HLO
 from hlo_tools.cli.program import group
+from hlo_tools.cli.table import Program
 from neff.cli import main as nki_neff
-from neff.cli.commands import SECTIONS
-from neff.cli.program import app
+from neff.cli.commands import PROGRAM as NKI_NEFF
 
 PROGRAMS = {"hlo_tools.cli": nki_hlo, "neff.cli": nki_neff}
 
@@ -30,18 +31,38 @@ def test_the_same_help_however_it_is_asked_for(
         assert (main(words), capsys.readouterr().out) == (code, text), words
 
 
-def test_every_command_is_listed() -> None:
-    listed = [name for rows in SECTIONS.values() for name, _ in rows]
-    names = [one.name or one.callback.__name__ for one in app.registered_commands if one.callback]
-    assert sorted(listed) == sorted(names)
-    assert [one.name for one in COMMANDS] == group().list_commands(None)
+@pytest.mark.parametrize("program", (NKI_HLO, NKI_NEFF), ids=lambda each: each.name)
+def test_every_command_is_listed(program: Program) -> None:
+    assert [one.name for one in program.commands] == group(program).list_commands(None)
 
 
-def test_every_option_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    nki_hlo(["--help"])
+@pytest.mark.parametrize("main", PROGRAMS.values(), ids=PROGRAMS)
+def test_every_option_is_listed(
+    main: Callable[[list[str]], int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["--help"])
     text = capsys.readouterr().out
-    options = {word for one in group().params for word in one.opts if word.startswith("--")}
+    params = group(NKI_HLO).params
+    options = {word for one in params for word in one.opts if word.startswith("--")}
     assert options and all(f"{option} " in text for option in options)
+
+
+def test_the_help_of_a_command_is_plain(capsys: pytest.CaptureFixture[str]) -> None:
+    for main, program in ((nki_hlo, NKI_HLO), (nki_neff, NKI_NEFF)):
+        for command in program.commands:
+            assert main([command.name, "--help"]) == 0
+            text = capsys.readouterr().out
+            assert text.startswith(f"Usage: {program.name} {command.name} "), text
+            assert not set("╭│╰─") & set(text) and ("Example" in text or "Commands:" in text), text
+
+
+@pytest.mark.parametrize("main", PROGRAMS.values(), ids=PROGRAMS)
+def test_options_of_the_program_stand_anywhere(
+    main: Callable[[list[str]], int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words in (["--debug", "diff", "-v", "a", "b"], ["diff", "a", "--debug", "b", "--quiet"]):
+        assert main(words) == 3
+        assert "Traceback" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("module", PROGRAMS)

@@ -15,7 +15,7 @@ import pytest
 
 import hlo_tools
 from hlo_tools import Module, array_shape
-from hlo_tools.cli import commands, main
+from hlo_tools.cli import main
 from hlo_tools.errors import HloFileError
 from hlo_tools.kernels.backend_config import BackendConfig, encode
 
@@ -158,11 +158,6 @@ def test_no_words_is_help_and_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
     shown = capsys.readouterr()
     assert "Usage: nki-hlo" in shown.out + shown.err and "error" not in shown.err
-
-
-def test_every_command_of_the_table_has_help() -> None:
-    for entry in commands.COMMANDS:
-        assert main([entry.name, "--help"]) == 0, entry.name
 
 
 def test_as_a_process_stdin_color_and_pipe(file: str, python_environment: dict[str, str]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hlo_tools.cli import main
-from hlo_tools.cli.commands import COMMANDS
+from hlo_tools.cli.commands import PROGRAM
 from hlo_tools.cli.program import load_command
 
 SCRIPT = """
@@ -87,8 +87,8 @@ def test_names_and_kernels_choose(
     assert "error[HLO-NO-MODULE] modules: none of the folder's 3 modules" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", [one.name for one in COMMANDS if one.takes_modules])
+@pytest.mark.parametrize("name", [one.name for one in PROGRAM.commands if one.takes_modules])
 def test_every_command_on_modules_has_the_options(name: str) -> None:
-    entry = next(one for one in COMMANDS if one.name == name)
+    entry = next(one for one in PROGRAM.commands if one.name == name)
     names = {option for parameter in load_command(entry).params for option in parameter.opts}
     assert {"--latest", "--kernels-only", "--name", "--stale"} <= names

@@ -1,0 +1,54 @@
+"""The table of a program's commands: what its help lists, and where each command is imported from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Command", "Program"]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command.
+
+    Attributes:
+        name: the word on the command line.
+        module: where its ``command`` or ``app`` is.
+        help: one line for the list of commands.
+        panel: the heading that it is listed under.
+        passes_arguments: the words after the first argument belong to the script, so ``--debug``
+            there is not ours.
+        takes_modules: it has the options that choose among a folder's modules
+            (:mod:`hlo_tools.cli.selection`).
+        shows_progress: a bar is shown while it runs.
+        for_modules: the command that runs instead when the first word is a module.
+    """
+
+    name: str
+    module: str
+    help: str
+    panel: str
+    passes_arguments: bool = False
+    takes_modules: bool = False
+    shows_progress: bool = False
+    for_modules: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program: its name, a line about it, its commands in the order of its help."""
+
+    name: str
+    about: str
+    commands: tuple[Command, ...]
+
+    def find(self, name: str) -> Command | None:
+        """The command called ``name``, or None."""
+        return next((command for command in self.commands if command.name == name), None)
+
+    def sections(self) -> dict[str, list[tuple[str, str]]]:
+        """Heading -> its commands with a line each, for the help of the program."""
+        found: dict[str, list[tuple[str, str]]] = {}
+        for command in self.commands:
+            found.setdefault(command.panel, []).append((command.name, command.help))
+        return found

@@ -1,0 +1,129 @@
+"""The options of ``nki-neff build``: its own, then those that are flags of ``neuronx-cc``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = [
+    "AutoCast",
+    "AutoCastType",
+    "Cache",
+    "Cores",
+    "Downcast",
+    "Explained",
+    "FastLoading",
+    "Framework",
+    "Jobs",
+    "Junit",
+    "KeepGoing",
+    "Level",
+    "Metaneff",
+    "MoreFlags",
+    "Names",
+    "Output",
+    "Partitions",
+    "Paths",
+    "Provenance",
+    "ReadOnly",
+    "Replicas",
+    "Scheduler",
+    "Target",
+]
+
+Paths = Annotated[
+    list[Path],
+    typer.Argument(
+        help="HLO modules, folders of them (extracted or a whole cache), kernel files, - for "
+        "standard input; or a Python script, its own arguments after --.",
+        metavar="PATH",
+    ),
+]
+Output = Annotated[
+    str,
+    typer.Option("--output", "-o", help="The NEFF to write; a folder for several.", metavar="PATH"),
+]
+Jobs = Annotated[
+    int,
+    typer.Option("--jobs", "-j", help="Processes; one a core by default.", min=0, metavar="N"),
+]
+KeepGoing = Annotated[
+    bool, typer.Option("--keep-going", "-k", help="Build the others after one failed.")
+]
+Junit = Annotated[str, typer.Option(help="Also write a JUnit report.", metavar="FILE")]
+Cache = Annotated[
+    str,
+    typer.Option(
+        help="Fetch NEFFs from this store and keep them there: a folder, s3://BUCKET/PREFIX, "
+        "gs://...; the setting build_cache by default.",
+        metavar="URL",
+    ),
+]
+ReadOnly = Annotated[bool, typer.Option("--cache-read-only", help="Fetch only.")]
+Scheduler = Annotated[
+    str,
+    typer.Option(help="Build on the workers of this Dask scheduler.", metavar="tcp://HOST:PORT"),
+]
+Provenance = Annotated[
+    bool,
+    typer.Option(
+        "--provenance",
+        help="Write NEFF.provenance.json beside each: digests of inputs, flags, versions.",
+    ),
+]
+Metaneff = Annotated[
+    bool, typer.Option("--metaneff", help="Write NEFF.metaneff.json beside each: its tensors.")
+]
+Explained = Annotated[
+    bool,
+    typer.Option(
+        "--explain",
+        help="Report what was fused, rewritten and stored, and what each unit costs by the "
+        "timing model.",
+    ),
+]
+Framework = Annotated[str, typer.Option(help="XLA, the only choice.", metavar="NAME")]
+Target = Annotated[
+    str,
+    typer.Option(
+        "--target", "--platform", "-t", "-p", help="trn1, trn2 or trn3.", metavar="TARGET"
+    ),
+]
+Level = Annotated[
+    str,
+    typer.Option("--optlevel", "-O", help="1 (few rewrites), 2 or 3 (searches).", metavar="LEVEL"),
+]
+FastLoading = Annotated[
+    bool,
+    typer.Option(
+        "--enable-fast-loading-neuron-binaries", help="Do not compress: larger, faster to load."
+    ),
+]
+AutoCast = Annotated[str, typer.Option(help="none, matmult or all.", metavar="WHICH")]
+AutoCastType = Annotated[str, typer.Option(help="bf16, fp16, tf32 or fp8_e4m3.", metavar="TYPE")]
+Cores = Annotated[
+    str,
+    typer.Option(
+        "--logical-nc-config", "--lnc", "-lnc", help="Cores of a logical core: 1 or 2.", metavar="N"
+    ),
+]
+Downcast = Annotated[bool, typer.Option("--downcast-f64", help="Compute float64 in float32.")]
+Replicas = Annotated[
+    str,
+    typer.Option(
+        help="Replicas of a module with collectives; by default found in its groups.", metavar="N"
+    ),
+]
+Partitions = Annotated[str, typer.Option(help="Its partitions, likewise.", metavar="N")]
+Names = Annotated[
+    str,
+    typer.Option(
+        help="Names of inputs: positions (input0, ...) or framework (its arguments').",
+        metavar="NAMES",
+    ),
+]
+MoreFlags = Annotated[
+    str, typer.Option(help="Any further flags of neuronx-cc, as one string.", metavar="FLAGS")
+]

@@ -1,0 +1,44 @@
+"""Options that several commands of ``nki-neff`` have, in the same words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["Descriptors", "File", "IgnoreHash", "Inputs", "Settings", "Statistic", "Trips"]
+
+File = Annotated[Path, typer.Argument(help="A NEFF.", metavar="FILE")]
+IgnoreHash = Annotated[
+    bool, typer.Option("--ignore-hash", help="Read files whose payload does not match its hash.")
+]
+
+Statistic = Annotated[
+    str, typer.Option(help="What to include: body, nc-latency, benchmark or profile-total.")
+]
+Descriptors = Annotated[
+    str,
+    typer.Option("--dma", help="Descriptors: dynamic or static; static on trn1 by default."),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="A parameter of the model: dma.issue_ns=550.", metavar="NAME=X"),
+]
+Trips = Annotated[
+    int | None,
+    typer.Option(
+        help="Iterations of loops whose trip count is known only at run time.",
+        min=0,
+        metavar="N",
+    ),
+]
+Inputs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input",
+        "-i",
+        help="Count loop iterations by a run on NAME=FILE.npy.",
+        metavar="NAME=FILE",
+    ),
+]
