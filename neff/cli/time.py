@@ -56,5 +56,5 @@ def _core(number: int, core: dict[str, Any], trips: int | None) -> None:
     console.table((f"core {number}", "instructions", "busy µs", "share"), rows)
     if core["loops_of_unknown_length"]:
         loops = console.counted(core["loops_of_unknown_length"], "loop")
-        turns = console.counted(1 if trips is None else trips, "turn")
-        console.line(f"{loops} of unknown length: {turns} counted (--trips, --input)")
+        counted = console.counted(1 if trips is None else trips, "iteration")
+        console.line(f"{loops} of unknown trip count: {counted} counted (--trips, --input)")

@@ -87,7 +87,7 @@ IMPORTED: dict[str, str] = {
     "sort": "a network of comparisons, whatever compares; equal elements keep their order",
     "topk": "eight at a time by the vector engine (`max8`); of 32-bit integers a sort, and its first elements",
     "tuple": "its elements",
-    "while": "a loop on the device; unrolled when its turns are known and become few operations",
+    "while": "a loop on the device; unrolled when its trip count is known and gives few operations",
 }
 """Opcodes that are gone when the module has been imported, and what became of them."""
 
