@@ -17,7 +17,16 @@ import numpy as np
 from neff.compiler.graph import Node, uncovered
 from neff.compiler.products import exact_product
 
-__all__ = ["Span", "convolution", "groups_of", "is_direct", "is_long", "reduce_window", "spans_of"]
+__all__ = [
+    "Span",
+    "convolution",
+    "groups_of",
+    "has_few_channels",
+    "is_direct",
+    "is_long",
+    "reduce_window",
+    "spans_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +146,9 @@ _MOST_TAPS = 128
 _DEEPEST = 512
 """Taps, and taps times channels by 128, of which weights stay in SBUF."""
 
+_MOST_SEEN = 1024
+"""Elements of the image that a result of few channels is made of, at most."""
+
 _MOST_PLACES = 64
 """Places of a long window along a dimension: their sums are in one bank of PSUM."""
 
@@ -147,8 +159,8 @@ _LARGEST = 8192
 def is_direct(node: Node) -> bool:
     """True for a convolution that is a sum of products over its taps (lowering/convolution.py).
 
-    Of a window of one element the product alone is better, for it joins its neighbours; so it is of
-    few channels, and where the window is large and its places few, as in gradients by weights.
+    Of a window of one element the product alone is better, for it joins its neighbours. Groups of few
+    channels count together, as many as :func:`bundled` takes.
     """
     operand, kernel = node.operands
     spans: list[Span] = node.attributes["spans"]
@@ -158,6 +170,8 @@ def is_direct(node: Node) -> bool:
     weights: tuple[int, ...] = node.attributes["kernel"]
     channels = operand.shape[layout[1]] // features
     outputs = kernel.shape[weights[1]] // (features * batches)
+    bundle = bundled(features, channels, outputs)
+    channels, outputs = channels * bundle, outputs * bundle
     steps = taps * -(-channels // 128)
     return (
         {one.element.name for one in (node, *node.operands)} <= _DIRECT_TYPES
@@ -169,6 +183,17 @@ def is_direct(node: Node) -> bool:
         and -(-channels // 128) * _spread(spans) <= _LARGEST
         and bool(node.size)
     )
+
+
+def bundled(groups: int, channels: int, outputs: int) -> int:
+    """Groups of features whose products are done as one, with weights that are zero between them.
+
+    Args:
+        groups: how many there are; the answer divides it.
+        channels, outputs: of one group.
+    """
+    most = 128 // max(channels, outputs)
+    return max((one for one in range(1, min(most, groups) + 1) if groups % one == 0), default=1)
 
 
 def is_long(node: Node) -> bool:
@@ -199,6 +224,32 @@ def is_long(node: Node) -> bool:
     )
 
 
+def has_few_channels(node: Node) -> bool:
+    """True for a convolution of less than 16 channels whose windows, a few columns of them, fit on
+    128 partitions row by row (lowering/few_channels.py)."""
+    operand, kernel = node.operands
+    spans: tuple[Span, ...] = node.attributes["spans"]
+    images: tuple[int, ...] = node.attributes["input"]
+    weights: tuple[int, ...] = node.attributes["kernel"]
+    channels = operand.shape[images[1]]
+    window = [span.size for span in spans]
+    reach = max(((span.size - 1) * span.window_dilation + 1 for span in spans), default=1)
+    innermost = len(operand.shape) - 1
+    return (
+        {one.element.name for one in (node, *node.operands)} <= _DIRECT_TYPES
+        and 1 <= len(spans) <= 3
+        and groups_of(node) == (1, 1)
+        and all(span.base_dilation == 1 for span in spans)
+        and channels < _FEWEST_CHANNELS
+        and channels * reach <= 128
+        and prod(window) > 1
+        and channels * prod(window) <= _MOST_SEEN
+        and kernel.shape[weights[1]] > 1
+        and (images[0] != innermost or operand.shape[innermost] == 1)
+        and bool(node.size)
+    )
+
+
 def _spread(spans: list[Span]) -> int:
     """Padded elements that 32 neighbouring results see, along whichever dimension is worst."""
     reach = prod((span.size - 1) * span.window_dilation + 1 for span in spans)
@@ -206,9 +257,9 @@ def _spread(spans: list[Span]) -> int:
 
 
 def convolution(node: Node) -> Node:
-    """Left for a kernel of its own when :func:`is_long` or :func:`is_direct` takes it; else a product over features
+    """Left for a kernel of its own when one of the conditions above takes it; else a product over features
     and window for each group, put into the order of the result."""
-    if is_long(node) or is_direct(node):
+    if is_long(node) or has_few_channels(node) or is_direct(node):
         return node
     operand, kernel = node.operands
     fields = node.attributes

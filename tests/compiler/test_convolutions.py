@@ -146,6 +146,92 @@ def test_narrow_types() -> None:
 
 
 @st.composite
+def thin_convolutions(draw: st.DrawFn) -> dict[str, Any]:
+    """Few channels, or groups of few channels; no negative padding, in which jaxlib errs."""
+    rank = draw(st.sampled_from((1, 2, 2, 3)))
+    spatial = _SPATIAL[-rank:]
+    groups = draw(st.sampled_from((1, 1, 2, 6, 40, 130)))
+    orders = (f"NC{spatial}", f"N{spatial}C")
+
+    def each(values: st.SearchStrategy[Any]) -> list[Any]:
+        return [draw(values) for _ in spatial]
+
+    return {
+        "spatial": spatial,
+        "orders": (
+            draw(st.sampled_from(orders)), draw(st.sampled_from((f"OI{spatial}", f"{spatial}IO"))),
+            draw(st.sampled_from(orders)),
+        ),
+        "channels": draw(st.sampled_from((1, 3, 4, 12) if groups == 1 else (1, 1, 2, 5))),
+        "outputs": draw(st.sampled_from((2, 5, 64, 520) if groups == 1 else (1, 1, 2, 3))),
+        "batch": draw(st.integers(1, 5)),
+        "feature_groups": groups,
+        "size": each(st.integers(6, {1: 200, 2: 26, 3: 8}[rank])),
+        "window": each(st.integers(1, {1: 8, 2: 6, 3: 3}[rank])),
+        "strides": each(st.integers(1, 3)),
+        "dilation": each(st.integers(1, 2)),
+        "holes": each(st.sampled_from((1, 1, 2))),
+        "padding": each(st.tuples(st.integers(0, 3), st.integers(0, 3))),
+        "target": draw(st.sampled_from(("trn1", "trn2", "trn3"))),
+    }  # fmt: skip
+
+
+@hypothesis.given(thin_convolutions())
+@hypothesis.settings(
+    max_examples=20, deadline=None, derandomize=True,
+    suppress_health_check=[hypothesis.HealthCheck.filter_too_much],
+)  # fmt: skip
+def test_convolutions_of_few_channels_and_of_groups(case: dict[str, Any]) -> None:
+    reach = [(n - 1) * step + 1 for n, step in zip(case["window"], case["dilation"], strict=True)]
+    wide = [n + sum(padding) for n, padding in zip(case["size"], case["padding"], strict=True)]
+    hypothesis.assume(all(one >= other for one, other in zip(wide, reach, strict=True)))
+    check(function_of(case), *operands_of(case), tolerance=2e-4, target=case["target"])
+
+
+@pytest.mark.parametrize(
+    ("shape", "kernel", "groups"),
+    [
+        ((2, 37, 41, 3), (7, 7, 3, 64), 1),
+        ((1, 48, 49, 3), (16, 16, 3, 96), 1),
+        ((2, 15, 14, 160), (3, 3, 1, 160), 160),
+        ((2, 15, 14, 66), (3, 3, 3, 88), 22),
+    ],
+)
+@pytest.mark.parametrize("target", ["trn1", "trn2"])
+def test_thin_convolutions_have_kernels_of_their_own(
+    shape: tuple[int, ...], kernel: tuple[int, ...], groups: int, target: str
+) -> None:
+    from jax import lax
+
+    def function(x, k):
+        numbers = ("NHWC", "HWIO", "NHWC")
+        return lax.conv_general_dilated(
+            x, k, (2, 2), "SAME", dimension_numbers=numbers, feature_group_count=groups
+        )
+
+    x, k = arrays(shape, kernel)
+    assert is_direct(function, x, k)
+    check(function, x, k * np.float32(0.1), tolerance=1e-4, target=target)
+
+
+def test_negative_padding_of_few_channels() -> None:
+    """Against windows taken apart: XLA's CPU backend reads the next row there."""
+    from jax import lax
+
+    def function(x, k):
+        numbers = ("NHWC", "HWIO", "NHWC")
+        padding = ((0, 0), (-1, 1))
+        return lax.conv_general_dilated(x, k, (1, 1), padding, dimension_numbers=numbers)
+
+    x, k = arrays((2, 27, 14, 4), (4, 5, 4, 2))
+    (found,) = run(compile(lowered(function, x, k), target="trn2"), [x, k])
+    wide = np.pad(x[:, :, 1:], ((0, 0), (0, 0), (0, 1), (0, 0)))
+    windows = np.lib.stride_tricks.sliding_window_view(wide, (4, 5), (1, 2))
+    wanted = np.einsum("nhwcij,ijco->nhwo", windows, k)
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+@st.composite
 def weight_gradients(draw: st.DrawFn) -> dict[str, Any]:
     """A convolution whose gradient by its weights is taken, and the target."""
     rank = draw(st.sampled_from((1, 2, 2, 3)))

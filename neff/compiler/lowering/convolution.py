@@ -7,31 +7,37 @@ channels are innermost in memory comes row by row and is transposed by the tenso
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import product
 from math import prod
-from typing import Any
 
 import nki_lang.isa as nisa
 import nki_lang.language as nl
 from neff.compiler.graph import Node
 from neff.compiler.lowering.emitter import Tile
 from neff.compiler.lowering.families import tile_type
+from neff.compiler.lowering.few_channels import FewChannels, multiply_few
+from neff.compiler.lowering.image_rows import ImageRows
 from neff.compiler.lowering.long_windows import LongWindow, multiply
 from neff.compiler.lowering.lowerer import Lowerer
 from neff.compiler.lowering.operands import turned_into
 from neff.compiler.lowering.taps import (
     PARTITIONS,
+    Axis,
     Box,
     Plan,
     arranged,
     arranged_in_rows,
+    in_bundles,
     planned,
     views_of,
 )
 from neff.compiler.lowering.task import Task, window
 from neff.compiler.lowering.tiling import affordable
 from neff.compiler.views import View
-from neff.compiler.windows import is_long
+from neff.compiler.windows import groups_of, has_few_channels, is_long
+from nki_lang.dtypes import DType
 
 __all__ = ["convolution"]
 
@@ -49,30 +55,59 @@ def convolution(lowerer: Lowerer, node: Node) -> None:
     if is_long(node):
         _long_window(lowerer, node, views)
         return
+    if has_few_channels(node):
+        _few_channels(lowerer, node, views)
+        return
+    if groups_of(node)[0] > 1:
+        views = in_bundles(views)
     views, axes = arranged(views, node.attributes["spans"])
     ports = (lowerer.port(views[0]), lowerer.port(views[1]), lowerer.port(views[2]))
     plan = planned(ports, axes, tile_type(lowerer, node, views[0].shape[2]))
     exact = lowerer.parts.target.generation >= 3
-    buffers = [port.view.buffer for port in ports]
-
-    def body(tensors: dict[str, Any]) -> None:
-        _Convolution(plan, tensors, exact).run()
-
-    lowerer.call(Task("convolution", list(dict.fromkeys(buffers[:2])), buffers[2:], body), node)
+    _call(lowerer, node, views, lambda tensors: _Convolution(plan, tensors, exact).run())
 
 
 def _long_window(lowerer: Lowerer, node: Node, views: tuple[View, View, View]) -> None:
     views, axes = arranged_in_rows(views, node.attributes["spans"])
-    ports = (lowerer.port(views[0]), lowerer.port(views[1]), lowerer.port(views[2]))
-    dtype = tile_type(lowerer, node, prod(axis.window for axis in axes) * views[0].shape[2])
-    spec = LongWindow(*ports, axes, dtype, lowerer.parts.target.generation >= 3)
-    buffers = [view.buffer for view in views]
+    image, kernel, out = (lowerer.port(view) for view in views)
+    rows = ImageRows(image, axes, _type_of(lowerer, node, views, axes))
+    spec = LongWindow(rows, kernel, out, lowerer.parts.target.generation >= 3)
+    _call(lowerer, node, views, lambda tensors: multiply(spec, tensors))
 
-    def body(tensors: dict[str, Tile]) -> None:
-        multiply(spec, tensors)
 
-    reads = list(dict.fromkeys(buffers[:2]))
-    lowerer.call(Task("convolution", reads, buffers[2:], body), node)
+def _few_channels(lowerer: Lowerer, node: Node, views: tuple[View, View, View]) -> None:
+    """Rows of the result take the part of the window's, and images that of channels."""
+    views, axes = arranged_in_rows(views, node.attributes["spans"])
+    turned = tuple(
+        replace(
+            axis, places=axis.window, window=axis.places, stride=axis.dilation, dilation=axis.stride
+        )
+        for axis in axes
+    )
+    image, kernel, out = (lowerer.port(view) for view in views)
+    image = replace(image, view=image.view.transpose((0, 2, 1, 3, 4, 5)))
+    dtype = _type_of(lowerer, node, views, axes)
+    rows = ImageRows(image, (turned[0], turned[1], turned[2]), dtype)
+    spec = FewChannels(rows, kernel, out, lowerer.parts.target.generation >= 3)
+    _call(lowerer, node, views, lambda tensors: multiply_few(spec, tensors))
+
+
+def _type_of(
+    lowerer: Lowerer, node: Node, views: tuple[View, View, View], axes: tuple[Axis, Axis, Axis]
+) -> DType:
+    depth = prod(axis.window for axis in axes) * views[0].shape[2]
+    return tile_type(lowerer, node, depth)
+
+
+def _call(
+    lowerer: Lowerer,
+    node: Node,
+    views: tuple[View, View, View],
+    body: Callable[[dict[str, Tile]], None],
+) -> None:
+    image, kernel, out = (view.buffer for view in views)
+    reads = list(dict.fromkeys((image, kernel)))
+    lowerer.call(Task("convolution", reads, [out], body), node)
 
 
 class _Convolution:
@@ -179,11 +214,13 @@ class _Weights:
     def __init__(self, owner: _Convolution, group: int, outputs: tuple[int, int]) -> None:
         self._owner, self._plan = owner, owner.plan
         strides = self._plan.kernel.view.strides
-        self._start = group * strides[0] + outputs[0] * strides[2]
+        self._start = group * self._plan.bundle * strides[0] + outputs[0] * strides[2]
         self._outputs = outputs[1]
 
     def tiles(self) -> list[Tile]:
         plan = self._plan
+        if plan.bundle > 1:
+            return [self._bundle()]
         lies = plan.kernel.view.strides[2] != 1 and self._outputs > 1
         made: list[Tile] = []
         for first, count in plan.chunks:
@@ -194,6 +231,32 @@ class _Weights:
             (self._turn if lies else self._load)(tile, first, count)
             made.append(tile.reshape((*shape[:2], shape[2] * shape[3])))
         return made
+
+    def _bundle(self) -> Tile:
+        """Weights of some groups: zero where channel and output are of two groups."""
+        plan, view = self._plan, self._plan.kernel.view
+        count, outputs = view.shape[1:3]
+        planes, columns, rows = (axis.window for axis in plan.axes)
+        shape = (plan.bundle, count, planes, columns, rows, outputs)
+        lying = nl.ndarray((plan.channels, *shape[2:]), dtype=plan.dtype, buffer=nl.sbuf)
+        for channel, depth in product(range(count), range(planes)):
+            start = self._start + channel * view.strides[1] + depth * view.strides[3]
+            pattern = [
+                [view.strides[0], plan.bundle], [view.strides[4], columns],
+                [view.strides[5], rows], [view.strides[2], outputs],
+            ]  # fmt: skip
+            source = self._owner.reached("kernel", start, pattern)
+            nisa.dma_copy(lying[channel::count, depth], source)
+        taps = planes * columns * rows
+        found = lying.reshape((plan.channels, taps, 1, outputs)).broadcast(2, plan.bundle)
+        for sign, offset in ((1, 0), (-1, count - 1)):
+            kept = nl.ndarray(found.shape, dtype=plan.dtype, buffer=nl.sbuf)
+            steps = [[0, taps], [-sign * count, plan.bundle], [0, outputs]]
+            nisa.affine_select(
+                kept, steps, sign, found, 0.0, cmp_op=nl.greater_equal, offset=offset
+            )
+            found = kept
+        return found.reshape((plan.channels, taps, plan.outputs))
 
     @property
     def _used(self) -> int:

@@ -21,6 +21,7 @@ from math import prod
 import nki_lang.isa as nisa
 import nki_lang.language as nl
 from neff.compiler.lowering.emitter import Tile
+from neff.compiler.lowering.image_rows import ImageRows, Places, even_cuts, lying, part_of
 from neff.compiler.lowering.operands import turned_into
 from neff.compiler.lowering.taps import PARTITIONS, Axis
 from neff.compiler.lowering.task import Port, window
@@ -52,20 +53,31 @@ class LongWindow:
     """A convolution as this kernel does it.
 
     Attributes:
-        image: (groups, samples, channels, planes, rows, columns); samples become results.
+        rows: the image (groups, samples, channels, planes, rows, columns), with rows of the window on
+            partitions; samples become results.
         kernel: (groups, channels, features, planes, rows, columns).
         out: (groups, samples, features, planes, rows, columns).
-        axes: planes, rows, columns; of none are there holes.
-        dtype: type in which the tensor engine reads.
         exact: the tensor engine transposes bit for bit.
     """
 
-    image: Port
+    rows: ImageRows
     kernel: Port
     out: Port
-    axes: tuple[Axis, Axis, Axis]
-    dtype: DType
     exact: bool
+
+    @property
+    def axes(self) -> tuple[Axis, Axis, Axis]:
+        """Planes, rows, columns."""
+        return self.rows.axes
+
+    @property
+    def dtype(self) -> DType:
+        """Type in which the tensor engine reads."""
+        return self.rows.dtype
+
+    @property
+    def image(self) -> Port:
+        return self.rows.port
 
     @property
     def groups(self) -> int:
@@ -82,48 +94,12 @@ class LongWindow:
         return self.kernel.view.shape[2]
 
     @property
-    def lines(self) -> list[tuple[int, int]]:
-        """(plane, row) of the result."""
-        return list(product(range(self.axes[0].places), range(self.axes[1].places)))
-
-    @property
     def together(self) -> int:
         """Columns of the window in one product."""
         columns = self.axes[2]
         if self.groups > 1 or self.features not in _SIDE_BY_SIDE or columns.stride > 1:
             return 1
-        return max(1, min(PARTITIONS // self.features, columns.window // self.parts))
-
-    @property
-    def parts(self) -> int:
-        """Parts of the columns that lie on different partitions: those with the fewest products."""
-        columns = self.axes[2]
-        rows = self.kernel.view.shape[1] * self.axes[0].window * self.axes[1].window
-        found, least = 1, float("inf")
-        for parts in range(1, columns.window + 1):
-            if columns.window % parts or (parts > 1 and columns.window // parts < columns.places):
-                continue
-            steps = -(-rows * parts // PARTITIONS) * (columns.window // parts)
-            if steps < least:
-                found, least = parts, steps
-        return found
-
-    def wide(self, count: int) -> int:
-        """Columns of the image that so many columns of the window need for all places."""
-        columns = self.axes[2]
-        return (count - 1) * columns.dilation + (columns.places - 1) * columns.stride + 1
-
-    @property
-    def places(self) -> list[_Places]:
-        """Rows of the window by 128, as even as can be."""
-        channels, (planes, rows, _) = self.kernel.view.shape[1], self.axes
-        stacks = list(product(range(self.parts), range(channels), range(planes.window)))
-        total = len(stacks) * rows.window
-        size = -(-total // -(-total // PARTITIONS))
-        return [
-            _Places(tuple(_stacked(stacks, rows.window, first, min(size, total - first))))
-            for first in range(0, total, size)
-        ]
+        return max(1, min(PARTITIONS // self.features, columns.window // self.rows.parts))
 
     @property
     def blocks(self) -> list[_Block]:
@@ -146,62 +122,21 @@ class LongWindow:
     def _samples(self, groups: int) -> list[tuple[int, int]]:
         run = self.run
         most = _BANKS * (_BANK // run) if groups == 1 else self.samples
-        most = min(most, max(1, _IMAGE // (self.dtype.itemsize * self.wide(self.together))))
-        return _even_cuts(self.samples, most)
+        most = min(most, max(1, _IMAGE // (self.dtype.itemsize * self.rows.wide(self.together))))
+        return even_cuts(self.samples, most)
 
     def _lines(self, samples: int) -> list[tuple[int, int]]:
         run = self.run
         in_bank = _BANK // (run * samples)
         most = in_bank * _BANKS if in_bank else max(1, _BANKS // -(-samples // (_BANK // run)))
-        width = self.wide(self.together) * samples * self.dtype.itemsize
-        return _even_cuts(len(self.lines), min(most, max(1, _IMAGE // width)))
+        width = self.rows.wide(self.together) * samples * self.dtype.itemsize
+        return even_cuts(len(self.rows.lines), min(most, max(1, _IMAGE // width)))
 
     @property
     def run(self) -> int:
         """Columns of the image that one product needs."""
         columns = self.axes[2]
         return (self.together - 1) * columns.dilation + columns.places
-
-
-@dataclass(frozen=True, slots=True)
-class _Stack:
-    """Rows of one image's plane on partitions.
-
-    Attributes:
-        part: of the columns.
-        channel, plane, row: of the kernel; the first row.
-        count: rows.
-        at: partition of the first one.
-    """
-
-    part: int
-    channel: int
-    plane: int
-    row: int
-    count: int
-    at: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Places:
-    """What lies on partitions at once."""
-
-    stacks: tuple[_Stack, ...]
-
-    @property
-    def count(self) -> int:
-        return sum(one.count for one in self.stacks)
-
-
-def _stacked(
-    stacks: list[tuple[int, int, int]], rows: int, first: int, count: int
-) -> Iterator[_Stack]:
-    at = 0
-    while at < count:
-        number, row = divmod(first + at, rows)
-        taken = min(rows - row, count - at)
-        yield _Stack(*stacks[number], row, taken, at)
-        at += taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,15 +163,9 @@ class _Block:
         return self.groups * self.samples
 
 
-def _even_cuts(extent: int, most: int) -> list[tuple[int, int]]:
-    most = max(1, min(most, extent))
-    size = -(-extent // -(-extent // most))
-    return [(first, min(size, extent - first)) for first in range(0, extent, size)]
-
-
 def multiply(spec: LongWindow, tensors: dict[str, Tile]) -> None:
     """The body of the kernel."""
-    blocks, places = spec.blocks, spec.places
+    blocks, places = spec.blocks, spec.rows.places
     affordable(len(blocks) * len(places) * spec.axes[2].window)
     for block in blocks:
         _Sums(spec, tensors, block).run(places)
@@ -262,26 +191,26 @@ class _Sums:
         block, run = self._block, self._spec.run
         in_bank = _BANK // (run * block.along)
         if in_bank:
-            for lines in _even_cuts(block.lines, in_bank):
+            for lines in even_cuts(block.lines, in_bank):
                 yield lines, (0, block.along)
             return
         for line in range(block.lines):
-            for samples in _even_cuts(block.along, _BANK // run):
+            for samples in even_cuts(block.along, _BANK // run):
                 yield (line, 1), samples
 
-    def run(self, places: list[_Places]) -> None:
+    def run(self, places: list[Places]) -> None:
         spec, block = self._spec, self._block
-        columns = spec.axes[2].window // spec.parts
+        columns = spec.axes[2].window // spec.rows.parts
         each = spec.dtype.itemsize * block.lines * block.along
         most = columns
-        while most > spec.together and spec.wide(most) * each > _IMAGE:
+        while most > spec.together and spec.rows.wide(most) * each > _IMAGE:
             most = -(-most // 2)
         for some in places:
             for first in range(0, columns, most):
                 self._add(some, first, min(most, columns - first))
         self._finish()
 
-    def _add(self, places: _Places, first: int, count: int) -> None:
+    def _add(self, places: Places, first: int, count: int) -> None:
         """The products of some columns of the window."""
         spec, columns = self._spec, self._spec.axes[2]
         image, kernel = self._image(places, first, count), self._kernel(places, first, count)
@@ -291,7 +220,7 @@ class _Sums:
             at = begin * columns.dilation
             span = slice(at, at + (run - 1) * columns.stride + 1, columns.stride)
             for lines, samples, total in self._runs:
-                moving = image[:, _of(lines), span, _of(samples)]
+                moving = image[:, part_of(lines), span, part_of(samples)]
                 part = total[0 : some * self._block.rows, :, 0:run]
                 nisa.nc_matmul(
                     part, kernel[:, begin : begin + some], moving, accumulate=self._started
@@ -303,13 +232,13 @@ class _Sums:
     def _load(self, tile: Tile, name: str, start: int, pattern: list[list[int]]) -> None:
         nisa.dma_copy(tile, window(self._tensors[name], self._ports[name], start, pattern))
 
-    def _kernel(self, places: _Places, first: int, count: int) -> Tile:
+    def _kernel(self, places: Places, first: int, count: int) -> Tile:
         """(places, columns, features of the block)."""
         spec, block = self._spec, self._block
         strides = spec.kernel.view.strides
         shape, steps = (count, block.rows), (strides[5], strides[2])
-        tile, order = _lying(places.count, shape, steps, spec.dtype)
-        width = spec.axes[2].window // spec.parts
+        tile, order = lying(places.count, shape, steps, spec.dtype)
+        width = spec.axes[2].window // spec.rows.parts
         head = block.group * strides[0] + block.feature * strides[2]
         for one in places.stacks:
             start = head + one.channel * strides[1] + one.plane * strides[3]
@@ -318,49 +247,12 @@ class _Sums:
             self._load(tile[one.at : one.at + one.count], "kernel", start, pattern)
         return tile.permute([0, *(1 + order.index(dim) for dim in range(2))])
 
-    def _image(self, places: _Places, first: int, count: int) -> Tile:
-        """(places, lines, columns, samples of the block), with zeros around the image."""
-        spec, block = self._spec, self._block
-        strides = spec.image.view.strides
-        wide = spec.wide(count)
-        shape, steps = (wide, block.along), (strides[5], strides[1])
-        tile = nl.ndarray((places.count, block.lines, *shape), dtype=spec.dtype, buffer=nl.sbuf)
-        lines = spec.lines[block.line : block.line + block.lines]
-        if steps[0] < steps[1]:
-            shape_lying = (places.count, block.lines, block.along, wide)
-            tile = nl.ndarray(shape_lying, dtype=spec.dtype, buffer=nl.sbuf).permute([0, 1, 3, 2])
-        for number, (plane, row) in enumerate(lines):
-            loads = [self._part(one, plane, row, first, wide) for one in places.stacks]
-            _clear(tile[:, number], loads, places, wide)
-            for load in loads:
-                if load is not None:
-                    self._load_part(tile[:, number], load, steps, shape)
-        return tile
-
-    def _part(self, one: _Stack, plane: int, row: int, first: int, wide: int) -> _Part | None:
-        """What of the image lies under some rows of the window; None when nothing does."""
-        spec, block = self._spec, self._block
-        strides = spec.image.view.strides
-        planes, rows, columns = spec.axes
-        width = columns.window // spec.parts
-        depth = one.plane * planes.dilation + plane * planes.stride - planes.low
-        top, taken, skipped = _reached(rows, one.row, row * rows.stride, one.count)
-        begin = (one.part * width + first) * columns.dilation - columns.low
-        left, right = max(0, -begin), min(wide, columns.size - begin)
-        if not 0 <= depth < planes.size or taken <= 0 or right <= left:
-            return None
-        start = block.group * strides[0] + block.sample * strides[1] + one.channel * strides[2]
-        start += depth * strides[3] + top * strides[4] + (begin + left) * strides[5]
-        return _Part(start, one.at + skipped, taken, left, right, rows.dilation * strides[4])
-
-    def _load_part(
-        self, tile: Tile, part: _Part, steps: tuple[int, int], shape: tuple[int, int]
-    ) -> None:
-        span = tile[part.at : part.at + part.count, part.left : part.right]
-        pattern = [[steps[0], part.right - part.left], [steps[1], shape[1]]]
-        if steps[0] < steps[1]:
-            span, pattern = span.permute([0, 2, 1]), pattern[::-1]
-        self._load(span, "image", part.start, [[part.step, part.count], *pattern])
+    def _image(self, places: Places, first: int, count: int) -> Tile:
+        """(places, lines, columns, samples of the block)."""
+        block, rows = self._block, self._spec.rows
+        lines = rows.lines[block.line : block.line + block.lines]
+        samples = block.group, block.sample, block.along
+        return rows.tile(self._tensors["image"], places, (first, count), lines, samples)
 
     # -- results -------------------------------------------------------------------------------
 
@@ -388,7 +280,7 @@ class _Sums:
         spec, block = self._spec, self._block
         columns = spec.axes[2]
         for lines, samples, total in self._runs:
-            part = made[:, _of(lines), :, _of(samples)]
+            part = made[:, part_of(lines), :, part_of(samples)]
             nisa.tensor_copy(part, total[0 : block.rows, :, 0 : columns.places])
             for one in range(1, spec.together):
                 at, first = one * block.rows, one * columns.dilation
@@ -426,7 +318,7 @@ class _Sums:
         spec, block = self._spec, self._block
         strides = spec.out.view.strides
         start = block.group * strides[0] + block.feature * strides[2] + block.sample * strides[1]
-        lines = spec.lines[block.line : block.line + block.lines]
+        lines = spec.rows.lines[block.line : block.line + block.lines]
         for plane in sorted({plane for plane, _ in lines}):
             rows = [row for number, row in lines if number == plane]
             first = lines.index((plane, rows[0]))
@@ -467,59 +359,6 @@ class _Sums:
 
     def _reached(self, start: int, pattern: list[list[int]]) -> Tile:
         return window(self._tensors["out"], self._ports["out"], start, pattern)
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """Rows of the image that are loaded to neighbouring partitions.
-
-    Attributes:
-        start: element of the image.
-        at, count: partitions.
-        left, right: columns of the tile that the image has.
-        step: elements from one row to the next.
-    """
-
-    start: int
-    at: int
-    count: int
-    left: int
-    right: int
-    step: int
-
-
-def _reached(rows: Axis, first: int, moved: int, count: int) -> tuple[int, int, int]:
-    """Of ``count`` rows of the window: the first row of the image under them, how many there are,
-    and how many rows in front have none."""
-    begin = first * rows.dilation + moved - rows.low
-    skipped = max(0, -(begin // rows.dilation))
-    last = min(count, -((begin - rows.size) // rows.dilation))
-    return begin + skipped * rows.dilation, last - skipped, skipped
-
-
-def _clear(tile: Tile, loads: list[_Part | None], places: _Places, wide: int) -> None:
-    """Zeros in (places, columns, samples) where no part of the image comes."""
-    present = [load for load in loads if load is not None]
-    if sum(load.count for load in present) < places.count:
-        nisa.memset(tile, 0)
-        return
-    left, right = max(load.left for load in present), min(load.right for load in present)
-    for begin, end in ((0, left), (right, wide)):
-        if begin < end:
-            nisa.memset(tile[:, begin:end], 0)
-
-
-def _lying(
-    rows: int, shape: tuple[int, ...], steps: tuple[int, ...], dtype: DType
-) -> tuple[Tile, list[int]]:
-    """A tile whose dimensions lie as in memory, and their order."""
-    order = sorted(range(len(shape)), key=lambda dim: -abs(steps[dim]))
-    tile = nl.ndarray((rows, *(shape[dim] for dim in order)), dtype=dtype, buffer=nl.sbuf)
-    return tile, order
-
-
-def _of(part: tuple[int, int]) -> slice:
-    return slice(part[0], part[0] + part[1])
 
 
 def _typed(tile: Tile, dtype: DType) -> Tile:

@@ -17,10 +17,19 @@ from math import gcd, prod
 from neff.compiler.graph import Node
 from neff.compiler.lowering.task import Port
 from neff.compiler.views import View
-from neff.compiler.windows import Span, groups_of
+from neff.compiler.windows import Span, bundled, groups_of
 from nki_lang.dtypes import DType
 
-__all__ = ["Axis", "Box", "Plan", "arranged", "arranged_in_rows", "planned", "views_of"]
+__all__ = [
+    "Axis",
+    "Box",
+    "Plan",
+    "arranged",
+    "arranged_in_rows",
+    "in_bundles",
+    "planned",
+    "views_of",
+]
 
 PARTITIONS = 128
 
@@ -98,14 +107,15 @@ class Plan:
     """A convolution as its kernel does it.
 
     Attributes:
-        image: (groups, images, channels, planes, columns, rows).
-        kernel: (groups, channels, outputs, planes, columns, rows).
+        image: (groups, images, channels, planes, columns, rows); groups are bundles.
+        kernel: (groups, channels, outputs, planes, columns, rows), of single groups.
         out: (groups, images, outputs, planes, columns, rows).
         axes: planes, columns, rows.
         dtype: type in which the tensor engine reads.
         packed: columns of the image side by side on the partitions.
         together: columns of the result that one product makes.
         by_rows: results lie on partitions, their features along them; else the other way round.
+        bundle: groups of features in one product.
     """
 
     image: Port
@@ -116,6 +126,7 @@ class Plan:
     packed: int
     together: int
     by_rows: bool
+    bundle: int = 1
 
     @property
     def channels(self) -> int:
@@ -123,7 +134,7 @@ class Plan:
 
     @property
     def outputs(self) -> int:
-        return self.kernel.view.shape[2]
+        return self.out.view.shape[2]
 
     @property
     def step(self) -> int:
@@ -235,14 +246,15 @@ def planned(ports: tuple[Port, Port, Port], axes: tuple[Axis, Axis, Axis], dtype
         axes: planes, columns, rows.
         dtype: type in which the tensor engine reads.
     """
-    image, _, out = ports
+    image, kernel, out = ports
     channels = image.view.shape[2]
     by_rows = out.view.strides[2] == 1
+    bundle = kernel.view.shape[0] // image.view.shape[0]
     sizes = [1]
-    if channels in _PACKED and axes[1].window > 1 and axes[1].holes == 1:
+    if bundle == 1 and channels in _PACKED and axes[1].window > 1 and axes[1].holes == 1:
         sizes += [size for size in (2, 4) if size * channels <= PARTITIONS]
     plans = [
-        Plan(*ports, axes, dtype, size, size // gcd(size, axes[1].stride), by_rows)
+        Plan(*ports, axes, dtype, size, size // gcd(size, axes[1].stride), by_rows, bundle)
         for size in sizes
     ]
     return min(plans, key=_cost)
@@ -289,6 +301,20 @@ def views_of(node: Node, image: View, kernel: View, out: View) -> tuple[View, Vi
         out, [(groups, outputs * along), (samples, out.strides[batch]), (outputs, along)], places
     )
     return left, right, made
+
+
+def in_bundles(views: tuple[View, View, View]) -> tuple[View, View, View]:
+    """The views with several groups of features as one, those of the kernel apart."""
+    image, kernel, out = views
+    bundle = bundled(kernel.shape[0], kernel.shape[1], kernel.shape[2])
+    return _joined(image, bundle), kernel, _joined(out, bundle)
+
+
+def _joined(view: View, bundle: int) -> View:
+    shape = (view.shape[0] // bundle, view.shape[1], view.shape[2] * bundle, *view.shape[3:])
+    along = view.strides[2] if view.shape[2] > 1 else view.strides[0]
+    strides = (view.strides[0] * bundle, view.strides[1], along, *view.strides[3:])
+    return View(view.buffer, shape, strides, view.offset)
 
 
 def _restrided(view: View, head: list[tuple[int, int]], spatial: list[int]) -> View:
