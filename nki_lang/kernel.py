@@ -124,7 +124,7 @@ def simulator_is_on() -> bool:
     value = os.environ.get("NKI_SIMULATOR", "").strip()
     if value not in ("", "0", "1"):
         fail(f"NKI_SIMULATOR={value} in the environment", "NKI-SIMULATOR",
-             "1 interprets every kernel; 0, or nothing, does not", "nki/guides/nki_simulator.rst")  # fmt: skip
+             "1 interprets every kernel; 0 or unset does not", "nki/guides/nki_simulator.rst")  # fmt: skip
     return value == "1"
 
 

@@ -62,12 +62,15 @@ def list_entries(url: Url = "", as_json: AsJson = False) -> int:
 def gc(
     url: Url = "",
     max_size: Annotated[
-        str, typer.Option(help="Keep so much: 10GiB. Setting build_cache_size.", metavar="SIZE")
+        str,
+        typer.Option(
+            help="Keep at most this much: 10GiB. Setting build_cache_size.", metavar="SIZE"
+        ),
     ] = "",
     max_age: Annotated[
         str,
         typer.Option(
-            help="Remove what was not used for so long: 30d. Setting build_cache_age.",
+            help="Remove what was not used for this long: 30d. Setting build_cache_age.",
             metavar="TIME",
         ),
     ] = "",

@@ -47,7 +47,9 @@ def command(
         list[str] | None,
         typer.Option("--arg", "-a", help="Its arguments: x=float32[128,512], n=4.", metavar="A=V"),
     ] = None,
-    cores: Annotated[int, typer.Option("--cores", help="Launch it on so many cores.")] = 1,
+    cores: Annotated[
+        int, typer.Option("--cores", help="Number of cores that it is launched on.")
+    ] = 1,
     checks: Annotated[
         str,
         typer.Option("--checks", "-c", help=f"From {', '.join(CHECKS)}; or all.", metavar="NAMES"),

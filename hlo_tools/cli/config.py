@@ -15,9 +15,7 @@ __all__ = ["command"]
 
 
 def command(
-    what: Annotated[
-        str, typer.Argument(help="show, which is all there is.", metavar="show")
-    ] = "show",
+    what: Annotated[str, typer.Argument(help="Only show.", metavar="show")] = "show",
     as_json: AsJson = False,
 ) -> int:
     """Show the settings for this folder and where each comes from.

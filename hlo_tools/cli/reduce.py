@@ -27,7 +27,7 @@ Condition = Annotated[
     str,
     typer.Option(
         "--while",
-        help="Exits with 0 for what is looked for; {} is the module's path.",
+        help="Exits with 0 while the fault is there; {} is the module's path.",
         metavar="COMMAND",
     ),
 ]

@@ -65,9 +65,9 @@ Scope = Annotated[
     str, typer.Option("--scope", help="Only with these parts in the op name: while/body.")
 ]
 Operands = Annotated[
-    int, typer.Option("--operands", min=0, help="Also so many levels of their operands.")
+    int, typer.Option("--operands", min=0, help="Also N levels of their operands.")
 ]
-Users = Annotated[int, typer.Option("--users", min=0, help="Also so many levels of their users.")]
+Users = Annotated[int, typer.Option("--users", min=0, help="Also N levels of their users.")]
 Full = Annotated[bool, typer.Option("--full", help="Long shapes, signatures and details in full.")]
 
 

@@ -129,7 +129,7 @@ def _read(root: Path, relative: str, shape: Shape, view: Instruction) -> Array:
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
-            raise _unusable(place, f"{path} is no plain file")
+            raise _unusable(place, f"{path} is not a plain file")
         if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root)):
             raise _unusable(place, f"{path} is a link out of the module's folder")
         if status.st_size > 8 * shape.byte_size + _HEADER_BYTES:  # small types take a byte

@@ -123,7 +123,7 @@ def check_file(path: Path, folder: Path | None = None) -> None:
         return
     if not stat.S_ISREG(status.st_mode):
         raise HloFileError(
-            "this is no plain file, so it is not opened", code="HLO-KERNEL-PATH", place=str(path)
+            "this is not a plain file, so it is not opened", code="HLO-KERNEL-PATH", place=str(path)
         )
     if status.st_size > MOST_BYTES:
         raise HloFileError(

@@ -50,14 +50,14 @@ def search(computations: Iterable[Computation], query: Query) -> list[Instructio
     """The instructions of ``computations`` that answer a query, in the module's order.
 
     Raises:
-        HloError: ``grep`` is no regular expression (HLO-ARGUMENT).
+        HloError: ``grep`` is not a regular expression (HLO-ARGUMENT).
         HloFileError: the module refers to what it does not have (HLO-REFERENCE).
     """
     try:
         grep = re.compile(query.grep)
     except re.error as error:
         raise HloError(
-            f"{query.grep!r} is no regular expression: {error}",
+            f"{query.grep!r} is not a regular expression: {error}",
             code="HLO-ARGUMENT",
             remedy="escape ( [ { . * + ? with a backslash to find them as they are",
         ) from error

@@ -77,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--cc-enabled", action="store_true", help="collectives, of a single run")
     add("--rank-id", type=int, default=0, help="rank of a single run")
     add("--world-size", type=int, default=1, help="number of ranks of a single run")
-    add("--num-cores", type=int, default=1, help="run on so many cores at once")
+    add("--num-cores", type=int, default=1, help="number of cores to run on at once")
     add("--collective", action="store_true", help="collectives between these cores")
     return made  # fmt: skip
 

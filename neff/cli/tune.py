@@ -34,7 +34,9 @@ def command(
         list[str] | None,
         typer.Option("--arg", "-a", help="Its arguments: x=bf16[128,512], n=4.", metavar="A=V"),
     ] = None,
-    cores: Annotated[int, typer.Option("--cores", help="Launch it on so many cores.", min=1)] = 1,
+    cores: Annotated[
+        int, typer.Option("--cores", help="Number of cores that it is launched on.", min=1)
+    ] = 1,
     platform: TargetName = "",
     jobs: Annotated[
         int,

@@ -457,7 +457,7 @@ class _Importer:
             if not is_group(operands[0]) and operands[0].shape != node.shape:
                 raise uncovered(
                     node, "the module was not partitioned", code="NEFF-COLLECTIVE",
-                    remedy="build what nki-hlo extract writes, which is behind XLA's partitioner, or run "
+                    remedy="build what nki-hlo extract writes, which is partitioned, or run "
                     "it on the device",
                 )  # fmt: skip
             return operands[0]

@@ -89,7 +89,7 @@ def the_partitioner() -> Partitioner:
 
 
 def module_left_in(folder: Path, name: str) -> bytes:
-    """The module that XLA left in a folder, behind its partitioner.
+    """The module that XLA left in a folder, after partitioning.
 
     Raises:
         NeffCompileError: ``NEFF-DEVICES``; there is none.
@@ -97,7 +97,7 @@ def module_left_in(folder: Path, name: str) -> bytes:
     found = sorted(folder.glob(f"*.after_{_PASS}.*.hlo.pb"))
     if not found:
         raise NeffCompileError(
-            f"XLA left no module of program {name} behind its partitioner",
+            f"XLA returned no module of program {name} after partitioning",
             code="NEFF-DEVICES",
             place=name,
             remedy="run it with NKI_HLO_EXECUTOR=neff,cpu",

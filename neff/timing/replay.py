@@ -64,7 +64,7 @@ def read_stream(lines: Iterable[str]) -> list[StreamInstruction]:
             found.append(_parsed(line.rstrip("\n").split("\t")))
         except ValueError as error:
             raise NeffError(
-                f"line {number} is no instruction of a stream: {error}",
+                f"line {number} is not an instruction of a stream: {error}",
                 code="NEFF-STREAM",
                 remedy="it has nine tab-separated columns: index engine opcode detail src dst "
                 "elements bytes waits_on",

@@ -186,7 +186,9 @@ def _check_operator(call: Call, operand: OperandSpec, value: Any) -> None:
         return
     name = getattr(value, "__name__", None)
     remedy = f"pass {operand.name}=nl.{name}" if name else "pass one of nl.add, nl.multiply, ..."
-    call.refuse("NKI-OPERATOR", f"{operand.name}={value!r} is no operator of nki.language", remedy)
+    call.refuse(
+        "NKI-OPERATOR", f"{operand.name}={value!r} is not an operator of nki.language", remedy
+    )
 
 
 def _check_sequence(call: Call, operand: OperandSpec, value: Any) -> None:

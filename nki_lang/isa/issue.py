@@ -153,7 +153,7 @@ def _convert(value: Any, spec: InstructionSpec, slot: str) -> Any:
     name = getattr(value, "__name__", "")
     if name and callable(value):
         fail(
-            f"nisa.{spec.op}: {slot}={value!r} is no operator of nki.language",
+            f"nisa.{spec.op}: {slot}={value!r} is not an operator of nki.language",
             "NKI-OPERATOR",
             f"pass {slot}=nl.{name} or another operator of nki.language",
             f"nisa.{spec.op}",

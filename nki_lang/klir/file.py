@@ -212,7 +212,7 @@ def write(kernel_ir: KernelIR, path: str | os.PathLike[str]) -> KernelFile:
 def _read_bytes(path: Path) -> bytes:
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
-        raise NkiFileError(f"{path} is no plain file, so it is not opened", code="NKI-FILE-READ")
+        raise NkiFileError(f"{path} is not a plain file, so it is not opened", code="NKI-FILE-READ")
     if status.st_size > MAX_FILE_BYTES:
         raise NkiFileError(f"{path} has more than {MAX_FILE_BYTES} bytes", code="NKI-FILE-SIZE")
     return path.read_bytes()

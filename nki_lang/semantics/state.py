@@ -27,7 +27,7 @@ def has_wide_scales() -> bool:
     value = os.environ.get(MX_SCALE, "").strip()
     if value not in ("", "ocp"):
         fail(f"{MX_SCALE}={value} in the environment", "NKI-MX-SCALE",
-             "ocp selects the scales of the OCP sample algorithm; nothing, those of NeuronCore-v4",
+             "ocp selects the scales of the OCP sample algorithm; unset, those of NeuronCore-v4",
              "nki.isa.quantize_mx")  # fmt: skip
     return not value
 

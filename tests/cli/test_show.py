@@ -66,7 +66,7 @@ def test_what_answers(query: Query, names: str) -> None:
 
 
 def test_no_regular_expression() -> None:
-    with pytest.raises(HloError, match=r"no regular expression") as caught:
+    with pytest.raises(HloError, match=r"not a regular expression") as caught:
         search((), Query(grep="("))
     assert caught.value.code == "HLO-ARGUMENT"
 
