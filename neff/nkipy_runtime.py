@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 import neff
+from hlo_tools.kernel_calls import named_kernels
 from hlo_tools.trace import TracedFunction, trace
 from hlo_tools.trace.function import traced_call
 from hlo_tools.trace.kernel import NKIPyKernel
@@ -201,7 +202,10 @@ def is_neuron_compatible() -> bool:
 def _compile(traced: TracedFunction, path: Path, arguments: str) -> Path:
     flags = parse_flags(shlex.split(arguments))
     family = flags.target or current_target().name
-    program = neff.compile(traced.to_module(), target=family, options=flags.options)
+    program = neff.compile(
+        traced.to_module(), target=family, options=flags.options,
+        kernels=named_kernels(flags.kernels), check_kernels=flags.check_kernels,
+    )  # fmt: skip
     neff.write(program, path, compressed=not flags.fast_loading)
     return path
 

@@ -54,12 +54,14 @@ class Flag:
         field: where the value goes: a field of :class:`CompileOptions`, ``target``, ``output``,
             ``fast_loading``; "" for a flag without effect here.
         many: whether it takes any number of values.
+        repeats: whether every occurrence counts, and not the last one alone.
     """
 
     names: tuple[str, ...]
     values: tuple[str, ...] = ()
     field: str = ""
     many: bool = False
+    repeats: bool = False
 
 
 _ANY = ("*",)
@@ -75,6 +77,8 @@ FLAGS: tuple[Flag, ...] = (
     Flag(("--replicas",), _ANY, "replicas"),
     Flag(("--partitions",), _ANY, "partitions"),
     Flag(("--names",), ("positions", "framework"), "names"),
+    Flag(("--kernels",), _ANY, "kernels", repeats=True),
+    Flag(("--check-kernels",), (), "check_kernels"),
     Flag(("--enable-fast-loading-neuron-binaries",), (), "fast_loading"),
     Flag(("--output", "-o"), _ANY, "output"),
     Flag(("--model-type",), ("generic", "transformer", "unet-inference", "cnn-training")),
@@ -126,6 +130,8 @@ class Flags:
         target: the family named, or "".
         output: the file named, or "".
         fast_loading: write the payload uncompressed.
+        kernels: registered kernels, as :func:`hlo_tools.kernel_calls.named_kernels` takes them.
+        check_kernels: compare each with what it takes the place of.
         logfile: the file named, or "".
         verbose: the level named, or "".
         ignored: flags without effect here, as given.
@@ -136,6 +142,8 @@ class Flags:
     target: str = ""
     output: str = ""
     fast_loading: bool = False
+    kernels: tuple[str, ...] = ()
+    check_kernels: bool = False
     logfile: str = ""
     verbose: str = ""
     ignored: tuple[str, ...] = ()
@@ -165,6 +173,8 @@ def parse_flags(flags: Sequence[str]) -> Flags:
             ignored.append(text)
         if flag.field in CompileOptions.__slots__:
             options = replace(options, **{flag.field: _meant(flag, value)})
+        elif flag.repeats:
+            parsed = replace(parsed, **{flag.field: (*getattr(parsed, flag.field), value)})
         elif flag.field:
             parsed = replace(parsed, **{flag.field: True if value is None else value})
     return replace(parsed, options=options, ignored=tuple(ignored), rest=tuple(rest))

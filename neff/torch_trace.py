@@ -22,6 +22,7 @@ from typing import Any, Protocol, cast
 import neff
 from hlo_tools import load as load_module
 from hlo_tools.frameworks.torch_kernel import tensor_of, view_of
+from hlo_tools.kernel_calls import named_kernels
 from neff.options import Flags, parse_flags
 from neff.runtime import LoadedModel
 from neff.runtime import load as load_model
@@ -131,7 +132,10 @@ def _build(module: bytes, folder: Path, flags: Flags) -> LoadedModel:
     """The module compiled, written into the folder, and read back."""
     folder.mkdir(parents=True, exist_ok=True)
     target = flags.target or current_target().name
-    program = neff.compile(load_module(module), target=target, options=flags.options)
+    program = neff.compile(
+        load_module(module), target=target, options=flags.options,
+        kernels=named_kernels(flags.kernels), check_kernels=flags.check_kernels,
+    )  # fmt: skip
     (folder / _HLO_FILE).write_bytes(module)
     neff.write(program, folder / _NEFF_FILE)
     return load_model(folder / _NEFF_FILE, name=program.name)

@@ -9,6 +9,14 @@ if TYPE_CHECKING:
     from hlo_tools.kernel_calls.embedding import embed, take_out
     from hlo_tools.kernel_calls.expansion import expand, reference_for, register_reference
     from hlo_tools.kernel_calls.proving import Proof, Prover, prove_equal
+    from hlo_tools.kernel_calls.registered import (
+        RegisteredKernel,
+        Replacement,
+        composite,
+        custom_call,
+        named_kernels,
+        replace_registered,
+    )
     from hlo_tools.kernel_calls.replacing import replace_matches
     from hlo_tools.kernel_calls.swapping import swap
 
@@ -16,13 +24,19 @@ __all__ = [
     "Description",
     "Proof",
     "Prover",
+    "RegisteredKernel",
+    "Replacement",
+    "composite",
+    "custom_call",
     "describe",
     "embed",
     "expand",
+    "named_kernels",
     "prove_equal",
     "reference_for",
     "register_reference",
     "replace_matches",
+    "replace_registered",
     "swap",
     "take_out",
 ]
@@ -31,13 +45,19 @@ _HOMES = {
     "Description": "description",
     "Proof": "proving",
     "Prover": "proving",
+    "RegisteredKernel": "registered",
+    "Replacement": "registered",
+    "composite": "registered",
+    "custom_call": "registered",
     "describe": "description",
     "embed": "embedding",
     "expand": "expansion",
+    "named_kernels": "registered",
     "prove_equal": "proving",
     "reference_for": "expansion",
     "register_reference": "expansion",
     "replace_matches": "replacing",
+    "replace_registered": "registered",
     "swap": "swapping",
     "take_out": "embedding",
 }

@@ -2,14 +2,15 @@
 
 ``sources_of`` finds the modules and kernels that a path names, ``build_one`` makes the NEFF of one,
 ``build_many`` of any number with an executor of ``concurrent.futures``, skipping what is unchanged; ``make`` fetches from a store
-or builds and keeps; ``explain_one`` says what the compiler does with one, and why.
+or builds and keeps; ``explain_one`` says what the compiler does with one, and why; ``replaced_in``
+what registered kernels take the place of.
 """
 
 from __future__ import annotations
 
 from neff.builds.flags import flags_of
 from neff.builds.many import Progress, build_many
-from neff.builds.one import Built, build_one, explain_one
+from neff.builds.one import Built, build_one, explain_one, replaced_in
 from neff.builds.sources import Source, output_names, sources_of
 from neff.builds.stored import Made, action_of, make
 from neff.builds.works import Outcome, Work
@@ -28,5 +29,6 @@ __all__ = [
     "flags_of",
     "make",
     "output_names",
+    "replaced_in",
     "sources_of",
 ]

@@ -151,6 +151,9 @@ def _results(task: _Task, works: Sequence[Work], *, last: bool) -> list[Outcome]
 
 def _pack(work: Work) -> Parcel:
     folder = work.source.folder.absolute()
+    if flags_of(folder, work.flags).kernels:
+        raise NeffError("workers may not have these registered kernels", code="NEFF-CLUSTER",
+                        remedy="it is built here")  # fmt: skip
     files = dict(source_files(work.source))
     place = f"{folder.parent.name or 'a'}/{folder.name or 'b'}"
     return Parcel(place, work.source.file.name, files, work.flags, toolchain_digest())

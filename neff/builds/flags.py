@@ -49,6 +49,8 @@ def flags_of(folder: Path, given: Sequence[str]) -> Flags:
         raise _damaged(path, error.message) from None
     if parsed.rest:
         raise _damaged(path, f"{parsed.rest[0]!r} is not a flag")
+    if parsed.kernels != own.kernels:
+        raise _damaged(path, "it names registered kernels, which are code: pass --kernels yourself")
     return parsed
 
 

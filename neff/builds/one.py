@@ -16,11 +16,13 @@ from neff.program import Program
 from nki_lang.targets import target_of
 
 if TYPE_CHECKING:
+    from hlo_tools.ir.module import Module
+    from hlo_tools.kernel_calls import Replacement
     from hlo_tools.kernels.calls import KernelCall
     from neff.compiler.record import Record
     from neff.profile.explanation import Explanation
 
-__all__ = ["Built", "build_one", "explain_one"]
+__all__ = ["Built", "build_one", "explain_one", "replaced_in"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +32,21 @@ class Built:
     Attributes:
         program: what the NEFF holds.
         warnings: one line each, with a code.
+        explanation: what the compiler did, when it was asked for.
     """
 
     program: Program
     warnings: tuple[str, ...]
+    explanation: Explanation | None = None
 
 
 def build_one(
-    source: Source, flags: Flags, output: Path, *, report: Callable[[str], None] = lambda _: None
+    source: Source,
+    flags: Flags,
+    output: Path,
+    *,
+    report: Callable[[str], None] = lambda _: None,
+    explain: bool = False,
 ) -> Built:
     """Compile a source and write its NEFF; the file appears whole or not at all.
 
@@ -46,6 +55,7 @@ def build_one(
         flags: from :func:`neff.builds.flags.flags_of`.
         output: the file to write.
         report: called with the name of each step.
+        explain: say what the compiler did, too.
 
     Raises:
         NeffError, HloError, NkiError: what is wrong, with its place.
@@ -53,10 +63,11 @@ def build_one(
     from neff.container import write
 
     report(f"reading {source.file}")
-    program, warnings = _compiled(source, flags, report, None)
+    record = _record(flags) if explain else None
+    program, warnings = _compiled(source, flags, report, record)
     report(f"writing {output}")
     write(program, output, compressed=not flags.fast_loading)
-    return Built(program, tuple(warnings))
+    return Built(program, tuple(warnings), _explained(program, record))
 
 
 def explain_one(source: Source, flags: Flags) -> Explanation:
@@ -69,12 +80,53 @@ def explain_one(source: Source, flags: Flags) -> Explanation:
     Raises:
         NeffError, HloError, NkiError: what is wrong, with its place.
     """
-    from neff.compiler.record import Record
     from neff.profile.explanation import explained
 
-    record = Record(level=flags.options.optlevel)
+    record = _record(flags)
     program, _ = _compiled(source, flags, lambda _: None, record)
     return explained(program, record)
+
+
+def replaced_in(source: Source, flags: Flags) -> list[Replacement]:
+    """The operations of a module in whose place the registered kernels of the flags are put.
+
+    Args:
+        source: a module, or a kernel, which has none.
+        flags: from :func:`neff.builds.flags.flags_of`.
+
+    Raises:
+        NeffError, HloError, NkiError: what is wrong, with its place.
+    """
+    from hlo_tools.cli.inputs import open_module
+    from hlo_tools.kernel_calls import named_kernels, replace_registered
+
+    kernels = named_kernels(flags.kernels)
+    if source.is_kernel or not kernels:
+        return []
+    module = open_module(str(source.file))
+    family = _family(flags, _calls(module, source), [])
+    return replace_registered(module, kernels, target=family)
+
+
+def _record(flags: Flags) -> Record:
+    from neff.compiler.record import Record
+
+    return Record(level=flags.options.optlevel)
+
+
+def _explained(program: Program, record: Record | None) -> Explanation | None:
+    from neff.profile.explanation import explained
+
+    return None if record is None else explained(program, record)
+
+
+def _calls(module: Module, source: Source) -> list[KernelCall]:
+    """The module's own kernel calls."""
+    from hlo_tools.kernels.calls import resolve
+
+    return [
+        resolve(call.proto.backend_config, source.folder) for call in module.find_custom_calls()
+    ]
 
 
 def _compiled(
@@ -87,7 +139,7 @@ def _of_module(
     source: Source, flags: Flags, report: Callable[[str], None], record: Record | None
 ) -> tuple[Program, list[str]]:
     from hlo_tools.cli.inputs import open_module
-    from hlo_tools.kernels.calls import resolve
+    from hlo_tools.kernel_calls import named_kernels
     from neff.compiler import compile as compile_module
 
     module = open_module(str(source.file))
@@ -98,14 +150,18 @@ def _of_module(
             "the module was extracted with"
         )
     report("compiling")
-    calls = [
-        resolve(call.proto.backend_config, source.folder) for call in module.find_custom_calls()
-    ]
+    calls = _calls(module, source)
     family = _family(flags, calls, warnings)
+    kernels = named_kernels(flags.kernels)
+    record = _record(flags) if record is None and kernels else record
     program = compile_module(
-        module, target=family, options=flags.options, root=source.folder, record=record
-    )
+        module, target=family, options=flags.options, root=source.folder, record=record,
+        kernels=kernels, check_kernels=flags.check_kernels,
+    )  # fmt: skip
     warnings += _unwritten(calls)
+    used = {one.kernel for one in record.replaced} if record is not None else set[str]()
+    unused = dict.fromkeys(one.title for one in kernels if one.title not in used)
+    warnings += [f"warning[NEFF-UNUSED-KERNEL] {name} computes nothing here" for name in unused]
     return program, warnings
 
 

@@ -7,16 +7,19 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from hlo_tools.cli.targets import target_for
 from hlo_tools.store import Action, Store
 from neff.builds.flags import FLAGS_FILE
-from neff.builds.one import build_one
+from neff.builds.one import build_one, replaced_in
 from neff.builds.sources import Source
 from neff.errors import NeffError
 from neff.options import Flags
 from neff.version import __version__, toolchain_digest
+
+if TYPE_CHECKING:
+    from neff.profile.explanation import Explanation
 
 __all__ = ["Made", "action_of", "fetch", "keep", "make", "source_files"]
 
@@ -34,11 +37,13 @@ class Made:
         target: its family.
         warnings: one line each.
         fetched: whether it came from the store.
+        explanation: what the compiler did, when it was asked for and the NEFF was built.
     """
 
     target: str
     warnings: tuple[str, ...]
     fetched: bool
+    explanation: Explanation | None = None
 
 
 def make(
@@ -49,11 +54,12 @@ def make(
     action: Action,
     store: Store | None = None,
     report: Callable[[str], None] = lambda _: None,
+    explain: bool = False,
 ) -> Made:
     """Fetch a NEFF, or build it and keep it.
 
     Args:
-        source, flags, output, report: as for :func:`neff.builds.build_one`.
+        source, flags, output, report, explain: as for :func:`neff.builds.build_one`.
         action: of these, from :func:`action_of`.
         store: None builds.
 
@@ -63,8 +69,8 @@ def make(
     if store is not None and (found := fetch(store, action, source, output)) is not None:
         report(f"{output} fetched from {store.place.url}")
         return found
-    built = build_one(source, flags, output, report=report)
-    made = Made(built.program.target, built.warnings, False)
+    built = build_one(source, flags, output, report=report, explain=explain)
+    made = Made(built.program.target, built.warnings, False, built.explanation)
     if store is not None:
         keep(store, action, source, output, made)
     return made
@@ -102,6 +108,8 @@ def action_of(source: Source, flags: Flags) -> Action:
         source: the module or kernel that is built.
         flags: what it is built with.
     """
+    from hlo_tools.kernels.files import KernelFile
+
     options = {name: str(value) for name, value in asdict(flags.options).items()}
     parts: dict[str, str] = {
         "version": __version__,
@@ -112,6 +120,8 @@ def action_of(source: Source, flags: Flags) -> Action:
     }
     for name, content in _inputs(source):
         parts[f"input {name}"] = hashlib.sha256(content).hexdigest()
+    for one in replaced_in(source, flags) if flags.kernels else ():
+        parts[f"option kernel for {one.name}"] = KernelFile(one.binary, one.kernel).digest
     return Action("neff", cast("Mapping[str, str]", parts))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from hlo_tools.errors import CodedError
 from hlo_tools.store import open_store
@@ -13,6 +13,9 @@ from neff.builds.flags import flags_of
 from neff.builds.sources import Source
 from neff.builds.stored import action_of, fetch, make
 from nki_lang.errors import NkiError
+
+if TYPE_CHECKING:
+    from neff.profile.explanation import Told
 
 __all__ = ["Failure", "Outcome", "Work", "run_work", "settled"]
 
@@ -30,6 +33,7 @@ class Work:
         built_from: digest of the inputs that the file there was built from, "" to build anyway.
         store: URL or folder of a store of NEFFs (:mod:`hlo_tools.store`), "" for none.
         read_only: the store is read, not written.
+        explain: say what the compiler did, too.
     """
 
     source: Source
@@ -38,6 +42,7 @@ class Work:
     built_from: str = ""
     store: str = ""
     read_only: bool = False
+    explain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +70,7 @@ class Outcome:
         warnings: one line each.
         failure: what went wrong.
         notes: what went wrong with the store.
+        explanation: what the compiler did, when it was asked for and the NEFF was built.
     """
 
     work: Work
@@ -76,6 +82,7 @@ class Outcome:
     warnings: tuple[str, ...] = ()
     failure: Failure | None = None
     notes: tuple[str, ...] = ()
+    explanation: Told | None = None
 
 
 def run_work(work: Work) -> Outcome:
@@ -87,7 +94,9 @@ def run_work(work: Work) -> Outcome:
         if action.digest == work.built_from:
             return Outcome(work, "unchanged", size=work.output.stat().st_size, digest=action.digest)
         store = open_store(work.store, read_only=work.read_only) if work.store else None
-        made = make(work.source, flags, work.output, action=action, store=store)
+        made = make(
+            work.source, flags, work.output, action=action, store=store, explain=work.explain
+        )
     except (CodedError, NkiError) as error:
         place = str(getattr(error, "place", "") or getattr(error, "location", "") or "")
         failure = Failure(error.code, error.message, place, error.remedy)
@@ -110,6 +119,7 @@ def run_work(work: Work) -> Outcome:
         action.digest,
         made.warnings,
         notes=notes,
+        explanation=None if made.explanation is None else made.explanation.told(),
     )
 
 

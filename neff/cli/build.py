@@ -33,7 +33,7 @@ from neff.cli import build_options as option
 from neff.cli.explain import show
 from neff.errors import NeffCompileError, NeffError
 from neff.options import Flags
-from neff.profile.explanation import Explanation
+from neff.profile.explanation import Told
 
 __all__ = ["command"]
 
@@ -93,6 +93,8 @@ def command(
     provenance: option.Provenance = False,
     metaneff: option.Metaneff = False,
     explain: option.Explained = False,
+    kernels: option.Kernels = None,
+    check_kernels: option.Checked = False,
     framework: option.Framework = "XLA",
     optlevel: option.Level = "",
     fast_loading: option.FastLoading = False,
@@ -114,13 +116,15 @@ def command(
     Example: nki-neff build MODULE_DIR --target trn1 -o matmul.neff
     Example: nki-neff build hlo_artifacts --kernels-only -j 4 -o neffs
     Example: nki-neff build MODULE_DIR --explain -o matmul.neff
+    Example: nki-neff build MODULE_DIR --kernels mine.py:softmax --explain -o matmul.neff
     """
     flags = _flags(
         framework=framework, target=target, optlevel=optlevel, auto_cast=auto_cast,
         auto_cast_type=auto_cast_type, logical_nc_config=lnc, replicas=replicas,
         partitions=partitions, names=names, downcast_f64=downcast_f64,
-        enable_fast_loading_neuron_binaries=fast_loading,
+        enable_fast_loading_neuron_binaries=fast_loading, check_kernels=check_kernels,
     )  # fmt: skip
+    flags += [f"--kernels={name}" for name in kernels or ()]
     return _build(
         Request(
             tuple(paths), (*flags, *cc_flags.split()), target, output, jobs, keep_going,
@@ -211,19 +215,21 @@ def _build_file(source: Source, request: Request) -> int:
     store = open_store(request.cache, read_only=request.read_only) if request.cache else None
     with shown("build"):
         action = action_of(source, flags) if store is not None else Action("neff", {})
-        made = make(source, flags, target, action=action, store=store, report=_say)
+        made = make(
+            source, flags, target, action=action, store=store, report=_say, explain=request.explain
+        )
     _beside(source, flags, target, request, action.digest if store is not None else "")
     for warning in (*made.warnings, *(store.notes if store is not None else ())):
         console.note(warning)
     from neff.container import open_package, read
 
     package = open_package(target)
-    explanation = explain_one(source, flags) if request.explain else None
+    told = (made.explanation or explain_one(source, flags)).told() if request.explain else None
     if request.as_json:
         from neff.container.inspect import describe_program
         from neff.timing import overrides_of
 
-        more = {} if explanation is None else {"explanation": explanation.to_json()}
+        more = {} if told is None else {"explanation": told.document}
         console.write_json(
             "build",
             module=str(source.file),
@@ -239,8 +245,8 @@ def _build_file(source: Source, request: Request) -> int:
     else:
         fetched = "  fetched" if made.fetched else ""
         console.line(f"{target}  {made.target}  {target.stat().st_size:,} bytes{fetched}")
-        if explanation is not None:
-            show(explanation)
+        if told is not None:
+            show(told)
     return 0
 
 
@@ -275,6 +281,7 @@ def _build_folder(sources: Sequence[Source], folder: Path, request: Request) -> 
             folder / name,
             store=request.cache,
             read_only=request.read_only,
+            explain=request.explain,
         )
         for source, name in zip(sources, output_names(sources), strict=True)
     ]
@@ -322,20 +329,17 @@ def _make(folder: Path) -> None:
         ) from error
 
 
-def _explained(outcomes: Sequence[Outcome]) -> dict[Path, Explanation]:
-    """What the compiler made of each source that was built, by the NEFF."""
+def _explained(outcomes: Sequence[Outcome]) -> dict[Path, Told]:
+    """What the compiler made of each source, by the NEFF; what was fetched is compiled for it."""
     return {
-        one.work.output: explain_one(
-            one.work.source, flags_of(one.work.source.folder, one.work.flags)
-        )
+        one.work.output: one.explanation
+        or explain_one(one.work.source, flags_of(one.work.source.folder, one.work.flags)).told()
         for one in outcomes
         if one.failure is None and one.target
     }
 
 
-def _report(
-    outcomes: Sequence[Outcome], request: Request, explanations: dict[Path, Explanation]
-) -> None:
+def _report(outcomes: Sequence[Outcome], request: Request, explanations: dict[Path, Told]) -> None:
     """Every build in a row, warnings, and what failed at the end, complete."""
     if request.junit:
         from neff.cli.junit import render_builds
@@ -345,7 +349,7 @@ def _report(
         builds = [_as_json(one) for one in outcomes]
         for build, one in zip(builds, outcomes, strict=True):
             if (explanation := explanations.get(one.work.output)) is not None:
-                build["explanation"] = explanation.to_json()
+                build["explanation"] = explanation.document
         console.write_json("build", builds=builds)
     else:
         columns = ("", "target", "bytes", "s", "NEFF", "from")

@@ -11,6 +11,7 @@ __all__ = [
     "AutoCast",
     "AutoCastType",
     "Cache",
+    "Checked",
     "Cores",
     "Downcast",
     "Explained",
@@ -19,6 +20,7 @@ __all__ = [
     "Jobs",
     "Junit",
     "KeepGoing",
+    "Kernels",
     "Level",
     "Metaneff",
     "MoreFlags",
@@ -82,6 +84,22 @@ Explained = Annotated[
         "--explain",
         help="Report what was fused, rewritten and stored, and what each unit costs by the "
         "timing model.",
+    ),
+]
+Kernels = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--kernels",
+        help="Kernels to put in for the operations that they are registered for: FILE.py:NAME, or "
+        "what an installed package registers.",
+        metavar="NAME",
+    ),
+]
+Checked = Annotated[
+    bool,
+    typer.Option(
+        "--check-kernels",
+        help="Compare each with the operations that it replaces, on random inputs.",
     ),
 ]
 Framework = Annotated[str, typer.Option(help="XLA, the only choice.", metavar="NAME")]

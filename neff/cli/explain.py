@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-
 from hlo_tools.cli import console
-from neff.profile.explanation import Explanation
+from neff.profile.explanation import Told
 
 __all__ = ["show"]
 
 
-def show(explanation: Explanation) -> None:
+def show(told: Told) -> None:
     """Print what cost most; everything with ``--verbose``."""
-    console.line(explanation.headline())
-    most = {"most": sys.maxsize} if console.settings().verbose else {}
-    for title, (columns, rows) in explanation.tables(**most):
+    console.line(told.headline)
+    for title, (columns, rows) in told.full if console.settings().verbose else told.short:
         console.line(f"\n{title}")
         console.table(columns, rows, indent="  ")

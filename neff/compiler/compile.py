@@ -7,8 +7,9 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from hlo_tools import schema
 from hlo_tools._gc import no_collection
 from hlo_tools.errors import HloError, reports_bugs
 from hlo_tools.ir.module import Module
@@ -32,6 +33,9 @@ from nki_lang.errors import NkiError
 from nki_lang.ir import KernelIR
 from nki_lang.targets import Target, target_of
 
+if TYPE_CHECKING:
+    from hlo_tools.kernel_calls import RegisteredKernel, Replacement
+
 __all__ = ["compile", "compile_kernel"]
 
 
@@ -42,6 +46,8 @@ def compile(
     options: CompileOptions | None = None,
     root: Path | str | None = None,
     record: Record | None = None,
+    kernels: Sequence[RegisteredKernel] = (),
+    check_kernels: bool = False,
 ) -> Program:
     """Compile a module.
 
@@ -52,9 +58,13 @@ def compile(
         root: folder that relative paths of kernel files start from; that of the module's file
             when not given.
         record: gets what was done and why; the program is the same with and without.
+        kernels: registered kernels that are put in for the operations that they compute.
+        check_kernels: compare each with what it takes the place of, on random inputs.
 
     Raises:
         NeffCompileError: something in the module is not covered, or does not fit.
+        HloError, NkiError: a registered kernel cannot be put in, see
+            :func:`hlo_tools.kernel_calls.replace_registered`.
         HloVerifyError: the module breaks a rule of HLO.
         HloFileError: a kernel file is missing or damaged.
     """
@@ -65,6 +75,10 @@ def compile(
     root = Path(root) if root is not None else None
     with _own_bugs(module.path or module.name), no_collection():
         check(module)
+        if kernels:
+            module, replaced = _with_kernels(module, kernels, family, check_kernels)
+            if record is not None:
+                record.replaced = replaced
         module = as_bytes(module)
         devices = devices_of(module, options.replicas, options.partitions)
         graph = import_module(module, devices)
@@ -90,6 +104,18 @@ def compile(
             return assemble(parts, None if record is None else kept.owners)
 
         return _best(PLANS[options.optlevel], program, record)
+
+
+def _with_kernels(
+    module: Module, kernels: Sequence[RegisteredKernel], family: Target, check_them: bool
+) -> tuple[Module, list[Replacement]]:
+    """A module with registered kernels in it, and what they were put in for."""
+    from hlo_tools.kernel_calls import replace_registered
+
+    proto = schema.HloModuleProto()
+    proto.CopyFrom(module.proto)
+    made = Module(proto, path=module.path)
+    return made, replace_registered(made, kernels, target=family.name, check=check_them)
 
 
 def _best(

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-__all__ = ["Member", "Record", "Replaced", "Rewrite", "Stored", "UnitRecord"]
+if TYPE_CHECKING:
+    from hlo_tools.kernel_calls import Replacement
+
+__all__ = ["Member", "Record", "Rewrite", "Stored", "UnitRecord"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,23 +36,6 @@ class Rewrite:
     """
 
     rule: str
-    name: str
-    place: str
-
-
-@dataclass(frozen=True, slots=True)
-class Replaced:
-    """A registered kernel in place of HLO instructions.
-
-    Attributes:
-        kernel: the registered name.
-        call: the kernel call's name in the module.
-        opcode, name, place: of the instruction whose value it computes.
-    """
-
-    kernel: str
-    call: str
-    opcode: str
     name: str
     place: str
 
@@ -100,7 +87,7 @@ class Record:
     Attributes:
         units: in program order.
         rewrites: in the order in which they were done.
-        replaced: registered kernels.
+        replaced: operations in whose place registered kernels were put.
         level: ``optlevel``.
         owners: ``id`` of an instruction of the program -> label of its kernel call.
         searched: plans that were compared, and the estimate of each program in nanoseconds.
@@ -108,7 +95,7 @@ class Record:
 
     units: list[UnitRecord] = field(default_factory=list[UnitRecord])
     rewrites: list[Rewrite] = field(default_factory=list[Rewrite])
-    replaced: list[Replaced] = field(default_factory=list[Replaced])
+    replaced: list[Replacement] = field(default_factory=list)
     level: int = 2
     owners: dict[int, str] = field(default_factory=dict[int, str])
     searched: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from hlo_tools.kernel_calls import Replacement
 from neff.compiler.record import Record, Stored, UnitRecord
 from neff.profile.stalls import path_times, slowest_core
 from neff.profile.table import Profile, profile_of
 from neff.program import Program
 from neff.timing import Estimate, Trips
 
-__all__ = ["Explanation", "UnitCost", "explained"]
+__all__ = ["Explanation", "Told", "UnitCost", "explained"]
 
 _DMA = "DMA"
 _ROWS = 12
@@ -75,6 +77,22 @@ class UnitCost:
 
 
 @dataclass(frozen=True, slots=True)
+class Told:
+    """An explanation as plain values, which cross processes.
+
+    Attributes:
+        headline: one line.
+        short, full: titled tables, of what costs most and of everything.
+        document: everything.
+    """
+
+    headline: str
+    short: list[tuple[str, Table]]
+    full: list[tuple[str, Table]]
+    document: dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """What a compilation did.
 
@@ -102,12 +120,16 @@ class Explanation:
             "other_ns": round(self.other_ns, 1),
             "units": [_unit(one) for one in self.units],
             "rewrites": [asdict(one) for one in self.record.rewrites],
-            "registered_kernels": [asdict(one) for one in self.record.replaced],
+            "registered_kernels": [_replacement(one) for one in self.record.replaced],
             "searched": [
                 {"choice": name, "total_ns": round(total, 1)}
                 for name, total in self.record.searched
             ],
         }
+
+    def told(self) -> Told:
+        """It as plain values."""
+        return Told(self.headline(), self.tables(), self.tables(sys.maxsize), self.to_json())
 
     def headline(self) -> str:
         """One line."""
@@ -121,7 +143,7 @@ class Explanation:
         """Titled tables, each of so many rows at most; what follows is summed up in the title."""
         made = [
             ("units", self._units(most)),
-            ("kernels of others in place of operations", self._replaced(most)),
+            ("registered kernels in place of operations", self._replaced(most)),
             ("rewrites", self._rewrites(most)),
             ("values that go to HBM between units", self._stored(most)),
             ("programs that were compared", self._searched(most)),
@@ -150,9 +172,13 @@ class Explanation:
         return columns, list(rows)
 
     def _replaced(self, most: int) -> Table:
-        rows = [(one.kernel, one.call, one.opcode, one.name, one.place or "-")
-                for one in self.record.replaced]  # fmt: skip
-        return ("kernel", "call", "for", "instruction", "line"), list(rows[:most])
+        columns = ("kernel", "call", "for", "instruction", "line", "difference")
+        rows = [
+            (one.kernel, one.call, one.opcode, one.name, os.path.basename(one.place) or "-",
+             "-" if one.checked is None else f"{one.checked:.1e}")
+            for one in self.record.replaced
+        ]  # fmt: skip
+        return columns, list(rows[:most])
 
     def _rewrites(self, most: int) -> Table:
         found: dict[str, list[str]] = {}
@@ -185,6 +211,11 @@ def _few(names: list[str], most: int = 3) -> str:
     names = list(dict.fromkeys(names))
     more = f", {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def _replacement(one: Replacement) -> dict[str, object]:
+    fields = ("kernel", "call", "opcode", "name", "place", "checked")
+    return {name: getattr(one, name) for name in fields}
 
 
 def _unit(one: UnitCost) -> dict[str, Any]:

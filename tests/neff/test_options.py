@@ -50,3 +50,8 @@ def test_wrong_flags(flags: list[str], text: str) -> None:
     with pytest.raises(NeffError, match=text) as caught:
         parse_flags(flags)
     assert caught.value.code == "NEFF-FLAG"
+
+
+def test_a_flag_that_repeats_keeps_every_value() -> None:
+    flags = parse_flags(["--kernels", "a.py:x", "--kernels=b", "--check-kernels"])
+    assert flags.kernels == ("a.py:x", "b") and flags.check_kernels
