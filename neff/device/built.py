@@ -36,6 +36,8 @@ __all__ = [
     "result_buffers",
 ]
 
+_OF_NUMPY = frozenset("fiub")
+"""Kinds of NumPy's own types; those of other packages are ``V``."""
 _BYTES = {"int2": np.int8, "int4": np.int8, "uint2": np.uint8, "uint4": np.uint8}
 
 
@@ -134,6 +136,8 @@ class NeffProgram:
 
 def in_bytes(array: Array) -> Array:
     """An input as a NEFF takes it: integers of 2 and 4 bits as bytes."""
+    if array.dtype.kind in _OF_NUMPY:  # whose names take longer to make than the rest of this
+        return array
     return array.astype(_BYTES[array.dtype.name]) if array.dtype.name in _BYTES else array
 
 

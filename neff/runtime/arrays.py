@@ -11,7 +11,25 @@ from neff.errors import NeffRuntimeError
 from neff.program import Program, Variable
 from nki_lang.dtypes import Array
 
-__all__ = ["check_names", "check_writable", "choose_arrays"]
+__all__ = ["Kept", "check_names", "check_writable", "choose_arrays", "kept_arrays"]
+
+_SMALL = 16 * 1024
+"""Bytes that are copied in less time than closures over them are made anew."""
+
+Kept = Mapping[str, Array]
+"""Small inputs and outputs that lie in the same arrays in every run, so that the closures over them
+stay as they are."""
+
+
+def kept_arrays(program: Program) -> Kept:
+    """Arrays for the small inputs and outputs that share memory with no other."""
+    variables = program.variables
+    shared = {one.alias for one in variables.values()} | set(program.inputs) & set(program.outputs)
+    return {
+        name: np.empty(variables[name].shape, variables[name].dtype.dtype)
+        for name in (*program.inputs, *program.outputs)
+        if name not in shared and not variables[name].alias and variables[name].nbytes <= _SMALL
+    }
 
 
 def choose_arrays(
@@ -20,6 +38,7 @@ def choose_arrays(
     targets: Mapping[str, Array],
     *,
     written: set[str],
+    kept: Kept,
 ) -> tuple[dict[str, Array], set[str]]:
     """The array of each input and output for one run.
 
@@ -28,18 +47,27 @@ def choose_arrays(
         sources: the user's input arrays, right in shape and type.
         targets: the user's output arrays, likewise; may lack some.
         written: variables that the program writes to.
+        kept: arrays that inputs are copied to, and results out of.
 
     Returns:
-        The arrays, and the names of those that hold nothing yet. An input is used where it lies
-        unless it is written to or not C-contiguous; a target likewise, unless it shares memory
-        with an input.
+        The arrays, and the names of those that hold nothing yet. An input that is not kept is used
+        where it lies unless it is written to or not C-contiguous; a target likewise, unless it
+        shares memory with an input.
     """
     arrays: dict[str, Array] = {}
     fresh: set[str] = set()
     for name, array in sources.items():
+        if (own := kept.get(name)) is not None:
+            np.copyto(own, array)
+            arrays[name] = own
+            continue
         copied = name in written and name not in program.outputs
         arrays[name] = array.copy() if copied else np.ascontiguousarray(array)
     for name in program.outputs:
+        if (own := kept.get(name)) is not None:
+            arrays[name] = own
+            fresh.add(name)
+            continue
         variable = program.variables[name]
         start = variable.alias or (name if name in sources else "")
         if start:

@@ -7,7 +7,7 @@ output are made again when other arrays are bound, and only then.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from hlo_tools.errors import reports_bugs
 from neff.errors import NeffRuntimeError
@@ -71,7 +71,7 @@ class Block:
         self._memory, self._place, self._tracker = memory, place, tracker
         self._steps: list[Step] = []
         self._sources: ir.Block = ordered
-        self._loose: list[int] = []
+        self._loose: list[tuple[int, frozenset[str]]] = []
         self.inner: list[Block] = []
         for index, entry in enumerate(ordered):
             if isinstance(entry, ForLoop | WhileLoop):
@@ -80,22 +80,23 @@ class Block:
                 self._steps.append(loop_step(entry, body.run, memory.state.registers))
             elif not isinstance(entry, Instruction):
                 raise TypeError(f"{type(entry).__name__} has no place in an ordered program")
-            elif any(access.tensor.name in external for access in accesses_of(entry)):
-                self._loose.append(index)
+            elif seen := external & {access.tensor.name for access in accesses_of(entry)}:
+                self._loose.append((index, seen))
                 self._steps.append(_unbound)
             else:
                 self._steps.append(self._prepared(entry))
 
-    def bind(self) -> None:
-        """Make the closures that see an input or an output anew."""
-        for index in self._loose:
-            self._steps[index] = self._prepared(self._sources[index])
+    def bind(self, names: Collection[str]) -> None:
+        """Make the closures that see one of some inputs and outputs anew."""
+        for index, seen in self._loose:
+            if not seen.isdisjoint(names):
+                self._steps[index] = self._prepared(self._sources[index])
         for body in self.inner:
-            body.bind()
+            body.bind(names)
 
     def release(self) -> None:
         """Let go of the arrays that were bound."""
-        for index in self._loose:
+        for index, _ in self._loose:
             self._steps[index] = _unbound
         for body in self.inner:
             body.release()

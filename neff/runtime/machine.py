@@ -128,16 +128,20 @@ class Machine:
             arrays: one for each input and output.
             fresh: those without content yet.
         """
-        if arrays.keys() == self._bound.keys() and all(
-            _same(array, self._bound[name]) for name, array in arrays.items()
-        ):
+        known = self._bound
+        changed = {
+            name
+            for name, array in arrays.items()
+            if name not in known or not _same(array, known[name])
+        }
+        if not changed:
             return
         self._bound = {}
-        for name, array in arrays.items():
+        for name in changed:
             for memory in self._memories:
-                memory.bind(name, array, filled=name not in fresh)
+                memory.bind(name, arrays[name], filled=name not in fresh)
         for block in self._blocks:
-            block.bind()
+            block.bind(changed)
         self._bound = arrays
 
     def execute(self) -> None:

@@ -15,7 +15,7 @@ from hlo_tools._gc import no_collection
 from neff.container import read
 from neff.errors import NeffRuntimeError
 from neff.program import GRAPH_ONLY, Program
-from neff.runtime.arrays import check_names, check_writable, choose_arrays
+from neff.runtime.arrays import Kept, check_names, check_writable, choose_arrays, kept_arrays
 from neff.runtime.bounds import check_accesses
 from neff.runtime.machine import Machine
 from neff.runtime.order import order_of
@@ -122,6 +122,10 @@ class LoadedModel:
             return Machine(self.program, self._orders, self._place, by_address=self._by_address)
 
     @cached_property
+    def _kept(self) -> Kept:
+        return kept_arrays(self.program)
+
+    @cached_property
     def _written(self) -> set[str]:
         instructions = (each for order in self._orders for each in walk(order))
         return {access.tensor.name for each in instructions for access in written_by(each)}
@@ -153,7 +157,7 @@ class LoadedModel:
         with self._lock, engine_floats():
             machine, arrays, targets = self.begin(inputs, given, check)
             machine.execute()
-        return self.collect(arrays, targets, given)
+            return self.collect(arrays, targets, given)
 
     def require_ranks(self, count: int) -> None:
         """Refuse to run on another number of devices than the module is for.
@@ -180,7 +184,9 @@ class LoadedModel:
         sources = {name: self._array(name, inputs[name], "input") for name in self.inputs}
         targets = {name: self._array(name, array, "output") for name, array in given.items()}
         check_writable(targets)
-        arrays, fresh = choose_arrays(self.program, sources, targets, written=self._written)
+        arrays, fresh = choose_arrays(
+            self.program, sources, targets, written=self._written, kept=self._kept
+        )
         machine = self._machine
         if check:
             machine = Machine(self.program, self._orders, self._place, check=True)
@@ -195,10 +201,13 @@ class LoadedModel:
             gap.poison(arrays[gap.tensor.name])
         results: dict[str, Array] = {}
         for name in self.outputs:
-            target = targets.get(name)
-            if target is not None and target is not arrays[name]:
-                np.copyto(target, arrays[name])
-            results[name] = arrays[name] if target is None else given[name]
+            array, target = arrays[name], targets.get(name)
+            if target is not None:
+                if target is not array:
+                    np.copyto(target, array)
+                results[name] = given[name]
+            else:
+                results[name] = array.copy() if name in self._kept else array
         return results
 
     def release(self) -> None:

@@ -16,6 +16,7 @@ from neff import runtime, write
 from neff.compiler import compile as compile_module
 from neff.errors import NeffError, NeffRuntimeError
 from neff.program import GRAPH_ONLY, Program, Step, SubGraph
+from neff.runtime.closures import Block
 from neff.runtime.model import LoadedModel
 from neff.runtime.order import order_of
 from neff.runtime.placement import UNWRITTEN, Clash, clashes
@@ -362,6 +363,51 @@ def test_threads_may_share_a_model() -> None:
         results = list(pool.map(lambda array: model.run({"a": array})["c"], arrays * 4))
     for array, result in zip(arrays * 4, results, strict=True):
         np.testing.assert_array_equal(result, array + array)
+
+
+def test_small_arrays_are_copied_and_closures_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = runtime.load(addition(8))
+    first, second = ({"a": random(128, 8, seed=n), "b": random(128, 8, seed=n + 9)} for n in (1, 2))
+    one = model.run(first)["c"]
+    prepared: list[str] = []
+    monkeypatch.setattr(Block, "_prepared", lambda self, step: prepared.append(step.op))
+    two = model.run(second)["c"]
+    given = np.zeros((128, 8), np.float32)
+    assert model.run(first, {"c": given})["c"] is given
+    assert not prepared
+    np.testing.assert_array_equal(one, first["a"] + first["b"])
+    np.testing.assert_array_equal(two, second["a"] + second["b"])
+    np.testing.assert_array_equal(given, one)
+
+
+def test_only_closures_over_other_arrays_are_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = """HloModule m
+ENTRY main { a = f32[128,512] parameter(0)
+  b = f32[128,512] parameter(1)
+  c = f32[128,512] exponential(a)
+  d = f32[128,512] tanh(b)
+  ROOT t = (f32[128,512], f32[128,512]) tuple(c, d) }"""
+    model = runtime.load(compile_module(hlo_tools.load(text.encode()), target="trn2"))
+    inputs = {f"input{n}": random(128, 512, seed=n) for n in range(2)}
+    results = {f"output{n}": np.zeros((128, 512), np.float32) for n in range(2)}
+    made: list[str] = []
+    usual = Block._prepared
+
+    def counting(self: Block, step: Instruction) -> object:
+        made.append(step.op)
+        return usual(self, step)
+
+    monkeypatch.setattr(Block, "_prepared", counting)
+    model.run(inputs, results)
+    everything = len(made)
+    made.clear()
+    model.run(inputs, results)
+    assert not made
+    other = {**inputs, "input1": random(128, 512, seed=8)}
+    model.run(other, results)
+    assert 0 < len(made) < everything
+    np.testing.assert_allclose(results["output0"], np.exp(inputs["input0"]), rtol=1e-5)
+    np.testing.assert_allclose(results["output1"], np.tanh(other["input1"]), rtol=1e-5)
 
 
 def test_two_cores_meet() -> None:
