@@ -444,3 +444,28 @@ def test_overlaps_are_looked_for_among_tensors_that_can_still_be_read(monkeypatc
         assert len(report(tiles_at_one_address, A, turns, checks=["overlap"])) == 0
         counts.append(len(met))
     assert counts[1] <= 100  # each new tile meets at most the one before it
+
+
+def infinite_then_doubled(a, how):
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    x = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
+    y = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=x, src=a)
+    nisa.reciprocal(dst=x, data=x)
+    if how == "in place":
+        nisa.tensor_scalar(dst=x, data=x, op0=nl.multiply, operand0=2.0)
+    elif how == "flipped":
+        nisa.tensor_scalar(dst=x[:, 4:8], data=x[:, 0:4], op0=nl.multiply, operand0=2.0)
+    else:
+        nisa.tensor_scalar(dst=y, data=x, op0=nl.multiply, operand0=2.0)
+        nisa.tensor_copy(dst=x, src=y)
+    nisa.dma_copy(dst=out, src=x)
+    return out
+
+
+@pytest.mark.parametrize("how", ["in place", "flipped", "elsewhere"])
+def test_only_the_first_line_with_infinity_is_told(how):
+    kernel = jit(infinite_then_doubled)
+    (finding,) = report(kernel, np.where(A == 3, np.float32(0), A), how, checks="finite")
+    assert "reciprocal" in finding.message
+    assert len(report(kernel, A, how, checks="finite")) == 0

@@ -70,6 +70,10 @@ class Check:
         return self.memory.read(access, skip=True)
 
 
+_HOLDERS = frozenset({Access, tuple, list})
+"""Types of operands that may hold accesses."""
+
+
 def _accesses(name: str, value: Any) -> Iterator[tuple[str, Access]]:
     kind = type(value)  # pyright: ignore[reportUnknownVariableType]
     if kind is Access:
@@ -84,6 +88,7 @@ def writes_of(instruction: Instruction) -> list[tuple[str, Access]]:
     return [
         pair
         for name in TRAITS[instruction.op].writes
+        if type(instruction.operands.get(name)) in _HOLDERS
         for pair in _accesses(name, instruction.operands.get(name))
     ]
 
@@ -98,6 +103,8 @@ def reads_of(instruction: Instruction) -> list[tuple[str, Access]]:
         updates.discard("dst")
     found: list[tuple[str, Access]] = []
     for name, value in instruction.operands.items():
+        if type(value) not in _HOLDERS:
+            continue
         for pair in _accesses(name, value):
             access = pair[1]
             if name not in traits.writes or name in updates:

@@ -10,7 +10,8 @@ import numpy as np
 from nki_lang.dtypes import Array
 from nki_lang.execute.checks.base import Check, reads_of, writes_of
 from nki_lang.execute.checks.report import Finding
-from nki_lang.ir.types import Instruction
+from nki_lang.ir.types import Access, Instruction
+from nki_lang.semantics import TRAITS
 
 __all__ = ["FiniteCheck"]
 
@@ -24,17 +25,36 @@ class FiniteCheck(Check):
         super().__init__(*arguments)
         self._findings: dict[Any, Finding] = {}
         self._clean = True
+        self._later: list[Access] = []
 
     def before(self, instruction: Instruction) -> None:
-        """Remember whether everything that is read is finite, numbers in the source too."""
-        self._clean = not any(map(_given, instruction.operands.values())) and all(
-            _bad(self.value(access)) is None
-            for _, access in reads_of(instruction)
-            if access.element_type.is_float
-        )
+        """Look at what is read and will not be there afterwards; at the rest when a result is bad."""
+        self._later = []
+        self._clean = not any(map(_given, instruction.operands.values()))
+        if not self._clean:
+            return
+        written = [access for _, access in writes_of(instruction)]
+        waits = "state" in TRAITS[instruction.op].injected  # for others, who may write
+        for _, access in reads_of(instruction):
+            if not access.element_type.is_float:
+                continue
+            if not waits and not any(self._may_share(access, other) for other in written):
+                self._later.append(access)
+            elif _bad(self.value(access)) is not None:
+                self._clean = False
+                return
+
+    def _may_share(self, read: Access, written: Access) -> bool:
+        """Whether a write may change what is read, or where it is read."""
+        first, second = read.tensor, written.tensor
+        if read.is_dynamic or first.name == second.name:
+            return True
+        if first.address is not None and second.address is not None:
+            return first.buffer is second.buffer
+        return not first.on_chip and not second.on_chip and bool(self.memory.aliases())
 
     def after(self, instruction: Instruction) -> None:
-        """Look at what was written."""
+        """Look at what was written, and where it came from."""
         if not self._clean:
             return
         for name, access in writes_of(instruction):
@@ -42,8 +62,11 @@ class FiniteCheck(Check):
                 continue
             value = self.value(access)
             index = _bad(value)
-            if index is not None:
-                self._add(instruction, name, access.tensor.name, index, value)
+            if index is None:
+                continue
+            if any(_bad(self.value(read)) is not None for read in self._later):
+                return
+            self._add(instruction, name, access.tensor.name, index, value)
 
     def _add(
         self,

@@ -54,23 +54,26 @@ class Order:
         self._written: dict[str, Clock] = {}
         self._read: dict[str, Clock] = {}
         self._keys: dict[Tensor, tuple[str, ...]] = {}
+        self._touched: tuple[list[str], list[str]] = [], []
         self.regions: tuple[int, ...] | None = None
 
     def before(self, instruction: Instruction) -> Clock:
         """What has happened before an instruction starts."""
         known: Clock = {}
-        for key in self._sources(instruction):
+        sources, targets = list(self._sources(instruction)), list(self._targets(instruction))
+        for key in (*sources, *targets):
             known = join(known, self._written.get(key, {}))
-        for key in self._targets(instruction):
-            known = join(known, self._written.get(key, {}))
+        for key in targets:
             known = join(known, self._read.get(key, {}))
+        self._touched = sources, targets
         return known
 
-    def after(self, instruction: Instruction, known: Clock) -> None:
-        """Let what follows the instruction know what it knew and did."""
-        for key in self._sources(instruction):
+    def after(self, known: Clock) -> None:
+        """Let what follows the instruction of the last :meth:`before` know what it knew and did."""
+        sources, targets = self._touched
+        for key in sources:
             self._read[key] = join(self._read.get(key, {}), known)
-        for key in self._targets(instruction):
+        for key in targets:
             self._written[key] = known
             self._read.pop(key, None)
 

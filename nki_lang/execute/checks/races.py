@@ -160,7 +160,7 @@ class RaceCheck(Check):
             self._join(instruction)
         else:
             self._touch_all(instruction)
-        self.order.after(instruction, self._known)
+        self.order.after(self._known)
 
     # -- meetings -------------------------------------------------------------------------------
 
@@ -266,8 +266,8 @@ class RaceCheck(Check):
         key = (core, access.tensor.name)
         found = self.book.history.get(key)
         if found is None:
-            size, unit = self.memory.storage(access.tensor).data.size, access.tensor.dtype.itemsize
-            found = self.book.history[key] = _History(Shadow(size, unit), Shadow(size, unit))
+            size = self.memory.storage(access.tensor).data.size
+            found = self.book.history[key] = _History(Shadow(size, size), Shadow(size, size))
         return found
 
     def _compare(
@@ -275,20 +275,22 @@ class RaceCheck(Check):
     ) -> None:
         """Look for touches in another history that this core has not heard of."""
         own, other = self._history(self.core, access), self.book.history[key]
-        marks = other.writes.get(self.memory, access)
+        if other.writes.most(self.memory, access) > self._known.get(key, 0):
+            marks = other.writes.get(self.memory, access)
+            if changed is None:
+                if key in own.same:
+                    marks = np.where(marks <= own.same[key].get(self.memory, access), 0, marks)
+            elif not changed.all():
+                same = own.same.setdefault(key, Shadow(other.writes.size, other.writes.unit))
+                same.set(self.memory, access, np.where(changed, 0, marks))
+            self._note(touch, access, key, marks if changed is None else marks * changed)
         if changed is None:
-            if key in own.same:
-                marks = np.where(marks <= own.same[key].get(self.memory, access), 0, marks)
-            self._note(touch, access, key, marks)
             return
-        if int(marks.max(initial=0)) > self._known.get(key, 0) and not changed.all():
-            same = own.same.setdefault(key, Shadow(other.writes.size, other.writes.unit))
-            same.set(self.memory, access, np.where(changed, 0, marks))
-        self._note(touch, access, key, marks * changed)
         for number, read in other.unmarked:
             other.reads.set(self.memory, read, number)
         other.unmarked.clear()
-        self._note(touch, access, key, other.reads.get(self.memory, access) * changed)
+        if other.reads.most(self.memory, access) > self._known.get(key, 0):
+            self._note(touch, access, key, other.reads.get(self.memory, access) * changed)
 
     def _note(self, touch: _Touch, access: Access, key: tuple[int, str], marks: Array) -> None:
         """Keep the newest of these touches of another history when nothing orders it."""

@@ -33,30 +33,54 @@ class Shadow:
         """The largest number in each element of the access, in its shape."""
         if self._marks is None:
             return np.zeros(access.shape, np.int32)
+        if access.vector_offset is None:
+            layout = memory.layout(access)
+            blocks, size = self._blocks(layout), layout.dtype.itemsize
+            if self.unit % size == 0:
+                return np.repeat(blocks, self.unit // size, axis=-1).reshape(layout.shape)
         return self._window(memory, access).max(axis=-1)
+
+    def most(self, memory: Memory, access: Access) -> int:
+        """The largest number in all of the access."""
+        if self._marks is None:
+            return 0
+        if access.vector_offset is None:
+            return int(self._blocks(memory.layout(access)).max(initial=0))
+        return int(self._window(memory, access).max(initial=0))
 
     def set(self, memory: Memory, access: Access, value: int | Array) -> None:
         """Give every element of the access a number, or each its own."""
         if access.vector_offset is None:
-            window = self._at(memory.layout(access))
-            window[...] = value if isinstance(value, int) else value[..., None]
+            layout = memory.layout(access)
+            if isinstance(value, int):
+                self._blocks(layout)[...] = value
+            else:
+                self._at(layout, layout.dtype.itemsize)[...] = value[..., None]
             return
         rows = memory.rows(access, skip=True)
         numbers = value if isinstance(value, int) else value[rows.good][..., None]
-        self._at(rows.window)[rows.existing] = numbers
+        self._at(rows.window, rows.window.dtype.itemsize)[rows.existing] = numbers
 
     def _window(self, memory: Memory, access: Access) -> Array:
         if access.vector_offset is None:
-            return self._at(memory.layout(access))
+            layout = memory.layout(access)
+            return self._at(layout, layout.dtype.itemsize)
         rows = memory.rows(access, skip=True)
-        window = self._at(rows.window)
+        window = self._at(rows.window, rows.window.dtype.itemsize)
         taken = np.zeros((*access.shape, window.shape[-1]), np.int32)
         taken[rows.good] = window[rows.existing]
         return taken
 
-    def _at(self, layout: Layout) -> Array:
-        """The numbers of a window, with those inside one element as the last dimension."""
-        size = layout.dtype.itemsize
+    def _blocks(self, layout: Layout) -> Array:
+        """The numbers of a window whose last dimensions, as far as they are dense, are one element."""
+        shape, strides, size = list(layout.shape), list(layout.strides), layout.dtype.itemsize
+        while shape and shape[-1] and (shape[-1] == 1 or strides[-1] == size):
+            size *= shape.pop()
+            strides.pop()
+        return self._at(layout._replace(shape=tuple(shape), strides=tuple(strides)), size)
+
+    def _at(self, layout: Layout, size: int) -> Array:
+        """The numbers of a window of elements of ``size`` bytes, those inside one as the last dimension."""
         if self._marks is None:
             self._marks = np.zeros(max(1, self.size // self.unit), np.int32)
         unit = gcd(self.unit, layout.offset, size, *layout.strides)

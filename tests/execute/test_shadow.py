@@ -1,0 +1,81 @@
+"""Numbers beside bytes, against one number for each byte."""
+
+import random
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from nki_lang.execute.checks.shadow import Shadow
+from nki_lang.execute.storage import Layout
+
+SIZE = 768
+
+
+class _Memory:
+    """Gives every access the layout that stands in it."""
+
+    def layout(self, access):
+        return access.layout
+
+
+def _window(chance):
+    """A window inside ``SIZE`` bytes; often dense at its end."""
+    size = chance.choice((1, 2, 4))
+    shape, strides, reach = [], [], size
+    for _ in range(chance.randrange(0, 4)):
+        count = chance.choice((0, 1, 2, 3, 4, 8)) if chance.random() < 0.9 else 5
+        step = reach if chance.random() < 0.6 else reach + size * chance.randrange(1, 4)
+        if step * max(count, 1) > SIZE // 2:
+            break
+        shape.insert(0, count)
+        strides.insert(0, step)
+        reach = step * max(count, 1)
+    offset = (
+        chance.randrange(0, SIZE - reach) if chance.random() < 0.3 else size * chance.randrange(4)
+    )
+    kind = np.dtype({1: "u1", 2: "u2", 4: "u4"}[size])
+    return Layout(kind, tuple(shape), offset, tuple(strides))
+
+
+def _bytes_of(layout):
+    """For each element the numbers of its bytes."""
+    index = np.full((*layout.shape, layout.dtype.itemsize), layout.offset)
+    for axis, stride in enumerate(layout.strides):
+        steps = np.arange(layout.shape[axis]) * stride
+        index = index + steps.reshape(-1, *[1] * (index.ndim - axis - 1))
+    return index + np.arange(layout.dtype.itemsize)
+
+
+@pytest.mark.parametrize("unit", [1, 4, SIZE])
+def test_numbers_are_those_of_each_byte(unit):
+    for seed in range(40):
+        chance = random.Random(seed)
+        shadow, naive = Shadow(SIZE, unit), np.zeros(SIZE, np.int32)
+        for number in range(1, 12):
+            layout = _window(chance)
+            access = SimpleNamespace(layout=layout, shape=layout.shape, vector_offset=None)
+            where = _bytes_of(layout)
+            if chance.random() < 0.6:
+                single = chance.random() < 0.7
+                value = (
+                    number
+                    if single
+                    else number + np.arange(where[..., 0].size).reshape(layout.shape)
+                )
+                shadow.set(_Memory(), access, value)
+                naive[where] = value if single else value[..., None]
+            wanted = naive[where].max(axis=-1)
+            found = shadow.get(_Memory(), access)
+            assert found.shape == layout.shape
+            np.testing.assert_array_equal(found, wanted)
+            assert shadow.most(_Memory(), access) == wanted.max(initial=0)
+
+
+def test_a_tensor_that_is_touched_whole_has_one_number():
+    shadow = Shadow(1 << 20, 1 << 20)
+    whole = Layout(np.dtype("u2"), (512, 1024), 0, (2048, 2))
+    access = SimpleNamespace(layout=whole, shape=whole.shape, vector_offset=None)
+    shadow.set(_Memory(), access, 7)
+    assert shadow.unit == 1 << 20 and shadow.most(_Memory(), access) == 7
+    assert (shadow.get(_Memory(), access) == 7).all()
