@@ -57,8 +57,8 @@ def _sigmoid(x: Array) -> Array:
 
 
 def _finite_times(x: Array, factor: Array) -> Array:
-    """``x * factor`` where factor goes to 0 faster than x to -inf."""
-    return np.where(factor == 0, np.float32(0), x * factor)
+    """``x * factor`` where factor goes to 0 faster than x to -inf; the zero has the sign of x."""
+    return np.where(factor == 0, np.copysign(np.float32(0), x), x * factor)
 
 
 def _normal(x: Array) -> Array:

@@ -104,6 +104,13 @@ def test_activation_functions_at_the_edges(name):
     assert np.isnan(got[0, 6])
 
 
+@pytest.mark.parametrize("name", ["silu", "gelu", "gelu_apprx_tanh", "mish"])
+def test_activations_end_at_a_negative_zero(name):
+    x = np.array([[-1e30, -2147483904.0, -np.inf, -0.0, 0.0]], np.float32)
+    got = activated(name, x)[0]
+    assert not got.any() and np.signbit(got).tolist() == [True, True, True, True, False]
+
+
 def test_every_activation_is_tested():
     assert set(ACTIVATIONS) == set(REFERENCE) | set(DERIVATIVES) | {"sin"}
 
