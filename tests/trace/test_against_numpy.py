@@ -107,12 +107,20 @@ def test_what_numpy_does_not_take_is_an_error(function: Any) -> None:
         lambda a: np.max(a * 1j), lambda a: np.mean(a, out=np.zeros_like(a[0] + a, dtype="f2")),
         lambda a: np.matmul(a, a, axes=[(0,), (0,), ()]), lambda a: np.cross(a[:2], a[:2]),
         lambda a: np.var(a, dtype=np.int32),
+        lambda a: np.max(a, out=np.zeros((), np.uint16)),  # NumPy has 65535 of -1 and 5
     ],
 )  # fmt: skip
 def test_what_would_be_wrong_is_refused(function: Any) -> None:
     with pytest.raises(HloError) as caught:
         trace(function, of(1, 2, 3))
     assert caught.value.code == "HLO-TRACE-ARGUMENT" and caught.value.remedy
+
+
+def test_outputs_of_other_types() -> None:
+    whole = of(-1, 0, 5, dtype=np.int8)
+    zero = np.array(0.125, np.float32)
+    same_memory(lambda a, o: [np.max(a, out=o), np.min(a, out=o.astype("i2"))], whole, zero)
+    same_memory(lambda a, o: [np.dot(a, a, out=o)], whole[0:1].reshape(()), zero)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -83,10 +83,10 @@ def _batched(left: Node, right: Node) -> Node:
 @implements(np.dot)
 def dot(a: Operand, b: Operand, out: Any = None) -> TracedArray:
     left, right = nodes_of([a, b])
-    if out is not None and (out.dtype != left.dtype or out.layout is not None):
-        raise ValueError("output array is not acceptable (must have the right datatype, ...)")
     if not left.shape or not right.shape:
         return deliver(xp.multiply(a, b), out)
+    if out is not None and (out.dtype != left.dtype or out.layout is not None):
+        raise ValueError("output array is not acceptable (must have the right datatype, ...)")
     place = max(len(right.shape) - 2, 0)
     _same_size(left, len(left.shape) - 1, right, place)
     return deliver(result(_product(left, right, ((len(left.shape) - 1,), (place,)))), out, "no")

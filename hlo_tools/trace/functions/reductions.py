@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -147,7 +147,7 @@ def _extreme(opcode: str, start: Callable[[Any], Any]) -> Callable[..., TracedAr
                 f"reduction operation '{opcode}' does not have an identity, so to use a where "
                 "mask one has to specify 'initial'"
             )
-        node = hlo.convert(array.node, dtype_with(array, out) or array.dtype)
+        node = hlo.convert(array.node, dtype_with(array, _holds(out, array)) or array.dtype)
         neutral = start(node.dtype)
         node = _masked(node, where, neutral)
         used = boolean if node.dtype == BOOL else opcode
@@ -186,6 +186,22 @@ implements(np.all)(_truth("and", True))
 def dtype_with(array: TracedArray, out: Any) -> DType | None:
     """In which NumPy adds up elements into an output: that of both."""
     return promote((array.dtype, out.dtype)) if isinstance(out, TracedArray) else None
+
+
+def _holds(out: Any, array: TracedArray) -> Any:
+    """The output, unless it cannot hold some elements: NumPy keeps the extreme so far in it, so that a
+    maximum of -1 and 5 in uint16 is 65535.
+
+    Raises:
+        TraceError: HLO-TRACE-ARGUMENT.
+    """
+    kept = cast("tuple[Any, ...]", out)[0] if isinstance(out, tuple) else out
+    if kept is None or kept.dtype.kind not in "biu" or np.can_cast(array.dtype, kept.dtype):
+        return kept
+    raise unsupported(
+        f"an extreme of {array.dtype} in an array of {kept.dtype}",
+        f"pass an output of {array.dtype}",
+    )
 
 
 def same_dtype(out: Any, array: TracedArray) -> Any:
