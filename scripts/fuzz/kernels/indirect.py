@@ -59,7 +59,7 @@ def _flat(make: Maker) -> Tile | None:
 def _to_hbm(make: Maker, tile: Tile) -> str:
     """A tensor in HBM that holds a tile."""
     name = make.name("h")
-    space = make.chance.choice(("hbm", "private_hbm", "shared_hbm"))
+    space = make.scratch()
     make.statements.append(Statement(
         (f"{name} = nl.ndarray({tile.shape}, nl.{tile.dtype}, nl.{space})", f"nisa.dma_copy({name}, {tile.text})"),
         (name,), (tile.name,),

@@ -109,6 +109,10 @@ class Maker:
         tile = self.chance.choice(known)
         return self.view(tile) if views and self.chance.random() < 0.35 else tile
 
+    def scratch(self) -> str:
+        """Memory of a tensor in HBM; no other core's, which would write there at the same time."""
+        return self.chance.choice(("hbm", "private_hbm", *(() if self.core else ("shared_hbm",))))
+
     def view(self, tile: Tile) -> Tile:
         """A part of a tile: rows, columns, steps, another order, an access pattern."""
         rows, columns = tile.shape[0], tile.shape[-1]

@@ -334,7 +334,7 @@ def through_hbm(make: Maker) -> None:
     """To a tensor in HBM and back, whole or by columns."""
     tile = make.pick(memory="sbuf")
     step, out = make.name("h"), make.like(tile.shape, tile.dtype, "sbuf")
-    space = make.chance.choice(("hbm", "private_hbm", "shared_hbm"))
+    space = make.scratch()
     make.emit(
         out, f"nisa.dma_copy({out.text}, {step})", tile,
         extra=(f"{step} = nl.ndarray({tile.shape}, nl.{tile.dtype}, nl.{space})",
@@ -394,7 +394,7 @@ def scratch_in_loop(make: Maker) -> None:
         make.like((turns, columns), tile.dtype, "sbuf"),
     )
     kept, line = make.name("h"), make.name("s")
-    space = make.chance.choice(("hbm", "private_hbm", "shared_hbm"))
+    space = make.scratch()
     header = make.chance.choice((
         f"for {index} in nl.dynamic_range({turns}):",
         f"for {index} in nl.dynamic_range(nisa.register_alloc({turns})):",
