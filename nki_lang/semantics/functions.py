@@ -56,11 +56,6 @@ def _sigmoid(x: Array) -> Array:
     return np.where(x >= 0, _ONE, decay) / (_ONE + decay)
 
 
-def _finite_times(x: Array, factor: Array) -> Array:
-    """``x * factor`` where factor goes to 0 faster than x to -inf; the zero has the sign of x."""
-    return np.where(factor == 0, np.copysign(np.float32(0), x), x * factor)
-
-
 def _normal(x: Array) -> Array:
     """Distribution function of the normal distribution; the sum in double, where it cancels."""
     value = (0.5 * (1.0 + _erf_in_double(x * math.sqrt(0.5)))).astype(np.float32)
@@ -68,11 +63,11 @@ def _normal(x: Array) -> Array:
 
 
 def _gelu(x: Array) -> Array:
-    return _finite_times(x, _normal(x))
+    return x * _normal(x)
 
 
 def _gelu_dx(x: Array) -> Array:
-    return _normal(x) + _finite_times(x, _INV_SQRT2PI * np.exp(-_HALF * x * x))
+    return _normal(x) + x * (_INV_SQRT2PI * np.exp(-_HALF * x * x))
 
 
 _GELU_TANH = np.float32(math.sqrt(2 / math.pi))
@@ -81,25 +76,25 @@ _GELU_SIGMOID = np.float32(1.702)
 
 def _gelu_tanh(x: Array) -> Array:
     inner = _GELU_TANH * (x + np.float32(0.044715) * x * x * x)
-    return _finite_times(x, _sigmoid(inner + inner))  # (1 + tanh(z)) / 2 without cancellation
+    return x * _sigmoid(inner + inner)  # (1 + tanh(z)) / 2 without cancellation
 
 
 def _gelu_sigmoid(x: Array) -> Array:
-    return _finite_times(x, _sigmoid(_GELU_SIGMOID * x))
+    return x * _sigmoid(_GELU_SIGMOID * x)
 
 
 def _gelu_sigmoid_dx(x: Array) -> Array:
     s = _sigmoid(_GELU_SIGMOID * x)
-    return s + _finite_times(_GELU_SIGMOID * x, s * (_ONE - s))
+    return s + _GELU_SIGMOID * x * (s * (_ONE - s))
 
 
 def _silu(x: Array) -> Array:
-    return _finite_times(x, _sigmoid(x))
+    return x * _sigmoid(x)
 
 
 def _silu_dx(x: Array) -> Array:
     s = _sigmoid(x)
-    return s + _finite_times(x, s * (_ONE - s))
+    return s + x * (s * (_ONE - s))
 
 
 def _softplus(x: Array) -> Array:
@@ -107,7 +102,7 @@ def _softplus(x: Array) -> Array:
 
 
 def _mish(x: Array) -> Array:
-    return _finite_times(x, np.tanh(_softplus(x)))
+    return x * np.tanh(_softplus(x))
 
 
 def _erf_dx(x: Array) -> Array:
