@@ -150,6 +150,10 @@ def _best(
     return program
 
 
+_LAUNCHER = os.path.join("hlo_tools", "extract", "launcher.py")
+"""Runs a user's script; its frames, around all of the script's, are no part of it."""
+
+
 def _names(parts: Parts, module: Module) -> dict[str, object]:
     """Names that instructions do not have: of kernels by their label; of the HLO instructions what
     the framework calls them (``op_name``), and the frames around their line: of a kernel's call
@@ -169,6 +173,7 @@ def _names(parts: Parts, module: Module) -> dict[str, object]:
             if metadata.op_name:
                 scopes[row.name] = metadata.op_name
             around = frames_of(metadata, module.proto.stack_frame_index)[row.name not in called :]
+            around = [one for one in around if not one.file.endswith(_LAUNCHER)]
             if around:
                 frames[row.name] = [f"{os.path.basename(f.file)}:{f.line}" for f in around]
     found = {"kernels": kernels, "kernel_ops": ops, "scopes": scopes, "frames": frames}

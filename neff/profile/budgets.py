@@ -117,7 +117,7 @@ def _quantity(text: str, units: dict[str, float] | dict[str, int]) -> float:
         raise NeffError(
             f"{text!r} is not a number with a unit",
             code="NEFF-BUDGET",
-            remedy=f"write a number and one of {', '.join(units)}",
+            remedy=f"write a number and {' or '.join(', '.join(units).rsplit(', ', 1))}",
         )
     return float(found[1]) * units[found[2]]
 
@@ -211,6 +211,12 @@ def _engines(profile: Profile, budget: Budget) -> Iterator[Check]:
                 f"{engine!r} is not an engine of the program",
                 code="NEFF-BUDGET",
                 remedy="use tensor, vector, scalar, gpsimd or sync",
+            )
+        if limit > 1:
+            raise NeffError(
+                f"{engine} cannot be busy for {limit:.0%} of the time",
+                code="NEFF-BUDGET",
+                remedy="give at most 100 % (from Python, 1.0)",
             )
         shares = [core.engines[engine].occupied_ns / (core.total.value or 1.0) for core in cores]
         share = min(shares, default=0.0)

@@ -93,6 +93,9 @@ def test_an_annotation_at_the_costly_line(
         (["--max-latency", "-1us"], "NEFF-BUDGET"),
         (["--max-sbuf", "1us"], "NEFF-BUDGET"),
         (["--min-utilisation", "wheel=3%"], "NEFF-BUDGET"),
+        (["--min-utilisation", "vector=101%"], "cannot be busy for 101% of the time"),
+        (["--max-latency", "5kg"], "write a number and ns, us, µs, ms or s"),
+        (["--max-latency", "5us", "--tolerance", "5kg"], "write a number and %"),
         (["--baseline", "missing.json"], "NEFF-BUDGET"),
     ],
 )

@@ -68,22 +68,27 @@ def test_kernels_and_operations_of_a_module(tmp_path: Path) -> None:
 
 
 def test_frames_of_inlined_functions() -> None:
+    """Those of the script, without the launcher that ran it."""
     text = b"""HloModule m
         FileNames
         1 "/home/me/model.py"
         2 "/home/me/train.py"
+        3 "/home/me/venv/hlo_tools/extract/launcher.py"
         FunctionNames
         1 "layer"
         2 "step"
+        3 "_run"
         FileLocations
         1 {file_name_id=1 function_name_id=1 line=7 end_line=7 column=1 end_column=2}
         2 {file_name_id=2 function_name_id=2 line=40 end_line=40 column=1 end_column=2}
+        3 {file_name_id=3 function_name_id=3 line=33 end_line=33 column=1 end_column=2}
         StackFrames
-        1 {file_location_id=2 parent_frame_id=1}
-        2 {file_location_id=1 parent_frame_id=2}
+        1 {file_location_id=3 parent_frame_id=1}
+        2 {file_location_id=2 parent_frame_id=2}
+        3 {file_location_id=1 parent_frame_id=3}
         ENTRY main {
           a = f32[64,32]{1,0} parameter(0)
-          ROOT sum = f32[64,32]{1,0} add(a, a), metadata={op_name="jit(step)/layer/add" stack_frame_id=2}
+          ROOT sum = f32[64,32]{1,0} add(a, a), metadata={op_name="jit(step)/layer/add" stack_frame_id=3}
         }"""
     program = compile(hlo_tools.load(text), target="trn2")
     (site,) = [one for one in profile_of(program).sites if one.opcode == "tensor_tensor"]
