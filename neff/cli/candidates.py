@@ -55,6 +55,7 @@ class Candidate:
 
     Attributes:
         parameters: (name, value) of each.
+        target: the family that it was compiled for.
         total_us, low_us, high_us: estimated.
         sbuf_bytes: up to the highest address, of one partition.
         difference: largest difference to the first candidate's results, relative to their largest
@@ -64,6 +65,7 @@ class Candidate:
     """
 
     parameters: Parameters
+    target: str = ""
     total_us: float = 0.0
     low_us: float = 0.0
     high_us: float = 0.0
@@ -92,8 +94,10 @@ def search(given: Search, combined: Sequence[Parameters], jobs: int) -> list[Can
 
     Raises:
         HloError: the file or the kernel is not there, or has no such parameter.
+        typer.BadParameter: an argument is not NAME=VALUE, or has an unknown type.
     """
     _check_names(given, combined[0])
+    parse_arguments(list(given.arguments))
     with TemporaryDirectory(prefix="nki-hlo-") as folder:
         candidates = list(_tried(given, combined, jobs, Path(folder)))
         reference = next((one for one in candidates if not one.error), None)
@@ -166,6 +170,7 @@ def _estimate(given: Search, candidate: Candidate, folder: Path) -> None:
     program = compile_kernel(launched.trace((), values, target=given.target or None))
     inputs = dict(zip(program.inputs, kernel.arrays((), values), strict=True))
     total = estimate(program, trips=trips_of(program, inputs)).total
+    candidate.target = program.target
     candidate.total_us, candidate.low_us, candidate.high_us = (each / 1e3 for each in total)
     candidate.sbuf_bytes = sbuf_peak(program)[0]
     if given.runs:

@@ -65,7 +65,10 @@ def command(
     found = search(given, combined, jobs or os.cpu_count() or 1)
     if as_json:
         rows = [_row(one) for one in found]
-        console.write_json("tune", file=file, kernel=kernel, estimated=True, candidates=rows)
+        console.write_json(
+            "tune", file=file, kernel=kernel, target=found[0].target, estimated=True,
+            candidates=rows,
+        )  # fmt: skip
     else:
         _print(list(asked), found)
     return FINE if any(not one.error and not one.differs for one in found) else NONE_FITS
@@ -119,7 +122,13 @@ def _print(names: list[str], found: list[Candidate]) -> None:
         if not one.error
     ]
     if rows:
-        columns = ("µs (estimated)", "range", "SBUF KiB a partition", "difference", "")
+        columns = (
+            f"µs on {found[0].target} (estimated)",
+            "range",
+            "SBUF KiB a partition",
+            "difference",
+            "",
+        )
         console.table((*names, *columns), rows)
     failed = [one for one in found if one.error]
     if failed and rows:

@@ -80,10 +80,19 @@ def test_processes_find_the_same(words: list[str], capsys: pytest.CaptureFixture
 def test_a_table(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*words, "--param", "rows=100,128", "-j1", "--no-run"]) == 0
     out = capsys.readouterr().out.splitlines()
-    assert "estimated" in out[0]
+    assert "µs on trn2 (estimated)" in out[0]
     assert out[1].split()[0] == "128"
     assert out[-1].startswith("rows=100: AssertionError")
     assert main([*words, "--param", "rows=100", "-j1"]) == 1
+
+
+@pytest.mark.parametrize("argument", ["x", "x=f99[256,512]"])
+def test_a_wrong_argument_is_refused_once(
+    words: list[str], argument: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words, "--arg", argument, "--param", "rows=64,128"]) == 2
+    out, errors = capsys.readouterr()
+    assert out == "" and errors.count("HLO-USAGE") == 1
 
 
 @pytest.mark.parametrize("parameter", ["rows", "rows=", "1=2"])

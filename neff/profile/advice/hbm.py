@@ -157,7 +157,7 @@ def _reloads(subject: Subject) -> Iterator[Mend]:
         return
     name = max(repeats, key=repeats.__getitem__)
     message = (
-        f"{name} is loaded {repeats[name]:.1f} times: the same bytes come from HBM again and again"
+        f"{name} is loaded {repeats[name]:.3g} times: the same bytes come from HBM again and again"
     )
     yield Mend(message, tuple(culprits), subject.with_body(found))
 

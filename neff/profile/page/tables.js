@@ -49,7 +49,8 @@ function fillTables(panel) {
     fill("line");
     panel.append(make("h2", {}, "Engines: what each did in the whole time"));
     const causes = [...new Set(summary.engines.flatMap(one => Object.keys(one.waiting_us)))].sort();
-    panel.append(table(["core", "engine", "busy µs", ...causes.map(one => `waits for ${one}`), "issue µs", "idle µs"], summary.engines.map(one => [String(one.core), one.engine, [one.busy_us / total, digits(one.busy_us, 2)], ...causes.map(cause => one.waiting_us[cause] || 0), one.issue_us, one.idle_us])));
+    const name = summary.engines.some(one => one.core) ? one => `${one.engine}, core ${one.core}` : one => one.engine;
+    panel.append(table(["engine", "busy µs", ...causes.map(one => `waits for ${one}`), "issue µs", "idle µs"], summary.engines.map(one => [name(one), [one.busy_us / total, digits(one.busy_us, 2)], ...causes.map(cause => one.waiting_us[cause] || 0), one.issue_us, one.idle_us])));
     panel.append(make("h2", {}, "Critical path, in order"));
     panel.append(table(["lane", "opcode", "events", "µs", "line", "op"], summary.critical_path.map(one => [one.lane, one.opcode, one.count, [one.path_us / total, digits(one.path_us, 2)], one.place, one.op])));
   }
