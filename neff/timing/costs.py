@@ -16,8 +16,11 @@ __all__ = ["LANES", "Cost", "Pricing"]
 LANES = 16
 """DMA engines of a core (A1:613, A2:17, A3:17)."""
 
-_FULL_ROW = 2048
-"""Rows from here on are transferred at the full rate (B:74-85)."""
+_SHORT_ROW, _FULL_ROW = 1024, 4096
+"""Loads of rows up to the first have ``dma.short_row_share`` of the rate (the longest of the measured
+ones), from the second on all of it (B:74-85). Between them the time grows evenly: a longer row never
+takes less time than a shorter one.
+"""
 
 _SHORT_STORE = 512
 """Writes below it are read, changed and written (A2, packets)."""
@@ -164,7 +167,7 @@ class Pricing:
         if alone or work.gathered or not work.row_bytes:
             return 1
         largest = int(self.numbers["dma.packet_bytes"]) // work.row_bytes
-        return max(1, min(largest, work.rows // LANES))
+        return max(1, min(largest, ceil(work.rows / LANES)))
 
     def _packet(self, work: Transfer, size: int, merged: int, pieces: int) -> float:
         """Nanoseconds of one packet, or of the pieces of one long row."""
@@ -176,7 +179,7 @@ class Pricing:
         elif work.transposes:
             rate *= p["dma.transpose_share" if work.from_hbm else "dma.transpose_sbuf_share"]
         if work.row_bytes < _FULL_ROW and not work.to_hbm:
-            rate *= p["dma.short_row_share"]
+            rate *= _share(work.row_bytes, p["dma.short_row_share"])
         if work.to_hbm and work.from_hbm:
             rate *= p["dma.between_hbm_share"]
         spent = pieces * p["dma.descriptor_ns"] + size / rate
@@ -205,6 +208,14 @@ class Pricing:
         Transfer: _transfer,
         Fixed: _fixed,
     }
+
+
+def _share(row_bytes: int, short: float) -> float:
+    """Share of the rate that rows of so many bytes have, when short ones have ``short`` of it."""
+    if row_bytes <= _SHORT_ROW:
+        return short
+    longer = (row_bytes - _SHORT_ROW) / (_FULL_ROW - _SHORT_ROW)
+    return row_bytes / (_SHORT_ROW / short * (1 - longer) + _FULL_ROW * longer)
 
 
 def _hardware(p: dict[str, float], work: Transfer) -> tuple[float, float, float, str]:

@@ -121,6 +121,8 @@ _VECTOR = (
      {"trn1": _documented(1.0, "isa 2.26", 0.05), "trn2": _measured(1.0, 1.0, 1.02, _SINGLE)}),
     ("vector.undocumented_cycles", "cycles/element", "instructions of unknown cost",
      _all(_assumed(2.0, 1.0, 4.0, "nothing is published"))),
+    ("vector.unknown_cycles", "cycles/element", "instructions of a stream that the model does not know",
+     _all(_assumed(1.0, 0.5, 4.0, "most instructions take one cycle (isa 2.26)"))),
 )  # fmt: skip
 
 _SCALAR = (
@@ -228,7 +230,7 @@ _DMA = (
     ("dma.bytes_per_ns", "B/ns", "one of the DMA engines",
      {"trn1": _measured(17.4, 16.9, 17.7, "pantheon"), "trn2": _measured(27.3, 24.5, 27.8, "packets"),
       "trn3": _documented(33.0, "B:60-63", 0.15)}),
-    ("dma.short_row_share", "share", "of it with rows under 2 KiB",
+    ("dma.short_row_share", "share", "of it with rows up to 1 KiB; from 4 KiB on all of it",
      {"trn1": _measured(0.39, 0.34, 0.45, "tutorial, tiled and hoisted"),
       "trn2": _measured(1.0, 1.0, 1.0, "packets")}),
     ("dma.merged_row_ns", "ns", "each further row in a packet, to SBUF",

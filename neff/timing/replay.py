@@ -2,13 +2,18 @@
 
 A stream is a list of lines ``index engine opcode detail src dst elements bytes waits_on``, as
 tab-separated text or as :class:`StreamInstruction`. Only these are read: when an instruction
-started and how long it took in the profile stand behind ``|`` in the text, for comparing.
+started and how long it took in the profile stand behind ``|`` in the text, for comparing. It may be
+the part of a longer one: instructions in front of it are done when it starts.
 """
 
 from __future__ import annotations
 
+import re
+import warnings
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import takewhile
 
 from neff.errors import NeffError
 from neff.timing.costs import Pricing
@@ -29,7 +34,8 @@ class StreamInstruction:
 
     Attributes:
         index: number that ``waits_on`` of others names.
-        engine: ``Tensor``, ``Vector``, ``Scalar``, ``GpSimd`` or ``Sync``.
+        engine: ``Tensor``, ``Vector``, ``Scalar``, ``GpSimd`` or ``Sync``, in any case, or as the
+            hardware calls it: ``PE``, ``DVE``, ``ACT``, ``POOL``, ``SP``.
         opcode: of the instruction set, such as ``TENSOR_REDUCE``.
         detail: flags and functions.
         src, dst: ``type@memory`` (P, S, H), or "".
@@ -53,8 +59,10 @@ class StreamInstruction:
 def read_stream(lines: Iterable[str]) -> list[StreamInstruction]:
     """The instructions of a stream's text; lines that start with # are comments.
 
+    Columns behind the opcode may be missing, or ``-``. Bytes without rows are one row.
+
     Raises:
-        NeffError: ``NEFF-STREAM``; a line has too few columns or a wrong number.
+        NeffError: ``NEFF-STREAM``; a line has no opcode, or a wrong number.
     """
     found: list[StreamInstruction] = []
     for number, line in enumerate(lines, start=1):
@@ -66,19 +74,22 @@ def read_stream(lines: Iterable[str]) -> list[StreamInstruction]:
             raise NeffError(
                 f"line {number} is not an instruction of a stream: {error}",
                 code="NEFF-STREAM",
-                remedy="it has nine tab-separated columns: index engine opcode detail src dst "
+                remedy="its tab-separated columns are: index engine opcode detail src dst "
                 "elements bytes waits_on",
             ) from error
     return found
 
 
 def _parsed(cells: list[str]) -> StreamInstruction:
-    if len(cells) < 9:
-        raise ValueError(f"{len(cells)} columns")
+    read = [*takewhile(lambda cell: cell.strip() != "|", cells)]
+    if len(read) < 3:
+        raise ValueError(f"{len(read)} columns")
     index, engine, opcode, detail, src, dst, elements, nbytes, waits = (
-        "" if cell == "-" else cell.strip() for cell in cells[:9]
+        "" if cell.strip() == "-" else cell.strip() for cell in [*read, *[""] * 9][:9]
     )
-    rows, _, row = nbytes.partition("x")
+    rows, times, row = nbytes.partition("x")
+    if rows and not times:
+        rows, row = "1", rows
     return StreamInstruction(
         int(index), engine, opcode, detail, src, dst, int(elements or 0), int(rows or 0),
         int(row or 0), tuple(int(one) for one in waits.split(",") if one),
@@ -101,10 +112,11 @@ def replay(
         side: which end of the parameters' ranges.
 
     Returns:
-        Events in nanoseconds from the first one; ``source`` is the instruction's index.
+        Events in nanoseconds from the first one; ``source`` is the instruction's index. A warning
+        names opcodes that the model does not know: their costs are assumed.
 
     Raises:
-        NeffError: ``NEFF-STREAM``; an engine or an index is unknown.
+        NeffError: ``NEFF-STREAM``; an engine or an index is unknown, or an index comes twice.
         NeffRuntimeError: ``NEFF-DEADLOCK``; the instructions wait for each other.
     """
     pricing = Pricing(parameters or Parameters(target), side)
@@ -135,19 +147,35 @@ def _run(instructions: Iterable[StreamInstruction], prices: Prices) -> Machine:
 
 def _lowered(stream: list[StreamInstruction]) -> tuple[list[Work], Steps]:
     numbers: dict[Work, int] = {}
-    known = {one.index for one in stream}
-    awaited = {index for one in stream for index in one.waits_on}
-    if awaited - known:
-        raise _wrong(f"instruction {min(awaited - known)} is waited for, but does not exist")
+    awaited = _awaited(stream)
     steps: Steps = {}
     for one in stream:
         work = numbers.setdefault(_work(one), len(numbers))
         item: Item = (
-            work, one.opcode, tuple((index, 1) for index in one.waits_on),
+            work, one.opcode, tuple((index, 1) for index in one.waits_on if index in awaited),
             (one.index,) if one.index in awaited else (), False, one.index,
         )  # fmt: skip
-        steps.setdefault(one.engine.lower(), []).append(item)
+        steps.setdefault(_engine(one), []).append(item)
+    unknown = {f"{one.engine} {one.opcode}" for one in stream if not _is_known(one)}
+    if unknown:
+        names = ", ".join(sorted(unknown))
+        warnings.warn(f"unknown instructions have assumed costs: {names}", stacklevel=4)
     return list(numbers), steps
+
+
+def _awaited(stream: list[StreamInstruction]) -> set[int]:
+    """The instructions that others wait for; those in front of the stream are done."""
+    known = {one.index for one in stream}
+    if len(known) < len(stream):
+        twice = next(
+            index for index, count in Counter(one.index for one in stream).items() if count > 1
+        )
+        raise _wrong(f"two instructions have the index {twice}")
+    first = min(known, default=0)
+    awaited = {index for one in stream for index in one.waits_on if index >= first}
+    if awaited - known:
+        raise _wrong(f"instruction {min(awaited - known)} is waited for, but does not exist")
+    return awaited
 
 
 def _wrong(message: str) -> NeffError:
@@ -158,6 +186,13 @@ _FIXED = {
     "EVENT_SEMAPHORE": Fixed("semaphore.more_ns"),
     "ACT_TABLE_LOAD": Fixed("scalar.table_load_ns"),
 }
+_COPIES = ("COPY", "CAST", "MEMSET")
+
+_ENGINES = frozenset({"tensor", "vector", "scalar", "gpsimd", "sync"})
+_OTHER_NAMES = {
+    "pe": "tensor", "dve": "vector", "act": "scalar", "activation": "scalar", "pool": "gpsimd",
+    "sp": "sync",
+}  # fmt: skip
 
 _VECTOR_RATES = {
     "TENSOR_TENSOR": "vector.two_sources_cycles",
@@ -165,7 +200,14 @@ _VECTOR_RATES = {
     "TENSOR_TENSOR_SCAN": "vector.scan_cycles",
     "RECIPROCAL": "vector.reciprocal_cycles",
     "BATCH_NORM_AGGREGATE": "vector.aggregate_cycles",
+    "BATCH_NORM_STATS": "vector.plain_cycles",
+    "TENSOR_REDUCE": "vector.plain_cycles",
+    "TENSOR_SCALAR": "vector.plain_cycles",
+    **dict.fromkeys(_COPIES, "vector.plain_cycles"),
 }
+_TWO_BYTES = ("bfloat16", "float16", "fp16")
+_TENSOR = ("LDWEIGHTS", "MATMUL")
+_SCALAR = ("ACTIVATE", "COPY", "CAST", "MEMSET")
 _OPERAND = ("vector.operand_cycles",)
 _ACTIVATE = ("scalar.activate_interval_cycles", "scalar.activate_latency_cycles")
 _ACTIVATE_SBUF = (*_ACTIVATE, "scalar.sbuf_interval_cycles", "scalar.sbuf_latency_cycles")
@@ -177,14 +219,30 @@ def _work(one: StreamInstruction) -> Work:
         return fixed
     if one.opcode.startswith("DMA"):
         return _transfer(one)
-    engine = one.engine.lower()
-    if engine not in _ENGINES:
-        raise _wrong(f"instruction {one.index} runs on {one.engine!r}, which is no engine")
-    rule = _RULES.get(engine)
+    rule = _RULES.get(_engine(one))
     if rule is None or not one.elements:
         return Fixed("control.register_ns")
     work = rule(one)
     return work._replace(memories=_memories(one)) if type(work) is Compute else work
+
+
+def _engine(one: StreamInstruction) -> str:
+    """The engine's name in the model."""
+    name = one.engine.lower()
+    engine = _OTHER_NAMES.get(name, name)
+    if engine not in _ENGINES:
+        raise _wrong(f"instruction {one.index} runs on {one.engine!r}, which is no engine")
+    return engine
+
+
+def _is_known(one: StreamInstruction) -> bool:
+    """False for an instruction with elements whose opcode the model has no figure for."""
+    if one.opcode in _FIXED or one.opcode.startswith("DMA") or not one.elements:
+        return True
+    engine = _engine(one)
+    if engine == "vector":
+        return one.opcode in _VECTOR_RATES
+    return one.opcode.startswith({"tensor": _TENSOR, "scalar": _SCALAR}.get(engine, ""))
 
 
 def _memories(one: StreamInstruction) -> tuple[str, ...]:
@@ -205,11 +263,24 @@ def _vector(one: StreamInstruction) -> Work:
     if one.opcode == "TENSOR_SCALAR":
         rate = _fast(one) if in_sbuf else "vector.plain_cycles"
         return Compute("vector", rate, one.elements, _OPERAND)
-    if one.opcode in ("COPY", "CAST", "MEMSET") and in_sbuf:
+    if one.opcode in _COPIES and in_sbuf:
         return Compute("vector", _fast(one), one.elements)
     if one.opcode == "TENSOR_TENSOR" and one.src.count("@S") < 2 and "@P" in one.src:
         return Compute("vector", "vector.plain_cycles", one.elements)
-    return Compute("vector", _VECTOR_RATES.get(one.opcode, "vector.plain_cycles"), one.elements)
+    rate = _short(one) or _VECTOR_RATES.get(one.opcode, "vector.unknown_cycles")
+    return Compute("vector", rate, one.elements)
+
+
+def _short(one: StreamInstruction) -> str:
+    """The rate that 2-byte types have with some operations, "" for any other instruction."""
+    if one.opcode == "TENSOR_REDUCE" and one.src.startswith(_TWO_BYTES):
+        return "vector.reduce_16_cycles" if re.search("ADD|MAX", one.detail) else ""
+    if one.opcode == "TENSOR_TENSOR" and {*re.findall("[a-z0-9]+(?=@)", one.src + one.dst)} == {
+        "bfloat16"
+    }:
+        fast = re.search("ADD|SUBTRACT|MULTIPLY", one.detail)
+        return "vector.two_sources_fast_cycles" if fast else ""
+    return ""
 
 
 def _fast(one: StreamInstruction) -> str:
@@ -228,7 +299,6 @@ def _gpsimd(one: StreamInstruction) -> Work:
     return Compute("gpsimd", "gpsimd.plain_cycles", one.elements)
 
 
-_ENGINES = frozenset({"tensor", "vector", "scalar", "gpsimd", "sync"})
 _RULES = {"tensor": _tensor, "vector": _vector, "scalar": _scalar, "gpsimd": _gpsimd}
 
 

@@ -168,6 +168,50 @@ def test_a_line_that_is_no_instruction(line: str) -> None:
     assert "line 1" in str(caught.value)
 
 
+def test_columns_may_be_missing_and_instructions_in_front_are_done() -> None:
+    rows = ["7\tDVE\tCOPY\t-\tfp32@P\tfp32@S\t512", "8\tACT\tCOPY\t-\tfp32@P\tfp32@S\t512\t-\t2,7",
+            "9\tSP\tNOP\t|\t17\t9\t0"]  # fmt: skip
+    short = replay(read_stream(rows))
+    whole = replay(read_stream([
+        "0\tVector\tCOPY\t-\tfp32@P\tfp32@S\t512\t-\t-", "1\tScalar\tCOPY\t-\tfp32@P\tfp32@S\t512\t-\t0",
+        "2\tSync\tNOP\t-\t-\t-\t-\t-\t-",
+    ]))  # fmt: skip
+    assert [event[1:-1] for event in short] == [event[1:-1] for event in whole]
+
+
+def test_bytes_without_rows_are_one_row() -> None:
+    cells = ["0", "Sync", "DMA_DIRECT2D", "-", "H", "S", "-", "65536", "-"]
+    one = read_stream(["\t".join(cells)])
+    assert (one[0].rows, one[0].row_bytes) == (1, 65536)
+
+
+def test_an_unknown_opcode_has_an_assumed_cost_and_a_warning() -> None:
+    strange = StreamInstruction(0, "Vector", "SHUFFLE", "", "fp32@S", "fp32@S", 512)
+    with pytest.warns(UserWarning, match="assumed costs: Vector SHUFFLE"):
+        total = replay_total([strange])
+    copy = replay_total([StreamInstruction(0, "Vector", "COPY", "", "fp32@P", "fp32@S", 512)])
+    assert total.value == copy.value and total.low < copy.low and total.high > 3 * copy.value
+    with pytest.warns(UserWarning):
+        assert replay([strange])[0].known < 0.5
+
+
+@pytest.mark.parametrize(
+    ("row", "cycles"),
+    [
+        ("Vector TENSOR_REDUCE op=MAX bfloat16@S fp32@S 512 - -", 0.5),
+        ("Vector TENSOR_REDUCE op=MIN bfloat16@S fp32@S 512 - -", 1.0),
+        ("Vector TENSOR_REDUCE op=MAX fp32@S fp32@S 512 - -", 1.0),
+        ("Vector TENSOR_TENSOR op=ADD bfloat16@S,bfloat16@S bfloat16@S 512 - -", 1.0),
+        ("Vector TENSOR_TENSOR op=ADD bfloat16@S,bfloat16@S fp32@S 512 - -", 1.68),
+        ("Vector TENSOR_TENSOR op=MAX bfloat16@S,bfloat16@S bfloat16@S 512 - -", 1.68),
+    ],
+)
+def test_short_types_are_as_fast_as_in_a_program(row: str, cycles: float) -> None:
+    """isa 2.26:1605 and 1803, as neff.timing.lowering has them."""
+    event = stream(row)[0]
+    assert event.end - event.start == pytest.approx((512 * cycles + 145) / 0.96)
+
+
 @pytest.mark.parametrize(
     "instruction",
     [
@@ -179,3 +223,9 @@ def test_an_unknown_engine_or_index(instruction: StreamInstruction) -> None:
     with pytest.raises(NeffError) as caught:
         replay([instruction])
     assert caught.value.code == "NEFF-STREAM"
+
+
+def test_an_index_that_comes_twice() -> None:
+    with pytest.raises(NeffError) as caught:
+        replay([StreamInstruction(3, "Vector", "COPY", elements=4)] * 2)
+    assert caught.value.code == "NEFF-STREAM" and "index 3" in str(caught.value)
