@@ -43,6 +43,13 @@ Memory = Annotated[
         help="Limit of bytes of one value, and of all filled inputs.", show_default="8 GiB"
     ),
 ]
+Calls = Annotated[
+    int,
+    typer.Option(
+        help="Limit of instructions that calls of calls execute, loops aside.",
+        show_default="1,000,000",
+    ),
+]
 
 
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="Folder for output0.npy, ...")]
@@ -74,6 +81,7 @@ def command(
     tolerance: Tolerance = 1e-4,
     work: Work = _DEFAULT.work,
     memory: Memory = _DEFAULT.memory,
+    calls: Calls = _DEFAULT.calls,
     as_json: AsJson = False,
 ) -> int:
     """Evaluate a module with NumPy (kernels from their files) or with jaxlib.
@@ -91,7 +99,7 @@ def command(
         raise typer.BadParameter(f"{way!r} is not one of {', '.join(WAYS)}")
     module = open_module(file)
     check(module)
-    limits = Limits(work=work, memory=int(memory))
+    limits = Limits(work=work, memory=int(memory), calls=calls)
     recorded = recorded_run(module) if not inputs and fill is None else None
     if devices > 1 or (recorded is not None and len(recorded.inputs) > 1):
         if compare or way == "jaxlib":

@@ -23,7 +23,15 @@ from hlo_tools.evaluate import (
 from hlo_tools.evaluate.arguments import arrays_of
 from hlo_tools.evaluate.devices import ALONE, Device, on_devices
 from hlo_tools.evaluate.elementwise import BINARY, UNARY
-from hlo_tools.evaluate.limits import EACH, Budget, LimitError, Limits, elements, operations
+from hlo_tools.evaluate.limits import (
+    EACH,
+    Budget,
+    CallCounts,
+    LimitError,
+    Limits,
+    elements,
+    operations,
+)
 from hlo_tools.evaluate.operation import OPERATIONS, Call, CustomCall
 from hlo_tools.evaluate.values import Array, EvaluationError, Value
 from hlo_tools.ir.module import Module
@@ -90,6 +98,7 @@ class Evaluator:
         self._budget = Budget(self.limits)
         self._bodies = {row.id: row for row in module.proto.computations}
         self.plans: dict[int, Plan] = {} if plans is None else plans
+        self._calls = CallCounts(self._bodies)
         self._elementwise: dict[int, bool] = {}
         self._shapes: list[dict[int, ShapeProto]] = []
 
@@ -203,12 +212,14 @@ class Evaluator:
         """The order in which a computation is evaluated.
 
         Raises:
-            LimitError: an instruction makes more than one value may have.
+            LimitError: an instruction makes more than one value may have, or its calls of calls
+                execute too many.
         """
         known = self.plans.get(number)
         if known is not None:
             return known
         computation = self.module.computation_by_id(number)
+        self._calls.check(number, self.limits)
         rows = [one.proto for one in computation.post_order()]
         for row in rows:
             self._budget.check_size(row)

@@ -7,7 +7,7 @@ NumPy does some 10^9 of them in a second.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log2, prod
 from typing import TYPE_CHECKING
@@ -20,12 +20,14 @@ from hlo_tools.types.element_types import BY_NUMBER, MOST_DIMENSIONS, Array
 
 if TYPE_CHECKING:
     from hlo_tools.evaluate.values import Value
-    from hlo_tools.schema.messages import HloInstructionProto, ShapeProto
+    from hlo_tools.schema.messages import HloComputationProto, HloInstructionProto, ShapeProto
 
-__all__ = ["Budget", "LimitError", "Limits"]
+__all__ = ["Budget", "CallCounts", "LimitError", "Limits"]
 
 EACH = 20_000
 """Operations that executing one instruction counts for, whatever it makes."""
+_DEEPEST = 200
+"""Levels of calls that are counted; the evaluator executes no more."""
 _REMEDY = "evaluate a slice of the module, run it with jaxlib, or raise the limit"
 _VIEWS = frozenset(
     {"parameter", "constant", "get-tuple-element", "tuple", "broadcast", "iota", "bitcast", "reshape",
@@ -56,10 +58,54 @@ class Limits:
     Attributes:
         work: elementary operations in all.
         memory: bytes of the largest value.
+        calls: instructions that a computation executes through calls, those of a computation
+            counted for each call of it; turns of loops are not.
     """
 
     work: float = 1e12
     memory: int = 8 << 30
+    calls: int = 1_000_000
+
+
+class CallCounts:
+    """How many instructions computations execute at least, counted before any is executed.
+
+    Args:
+        bodies: the messages of a module's computations by id.
+    """
+
+    def __init__(self, bodies: Mapping[int, HloComputationProto]) -> None:
+        self._bodies = bodies
+        self._known: dict[int, int] = {}
+
+    def check(self, number: int, limits: Limits) -> None:
+        """Refuse a computation whose calls of calls execute too many instructions.
+
+        Raises:
+            LimitError: they do.
+        """
+        if self._of(number, 0) > limits.calls:
+            raise LimitError(
+                f"its calls of calls execute more than {limits.calls:,} instructions",
+                place=f"%{self._bodies[number].name}",
+                remedy=_REMEDY,
+            )
+
+    def _of(self, number: int, depth: int) -> int:
+        if number not in self._known and number in self._bodies and depth < _DEEPEST:
+            self._known[number] = 0  # of a computation that calls itself
+            rows = self._bodies[number].instructions
+            self._known[number] = len(rows) + sum(
+                self._through(row, depth + 1) for row in rows if row.called_computation_ids
+            )
+        return self._known.get(number, 0)
+
+    def _through(self, row: HloInstructionProto, depth: int) -> int:
+        """What an instruction executes by calls; of branches the shortest, of loops nothing."""
+        if row.opcode not in ("call", "conditional"):
+            return 0
+        counts = [self._of(number, depth) for number in row.called_computation_ids]
+        return min(counts) if row.opcode == "conditional" else sum(counts)
 
 
 class Budget:

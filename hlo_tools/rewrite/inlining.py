@@ -36,26 +36,38 @@ def inline_calls(
         HloError: calls of calls would make more than that (HLO-INLINE-LIMIT).
     """
 
-    def wanted(view: Instruction) -> bool:
-        if not is_inlinable(view, composites=composites):
-            return False
-        return not limit or len(view.called_computations[0]) <= limit
+    calls = _calls_to_inline(module, limit, composites, most)
+    for call in calls:
+        inline_call(call)
+    if calls:
+        remove_unreachable(module)
+    return bool(calls)
 
-    changed, made = False, 0
+
+def _calls_to_inline(module: Module, limit: int, composites: bool, most: int) -> list[Instruction]:
+    """The calls that :func:`inline_calls` inlines, in order; nothing is changed yet."""
+    found: list[Instruction] = []
+    sizes: dict[int, int] = {}  # instructions of each computation once its calls are inlined
+    made = 0
     for computation in module.computations_in_order():
-        for call in [view for view in computation.post_order() if wanted(view)]:
-            made += len(call.called_computations[0])
+        sizes[computation.id] = len(computation)
+        for view in computation.post_order():
+            if not is_inlinable(view, composites=composites):
+                continue
+            [target] = view.called_computations
+            size = sizes[target.id]
+            if limit and size > limit:
+                continue
+            made += size
+            sizes[computation.id] += size - len(target.parameters) - 1
+            found.append(view)
             if made > most:
                 raise HloError(
                     f"inlining makes more than {counted(most, 'instruction')}",
-                    code="HLO-INLINE-LIMIT", place=call.name,
+                    code="HLO-INLINE-LIMIT", place=view.name,
                     remedy="inline small computations only: limit=N; or allow more: most=N",
                 )  # fmt: skip
-            inline_call(call)
-            changed = True
-    if changed:
-        remove_unreachable(module)
-    return changed
+    return found
 
 
 def is_inlinable(view: Instruction, *, composites: bool = False) -> bool:

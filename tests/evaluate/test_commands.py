@@ -50,6 +50,27 @@ def test_limits_are_told(module: Path, limit: str, capsys: pytest.CaptureFixture
     assert "error[HLO-EVALUATE-LIMIT]" in capsys.readouterr().err
 
 
+def test_calls_of_calls_are_counted_before_they_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = ["f0 { p = f32[] parameter(0)\n ROOT r = f32[] negate(p) }"]
+    for n in range(1, 40):  # every other level a conditional, whose branches are alike
+        lines.append(
+            f"f{n} {{ p = f32[] parameter(0)\n a = f32[] call(p), to_apply=f{n - 1}\n"
+            f" i = s32[] constant(0)\n ROOT r = f32[] conditional(i, a, a), "
+            f"branch_computations={{f{n - 1}, f{n - 1}}} }}"
+        )
+    entry = "ENTRY e { p = f32[] parameter(0)\n ROOT r = f32[] call(p), to_apply=f39 }"
+    path = tmp_path / "m.hlo"
+    path.write_text("\n".join(["HloModule m", *lines, entry]))
+    assert main(["evaluate", str(path), "--fill", "zeros"]) == 3
+    assert "execute more than 1,000,000 instructions" in capsys.readouterr().err
+    small = path.read_text().replace("to_apply=f39", "to_apply=f5")
+    path.write_text(small)
+    assert main(["evaluate", str(path), "--fill", "zeros"]) == 0
+    assert main(["evaluate", str(path), "--fill", "zeros", "--calls", "100"]) == 3
+
+
 def test_a_missing_input_is_a_usage_error(module: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evaluate", str(module)]) == 2
     assert "no value for parameter 0" in capsys.readouterr().err

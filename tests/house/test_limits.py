@@ -116,6 +116,10 @@ def much_memory(_: Path, __: pytest.MonkeyPatch) -> object:
     return Evaluator(hlo_tools.load(_SUM), limits=Work(memory=10)).run(arrays)
 
 
+def many_calls(_: Path, __: pytest.MonkeyPatch) -> object:
+    return Evaluator(damaged.doubling(40)).run([np.float32(1)])
+
+
 def many_dimensions(_: Path, __: pytest.MonkeyPatch) -> object:
     return damaged.ranked()
 
@@ -157,6 +161,7 @@ CASES: dict[str, dict[Case, str]] = {
     "nested shapes and literals of HLO text": {nested_text: "HLO-TEXT-DEPTH"},
     "constant moved out of a module": {a_constant_that_was_moved: "HLO-EXTERNAL"},
     "evaluation of a module": {much_work: "HLO-EVALUATE-LIMIT", much_memory: "HLO-EVALUATE-LIMIT"},
+    "instructions that calls of calls execute in an evaluation": {many_calls: "HLO-EVALUATE-LIMIT"},
     "dimensions of an evaluated array": {many_dimensions: "HLO-RANK"},
     "instructions that inlining makes": {much_inlining: "HLO-INLINE-LIMIT"},
     "NEFF, and its archive": {limited(total_bytes=100): "NEFF-TOO-LARGE"},
