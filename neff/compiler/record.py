@@ -95,7 +95,7 @@ class Record:
 
     units: list[UnitRecord] = field(default_factory=list[UnitRecord])
     rewrites: list[Rewrite] = field(default_factory=list[Rewrite])
-    replaced: list[Replacement] = field(default_factory=list)
+    replaced: list[Replacement] = field(default_factory=list["Replacement"])
     level: int = 2
     owners: dict[int, str] = field(default_factory=dict[int, str])
     searched: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])

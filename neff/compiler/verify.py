@@ -7,16 +7,19 @@ touch the same bytes, one of them writing, must be ordered by these clocks.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from neff.compiler.dependencies import Tracker
 from neff.compiler.engines import TRANSFERS
+from neff.compiler.link import instructions_of
+from neff.compiler.regions import operands_touched, region_of
 from neff.compiler.schedule import SEQUENCERS, Offsets, touched_by
 from neff.errors import NeffCompileError
 from neff.program import EngineLoop, EngineStep, Program, Step, SubGraph
-from nki_lang.ir import Instruction
+from nki_lang.ir import Access, Block, Instruction
 
-__all__ = ["verify"]
+__all__ = ["cores_are_apart", "verify"]
 
 _LANES = 2 * len(SEQUENCERS)
 
@@ -35,6 +38,31 @@ def verify(program: Program) -> None:
     offsets = _offsets_of(program)
     for graph in program.subgraphs:
         _verify_block(graph, [graph.engines.get(engine, []) for engine in SEQUENCERS], offsets)
+
+
+def cores_are_apart(bodies: Sequence[Block], written: Collection[str]) -> bool:
+    """Whether no core of a kernel writes bytes in HBM that another one writes.
+
+    Between two meetings of the cores such a kernel, which reads nothing that it writes, cannot race.
+
+    Args:
+        bodies: the statements of each core, without meetings.
+        written: the kernel's tensors in HBM that are written; it reads none of them.
+    """
+    tracker, begins = Tracker(), list[int]()
+    index = 0
+    for core, body in enumerate(bodies):
+        begins.append(index)
+        for instruction in instructions_of(body):
+            touched = [
+                (access.tensor.name, region_of(access, (0, 0)), True)
+                for access, is_written in operands_touched(instruction)
+                if type(access) is Access and is_written and access.tensor.name in written
+            ]
+            if any(before < begins[core] for before in tracker.visit(index, core, touched)):
+                return False
+            index += 1
+    return True
 
 
 def _offsets_of(program: Program) -> Offsets:

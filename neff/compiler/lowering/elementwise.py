@@ -12,7 +12,7 @@ from neff.compiler.lowering.balance import Balance
 from neff.compiler.lowering.emitter import Emitter, Value
 from neff.compiler.lowering.expressions import Evaluator, Facts
 from neff.compiler.lowering.spreads import RowEmitter
-from neff.compiler.lowering.task import Port, Task
+from neff.compiler.lowering.task import Port, Task, own_part
 from neff.compiler.lowering.tiling import Piece, nest, tiles
 from neff.compiler.lowering.wide import load_value, store_value
 from neff.compiler.views import View
@@ -66,11 +66,11 @@ def group_task(name: str, group: Group, target: Target, elements: int) -> Task:
     def body(tensors: dict[str, Any]) -> None:
         constants: dict[Any, Any] = {}
         balance = Balance(target.generation >= 3)
-        for piece in tiles(dims, limit, len(views)):
+        for piece in own_part(tiles(dims, limit, len(views))):
             emitter = RowEmitter(piece.partition.extent, 1, piece.elements, constants)
             _Tile(group, piece, tensors, order, emitter).run(facts, numbers, balance)
 
-    return Task(name, reads, writes, body, facts.idioms)
+    return Task(name, reads, writes, body, facts.idioms, divides=True)
 
 
 def copy_task(name: str, source: Port, target: Port) -> Task:

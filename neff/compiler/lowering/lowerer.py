@@ -28,9 +28,11 @@ from neff.compiler.plans import PLANS, Plan
 from neff.compiler.pricing import Variant, priced
 from neff.compiler.record import Member, Record, Stored, UnitRecord
 from neff.compiler.types import held_as, narrow_constant
+from neff.compiler.verify import cores_are_apart
 from neff.compiler.views import VIEWS, View, row_major
 from neff.errors import NeffCompileError
 from neff.program import Variable
+from neff.timing import Parameters
 from nki_lang.dtypes import Array, DType
 from nki_lang.ir import KernelIR
 from nki_lang.source import SourceLocation
@@ -74,6 +76,7 @@ class Lowerer:
     results: dict[int, list[View]] = field(default_factory=dict[int, list[View]])
     windows: dict[str, Window] = field(default_factory=dict[str, Window])
     _shared: dict[Any, View] = field(default_factory=dict[Any, View])
+    _depth: int = 0
     _count: int = 0
     _unit: UnitRecord | None = None
     _members: frozenset[int] = frozenset()
@@ -258,7 +261,9 @@ class Lowerer:
         """What is located in a loop's body is there for the body only."""
         located = dict(self.located)
         counted = {key for key in self._shared if key[0] == "iota"}
+        self._depth += 1
         yield
+        self._depth -= 1
         self.located = located
         for key in [key for key in self._shared if key[0] == "iota" and key not in counted]:
             del self._shared[key]
@@ -294,9 +299,24 @@ class Lowerer:
         except (TooLarge, NeffCompileError):
             return float("inf")
 
-    def _traced(self, task: Task) -> KernelIR:
+    def _traced(self, task: Task, cores: int = 1) -> KernelIR:
         sizes = {name: self.parts.variables[name] for name in (*task.reads, *task.writes)}
-        return trace_task(task, sizes, self.parts.target)
+        return trace_task(task, sizes, self.parts.target, cores)
+
+    def _divided(self, task: Task, kernel: KernelIR) -> KernelIR:
+        """The kernel, or that of both cores where these take less with their two meetings.
+
+        Kernels of device loops, and those that read what they write, stay on the first core.
+        """
+        cores, target = self.parts.cores, self.parts.target
+        if cores < 2 or not task.divides or self._depth or {*task.reads} & {*task.writes}:
+            return kernel
+        divided = self._traced(task, cores)
+        if not all(divided.bodies) or not cores_are_apart(divided.bodies, task.writes):
+            return kernel
+        meeting = Parameters(target.name)["control.barrier_ns"].value
+        takes = priced(divided, target) + 2 * meeting
+        return divided if takes < priced(kernel, target) * _CLEARLY else kernel
 
     def call(self, task: Task, node: Node, *registers: str, everywhere: bool = False) -> None:
         """Append a kernel that the compiler wrote.
@@ -311,7 +331,7 @@ class Lowerer:
             NeffCompileError: ``NEFF-SIZE``; it has more tiles than can be compiled.
         """
         try:
-            kernel = self._traced(task)
+            kernel = self._divided(task, self._traced(task))
         except TooLarge as error:
             raise NeffCompileError(
                 f"{node.describe()}: {error}",
@@ -322,6 +342,8 @@ class Lowerer:
         bindings = {name: name for name in (*task.reads, *task.writes)}
         if self._unit is not None:
             self._unit.idioms |= task.idioms
+            if len(kernel.bodies) > 1:
+                self._unit.choice = ", ".join(filter(None, (self._unit.choice, "both cores")))
         made = Call(kernel, bindings, "", location_of(node), registers=frozenset(registers))
         made.everywhere = everywhere
         self.append(made)

@@ -16,7 +16,7 @@ import nki_lang.isa as nisa
 import nki_lang.language as nl
 from neff.compiler.lowering.emitter import Emitter
 from neff.compiler.lowering.operations import as_type, narrow
-from neff.compiler.lowering.task import Port, Task, window
+from neff.compiler.lowering.task import Port, Task, own_part, window
 from neff.compiler.lowering.tiling import affordable
 from nki_lang.dtypes import BY_NAME, DType
 
@@ -70,10 +70,11 @@ def product_task(name: str, spec: Product) -> Task:
         rows, depth, columns = (max(extent, 1) for extent in spec.extents)
         blocks = (-(-rows // _ROWS), -(-depth // _ROWS), -(-columns // _COLUMNS))
         affordable(prod(batch) * prod(blocks))
-        for where in product(*(range(count) for count in batch)):
-            _Multiplier(spec, tensors, where).run()
+        every = list(product(*(range(count) for count in batch)))
+        for where in own_part(every) if len(every) > 1 else every:
+            _Multiplier(spec, tensors, where, divides=len(every) == 1).run()
 
-    return Task(name, reads, [spec.out.view.buffer], body)
+    return Task(name, reads, [spec.out.view.buffer], body, divides=True)
 
 
 def _rounded(total: Any, dtype: DType, kind: str) -> Any:
@@ -89,9 +90,11 @@ def _rounded(total: Any, dtype: DType, kind: str) -> Any:
 
 
 class _Multiplier:
-    """One matrix product of a batch."""
+    """One matrix product of a batch; a core's part of its rows when it ``divides``."""
 
-    def __init__(self, spec: Product, tensors: dict[str, Any], where: tuple[int, ...]) -> None:
+    def __init__(
+        self, spec: Product, tensors: dict[str, Any], where: tuple[int, ...], *, divides: bool
+    ) -> None:
         self._spec = spec
         self._tensors = tensors
         self._rows, self._depth, self._columns = spec.extents
@@ -99,6 +102,8 @@ class _Multiplier:
             name: sum(index * step for index, step in zip(where, port.view.strides, strict=False))
             for name, port in (("lhs", spec.lhs), ("rhs", spec.rhs), ("out", spec.out))
         }
+        tops = range(0, self._rows, _ROWS)
+        self._tops = own_part(tops) if divides else tops
 
     def run(self) -> None:
         steps = -(-self._depth // _ROWS)
@@ -110,7 +115,7 @@ class _Multiplier:
         for left in range(0, self._columns, width):
             columns = min(width, self._columns - left)
             moving = self._tiles("rhs", left, columns)
-            for top in range(0, self._rows, _ROWS):
+            for top in self._tops:
                 rows = min(_ROWS, self._rows - top)
                 stationary = self._tiles("lhs", top, rows)
                 for begin in range(0, columns, _COLUMNS):
@@ -123,7 +128,7 @@ class _Multiplier:
 
     def _stream(self) -> None:
         """A contraction too long to keep: operands are loaded for each product."""
-        for top in range(0, self._rows, _ROWS):
+        for top in self._tops:
             rows = min(_ROWS, self._rows - top)
             for left in range(0, self._columns, _COLUMNS):
                 count = min(_COLUMNS, self._columns - left)

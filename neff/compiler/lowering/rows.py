@@ -23,7 +23,7 @@ from neff.compiler.lowering.emitter import Constants, Emitter, Tile, Value
 from neff.compiler.lowering.expressions import Evaluator, Facts
 from neff.compiler.lowering.operands import PSUM_COLUMNS, Matrix, blocks, turned
 from neff.compiler.lowering.spreads import RowEmitter, Spread
-from neff.compiler.lowering.task import Port, Task, window
+from neff.compiler.lowering.task import Port, Task, own_part, window
 from neff.compiler.lowering.tiling import PARTITIONS, Piece, affordable, tiles
 from neff.compiler.plans import Tuning
 from neff.compiler.types import held_as
@@ -243,7 +243,8 @@ def rows_task(name: str, group: RowGroup, target: Target, tuning: Tuning) -> Tas
     reads = list(dict.fromkeys(port.view.buffer for port in read))
     writes = list(dict.fromkeys(port.view.buffer for _, port in group.outputs))
     kernel = _RowKernel(group, ports, target, tuning)
-    return Task(name, reads, writes, kernel.run, kernel.facts.idioms)
+    divides = not group.sums  # one core adds up all rows
+    return Task(name, reads, writes, kernel.run, kernel.facts.idioms, divides=divides)
 
 
 class _RowKernel:
@@ -290,16 +291,29 @@ class _RowKernel:
         room = (self.target.sbuf_usable_bytes - resident) * 2 // 3
         depth = max(1, min(self.tuning.at_once, room // max(1, group.alive() * self.together)))
         widest = max((group.columns(node.shape) for node in group.nodes), default=1)
-        block = self.block or widest
+        block = self._even(widest)
         shared = _Shared(tensors, Balance(self.target.generation >= 3))
         parts = range(0, widest, block) if self.block else range(1)
+        pieces = list(self._pieces())
+        if len(parts) > 1:  # cores that take columns load no right operand twice
+            parts = own_part(parts)
+        else:
+            pieces = own_part(pieces)
         for begin in parts:
             shared.cut = (begin, min(block, widest - begin)) if self.block else None
             shared.fixed, shared.lefts = {}, {}
-            interleaved((_RowTile(self, *one, shared).run() for one in self._pieces()), depth)
+            interleaved((_RowTile(self, *one, shared).run() for one in pieces), depth)
         for node, port in group.outputs:
             if id(node) in group.sums:
                 self._store_sum(shared, node, port)
+
+    def _even(self, widest: int) -> int:
+        """Columns of a block: as many blocks for each core as for any other, if that can be had."""
+        cores = nl.num_programs(0)
+        if not self.block or cores == 1:
+            return self.block or widest
+        each = -(-widest // (cores * self.block))
+        return min(self.block, -(-widest // (cores * each * _MOVING)) * _MOVING)
 
     def _store_sum(self, shared: _Shared, node: Node, port: Port) -> None:
         total = shared.sums[id(node)]

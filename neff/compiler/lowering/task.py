@@ -6,9 +6,9 @@ numbers is seen as twice as many 32-bit words.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import nki_lang.isa as nisa
 import nki_lang.language as nl
@@ -17,7 +17,9 @@ from neff.compiler.views import View
 from neff.program import Variable
 from nki_lang.dtypes import BY_NAME, DType
 
-__all__ = ["WORDS", "Port", "Task", "load", "store", "window"]
+__all__ = ["WORDS", "Port", "Task", "load", "own_part", "store", "window"]
+
+Part = TypeVar("Part")
 
 WORDS = {
     "int64": BY_NAME["int32"],
@@ -61,6 +63,7 @@ class Task:
         reads, writes: names of the buffers.
         body: called with the kernel's tensors by buffer name.
         idioms: gets the names of those that the body used, for ``--explain``.
+        divides: the body does the part of the core that it is traced for (:func:`own_part`).
     """
 
     name: str
@@ -68,6 +71,18 @@ class Task:
     writes: list[str]
     body: Callable[[dict[str, Any]], None]
     idioms: set[str] = field(default_factory=set[str])
+    divides: bool = False
+
+
+def own_part(pieces: Iterable[Part]) -> Sequence[Part]:
+    """The pieces of work of the core that a kernel is traced for: a run of neighbours.
+
+    No core gets more than the first one.
+    """
+    every = list(pieces)
+    share = -(-len(every) // nl.num_programs(0))
+    first = share * nl.program_id(0)
+    return every[first : first + share]
 
 
 def window(tensor: Any, port: Port, offset: int, pattern: list[list[int]], word: int = 0) -> Any:

@@ -18,10 +18,12 @@ from nki_lang.tracing.arguments import TensorSpec
 __all__ = ["trace_task"]
 
 
-def trace_task(task: Task, variables: Mapping[str, Variable], target: Target) -> KernelIR:
+def trace_task(
+    task: Task, variables: Mapping[str, Variable], target: Target, cores: int = 1
+) -> KernelIR:
     """The kernel of a task; each buffer is a flat tensor with the variable's name.
 
-    All that the language checks of a kernel is checked here, for this target.
+    With two ``cores`` each has a body of its own. All that the language checks of a kernel is checked here, for this target.
 
     Raises:
         NeffCompileError: ``NEFF-LOWERING``; the kernel breaks a rule of the language.
@@ -34,7 +36,7 @@ def trace_task(task: Task, variables: Mapping[str, Variable], target: Target) ->
     kernel.__name__ = task.name
     specs = tuple(_flat(variables[name]) for name in names)
     try:
-        return nki_lang.trace(kernel, specs, target=target)
+        return nki_lang.trace(kernel, specs, target=target, grid=cores if cores > 1 else ())
     except NkiError as error:
         raise NeffCompileError(
             f"the compiler's own kernel {task.name} breaks a rule: {error.message}",
