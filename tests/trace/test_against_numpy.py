@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from hlo_tools.errors import HloError
+from hlo_tools.evaluate import evaluate
 from hlo_tools.trace import trace
 from tests.trace.running import same_memory
 
@@ -114,6 +115,15 @@ def test_what_would_be_wrong_is_refused(function: Any) -> None:
     with pytest.raises(HloError) as caught:
         trace(function, of(1, 2, 3))
     assert caught.value.code == "HLO-TRACE-ARGUMENT" and caught.value.remedy
+
+
+@pytest.mark.parametrize("shape", [(1,), (3,), (1, 2), (2, 1)])
+@pytest.mark.parametrize("function", [np.sum, np.add.reduce, np.mean])
+def test_the_sign_of_a_sum_of_zeros(function: Any, shape: tuple[int, ...]) -> None:
+    zeros = np.full(shape, -0.0, np.float32)
+    traced = trace(lambda a: function(a, axis=0), zeros)
+    (found,) = evaluate(traced.to_module(), [zeros])
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(function(zeros, axis=0)))
 
 
 def test_outputs_of_other_types() -> None:

@@ -104,10 +104,14 @@ def _adding(opcode: str, neutral: int) -> Callable[..., TracedArray]:
     return function
 
 
+_SUM_OF_NEGATIVE_ZERO = float(np.add.reduce(np.array([-0.0], np.float32)))
+"""0.0 or -0.0, by NumPy's version."""
+
+
 def _neutral(node: Node, neutral: int, size: int, has_start: bool) -> Any:
-    """What changes nothing: for a sum of floats -0.0, as the sum of -0.0 is -0.0."""
+    """What NumPy starts from: for a sum of floats, what the sum of -0.0 is."""
     is_float = node.dtype.kind not in "biuc"
-    return -0.0 if is_float and not neutral and size and not has_start else neutral
+    return _SUM_OF_NEGATIVE_ZERO if is_float and not neutral and size and not has_start else neutral
 
 
 implements(np.sum)(_adding("add", 0))
