@@ -87,6 +87,17 @@ def test_an_engine_waits_for_its_own_transfers_but_not_for_its_computations() ->
     assert waits == [(), ((0, 1),), ()]
 
 
+@pytest.mark.parametrize("value", [0, -1, -5])
+def test_a_wait_for_nothing_orders_nothing(value: int) -> None:
+    a, b = tile(0, 0), tile(1, 256)
+    graph = scheduled([load(a), add(b, a, a), store(b)])
+    (adding,) = graph.engines[Engine.vector]
+    graph.engines[Engine.vector] = [replace(adding, waits=((adding.waits[0][0], value),))]
+    with pytest.raises(NeffCompileError) as caught:
+        verify(program(graph))
+    assert caught.value.code == "NEFF-RACE"
+
+
 def test_what_is_known_already_is_not_waited_for() -> None:
     a, b, c = tile(0, 0), tile(1, 256), tile(2, 512)
     body = [load(a), add(b, a, a), add(c, a, b, Engine.scalar)]
