@@ -13,7 +13,7 @@ ensure_environment() {
     local commands="scripts/packaging/vendor-commands"
     wanted="$extras $(cat pyproject.toml "$commands/pyproject.toml" | cksum)"
     if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]; then
-        echo "installing nki-hlo[$extras] into .venv" >&2
+        echo "installing nki-hlo[$extras] into .venv (takes a minute or more)" >&2
         # One after the other: pip 23 does not see that the first fulfils what the second needs.
         local install=("$python" -m pip install --quiet --disable-pip-version-check)
         "${install[@]}" -e ".[$extras]" || return 3

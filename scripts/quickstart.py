@@ -32,17 +32,20 @@ def main() -> int:
     target = sys.argv[2] if len(sys.argv) > 2 else "trn1"
     try:
         with tempfile.TemporaryDirectory(prefix="nki-hlo-quickstart-") as folder:
-            return job(script, target, Path(folder))
+            code = job(script, target, Path(folder))
     except (HloError, NeffError, NkiError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 3
+    if not code:
+        print('Next: README.md, "Five minutes", after  . .venv/bin/activate && cd examples')
+    return code
 
 
 def job(script: Path, target: str, folder: Path) -> int:
     """Extract, build, run and check."""
     from hlo_tools.extract import run_script
 
-    print(f"1. extract   {script.name} for {target}")
+    print(f"1. extract   {script.name} for {target}; it prints:", flush=True)
     ran = run_script(script, platform=target, output=folder / "cache")
     if ran.exit_code:
         print(f"the script ended with exit code {ran.exit_code}", file=sys.stderr)
@@ -53,7 +56,8 @@ def job(script: Path, target: str, folder: Path) -> int:
         return 1
     for one in ran.modules:
         print(
-            f"   {one.name}: {one.instructions} instructions, kernels: {', '.join(one.kernels) or '-'}"
+            f"             HLO module {one.name}: {one.instructions} instructions, "
+            f"kernels: {', '.join(one.kernels) or '-'}"
         )
     return max(check(Path(entry), target, folder) for entry in entries)
 
@@ -69,16 +73,16 @@ def check(entry: Path, target: str, folder: Path) -> int:
     path = folder / f"{entry.name}.neff"
     neff.write(program, path)
     steps = sum(len(list(part)) for part in program.subgraphs[0].engines.values())
-    print(f"2. build     {module.name}: {path.stat().st_size:,} bytes, {steps} instructions")
+    print(f"2. build     {module.name}.neff: {path.stat().st_size:,} bytes, {steps} instructions")
     model = load_neff(path)
     random = np.random.default_rng(0)
     inputs = [sample(random, one.shape) for one in module.entry.parameters]
     names = list(model.inputs)
     results = model.run(dict(zip(names, inputs, strict=True)))
-    print(f"3. run       {', '.join(names)} -> {', '.join(results)}")
+    print(f"3. run       inputs {', '.join(names)} -> outputs {', '.join(results)}")
     worst = compare(module, entry, inputs, list(results.values()))
     verdict = "verified" if worst <= TOLERANCE else "DIFFERENT"
-    print(f"4. {verdict}  largest relative difference to the evaluated HLO: {worst:.1e}")
+    print(f"4. {verdict:<9} largest relative difference from the evaluated HLO module: {worst:.1e}")
     return 0 if worst <= TOLERANCE else 1
 
 

@@ -15,6 +15,7 @@ from hlo_tools._gc import no_collection
 from hlo_tools._messages import did_you_mean
 from hlo_tools.text.attributes import READERS, Pending
 from hlo_tools.text.cursor import Cursor, with_comments
+from hlo_tools.text.fields import async_inner, copy_field, empty_fields, same_type, unique
 from hlo_tools.text.finish import CALLED_ORDER, finish
 from hlo_tools.text.header import HeaderReader
 from hlo_tools.text.literals import read_literal
@@ -305,7 +306,7 @@ class _Parser:
         cursor.deeper()
         operands = self._operands(computation, row, word, name)
         pending = Pending(cursor, self.shapes, self._computation_reference)
-        inner = _async_inner(wrapped)
+        inner = async_inner(wrapped)
         target = row if inner is None else inner
         allowed = (
             word.attributes if inner is None else word.attributes | OPCODES[inner.opcode].attributes
@@ -323,7 +324,7 @@ class _Parser:
 
     def _append(self, computation: _Computation, row: Message, name: str, pos: int) -> int:
         if not name:
-            name = _unique(f"{row.opcode}.anon", computation.names)
+            name = unique(f"{row.opcode}.anon", computation.names)
         position = len(computation.shapes)
         computation.unnumbered.append(position)
         row.name = name
@@ -468,7 +469,7 @@ class _Parser:
         cursor = self.cursor
         if cursor.peek("{"):
             number = len(self.finished)
-            name = _unique("_", self.computations)
+            name = unique("_", self.computations)
             self.computations[name] = -1  # taken, though nothing inside can refer to it
             return self._body(name, cursor.pos).message.id
         start = cursor.pos
@@ -529,7 +530,7 @@ class _Parser:
             raise self.cursor.error("async-start returns ((operands), result, ...)")
         thread = row.async_execution_thread
         message = self.proto.computations.add(
-            name=_unique("async_wrapped", self.computations),
+            name=unique("async_wrapped", self.computations),
             execution_thread="" if thread == "main" else thread,
         )
         computation = _Computation(message)
@@ -537,7 +538,7 @@ class _Parser:
             parameter = schema.HloInstructionProto(opcode="parameter", parameter_number=number)
             parameter.shape.CopyFrom(outer.shapes[at])
             empty_fields(parameter)
-            self._append(computation, parameter, _unique("async_param", computation.names), 0)
+            self._append(computation, parameter, unique("async_param", computation.names), 0)
         inner.shape.CopyFrom(shapes[1])
         for name in CALLED_ORDER:
             inner.called_computation_ids.extend(pending.computations.get(name, ()))
@@ -549,51 +550,11 @@ class _Parser:
                 if shared in ("metadata", "frontend_attributes")
                 else getattr(row, shared)
             ):
-                _copy_field(row, inner, shared)
+                copy_field(row, inner, shared)
         self._mark_fusion(inner)
-        self._append(computation, inner, _unique(inner.opcode, computation.names), 0)
+        self._append(computation, inner, unique(inner.opcode, computation.names), 0)
         self._program_shape(computation, len(operands))
         self._register(computation)
         if thread not in ("", "main"):
             self._set_thread(message.id, thread)
         return message.id
-
-
-def _copy_field(source: Message, target: Message, name: str) -> None:
-    value = getattr(source, name)
-    if isinstance(value, bytes):
-        setattr(target, name, value)
-    else:
-        getattr(target, name).CopyFrom(value)
-
-
-def _async_inner(wrapped: str) -> Message | None:
-    return schema.HloInstructionProto(opcode=wrapped) if wrapped else None
-
-
-def _unique(base: str, taken: dict[str, int]) -> str:
-    if base not in taken:
-        return base
-    number = 1
-    while f"{base}.{number}" in taken:
-        number += 1
-    return f"{base}.{number}"
-
-
-def empty_fields(row: Message) -> None:
-    """Set the sub-messages that XLA always writes, though they are empty."""
-    row.metadata.SetInParent()
-    row.frontend_attributes.SetInParent()
-    row.statistics_viz.SetInParent()
-
-
-def same_type(first: Message, second: Message) -> bool:
-    """Equal element types and dimensions; layouts do not count."""
-    if first.element_type != second.element_type or len(first.tuple_shapes) != len(
-        second.tuple_shapes
-    ):
-        return False
-    if list(first.dimensions) != list(second.dimensions):
-        return False
-    pairs = zip(first.tuple_shapes, second.tuple_shapes, strict=True)
-    return all(same_type(one, other) for one, other in pairs)

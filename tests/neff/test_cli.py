@@ -17,26 +17,12 @@ import pytest
 import hlo_tools
 from hlo_tools.extract import write_bundle
 from neff import write
-from neff.cli import main
 from neff.program import Step
 from nki_lang.dtypes import BY_NAME
 from nki_lang.ir import Engine
 from tests.neff.programs import addition, copying, sbuf, whole
 
 Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def neff(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run a command; exit code, stdout, stderr."""
-
-    def run(*words: object) -> tuple[int, str, str]:
-        code = main([str(word) for word in words])
-        out, err = capsys.readouterr()
-        assert "Traceback" not in err
-        return code, out, err
-
-    return run
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from neff.cli import main
 from neff.container import open_package
 
 Run = Callable[..., tuple[int, str, str]]
@@ -40,17 +39,6 @@ ENTRY main {
   ROOT y = c64[3]{0} fft(x), fft_type=RFFT, fft_length={4}
 }
 """
-
-
-@pytest.fixture
-def neff(capsys: pytest.CaptureFixture[str]) -> Run:
-    def run(*words: object) -> tuple[int, str, str]:
-        code = main([str(word) for word in words])
-        out, err = capsys.readouterr()
-        assert "Traceback" not in err
-        return code, out, err
-
-    return run
 
 
 @pytest.fixture
