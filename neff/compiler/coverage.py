@@ -31,7 +31,7 @@ _FAMILIES = {
     "gather": "transfers with an offset for each partition; indices are clamped",
     "scatter": "update by update, or many at once; any elementwise computation, any number of operands",
 }
-_INTERNAL = {"cumulative", "pair", "rank", "word"}
+_INTERNAL = {"cumulative", "pair", "pool", "rank", "word"}
 """Opcodes of the graph that HLO does not have."""
 
 _NAMES = {"update-slice": "dynamic-update-slice"}
@@ -45,7 +45,10 @@ def coverage() -> dict[str, str]:
     found |= dict.fromkeys(EXPANSIONS, "sums, products and a reciprocal square root")
     found["cholesky"] = "column by column; at most 1024 of them"
     found["triangular-solve"] = "products with the inverse, improved once"
-    found["reduce-window"] = "a reduce over a view of windows; cumulative ones of floats a scan"
+    found["reduce-window"] = (
+        "of floats a reduction of windows on chip, cumulative ones a scan; else a reduce over a view of "
+        "windows"
+    )
     for opcode in LOWERINGS.keys() - _INTERNAL:
         name = _NAMES.get(opcode, opcode)
         found[name] = _FAMILIES.get(name) or IMPORTED[name]

@@ -276,6 +276,8 @@ def _group(unit: Unit, users: Users, lowerer: Lowerer) -> None:
     if not unit.nodes[0].size:
         return
     target, last = lowerer.parts.target, unit.nodes[-1]
+    if unit.rows is None:
+        inputs = _straightened(inputs, outputs, lowerer, last)
     rows = unit.rows or _free_rows(unit, inputs, outputs, target)
     if rows is not None:
         products = {
@@ -322,6 +324,21 @@ def _inputs(
             if key not in members and key not in found:
                 number = lowerer.number(operand)
                 found[key] = lowerer.port(lowerer.view(operand)) if number is None else number
+    return found
+
+
+def _straightened(
+    inputs: dict[int, Port | np.generic],
+    outputs: list[tuple[Node, Port]],
+    lowerer: Lowerer,
+    node: Node,
+) -> dict[int, Port | np.generic]:
+    """Inputs of an elementwise unit that would be read across, copied in the order of its result."""
+    like = outputs[0][1].view
+    found = dict(inputs)
+    for key, port in inputs.items():
+        if isinstance(port, Port) and port.view.shape == like.shape:
+            found[key] = lowerer.port(lowerer.straight(port.view, like, node))
     return found
 
 

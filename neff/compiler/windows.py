@@ -8,7 +8,7 @@ the features, and a reduce-window a reduce over them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -82,6 +82,9 @@ def _places(extent: int, span: Span) -> int:
 
 def reduce_window(node: Node) -> Node:
     """A reduce over what is in the window at each place; of all operands together."""
+    pooled = _pooled(node)
+    if pooled is not None:
+        return pooled
     half = len(node.operands) // 2
     operands, starts = node.operands[:half], node.operands[half:]
     listed: list[Span] = node.attributes["spans"]
@@ -102,6 +105,10 @@ def reduce_window(node: Node) -> Node:
     applied = node.attributes["applied"]
     return node.like("reduce", *views, *starts, dimensions=dims, applied=applied)
 
+
+_POOLED = frozenset({"add", "maximum", "minimum"})
+_LARGEST_POOL = 512
+"""Elements of a window that is reduced at once."""
 
 _STARTS = {"add": 0.0, "multiply": 1.0, "maximum": -np.inf, "minimum": np.inf}
 
@@ -129,6 +136,55 @@ def _cumulative(node: Node, spans: list[Span]) -> Node | None:
     reverse = sides == (0, extent - 1)
     applied = node.attributes["applied"]
     return node.like("cumulative", operand, start, dimension=dim, reverse=reverse, applied=applied)
+
+
+def pooled_dims(spans: Sequence[Span]) -> tuple[int, int]:
+    """The first and the last dimension that a window moves along."""
+    moved = [
+        dim
+        for dim, span in enumerate(spans)
+        if (span.size, span.stride, span.base_dilation) != (1, 1, 1) or span.low or span.high
+    ]
+    return (moved[0], moved[-1]) if moved else (0, 0)
+
+
+def is_pool(node: Node) -> bool:
+    """True for sums and extremes of windows of floats (lowering/pooling.py): in up to three dimensions
+    beside each other, without holes, and started from what changes nothing."""
+    spans: list[Span] = node.attributes["spans"]
+    first, last = pooled_dims(spans)
+    window = [span.size for span in spans]
+    reach = (spans[last].size - 1) * spans[last].window_dilation + 1 if spans else 1
+    start = node.operands[-1].splat
+    return (
+        len(node.operands) == 2
+        and node.attributes["applied"] in _POOLED
+        and {one.element.name for one in (node, node.operands[0])} <= _DIRECT_TYPES
+        and start is not None
+        and float(start) == _STARTS[node.attributes["applied"]]
+        and last - first < 3
+        and all(span.base_dilation == 1 for span in spans)
+        and 1 < prod(window) <= _LARGEST_POOL
+        and prod(window[:last]) * reach <= _LARGEST
+        and bool(node.size)
+        and bool(prod(node.operands[0].shape))
+    )
+
+
+def _pooled(node: Node) -> Node | None:
+    """The window's reduction as one operation, holes filled before; None when it is none such."""
+    if len(node.operands) != 2:
+        return None
+    operand, start = node.operands
+    spans: list[Span] = node.attributes["spans"]
+    if _cumulative(node, spans) is not None:
+        return None
+    applied = node.attributes["applied"]
+    if any(span.base_dilation > 1 for span in spans):
+        operand = _padded(node, operand, start, dict(enumerate(spans)))
+        spans = [replace(span, low=0, high=0, base_dilation=1) for span in spans]
+    made = node.like("pool", operand, start, spans=tuple(spans), applied=applied)
+    return made if is_pool(made) else None
 
 
 def _restrided(node: Node, operand: Node, dims: list[tuple[int, int, int]]) -> Node:

@@ -36,6 +36,7 @@ from neff.compiler.lowering.indexing import (
     scatter,
 )
 from neff.compiler.lowering.lowerer import Lowerer
+from neff.compiler.lowering.pooling import pool
 from neff.compiler.lowering.top import top
 
 __all__ = ["LOWERINGS"]
@@ -55,6 +56,7 @@ LOWERINGS: dict[str, Callable[[Lowerer, Node], None]] = {
     "iota": iota,
     "pad": pad,
     "pair": pair,
+    "pool": pool,
     "rank": rank,
     "reduce": reduce,
     "reduce-scatter": reduce_scatter,

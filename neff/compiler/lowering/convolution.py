@@ -78,12 +78,7 @@ def _long_window(lowerer: Lowerer, node: Node, views: tuple[View, View, View]) -
 def _few_channels(lowerer: Lowerer, node: Node, views: tuple[View, View, View]) -> None:
     """Rows of the result take the part of the window's, and images that of channels."""
     views, axes = arranged_in_rows(views, node.attributes["spans"])
-    turned = tuple(
-        replace(
-            axis, places=axis.window, window=axis.places, stride=axis.dilation, dilation=axis.stride
-        )
-        for axis in axes
-    )
+    turned = tuple(axis.exchanged() for axis in axes)
     image, kernel, out = (lowerer.port(view) for view in views)
     image = replace(image, view=image.view.transpose((0, 2, 1, 3, 4, 5)))
     dtype = _type_of(lowerer, node, views, axes)

@@ -11,7 +11,7 @@ from neff.compiler.lowering.emitter import Constants, Emitter, Tile
 from neff.compiler.lowering.lowerer import Lowerer
 from neff.compiler.lowering.task import Port, Task, window
 from neff.compiler.lowering.tiling import tiles
-from neff.compiler.views import Dim, View, merge
+from neff.compiler.views import Dim, View, merge, row_major
 from nki_lang.dtypes import BY_NAME
 
 __all__ = ["cumulative"]
@@ -28,8 +28,15 @@ def cumulative(lowerer: Lowerer, node: Node) -> None:
     if node.attributes["reverse"]:
         source, target = source.reverse((dim,)), target.reverse((dim,))
     order = (*(d for d in range(len(node.shape)) if d != dim), dim)
-    ports = tuple(lowerer.port(view.transpose(order)) for view in (source, target))
-    lowerer.call(_task(ports[0], ports[1], node.attributes["applied"], _start(lowerer, node)), node)
+    source, target = source.transpose(order), target.transpose(order)
+    rows = View("", source.shape, row_major(source.shape))
+    source, lying = lowerer.straight(source, rows, node), target
+    if lowerer.is_across(target, rows):
+        lying = lowerer.scratch(target.shape, lowerer.port(target).dtype)
+    ports = lowerer.port(source), lowerer.port(lying)
+    lowerer.call(_task(*ports, node.attributes["applied"], _start(lowerer, node)), node)
+    if lying is not target:
+        lowerer.copy(lying, target, node)
 
 
 def _start(lowerer: Lowerer, node: Node) -> float:

@@ -78,11 +78,13 @@ class ImageRows:
         port: (groups, samples, channels, planes, rows, columns); channels are on partitions too.
         axes: planes, rows, columns; of none are there holes.
         dtype: type of the tiles.
+        around: the value around the image.
     """
 
     port: Port
     axes: tuple[Axis, Axis, Axis]
     dtype: DType
+    around: float = 0.0
 
     @property
     def lines(self) -> list[tuple[int, int]]:
@@ -123,7 +125,7 @@ class ImageRows:
         self, tensor: Tile, places: Places, columns: tuple[int, int],
         lines: Sequence[tuple[int, int]], samples: tuple[int, int, int],
     ) -> Tile:  # fmt: skip
-        """(places, lines, columns, samples), with zeros around the image.
+        """(places, lines, columns, samples), with what is around the image.
 
         Args:
             tensor: the image in HBM.
@@ -144,7 +146,7 @@ class ImageRows:
         for number, line in enumerate(lines):
             found = [self._part(one, line, columns[0], wide, start) for one in places.stacks]
             loads = [load for load in found if load is not None]
-            _clear(tile[:, number], loads, places, wide)
+            _clear(tile[:, number], loads, places, self.around)
             for load in loads:
                 self._load(tensor, tile[:, number], load, samples[2])
         return tile
@@ -196,15 +198,15 @@ def _reached(rows: Axis, first: int, moved: int, count: int) -> tuple[int, int, 
     return begin + skipped * rows.dilation, last - skipped, skipped
 
 
-def _clear(tile: Tile, loads: list[_Part], places: Places, wide: int) -> None:
-    """Zeros in (places, columns, samples) where no part of the image comes."""
+def _clear(tile: Tile, loads: list[_Part], places: Places, value: float) -> None:
+    """A value in (places, columns, samples) where no part of the image comes."""
     if sum(load.count for load in loads) < places.count:
-        nisa.memset(tile, 0)
+        nisa.memset(tile, value)
         return
     left, right = max(load.left for load in loads), min(load.right for load in loads)
-    for begin, end in ((0, left), (right, wide)):
+    for begin, end in ((0, left), (right, tile.shape[1])):
         if begin < end:
-            nisa.memset(tile[:, begin:end], 0)
+            nisa.memset(tile[:, begin:end], value)
 
 
 def lying(

@@ -20,6 +20,7 @@ from neff.compiler.graph import Node, uncovered
 from neff.compiler.link import Call, Window
 from neff.compiler.lowering.control import Term, offset_task
 from neff.compiler.lowering.elementwise import copy_task
+from neff.compiler.lowering.exchanges import exchange_of, exchange_task
 from neff.compiler.lowering.movement import fill_task, move_task
 from neff.compiler.lowering.task import Port, Task
 from neff.compiler.lowering.tiling import TooLarge
@@ -183,11 +184,26 @@ class Lowerer:
         self.copy(source, target, node)
         return target
 
+    def is_across(self, view: View, like: View) -> bool:
+        """True where one walk over both moves elements of one of them one by one, and a copy in the
+        other's order takes less."""
+        port = self.port(view)
+        return exchange_of(port, replace(port, view=replace(like, buffer="", offset=0))) is not None
+
+    def straight(self, view: View, like: View, node: Node) -> View:
+        """The view, or a copy in the order of ``like`` where it is across."""
+        return self.compact(view, node) if self.is_across(view, like) else view
+
     def copy(self, source: View, target: View, node: Node) -> None:
         """Copy one view to another; they may hold 64-bit integers in different ways."""
         if source.matches(target):
             return
         read, write = self.port(source), self.port(target)
+        exchange = exchange_of(read, write)
+        if exchange is not None:
+            exact = self.parts.target.generation >= 3
+            self.call(exchange_task("transpose", exchange, exact=exact), node)
+            return
         if read.wide == write.wide and read.dtype == write.dtype:
             self.call(move_task("copy", read, write), node)
         else:

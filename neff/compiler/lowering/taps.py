@@ -10,7 +10,7 @@ a column of the image is outside a result's window.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import gcd, prod
 
@@ -74,6 +74,12 @@ class Axis:
     def reach(self) -> int:
         """Padded elements from the first to the last tap."""
         return (self.window - 1) * self.dilation + 1
+
+    def exchanged(self) -> Axis:
+        """The same dimension with result and window in each other's part."""
+        return replace(
+            self, places=self.window, window=self.places, stride=self.dilation, dilation=self.stride
+        )
 
     def padded(self, places: int) -> int:
         """Padded elements that so many results in a row need."""
