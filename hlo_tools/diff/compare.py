@@ -138,6 +138,8 @@ class _Comparison:
         found = self.matches[a]
         changed: list[InstructionDiff] = []
         for x, y in sorted(found.items()):
+            if self._is_same(left, x, right, y, found):
+                continue
             changes = tuple(self._changes(left, x, right, y, found))
             if changes:
                 changed.append(self._instruction(left, x, right, y, changes))
@@ -166,6 +168,17 @@ class _Comparison:
     def _root_change(self, left: Body, right: Body, found: dict[int, int]) -> Iterator[Change]:
         if found.get(left.root) != right.root:
             yield Change("root", *(f"%{body.rows[body.root].name}" for body in (left, right)))
+
+    def _is_same(self, left: Body, x: int, right: Body, y: int, found: dict[int, int]) -> bool:
+        """Whether instructions that call and wait for nothing differ in nothing."""
+        if left.keys[x] != right.keys[y] or left.control[x] or right.control[y]:
+            return False
+        if [found.get(operand) for operand in left.operands[x]] != right.operands[y]:
+            return False
+        mine, theirs = left.rows[x], right.rows[y]
+        if mine.called_computation_ids or theirs.called_computation_ids:
+            return False
+        return not self.names or mine.name == theirs.name
 
     def _changes(
         self, left: Body, x: int, right: Body, y: int, found: dict[int, int]

@@ -9,6 +9,8 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
+from google.protobuf.message import Message as AnyMessage
+
 from hlo_tools.errors import HloError
 from hlo_tools.ir.computation import Computation
 from hlo_tools.types.ids import LOCAL_MASK
@@ -139,11 +141,8 @@ def content(row: Message, computation: Computation, ignored: Collection[str]) ->
     """Everything of an instruction but who it is and what it refers to."""
     copy = type(row)()
     copy.CopyFrom(row)
-    for name in _WHO:
+    for name in _cleared(frozenset(ignored)):
         copy.ClearField(name)
-    for name in ignored:
-        for cleared in _FIELDS.get(name, ()):
-            copy.ClearField(cleared)
     for one, value in copy.ListFields():
         if is_void(one.name, value):
             copy.ClearField(one.name)
@@ -157,9 +156,15 @@ def content(row: Message, computation: Computation, ignored: Collection[str]) ->
     return data if kept is None else data + bytes(kept.buffer[kept.begin : kept.end])
 
 
+@lru_cache(maxsize=64)
+def _cleared(ignored: frozenset[str]) -> tuple[str, ...]:
+    """The fields that make no difference."""
+    return (*_WHO, *(field for name in ignored for field in _FIELDS.get(name, ())))
+
+
 def is_void(name: str, value: Any) -> bool:
     """Whether a field holds a message that says no more than none; some readers write such."""
-    return name not in _MEANT and hasattr(value, "ByteSize") and not value.ByteSize()
+    return isinstance(value, AnyMessage) and name not in _MEANT and not value.ByteSize()
 
 
 def _drop_layouts(shape: Message) -> None:

@@ -16,13 +16,24 @@ from hlo_tools.diff.keys import Body
 
 __all__ = ["match"]
 
-Key = Callable[[Body, int], object]
+Key = Callable[[Body], Callable[[int], object]]
+"""Of a body, the function that gives the keys of its instructions; None is no key."""
 Alike = Callable[[Body, int, Body, int], bool]
 
 
 def match(left: Body, right: Body) -> dict[int, int]:
     """Numbers of instructions on the right by those on the left."""
+    if _is_copy(left, right):
+        return {place: place for place in range(len(left.rows))}
     return _Matching(left, right).run()
+
+
+def _is_copy(left: Body, right: Body) -> bool:
+    """Whether the same instructions with the same names stand in the same order."""
+    if left.up != right.up or left.down != right.down or left.operands != right.operands:
+        return False
+    names = [row.name for row in left.rows]
+    return names == [row.name for row in right.rows] and len(set(names)) == len(names)
 
 
 class _Matching:
@@ -36,20 +47,20 @@ class _Matching:
 
     def run(self) -> dict[int, int]:
         self._by(_parameter)
-        self._by(lambda body, n: (body.up[n], body.down[n]))
-        self._by(lambda body, n: (body.up[n], body.rows[n].name), unique=True)
-        self._by(lambda body, n: body.up[n], unique=True)
-        self._by(lambda body, n: body.down[n], unique=True)
+        self._by(lambda body: list(zip(body.up, body.down, strict=True)).__getitem__)
+        self._by(lambda body: lambda n: (body.up[n], body.rows[n].name), unique=True)
+        self._by(lambda body: body.up.__getitem__, unique=True)
+        self._by(lambda body: body.down.__getitem__, unique=True)
         self._roots()
         self._spread(_same_key)
-        self._by(lambda body, n: body.up[n])
-        self._by(lambda body, n: body.down[n])
+        self._by(lambda body: body.up.__getitem__)
+        self._by(lambda body: body.down.__getitem__)
         self._spread(_same_key)
         self._spread(_same_opcode_and_shape)
         self._by(_name)
         self._by(_op_name)
         self._spread(_same_opcode)
-        self._by(lambda body, n: body.keys[n], unique=True)
+        self._by(lambda body: body.keys.__getitem__, unique=True)
         self._spread(_same_opcode)
         self._replaced()
         return self.pairs
@@ -69,14 +80,8 @@ class _Matching:
         """Pair what has equal keys, in order; or only where each side has one."""
         if self._is_done():
             return
-        mine: dict[object, list[int]] = defaultdict(list)
-        theirs: dict[object, list[int]] = defaultdict(list)
-        for place in range(len(self.left.rows)):
-            if place not in self.pairs:
-                mine[key(self.left, place)].append(place)
-        for place in range(len(self.right.rows)):
-            if place not in self.taken:
-                theirs[key(self.right, place)].append(place)
+        mine = _grouped(self.left, self.pairs, key)
+        theirs = _grouped(self.right, self.taken, key)
         for value, places in mine.items():
             others = theirs.get(value)
             if value is None or not others or (unique and (len(places), len(others)) != (1, 1)):
@@ -180,6 +185,15 @@ class _Matching:
         return any(self.pairs.get(m) == t for m, t in zip(mine, theirs, strict=False))
 
 
+def _grouped(body: Body, taken: Container[int], key: Key) -> dict[object, list[int]]:
+    """The free instructions by key."""
+    found: dict[object, list[int]] = defaultdict(list)
+    key_of = key(body)
+    for place in [place for place in range(len(body.rows)) if place not in taken]:
+        found[key_of(place)].append(place)
+    return found
+
+
 def _by_use(body: Body, place: int, taken: Container[int]) -> dict[tuple[str, int], list[int]]:
     found: dict[tuple[str, int], list[int]] = defaultdict(list)
     for user, slot in body.users[place]:
@@ -188,21 +202,31 @@ def _by_use(body: Body, place: int, taken: Container[int]) -> dict[tuple[str, in
     return found
 
 
-def _parameter(body: Body, place: int) -> object:
-    row = body.rows[place]
-    return row.parameter_number if row.opcode == "parameter" else None
+def _parameter(body: Body) -> Callable[[int], object]:
+    def key(place: int) -> object:
+        row = body.rows[place]
+        return row.parameter_number if row.opcode == "parameter" else None
+
+    return key
 
 
-def _name(body: Body, place: int) -> object:
+def _name(body: Body) -> Callable[[int], object]:
     """What kept its name, opcode and dimensions: perhaps in another element type."""
-    row = body.rows[place]
-    return (row.opcode, tuple(row.shape.dimensions), row.name)
+
+    def key(place: int) -> object:
+        row = body.rows[place]
+        return (row.opcode, tuple(row.shape.dimensions), row.name)
+
+    return key
 
 
-def _op_name(body: Body, place: int) -> object:
-    row = body.rows[place]
-    name = row.metadata.op_name
-    return (row.opcode, row.shape.SerializeToString(), name) if name else None
+def _op_name(body: Body) -> Callable[[int], object]:
+    def key(place: int) -> object:
+        row = body.rows[place]
+        name = row.metadata.op_name
+        return (row.opcode, row.shape.SerializeToString(), name) if name else None
+
+    return key
 
 
 def _same_key(left: Body, a: int, right: Body, b: int) -> bool:
