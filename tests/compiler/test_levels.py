@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -93,6 +94,39 @@ def test_a_search_changes_sizes_where_that_is_faster() -> None:
     assert [unit.choice for unit in records[2].units if unit.choice]
     assert not any(unit.choice for unit in records[1].units)
     assert estimate(programs[2]).total.value < 0.7 * estimate(programs[1]).total.value
+
+
+def test_the_first_level_builds_in_half_the_time_of_the_third() -> None:
+    def seconds(level: int) -> float:
+        begun = time.process_time()
+        for module in modules:
+            compile(module, target="trn2", options=CompileOptions(optlevel=level))
+        return time.process_time() - begun
+
+    modules = [
+        lowered(function, *[some(200, 100, seed=seed) for seed in range(count)])
+        for function, count in FUNCTIONS.values()
+    ]
+    seconds(1)  # imports, tables
+    assert seconds(1) <= seconds(3) / 2
+
+
+def test_the_third_level_is_faster_than_the_first_where_rules_and_sizes_matter() -> None:
+    shape = jax.ShapeDtypeStruct
+    programs: list[tuple[Callable[..., Any], list[Any]]] = [
+        (step, [shape((512, 1024), "float32"), shape((256, 1024), "float32")]),
+        (attend, [shape((1024, 64), "bfloat16")] * 2),
+        (lambda x, w: jnp.sum((x @ w).T), [shape((512, 1024), "bfloat16"), shape((1024, 512), "bfloat16")]),
+        (lambda x: jnp.tanh(x) * x, [shape((128, 5000), "float32")]),
+        (lambda x: jnp.max(x), [shape((700, 900), "float32")]),
+    ]  # fmt: skip
+    for function, arguments in programs:
+        module = lowered(function, *arguments)
+        first, third = (
+            estimate(compile(module, target="trn2", options=CompileOptions(optlevel=level)))
+            for level in (1, 3)
+        )
+        assert third.total.value < first.total.value
 
 
 def test_a_search_ends_with_the_same_program() -> None:
