@@ -73,8 +73,10 @@ class Tracker:
 
 def _touch(runs: _Runs, record: _Record, found: set[int]) -> None:
     region, written = record.region, record.written
-    begin = runs.split(region.low)
-    end = runs.split(region.high)
+    low, high = region.low, region.high
+    if region.pitch:  # whole rows: blocks of columns would cut them into as many runs
+        low, high = low - region.left, -(-high // region.pitch) * region.pitch
+    begin, end = runs.split(low), runs.split(high)
     alone = True
     for position in range(begin, end):
         kept: list[_Record] = []

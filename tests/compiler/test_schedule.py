@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -204,7 +205,23 @@ def test_regions_never_miss_an_overlap() -> None:
             assert not regions[i].apart(regions[j]), (accesses[i], accesses[j])
 
 
-def test_the_tracker_orders_every_conflict() -> None:
+def on_chip(generator: random.Random) -> Region:
+    low, first = generator.randrange(0, 120), generator.choice([0, 32, 64])
+    return Region(first, first + generator.choice([32, 64]), low, low + generator.randint(1, 40))
+
+
+def in_rows(generator: random.Random) -> Region:
+    """A run of bytes, or columns of some rows of 32 or 48 bytes."""
+    pitch, low = generator.choice([0, 32, 32, 48]), generator.randrange(0, 200)
+    if not pitch:
+        return Region(0, 1, low, low + generator.randint(1, 70))
+    left, rows = low % pitch, generator.randint(2, 4)
+    span = generator.randint(1, pitch - left)
+    return Region(0, 1, low, low + pitch * (rows - 1) + span, pitch, left, left + span)
+
+
+@pytest.mark.parametrize("make", [on_chip, in_rows])
+def test_the_tracker_orders_every_conflict(make: Callable[[random.Random], Region]) -> None:
     """Against all pairs: whoever conflicts is reached through the dependencies that were found."""
     generator = random.Random(9)
     tracker = Tracker()
@@ -212,13 +229,10 @@ def test_the_tracker_orders_every_conflict() -> None:
     lanes: list[int] = []
     reached: list[set[int]] = []
     for index in range(300):
-        touched = []
-        for _ in range(generator.randint(1, 3)):
-            low, first = generator.randrange(0, 120), generator.choice([0, 32, 64])
-            region = Region(
-                first, first + generator.choice([32, 64]), low, low + generator.randint(1, 40)
-            )
-            touched.append(("sbuf", region, generator.random() < 0.4))
+        touched = [
+            ("space", make(generator), generator.random() < 0.4)
+            for _ in range(generator.randint(1, 3))
+        ]
         lane = generator.randrange(4)
         before = set(tracker.visit(index, lane, touched))
         before |= {other for other in range(index) if lanes[other] == lane}
@@ -232,3 +246,22 @@ def test_the_tracker_orders_every_conflict() -> None:
         past.append(touched)
         lanes.append(lane)
         reached.append(everything)
+
+
+def test_blocks_of_columns_share_the_runs_of_their_rows() -> None:
+    """What is looked at for one access must not grow with the square of the blocks of columns."""
+    width, rows, columns, block = 64 * 1024, 1024, 16 * 1024, 512
+    tensor = Tensor("t", BY_NAME["float32"], (rows, columns), MemoryRegion.shared_hbm)
+    tracker, index = Tracker(), 0
+    for top in range(0, rows, 128):
+        for left in range(0, columns, block):
+            access = Access(tensor, top * columns + left, ((columns, 128), (1, block)))
+            region = region_of(access, (0, 0))
+            assert region.pitch == width
+            assert not tracker.visit(index, 0, [("t", region, True)])
+            index += 1
+    assert len(tracker._spaces["t"].starts) <= 2 * (rows // 128)
+    whole = region_of(Access(tensor, 0, ((1, rows * columns),)), (0, 0))
+    assert tracker.visit(index, 1, [("t", whole, False)]) == set(range(index))
+    part = region_of(Access(tensor, 130 * columns + 700, ((columns, 3), (1, 10))), (0, 0))
+    assert tracker.visit(index + 1, 1, [("t", part, False)]) == {columns // block + 1}
