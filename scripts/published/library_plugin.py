@@ -42,9 +42,7 @@ _found: list[tuple[str, str, float]] = []
 
 
 def pytest_configure() -> None:
-    """Limit the memory, and let every simulated call be repeated in the other ways."""
-    limit = int(_SETTINGS["gigabytes"] * 2**30)
-    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    """Let every simulated call be repeated in the other ways."""
     from test.utils import simulation_setup  # of the copy
 
     from hlo_tools.frameworks import simulated
@@ -211,9 +209,12 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     _found.clear()
     signal.signal(signal.SIGALRM, late)
     signal.setitimer(signal.ITIMER_REAL, _SETTINGS["seconds"])
+    usual, most = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (int(_SETTINGS["gigabytes"] * 2**30), most))
     try:
         yield
-    finally:
+    finally:  # pytest needs memory to report that there was none
+        resource.setrlimit(resource.RLIMIT_DATA, (usual, most))
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
