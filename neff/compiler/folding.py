@@ -95,9 +95,10 @@ def _shift(function: Callable[[Array, Array], Array], fill: bool) -> Callable[..
     def apply(node: Node, a: Array, b: Array) -> Array:
         bits = a.dtype.itemsize * 8
         over = (b < 0) | (b >= bits)
-        shifted = function(a, np.where(over, 0, b).astype(a.dtype))
-        beyond = np.where(a < 0, -1, 0).astype(a.dtype) if fill else np.zeros_like(a)
-        return np.where(over, beyond, shifted)
+        word = a.view(f"i{a.dtype.itemsize}") if fill else a  # the sign is the highest bit
+        shifted = function(word, np.where(over, 0, b).astype(word.dtype))
+        beyond = np.where(word < 0, -1, 0).astype(word.dtype) if fill else np.zeros_like(a)
+        return np.where(over, beyond, shifted).view(a.dtype)
 
     return apply
 
