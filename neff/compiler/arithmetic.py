@@ -131,12 +131,23 @@ def _signed(wide: Node, bits: int) -> Node:
     return wide.like("shift-right-arithmetic", wide.like("shift-left", wide, by), by)
 
 
+def _counted(node: Node) -> Node:
+    """Counting beyond a narrow integer's largest value, which wraps around."""
+    (dimension,) = node.attributes["dimensions"]
+    if node.element.name not in _BITS or node.element.bits == 32:
+        return node
+    if node.shape[dimension] <= np.iinfo(node.element.dtype).max + 1:
+        return node
+    return node.like("convert", node.like("iota", element="s32", dimensions=(dimension,)))
+
+
 REWRITES: dict[str, Callable[[Node], Node]] = {
     **FUNCTIONS,
     "bitcast-convert": resized,
     "count-leading-zeros": _leading_zeros,
     "divide": lambda node: _divided(node, "divide"),
     "dot": exact_product,
+    "iota": _counted,
     "mulhi": high_half,
     "popcnt": _population,
     "reduce-precision": reduced_precision,

@@ -28,8 +28,8 @@ _FAMILIES = {
     "reduce": "the vector engine; integers exactly, by halves; any computation, pair by pair",
     "dynamic-slice": "a view; its offset is a register when only a run knows it",
     "dynamic-update-slice": "a transfer to a runtime offset, in place when nothing else reads the operand",
-    "gather": "transfers with an offset for each partition; indices are clamped",
-    "scatter": "update by update, or many at once; any elementwise computation, any number of operands",
+    "gather": "transfers with an offset for each partition, many by a loop on the device; indices are clamped",
+    "scatter": "update by update, many by a loop on the device, or all at once for few elements; any elementwise computation, any number of operands",
 }
 _INTERNAL = {"cumulative", "pair", "pool", "rank", "word"}
 """Opcodes of the graph that HLO does not have."""

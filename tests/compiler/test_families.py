@@ -222,6 +222,22 @@ def test_reduce_precision() -> None:
     check(lambda x: (lax.reduce_precision(x, 8, 7), lax.reduce_precision(x, 5, 10)), floats(9, 9))
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16"])
+@pytest.mark.parametrize("length", [128, 300, 70_001])
+def test_counting_beyond_a_narrow_integer_wraps_around(dtype: str, length: int) -> None:
+    """It stopped at the largest value."""
+    from jax import lax
+
+    def counted(x):
+        return (
+            lax.iota(dtype, length),
+            lax.broadcasted_iota(dtype, (3, length), 1) + x,
+            lax.iota("int8", 4),
+        )
+
+    check(counted, np.asarray(3, dtype))
+
+
 def test_iota_and_what_is_made_of_it() -> None:
     import jax.numpy as jnp
     from jax import lax

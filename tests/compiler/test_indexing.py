@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+from neff.compiler.verify import verify
+from neff.program import EngineLoop, Program
 from tests.compiler.compiling import TARGETS, check
 
 pytestmark = pytest.mark.jax
@@ -120,4 +124,59 @@ def test_batched_gather_and_scatter() -> None:
     check(
         lambda x, i: (jax.vmap(pick)(x, i), jax.vmap(put)(x, i)),
         floats(5, 8), np.array([0, 3, 7, 7, 2], np.int32),
+    )  # fmt: skip
+
+
+def _steps(steps: list[Any]) -> int:
+    return sum(1 + (_steps(one.body) if isinstance(one, EngineLoop) else 0) for one in steps)
+
+
+def _written(program: Program) -> int:
+    """Steps of the engines' programs; those of a loop once."""
+    return sum(_steps(rows) for graph in program.subgraphs for rows in graph.engines.values())
+
+
+def _drawn(seed: int, low: int, high: int, *shape: int) -> Any:
+    return np.random.default_rng(seed).integers(low, high, shape).astype(np.int32)
+
+
+@pytest.mark.parametrize(
+    ("count", "width"), [(129, 1), (1001, 33), (100_003, 1), (5003, 700), (9001, 2049), (260, 5000)]
+)
+def test_many_indices_are_turns_of_a_loop(count: int, width: int) -> None:
+    """A hundred thousand were 4,800 steps, each with the whole table to look at in the schedule."""
+    table, indices = floats(30, width), _drawn(count, -3, 34, count)
+    program = check(lambda x, i: x.at[i].get(mode="clip"), table, indices)
+    verify(program)
+    assert _written(program) < 600
+
+
+@pytest.mark.parametrize("method", ["set", "add"])
+@pytest.mark.parametrize(("count", "width"), [(64, 5), (65, 1), (1000, 3), (3001, 1), (97, 5000)])
+def test_many_updates_are_turns_of_a_loop(method: str, count: int, width: int) -> None:
+    import jax.numpy as jnp
+
+    values = jnp.round(9 * floats(count, width, seed=1))  # sums are exact in every order
+    program = check(
+        lambda x, i, u: getattr(x.at[i], method)(u, mode="drop"), jnp.round(9 * floats(5000, width)),
+        _drawn(count, -9, 5100, count), values,
+    )  # fmt: skip
+    verify(program)
+    assert _written(program) < 1500
+
+
+def test_updates_in_any_order_of_dimensions_and_in_loops() -> None:
+    import jax
+
+    i, j = _drawn(0, 0, 9, 13, 21), _drawn(1, 0, 40, 13, 21)
+    check(lambda x, i, j, u: x.at[i, :, j].max(u), floats(9, 70, 40), i, j, floats(13, 21, 70))
+    check(
+        lambda x, i, u: x.at[:, i].multiply(u),
+        floats(50, 90),
+        _drawn(2, 0, 90, 201),
+        floats(50, 201),
+    )
+    check(
+        lambda x, i, u: jax.lax.fori_loop(0, 600, lambda k, x: x.at[i].max(u + x[i + k]), x),
+        floats(2000), _drawn(3, 0, 900, 100), floats(100),
     )  # fmt: skip

@@ -1,14 +1,14 @@
 """Kernels that read or write at an index: gather, scatter.
 
 Indices are a buffer of 32-bit integers, one row for each component; a kernel turns them into
-element offsets on GpSimd, clamped or checked as HLO defines, and hands those to the DMA.
+element offsets on GpSimd, clamped or checked as HLO defines, and hands those to the DMA. Few
+indices are worked off one after the other in the program, many by a loop on the device.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from itertools import product
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
@@ -26,8 +26,20 @@ __all__ = ["Component", "gather_task", "scatter_task"]
 I32 = BY_NAME["int32"]
 U8 = BY_NAME["uint8"]
 _ELEMENTS = 4096
-_INDICES = 1024
-"""Indices of a scatter whose offsets are computed at once."""
+_TILES = 256
+"""Tiles of a gather whose offsets are computed at once."""
+
+_UNROLLED = 64
+"""Gathers or updates that are written down; more are turns of a loop on the device."""
+
+_TURN = 32
+"""Gathers or updates of one turn, so that they take longer than the engines' meeting at its end."""
+
+_TURN_ELEMENTS = 1024
+"""Elements in each partition of a turn's updates: its tiles hold their memory for the whole loop."""
+
+_RING = 3
+"""Tiles that the gathers of a loop take in turn, for the same reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +68,32 @@ def _offsets(emitter: Emitter, rows: list[Any], components: list[Component], cla
     return total if total is not None else emitter.filled(0, I32)
 
 
-def _rows(tensor: Any, port: Port, count: int, pattern: list[list[int]], begin: int) -> list[Any]:
-    """The components of indices ``begin`` and on: a tile for each, shaped by ``pattern``."""
+def _rows(
+    tensor: Any, port: Port, count: int, pattern: list[list[int]], begin: int, moved: Any = None
+) -> list[Any]:
+    """The components of indices ``begin + moved`` and on: a tile for each, shaped by ``pattern``."""
     total = port.view.shape[1]
     found: list[Any] = []
     for component in range(count):
         tile = nl.ndarray((pattern[0][1], pattern[1][1]), dtype=I32, buffer=nl.sbuf)
-        nisa.dma_copy(tile, window(tensor, port, component * total + begin, pattern))
+        nisa.dma_copy(tile, window(tensor, port, component * total + begin, pattern, moved=moved))
         found.append(tile)
     return found
+
+
+def _repeat(turns: int, group: int, step: int, body: Callable[[int, Any], None]) -> None:
+    """``body(begin, None)`` for begin = 0, step, ... (``turns`` of them) if they are few; else a
+    loop on the device, of ``group`` at a time: ``body(begin, register)`` for begin + register."""
+    loops = turns // group if turns > group else 0
+    if loops:
+
+        def turn(register: Any) -> None:
+            for number in range(group):
+                body(number * step, register)
+
+        nl.fori_loop(0, loops * group * step, turn, group * step)
+    for number in range(loops * group, turns):
+        body(number * step, None)
 
 
 def gather_task(
@@ -84,36 +113,104 @@ def gather_task(
         components: what the rows of ``indices`` mean.
         dims: the window: extents and steps in the source.
     """
-    count, size = target.view.shape
 
     def body(tensors: dict[str, Any]) -> None:
-        constants: dict[Any, Any] = {}
-        table, out = tensors[source.view.buffer], tensors[target.view.buffer]
-        affordable((-(-count // 128)) * (-(-size // _ELEMENTS)))
-        for begin in range(0, count, 128):
-            rows = min(128, count - begin)
-            emitter = Emitter(rows, 1, constants)
-            wanted = [[1, rows], [1, 1]]
-            parts = _rows(tensors[indices.view.buffer], indices, len(components), wanted, begin)
-            offsets = _offsets(emitter, parts, components, True)
-            done = 0
-            for start, part in chunks(dims, _ELEMENTS):
-                inner = [[dim.steps[0], dim.extent] for dim in part] or [[1, 1]]
-                elements = prod(step_count[1] for step_count in inner)
-                tile = nl.ndarray((rows, elements), dtype=source.dtype, buffer=nl.sbuf)
-                picked = table.ap(
-                    pattern=[[1, rows], *inner],
-                    offset=source.view.offset + start,
-                    vector_offset=offsets,
-                    indirect_dim=0,
-                )
-                nisa.dma_copy(tile, picked)
-                place = window(out, target, begin * size + done, [[size, rows], [1, elements]])
-                nisa.dma_copy(place, tile)
-                done += elements
+        _Gatherer(source, indices, target, components, dims, tensors).run()
 
     reads = list(dict.fromkeys((source.view.buffer, indices.view.buffer)))
     return Task(name, reads, [target.view.buffer], body)
+
+
+@dataclass(slots=True)
+class _Gatherer:
+    """One gather under trace; the fields are those of :func:`gather_task`."""
+
+    source: Port
+    indices: Port
+    target: Port
+    components: list[Component]
+    dims: list[Dim]
+    tensors: dict[str, Any]
+    ring: list[Any] = field(default_factory=list[Any])
+
+    def run(self) -> None:
+        count, size = self.target.view.shape
+        parts = list(chunks(self.dims, _ELEMENTS))
+        most = max(1, min(_TILES, _ELEMENTS // max(size, 1)))
+        begin = 0
+        while begin < count:
+            tiles = min(-(-(count - begin) // 128), most)
+            rows = min(128, (count - begin) // tiles)
+            turns = (count - begin) // (rows * tiles)
+            taken = tiles * len(parts)
+            group = turns if turns * taken <= _UNROLLED else max(1, _TURN // taken)
+            self._blocks(begin, rows, tiles, turns, group, parts)
+            begin += rows * tiles * turns
+
+    def _blocks(
+        self, first: int, rows: int, tiles: int, turns: int, group: int,
+        parts: list[tuple[int, list[Dim]]],
+    ) -> None:  # fmt: skip
+        """``turns`` blocks of indices from ``first`` on; ``tiles`` neighbours to a partition."""
+        affordable(min(turns, 2 * group) * tiles * len(parts))
+        constants: dict[Any, Any] = {}
+        inside: dict[Any, Any] = {}
+
+        def block(begin: int, moved: Any) -> None:
+            numbers = constants if moved is None else inside
+            offsets = self._offsets(first + begin, rows, tiles, moved, numbers)
+            done = 0
+            for start, part in parts:
+                done += self._move(start, part, done, first + begin, moved, offsets)
+
+        self.ring.clear()
+        _repeat(turns, group, rows * tiles, block)
+
+    def _offsets(
+        self, begin: int, rows: int, tiles: int, moved: Any, constants: dict[Any, Any]
+    ) -> Any:
+        """Element offsets of (rows, tiles) indices."""
+        wanted = [[tiles, rows], [1, tiles]]
+        tensor = self.tensors[self.indices.view.buffer]
+        parts = _rows(tensor, self.indices, len(self.components), wanted, begin, moved)
+        return _offsets(Emitter(rows, tiles, constants), parts, self.components, True)
+
+    def _move(
+        self, start: int, part: list[Dim], done: int, begin: int, moved: Any, offsets: Any
+    ) -> int:
+        """A part of the windows of indices ``begin + moved`` and on; its elements."""
+        rows, tiles = offsets.shape
+        size = self.target.view.shape[1]
+        inner = [[dim.steps[0], dim.extent] for dim in part] or [[1, 1]]
+        elements = prod(count for _, count in inner)
+        table = self.tensors[self.source.view.buffer]
+        tile = self._tile(rows, tiles * elements, moved)
+        for number in range(tiles):
+            picked = table.ap(
+                pattern=[[1, rows], *inner],
+                offset=self.source.view.offset + start,
+                vector_offset=offsets[:, number : number + 1],
+                indirect_dim=0,
+            )
+            nisa.dma_copy(tile[:, number * elements : (number + 1) * elements], picked)
+        pattern = [[tiles * size, rows], [1, tiles * elements]]  # a part of a window is alone
+        place = window(
+            self.tensors[self.target.view.buffer], self.target, begin * size + done, pattern,
+            moved=None if moved is None else moved * size,
+        )  # fmt: skip
+        nisa.dma_copy(place, tile)
+        return elements
+
+    def _tile(self, rows: int, elements: int, moved: Any) -> Any:
+        """A new tile, or in a loop the one of the ring that was not used for longest."""
+        if moved is None:
+            return nl.ndarray((rows, elements), dtype=self.source.dtype, buffer=nl.sbuf)
+        if len(self.ring) < _RING:
+            shape = (rows, _ELEMENTS)
+            self.ring.append(nl.ndarray(shape, dtype=self.source.dtype, buffer=nl.sbuf))
+        else:
+            self.ring.append(self.ring.pop(0))
+        return self.ring[-1][:, :elements]
 
 
 @dataclass(slots=True)
@@ -123,8 +220,7 @@ class Scatter:
     Attributes:
         targets: whole buffers of one shape that have the operands' values already.
         indices: (components, N).
-        updates: one for each target: (batch dimensions of N elements..., window dimensions...).
-        batch: how many dimensions of the updates are batch dimensions.
+        updates: one for each target: (N, window dimensions...).
         components: what the rows of ``indices`` mean.
         strides: steps of the window's dimensions in the targets.
         combine: (emitter, old values and then updates, as tiles) -> new values.
@@ -133,7 +229,6 @@ class Scatter:
     targets: list[Port]
     indices: Port
     updates: list[Port]
-    batch: int
     components: list[Component]
     strides: tuple[int, ...]
     combine: Callable[[Emitter, list[Value]], list[Value]]
@@ -156,33 +251,44 @@ class _Scatterer:
         self._scatter = scatter
         self._tensors = tensors
         self._indices = tensors[scatter.indices.view.buffer]
-        windows = [View("", scatter.updates[0].view.shape[scatter.batch :], scatter.strides)]
+        windows = [View("", scatter.updates[0].view.shape[1:], scatter.strides)]
         for port in scatter.updates:
             view = port.view
-            shape, strides = view.shape[scatter.batch :], view.strides[scatter.batch :]
-            windows.append(View(view.buffer, shape, strides))
+            windows.append(View(view.buffer, view.shape[1:], view.strides[1:]))
         self._dims = nest(windows)
         self._constants: dict[Any, Any] = {}
 
     def run(self) -> None:
         scatter = self._scatter
-        shape = scatter.updates[0].view.shape
-        batch = list(product(*(range(count) for count in shape[: scatter.batch])))
-        affordable(len(batch) * max(1, prod(dim.extent for dim in self._dims) // (128 * _ELEMENTS)))
-        for begin in range(0, len(batch), _INDICES):
-            part = batch[begin : begin + _INDICES]
-            offsets, inside = self._prepared(begin, len(part))
-            for number, where in enumerate(part):
-                for piece in tiles(self._dims, _ELEMENTS, 1 + len(scatter.updates)):
-                    self._update(piece, where, offsets[0:1, number : number + 1],
-                                 inside[:, number : number + 1])  # fmt: skip
+        count = scatter.updates[0].view.shape[0]
+        pieces = list(tiles(self._dims, _ELEMENTS, 1 + len(scatter.updates)))
+        elements = sum(piece.elements for piece in pieces)
+        if count * len(pieces) <= _UNROLLED or elements > _TURN_ELEMENTS:
+            affordable(count * len(pieces))
+            for begin in range(0, count, _UNROLLED):
+                self._block(begin, min(_UNROLLED, count - begin), None, pieces)
+            return
+        step = min(_TURN, _TURN_ELEMENTS // elements)
+        outside, self._constants = self._constants, {}
+        nl.fori_loop(0, count // step * step, lambda at: self._block(0, step, at, pieces), step)
+        self._constants = outside
+        if count % step:
+            self._block(count // step * step, count % step, None, pieces)
 
-    def _prepared(self, begin: int, count: int) -> tuple[Any, Any]:
+    def _block(self, begin: int, count: int, moved: Any, pieces: list[Piece]) -> None:
+        """Some updates, one after the other, from ``begin + moved`` on."""
+        offsets, inside = self._prepared(begin, count, moved)
+        for number in range(count):
+            offset, valid = offsets[0:1, number : number + 1], inside[:, number : number + 1]
+            for piece in pieces:
+                self._update(piece, begin + number, moved, offset, valid)
+
+    def _prepared(self, begin: int, count: int, moved: Any) -> tuple[Any, Any]:
         """Offsets and whether they are inside, for some indices, on every partition."""
         scatter = self._scatter
         emitter = Emitter(128, count, self._constants)
         wanted = [[0, 128], [1, count]]
-        rows = _rows(self._indices, scatter.indices, len(scatter.components), wanted, begin)
+        rows = _rows(self._indices, scatter.indices, len(scatter.components), wanted, begin, moved)
         inside = emitter.filled(1, U8)
         for row, component in zip(rows, scatter.components, strict=True):
             low = emitter.words("greater_equal", row, 0, I32)
@@ -191,7 +297,7 @@ class _Scatterer:
             inside = emitter.bits("bitwise_and", inside, both, U8)
         return _offsets(emitter, rows, scatter.components, True), inside
 
-    def _update(self, piece: Piece, where: tuple[int, ...], offset: Any, inside: Any) -> None:
+    def _update(self, piece: Piece, where: int, moved: Any, offset: Any, inside: Any) -> None:
         scatter = self._scatter
         rows, elements = piece.partition.extent, piece.elements
         emitter = Emitter(rows, elements, self._constants)
@@ -208,7 +314,8 @@ class _Scatterer:
             nisa.dma_copy(old, place)
             places.append(place)
             values.append(old)
-        updates = [self._loaded(piece, where, number) for number in range(len(scatter.updates))]
+        numbers = range(len(scatter.updates))
+        updates = [self._loaded(piece, where, moved, number) for number in numbers]
         new = scatter.combine(emitter, [*values, *updates])
         valid = inside[0:rows]
         if elements > 1:
@@ -216,14 +323,15 @@ class _Scatterer:
         for place, target, before, after in zip(places, scatter.targets, values, new, strict=True):
             nisa.dma_copy(place, emitter.select(valid, after, before, target.dtype))
 
-    def _loaded(self, piece: Piece, where: tuple[int, ...], number: int) -> Any:
+    def _loaded(self, piece: Piece, where: int, moved: Any, number: int) -> Any:
         """A tile of one update."""
         port = self._scatter.updates[number]
-        start = sum(index * step for index, step in zip(where, port.view.strides, strict=False))
+        step = port.view.strides[0]
         offsets = list(piece.offsets)
-        offsets[number + 1] += start
-        moved = Piece(tuple(offsets), piece.partition, piece.free)
-        return load(self._tensors[port.view.buffer], port, moved, number + 1)
+        offsets[number + 1] += where * step
+        shifted = Piece(tuple(offsets), piece.partition, piece.free)
+        further = None if moved is None else moved * step
+        return load(self._tensors[port.view.buffer], port, shifted, number + 1, moved=further)
 
 
 def window_dims(shape: tuple[int, ...], strides: tuple[int, ...]) -> list[Dim]:

@@ -17,8 +17,9 @@ from neff.compiler.lowering.indexed import (
 )
 from neff.compiler.lowering.lowerer import Lowerer
 from neff.compiler.lowering.region import Region
+from neff.compiler.lowering.task import Port
 from neff.compiler.types import held_as
-from neff.compiler.views import View, row_major
+from neff.compiler.views import Dim, View, merge, row_major
 from nki_lang.dtypes import BY_NAME
 
 __all__ = ["dynamic_slice", "dynamic_update_slice", "gather", "scatter"]
@@ -123,13 +124,31 @@ def scatter(lowerer: Lowerer, node: Node) -> None:
     components = _components(targets[0], mapped, tuple(sizes[dim] for dim in mapped))
     indices, _ = _index_rows(lowerer, starts, node, fields["start_batching"])
     order = (*batch_dims, *sorted(windowed))
-    ordered = [lowerer.port(_dense(lowerer, one).transpose(order)) for one in updates]
+    ordered = [_in_a_row(lowerer, one, order, len(batch_dims), node) for one in updates]
     region: Region = fields["region"]
     spec = Scatter(
         [lowerer.port(target) for target in targets], lowerer.port(indices), ordered,
-        len(batch_dims), components, tuple(targets[0].strides[dim] for dim in kept), region.on_tiles,
+        components, tuple(targets[0].strides[dim] for dim in kept), region.on_tiles,
     )  # fmt: skip
     lowerer.call(scatter_task("scatter", spec), node)
+
+
+def _in_a_row(
+    lowerer: Lowerer, update: Node, order: tuple[int, ...], batch: int, node: Node
+) -> Port:
+    """Updates with their dimensions in ``order``, the first ``batch`` of them as one."""
+    view = _dense(lowerer, update).transpose(order)
+    rows = merge(
+        [Dim(*one) for one in zip(view.shape[:batch], ((s,) for s in view.strides), strict=False)]
+    )
+    if len(rows) > 1:
+        view = lowerer.compact(view, node)
+        rows = [Dim(prod(view.shape[:batch]), (prod(view.shape[batch:]),))]
+    first = rows[0] if rows else Dim(1, (0,))
+    shape, strides = view.shape[batch:], view.strides[batch:]
+    return lowerer.port(
+        View(view.buffer, (first.extent, *shape), (first.steps[0], *strides), view.offset)
+    )
 
 
 def _targets(lowerer: Lowerer, node: Node, operands: tuple[Node, ...]) -> list[View]:

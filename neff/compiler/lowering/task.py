@@ -85,22 +85,32 @@ def own_part(pieces: Iterable[Part]) -> Sequence[Part]:
     return every[first : first + share]
 
 
-def window(tensor: Any, port: Port, offset: int, pattern: list[list[int]], word: int = 0) -> Any:
-    """Elements of a buffer: an access pattern in elements, or in words of wide elements."""
+def window(
+    tensor: Any, port: Port, offset: int, pattern: list[list[int]], word: int = 0, moved: Any = None
+) -> Any:
+    """Elements of a buffer: an access pattern in elements, or in words of wide elements.
+
+    ``moved`` is a register with elements that are added to the offset.
+    """
     offset += port.view.offset
     if port.wide:
         pattern = [[2 * step, count] for step, count in pattern]
         offset = 2 * offset + word
-    return tensor.ap(pattern=pattern, offset=offset)
+    if moved is None:
+        return tensor.ap(pattern=pattern, offset=offset)
+    moved = moved * 2 if port.wide else moved
+    return tensor.ap(pattern=pattern, offset=offset, scalar_offset=moved, indirect_dim=0)
 
 
 def load(
-    tensor: Any, port: Port, piece: Piece, number: int, dtype: DType | None = None, word: int = 0
-) -> Any:
+    tensor: Any, port: Port, piece: Piece, number: int, dtype: DType | None = None, word: int = 0,
+    moved: Any = None,
+) -> Any:  # fmt: skip
     """A tile (partitions, elements) with what view ``number`` of a piece has.
 
     Of wide elements it is one word. A value that is the same along the free dimensions is
-    loaded once for each partition.
+    loaded once for each partition. ``moved`` is a register with elements to be added to the
+    piece's offset.
     """
     pattern = piece.pattern(number)
     rows, elements = piece.partition.extent, piece.elements
@@ -109,7 +119,7 @@ def load(
     if same:
         pattern = [pattern[0], [1, 1]]
     tile = nl.ndarray((rows, 1 if same else elements), dtype=dtype or port.dtype, buffer=nl.sbuf)
-    nisa.dma_copy(tile, window(tensor, port, offset, pattern, word))
+    nisa.dma_copy(tile, window(tensor, port, offset, pattern, word, moved))
     return tile.broadcast(1, elements) if same else tile
 
 
