@@ -16,10 +16,11 @@ import nki_lang.isa as nisa
 import nki_lang.language as nl
 from neff.compiler.lowering.emitter import Emitter, Value
 from neff.compiler.lowering.reduction import chunks
-from neff.compiler.lowering.task import Port, Task, load, window
+from neff.compiler.lowering.task import Moved, Port, Task, load, window
 from neff.compiler.lowering.tiling import Piece, affordable, nest, tiles
 from neff.compiler.views import Dim, View, merge
 from nki_lang.dtypes import BY_NAME
+from nki_lang.frontend.tensor import NkiTensor
 
 __all__ = ["Component", "gather_task", "scatter_task"]
 
@@ -55,7 +56,9 @@ class Component:
     last: int
 
 
-def _offsets(emitter: Emitter, rows: list[Any], components: list[Component], clamp: bool) -> Any:
+def _offsets(
+    emitter: Emitter, rows: list[NkiTensor], components: list[Component], clamp: bool
+) -> Any:
     """Element offsets of indices that are tiles of one component each."""
     total = None
     for row, component in zip(rows, components, strict=True):
@@ -69,11 +72,16 @@ def _offsets(emitter: Emitter, rows: list[Any], components: list[Component], cla
 
 
 def _rows(
-    tensor: Any, port: Port, count: int, pattern: list[list[int]], begin: int, moved: Any = None
-) -> list[Any]:
+    tensor: NkiTensor,
+    port: Port,
+    count: int,
+    pattern: list[list[int]],
+    begin: int,
+    moved: Moved | None = None,
+) -> list[NkiTensor]:
     """The components of indices ``begin + moved`` and on: a tile for each, shaped by ``pattern``."""
     total = port.view.shape[1]
-    found: list[Any] = []
+    found: list[NkiTensor] = []
     for component in range(count):
         tile = nl.ndarray((pattern[0][1], pattern[1][1]), dtype=I32, buffer=nl.sbuf)
         nisa.dma_copy(tile, window(tensor, port, component * total + begin, pattern, moved=moved))
@@ -81,15 +89,15 @@ def _rows(
     return found
 
 
-def _repeat(turns: int, group: int, step: int, body: Callable[[int, Any], None]) -> None:
+def _repeat(turns: int, group: int, step: int, body: Callable[[int, Moved | None], None]) -> None:
     """``body(begin, None)`` for begin = 0, step, ... (``turns`` of them) if they are few; else a
     loop on the device, of ``group`` at a time: ``body(begin, register)`` for begin + register."""
     loops = turns // group if turns > group else 0
     if loops:
 
-        def turn(register: Any) -> None:
+        def turn(register: object) -> None:
             for number in range(group):
-                body(number * step, register)
+                body(number * step, Moved(register))
 
         nl.fori_loop(0, loops * group * step, turn, group * step)
     for number in range(loops * group, turns):
@@ -130,8 +138,8 @@ class _Gatherer:
     target: Port
     components: list[Component]
     dims: list[Dim]
-    tensors: dict[str, Any]
-    ring: list[Any] = field(default_factory=list[Any])
+    tensors: dict[str, NkiTensor]
+    ring: list[NkiTensor] = field(default_factory=list[NkiTensor])
 
     def run(self) -> None:
         count, size = self.target.view.shape
@@ -153,10 +161,10 @@ class _Gatherer:
     ) -> None:  # fmt: skip
         """``turns`` blocks of indices from ``first`` on; ``tiles`` neighbours to a partition."""
         affordable(min(turns, 2 * group) * tiles * len(parts))
-        constants: dict[Any, Any] = {}
-        inside: dict[Any, Any] = {}
+        constants: dict[object, NkiTensor] = {}
+        inside: dict[object, NkiTensor] = {}
 
-        def block(begin: int, moved: Any) -> None:
+        def block(begin: int, moved: Moved | None) -> None:
             numbers = constants if moved is None else inside
             offsets = self._offsets(first + begin, rows, tiles, moved, numbers)
             done = 0
@@ -167,8 +175,13 @@ class _Gatherer:
         _repeat(turns, group, rows * tiles, block)
 
     def _offsets(
-        self, begin: int, rows: int, tiles: int, moved: Any, constants: dict[Any, Any]
-    ) -> Any:
+        self,
+        begin: int,
+        rows: int,
+        tiles: int,
+        moved: Moved | None,
+        constants: dict[object, NkiTensor],
+    ) -> NkiTensor:
         """Element offsets of (rows, tiles) indices."""
         wanted = [[tiles, rows], [1, tiles]]
         tensor = self.tensors[self.indices.view.buffer]
@@ -176,7 +189,13 @@ class _Gatherer:
         return _offsets(Emitter(rows, tiles, constants), parts, self.components, True)
 
     def _move(
-        self, start: int, part: list[Dim], done: int, begin: int, moved: Any, offsets: Any
+        self,
+        start: int,
+        part: list[Dim],
+        done: int,
+        begin: int,
+        moved: Moved | None,
+        offsets: NkiTensor,
     ) -> int:
         """A part of the windows of indices ``begin + moved`` and on; its elements."""
         rows, tiles = offsets.shape
@@ -196,12 +215,12 @@ class _Gatherer:
         pattern = [[tiles * size, rows], [1, tiles * elements]]  # a part of a window is alone
         place = window(
             self.tensors[self.target.view.buffer], self.target, begin * size + done, pattern,
-            moved=None if moved is None else moved * size,
+            moved=None if moved is None else moved.times(size),
         )  # fmt: skip
         nisa.dma_copy(place, tile)
         return elements
 
-    def _tile(self, rows: int, elements: int, moved: Any) -> Any:
+    def _tile(self, rows: int, elements: int, moved: Moved | None) -> NkiTensor:
         """A new tile, or in a loop the one of the ring that was not used for longest."""
         if moved is None:
             return nl.ndarray((rows, elements), dtype=self.source.dtype, buffer=nl.sbuf)
@@ -270,12 +289,14 @@ class _Scatterer:
             return
         step = min(_TURN, _TURN_ELEMENTS // elements)
         outside, self._constants = self._constants, {}
-        nl.fori_loop(0, count // step * step, lambda at: self._block(0, step, at, pieces), step)
+        nl.fori_loop(
+            0, count // step * step, lambda at: self._block(0, step, Moved(at), pieces), step
+        )
         self._constants = outside
         if count % step:
             self._block(count // step * step, count % step, None, pieces)
 
-    def _block(self, begin: int, count: int, moved: Any, pieces: list[Piece]) -> None:
+    def _block(self, begin: int, count: int, moved: Moved | None, pieces: list[Piece]) -> None:
         """Some updates, one after the other, from ``begin + moved`` on."""
         offsets, inside = self._prepared(begin, count, moved)
         for number in range(count):
@@ -283,7 +304,7 @@ class _Scatterer:
             for piece in pieces:
                 self._update(piece, begin + number, moved, offset, valid)
 
-    def _prepared(self, begin: int, count: int, moved: Any) -> tuple[Any, Any]:
+    def _prepared(self, begin: int, count: int, moved: Moved | None) -> tuple[NkiTensor, NkiTensor]:
         """Offsets and whether they are inside, for some indices, on every partition."""
         scatter = self._scatter
         emitter = Emitter(128, count, self._constants)
@@ -297,7 +318,9 @@ class _Scatterer:
             inside = emitter.bits("bitwise_and", inside, both, U8)
         return _offsets(emitter, rows, scatter.components, True), inside
 
-    def _update(self, piece: Piece, where: int, moved: Any, offset: Any, inside: Any) -> None:
+    def _update(
+        self, piece: Piece, where: int, moved: Moved | None, offset: NkiTensor, inside: NkiTensor
+    ) -> None:
         scatter = self._scatter
         rows, elements = piece.partition.extent, piece.elements
         emitter = Emitter(rows, elements, self._constants)
@@ -323,14 +346,14 @@ class _Scatterer:
         for place, target, before, after in zip(places, scatter.targets, values, new, strict=True):
             nisa.dma_copy(place, emitter.select(valid, after, before, target.dtype))
 
-    def _loaded(self, piece: Piece, where: int, moved: Any, number: int) -> Any:
+    def _loaded(self, piece: Piece, where: int, moved: Moved | None, number: int) -> NkiTensor:
         """A tile of one update."""
         port = self._scatter.updates[number]
         step = port.view.strides[0]
         offsets = list(piece.offsets)
         offsets[number + 1] += where * step
         shifted = Piece(tuple(offsets), piece.partition, piece.free)
-        further = None if moved is None else moved * step
+        further = None if moved is None else moved.times(step)
         return load(self._tensors[port.view.buffer], port, shifted, number + 1, moved=further)
 
 

@@ -17,7 +17,7 @@ from neff.compiler.views import View
 from neff.program import Variable
 from nki_lang.dtypes import BY_NAME, DType
 
-__all__ = ["WORDS", "Port", "Task", "load", "own_part", "store", "window"]
+__all__ = ["WORDS", "Moved", "Port", "Task", "load", "own_part", "store", "window"]
 
 Part = TypeVar("Part")
 
@@ -85,12 +85,29 @@ def own_part(pieces: Iterable[Part]) -> Sequence[Part]:
     return every[first : first + share]
 
 
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Elements that a loop adds to an offset: its register times ``step``."""
+
+    register: Any
+    step: int = 1
+
+    def times(self, count: int) -> Moved:
+        """As many times further."""
+        return Moved(self.register, self.step * count)
+
+
 def window(
-    tensor: Any, port: Port, offset: int, pattern: list[list[int]], word: int = 0, moved: Any = None
+    tensor: Any,
+    port: Port,
+    offset: int,
+    pattern: list[list[int]],
+    word: int = 0,
+    moved: Moved | None = None,
 ) -> Any:
     """Elements of a buffer: an access pattern in elements, or in words of wide elements.
 
-    ``moved`` is a register with elements that are added to the offset.
+    ``moved`` is added to the offset.
     """
     offset += port.view.offset
     if port.wide:
@@ -98,19 +115,18 @@ def window(
         offset = 2 * offset + word
     if moved is None:
         return tensor.ap(pattern=pattern, offset=offset)
-    moved = moved * 2 if port.wide else moved
-    return tensor.ap(pattern=pattern, offset=offset, scalar_offset=moved, indirect_dim=0)
+    further = moved.register * (moved.step * (1 + port.wide))
+    return tensor.ap(pattern=pattern, offset=offset, scalar_offset=further, indirect_dim=0)
 
 
 def load(
     tensor: Any, port: Port, piece: Piece, number: int, dtype: DType | None = None, word: int = 0,
-    moved: Any = None,
+    moved: Moved | None = None,
 ) -> Any:  # fmt: skip
     """A tile (partitions, elements) with what view ``number`` of a piece has.
 
     Of wide elements it is one word. A value that is the same along the free dimensions is
-    loaded once for each partition. ``moved`` is a register with elements to be added to the
-    piece's offset.
+    loaded once for each partition. ``moved`` is added to the piece's offset.
     """
     pattern = piece.pattern(number)
     rows, elements = piece.partition.extent, piece.elements
