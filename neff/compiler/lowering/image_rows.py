@@ -20,6 +20,9 @@ from nki_lang.dtypes import DType
 
 __all__ = ["ImageRows", "Places", "Stack", "even_cuts", "lying", "part_of"]
 
+_CLEARLY = 0.85
+"""Steps of more parts over those of fewer, at most."""
+
 
 @dataclass(frozen=True, slots=True)
 class Stack:
@@ -93,7 +96,8 @@ class ImageRows:
 
     @property
     def parts(self) -> int:
-        """Parts of the columns that lie on different partitions: those with the fewest steps."""
+        """Parts of the columns that lie on different partitions: clearly fewer steps are worth the more
+        transfers."""
         columns = self.axes[2]
         rows = self.port.view.shape[2] * self.axes[0].window * self.axes[1].window
         found, least = 1, float("inf")
@@ -101,7 +105,7 @@ class ImageRows:
             if columns.window % parts or (parts > 1 and columns.window // parts < columns.places):
                 continue
             steps = -(-rows * parts // PARTITIONS) * (columns.window // parts)
-            if steps < least:
+            if steps < _CLEARLY * least:
                 found, least = parts, steps
         return found
 
