@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from neff.compiler import compile
+from neff.compiler.record import Record
 from tests.compiler.compiling import check, lowered
 
 pytestmark = pytest.mark.jax
@@ -59,3 +60,14 @@ def test_a_transposed_operand_comes_by_blocks(dtype: str) -> None:
     program = compile(lowered(function, x), target="trn2")
     assert program.metadata["statistics"]["instructions"] < 100
     check(function, x)
+
+
+def test_a_value_that_repeats_is_not_copied() -> None:
+    def function(x: Any, y: Any) -> Any:
+        return x * y[:, :, None]
+
+    arguments = values(4, 260, 300), values(4, 260)
+    record = Record()
+    compile(lowered(function, *arguments), target="trn2", record=record)
+    assert "transpose" not in {kernel for unit in record.units for kernel in unit.kernels}
+    check(function, *arguments)

@@ -63,6 +63,8 @@ def exchange_of(source: Port, target: Port) -> Exchange | None:
     rows = next((dim for dim in dims if dim.steps[1] == 1), None)
     if columns is None or rows is None or rows is columns:
         return None
+    if any(0 in dim.steps for dim in dims):  # a value that repeats: there is little to load
+        return None
     if min(rows.extent, columns.extent) < _FEWEST or source.view.size < _SMALLEST:
         return None
     loops = tuple(dim for dim in dims if dim is not rows and dim is not columns)

@@ -26,6 +26,15 @@ __all__ = [
 ]  # fmt: skip
 
 F32 = BY_NAME["float32"]
+_ACROSS = 64
+"""Elements next to each other from which on sums across them are products with ones."""
+
+_DEEP = 32
+"""Summands from which on they are."""
+
+_STACKED = 64
+"""Products up to which they are."""
+
 _FEW = 64
 """Kept elements below which a long reduction is done in two stages, to use all partitions."""
 
@@ -158,6 +167,10 @@ def reduce(lowerer: Lowerer, node: Node) -> None:
     if not operand.size:
         lowerer.copy(lowerer.view(start).broadcast(node.shape, ()), target, node)
         return
+    if op == "add" and kind == "float" and number is None and port is None:
+        source = _summed_across(lowerer, node, source, len(kept), target)
+        if source is target:
+            return
     split = _split(source, len(kept))
     if split is not None:
         partial = lowerer.scratch(split.shape[: len(kept) + 1], held_as(node).tile)
@@ -168,6 +181,44 @@ def reduce(lowerer: Lowerer, node: Node) -> None:
         source = partial
     last = Reduction(lowerer.port(source), lowerer.port(target), len(kept), op, kind, number, port)
     lowerer.call(reduction_task("reduce", last), node)
+
+
+def _summed_across(lowerer: Lowerer, node: Node, source: View, kept: int, target: View) -> View:
+    """The source with the dimensions summed that lie across its rows, by products with ones; the same
+    when there are none such, and the target when nothing is left to be summed.
+
+    What is kept, or reduced afterwards, and stands next in memory are then columns of the products:
+    a reduction along partitions would load it element by element.
+    """
+    outer = [dim for dim in range(kept, len(source.shape)) if source.shape[dim] > 1]
+    inner = [dim for dim in outer if source.strides[dim] == 1]
+    outer = [dim for dim in outer if dim not in inner]
+    rest = [*range(kept), *inner]
+    dims = merge([Dim(source.shape[dim], (source.strides[dim],)) for dim in outer])
+    columns = merge([Dim(source.shape[dim], (source.strides[dim],)) for dim in rest])
+    if len(dims) != 1 or not columns or columns[-1].steps[0] != 1:
+        return source
+    (depth, (down,)), (width, _) = dims[0], columns[-1]
+    batch = columns[:-1]
+    if width < _ACROSS or depth < _DEEP or prod(dim.extent for dim in batch) > _STACKED:
+        return source
+    shape = tuple(dim.extent for dim in batch)
+    steps = tuple(dim.steps[0] for dim in batch)
+    one = held_as(node.operands[0]).tile.dtype.type(1)
+    ones = Node("constant", (), (), node.operands[0].element, {"value": one})
+    left = lowerer.view(ones).broadcast((*shape, 1, depth), ())
+    right = View(source.buffer, (*shape, depth, width), (*steps, down, 1), source.offset)
+    total = target
+    out = None if inner else target.reshape((*shape, 1, width))
+    if out is None:
+        total = lowerer.scratch(tuple(source.shape[dim] for dim in rest), F32)
+        out = total.reshape((*shape, 1, width))
+    assert out is not None
+    ports = (lowerer.port(left), lowerer.port(right), lowerer.port(out))
+    exact = lowerer.parts.target.generation >= 3
+    spec = Product(*ports, lowerer.port(source).dtype, "float", exact)
+    lowerer.call(product_task("sum", spec), node)
+    return total
 
 
 def _split(source: View, kept: int) -> View | None:
