@@ -5,6 +5,6 @@ __all__ = ["libneuronpjrt_path"]
 
 def libneuronpjrt_path() -> str:
     """Path of a shared library that exports ``GetPjrtApi``."""
-    from neff.device.torch_plugin import library_path
+    from neff.device.frameworks.torch_plugin import library_path
 
     return library_path()

@@ -9,13 +9,13 @@ from nki import collectives, dtype, isa, language, typing
 from nki_lang.kernel import Kernel, jit, simulate
 
 dispatch.install()
-finalization.set_guard(lambda handler: import_module("neff.device.entry").guarded(handler))
+finalization.set_guard(lambda handler: import_module("neff.device.pjrt.entry").guarded(handler))
 if activation.asked_for() or activation.executor_is_chosen() or activation.artifacts_are_wanted():
-    numpy_calls = import_module("neff.device.numpy_calls")
+    numpy_calls = import_module("neff.device.frameworks.numpy_calls")
     if numpy_calls.is_wanted():
         numpy_calls.install()
 if "torch_xla" in sys.modules:
-    import_module("neff.device.torch_selection").select_device()
+    import_module("neff.device.frameworks.torch_selection").select_device()
 
 __all__ = [
     "FrameworkKernel",

@@ -15,7 +15,7 @@ from hlo_tools.cli import console
 from hlo_tools.cli.targets import TargetName, checked_target
 from hlo_tools.extract import run_script
 from hlo_tools.extract.protocol import PROFILE
-from neff.device.profiled import ProgramRun, programs_run
+from neff.device.executors.profiled import ProgramRun, programs_run
 from neff.profile import Analysis, Profile, by, profile_of, summary, write_files
 from neff.profile.page import render_page
 from neff.profile.text import headline, share_table

@@ -66,7 +66,7 @@ def findings(file: Path) -> list[dict[str, str]]:
     Raises:
         NeffFileError: it cannot be read, or is damaged; then there is no program to check.
     """
-    from neff.compiler.verify import verify as prove
+    from neff.compiler.assembly.verify import verify as prove
     from neff.container import members_of, open_package, program_of
     from neff.runtime.model import UNWRITTEN_REMEDY, LoadedModel
     from neff.runtime.order import order_of

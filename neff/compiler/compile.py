@@ -15,16 +15,16 @@ from hlo_tools.errors import HloError, reports_bugs
 from hlo_tools.ir.module import Module
 from hlo_tools.types.source_frames import frames_of
 from hlo_tools.verify import check
-from neff.compiler.assembly import Parts, assemble, kernel_parts
-from neff.compiler.autocast import Casting, cast_everything, downcast
-from neff.compiler.collectives import COMMUNICATION
-from neff.compiler.devices import devices_of
-from neff.compiler.import_hlo import import_module
-from neff.compiler.lower import lower
-from neff.compiler.narrow_integers import as_bytes
+from neff.compiler.assembly.assemble import Parts, assemble, kernel_parts
+from neff.compiler.importing.collectives import COMMUNICATION
+from neff.compiler.importing.devices import devices_of
+from neff.compiler.importing.import_hlo import import_module
+from neff.compiler.importing.narrow_integers import as_bytes
+from neff.compiler.importing.tensor_names import framework_names
 from neff.compiler.plans import PLANS, Plan
 from neff.compiler.record import Member, Record, UnitRecord
-from neff.compiler.tensor_names import framework_names
+from neff.compiler.rewrites.autocast import Casting, cast_everything, downcast
+from neff.compiler.units.lower import lower
 from neff.errors import NeffCompileError, NeffError
 from neff.options import CompileOptions
 from neff.program import GRAPH_ONLY, Program

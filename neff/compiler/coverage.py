@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from neff.compiler.expand import EXPANSIONS
-from neff.compiler.import_hlo import IMPORTED
+from neff.compiler.expansions.expand import EXPANSIONS
+from neff.compiler.graph.types import HELD
+from neff.compiler.graph.views import VIEWS
+from neff.compiler.importing.import_hlo import IMPORTED
 from neff.compiler.lowering import LOWERINGS
 from neff.compiler.lowering.expressions import IDIOMS
 from neff.compiler.lowering.operations import OPERATIONS
-from neff.compiler.rewrites import RULES
-from neff.compiler.types import HELD
-from neff.compiler.views import VIEWS
+from neff.compiler.rewrites.rules import RULES
 
 __all__ = [
     "builder_names", "coverage", "coverage_table", "idioms_table", "rewrites_table", "types_table",

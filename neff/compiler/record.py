@@ -28,7 +28,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """A rule of :mod:`neff.compiler.rewrites` that was applied.
+    """A rule of :mod:`neff.compiler.rewrites.rules` that was applied.
 
     Attributes:
         rule: its name.

@@ -8,6 +8,7 @@ whoever wants it, extraction among them. It appears only on request: see
 
 from __future__ import annotations
 
-from neff.device import activation, capture
+from neff.device import activation
+from neff.device.programs import capture
 
 __all__ = ["activation", "capture"]

@@ -8,15 +8,22 @@ from ctypes import c_int, c_int64, c_size_t, c_void_p
 from typing import Any, Protocol
 
 from hlo_tools.errors import HloError
-from neff.device import abi, capture, message_bytes
-from neff.device.c_strings import constant, data_at, text_at
-from neff.device.executors import LoadedProgram
-from neff.device.passes import transformed
-from neff.device.pjrt_slots import slot
-from neff.device.programs import CompileOptions, Program, TensorSpec, as_hlo, with_assignment
-from neff.device.rendezvous import Rendezvous
-from neff.device.status import Status, StatusError
-from neff.device.topology import MEMORY_KIND, Device, DeviceHost
+from neff.device.executors.executor import LoadedProgram
+from neff.device.executors.rendezvous import Rendezvous
+from neff.device.pjrt import abi
+from neff.device.pjrt.c_strings import constant, data_at, text_at
+from neff.device.pjrt.slots import slot
+from neff.device.pjrt.status import Status, StatusError
+from neff.device.pjrt.topology import MEMORY_KIND, Device, DeviceHost
+from neff.device.programs import capture, message_bytes
+from neff.device.programs.passes import transformed
+from neff.device.programs.program import (
+    CompileOptions,
+    Program,
+    TensorSpec,
+    as_hlo,
+    with_assignment,
+)
 
 __all__ = ["Executable", "LoadedExecutable", "ProgramHost"]
 
@@ -126,7 +133,7 @@ def _of_one_device(program: Program, options: CompileOptions) -> bytes:
     """The module that each device runs; one for several states how many."""
     if len(options.device_ids) == 1:
         return program.module
-    from neff.device.partitioning import the_partitioner
+    from neff.device.executors.partitioning import the_partitioner
 
     module = the_partitioner().divide(program, options).module
     return with_assignment(module, options.numbered().assignment)

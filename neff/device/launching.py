@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from neff.device import abi
 from neff.device.activation import note_zeros
-from neff.device.buffers import Buffer, integers_at
-from neff.device.errors import status_of
-from neff.device.events import Event
 from neff.device.executables import Executable, LoadedExecutable, ProgramHost
-from neff.device.executors import LoadedProgram
-from neff.device.pjrt_slots import slot
-from neff.device.status import Status, StatusError
-from neff.device.topology import Device
+from neff.device.executors.executor import LoadedProgram
+from neff.device.pjrt import abi
+from neff.device.pjrt.buffers import Buffer, integers_at
+from neff.device.pjrt.errors import status_of
+from neff.device.pjrt.events import Event
+from neff.device.pjrt.slots import slot
+from neff.device.pjrt.status import Status, StatusError
+from neff.device.pjrt.topology import Device
 
 __all__ = ["loaded_executable_execute"]
 

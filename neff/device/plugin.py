@@ -11,26 +11,34 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Final
 
-from neff.device import abi, capture
 from neff.device.activation import capture_is_wanted, dump_is_wanted, extract_only
-from neff.device.buffers import Buffer
-from neff.device.entry import open_entry
-from neff.device.errors import ErrorObject, status_of
 from neff.device.executables import ProgramHost
-from neff.device.executors import LoadedProgram, chosen_executor
-from neff.device.handles import HandleTable
-from neff.device.pjrt_slots import IMPLEMENTED, SlotFunction
-from neff.device.programs import CompileOptions, Program
-from neff.device.rendezvous import Rendezvous
-from neff.device.status import Status
-from neff.device.topology import Device, Topology, device_count
+from neff.device.executors.executor import LoadedProgram, chosen_executor
+from neff.device.executors.rendezvous import Rendezvous
+from neff.device.pjrt import abi
+from neff.device.pjrt.buffers import Buffer
+from neff.device.pjrt.entry import open_entry
+from neff.device.pjrt.errors import ErrorObject, status_of
+from neff.device.pjrt.handles import HandleTable
+from neff.device.pjrt.slots import IMPLEMENTED, SlotFunction
+from neff.device.pjrt.status import Status
+from neff.device.pjrt.topology import Device, Topology, device_count
+from neff.device.programs import capture
+from neff.device.programs.program import CompileOptions, Program
 from nki_lang.targets import current_target
 
 __all__ = ["Plugin", "the_plugin"]
 
 VERSION_TEXT: Final = "nki-hlo simulated device"
 
-_SLOT_MODULES: Final = ("client", "topology", "events", "buffers", "executables", "launching")
+_SLOT_MODULES: Final = (
+    "pjrt.client",
+    "pjrt.topology",
+    "pjrt.events",
+    "pjrt.buffers",
+    "executables",
+    "launching",
+)
 
 _DESTROY: Final = "_Destroy"
 _AFTER_EXIT: Final = (_DESTROY, "_Delete")
@@ -190,9 +198,9 @@ def _make() -> Plugin:
     for module in _SLOT_MODULES:
         import_module(f"neff.device.{module}")
     if capture_is_wanted():
-        capture.add(import_module("neff.device.extraction").extract)
+        capture.add(import_module("neff.device.programs.extraction").extract)
     if dump_is_wanted():
-        capture.add(import_module("neff.device.extraction").dump)
+        capture.add(import_module("neff.device.programs.extraction").dump)
     return Plugin()
 
 

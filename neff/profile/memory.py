@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from neff.compiler.regions import operands_touched
+from neff.compiler.assembly.regions import operands_touched
 from neff.profile.table import Profile
 from nki_lang.ir import Access, Instruction, Tensor
 from nki_lang.memory import MemoryRegion

@@ -229,7 +229,7 @@ def _neff(module: Any, target: str, replicas: int, partitions: int) -> Callable[
 
     def run(given: list[list[Array]]) -> list[Array]:
         from neff.compiler import compile
-        from neff.compiler.verify import verify
+        from neff.compiler.assembly.verify import verify
         from neff.options import CompileOptions
         from neff.runtime.ranks import LoadedRanks
 

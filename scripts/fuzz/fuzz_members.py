@@ -255,7 +255,7 @@ def _calling(folder: Path) -> bytes:
     import numpy as np
 
     from hlo_tools.frameworks.numpy_kernel import NumpyKernel
-    from neff.device.numpy_calls import call_program
+    from neff.device.frameworks.numpy_calls import call_program
 
     def scaled(x):  # type: ignore[no-untyped-def]
         import nki_lang.isa as nisa

@@ -25,10 +25,10 @@ class CustomBuildHook(BuildHookInterface):
             return
         self.folder = tempfile.mkdtemp()
         library = Path(self.folder) / "libnkihlo_pjrt.so"
-        source = Path(self.root) / "neff" / "device" / "entry.c"
+        source = Path(self.root) / "neff" / "device" / "pjrt" / "entry.c"
         command = [compiler, "-shared", "-fPIC", "-Os", "-o", str(library), str(source)]
         subprocess.run(command, check=True)
-        build_data["force_include"][str(library)] = "neff/device/libnkihlo_pjrt.so"
+        build_data["force_include"][str(library)] = "neff/device/pjrt/libnkihlo_pjrt.so"
         platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{platform}"

@@ -51,7 +51,7 @@ def _by_jax(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 def _by_neff(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The call as an HLO module, built into a NEFF that is written, read back and executed."""
     from hlo_tools.extract.protocol import EXECUTOR
-    from neff.device.numpy_calls import Calls
+    from neff.device.frameworks.numpy_calls import Calls
 
     os.environ[EXECUTOR] = "neff"
     try:
@@ -89,7 +89,7 @@ def _ranks_by_neff(kernel: Any, calls: Calls) -> list[Any]:
     from hlo_tools.ir.loading import load as load_module
     from neff.compiler import compile as compile_module
     from neff.container import write
-    from neff.device.numpy_calls import call_program
+    from neff.device.frameworks.numpy_calls import call_program
     from neff.runtime import run_ranks
     from nki_lang.targets import current_target
 

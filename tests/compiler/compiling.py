@@ -12,7 +12,7 @@ import hlo_tools
 from hlo_tools.ir.module import Module
 from neff import runtime
 from neff.compiler import compile
-from neff.compiler.verify import verify
+from neff.compiler.assembly.verify import verify
 from neff.program import Program
 
 TARGETS = ("trn1", "trn2", "trn3")

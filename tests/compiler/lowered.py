@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 import hlo_tools
-from neff.compiler.devices import devices_of
-from neff.compiler.import_hlo import import_module
-from neff.compiler.lower import lower
+from neff.compiler.importing.devices import devices_of
+from neff.compiler.importing.import_hlo import import_module
+from neff.compiler.units.lower import lower
 from nki_lang.targets import target_of
 
 __all__ = ["kernels_of"]

@@ -14,7 +14,7 @@ import pytest
 import hlo_tools
 from hlo_tools.evaluate import evaluate_devices
 from neff.compiler import compile
-from neff.compiler.verify import verify
+from neff.compiler.assembly.verify import verify
 from neff.errors import NeffCompileError, NeffRuntimeError
 from neff.options import CompileOptions
 from neff.runtime import load, run_ranks

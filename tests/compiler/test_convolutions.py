@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from neff.compiler import compile
-from neff.compiler.import_hlo import import_module
+from neff.compiler.importing.import_hlo import import_module
 from tests.compiler.compiling import check, lowered, run
 
 pytestmark = pytest.mark.jax

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from neff.compiler import compile
+from neff.compiler.assembly.regions import FENCES, operands_touched, region_of
+from neff.compiler.assembly.verify import cores_are_apart
 from neff.compiler.record import Record
-from neff.compiler.regions import FENCES, operands_touched, region_of
-from neff.compiler.verify import cores_are_apart
 from neff.options import CompileOptions
 from neff.program import Program
 from neff.runtime.order import order_of

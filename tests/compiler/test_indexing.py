@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from neff.compiler.verify import verify
+from neff.compiler.assembly.verify import verify
 from neff.program import EngineLoop, Program
 from tests.compiler.compiling import TARGETS, check
 

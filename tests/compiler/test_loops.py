@@ -13,7 +13,7 @@ from jax import lax
 import hlo_tools
 from neff import runtime, timing
 from neff.compiler import compile
-from neff.compiler.verify import verify
+from neff.compiler.assembly.verify import verify
 from neff.options import CompileOptions
 from neff.program import EngineLoop, EngineStep, Program
 from tests.compiler.compiling import TARGETS, lowered, oracle, same, wide_types
@@ -24,7 +24,7 @@ F32 = np.float32
 @pytest.fixture(autouse=True)
 def _few_turns_are_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small bodies are unrolled for thousands of turns otherwise (test_stacking.py)."""
-    monkeypatch.setattr("neff.compiler.loops._LIGHT_UNROLLED", 512)
+    monkeypatch.setattr("neff.compiler.importing.loops._LIGHT_UNROLLED", 512)
 
 
 def _floats(*shape: int, seed: int = 0) -> Any:

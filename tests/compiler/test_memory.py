@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from neff.compiler.live_ranges import live_ranges
-from neff.compiler.memory import Arena, ChipMemory
+from neff.compiler.assembly.live_ranges import live_ranges
+from neff.compiler.assembly.memory import Arena, ChipMemory
 from neff.errors import NeffCompileError
 from nki_lang.dtypes import BY_NAME
 from nki_lang.ir import Access, ForLoop, Instruction, Register, Tensor

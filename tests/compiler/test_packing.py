@@ -9,10 +9,10 @@ import pytest
 
 from neff import runtime
 from neff.compiler import compile_kernel
-from neff.compiler.live_ranges import LiveRange, live_ranges
-from neff.compiler.memory import ChipMemory
-from neff.compiler.packing import pack
-from neff.compiler.verify import verify
+from neff.compiler.assembly.live_ranges import LiveRange, live_ranges
+from neff.compiler.assembly.memory import ChipMemory
+from neff.compiler.assembly.packing import pack
+from neff.compiler.assembly.verify import verify
 from neff.errors import NeffCompileError
 from neff.program import Program
 from neff.runtime.order import order_of

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from neff.compiler.record import Record
-from neff.compiler.rewrites import RULES
+from neff.compiler.rewrites.rules import RULES
 from neff.options import CompileOptions
 from tests.compiler.compiling import TARGETS, check
 

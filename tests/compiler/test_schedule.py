@@ -10,11 +10,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from neff.compiler.dependencies import Tracker
-from neff.compiler.engines import TRANSFERS
-from neff.compiler.regions import Region, region_of
-from neff.compiler.schedule import schedule
-from neff.compiler.verify import verify
+from neff.compiler.assembly.dependencies import Tracker
+from neff.compiler.assembly.engines import TRANSFERS
+from neff.compiler.assembly.regions import Region, region_of
+from neff.compiler.assembly.schedule import schedule
+from neff.compiler.assembly.verify import verify
 from neff.errors import NeffCompileError
 from neff.program import EngineLoop, Program, Step, SubGraph, Variable
 from nki_lang.dtypes import BY_NAME

@@ -9,7 +9,7 @@ import pytest
 
 import hlo_tools
 import neff
-from neff.compiler.tensor_names import framework_names
+from neff.compiler.importing.tensor_names import framework_names
 from neff.options import CompileOptions
 from neff.runtime import load
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from neff.compiler import paired
+from neff.compiler.rewrites import paired
 from tests.compiler.compiling import check, wide_types
 
 pytestmark = pytest.mark.jax

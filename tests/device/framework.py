@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from neff.device import abi
+from neff.device.pjrt import abi
 from neff.device.plugin import Plugin, the_plugin
 
 

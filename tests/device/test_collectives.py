@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from neff.device.partitioning import module_left_in
+from neff.device.executors.partitioning import module_left_in
 from neff.errors import NeffCompileError
 from tests.device.child import check_child
 from tests.device.test_seeds import KERNEL

@@ -76,7 +76,7 @@ def test_an_executor_that_is_none() -> None:
 
 TWICE = """
 import numpy as np, jax, jax.numpy as jnp
-import neff.device.built as built
+import neff.device.executors.built as built
 compile_module, compiled = built.compile_module, []
 def counted(module, **options):
     compiled.append(module.name)
@@ -104,7 +104,7 @@ def test_a_second_process_does_not_compile(tmp_path: Path) -> None:
 
 def test_a_kernel_of_other_content_is_another_neff(tmp_path: Path) -> None:
     from hlo_tools.ir.loading import load
-    from neff.device.kept import action_of
+    from neff.device.executors.kept import action_of
     from neff.options import CompileOptions
     from tests.extract.modules import kernel_module
 
@@ -124,7 +124,7 @@ def test_a_store_that_cannot_be_is_named_or_left_out(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     from hlo_tools.errors import HloError
-    from neff.device.kept import store_of
+    from neff.device.executors.kept import store_of
 
     assert store_of({"NKI_HLO_NEFF_CACHE": "0"}) is None
     with pytest.raises(HloError):

@@ -19,14 +19,16 @@ from hypothesis import strategies as st
 from hlo_tools.errors import HloFileError, HloUnsupportedError
 from hlo_tools.frameworks.jax_versions import check_version
 from hlo_tools.ir.module import KERNEL_TARGET
-from neff.device import activation, capture, entry, message_bytes, rewrite
-from neff.device.cpu import refusal
-from neff.device.errors import status_of
-from neff.device.handles import HandleTable
-from neff.device.programs import CompileOptions
-from neff.device.rendezvous import Rendezvous
-from neff.device.status import Status, StatusError
-from neff.device.topology import device_count
+from neff.device import activation
+from neff.device.executors.cpu import refusal
+from neff.device.executors.rendezvous import Rendezvous
+from neff.device.pjrt import entry
+from neff.device.pjrt.errors import status_of
+from neff.device.pjrt.handles import HandleTable
+from neff.device.pjrt.status import Status, StatusError
+from neff.device.pjrt.topology import device_count
+from neff.device.programs import capture, message_bytes, rewrite
+from neff.device.programs.program import CompileOptions
 from neff.errors import NeffError
 from nki_lang.errors import NkiValidationError
 from nki_lang.source import SourceLocation

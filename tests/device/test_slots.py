@@ -8,9 +8,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from neff.device import abi
-from neff.device.buffers import Buffer
-from neff.device.pjrt_slots import IMPLEMENTED
+from neff.device.pjrt import abi
+from neff.device.pjrt.buffers import Buffer
+from neff.device.pjrt.slots import IMPLEMENTED
 from tests.device.framework import Framework, SlotFailed
 
 

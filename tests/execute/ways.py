@@ -17,7 +17,7 @@ __all__ = ["WAYS", "every_way", "run"]
 
 def _neff(kernel: Any, args: tuple[Any, ...]) -> Any:
     from hlo_tools.extract.protocol import EXECUTOR
-    from neff.device.numpy_calls import Calls
+    from neff.device.frameworks.numpy_calls import Calls
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(EXECUTOR, "neff")

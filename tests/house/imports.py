@@ -15,15 +15,15 @@ Edge = tuple[str, str]
 def modules(package: str) -> dict[str, Path]:
     """Dotted name -> file, ``__init__`` files under the name of their folder."""
     found = {}
-    for path in sorted((ROOT / package).rglob("*.py")):
+    for path in sorted(ROOT.joinpath(*package.split(".")).rglob("*.py")):
         parts = path.relative_to(ROOT).with_suffix("").parts
         found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return found
 
 
-def room(module: str) -> str:
-    """``hlo_tools.text.parser`` -> ``text``."""
-    return module.split(".")[1]
+def room(module: str, package: str) -> str:
+    """``hlo_tools.text.parser`` in ``hlo_tools`` -> ``text``."""
+    return module.removeprefix(f"{package}.").split(".")[0]
 
 
 def edges(package: str, *, typing: bool) -> list[Edge]:
@@ -33,7 +33,7 @@ def edges(package: str, *, typing: bool) -> list[Edge]:
     as an import of the folder, and of the file that has the name where it is a file.
 
     Args:
-        package: top-level package.
+        package: dotted name, ``neff`` or ``neff.compiler``.
         typing: whether imports under ``if TYPE_CHECKING:`` count.
     """
     known = modules(package)

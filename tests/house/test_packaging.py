@@ -80,7 +80,7 @@ def test_wheel_owns_no_foreign_top_level_name(wheels: dict[str, Path]) -> None:
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 def test_wheel_brings_the_native_library(wheels: dict[str, Path]) -> None:
-    library = "neff/device/libnkihlo_pjrt.so"
+    library = "neff/device/pjrt/libnkihlo_pjrt.so"
     assert library in zipfile.ZipFile(wheels["wheel"]).namelist()
     assert "-py3-none-linux" in wheels["wheel"].name
     assert library not in zipfile.ZipFile(wheels["editable"]).namelist()

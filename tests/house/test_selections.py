@@ -41,7 +41,7 @@ def says_why(mark: ast.expr) -> bool:
 def test_quick_covers_every_room() -> None:
     covered = {room for rooms in quick().values() for room in rooms}
     wanted = {
-        f"{package}/{room(module)}"
+        f"{package}/{room(module, package)}"
         for package in PACKAGES
         for module in modules(package)
         if module != package

@@ -15,7 +15,7 @@ import hlo_tools
 import neff
 from neff import runtime
 from neff.compiler import compile
-from neff.compiler.verify import verify
+from neff.compiler.assembly.verify import verify
 from tests.models.model import Model, program_of
 
 __all__ = ["Measured", "measure"]

@@ -10,7 +10,7 @@ from hlo_tools.frameworks.numpy_kernel import NumpyKernel
 from hlo_tools.ir.loading import load as load_module
 from neff.compiler import compile as compile_module
 from neff.container import write
-from neff.device.numpy_calls import call_program
+from neff.device.frameworks.numpy_calls import call_program
 from neff.errors import NeffRuntimeError
 from neff.runtime import run_ranks
 

@@ -10,7 +10,7 @@ import pytest
 import hlo_tools
 from hlo_tools.passes import PassError, install_into_device, install_into_jax, transform_bytes
 from hlo_tools.text import parse
-from neff.device.passes import VARIABLE, transformed
+from neff.device.programs.passes import VARIABLE, transformed
 
 TEXT = "HloModule m\nENTRY e { x = f64[2] parameter(0) dead = f64[2] sine(x) ROOT n = f64[2] negate(x) }"
 

@@ -6,6 +6,6 @@ def initialize() -> None:
     from neff.device.activation import jax_is_asked
 
     if jax_is_asked():
-        from neff.device.jax_plugin import register
+        from neff.device.frameworks.jax_plugin import register
 
         register()

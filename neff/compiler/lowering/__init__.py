@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from neff.compiler.graph import Node
+from neff.compiler.graph.nodes import Node
 from neff.compiler.lowering.collectives import (
     all_gather,
     all_reduce,

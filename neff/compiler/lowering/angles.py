@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from neff.compiler.graph import Node
+from neff.compiler.graph.nodes import Node
+from neff.compiler.graph.types import held_as
 from neff.compiler.lowering.emitter import Emitter, Value
-from neff.compiler.types import held_as
 from nki_lang.dtypes import DType, dtype_of
 
 __all__ = ["cosine", "sine", "tangent"]

@@ -7,11 +7,11 @@ from typing import Any
 import nki_lang.collectives as ncc
 import nki_lang.isa as nisa
 import nki_lang.language as nl
-from neff.compiler.graph import Node
+from neff.compiler.graph.nodes import Node
+from neff.compiler.graph.types import held_as
+from neff.compiler.graph.views import View
 from neff.compiler.lowering.lowerer import Lowerer
 from neff.compiler.lowering.task import Task, window
-from neff.compiler.types import held_as
-from neff.compiler.views import View
 
 __all__ = ["all_gather", "all_reduce", "all_to_all", "permute", "rank", "reduce_scatter"]
 

@@ -14,7 +14,9 @@ from math import prod
 
 import nki_lang.isa as nisa
 import nki_lang.language as nl
-from neff.compiler.graph import Node
+from neff.compiler.expansions.windows import groups_of, has_few_channels, is_long
+from neff.compiler.graph.nodes import Node
+from neff.compiler.graph.views import View
 from neff.compiler.lowering.emitter import Tile
 from neff.compiler.lowering.families import tile_type
 from neff.compiler.lowering.few_channels import FewChannels, multiply_few
@@ -35,8 +37,6 @@ from neff.compiler.lowering.taps import (
 )
 from neff.compiler.lowering.task import Task, window
 from neff.compiler.lowering.tiling import affordable
-from neff.compiler.views import View
-from neff.compiler.windows import groups_of, has_few_channels, is_long
 from nki_lang.dtypes import DType
 
 __all__ = ["convolution"]
@@ -49,7 +49,7 @@ _LYING = 16 * 1024
 
 
 def convolution(lowerer: Lowerer, node: Node) -> None:
-    """A convolution that :func:`neff.compiler.windows.is_direct` takes."""
+    """A convolution that :func:`neff.compiler.expansions.windows.is_direct` takes."""
     image, kernel = (lowerer.view(operand) for operand in node.operands)
     views = views_of(node, image, kernel, lowerer.home(node))
     if is_long(node):

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from neff.compiler.graph import Node
+from neff.compiler.graph.nodes import Node
+from neff.compiler.graph.views import View
 from neff.compiler.lowering.balance import Balance
 from neff.compiler.lowering.emitter import Emitter, Value
 from neff.compiler.lowering.expressions import Evaluator, Facts
@@ -15,7 +16,6 @@ from neff.compiler.lowering.spreads import RowEmitter
 from neff.compiler.lowering.task import Port, Task, own_part
 from neff.compiler.lowering.tiling import Piece, nest, tiles
 from neff.compiler.lowering.wide import load_value, store_value
-from neff.compiler.views import View
 from nki_lang.targets import Target
 
 __all__ = ["Group", "copy_task", "group_task"]

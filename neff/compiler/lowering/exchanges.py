@@ -13,11 +13,11 @@ from math import prod
 
 import nki_lang.isa as nisa
 import nki_lang.language as nl
+from neff.compiler.graph.views import Dim
 from neff.compiler.lowering.emitter import Tile
 from neff.compiler.lowering.operands import turned_into
 from neff.compiler.lowering.task import Port, Task, window
 from neff.compiler.lowering.tiling import PARTITIONS, affordable, nest
-from neff.compiler.views import Dim
 
 __all__ = ["Exchange", "exchange_of", "exchange_task"]
 

@@ -14,14 +14,14 @@ import numpy as np
 
 import nki_lang.isa as nisa
 import nki_lang.language as nl
-from neff.compiler.graph import Node
+from neff.compiler.graph.nodes import Node
+from neff.compiler.graph.types import held_as
 from neff.compiler.lowering.balance import Balance
 from neff.compiler.lowering.emitter import Tile, Value
 from neff.compiler.lowering.operands import PSUM_COLUMNS
 from neff.compiler.lowering.operations import FUNCTIONS, OPERATIONS
 from neff.compiler.lowering.reduction import REDUCERS, changes_nothing
 from neff.compiler.lowering.spreads import Lazy, RowEmitter, Spread, Step
-from neff.compiler.types import held_as
 from nki_lang.dtypes import DType, dtype_of
 
 __all__ = ["IDIOMS", "Evaluator", "Facts"]

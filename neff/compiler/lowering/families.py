@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from math import prod
 
-from neff.compiler.graph import Node, uncovered
+from neff.compiler.graph.nodes import Node, uncovered
+from neff.compiler.graph.types import held_as
+from neff.compiler.graph.views import Dim, View, merge
 from neff.compiler.lowering.lowerer import Lowerer
 from neff.compiler.lowering.movement import iota_task, words_task
 from neff.compiler.lowering.product import Product, product_task
@@ -16,8 +18,6 @@ from neff.compiler.lowering.reduction import (
 )
 from neff.compiler.lowering.rows import RowProduct, batch_extents
 from neff.compiler.lowering.task import Port
-from neff.compiler.types import held_as
-from neff.compiler.views import Dim, View, merge
 from nki_lang.dtypes import BY_NAME, DType
 
 __all__ = [

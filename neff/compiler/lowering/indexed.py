@@ -14,11 +14,11 @@ from typing import Any
 
 import nki_lang.isa as nisa
 import nki_lang.language as nl
+from neff.compiler.graph.views import Dim, View, merge
 from neff.compiler.lowering.emitter import Emitter, Value
 from neff.compiler.lowering.reduction import chunks
 from neff.compiler.lowering.task import Moved, Port, Task, load, window
 from neff.compiler.lowering.tiling import Piece, affordable, nest, tiles
-from neff.compiler.views import Dim, View, merge
 from nki_lang.dtypes import BY_NAME
 from nki_lang.frontend.tensor import NkiTensor
 

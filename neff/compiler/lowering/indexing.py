@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from math import prod
 
-from neff.compiler.counters import Linear
-from neff.compiler.graph import Node, uncovered
+from neff.compiler.graph.counters import Linear
+from neff.compiler.graph.nodes import Node, uncovered
+from neff.compiler.graph.types import held_as
+from neff.compiler.graph.views import Dim, View, merge, row_major
 from neff.compiler.lowering.control import Term, counter_of
 from neff.compiler.lowering.families import counting
 from neff.compiler.lowering.indexed import (
@@ -18,8 +20,6 @@ from neff.compiler.lowering.indexed import (
 from neff.compiler.lowering.lowerer import Lowerer
 from neff.compiler.lowering.region import Region
 from neff.compiler.lowering.task import Port
-from neff.compiler.types import held_as
-from neff.compiler.views import Dim, View, merge, row_major
 from nki_lang.dtypes import BY_NAME
 
 __all__ = ["dynamic_slice", "dynamic_update_slice", "gather", "scatter"]

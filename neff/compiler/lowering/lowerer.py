@@ -1,6 +1,6 @@
 """What every lowering works on: the variables, where each value is, and the kernels so far.
 
-:func:`neff.compiler.lower.lower` makes one for a graph and hands it, with one node at a time, to
+:func:`neff.compiler.units.lower.lower` makes one for a graph and hands it, with one node at a time, to
 the functions of this folder.
 """
 
@@ -15,22 +15,22 @@ from typing import Any
 
 import numpy as np
 
-from neff.compiler.assembly import Parts
-from neff.compiler.graph import Node, uncovered
-from neff.compiler.link import Call, Window
+from neff.compiler.assembly.assemble import Parts
+from neff.compiler.assembly.link import Call, Window
+from neff.compiler.assembly.verify import cores_are_apart
+from neff.compiler.graph.nodes import Node, uncovered
+from neff.compiler.graph.types import held_as, narrow_constant
+from neff.compiler.graph.views import VIEWS, View, row_major
 from neff.compiler.lowering.control import Term, offset_task
 from neff.compiler.lowering.elementwise import copy_task
 from neff.compiler.lowering.exchanges import exchange_of, exchange_task
 from neff.compiler.lowering.movement import fill_task, move_task
+from neff.compiler.lowering.pricing import Variant, priced
 from neff.compiler.lowering.task import Port, Task
 from neff.compiler.lowering.tiling import TooLarge
 from neff.compiler.lowering.tracing import trace_task
 from neff.compiler.plans import PLANS, Plan
-from neff.compiler.pricing import Variant, priced
 from neff.compiler.record import Member, Record, Stored, UnitRecord
-from neff.compiler.types import held_as, narrow_constant
-from neff.compiler.verify import cores_are_apart
-from neff.compiler.views import VIEWS, View, row_major
 from neff.errors import NeffCompileError
 from neff.program import Variable
 from neff.timing import Parameters

@@ -1,7 +1,7 @@
 """Element by element operations of HLO, each in terms of the emitter.
 
 One function an operation, found through :data:`OPERATIONS`. ``node`` is the HLO operation;
-operands are tiles of the types in ``neff.compiler.types``, or numbers.
+operands are tiles of the types in ``neff.compiler.graph.types``, or numbers.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from neff.compiler.graph import Node, uncovered
+from neff.compiler.graph.nodes import Node, uncovered
+from neff.compiler.graph.types import held_as, unsupported_type
 from neff.compiler.lowering.angles import cosine, sine, tangent
 from neff.compiler.lowering.emitter import Emitter, Value
-from neff.compiler.types import held_as, unsupported_type
 from nki_lang.dtypes import DType, dtype_of
 
-__all__ = ["FUNCTIONS", "OPERATIONS"]
+__all__ = ["ELEMENTWISE", "FUNCTIONS", "OPERATIONS"]
 
 F32 = dtype_of("float32")
 I32 = dtype_of("int32")
@@ -455,3 +455,6 @@ FUNCTIONS: dict[str, str] = {
     "tanh": "tanh",
 }  # fmt: skip
 """Opcodes that are one function of the scalar engine; idioms of the graph among them."""
+
+ELEMENTWISE = frozenset(OPERATIONS) | FUNCTIONS.keys()
+"""Opcodes that are computed element by element."""

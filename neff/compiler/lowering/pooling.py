@@ -15,15 +15,15 @@ import numpy as np
 
 import nki_lang.isa as nisa
 import nki_lang.language as nl
-from neff.compiler.graph import Node
+from neff.compiler.expansions.windows import Span, pooled_dims
+from neff.compiler.graph.nodes import Node
+from neff.compiler.graph.views import Dim, View, merge
 from neff.compiler.lowering.emitter import Tile
 from neff.compiler.lowering.image_rows import ImageRows, even_cuts, lying
 from neff.compiler.lowering.lowerer import Lowerer
 from neff.compiler.lowering.taps import PARTITIONS, Axis
 from neff.compiler.lowering.task import Port, Task, window
 from neff.compiler.lowering.tiling import affordable
-from neff.compiler.views import Dim, View, merge
-from neff.compiler.windows import Span, pooled_dims
 
 __all__ = ["pool"]
 
@@ -37,7 +37,7 @@ _OPERATORS = {"add": nl.add, "maximum": nl.maximum, "minimum": nl.minimum}
 
 
 def pool(lowerer: Lowerer, node: Node) -> None:
-    """A ``reduce-window`` that :func:`neff.compiler.windows.is_pool` takes."""
+    """A ``reduce-window`` that :func:`neff.compiler.expansions.windows.is_pool` takes."""
     source, target = lowerer.view(node.operands[0]), lowerer.home(node)
     spans: tuple[Span, ...] = tuple(node.attributes["spans"])
     image, out = _arranged(source, spans), _arranged(target, spans)

@@ -43,7 +43,7 @@ class Product:
         lhs, rhs: views of shape (batch..., M, K) and (batch..., K, N).
         out: view of shape (batch..., M, N).
         dtype: type of the operands' tiles.
-        kind: how values of the result are held, see :class:`neff.compiler.types.Held`.
+        kind: how values of the result are held, see :class:`neff.compiler.graph.types.Held`.
         transposes: the tensor engine transposes bit for bit (arch guide trainium2, 194-204).
     """
 

@@ -12,11 +12,11 @@ import numpy as np
 
 import nki_lang.isa as nisa
 import nki_lang.language as nl
+from neff.compiler.graph.views import Dim, merge
 from neff.compiler.lowering.emitter import Emitter
 from neff.compiler.lowering.task import Port, Task, window
 from neff.compiler.lowering.tiling import Piece, affordable, tiles
 from neff.compiler.lowering.wide import high_words
-from neff.compiler.views import Dim, merge
 from nki_lang.dtypes import BY_NAME, DType
 
 __all__ = ["IDENTITIES", "REDUCERS", "Reduction", "changes_nothing", "chunks", "reduction_task"]

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from neff.compiler.graph import Node, uncovered
+from neff.compiler.graph.nodes import Node, uncovered
+from neff.compiler.graph.types import held_as, narrow_constant
+from neff.compiler.graph.views import VIEWS
 from neff.compiler.lowering.emitter import Emitter, Value
 from neff.compiler.lowering.operations import OPERATIONS
-from neff.compiler.types import held_as, narrow_constant
-from neff.compiler.views import VIEWS
 
 __all__ = ["Region"]
 

@@ -17,7 +17,9 @@ import numpy as np
 
 import nki_lang.isa as nisa
 import nki_lang.language as nl
-from neff.compiler.graph import Node
+from neff.compiler.graph.nodes import Node
+from neff.compiler.graph.types import held_as
+from neff.compiler.graph.views import Dim, View, merge
 from neff.compiler.lowering.balance import Balance
 from neff.compiler.lowering.emitter import Constants, Emitter, Tile, Value
 from neff.compiler.lowering.expressions import Evaluator, Facts
@@ -26,8 +28,6 @@ from neff.compiler.lowering.spreads import RowEmitter, Spread
 from neff.compiler.lowering.task import Port, Task, own_part, window
 from neff.compiler.lowering.tiling import PARTITIONS, Piece, affordable, tiles
 from neff.compiler.plans import Tuning
-from neff.compiler.types import held_as
-from neff.compiler.views import Dim, View, merge
 from nki_lang.dtypes import DType
 from nki_lang.targets import Target
 

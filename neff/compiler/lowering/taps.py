@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import gcd, prod
 
-from neff.compiler.graph import Node
+from neff.compiler.expansions.windows import Span, bundled, groups_of
+from neff.compiler.graph.nodes import Node
+from neff.compiler.graph.views import View
 from neff.compiler.lowering.task import Port
-from neff.compiler.views import View
-from neff.compiler.windows import Span, bundled, groups_of
 from nki_lang.dtypes import DType
 
 __all__ = [

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 import nki_lang.isa as nisa
 import nki_lang.language as nl
+from neff.compiler.graph.views import View
 from neff.compiler.lowering.tiling import Piece
-from neff.compiler.views import View
 from neff.program import Variable
 from nki_lang.dtypes import BY_NAME, DType
 

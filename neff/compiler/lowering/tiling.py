@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
-from neff.compiler.views import Dim, View, merge
+from neff.compiler.graph.views import Dim, View, merge
 
 __all__ = ["PARTITIONS", "Piece", "TooLarge", "affordable", "nest", "tiles"]
 

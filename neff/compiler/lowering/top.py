@@ -14,14 +14,14 @@ import numpy as np
 
 import nki_lang.isa as nisa
 import nki_lang.language as nl
-from neff.compiler.graph import Node
+from neff.compiler.graph.nodes import Node
+from neff.compiler.graph.types import held_as
+from neff.compiler.graph.views import Dim, merge
 from neff.compiler.lowering.emitter import Constants, Emitter, Tile
 from neff.compiler.lowering.lowerer import Lowerer
 from neff.compiler.lowering.operations import as_type
 from neff.compiler.lowering.task import Port, Task, window
 from neff.compiler.lowering.tiling import Piece, tiles
-from neff.compiler.types import held_as
-from neff.compiler.views import Dim, merge
 from nki_lang.dtypes import BY_NAME
 
 __all__ = ["top"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from neff.compiler.regions import operands_touched
+from neff.compiler.assembly.regions import operands_touched
 from neff.profile.advice.rule import MIDDLE, Mend, Rule, Subject
 from neff.profile.advice.versions import apart, runs_of, values_of
 from nki_lang.ir import Access, Instruction, Tensor

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from neff.compiler.regions import operands_touched
+from neff.compiler.assembly.regions import operands_touched
 from nki_lang.ir import Access, Engine, Instruction
 from nki_lang.memory import MemoryRegion
 

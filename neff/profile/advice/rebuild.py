@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from neff.compiler.assembly import scheduled
-from neff.compiler.engines import EngineChooser
-from neff.compiler.memory import ChipMemory
+from neff.compiler.assembly.assemble import scheduled
+from neff.compiler.assembly.engines import EngineChooser
+from neff.compiler.assembly.memory import ChipMemory
 from neff.errors import NeffCompileError
 from neff.profile.advice.order import statements_of
 from neff.program import Program

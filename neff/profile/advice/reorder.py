@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from heapq import heappop, heappush
 
-from neff.compiler.dependencies import Tracker
-from neff.compiler.regions import Region, operands_touched, region_of
+from neff.compiler.assembly.dependencies import Tracker
+from neff.compiler.assembly.regions import Region, operands_touched, region_of
 from nki_lang.ir import Instruction, Register
 
 __all__ = ["dependencies", "grouped_by"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from neff.compiler.regions import Region, operands_touched, region_of
+from neff.compiler.assembly.regions import Region, operands_touched, region_of
 from neff.profile.advice.rebuild import mapped
 from nki_lang.ir import Access, Block, ForLoop, Instruction, Tensor, WhileLoop
 

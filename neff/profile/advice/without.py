@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from neff.compiler.regions import Region, operands_touched, region_of
+from neff.compiler.assembly.regions import Region, operands_touched, region_of
 from neff.profile.advice.versions import apart
 from nki_lang.ir import Access, Instruction
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from neff.compiler.regions import operands_touched
+from neff.compiler.assembly.regions import operands_touched
 from neff.program import Program
 from neff.timing import Pricing
 from neff.timing.transfers import COPIES, transfer_of

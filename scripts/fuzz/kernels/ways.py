@@ -195,7 +195,7 @@ def _neff(*, by_address: bool) -> Callable[[Any], Run]:
         from hlo_tools.frameworks.numpy_kernel import NumpyKernel
         from neff import compile as compile_module
         from neff import runtime, write
-        from neff.device.numpy_calls import call_program
+        from neff.device.frameworks.numpy_calls import call_program
 
         seen = NumpyKernel("kernel", kernel.func, kernel.grid, platform_target=kernel.target.name)
         models: dict[str, Any] = {}

@@ -155,7 +155,7 @@ def _simulate(world: World, x: Array) -> Array:
 
 def _neff(world: World, x: Array) -> Array:
     from hlo_tools.extract.protocol import EXECUTOR
-    from neff.device.numpy_calls import Calls
+    from neff.device.frameworks.numpy_calls import Calls
 
     before = os.environ.get(EXECUTOR)
     os.environ[EXECUTOR] = "neff"
@@ -230,7 +230,7 @@ def _files(world: World, x: Array) -> Array:
     from hlo_tools.kernels.backend_config import decode
     from neff import compile as compile_module
     from neff import runtime
-    from neff.device.numpy_calls import call_program
+    from neff.device.frameworks.numpy_calls import call_program
 
     kernel = world.module.kernel
     call = NumpyKernel("kernel", kernel.func, kernel.grid, platform_target="trn2").bind(

@@ -1,0 +1,1 @@
+"""Operations that the engines lack, as graphs of those that they have."""

@@ -1,0 +1,172 @@
+"""Elementwise functions as graphs of those that the engines have: hyperbolic and
+inverse ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from neff.compiler.graph.nodes import Node, derived
+
+__all__ = ["FUNCTIONS"]
+
+
+def _number(like: Node, value: float) -> Node:
+    scalar = derived(
+        like, "constant", (), (), like.element, value=np.asarray(value, like.element.dtype)
+    )
+    return derived(like, "broadcast", (scalar,), like.shape, dimensions=())
+
+
+def _in_float32(rule: Callable[[Node], Node]) -> Callable[[Node], Node]:
+    """Computed in float32 whatever the type; other than real floats are left alone."""
+
+    def rewrite(node: Node) -> Node:
+        if node.element.kind != "float" or node.element.name == "f64":
+            return node
+        (operand,) = node.operands
+        wide = operand.like("convert", operand, element="f32")
+        return node.like("convert", rule(operand if operand.element.name == "f32" else wide))
+
+    return rewrite
+
+
+def _sum(a: Node, b: Node) -> Node:
+    return a.like("add", a, b)
+
+
+def _difference(a: Node, b: Node) -> Node:
+    return a.like("subtract", a, b)
+
+
+def _product(a: Node, b: Node) -> Node:
+    return a.like("multiply", a, b)
+
+
+def _compare(direction: str, a: Node, b: Node) -> Node:
+    return a.like("compare", a, b, element="pred", direction=direction)
+
+
+def _less(a: Node, b: Node) -> Node:
+    return _compare("LT", a, b)
+
+
+def _negative(x: Node) -> Node:
+    """Whether the sign bit is set."""
+    bits = x.like("bitcast-convert", x, element="s32")
+    return _less(bits, _number(bits, 0))
+
+
+def _signed(value: Node, sign: Node) -> Node:
+    """A value that is not negative, with the sign of another."""
+    return value.like("select", _negative(sign), value.like("negate", value), value)
+
+
+_ARCTAN = (
+    9.9999999755e-01, -3.3333282296e-01, 1.9998230640e-01, -1.4261573680e-01, 1.0940198964e-01,
+    -8.3720639438e-02, 5.7463557778e-02, -3.0717508836e-02, 1.0680719410e-02, -1.7437011358e-03,
+)  # fmt: skip
+"""arctan(x) / x as a polynomial in x * x on [0, 1]: a Chebyshev fit, 9e-8 off at most."""
+
+
+def _arctan2(node: Node) -> Node:
+    """The angle of (x, y): the arctangent of the lesser over the greater, then its octant."""
+    if node.element.kind != "float":
+        return node
+    y, x = (each.like("convert", each, element="f32") for each in node.operands)
+    high, wide = y.like("abs", y), x.like("abs", x)
+    big = y.like("maximum", high, wide)
+    none = _number(y, 0)
+    safe = y.like("select", _compare("EQ", big, none), _number(y, 1), big)
+    ratio = y.like("divide", y.like("minimum", high, wide), safe)
+    same = y.like("and", _compare("EQ", high, wide), _compare("GT", big, none), element="pred")
+    ratio = y.like("select", same, _number(y, 1), ratio)  # infinity over infinity as well
+    square = y.like("multiply", ratio, ratio)
+    angle = _number(y, _ARCTAN[-1])
+    for factor in _ARCTAN[-2::-1]:
+        angle = y.like("add", y.like("multiply", angle, square), _number(y, factor))
+    angle = y.like("multiply", angle, ratio)
+    steep = y.like("subtract", _number(y, np.pi / 2), angle)
+    angle = y.like("select", _compare("GT", high, wide), steep, angle)
+    back = _negative(x)
+    angle = y.like("select", back, y.like("subtract", _number(y, np.pi), angle), angle)
+    down = _negative(y)
+    angle = y.like("select", down, y.like("negate", angle), angle)
+    lost = y.like("or", _compare("NE", x, x), _compare("NE", y, y), element="pred")
+    return node.like("convert", y.like("select", lost, _number(y, np.nan), angle))
+
+
+def _cosh(x: Node) -> Node:
+    """(e^(|x| - ln 2) + e^(-|x| - ln 2)); so it is endless no sooner than it must be."""
+    log2, size = _number(x, np.log(2)), x.like("abs", x)
+    up = x.like("exponential", _difference(size, log2))
+    return _sum(up, x.like("exponential", _difference(x.like("negate", size), log2)))
+
+
+def _sinh(x: Node) -> Node:
+    """Of e^|x| - 1 where that is exact enough, of e^(|x| - ln 2) beyond."""
+    size, half = x.like("abs", x), _number(x, 0.5)
+    less = x.like("exponential-minus-one", size)
+    ratio = x.like("divide", less, _sum(less, _number(x, 1)))
+    near = _product(half, _sum(less, ratio))
+    log2 = _number(x, np.log(2))
+    far = x.like("exponential", _difference(size, log2))
+    far = _difference(
+        far, x.like("exponential", _difference(x.like("negate", size), log2))
+    )  # fmt: skip
+    return _signed(x.like("select", _less(size, _number(x, 1)), near, far), x)
+
+
+def _asin(x: Node) -> Node:
+    """atan2(x, sqrt((1 - x) * (1 + x)))."""
+    one = _number(x, 1)
+    side = x.like("sqrt", _product(_difference(one, x), _sum(one, x)))
+    return _arctan2(x.like("atan2", x, side))
+
+
+def _acos(x: Node) -> Node:
+    one = _number(x, 1)
+    side = x.like("sqrt", _product(_difference(one, x), _sum(one, x)))
+    return _arctan2(x.like("atan2", side, x))
+
+
+def _asinh(x: Node) -> Node:
+    """log1p(|x| + x^2 / (1 + sqrt(1 + x^2))); log(2 |x|) where the square is endless."""
+    one, size = _number(x, 1), x.like("abs", x)
+    square = _product(size, size)
+    root = x.like("sqrt", _sum(one, square))
+    near = _sum(size, x.like("divide", square, _sum(one, root)))
+    near = x.like("log-plus-one", near)
+    far = _sum(x.like("log", size), _number(x, np.log(2)))
+    return _signed(x.like("select", _less(size, _number(x, 1e9)), near, far), x)
+
+
+def _acosh(x: Node) -> Node:
+    """log1p(t + sqrt(2 t + t^2)) with t = x - 1; log(2 x) where the square is endless."""
+    t = _difference(x, _number(x, 1))
+    root = x.like("sqrt", _product(t, _sum(t, _number(x, 2))))
+    near = x.like("log-plus-one", _sum(t, root))
+    far = _sum(x.like("log", x), _number(x, np.log(2)))
+    return x.like("select", _less(_number(x, 1e9), x), far, near)
+
+
+def _atanh(x: Node) -> Node:
+    """(log1p(|x|) - log1p(-|x|)) / 2."""
+    size = x.like("abs", x)
+    above = x.like("log-plus-one", size)
+    below = x.like("log-plus-one", x.like("negate", size))
+    return _signed(_product(_number(x, 0.5), _difference(above, below)), x)
+
+
+FUNCTIONS: dict[str, Callable[[Node], Node]] = {
+    "acos": _in_float32(_acos),
+    "acosh": _in_float32(_acosh),
+    "asin": _in_float32(_asin),
+    "asinh": _in_float32(_asinh),
+    "atan2": _arctan2,
+    "atanh": _in_float32(_atanh),
+    "cosh": _in_float32(_cosh),
+    "sinh": _in_float32(_sinh),
+}
+"""Opcode -> the same as other operations."""

@@ -1,0 +1,148 @@
+"""Products of integers, exact: the tensor engine multiplies bytes, whose sums float32 holds.
+
+A 16- or 32-bit operand is split into bytes; of the products of bytes those count that reach the
+result's low bits (it wraps around). 64-bit integers are multiplied and added element by element,
+so that the bounds of their values can be followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from hlo_tools.types.element_types import BY_NAME, ElementType
+from neff.compiler.graph.nodes import Node, derived, sliced, uncovered
+
+__all__ = ["exact_product"]
+
+_S32, _U8 = BY_NAME["s32"], BY_NAME["u8"]
+_DEPTH = 256
+"""Products of two bytes whose sum is below 2^24."""
+
+_WIDE_LIMIT = 1 << 22
+"""Products of 64-bit integers at most; each is an element of an array."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """The operands as (batch, rows, depth) and (batch, depth, columns)."""
+
+    left: Node
+    right: Node
+
+    @property
+    def extents(self) -> tuple[int, int, int, int]:
+        """Batch, rows, depth, columns."""
+        batch, rows, depth = self.left.shape
+        return batch, rows, depth, self.right.shape[2]
+
+
+def exact_product(node: Node) -> Node:
+    """A ``dot`` as products that are exact; the node itself where it is one already.
+
+    Raises:
+        NeffCompileError: ``NEFF-SIZE``; too many products of 64-bit integers.
+    """
+    kinds = {operand.element.kind for operand in node.operands}
+    if not kinds <= {"int", "uint", "pred"} or node.element.kind not in ("int", "uint"):
+        return node
+    fields = node.attributes
+    contracted: Sequence[int] = fields["lhs_contracting"]
+    depth = prod(node.operands[0].shape[dim] for dim in contracted)
+    sizes = [operand.element.itemsize for operand in node.operands]
+    if (max(sizes) == 1 and depth <= _DEPTH) or not depth or not node.size:
+        return node
+    sides = _Sides(
+        _arranged(node.operands[0], fields["lhs_batch"], fields["lhs_contracting"], True),
+        _arranged(node.operands[1], fields["rhs_batch"], fields["rhs_contracting"], False),
+    )
+    found = _wide(node, sides) if node.element.itemsize == 8 else _by_bytes(node, sides)
+    return derived(node, "reshape", (found,), node.shape)
+
+
+def _arranged(
+    one: Node, batch: tuple[int, ...], contracting: tuple[int, ...], left: bool
+) -> Node:  # fmt: skip
+    free = tuple(d for d in range(len(one.shape)) if d not in batch and d not in contracting)
+    parts = (batch, free, contracting) if left else (batch, contracting, free)
+    order = tuple(dim for part in parts for dim in part)
+    moved = derived(one, "transpose", (one,), [one.shape[d] for d in order], dimensions=order)
+    return derived(one, "reshape", (moved,), [prod(one.shape[d] for d in part) for part in parts])
+
+
+def _wide(node: Node, sides: _Sides) -> Node:
+    batch, rows, _, columns = shape = sides.extents
+    if prod(shape) > _WIDE_LIMIT:
+        raise uncovered(
+            node, f"{prod(shape)} products of 64-bit integers, at most {_WIDE_LIMIT} are compiled",
+            code="NEFF-SIZE",
+        )  # fmt: skip
+    spread = [
+        derived(
+            node, "broadcast", (_as(one, node.element),), shape, node.element, dimensions=dims
+        )
+        for one, dims in ((sides.left, (0, 1, 2)), (sides.right, (0, 2, 3)))
+    ]  # fmt: skip
+    zero = derived(node, "constant", (), (), node.element, value=np.zeros((), node.element.dtype))
+    every = derived(node, "multiply", spread, shape, node.element)
+    return derived(
+        node, "reduce", (every, zero), (batch, rows, columns), node.element, dimensions=(2,),
+        applied="add",
+    )  # fmt: skip
+
+
+def _as(one: Node, element: ElementType) -> Node:
+    return one if one.element is element else one.like("convert", one, element=element.name)
+
+
+def _by_bytes(node: Node, sides: _Sides) -> Node:
+    """The sum of the products of bytes, each moved to its place; words wrap around."""
+    width = node.element.itemsize
+    lefts, rights = _bytes(sides.left, width), _bytes(sides.right, width)
+    total: Node | None = None
+    for i, left in enumerate(lefts):
+        for j, right in enumerate(rights[: width - i]):
+            part = _moved(_chunks(node, left, right), 8 * (i + j))
+            total = part if total is None else part.like("add", total, part)
+    assert total is not None
+    return _as(total, node.element)
+
+
+def _bytes(one: Node, width: int) -> list[Node]:
+    """The bytes of an operand that reach a result of ``width`` bytes, the lowest first."""
+    own = one.element.itemsize
+    count = width if one.element.kind == "int" else min(own, width)
+    word = _as(one, _S32)
+    return [_as(_shifted(word, 8 * number), _U8) for number in range(count)]
+
+
+def _shifted(word: Node, by: int) -> Node:
+    return word if not by else word.like("shift-right-logical", word, _full(word, by))
+
+
+def _moved(word: Node, by: int) -> Node:
+    return word if not by else word.like("shift-left", word, _full(word, by))
+
+
+def _full(like: Node, value: int) -> Node:
+    scalar = derived(like, "constant", (), (), like.element, value=np.asarray(value, np.int32))
+    return derived(like, "broadcast", (scalar,), like.shape, dimensions=())
+
+
+def _chunks(node: Node, left: Node, right: Node) -> Node:
+    """The product of two arrays of bytes, so much of the depth at a time as is exact."""
+    batch, rows, depth = left.shape
+    total: Node | None = None
+    for begin in range(0, depth, _DEPTH):
+        end = min(begin + _DEPTH, depth)
+        parts = (sliced(node, left, 2, begin, end), sliced(node, right, 1, begin, end))
+        part = derived(
+            node, "dot", parts, (batch, rows, right.shape[2]), _S32,
+            lhs_batch=(0,), rhs_batch=(0,), lhs_contracting=(2,), rhs_contracting=(1,),
+        )  # fmt: skip
+        total = part if total is None else part.like("add", total, part)
+    assert total is not None
+    return total

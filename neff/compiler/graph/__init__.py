@@ -1,0 +1,1 @@
+"""The graph that every stage works on: nodes, element types, views of buffers, nested blocks."""

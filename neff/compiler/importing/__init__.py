@@ -1,0 +1,1 @@
+"""From an HLO module to a graph."""

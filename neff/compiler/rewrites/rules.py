@@ -1,0 +1,116 @@
+"""The table of rewrite rules: what each looks at, and the node that takes its place.
+
+A rule looks at one node, whose operands were looked at before, and at what these are computed from.
+Functions are exact in the engines' meaning and sums are taken in another order, so results differ
+from the long form by rounding only. :mod:`neff.compiler.lowering.expressions` has the second table,
+of what becomes one instruction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from neff.compiler.expansions import dense_scatters
+from neff.compiler.graph.nodes import Node
+from neff.compiler.graph.types import HELD
+from neff.compiler.rewrites import idioms, products_moved
+from neff.compiler.rewrites.stacking import stacked
+
+__all__ = ["RULES", "Rule", "rewritten"]
+
+Uses = dict[int, int]
+"""How often each node is read, by ``id``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rewrite.
+
+    Attributes:
+        name: of the rule, for ``--explain`` and tests.
+        opcode: of the nodes that it looks at.
+        what: what it does.
+        apply: the node that takes the place, or None where the rule does not apply.
+        level: the lowest ``optlevel`` that has it.
+    """
+
+    name: str
+    opcode: str
+    what: str
+    apply: Callable[[Node, Uses], Node | None]
+    level: int = 1
+
+
+def _function(
+    find: Callable[[Node], Node | None], name: str
+) -> Callable[[Node, Uses], Node | None]:
+    """A rule that puts a function of the scalar engine in; ``find`` returns its operand."""
+
+    def apply(node: Node, uses: Uses) -> Node | None:
+        held = HELD.get(node.element.name)
+        if held is None or held.kind != "float":
+            return None
+        operand = find(node)
+        return None if operand is None else node.like(name, operand)
+
+    return apply
+
+
+def _chosen(node: Node, uses: Uses) -> Node | None:
+    predicate, on_true, on_false = node.operands
+    if predicate.splat is None:
+        return None
+    return on_true if predicate.splat else on_false
+
+
+RULES: tuple[Rule, ...] = (
+    Rule("sigmoid", "divide", "1 / (1 + exp(-x)) is one function",
+         _function(idioms.sigmoid, "logistic")),
+    Rule("silu", "multiply", "x * sigmoid(x) is one function", _function(idioms.silu, "silu")),
+    Rule("gelu", "multiply", "0.5 x (1 + erf(x / sqrt 2)) is one function",
+         _function(idioms.gelu, "gelu")),
+    Rule("gelu-by-erfc", "multiply", "0.5 x erfc(-x / sqrt 2) is one function",
+         _function(idioms.gelu_by_erfc, "gelu")),
+    Rule("gelu-tanh", "multiply", "0.5 x (1 + tanh(cubic of x)) is one function",
+         _function(idioms.gelu_tanh, "gelu-tanh")),
+    Rule("known-choice", "select", "a choice by a known truth value is what it chooses", _chosen),
+    Rule("exchanged-product", "transpose",
+         "a transposed product is the product of the operands in the other order",
+         products_moved.exchanged, level=2),
+    Rule("division-behind", "dot", "(exp(x) / rows) @ y is (exp(x) @ y) / rows",
+         products_moved.divided_behind, level=2),
+    Rule("reduction-by-rows", "reduce", "a reduction of everything reduces rows first",
+         products_moved.by_rows, level=2),
+    Rule("joined-pads", "add", "a sum of padded parts is the parts side by side",
+         products_moved.joined, level=2),
+    Rule("scatter-by-comparison", "scatter",
+         "many updates of a small operand are compared with each element and reduced",
+         dense_scatters.by_comparison),
+    Rule("stacked-slices", "update-slice", "updates of all of an array are their values side by side",
+         stacked),
+)  # fmt: skip
+"""In the order in which they are tried; the first that applies is taken."""
+
+
+def rewritten(node: Node, uses: Uses, level: int = 2) -> tuple[Node, str]:
+    """The node, or what the first rule that applies makes of it; and the rule's name.
+
+    Args:
+        node: whose operands were looked at.
+        uses: how often each node is read.
+        level: ``optlevel``.
+    """
+    for rule in _BY_OPCODE.get(node.opcode, ()):
+        if rule.level > level:
+            continue
+        found = rule.apply(node, uses)
+        if found is not None:
+            return found, rule.name
+    return node, ""
+
+
+_BY_OPCODE: dict[str, tuple[Rule, ...]] = {
+    opcode: tuple(rule for rule in RULES if rule.opcode == opcode)
+    for opcode in dict.fromkeys(rule.opcode for rule in RULES)
+}

@@ -1,0 +1,401 @@
+"""Neighbours become one unit, so that what is between them stays in SBUF.
+
+A unit is a group of elementwise nodes of one shape; or, as soon as a reduction over the last
+dimensions is among them, a group over *rows*: all its values have the same leading extents, and
+each has a row of elements, or one element, for each of them. A broadcast of a row value back over
+the row, and what reads it, stay in the unit: softmax and the normalisations are one unit each.
+
+A node joins the unit of an operand when nothing outside has read it yet. A unit that somebody
+outside has read is closed, so no path ever leaves a unit and comes back, and the unit can run at
+the place of its last member.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+
+from neff.compiler.graph.nodes import Graph, Node
+from neff.compiler.graph.rows import product_rows, source_of, squeezed
+from neff.compiler.graph.types import held_as
+from neff.compiler.graph.views import VIEWS
+from neff.compiler.lowering.operations import ELEMENTWISE
+from neff.compiler.plans import Tuning
+
+__all__ = ["Reasons", "Unit", "fuse", "is_column_sum"]
+
+
+_GROUP_LIMIT = 160
+"""Nodes of one unit at most."""
+
+_CLOSED = "another unit reads from its unit already, so nobody may join it any more"
+"""Why most readers do not join."""
+
+_ROW_REDUCTIONS = frozenset({"add", "maximum", "minimum"})
+_FEWEST_ROWS = 32
+"""Fewer rows than that would leave most partitions without work."""
+
+
+@dataclass(slots=True, eq=False)
+class Unit:
+    """What one kernel computes: a group of nodes, or one other node.
+
+    Attributes:
+        nodes: operands first.
+        last: place of its last member in the graph.
+        elementwise: more nodes may join.
+        rows: the leading extents that all values share, ones left out; None as long as the nodes
+            are elementwise on one shape.
+        resident: bytes of each partition that right operands of products take.
+        summed: columns whose sums over all rows the unit makes, in PSUM.
+        is_blocked: the right operand comes in blocks of columns, so that no tile has whole rows.
+    """
+
+    nodes: list[Node]
+    last: int
+    elementwise: bool
+    rows: tuple[int, ...] | None = None
+    resident: int = 0
+    summed: int = 0
+    is_blocked: bool = False
+    is_open: bool = True
+    merged: Unit | None = None
+
+    def takes_rows(self, rows: tuple[int, ...]) -> bool:
+        """True when the unit's values have these leading extents."""
+        if self.rows is not None:
+            return self.rows == rows
+        return squeezed(self.nodes[0].shape)[: len(rows)] == rows
+
+
+class Reasons(dict[tuple[int, int], str]):
+    """(``id`` of a value, ``id`` of a reader) -> why the reader did not join the value's unit."""
+
+
+@dataclass(slots=True)
+class _Fuser:
+    apart: frozenset[int]
+    why: Reasons
+    resident: int
+    units: list[Unit] = field(default_factory=list[Unit])
+    owner: dict[int, Unit] = field(default_factory=dict[int, Unit])
+    totals: set[int] = field(default_factory=set[int])
+
+    def unit_of(self, node: Node) -> Unit | None:
+        unit = self.owner.get(id(node))
+        while unit is not None and unit.merged is not None:
+            unit = unit.merged
+        return unit
+
+    def close(self, node: Node) -> None:
+        """Somebody outside reads this value: its unit takes nobody more."""
+        while node.opcode in VIEWS:
+            node = node.operands[0]
+        unit = self.unit_of(node)
+        if unit is not None:
+            unit.is_open = False
+
+    def joinable(self, node: Node, reader: Node) -> Unit | None:
+        """The unit that has a node's value, when ``reader`` may join it."""
+        unit = self.unit_of(node)
+        if unit is None:
+            return None
+        if id(node) in self.totals:
+            why = "a sum over all rows is there only when all rows are done"
+        elif not unit.elementwise:
+            why = f"{node.opcode} is a kernel of its own"
+        elif not unit.is_open:
+            why = _CLOSED
+        elif len(unit.nodes) >= _GROUP_LIMIT:
+            why = f"its unit has {len(unit.nodes)} operations already"
+        else:
+            return unit
+        self.why[id(node), id(reader)] = why
+        return None
+
+    def refuse(self, node: Node, reader: Node, why: str) -> None:
+        """Note why a reader does not join the unit of a value."""
+        self.why[id(node), id(reader)] = why
+
+    def add_elementwise(self, node: Node, position: int) -> None:
+        """A node that is computed element by element."""
+        shape = squeezed(node.shape)
+        joined: Unit | None = None
+        outside: list[Node] = []
+        for operand in node.operands:
+            source, axis = source_of(operand)
+            unit = self.joinable(source, node)
+            rows = squeezed(source.shape) if axis == "row" else None
+            if unit is None or (rows is not None and not self._by_rows(unit, source, rows)):
+                if unit is not None:
+                    self.refuse(source, node, "it is repeated along rows that its unit cannot have")
+                outside.append(operand)
+                continue
+            merged = unit if joined is None else self._merge(joined, unit, shape, rows)
+            if merged is None:
+                self.refuse(
+                    source, node, "two units with other rows, or too much for SBUF together"
+                )
+                outside.append(operand)
+            else:
+                joined = merged
+                if rows is not None:
+                    joined.rows = rows
+        for operand in outside:
+            self.close(operand)
+        if joined is None or not joined.is_open:
+            joined = self._unit(position)
+            for operand in node.operands:
+                self.close(operand)
+                self.why.setdefault((id(source_of(operand)[0]), id(node)), _CLOSED)
+        self._join(joined, node, position)
+
+    def _merge(
+        self, first: Unit, second: Unit, shape: tuple[int, ...], rows: tuple[int, ...] | None
+    ) -> Unit | None:
+        """Both units as one; None when their rows differ."""
+        if first is second:
+            return first
+        wanted = rows or first.rows or second.rows
+        summed = first.summed + second.summed
+        if summed > (_SUMMED_BESIDE if first.resident or second.resident else _SUMMED):
+            return None
+        if (
+            first.resident + second.resident > self.resident
+            or first.is_blocked
+            or second.is_blocked
+        ):
+            return None
+        if wanted is not None:
+            if not (first.takes_rows(wanted) and second.takes_rows(wanted)):
+                return None
+            if shape[: len(wanted)] != wanted:
+                return None
+        elif squeezed(first.nodes[0].shape) != squeezed(second.nodes[0].shape):
+            return None
+        first.nodes += second.nodes
+        first.last = max(first.last, second.last)
+        first.rows = wanted
+        first.resident += second.resident
+        first.summed = summed
+        second.nodes = []
+        second.merged = first
+        return first
+
+    def _by_rows(self, unit: Unit, source: Node, rows: tuple[int, ...]) -> bool:
+        if id(source) in self.apart or unit.is_blocked:
+            return False
+        if unit.rows is not None:
+            return unit.rows == rows
+        return squeezed(unit.nodes[0].shape) == rows and prod(rows) >= _FEWEST_ROWS
+
+    def add_reduction(self, node: Node, position: int) -> None:
+        """A reduction over the last dimensions."""
+        rows = _kept(node)
+        source, axis = source_of(node.operands[0])
+        unit = self.joinable(source, node) if axis == "same" else None
+        if unit is not None and (unit.is_blocked or not unit.takes_rows(rows)):
+            self.refuse(source, node, f"its unit does not have the rows {_by(rows)}")
+            unit = None
+        if unit is None:
+            unit = self._unit(position)
+            self.close(node.operands[0])
+        unit.rows = rows
+        self._join(unit, node, position)
+
+    def add_column_sum(self, node: Node, position: int) -> None:
+        """A sum over all rows, which :func:`is_column_sum` takes."""
+        rows = summed_rows(node)
+        source, axis = source_of(node.operands[0])
+        unit = self.joinable(source, node) if axis == "same" else None
+        if unit is not None and (
+            unit.is_blocked
+            or not unit.takes_rows(rows)
+            or squeezed(source.shape) == rows
+            or unit.summed + node.size > (_SUMMED_BESIDE if unit.resident else _SUMMED)
+        ):
+            fits = unit.takes_rows(rows) and squeezed(source.shape) != rows
+            lack = "PSUM for more sums" if fits else f"the rows {_by(rows)}"
+            self.refuse(source, node, f"its unit lacks {lack}")
+            unit = None
+        if unit is None:
+            unit = self._unit(position)
+            self.close(node.operands[0])
+        unit.rows = rows
+        unit.summed += node.size
+        self._join(unit, node, position)
+        self.totals.add(id(node))
+
+    def add_product(self, node: Node, position: int) -> None:
+        """A product that :func:`is_row_product` takes."""
+        rows, size = product_rows(node), resident_bytes(node)
+        left, right = node.operands
+        self.close(right)
+        self.refuse(source_of(right)[0], node, "all rows read the right operand of a product")
+        source, axis = source_of(left)
+        unit = self.joinable(source, node) if axis == "same" else None
+        if unit is not None and (
+            unit.is_blocked
+            or not unit.takes_rows(rows)
+            or not _has_rows_of(node, left)
+            or unit.resident + size > self.resident
+            or unit.summed > _SUMMED_BESIDE
+            or squeezed(source.shape) == rows
+        ):
+            fits = unit.takes_rows(rows) and _has_rows_of(node, left)
+            lack = f"SBUF for {size} more bytes a partition" if fits else f"the rows {_by(rows)}"
+            self.refuse(source, node, f"its unit lacks {lack}")
+            unit = None
+        if unit is None:
+            unit = self._unit(position)
+            self.close(left)
+        unit.rows = rows
+        unit.resident += size
+        unit.is_blocked = size > self.resident
+        self._join(unit, node, position)
+
+    def _unit(self, position: int) -> Unit:
+        made = Unit([], position, True)
+        self.units.append(made)
+        return made
+
+    def _join(self, unit: Unit, node: Node, position: int) -> None:
+        unit.nodes.append(node)
+        unit.last = position
+        self.owner[id(node)] = unit
+
+    def is_row_reduction(self, node: Node) -> bool:
+        """A reduction of floats over the last dimensions, with enough rows to fill partitions."""
+        if node.opcode != "reduce" or len(node.operands) != 2 or id(node) in self.apart:
+            return False
+        if node.attributes["applied"] not in _ROW_REDUCTIONS or not node.size:
+            return False
+        operand, start = node.operands
+        if held_as(operand).kind != "float" or start.splat is None or not operand.size:
+            return False
+        wide = [dim for dim, extent in enumerate(operand.shape) if extent != 1]
+        reduced = [dim for dim in wide if dim in node.attributes["dimensions"]]
+        rows = prod(operand.shape[dim] for dim in wide if dim not in reduced)
+        return bool(reduced) and wide[-len(reduced) :] == reduced and rows >= _FEWEST_ROWS
+
+
+_SUMMED, _SUMMED_BESIDE = 2048, 1024
+"""Columns that a unit sums over all rows at most: half of PSUM; a quarter beside products."""
+
+
+def summed_rows(node: Node) -> tuple[int, ...]:
+    """The extents over which :func:`is_column_sum` sums."""
+    shape = node.operands[0].shape
+    dims: list[int] = sorted(node.attributes["dimensions"])
+    return squeezed(tuple(shape[dim] for dim in dims))
+
+
+def is_column_sum(node: Node) -> bool:
+    """A sum of floats over the leading dimensions."""
+    if node.opcode != "reduce" or len(node.operands) != 2 or node.attributes["applied"] != "add":
+        return False
+    operand, start = node.operands
+    if operand.element.name not in _PRODUCT_TYPES or start.splat is None or start.splat != 0:
+        return False
+    wide = [dim for dim, extent in enumerate(operand.shape) if extent != 1]
+    summed = [dim for dim in wide if dim in node.attributes["dimensions"]]
+    if not summed or wide[: len(summed)] != summed or len(summed) == len(wide):
+        return False
+    return prod(summed_rows(node)) >= 2 * _FEWEST_ROWS and 1 < node.size <= _SUMMED
+
+
+_PRODUCT_TYPES = frozenset({"f32", "bf16", "f16"})
+
+
+def _extent(node: Node, operand: int, dims: str) -> int:
+    """Elements along the dimensions of an operand that an attribute names."""
+    named: tuple[int, ...] = node.attributes[dims]
+    return prod(node.operands[operand].shape[dim] for dim in named)
+
+
+def resident_bytes(node: Node) -> int:
+    """Bytes of each partition that the right operand of a product takes, whole."""
+    depth = _extent(node, 0, "lhs_contracting")
+    batch = _extent(node, 0, "lhs_batch")
+    columns = node.operands[1].size // max(1, depth * batch)
+    return -(-depth // 128) * columns * held_as(node.operands[1]).tile.itemsize
+
+
+def _has_rows_of(node: Node, left: Node) -> bool:
+    """True when the left operand's dimensions are batch, rows, contraction, in this order."""
+    fields = node.attributes
+    taken = (*fields["lhs_batch"], *fields["lhs_contracting"])
+    free = [dim for dim in range(len(left.shape)) if dim not in taken]
+    order = [*fields["lhs_batch"], *free, *fields["lhs_contracting"]]
+    wide = [dim for dim in order if left.shape[dim] != 1]
+    return wide == sorted(wide)
+
+
+def is_row_product(node: Node) -> bool:
+    """A product of floats with enough rows to fill partitions, that fits in blocks of columns."""
+    if node.opcode != "dot" or not node.size or not node.operands[0].size:
+        return False
+    if any(one.element.name not in _PRODUCT_TYPES for one in (node, *node.operands)):
+        return False
+    depth = _extent(node, 0, "lhs_contracting")
+    batch = _extent(node, 0, "lhs_batch")
+    rows, columns = product_rows(node), node.operands[1].size // (depth * batch)
+    return prod(rows) // batch >= _FEWEST_ROWS and columns > 1 and depth <= _DEEPEST
+
+
+_DEEPEST = 8192
+"""Contractions beyond it do not stay in SBUF with a block of columns."""
+
+
+def _by(rows: tuple[int, ...]) -> str:
+    return " x ".join(map(str, rows)) or "1"
+
+
+def _kept(node: Node) -> tuple[int, ...]:
+    return squeezed(node.shape)
+
+
+def fuse(
+    graph: Graph,
+    apart: frozenset[int] = frozenset(),
+    *,
+    why: Reasons | None = None,
+    resident: int = Tuning().resident,
+) -> list[Unit]:
+    """The graph's work in an order in which everything comes after what it reads.
+
+    Parameters, constants and views are in no unit.
+
+    Args:
+        graph: what to fuse.
+        apart: ``id`` of nodes that are not to be in a unit over rows.
+        why: gets the reason of each reader that did not join.
+        resident: bytes of each partition that right operands of a unit's products take at most.
+    """
+    fuser = _Fuser(apart, Reasons() if why is None else why, resident)
+    order = {id(node): position for position, node in enumerate(graph.nodes)}
+    for node in graph.nodes:
+        if node.opcode in VIEWS or node.opcode in ("parameter", "constant", "result"):
+            continue
+        position = order[id(node)]
+        if node.opcode in ELEMENTWISE:
+            fuser.add_elementwise(node, position)
+            continue
+        if id(node) not in apart and is_column_sum(node):
+            fuser.add_column_sum(node, position)
+            continue
+        if fuser.is_row_reduction(node):
+            fuser.add_reduction(node, position)
+            continue
+        if id(node) not in apart and is_row_product(node):
+            fuser.add_product(node, position)
+            continue
+        for operand in node.operands:
+            fuser.close(operand)
+        unit = Unit([node], position, False)
+        fuser.units.append(unit)
+        fuser.owner[id(node)] = unit
+    units = sorted((unit for unit in fuser.units if unit.nodes), key=lambda unit: unit.last)
+    for unit in units:
+        unit.nodes.sort(key=lambda node: order[id(node)])
+    return units

@@ -1,0 +1,538 @@
+"""From fused units to kernels in order: the place of every value, and who computes it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from math import prod
+from pathlib import Path
+
+import numpy as np
+
+from hlo_tools.kernels.calls import resolve
+from neff.compiler.assembly.assemble import Parts
+from neff.compiler.assembly.link import Call
+from neff.compiler.graph.blocks import Block, blocks_of
+from neff.compiler.graph.nodes import Graph, Node, uncovered
+from neff.compiler.graph.rows import source_of
+from neff.compiler.graph.types import held_as
+from neff.compiler.graph.views import VIEWS, View, row_major
+from neff.compiler.lowering import LOWERINGS
+from neff.compiler.lowering.elementwise import Group, group_task
+from neff.compiler.lowering.families import row_product
+from neff.compiler.lowering.lowerer import Lowerer
+from neff.compiler.lowering.pricing import Variant, variants
+from neff.compiler.lowering.rows import (
+    RowGroup,
+    batch_extents,
+    best_rows,
+    column_block,
+    fits,
+    rows_task,
+)
+from neff.compiler.lowering.task import Port, Task
+from neff.compiler.plans import PLANS, Plan, Tuning
+from neff.compiler.record import Record
+from neff.compiler.rewrites.paired import with_pairs
+from neff.compiler.rewrites.simplify import simplified
+from neff.compiler.rewrites.wide_integers import input_bounds
+from neff.compiler.units.fuse import Reasons, Unit, fuse, is_column_sum
+from neff.compiler.units.lower_loops import Around, lower_loop, share_memory
+from neff.compiler.units.parts import place_parts
+from neff.errors import NeffCompileError
+from nki_lang.ir import KernelIR
+from nki_lang.targets import Target
+
+__all__ = ["lower"]
+
+Users = dict[int, list[Node | None]]
+"""Who reads each node, by its id; None stands for the caller of the module."""
+
+
+def lower(
+    graph: Graph,
+    target: Target,
+    *,
+    cores: int = 0,
+    root: Path | None = None,
+    dot_cast: str = "",
+    record: Record | None = None,
+    plan: Plan = PLANS[2][0],
+) -> Parts:
+    """Lower a graph to the variables and kernel calls of a program.
+
+    Args:
+        graph: what to lower; it is not changed.
+        target: family to lower for.
+        cores: physical cores of the program; as many as its kernels use when 0.
+        root: folder that the paths of kernel files start from.
+        dot_cast: type that float32 operands of a dot are cast to (``bf16``), "" for none.
+        record: gets what is done.
+        plan: how hard to try.
+
+    Raises:
+        NeffCompileError: something is not covered, or does not fit.
+        HloFileError: a kernel file is missing or damaged.
+    """
+    record = record or Record()
+    graph = simplified(with_pairs(graph), plan.level, record)
+    parts = Parts(graph.name, target, cores)
+    users, reasons = _users(graph), Reasons()
+    lowerer = Lowerer(parts, dot_cast, plan=plan, record=record, why=_explainer(users, reasons))
+    _declare(graph, lowerer)
+    _check_sizes(graph, target)
+
+    def work(block: Block) -> list[Unit]:
+        return _units(replace(graph, nodes=block.nodes), target, reasons, plan.tuning)
+
+    def run(block: Block, units: list[Unit]) -> None:
+        for unit in units:
+            node = unit.nodes[0]
+            with lowerer.unit(_kind(unit), unit.nodes):
+                if unit.elementwise:
+                    _group(unit, users, lowerer)
+                elif node.opcode == "kernel":
+                    _kernel(node, graph, root, lowerer)
+                elif node.opcode == "turn":
+                    lower_loop(block.loops[id(node)], lowerer, Around(users, work, run))
+                else:
+                    _single(node, lowerer)
+
+    outermost = blocks_of(graph.nodes)
+    units = work(outermost)
+    homes = dict(lowerer.homes)
+    share_memory(units, lowerer, users)
+    place_parts(units, lowerer, homes)
+    run(outermost, units)
+    with lowerer.unit("results", ()):
+        _finish(graph, lowerer)
+    _complete(parts, cores)
+    return parts
+
+
+def _complete(parts: Parts, cores: int) -> None:
+    """Windows are no variables of the program; without a number of cores, its kernels decide."""
+    parts.variables = {name: one for name, one in parts.variables.items() if one.kind != "window"}
+    if not cores:
+        parts.cores = max((call.kernel.lnc for call in parts.calls), default=1)
+
+
+def _declare(graph: Graph, lowerer: Lowerer) -> None:
+    """Variables for the inputs and outputs."""
+    parts = lowerer.parts
+    inputs = _names(graph, "neff_input_names", "input", len(graph.parameters))
+    outputs = _names(graph, "neff_output_names", "output", len(graph.results))
+    _refuse_shared_names(graph, inputs, outputs)
+    bounds = input_bounds(graph)
+    for name, node, limits in zip(inputs, graph.parameters, bounds, strict=True):
+        made = lowerer.variable(name, "input", held_as(node).outside, node.shape)
+        made.bounds = limits
+        lowerer.located[id(node)] = View(name, node.shape, row_major(node.shape))
+    for name, node in zip(outputs, graph.results, strict=True):
+        lowerer.variable(name, "output", held_as(node).outside, node.shape)
+        source = _unshaped(node)
+        if source.opcode not in VIEWS and source.opcode not in ("parameter", "constant"):
+            lowerer.homes.setdefault(id(source), name)
+    parts.inputs += inputs
+    parts.outputs += outputs
+    parts.returns_tuple = graph.returns_tuple
+
+
+def _check_sizes(graph: Graph, target: Target) -> None:
+    """Refuse what cannot be in the device's memory before any time is spent on it."""
+    limit = target.hbm_bytes
+    for node in graph.nodes:
+        if node.opcode in VIEWS or node.opcode in ("constant", "kernel", "loop", "turn"):
+            continue
+        size = node.size * held_as(node).outside.itemsize
+        if size > limit:
+            raise NeffCompileError(
+                f"{node.describe()} alone has {size} bytes, {target.name} has "
+                f"{limit} bytes of device memory",
+                code="NEFF-HBM",
+                place=node.place,
+                remedy="use smaller tensors, or a target with more memory",
+            )
+
+
+def _kind(unit: Unit) -> str:
+    """What a unit is in the record."""
+    if unit.elementwise:
+        return "elementwise" if unit.rows is None else "rows"
+    return {"kernel": "call", "turn": "loop"}.get(unit.nodes[0].opcode, "operation")
+
+
+def _explainer(users: Users, reasons: Reasons) -> Callable[[Node, frozenset[int]], str]:
+    """Why a value goes to HBM: the first of its readers that is not in its unit."""
+
+    def why(node: Node, members: frozenset[int]) -> str:
+        found: list[str] = []
+        for reader, view in _readers(node, users):
+            if id(reader) in members:
+                continue
+            if reader is None:
+                found.append("it is a result of the module")
+            elif reader.opcode == "turn":
+                found.append("it is the state of a loop, or the result of a branch")
+            elif (id(node), id(reader)) in reasons:
+                found.append(f"{_named(reader)} reads it: {reasons[id(node), id(reader)]}")
+            elif view:
+                found.append(f"{_named(reader)} reads it by way of a {view}")
+            else:
+                found.append(f"{_named(reader)} reads it, which is a kernel of its own")
+        return found[0] if found else "nobody reads it"
+
+    return why
+
+
+def _named(node: Node) -> str:
+    return f"{node.opcode} {node.name}".rstrip()
+
+
+def _readers(node: Node, users: Users) -> list[tuple[Node | None, str]]:
+    """Who reads a value, and the opcode of the last view by way of which it does."""
+    found: list[tuple[Node | None, str]] = []
+    stack = [(node, "")]
+    while stack:
+        one, view = stack.pop()
+        for user in users.get(id(one), ()):
+            if user is not None and user.opcode in VIEWS:
+                stack.append((user, user.opcode))
+            else:
+                found.append((user, view))
+    return found
+
+
+def _units(graph: Graph, target: Target, why: Reasons, tuning: Tuning) -> list[Unit]:
+    """The units, those over rows as far as whole rows fit into SBUF."""
+    apart: set[int] = set()
+    while True:
+        units = fuse(graph, frozenset(apart), why=why, resident=tuning.resident)
+        large = [unit for unit in units if unit.rows is not None and not _fits(unit, target)]
+        if not large:
+            return units
+        apart.update(id(node) for unit in large for node in unit.nodes)
+
+
+def _fits(unit: Unit, target: Target) -> bool:
+    values = [one for node in unit.nodes for one in (node, *node.operands)]
+    if any(held_as(one).wide for one in values):
+        return False
+    rows = unit.rows or ()
+    if unit.is_blocked:
+        return True
+    group = RowGroup(unit.nodes, rows, {}, [], _sources(unit), {}, _sums(unit))
+    return fits(group, target, unit.resident * (2 if _batch(unit) else 1))
+
+
+def _sums(unit: Unit) -> frozenset[int]:
+    """Members that are sums over all rows."""
+    return frozenset(id(node) for node in unit.nodes if is_column_sum(node))
+
+
+def _has_long_rows(unit: Unit, group: RowGroup) -> bool:
+    """A product of few long rows, with nothing but elementwise operations behind it: blocks of
+    columns leave less to wait for at its begin and its end."""
+    first = unit.nodes[0]
+    return (
+        first.opcode == "dot"
+        and len(unit.nodes) > 1
+        and prod(group.rows) <= 1024
+        and group.columns(first.shape) > 1024
+        and all(node.opcode not in ("dot", "reduce") for node in unit.nodes[1:])
+        and all(node.shape == first.shape for node in unit.nodes)
+        and not any(axis == "row" for _, axis in group.sources.values())
+    )
+
+
+def _batch(unit: Unit) -> int:
+    """How many of a unit's rows' extents are batch dimensions of its products."""
+    return max((batch_extents(node) for node in unit.nodes if node.opcode == "dot"), default=0)
+
+
+def _sources(unit: Unit) -> dict[int, tuple[int, str]]:
+    """Where members find their operands: at a member, or at an input of the operand's own."""
+    members = {id(node) for node in unit.nodes}
+    found: dict[int, tuple[int, str]] = {}
+    for node in unit.nodes:
+        for operand in node.operands:
+            source, axis = source_of(operand)
+            inside = id(source) in members and (axis == "same" or unit.rows is not None)
+            found[id(operand)] = (id(source), axis) if inside else (id(operand), "same")
+    return found
+
+
+def _group(unit: Unit, users: Users, lowerer: Lowerer) -> None:
+    for node in unit.nodes:
+        if node.opcode != "convert" or not _through_float32(node):
+            _refuse_doubles(node)
+    sources = _sources(unit)
+    inputs = _inputs(unit, sources, lowerer)
+    members = {id(node) for node in unit.nodes}
+    outside = _read_outside(unit, members, users)
+    outputs = [
+        (node, lowerer.port(lowerer.home(node))) for node in unit.nodes if id(node) in outside
+    ]
+    if not unit.nodes[0].size:
+        return
+    target, last = lowerer.parts.target, unit.nodes[-1]
+    if unit.rows is None:
+        inputs = _straightened(inputs, outputs, lowerer, last)
+    rows = unit.rows or _free_rows(unit, inputs, outputs, target)
+    if rows is not None:
+        products = {
+            id(node): row_product(lowerer, node, sources[id(node.operands[0])][0] in members)
+            for node in unit.nodes
+            if node.opcode == "dot"
+        }
+        group = RowGroup(unit.nodes, rows, inputs, outputs, sources, products, _sums(unit))
+        inputs.update(_walkable(group, lowerer, last))
+        lowerer.call_best(_row_variants(unit, group, lowerer), last)
+        return
+    flat, usual = Group(unit.nodes, inputs, outputs, sources), lowerer.plan.tuning
+
+    def made(sizes: Tuning) -> Task:
+        return group_task(_title(unit), flat, target, sizes.elements)
+
+    lowerer.call_best(variants(made, usual, ("elements",)), last)
+
+
+def _row_variants(unit: Unit, group: RowGroup, lowerer: Lowerer) -> Iterator[Variant]:
+    """The kernel of a unit over rows, the usual one first."""
+    target, usual = lowerer.parts.target, lowerer.plan.tuning
+    has_blocks = unit.is_blocked or _has_long_rows(unit, group)
+
+    def made(sizes: Tuning, in_blocks: bool = has_blocks) -> Task:
+        block = column_block(group, sizes.blocked) if in_blocks else 0
+        return rows_task(_title(unit), replace(group, block=block), target, sizes)
+
+    fields = ("at_once", "ahead") if group.products else ("at_once", "wide")
+    yield from variants(made, usual, (*fields, "blocked") if has_blocks else fields)
+    if has_blocks and not unit.is_blocked:
+        yield "whole rows", lambda: made(usual, False)
+
+
+def _inputs(
+    unit: Unit, sources: dict[int, tuple[int, str]], lowerer: Lowerer
+) -> dict[int, Port | np.generic]:
+    """Where the unit's operands are that no member computes; those of products apart."""
+    members = {id(node) for node in unit.nodes}
+    found: dict[int, Port | np.generic] = {}
+    for node in unit.nodes:
+        for operand in node.operands if node.opcode != "dot" else ():
+            key = sources[id(operand)][0]
+            if key not in members and key not in found:
+                number = lowerer.number(operand)
+                found[key] = lowerer.port(lowerer.view(operand)) if number is None else number
+    return found
+
+
+def _straightened(
+    inputs: dict[int, Port | np.generic],
+    outputs: list[tuple[Node, Port]],
+    lowerer: Lowerer,
+    node: Node,
+) -> dict[int, Port | np.generic]:
+    """Inputs of an elementwise unit that would be read across, copied in the order of its result."""
+    like = outputs[0][1].view
+    found = dict(inputs)
+    for key, port in inputs.items():
+        if isinstance(port, Port) and port.view.shape == like.shape:
+            found[key] = lowerer.port(lowerer.straight(port.view, like, node))
+    return found
+
+
+def _walkable(group: RowGroup, lowerer: Lowerer, node: Node) -> dict[int, Port]:
+    """Inputs that have too many dimensions for a transfer, copied."""
+    return {
+        key: lowerer.port(lowerer.compact(port.view, node))
+        for key, port in group.inputs.items()
+        if isinstance(port, Port) and not group.walks(port)
+    }
+
+
+def _free_rows(
+    unit: Unit,
+    inputs: dict[int, Port | np.generic],
+    outputs: list[tuple[Node, Port]],
+    target: Target,
+) -> tuple[int, ...] | None:
+    """The rows of an elementwise unit whose operands repeat along rows, or for all rows."""
+    ports = [port for port in inputs.values() if isinstance(port, Port)]
+    if any(port.wide for port in (*ports, *(port for _, port in outputs))):
+        return None
+    rows = best_rows(unit.nodes[0].shape, [port.view for port in ports])
+    if rows is None:
+        return None
+    group = RowGroup(unit.nodes, rows, inputs, outputs, _sources(unit))
+    return rows if fits(group, target) and all(map(group.walks, ports)) else None
+
+
+def _read_outside(unit: Unit, members: set[int], users: Users) -> set[int]:
+    """Members whose value somebody outside the group reads."""
+    return {
+        id(node)
+        for node in unit.nodes
+        if any(user is None or id(user) not in members for user, _ in _readers(node, users))
+    }
+
+
+def _users(graph: Graph) -> Users:
+    users: Users = {}
+    for node in graph.nodes:
+        for operand in node.operands:
+            users.setdefault(id(operand), []).append(node)
+    for node in graph.results:
+        users.setdefault(id(node), []).append(None)
+    return users
+
+
+def _single(node: Node, lowerer: Lowerer) -> None:
+    lowering = LOWERINGS.get(node.opcode)
+    if lowering is None:
+        raise uncovered(node)
+    _refuse_doubles(node)
+    if node.size:
+        lowering(lowerer, node)
+    else:
+        lowerer.home(node)
+
+
+def _kernel(node: Node, graph: Graph, root: Path | None, lowerer: Lowerer) -> None:
+    """A kernel call: its operands become whole variables, its results too."""
+    call = resolve(node.attributes["backend_config"], root)
+    kernel = call.kernel
+    tensors = {tensor.name: tensor for tensor in kernel.inputs}
+    tensors |= {constant.tensor.name: constant.tensor for constant in kernel.constants}
+    names = list(call.config.input_names)
+    if len(node.operands) > len(names):
+        raise uncovered(
+            node,
+            f"kernel {kernel.name} takes {len(names)} operands, the call has {len(node.operands)}",
+            "trace the program again: the kernel file and the module do not match",
+        )
+    bindings: dict[str, str] = {}
+    for name, operand in zip(names, node.operands, strict=False):
+        tensor = tensors.get(name)
+        if tensor is None or tensor.elements != operand.size:
+            raise uncovered(
+                node, f"operand {name} does not fit kernel {kernel.name}",
+                "trace the program again: the kernel file and the module do not match",
+            )  # fmt: skip
+        bindings[name] = lowerer.whole(operand, tensor.dtype)
+    for constant in kernel.constants:
+        if constant.tensor.name not in bindings:
+            made = lowerer.variable(
+                lowerer.fresh("c"), "constant", constant.tensor.dtype, constant.tensor.shape
+            )
+            made.value = constant.value
+            bindings[constant.tensor.name] = made.name
+    _bind_results(node, graph, kernel, list(call.config.output_names), bindings, lowerer)
+    lowerer.append(Call(kernel, bindings, "", op=node.name))
+
+
+def _bind_results(
+    node: Node,
+    graph: Graph,
+    kernel: KernelIR,
+    names: list[str],
+    bindings: dict[str, str],
+    lowerer: Lowerer,
+) -> None:
+    """Variables for a kernel's results; one written in place gets a copy of its operand."""
+    results = {
+        one.attributes["index"]: one
+        for one in graph.nodes
+        if one.opcode == "result" and one.operands[0] is node
+    }
+    tensors = {tensor.name: tensor for tensor in kernel.outputs}
+    known = [tensors[name] for name in names if name in tensors]
+    for index, tensor in enumerate(known if len(known) == len(tensors) else kernel.outputs):
+        result = results.get(index)
+        home = lowerer.homes.get(id(result)) if result is not None else None
+        if home is None or lowerer.parts.variables[home].dtype != tensor.dtype:
+            home = lowerer.scratch(tensor.shape, tensor.dtype).buffer
+        view = View(home, tensor.shape, row_major(tensor.shape))
+        if tensor.name in bindings:
+            old = bindings[tensor.name]
+            source = View(old, tensor.shape, row_major(tensor.shape))
+            lowerer.copy(source, view, node)
+        bindings[tensor.name] = home
+        if result is not None:
+            lowerer.located[id(result)] = view.reshape(result.shape) or view
+
+
+def _finish(graph: Graph, lowerer: Lowerer) -> None:
+    """Copy results that are not in their output variable yet."""
+    for name, node in zip(lowerer.parts.outputs, graph.results, strict=True):
+        if not node.size:
+            continue
+        number = lowerer.number(node)
+        target = View(name, node.shape, row_major(node.shape))
+        if number is not None:
+            lowerer.fill(target, number, node)
+            continue
+        view = lowerer.view(node)
+        if view.buffer != name:
+            lowerer.copy(view, target, node)
+
+
+def _names(graph: Graph, attribute: str, base: str, count: int) -> list[str]:
+    """Names from a frontend attribute (comma-separated or a JSON list), or numbered ones."""
+    text = graph.attributes.get(attribute, "").strip()
+    if not text:
+        return [f"{base}{number}" for number in range(count)]
+    try:
+        listed = json.loads(text) if text.startswith("[") else text.split(",")
+    except ValueError:
+        listed = []
+    names = [str(name).strip() for name in listed]
+    if len(names) != count or len(set(names)) != count:
+        raise NeffCompileError(
+            f"the frontend attribute {attribute} names {len(names)} tensors ({text}), the module "
+            f"has {count}, and names must differ",
+            code="NEFF-NAMES",
+            place=graph.name,
+            remedy="correct the attribute or remove it",
+        )
+    return names
+
+
+def _refuse_shared_names(graph: Graph, inputs: list[str], outputs: list[str]) -> None:
+    shared = sorted(set(inputs) & set(outputs))
+    if shared:
+        raise NeffCompileError(
+            f"{', '.join(shared)} would be both an input and an output",
+            code="NEFF-NAMES",
+            place=graph.name,
+            remedy="let neff_input_names and neff_output_names name each tensor once",
+        )
+
+
+def _unshaped(node: Node) -> Node:
+    """The node behind reshapes, for they change nothing in memory."""
+    while node.opcode == "reshape":
+        node = node.operands[0]
+    return node
+
+
+def _refuse_doubles(node: Node) -> None:
+    """float64 is converted only."""
+    for one in (node, *node.operands):
+        if held_as(one).kind == "double":
+            raise uncovered(node, "the engines have no float64 arithmetic", code="NEFF-F64")
+
+
+def _through_float32(node: Node) -> bool:
+    """True for a conversion of float64 that is the same in two steps, by way of float32."""
+    source, target = held_as(node.operands[0]).kind, held_as(node).kind
+    if source == "double":
+        return target in ("float", "double")
+    return target != "double" or source in ("float", "small", "pred")
+
+
+def _title(unit: Unit) -> str:
+    if len(unit.nodes) == 1:
+        return unit.nodes[0].opcode
+    return f"fusion_of_{len(unit.nodes)}"

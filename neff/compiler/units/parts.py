@@ -1,0 +1,65 @@
+"""Parts of a concatenation, computed where they belong."""
+
+from __future__ import annotations
+
+from neff.compiler.graph.nodes import Node
+from neff.compiler.graph.types import held_as
+from neff.compiler.graph.views import View, row_major
+from neff.compiler.lowering.lowerer import Lowerer
+from neff.compiler.units.fuse import Unit
+
+__all__ = ["place_parts"]
+
+
+def place_parts(units: list[Unit], lowerer: Lowerer, homes: dict[int, str]) -> None:
+    """Let operands of concatenations be computed where they belong, in one piece of memory.
+
+    Args:
+        units: of the outermost block, in order.
+        lowerer: its ``homes`` are final.
+        homes: those of the module's results alone. What shares memory for other reasons may be
+            written over while a part is still read.
+    """
+    made = {id(node) for unit in units if unit.elementwise for node in unit.nodes}
+    for unit in units:
+        whole = unit.nodes[0]
+        if whole.opcode != "concatenate" or not whole.size:
+            continue
+        if lowerer.homes.get(id(whole)) != homes.get(id(whole)):
+            continue
+        _place(whole, made, lowerer)
+
+
+def _place(whole: Node, made: set[int], lowerer: Lowerer) -> None:
+    dim: int = whole.attributes["dimensions"][0]
+    dtype = held_as(whole).tile
+    target: View | None = None
+    begin = 0
+    for operand in whole.operands:
+        end = begin + operand.shape[dim]
+        source = operand
+        while source.opcode == "reshape":
+            source = source.operands[0]
+        free = id(source) not in lowerer.homes and id(source) not in lowerer.spots
+        if id(source) in made and source.size and free and held_as(source).tile == dtype:
+            target = target or _whole(whole, lowerer)
+            if target is None:
+                return
+            starts, limits = [0] * len(whole.shape), list(whole.shape)
+            starts[dim], limits[dim] = begin, end
+            part = target.slice(tuple(starts), tuple(limits), (1,) * len(starts))
+            view = part.reshape(source.shape) if part.contiguous else None
+            if view is not None:
+                lowerer.spots[id(source)] = view
+        begin = end
+
+
+def _whole(node: Node, lowerer: Lowerer) -> View | None:
+    """The memory of a concatenation; None where elements outside are not as those on chip."""
+    name = lowerer.homes.get(id(node))
+    if name is None:
+        view = lowerer.scratch(node.shape, held_as(node).tile)
+        lowerer.spots[id(node)] = view
+        return view
+    port = lowerer.port(View(name, node.shape, row_major(node.shape)))
+    return None if port.wide or port.dtype != held_as(node).tile else port.view

@@ -1,0 +1,1 @@
+"""The device as each framework finds it: JAX, torch_xla, plain NumPy scripts."""

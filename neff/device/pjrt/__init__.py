@@ -1,0 +1,1 @@
+"""PJRT's C interface: its tables, and the objects behind the framework's handles."""

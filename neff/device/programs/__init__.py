@@ -1,0 +1,1 @@
+"""Programs as frameworks hand them over: read, rewritten, extracted."""
