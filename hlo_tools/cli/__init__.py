@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hlo_tools.cli.commands import PROGRAM
-from hlo_tools.cli.front import start
+from hlo_tools.cli.shared.front import start
 
 __all__ = ["main"]
 

@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from hlo_tools.cli import console
-from hlo_tools.cli.fills import Fill, Seed, check_fill
-from hlo_tools.cli.inputs import open_module
-from hlo_tools.cli.module_inputs import Inputs, Tolerance, gather
-from hlo_tools.cli.options import AsJson
+from hlo_tools.cli.shared import console
+from hlo_tools.cli.shared.fills import Fill, Seed, check_fill
+from hlo_tools.cli.shared.inputs import open_module
+from hlo_tools.cli.shared.module_inputs import Inputs, Tolerance, gather
+from hlo_tools.cli.shared.options import AsJson
 from hlo_tools.diff.bisect import Difference, against_jaxlib, between
 from hlo_tools.verify import check
 

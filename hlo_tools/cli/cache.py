@@ -11,9 +11,9 @@ from typing import Annotated, Final
 
 import typer
 
-from hlo_tools.cli import console
-from hlo_tools.cli.configuration import read_configuration
-from hlo_tools.cli.options import AsJson
+from hlo_tools.cli.shared import console
+from hlo_tools.cli.shared.configuration import read_configuration
+from hlo_tools.cli.shared.options import AsJson
 from hlo_tools.errors import HloError, HloFileError
 from hlo_tools.extract.remote import pull, push
 from hlo_tools.store import Entry, Limits, Store, collect, entries, open_place, verify

@@ -10,11 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
-from hlo_tools.cli import console
-from hlo_tools.cli.findings import FORMATS, Report, RuleText, print_findings
-from hlo_tools.cli.kernel_call import load_kernel, parse_arguments
-from hlo_tools.cli.options import FindingsFormat, FindingsJson
-from hlo_tools.cli.targets import TargetName, checked_target
+from hlo_tools.cli.shared import console
+from hlo_tools.cli.shared.findings import FORMATS, Report, RuleText, print_findings
+from hlo_tools.cli.shared.kernel_call import load_kernel, parse_arguments
+from hlo_tools.cli.shared.options import FindingsFormat, FindingsJson
+from hlo_tools.cli.shared.targets import TargetName, checked_target
 from hlo_tools.errors import HloError
 from hlo_tools.extract import run_script
 from hlo_tools.verify import Finding, Severity
@@ -133,7 +133,7 @@ def _of_run(file: str, one: dict[str, Any]) -> Finding:
 
 def _print_as(form: str, files: list[str], findings: list[Finding]) -> None:
     """In one of the forms for CI."""
-    from hlo_tools.cli.codes import find
+    from hlo_tools.cli.shared.codes import find
 
     known = {code: find(code) for code in dict.fromkeys(one.code for one in findings)}
     texts = {

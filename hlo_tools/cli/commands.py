@@ -20,7 +20,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from hlo_tools.cli.table import Command, Program
+from hlo_tools.cli.shared.table import Command, Program
 
 __all__ = ["PROGRAM"]
 

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from hlo_tools.cli import console
-from hlo_tools.cli.configuration import KNOWN, Value, read_configuration
-from hlo_tools.cli.options import AsJson
-from hlo_tools.cli.targets import target_for
+from hlo_tools.cli.shared import console
+from hlo_tools.cli.shared.configuration import KNOWN, Value, read_configuration
+from hlo_tools.cli.shared.options import AsJson
+from hlo_tools.cli.shared.targets import target_for
 
 __all__ = ["command"]
 

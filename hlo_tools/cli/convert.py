@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from hlo_tools.cli import completion, console
-from hlo_tools.cli.inputs import open_module
-from hlo_tools.cli.outputs import format_of, write_module
+from hlo_tools.cli.shared import completion, console
+from hlo_tools.cli.shared.inputs import open_module
+from hlo_tools.cli.shared.outputs import format_of, write_module
 from hlo_tools.ir import external_constants
 from hlo_tools.ir.dialects import DIALECTS, to_dialect
 from hlo_tools.ir.formats import FORMATS, STABLEHLO

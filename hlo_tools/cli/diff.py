@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from hlo_tools.cli import completion, console
-from hlo_tools.cli.inputs import open_module
+from hlo_tools.cli.shared import completion, console
+from hlo_tools.cli.shared.inputs import open_module
 from hlo_tools.diff import IGNORABLE, ComputationDiff, InstructionDiff, ModuleDiff, diff_modules
 from hlo_tools.diff.by_place import PLACES, diff_places
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from hlo_tools import doctor
-from hlo_tools.cli import console
-from hlo_tools.cli.options import AsJson
+from hlo_tools.cli.shared import console
+from hlo_tools.cli.shared.options import AsJson
 
 __all__ = ["command"]
 

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from hlo_tools.cli import console
-from hlo_tools.cli.inputs import open_module
-from hlo_tools.cli.outputs import came_as_text, format_of, write_module
+from hlo_tools.cli.shared import console
+from hlo_tools.cli.shared.inputs import open_module
+from hlo_tools.cli.shared.outputs import came_as_text, format_of, write_module
 from hlo_tools.kernel_calls import embed, take_out
 
 __all__ = ["command"]

@@ -11,11 +11,11 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from hlo_tools.cli import completion, console
-from hlo_tools.cli.fills import Fill, Seed, check_fill
-from hlo_tools.cli.inputs import open_module
-from hlo_tools.cli.module_inputs import Inputs, Tolerance, gather
-from hlo_tools.cli.options import AsJson
+from hlo_tools.cli.shared import completion, console
+from hlo_tools.cli.shared.fills import Fill, Seed, check_fill
+from hlo_tools.cli.shared.inputs import open_module
+from hlo_tools.cli.shared.module_inputs import Inputs, Tolerance, gather
+from hlo_tools.cli.shared.options import AsJson
 from hlo_tools.evaluate import Evaluator, Limits, evaluate_devices
 from hlo_tools.evaluate.devices import MOST_DEVICES, partitions_of
 from hlo_tools.evaluate.difference import largest_difference

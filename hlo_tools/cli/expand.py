@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from hlo_tools.cli import console
-from hlo_tools.cli.inputs import open_module
-from hlo_tools.cli.outputs import came_as_text, format_of, write_module
-from hlo_tools.cli.rewriting import Force, Output, Proving, Tolerance, copy_of, prove
+from hlo_tools.cli.shared import console
+from hlo_tools.cli.shared.inputs import open_module
+from hlo_tools.cli.shared.outputs import came_as_text, format_of, write_module
+from hlo_tools.cli.shared.rewriting import Force, Output, Proving, Tolerance, copy_of, prove
 from hlo_tools.errors import HloError
 from hlo_tools.kernel_calls import expand
 

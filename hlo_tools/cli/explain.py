@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from hlo_tools.cli import completion, console
-from hlo_tools.cli.codes import Code, beginning_with, closer, find, near
-from hlo_tools.cli.options import AsJson
+from hlo_tools.cli.shared import completion, console
+from hlo_tools.cli.shared.codes import Code, beginning_with, closer, find, near
+from hlo_tools.cli.shared.options import AsJson
 from hlo_tools.plugins import OWN
 
 __all__ = ["command"]

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from hlo_tools.cli import console
-from hlo_tools.cli.targets import TargetName, checked_target
+from hlo_tools.cli.shared import console
+from hlo_tools.cli.shared.targets import TargetName, checked_target
 from hlo_tools.errors import HloFileError
 from hlo_tools.extract import CapturedModule, ScriptRun, cache_folder, run_script
 from hlo_tools.extract.flags import remote_cache

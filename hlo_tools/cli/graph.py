@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from hlo_tools.cli import completion, console
-from hlo_tools.cli.inputs import open_module
-from hlo_tools.cli.targets import TargetName, target_for
+from hlo_tools.cli.shared import completion, console
+from hlo_tools.cli.shared.inputs import open_module
+from hlo_tools.cli.shared.targets import TargetName, target_for
 from hlo_tools.graph import Graph, graph_of, render_dot, render_explorer, render_page, render_svg
 from hlo_tools.graph.dot import draw_with_dot
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from hlo_tools.cli import embed, expand, replace, swap
-from hlo_tools.cli.selection import with_selection
+from hlo_tools.cli.shared.selection import with_selection
 
 __all__ = ["VERBS", "app"]
 

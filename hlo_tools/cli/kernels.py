@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from hlo_tools.cli import console
-from hlo_tools.cli.inputs import module_files, open_outline
-from hlo_tools.cli.options import AsJson
+from hlo_tools.cli.shared import console
+from hlo_tools.cli.shared.inputs import module_files, open_outline
+from hlo_tools.cli.shared.options import AsJson
 from hlo_tools.errors import CodedError, HloError
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import KERNEL_TARGET, Module

@@ -9,13 +9,13 @@ from typing import Annotated
 
 import typer
 
-from hlo_tools.cli import completion, console
-from hlo_tools.cli.configuration import read_configuration
-from hlo_tools.cli.failures import report
-from hlo_tools.cli.findings import FORMATS, Report, RuleText, print_findings
-from hlo_tools.cli.inputs import look_at_each, module_files
-from hlo_tools.cli.options import ExitZero, FindingsFormat, FindingsJson
-from hlo_tools.cli.targets import ChosenTarget, TargetName, target_for
+from hlo_tools.cli.shared import completion, console
+from hlo_tools.cli.shared.configuration import read_configuration
+from hlo_tools.cli.shared.failures import report
+from hlo_tools.cli.shared.findings import FORMATS, Report, RuleText, print_findings
+from hlo_tools.cli.shared.inputs import look_at_each, module_files
+from hlo_tools.cli.shared.options import ExitZero, FindingsFormat, FindingsJson
+from hlo_tools.cli.shared.targets import ChosenTarget, TargetName, target_for
 from hlo_tools.extract.python_file import load_named, names_python
 from hlo_tools.ir.module import Module
 from hlo_tools.lint import LintRule, lint, registered_rules, selected

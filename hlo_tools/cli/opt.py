@@ -9,11 +9,11 @@ from typing import Annotated
 
 import typer
 
-from hlo_tools.cli import completion, console
-from hlo_tools.cli.inputs import load_input, open_module
-from hlo_tools.cli.outputs import came_as_text, format_of, write_module, write_text
-from hlo_tools.cli.progress import step
-from hlo_tools.cli.rewriting import kernel_names, name_new_kernels
+from hlo_tools.cli.shared import completion, console
+from hlo_tools.cli.shared.inputs import load_input, open_module
+from hlo_tools.cli.shared.outputs import came_as_text, format_of, write_module, write_text
+from hlo_tools.cli.shared.progress import step
+from hlo_tools.cli.shared.rewriting import kernel_names, name_new_kernels
 from hlo_tools.ir import formats
 from hlo_tools.ir.module import Module
 from hlo_tools.kernel_calls import Prover

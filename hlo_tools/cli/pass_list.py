@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 
-from hlo_tools.cli import console
+from hlo_tools.cli.shared import console
 from hlo_tools.passes import Registered, find_pass, registered_passes
 from hlo_tools.passes.arguments import arguments_of, words_of
 from hlo_tools.passes.invariants import INVARIANTS

@@ -10,11 +10,11 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from hlo_tools.cli import console, failures
-from hlo_tools.cli.program_help import help_text
-from hlo_tools.cli.progress import with_progress
-from hlo_tools.cli.selection import with_selection
-from hlo_tools.cli.table import Command, Program
+from hlo_tools.cli.shared import console, failures
+from hlo_tools.cli.shared.program_help import help_text
+from hlo_tools.cli.shared.progress import with_progress
+from hlo_tools.cli.shared.selection import with_selection
+from hlo_tools.cli.shared.table import Command, Program
 
 __all__ = ["group", "load_command", "run"]
 
@@ -69,7 +69,7 @@ class _LazyGroup(TyperGroup):
 
 def _runs_module(words: list[str]) -> bool:
     """Whether a command gets a module, or arrays for one, in place of a script."""
-    from hlo_tools.cli.inputs import SUFFIXES
+    from hlo_tools.cli.shared.inputs import SUFFIXES
 
     first = next((word for word in words if not word.startswith("-")), "")
     return first.endswith((*SUFFIXES, ".npy", ".npz"))

@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from hlo_tools.cli import console, progress
-from hlo_tools.cli.fills import Fill, Seed, check_fill
-from hlo_tools.cli.inputs import open_module
-from hlo_tools.cli.module_inputs import Tolerance, gather
-from hlo_tools.cli.outputs import format_of, write_module
+from hlo_tools.cli.shared import console, progress
+from hlo_tools.cli.shared.fills import Fill, Seed, check_fill
+from hlo_tools.cli.shared.inputs import open_module
+from hlo_tools.cli.shared.module_inputs import Tolerance, gather
+from hlo_tools.cli.shared.outputs import format_of, write_module
 from hlo_tools.diff.bisect import against_jaxlib
 from hlo_tools.diff.reduce import Reduction, Step, reduce_module
 from hlo_tools.diff.trials import Plan, Trials

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from hlo_tools.cli.extract import Arguments, Script
-from hlo_tools.cli.targets import TargetName, checked_target
+from hlo_tools.cli.shared.targets import TargetName, checked_target
 from hlo_tools.extract import run_script
 from hlo_tools.extract.protocol import EXECUTORS
 

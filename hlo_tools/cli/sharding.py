@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hlo_tools.cli import completion, console
-from hlo_tools.cli.inputs import open_module
-from hlo_tools.cli.options import AsJson
+from hlo_tools.cli.shared import completion, console
+from hlo_tools.cli.shared.inputs import open_module
+from hlo_tools.cli.shared.options import AsJson
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import Module
 from hlo_tools.slicing import find_targets

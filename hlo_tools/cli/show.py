@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from hlo_tools._messages import did_you_mean
-from hlo_tools.cli import completion, console
-from hlo_tools.cli.inputs import module_files, open_module, open_outline
-from hlo_tools.cli.options import AsJson
+from hlo_tools.cli.shared import completion, console
+from hlo_tools.cli.shared.inputs import module_files, open_module, open_outline
+from hlo_tools.cli.shared.options import AsJson
 from hlo_tools.ir.computation import Computation
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import KERNEL_TARGET, Module

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from hlo_tools.cli import completion, console
-from hlo_tools.cli.inputs import open_module
-from hlo_tools.cli.outputs import format_of, write_module
+from hlo_tools.cli.shared import completion, console
+from hlo_tools.cli.shared.inputs import open_module
+from hlo_tools.cli.shared.outputs import format_of, write_module
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import Module
 from hlo_tools.slicing import Slice, extract_slice, find_targets, grow, parse_source, select_source

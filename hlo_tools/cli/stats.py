@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from hlo_tools.cli import console
-from hlo_tools.cli.inputs import module_files, open_module, open_outline
-from hlo_tools.cli.options import AsJson
-from hlo_tools.cli.targets import TargetName, target_for
+from hlo_tools.cli.shared import console
+from hlo_tools.cli.shared.inputs import module_files, open_module, open_outline
+from hlo_tools.cli.shared.options import AsJson
+from hlo_tools.cli.shared.targets import TargetName, target_for
 from hlo_tools.stats import Statistics, statistics
 
 __all__ = ["command"]

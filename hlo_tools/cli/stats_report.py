@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from hlo_tools.cli import console
+from hlo_tools.cli.shared import console
 from hlo_tools.stats.buffer_assignment import Allocated
 from hlo_tools.stats.memory import Memory, Owner
 from hlo_tools.stats.roofline import Group, Roofline, Work

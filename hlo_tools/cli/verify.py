@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from hlo_tools.cli import completion
-from hlo_tools.cli.failures import report
-from hlo_tools.cli.findings import FORMATS, Report, RuleText, print_findings
-from hlo_tools.cli.inputs import look_at_each, module_files
-from hlo_tools.cli.options import ExitZero, FindingsFormat, FindingsJson
+from hlo_tools.cli.shared import completion
+from hlo_tools.cli.shared.failures import report
+from hlo_tools.cli.shared.findings import FORMATS, Report, RuleText, print_findings
+from hlo_tools.cli.shared.inputs import look_at_each, module_files
+from hlo_tools.cli.shared.options import ExitZero, FindingsFormat, FindingsJson
 from hlo_tools.errors import HloError
 from hlo_tools.ir.module import Module
 from hlo_tools.kernels.backend_config import decode

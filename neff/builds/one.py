@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hlo_tools.cli.targets import target_for
+from hlo_tools.cli.shared.targets import target_for
 from hlo_tools.extract.bundle import check_unchanged
 from neff.builds.sources import Source
 from neff.errors import NeffCompileError
@@ -97,7 +97,7 @@ def replaced_in(source: Source, flags: Flags) -> list[Replacement]:
     Raises:
         NeffError, HloError, NkiError: what is wrong, with its place.
     """
-    from hlo_tools.cli.inputs import open_module
+    from hlo_tools.cli.shared.inputs import open_module
     from hlo_tools.kernel_calls import named_kernels, replace_registered
 
     kernels = named_kernels(flags.kernels)
@@ -138,7 +138,7 @@ def _compiled(
 def _of_module(
     source: Source, flags: Flags, report: Callable[[str], None], record: Record | None
 ) -> tuple[Program, list[str]]:
-    from hlo_tools.cli.inputs import open_module
+    from hlo_tools.cli.shared.inputs import open_module
     from hlo_tools.kernel_calls import named_kernels
     from neff.compiler import compile as compile_module
 

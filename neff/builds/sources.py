@@ -64,7 +64,7 @@ def sources_of(path: Path) -> list[Source]:
     usual = path / MODULE_FILE
     if usual.is_file():
         return [Source(usual, path)]
-    from hlo_tools.cli.inputs import module_files
+    from hlo_tools.cli.shared.inputs import module_files
 
     files = [Path(file) for file in module_files(str(path))]
     return [Source(file, file.parent) for file in files]

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
-from hlo_tools.cli.targets import target_for
+from hlo_tools.cli.shared.targets import target_for
 from hlo_tools.store import Action, Store
 from neff.builds.flags import FLAGS_FILE
 from neff.builds.one import build_one, replaced_in
@@ -127,7 +127,7 @@ def action_of(source: Source, flags: Flags) -> Action:
 
 def _inputs(source: Source) -> Iterable[tuple[str, bytes]]:
     """The files that a source consists of, by names without its folder."""
-    from hlo_tools.cli.inputs import open_module
+    from hlo_tools.cli.shared.inputs import open_module
     from hlo_tools.kernels.files import KernelFile, kernel_files
 
     if source.is_kernel:
@@ -145,7 +145,7 @@ def source_files(source: Source) -> dict[str, bytes]:
         NeffError: ``NEFF-CLUSTER``: a kernel file is not in the folder.
         HloError, OSError: the module or a kernel file cannot be read.
     """
-    from hlo_tools.cli.inputs import open_module
+    from hlo_tools.cli.shared.inputs import open_module
     from hlo_tools.kernels.files import KernelFile, kernel_files
 
     folder = source.folder.resolve()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hlo_tools.cli.front import start
+from hlo_tools.cli.shared.front import start
 from neff.cli.commands import PROGRAM
 
 __all__ = ["main"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hlo_tools.cli.findings import Report, RuleText, print_findings
+from hlo_tools.cli.shared.findings import Report, RuleText, print_findings
 from hlo_tools.verify import Finding, Severity
 from neff.profile import Profile
 from neff.profile.advice import RULES, Advice, advice_of, advice_rows

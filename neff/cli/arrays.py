@@ -7,7 +7,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from hlo_tools.cli.fills import check_fill
+from hlo_tools.cli.shared.fills import check_fill
 from hlo_tools.evaluate.arguments import filled_array
 from neff.errors import NeffError, NeffRuntimeError
 from neff.program import Program

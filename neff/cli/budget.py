@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from hlo_tools.cli import console
-from hlo_tools.cli.findings import checkout_path
-from hlo_tools.cli.options import AsJson
+from hlo_tools.cli.shared import console
+from hlo_tools.cli.shared.findings import checkout_path
+from hlo_tools.cli.shared.options import AsJson
 from neff.cli.options import Settings
 from neff.errors import NeffError
 from neff.profile import Budget, Check, budget_of, check_budget, profile_of

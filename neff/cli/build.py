@@ -10,10 +10,10 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
 
-from hlo_tools.cli import console, failures
-from hlo_tools.cli.configuration import read_configuration
-from hlo_tools.cli.options import AsJson
-from hlo_tools.cli.progress import shown, step
+from hlo_tools.cli.shared import console, failures
+from hlo_tools.cli.shared.configuration import read_configuration
+from hlo_tools.cli.shared.options import AsJson
+from hlo_tools.cli.shared.progress import shown, step
 from hlo_tools.errors import HloFileError
 from hlo_tools.store import Action, open_store
 from neff.builds import (

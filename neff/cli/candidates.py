@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import numpy.typing as npt
 
-from hlo_tools.cli.kernel_call import load_kernel, parse_arguments
+from hlo_tools.cli.shared.kernel_call import load_kernel, parse_arguments
 from hlo_tools.errors import CodedError, HloError
 from nki_lang.errors import NkiError
 from nki_lang.kernel import Kernel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_tools.cli.table import Command, Program
+from hlo_tools.cli.shared.table import Command, Program
 
 __all__ = ["PROGRAM"]
 

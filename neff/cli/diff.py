@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from hlo_tools.cli import console
-from hlo_tools.cli.options import FindingsJson
+from hlo_tools.cli.shared import console
+from hlo_tools.cli.shared.options import FindingsJson
 from neff.cli.diff_figures import OVERVIEW, overview, quantity, share
 from neff.cli.options import IgnoreHash
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hlo_tools.cli import console
+from hlo_tools.cli.shared import console
 from neff.profile.explanation import Told
 
 __all__ = ["show"]

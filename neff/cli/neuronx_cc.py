@@ -166,7 +166,7 @@ def _save_temps(module: Path, output: Path) -> Path:
 
     The vendor's names are not public; ours is ``STEM.SaveTemps``.
     """
-    from hlo_tools.cli.inputs import open_module
+    from hlo_tools.cli.shared.inputs import open_module
     from neff.builds import sources_of
     from neff.container import open_package
 
@@ -226,7 +226,7 @@ def _failed(error: CodedError | NkiError, flags: Flags, log: logging.Logger) -> 
 
 def _linted(place: str, flags: Flags) -> str:
     """The vendor's code of what the linter reports about the very instruction that failed."""
-    from hlo_tools.cli.inputs import open_module
+    from hlo_tools.cli.shared.inputs import open_module
     from hlo_tools.lint import lint
     from hlo_tools.verify import Severity
 

@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from hlo_tools.cli import console
-from hlo_tools.cli.fills import Fill
-from hlo_tools.cli.options import AsJson
+from hlo_tools.cli.shared import console
+from hlo_tools.cli.shared.fills import Fill
+from hlo_tools.cli.shared.options import AsJson
 from neff.cli.advice import print_advice
 from neff.cli.estimates import EstimateOptions
 from neff.cli.options import Descriptors, File, Inputs, Settings, Statistic, Trips

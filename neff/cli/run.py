@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import typer
 
-from hlo_tools.cli import console
-from hlo_tools.cli.fills import Fill, Seed
-from hlo_tools.cli.options import AsJson
+from hlo_tools.cli.shared import console
+from hlo_tools.cli.shared.fills import Fill, Seed
+from hlo_tools.cli.shared.options import AsJson
 from neff.cli.arrays import read_inputs
 from neff.cli.options import File
 from neff.errors import NeffError

@@ -11,8 +11,8 @@ from typing import Annotated
 
 import typer
 
-from hlo_tools.cli import console
-from hlo_tools.cli.targets import TargetName, checked_target
+from hlo_tools.cli.shared import console
+from hlo_tools.cli.shared.targets import TargetName, checked_target
 from hlo_tools.extract import run_script
 from hlo_tools.extract.protocol import PROFILE
 from neff.device.executors.profiled import ProgramRun, programs_run

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from hlo_tools.cli import console
-from hlo_tools.cli.fills import Fill
-from hlo_tools.cli.options import AsJson
+from hlo_tools.cli.shared import console
+from hlo_tools.cli.shared.fills import Fill
+from hlo_tools.cli.shared.options import AsJson
 from neff.cli.estimates import EstimateOptions
 from neff.cli.options import Descriptors, File, Inputs, Settings, Statistic, Trips
 

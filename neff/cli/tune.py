@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from hlo_tools.cli import console
-from hlo_tools.cli.options import AsJson
-from hlo_tools.cli.targets import TargetName, checked_target
+from hlo_tools.cli.shared import console
+from hlo_tools.cli.shared.options import AsJson
+from hlo_tools.cli.shared.targets import TargetName, checked_target
 from neff.cli.candidates import Candidate, Search, Value, combinations, search
 
 __all__ = ["command"]

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from hlo_tools.cli import console
+from hlo_tools.cli.shared import console
 from neff.cli.options import File, IgnoreHash
 from neff.container import Package, open_package
 from neff.errors import NeffError

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from hlo_tools.cli import console
+from hlo_tools.cli.shared import console
 from neff.profile import Profile
 from neff.profile.vendor import summary_json, summary_text, write_parquet
 

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from hlo_tools.cli import console
-from hlo_tools.cli.options import AsJson
+from hlo_tools.cli.shared import console
+from hlo_tools.cli.shared.options import AsJson
 from neff.cli.options import File
 from neff.errors import NeffError
 

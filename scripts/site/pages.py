@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from hlo_tools.cli.codes import Code, codes
+from hlo_tools.cli.shared.codes import Code, codes
 from scripts.reference.surface import MODULES, members, public, signature
 from scripts.site.costs import cost_of
 

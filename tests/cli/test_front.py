@@ -12,7 +12,7 @@ import pytest
 from hlo_tools.cli import main as nki_hlo
 from hlo_tools.cli.commands import PROGRAM as NKI_HLO
 from hlo_tools.cli.program import group
-from hlo_tools.cli.table import Program
+from hlo_tools.cli.shared.table import Program
 from neff.cli import main as nki_neff
 from neff.cli.commands import PROGRAM as NKI_NEFF
 

@@ -9,7 +9,7 @@ import pytest
 
 import hlo_tools
 from hlo_tools.cli import main
-from hlo_tools.cli.inputs import module_files
+from hlo_tools.cli.shared.inputs import module_files
 from hlo_tools.wire.large_constants import encode_field
 
 TEXT = b"HloModule m\nENTRY e { ROOT c = f32[] constant(1) }\n"

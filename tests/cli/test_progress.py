@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from hlo_tools.cli import console, progress
-from hlo_tools.cli.progress import Progress, shown, step
+from hlo_tools.cli.shared import console, progress
+from hlo_tools.cli.shared.progress import Progress, shown, step
 
 LATER = 10**9
 """A time long after now, in seconds."""
@@ -95,7 +95,7 @@ def test_a_command_on_a_terminal(tmp_path: Path, python_environment: dict[str, s
     """
     (tmp_path / "m.hlo").write_text("HloModule m\nENTRY e { ROOT x = f32[] parameter(0) }\n")
     script = (
-        "import sys, hlo_tools.cli.progress as p\n"
+        "import sys, hlo_tools.cli.shared.progress as p\n"
         "p.AFTER = 0.0\n"
         "real = p.Progress.step\n"
         "def step(self, *given):\n"

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from hlo_tools.cli import console
+from hlo_tools.cli.shared import console
 
 COLUMNS = ("status", "bytes", "NEFF", "from")
 PATH = "modules/neuronxcc-0.1.0/MODULE_10581904593217327196/model.hlo_module.pb"

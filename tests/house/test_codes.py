@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hlo_tools.cli.codes import codes, find
+from hlo_tools.cli.shared.codes import codes, find
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("nki_lang", "hlo_tools", "neff")

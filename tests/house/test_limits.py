@@ -198,7 +198,7 @@ def test_a_limit(case: Case, code: str, tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_an_array_with_a_header_that_does_not_parse(tmp_path: Path) -> None:
     """NumPy's reader then raises an error of the tokenizer."""
-    from hlo_tools.cli.module_inputs import _read
+    from hlo_tools.cli.shared.module_inputs import _read
     from neff.cli.arrays import _load
     from nki_lang.klir.constants import from_npy
 

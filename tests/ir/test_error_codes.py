@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hlo_tools import errors, schema
-from hlo_tools.cli.failures import report
+from hlo_tools.cli.shared.failures import report
 from hlo_tools.errors import HloError
 from hlo_tools.extract.python_file import load_named
 from hlo_tools.inference.types import InferenceError

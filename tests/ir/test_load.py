@@ -98,7 +98,7 @@ jax.jit(lambda x, n: (x + 1, n))(np.ones((2, 3), "f4"), np.arange(5, dtype="i1")
 @pytest.mark.jax
 @pytest.mark.parametrize("form", ["--xla_dump_hlo_as_text", "--xla_dump_hlo_as_proto"])
 def test_what_jax_dumps(form: str, tmp_path: Path) -> None:
-    from hlo_tools.cli.inputs import module_files
+    from hlo_tools.cli.shared.inputs import module_files
 
     flags = f"--xla_dump_to={tmp_path} --xla_dump_hlo_unoptimized_snapshots {form}"
     subprocess.run(

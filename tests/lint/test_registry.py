@@ -11,7 +11,7 @@ import pytest
 import hlo_tools
 from hlo_tools import plugins
 from hlo_tools.cli import main
-from hlo_tools.cli.codes import codes
+from hlo_tools.cli.shared.codes import codes
 from hlo_tools.errors import HloError
 from hlo_tools.lint import RULES, Graph, Hit, LintRule, lint, registered_rules, registry, selected
 from hlo_tools.rewrite.patterns import op

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hlo_tools.cli import console
+from hlo_tools.cli.shared import console
 from hlo_tools.errors import HloError
 
 __all__ = ["Selection", "chosen", "in_effect", "with_selection"]

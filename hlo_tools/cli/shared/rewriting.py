@@ -11,8 +11,8 @@ from typing import Annotated
 
 import typer
 
-from hlo_tools.cli import console
-from hlo_tools.cli.outputs import bring_kernels, copy_kernel
+from hlo_tools.cli.shared import console
+from hlo_tools.cli.shared.outputs import bring_kernels, copy_kernel
 from hlo_tools.errors import HloError
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.loading import load

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from hlo_tools.cli import completion
+from hlo_tools.cli.shared import completion
 
 __all__ = ["FILLS", "Fill", "Seed", "check_fill"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from hlo_tools.cli import console
+from hlo_tools.cli.shared import console
 from hlo_tools.errors import reports_bugs
 
 __all__ = ["INTERNAL", "UNUSABLE", "USAGE", "report"]

@@ -7,7 +7,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from hlo_tools.cli import console
+from hlo_tools.cli.shared import console
 from hlo_tools.errors import HloError, HloFileError
 from hlo_tools.files.writing import write_bytes
 from hlo_tools.ir import formats

@@ -73,7 +73,7 @@ def lint_codes(incomplete: str) -> list[str]:
 def codes(incomplete: str) -> list[str]:
     """Every code of an error or finding."""
     with suppress(Exception):
-        from hlo_tools.cli.codes import codes as known
+        from hlo_tools.cli.shared.codes import codes as known
 
         return _beginning(known(), incomplete)
     return []

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from hlo_tools._messages import counted
-from hlo_tools.cli.failures import report
-from hlo_tools.cli.progress import step
-from hlo_tools.cli.selection import chosen
+from hlo_tools.cli.shared.failures import report
+from hlo_tools.cli.shared.progress import step
+from hlo_tools.cli.shared.selection import chosen
 from hlo_tools.errors import HloError, HloFileError
 
 if TYPE_CHECKING:

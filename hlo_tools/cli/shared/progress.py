@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any, TextIO
 
-from hlo_tools.cli import console
+from hlo_tools.cli.shared import console
 
 __all__ = ["Progress", "shown", "step", "with_progress"]
 

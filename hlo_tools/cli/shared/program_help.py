@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from textwrap import fill
 
-from hlo_tools.cli.table import Program
+from hlo_tools.cli.shared.table import Program
 
 __all__ = ["help_text"]
 

@@ -10,8 +10,8 @@ import os
 import sys
 from collections.abc import Sequence
 
-from hlo_tools.cli.program_help import help_text
-from hlo_tools.cli.table import Program
+from hlo_tools.cli.shared.program_help import help_text
+from hlo_tools.cli.shared.table import Program
 
 __all__ = ["start"]
 

@@ -14,8 +14,8 @@ from typing import Annotated, Final, cast
 
 import typer
 
-from hlo_tools.cli import completion
-from hlo_tools.cli.configuration import read_configuration
+from hlo_tools.cli.shared import completion
+from hlo_tools.cli.shared.configuration import read_configuration
 from nki_lang.errors import NkiError
 from nki_lang.targets import DEFAULT, TARGETS, Target, target_of
 

@@ -19,7 +19,7 @@ class Command:
         passes_arguments: the words after the first argument belong to the script, so ``--debug``
             there is not ours.
         takes_modules: it has the options that choose among a folder's modules
-            (:mod:`hlo_tools.cli.selection`).
+            (:mod:`hlo_tools.cli.shared.selection`).
         shows_progress: a bar is shown while it runs.
         for_modules: the command that runs instead when the first word is a module.
     """

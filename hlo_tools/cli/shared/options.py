@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from hlo_tools.cli import completion
-from hlo_tools.cli.findings import FORMATS
+from hlo_tools.cli.shared import completion
+from hlo_tools.cli.shared.findings import FORMATS
 
 __all__ = ["AsJson", "ExitZero", "FindingsFormat", "FindingsJson"]
 

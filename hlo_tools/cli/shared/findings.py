@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import typer
 
-from hlo_tools.cli import console
+from hlo_tools.cli.shared import console
 from hlo_tools.verify import Finding, Severity
 
 __all__ = ["FORMATS", "Report", "RuleText", "checkout_path", "print_findings"]
@@ -216,7 +216,7 @@ def _sarif_result(finding: Finding, rule: int) -> dict[str, Any]:
 
 
 def _junit(report: Report) -> None:
-    from hlo_tools.cli.junit import render_junit
+    from hlo_tools.cli.shared.junit import render_junit
 
     sys.stdout.write(render_junit(report.command, report.files, report.findings))
 
