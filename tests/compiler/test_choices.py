@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from jax import lax
 
+from neff.compiler import compile
 from neff.errors import NeffCompileError
-from tests.compiler.compiling import TARGETS, check, wide_types
+from tests.compiler.compiling import TARGETS, check, lowered, run, wide_types
 
 pytestmark = pytest.mark.jax
 
@@ -125,6 +126,14 @@ def test_angles() -> None:
     check(jnp.arctan2, y, x)
     draw = np.random.default_rng(3).normal(size=(2, 500)).astype(np.float32)
     check(jnp.arctan2, *draw)
+
+
+def test_angles_of_subnormals() -> None:
+    """jaxlib takes subnormals as zeros; NumPy computes with them."""
+    tiny = np.asarray([1e-40, -3e-42, 2e-38, 0.0, -0.0, 1.0, -1.0], np.float32)
+    y, x = (each.ravel() for each in np.meshgrid(tiny, tiny))
+    (found,) = run(compile(lowered(jnp.arctan2, y, x), target="trn2"), [y, x])
+    np.testing.assert_allclose(found, np.arctan2(y, x), rtol=3e-7, atol=0)
 
 
 def test_long_loops_of_little() -> None:

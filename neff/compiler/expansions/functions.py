@@ -70,6 +70,9 @@ _ARCTAN = (
 """arctan(x) / x as a polynomial in x * x on [0, 1]: a Chebyshev fit, 9e-8 off at most."""
 
 
+_TINY = 2.0**-64
+
+
 def _arctan2(node: Node) -> Node:
     """The angle of (x, y): the arctangent of the lesser over the greater, then its octant."""
     if node.element.kind != "float":
@@ -78,6 +81,9 @@ def _arctan2(node: Node) -> Node:
     high, wide = y.like("abs", y), x.like("abs", x)
     big = y.like("maximum", high, wide)
     none = _number(y, 0)
+    tiny = _compare("GT", _number(y, _TINY), big)  # its reciprocal may be beyond float32
+    scale = y.like("select", tiny, _number(y, 1 / _TINY), _number(y, 1))
+    high, wide, big = (_product(each, scale) for each in (high, wide, big))
     safe = y.like("select", _compare("EQ", big, none), _number(y, 1), big)
     ratio = y.like("divide", y.like("minimum", high, wide), safe)
     same = y.like("and", _compare("EQ", high, wide), _compare("GT", big, none), element="pred")
