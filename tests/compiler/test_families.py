@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import hypothesis
+import hypothesis.strategies as st
 import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.compiler.compiling import TARGETS, check
+from neff.compiler import compile
+from neff.timing import estimate
+from tests.compiler.compiling import TARGETS, check, lowered
 
 pytestmark = pytest.mark.jax
 
@@ -110,6 +114,35 @@ def test_long_reductions_in_two_stages() -> None:
     check(lambda x: (x.sum(), x.max(), x.sum(1), x.min(1)), values, tolerance=2e-3)
     counts = np.arange(100000, dtype=np.int32)
     check(lambda x: x.sum(), counts)
+
+
+@hypothesis.given(
+    st.sampled_from([(2053,), (3, 4099), (60013,), (5, 7, 2111), (2, 128 * 40 + 1)]),
+    st.sampled_from(["sum", "max", "min", "any"]),
+    st.sampled_from(["float32", "bfloat16", "int32", "uint8"]),
+    st.sampled_from(TARGETS),
+)
+@hypothesis.settings(max_examples=12, deadline=None)
+def test_long_reductions_of_any_length(
+    shape: tuple[int, ...], name: str, dtype: str, target: str
+) -> None:
+    import jax.numpy as jnp
+
+    draw = np.random.default_rng(shape[-1])
+    x = jnp.asarray(draw.integers(-4, 5, shape) if dtype != "uint8" else draw.integers(0, 9, shape))
+    x = x.astype(dtype)
+    check(lambda x: (getattr(jnp, name)(x), getattr(jnp, name)(x, axis=-1)), x,
+          target=target, tolerance=1e-2 if dtype == "bfloat16" else 2e-6)  # fmt: skip
+
+
+def test_a_long_reduction_of_any_length_uses_all_partitions() -> None:
+    import jax.numpy as jnp
+
+    even, prime = (
+        compile(lowered(jnp.sum, np.zeros(size, np.float32)), target="trn2")
+        for size in (100096, 100003)
+    )
+    assert estimate(prime).total.value < 2 * estimate(even).total.value
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int32, np.int8])

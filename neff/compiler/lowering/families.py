@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 
 from neff.compiler.graph.nodes import Node, uncovered
@@ -37,6 +38,9 @@ _STACKED = 64
 
 _FEW = 64
 """Kept elements below which a long reduction is done in two stages, to use all partitions."""
+
+_EVEN = 64
+"""Parts of equal size of which there are enough; of fewer, 128 and a rest are better."""
 
 
 def iota(lowerer: Lowerer, node: Node) -> None:
@@ -173,12 +177,7 @@ def reduce(lowerer: Lowerer, node: Node) -> None:
             return
     split = _split(source, len(kept))
     if split is not None:
-        partial = lowerer.scratch(split.shape[: len(kept) + 1], held_as(node).tile)
-        if kind == "float":
-            lowerer.parts.variables[partial.buffer].dtype = F32
-        stage = Reduction(lowerer.port(split), lowerer.port(partial), len(kept) + 1, op, kind)
-        lowerer.call(reduction_task("reduce", stage), node)
-        source = partial
+        source = _in_parts(lowerer, node, source, len(kept), split)
     last = Reduction(lowerer.port(source), lowerer.port(target), len(kept), op, kind, number, port)
     lowerer.call(reduction_task("reduce", last), node)
 
@@ -221,8 +220,40 @@ def _summed_across(lowerer: Lowerer, node: Node, source: View, kept: int, target
     return total
 
 
-def _split(source: View, kept: int) -> View | None:
-    """The source with a part of its reduced elements as one more kept dimension."""
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """Reduced elements in parts that are reduced side by side.
+
+    Attributes:
+        main: the source with its parts as one more kept dimension, the last.
+        rest: the elements behind them, which are one part more; None when there are none.
+    """
+
+    main: View
+    rest: View | None
+
+
+def _in_parts(lowerer: Lowerer, node: Node, source: View, kept: int, split: _Split) -> View:
+    """The parts, each reduced to one element: the kept dimensions, and one of the parts."""
+    op, kind = node.attributes["applied"], held_as(node.operands[0]).kind
+    front, count = source.shape[:kept], split.main.shape[kept]
+    partial = lowerer.scratch((*front, count + (split.rest is not None)), held_as(node).tile)
+    if kind == "float":
+        lowerer.parts.variables[partial.buffer].dtype = F32
+    port = lowerer.port(split.main)
+    main = _part(partial, kept, 0, count)
+    stage = Reduction(port, lowerer.port(main), kept + 1, op, kind)
+    lowerer.call(reduction_task("reduce", stage), node)
+    if split.rest is not None:
+        last = _part(partial, kept, count, count + 1).reshape(front)
+        assert last is not None
+        stage = Reduction(lowerer.port(split.rest), lowerer.port(last), kept, op, kind)
+        lowerer.call(reduction_task("reduce", stage), node)
+    return partial
+
+
+def _split(source: View, kept: int) -> _Split | None:
+    """Parts for all partitions, of few results from many elements each."""
     results, total = prod(source.shape[:kept]), prod(source.shape[kept:])
     if results >= _FEW or total < 2048:
         return None
@@ -234,17 +265,24 @@ def _split(source: View, kept: int) -> View | None:
     )
     at = max(range(len(reduced)), key=lambda number: reduced[number].extent)
     count, (step,) = reduced[at]
-    parts = max((part for part in range(1, 129) if count % part == 0), default=1)
+    parts = max(part for part in range(1, 129) if count % part == 0)
+    if parts < _EVEN and count >= 2 * 128:
+        parts = 128
     if parts < 8:
         return None
-    inner = count // parts
-    rest = [*reduced[:at], Dim(inner, (step,)), *reduced[at + 1 :]]
-    return View(
-        source.buffer,
-        (*source.shape[:kept], parts, *(dim.extent for dim in rest)),
-        (*source.strides[:kept], step * inner, *(dim.steps[0] for dim in rest)),
-        source.offset,
-    )
+
+    def view(dims: list[tuple[int, int]], offset: int) -> View:
+        dims = [*zip(source.shape[:kept], source.strides[:kept], strict=True), *dims]
+        return View(
+            source.buffer, tuple(one for one, _ in dims), tuple(one for _, one in dims),
+            source.offset + offset,
+        )  # fmt: skip
+
+    inner, left = divmod(count, parts)
+    dims = [(dim.extent, dim.steps[0]) for dim in reduced]
+    main = [(parts, step * inner), *dims[:at], (inner, step), *dims[at + 1 :]]
+    rest = [*dims[:at], (left, step), *dims[at + 1 :]]
+    return _Split(view(main, 0), view(rest, (count - left) * step) if left else None)
 
 
 def dot(lowerer: Lowerer, node: Node) -> None:

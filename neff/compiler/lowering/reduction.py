@@ -36,6 +36,10 @@ IDENTITIES = {"add": 0, "multiply": 1, "or": 0, "xor": 0}
 """Initial values that change nothing; of maximum, minimum and ``and`` they depend on the type."""
 
 _ELEMENTS = 4096
+_LOADED = 1024
+"""Elements of a partition that are loaded at once where several loads are needed anyway, and each is
+followed by one instruction: then little is left to do behind the last."""
+
 F32 = BY_NAME["float32"]
 I32 = BY_NAME["int32"]
 
@@ -120,7 +124,10 @@ class _Reducer:
         reduction = self._reduction
         emitter = Emitter(piece.partition.extent, piece.elements, self._constants)
         found = None
-        for offset, dims in chunks(self._reduced, _ELEMENTS // piece.elements):
+        total = prod(dim.extent for dim in self._reduced)
+        is_long = total > _ELEMENTS and self._reduction.kind == "float"
+        size = _LOADED if is_long else _ELEMENTS
+        for offset, dims in chunks(self._reduced, max(1, size // piece.elements)):
             partial = self._partial(piece, emitter, offset, dims)
             found = partial if found is None else self._combine(emitter, found, partial)
         found = self._with_initial(emitter, found)
