@@ -163,6 +163,6 @@ else:
 
 @pytest.mark.jax
 def test_a_module_that_xla_did_not_leave(tmp_path: Path) -> None:
-    with pytest.raises(NeffCompileError, match="left no module of program step") as caught:
+    with pytest.raises(NeffCompileError, match="no module of program step") as caught:
         module_left_in(tmp_path, "step")
     assert caught.value.code == "NEFF-DEVICES" and "neff,cpu" in caught.value.remedy

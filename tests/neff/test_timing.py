@@ -288,7 +288,11 @@ def test_a_store_that_nobody_allows_is_a_deadlock() -> None:
 
 def test_the_compiler_could_import_it() -> None:
     allowed = {"errors", "program", "options", "timing"}
-    used = {room(other) for one, other in edges("neff", typing=True) if room(one) == "timing"}
+    used = {
+        room(other, "neff")
+        for one, other in edges("neff", typing=True)
+        if room(one, "neff") == "timing"
+    }
     assert used <= allowed
 
 
