@@ -135,6 +135,35 @@ def test_long_reductions_of_any_length(
           target=target, tolerance=1e-2 if dtype == "bfloat16" else 2e-6)  # fmt: skip
 
 
+@hypothesis.given(
+    st.integers(1 << 12, 3 << 14),
+    st.integers(1, 130),
+    st.sampled_from(["sum", "max", "min", "prod", "all"]),
+    st.sampled_from(["float32", "bfloat16", "int32", "int8", "bool"]),
+    st.sampled_from(TARGETS),
+)
+@hypothesis.settings(max_examples=12, deadline=None)
+def test_reductions_of_many_short_rows(
+    rows: int, columns: int, name: str, dtype: str, target: str
+) -> None:
+    import jax.numpy as jnp
+
+    x = np.zeros((rows, columns), np.float32) if name != "prod" else np.ones((rows, columns))
+    draw = np.random.default_rng(rows)
+    places = draw.integers(0, x.size, 400)  # sums of few whole numbers are exact in every type
+    x.reshape(-1)[places] = draw.choice([-2, -1, 1, 2] if name != "prod" else [-1, 1], 400)
+    x = jnp.asarray(x).astype(dtype)
+    check(lambda x: (getattr(jnp, name)(x, axis=0), x[0]), x, target=target)
+
+
+def test_sums_of_many_short_rows_come_near_the_memory() -> None:
+    import jax.numpy as jnp
+
+    x = np.zeros((32, 56, 56, 64), np.float32)
+    program = compile(lowered(lambda x: jnp.sum(x, (0, 1, 2)), x), target="trn2")
+    assert estimate(program).total.value < 1.5 * x.nbytes / 437  # bytes a nanosecond
+
+
 def test_a_long_reduction_of_any_length_uses_all_partitions() -> None:
     import jax.numpy as jnp
 

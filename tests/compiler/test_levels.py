@@ -118,7 +118,7 @@ def test_the_third_level_is_faster_than_the_first_where_rules_and_sizes_matter()
         (attend, [shape((1024, 64), "bfloat16")] * 2),
         (lambda x, w: jnp.sum((x @ w).T), [shape((512, 1024), "bfloat16"), shape((1024, 512), "bfloat16")]),
         (lambda x: jnp.tanh(x) * x, [shape((128, 5000), "float32")]),
-        (lambda x: jnp.max(x), [shape((700, 900), "float32")]),
+        (lambda x, y: x + y.T, [shape((700, 900), "float32"), shape((900, 700), "float32")]),
     ]  # fmt: skip
     for function, arguments in programs:
         module = lowered(function, *arguments)

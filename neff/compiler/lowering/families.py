@@ -7,11 +7,13 @@ from math import prod
 
 from neff.compiler.graph.nodes import Node, uncovered
 from neff.compiler.graph.types import held_as
-from neff.compiler.graph.views import Dim, View, merge
+from neff.compiler.graph.views import Dim, View, merge, row_major
 from neff.compiler.lowering.lowerer import Lowerer
 from neff.compiler.lowering.movement import iota_task, words_task
 from neff.compiler.lowering.product import Product, product_task
 from neff.compiler.lowering.reduction import (
+    MANY_ROWS,
+    NARROW,
     REDUCERS,
     Reduction,
     changes_nothing,
@@ -171,6 +173,7 @@ def reduce(lowerer: Lowerer, node: Node) -> None:
     if not operand.size:
         lowerer.copy(lowerer.view(start).broadcast(node.shape, ()), target, node)
         return
+    source = _narrow_rows(lowerer, node, source, len(kept))
     if op == "add" and kind == "float" and number is None and port is None:
         source = _summed_across(lowerer, node, source, len(kept), target)
         if source is target:
@@ -180,6 +183,46 @@ def reduce(lowerer: Lowerer, node: Node) -> None:
         source = _in_parts(lowerer, node, source, len(kept), split)
     last = Reduction(lowerer.port(source), lowerer.port(target), len(kept), op, kind, number, port)
     lowerer.call(reduction_task("reduce", last), node)
+
+
+def _narrow_rows(lowerer: Lowerer, node: Node, source: View, kept: int) -> View:
+    """Many short rows that lie behind each other, reduced to 128: each partition takes as many rows
+    as the others, in one piece of memory. Any other source is left as it is.
+    """
+    rows, columns = (
+        merge([Dim(source.shape[dim], (source.strides[dim],)) for dim in dims])
+        for dims in (range(kept, len(source.shape)), range(kept))
+    )
+    if len(rows) != 1 or len(columns) != 1 or columns[0].steps[0] != 1:
+        return source
+    count, (step,) = rows[0]
+    width = columns[0].extent
+    if step != width or not 1 < width < NARROW or count < MANY_ROWS:
+        return source
+    inner, left = divmod(count, 128)
+    partial = _partial(lowerer, node, (128 + (left > 0), width))
+    main = View(source.buffer, (128, width, inner), (inner * width, 1, width), source.offset)
+    _reduce_part(lowerer, node, main, _part(partial, 0, 0, 128))
+    if left:
+        rest = View(source.buffer, (1, width, left), (0, 1, width), source.offset + main.size)
+        _reduce_part(lowerer, node, rest, _part(partial, 0, 128, 129))
+    shape = (*source.shape[:kept], partial.shape[0])
+    return View(partial.buffer, shape, (*row_major(source.shape[:kept]), width), partial.offset)
+
+
+def _partial(lowerer: Lowerer, node: Node, shape: tuple[int, ...]) -> View:
+    """Scratch for what a reduce has of parts of its elements."""
+    partial = lowerer.scratch(shape, held_as(node).tile)
+    if held_as(node.operands[0]).kind == "float":
+        lowerer.parts.variables[partial.buffer].dtype = F32
+    return partial
+
+
+def _reduce_part(lowerer: Lowerer, node: Node, source: View, target: View) -> None:
+    """The source without its last dimensions: those that the target does not have."""
+    op, kind = node.attributes["applied"], held_as(node.operands[0]).kind
+    stage = Reduction(lowerer.port(source), lowerer.port(target), len(target.shape), op, kind)
+    lowerer.call(reduction_task("reduce", stage), node)
 
 
 def _summed_across(lowerer: Lowerer, node: Node, source: View, kept: int, target: View) -> View:
@@ -235,20 +278,13 @@ class _Split:
 
 def _in_parts(lowerer: Lowerer, node: Node, source: View, kept: int, split: _Split) -> View:
     """The parts, each reduced to one element: the kept dimensions, and one of the parts."""
-    op, kind = node.attributes["applied"], held_as(node.operands[0]).kind
     front, count = source.shape[:kept], split.main.shape[kept]
-    partial = lowerer.scratch((*front, count + (split.rest is not None)), held_as(node).tile)
-    if kind == "float":
-        lowerer.parts.variables[partial.buffer].dtype = F32
-    port = lowerer.port(split.main)
-    main = _part(partial, kept, 0, count)
-    stage = Reduction(port, lowerer.port(main), kept + 1, op, kind)
-    lowerer.call(reduction_task("reduce", stage), node)
+    partial = _partial(lowerer, node, (*front, count + (split.rest is not None)))
+    _reduce_part(lowerer, node, split.main, _part(partial, kept, 0, count))
     if split.rest is not None:
         last = _part(partial, kept, count, count + 1).reshape(front)
         assert last is not None
-        stage = Reduction(lowerer.port(split.rest), lowerer.port(last), kept, op, kind)
-        lowerer.call(reduction_task("reduce", stage), node)
+        _reduce_part(lowerer, node, split.rest, last)
     return partial
 
 

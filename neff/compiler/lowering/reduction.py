@@ -19,7 +19,16 @@ from neff.compiler.lowering.tiling import Piece, affordable, tiles
 from neff.compiler.lowering.wide import high_words
 from nki_lang.dtypes import BY_NAME, DType
 
-__all__ = ["IDENTITIES", "REDUCERS", "Reduction", "changes_nothing", "chunks", "reduction_task"]
+__all__ = [
+    "IDENTITIES",
+    "MANY_ROWS",
+    "NARROW",
+    "REDUCERS",
+    "Reduction",
+    "changes_nothing",
+    "chunks",
+    "reduction_task",
+]
 
 REDUCERS = {
     "add": "add",
@@ -36,6 +45,13 @@ IDENTITIES = {"add": 0, "multiply": 1, "or": 0, "xor": 0}
 """Initial values that change nothing; of maximum, minimum and ``and`` they depend on the type."""
 
 _ELEMENTS = 4096
+NARROW, MANY_ROWS = 128, 1 << 12
+"""Rows with fewer columns, if they are so many, are summed up many at a time in each partition: one
+in each partition would be little work for an instruction, and little for a transfer."""
+
+_RUN = 128
+"""Elements of a partition that are loaded from one place, where several results allow it."""
+
 _LOADED = 1024
 """Elements of a partition that are loaded at once where several loads are needed anyway, and each is
 followed by one instruction: then little is left to do behind the last."""
@@ -116,9 +132,17 @@ class _Reducer:
     def run(self) -> None:
         total = prod(dim.extent for dim in self._reduced)
         affordable(prod(dim.extent for dim in self._kept) * total // (128 * _ELEMENTS))
-        limit = max(1, _ELEMENTS // min(total, _ELEMENTS // 16))
+        limit = max(1, _ELEMENTS // min(total, _ELEMENTS // 16), self._run())
         for piece in tiles(self._kept, limit, 2, least=1):
             self._piece(piece)
+
+    def _run(self) -> int:
+        """Kept elements that stand next to each other in memory, for each reduced one."""
+        if not self._kept or not self._reduced:
+            return 1
+        extent, steps = self._kept[-1]
+        nearest = min(abs(dim.steps[0]) for dim in self._reduced)
+        return min(extent, _RUN) if abs(steps[0]) < nearest else 1
 
     def _piece(self, piece: Piece) -> None:
         reduction = self._reduction

@@ -20,6 +20,7 @@ from neff.compiler.graph.rows import product_rows, source_of, squeezed
 from neff.compiler.graph.types import held_as
 from neff.compiler.graph.views import VIEWS
 from neff.compiler.lowering.operations import ELEMENTWISE
+from neff.compiler.lowering.reduction import MANY_ROWS, NARROW
 from neff.compiler.plans import Tuning
 
 __all__ = ["Reasons", "Unit", "fuse", "is_column_sum"]
@@ -301,7 +302,10 @@ def is_column_sum(node: Node) -> bool:
     summed = [dim for dim in wide if dim in node.attributes["dimensions"]]
     if not summed or wide[: len(summed)] != summed or len(summed) == len(wide):
         return False
-    return prod(summed_rows(node)) >= 2 * _FEWEST_ROWS and 1 < node.size <= _SUMMED
+    rows = prod(summed_rows(node))
+    if node.size < NARROW and rows >= MANY_ROWS:
+        return False
+    return rows >= 2 * _FEWEST_ROWS and 1 < node.size <= _SUMMED
 
 
 _PRODUCT_TYPES = frozenset({"f32", "bf16", "f16"})
