@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
 
 from neff.compiler import compile
-from tests.compiler.compiling import TARGETS, check, lowered, wide_types
+from tests.compiler.compiling import TARGETS, check, lowered, run, wide_types
 
 pytestmark = pytest.mark.jax
 
@@ -203,6 +205,20 @@ def test_convert(source: str) -> None:
             values = np.abs(values)
     targets = [name for name in _ALL if not ("float" in source and name.startswith("uint"))]
     check(lambda x: tuple(x.astype(getattr(jnp, name)) for name in targets), values, tolerance=1e-2)
+
+
+@pytest.mark.parametrize("kind", [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2])
+@pytest.mark.parametrize("between", [ml_dtypes.bfloat16, np.float16])
+def test_each_cast_rounds(between: Any, kind: Any) -> None:
+    """What lies near the middle of two numbers of the last type is rounded to it on the way."""
+    x = np.linspace(-4, 4, 999, dtype=np.float32)
+    casts = lowered(
+        lambda x: (x.astype(between).astype(kind), (x.astype(between) * 3).astype(kind)), x
+    )
+    cast, product = run(compile(casts, target="trn2"), [x])
+    np.testing.assert_array_equal(cast, x.astype(between).astype(kind))
+    np.testing.assert_array_equal(product, (x.astype(between) * between(3)).astype(kind))
+    assert (cast != x.astype(kind)).any()
 
 
 @pytest.mark.parametrize("kind", ["float8_e4m3fn", "float8_e5m2"])

@@ -88,10 +88,18 @@ class Facts:
         return user if as_is else None
 
     def dtype(self, node: Node) -> DType:
-        """The type that a node is computed in: that of a cast, when only a cast reads it."""
+        """The type that a node is computed in: that of a cast, when only a cast reads it.
+
+        Engines compute in float32, so a smaller type of its own is a rounding that has to stay.
+        """
         own = held_as(node).tile
         user = self.only_user(node)
-        if user is None or user.opcode != "convert" or not is_float(user):
+        if (
+            own.itemsize < F32.itemsize
+            or user is None
+            or user.opcode != "convert"
+            or not is_float(user)
+        ):
             return own
         wanted = self.dtype(user)
         return wanted if wanted.itemsize < own.itemsize else own
