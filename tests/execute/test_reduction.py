@@ -6,6 +6,8 @@ import pytest
 
 from nki_lang.execute import Memory, prepare
 from nki_lang.ir import Access, Instruction
+from nki_lang.semantics.operators import operator_of
+from nki_lang.semantics.reduction import reduce_axes
 from tests.execute.handmade import full, perform, tensor
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -26,6 +28,21 @@ REDUCTIONS = {
     "logical_and": np.all, "logical_or": np.any,
     "abs_max": lambda x, axis: np.max(np.abs(x), axis=axis),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("op", ["add", "multiply", "subtract", "average"])
+@pytest.mark.parametrize("shape", [(2, 64), (130,), (3, 5, 7)])
+def test_bits_do_not_depend_on_where_a_tile_lies(op, shape):
+    x = random(16, *shape) / 4 + 1
+    wide = np.repeat(x, 2, axis=-1)[..., ::2]
+    turned = np.ascontiguousarray(x.T).T
+    axes = tuple(range(1, x.ndim))
+    wanted = reduce_axes(operator_of(op), x, axes)
+    for view in (wide, turned, x[::-1][::-1], np.asfortranarray(x)):
+        np.testing.assert_array_equal(reduce_axes(operator_of(op), view, axes), wanted)
+    spread = np.broadcast_to(x[:1], x.shape)
+    same = np.broadcast_to(wanted[:1], wanted.shape)
+    np.testing.assert_array_equal(reduce_axes(operator_of(op), spread, axes), same)
 
 
 @pytest.mark.parametrize("op", sorted(REDUCTIONS))
