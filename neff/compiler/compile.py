@@ -16,8 +16,9 @@ from hlo_tools.ir.module import Module
 from hlo_tools.types.source_frames import frames_of
 from hlo_tools.verify import check
 from neff.compiler.assembly.assemble import Parts, assemble, kernel_parts
+from neff.compiler.graph.nodes import Graph
 from neff.compiler.importing.collectives import COMMUNICATION
-from neff.compiler.importing.devices import devices_of
+from neff.compiler.importing.devices import Devices, devices_of
 from neff.compiler.importing.import_hlo import import_module
 from neff.compiler.importing.narrow_integers import as_bytes
 from neff.compiler.importing.tensor_names import framework_names
@@ -81,15 +82,8 @@ def compile(
                 record.replaced = replaced
         module = as_bytes(module)
         devices = devices_of(module, options.replicas, options.partitions)
-        graph = import_module(module, devices)
-        if options.names == "framework":
-            names = framework_names(module.entry.proto)
-            graph.attributes.setdefault("neff_input_names", names)
-        if options.downcast_f64:
-            graph = downcast(graph)
         casting = Casting.of(options)
-        if casting.everything:
-            graph = cast_everything(graph, casting.everything)
+        graph = _graph(module, options, devices, casting)
         cores = _cores(family, options)
 
         def program(plan: Plan, kept: Record) -> Program:
@@ -104,6 +98,19 @@ def compile(
             return assemble(parts, None if record is None else kept.owners)
 
         return _best(PLANS[options.optlevel], program, record)
+
+
+def _graph(
+    module: Module, options: CompileOptions, devices: Devices | None, casting: Casting
+) -> Graph:
+    """A module as a graph, with the types and names of inputs that the options ask for."""
+    graph = import_module(module, devices)
+    if options.names == "framework":
+        names = framework_names(module.entry.proto)
+        graph.attributes.setdefault("neff_input_names", names)
+    if options.downcast_f64:
+        graph = downcast(graph)
+    return cast_everything(graph, casting.everything) if casting.everything else graph
 
 
 def _with_kernels(
