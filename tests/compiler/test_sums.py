@@ -11,7 +11,7 @@ import pytest
 
 from neff.compiler import compile
 from neff.compiler.record import Record
-from tests.compiler.compiling import check, lowered
+from tests.compiler.compiling import check, lowered, run, same
 
 pytestmark = pytest.mark.jax
 
@@ -43,3 +43,38 @@ def test_means_of_images_and_groups_are_products() -> None:
     record = Record()
     compile(lowered(means, x), target="trn2", record=record)
     assert "sum" in {kernel for unit in record.units for kernel in unit.kernels}
+
+
+@hypothesis.given(
+    st.sampled_from(((2048,), (4099,), (100_003,), (128, 300), (3, 50, 77), (129, 40), (9, 4096))),
+    st.sampled_from(("float32", "bfloat16", "float16")),
+    st.sampled_from(("trn1", "trn2", "trn3")),
+    st.sampled_from((0.0, 1.5, None)),
+    st.sampled_from((0.0, np.inf, np.nan)),
+    st.booleans(),
+)
+@hypothesis.settings(max_examples=16, deadline=None, derandomize=True)
+def test_sums_of_everything(
+    shape: tuple[int, ...], dtype: str, target: str, start: float | None, odd: float, turned: bool
+) -> None:
+    def summed(x: Any, *first: Any) -> Any:
+        x = x.T if turned else x
+        (begin,) = first or (np.asarray(start, x.dtype),)
+        return jax.lax.reduce(x, begin, jax.lax.add, tuple(range(x.ndim)))
+
+    import jax
+
+    x = np.random.default_rng(len(shape)).standard_normal(shape).astype(dtype)
+    x.flat[-1] += odd
+    first = [np.asarray(3.0, dtype)] if start is None else []
+    tolerance = 3e-4 if dtype == "float32" else 0.5
+    program = compile(lowered(summed, x, *first), target=target)
+    (found,) = run(program, [x, *first])
+    begin = 3.0 if start is None else start  # which jaxlib's CPU adds to each of its partial sums
+    same(found, np.asarray(x.astype(np.float64).sum() + begin).astype(dtype), tolerance)
+
+
+def test_only_the_sum_of_everything_is_stored() -> None:
+    x = np.random.default_rng(0).standard_normal(100_003).astype(np.float32)
+    program = check(lambda x: x.sum(), x, tolerance=1e-3)
+    assert {one.kind for one in program.variables.values()} == {"input", "output"}

@@ -179,6 +179,11 @@ def reduce(lowerer: Lowerer, node: Node) -> None:
         if source is target:
             return
     split = _split(source, len(kept))
+    if split is not None and op == "add" and kind == "float" and node.size == 1:
+        main, out = lowerer.port(split.main), lowerer.port(target)
+        total = Reduction(main, out, len(kept) + 1, op, kind, number, port, True, split.rest)
+        lowerer.call(reduction_task("sum", total), node)
+        return
     if split is not None:
         source = _in_parts(lowerer, node, source, len(kept), split)
     last = Reduction(lowerer.port(source), lowerer.port(target), len(kept), op, kind, number, port)

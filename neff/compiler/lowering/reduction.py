@@ -12,7 +12,7 @@ import numpy as np
 
 import nki_lang.isa as nisa
 import nki_lang.language as nl
-from neff.compiler.graph.views import Dim, merge
+from neff.compiler.graph.views import Dim, View, merge
 from neff.compiler.lowering.emitter import Emitter
 from neff.compiler.lowering.task import Port, Task, window
 from neff.compiler.lowering.tiling import Piece, affordable, tiles
@@ -72,6 +72,9 @@ class Reduction:
         kind: how the values are held (``float``, ``word``, ``small``, ``pred``).
         initial: a number that the result starts from, None when it changes nothing.
         initial_port: where that number is when it is not known while compiling.
+        is_total: the kept elements of the source are added up too, by a product with ones on the
+            tensor engine; the target is one element. Only sums of floats, of at most 128 kept.
+        rest: elements that are added besides to a total, all of them reduced.
     """
 
     source: Port
@@ -81,6 +84,8 @@ class Reduction:
     kind: str
     initial: np.generic | None = None
     initial_port: Port | None = None
+    is_total: bool = False
+    rest: View | None = None
 
     @property
     def work_dtype(self) -> DType:
@@ -113,20 +118,16 @@ class _Reducer:
         self._target = tensors[target.buffer]
         self._tensors = tensors
         kept = reduction.kept
+        steps = (0,) * kept if reduction.is_total else target.strides
         self._kept = merge(
             [
                 Dim(extent, (step, other))
                 for extent, step, other in zip(
-                    source.shape[:kept], source.strides[:kept], target.strides, strict=True
+                    source.shape[:kept], source.strides[:kept], steps, strict=True
                 )
             ]
         )
-        self._reduced = merge(
-            [
-                Dim(count, (step,))
-                for count, step in zip(source.shape[kept:], source.strides[kept:], strict=True)
-            ]
-        )
+        self._reduced = _dims(source, kept)
         self._constants: dict[Any, Any] = {}
 
     def run(self) -> None:
@@ -147,21 +148,42 @@ class _Reducer:
     def _piece(self, piece: Piece) -> None:
         reduction = self._reduction
         emitter = Emitter(piece.partition.extent, piece.elements, self._constants)
-        found = None
-        total = prod(dim.extent for dim in self._reduced)
-        is_long = total > _ELEMENTS and self._reduction.kind == "float"
-        size = _LOADED if is_long else _ELEMENTS
-        for offset, dims in chunks(self._reduced, max(1, size // piece.elements)):
-            partial = self._partial(piece, emitter, offset, dims)
-            found = partial if found is None else self._combine(emitter, found, partial)
+        found = self._reduction_of(piece, emitter, self._reduced)
+        pattern = piece.pattern(1)
+        if reduction.is_total:
+            found = self._total(found)
+            emitter, pattern = Emitter(1, 1, self._constants), [[1, 1], [1, 1]]
         found = self._with_initial(emitter, found)
         found = self._narrowed(emitter, found)
-        pattern = piece.pattern(1)
         port = reduction.target
         nisa.dma_copy(window(self._target, port, piece.offsets[1], pattern), found)
         if port.wide:
             high = high_words(emitter, found)
             nisa.dma_copy(window(self._target, port, piece.offsets[1], pattern, 1), high)
+
+    def _reduction_of(self, piece: Piece, emitter: Emitter, reduced: list[Dim]) -> Any:
+        """A tile (partitions, kept elements) of the reduced elements of each; None when there are none."""
+        found = None
+        total = prod(dim.extent for dim in reduced)
+        is_long = total > _ELEMENTS and self._reduction.kind == "float"
+        size = _LOADED if is_long else _ELEMENTS
+        for offset, dims in chunks(reduced, max(1, size // piece.elements)):
+            partial = self._partial(piece, emitter, offset, dims)
+            found = partial if found is None else self._combine(emitter, found, partial)
+        return found
+
+    def _total(self, found: Any) -> Any:
+        """The sum over the partitions of a tile of one column, and of the rest: (1, 1)."""
+        ones = Emitter(128, 1, self._constants).filled(np.float32(1), F32)
+        summed = nl.ndarray((1, 1), dtype=F32, buffer=nl.psum)
+        nisa.nc_matmul(summed, found, ones[0 : found.shape[0]])
+        rest = self._reduction.rest
+        if rest is not None:
+            start = rest.offset - self._reduction.source.view.offset
+            one = Piece((start, 0), Dim(1, (0, 0)), (Dim(1, (0, 0)),))
+            left = self._reduction_of(one, Emitter(1, 1, self._constants), _dims(rest, 0))
+            nisa.nc_matmul(summed, left, ones[0:1], accumulate=True)
+        return Emitter(1, 1, self._constants).copy(summed, F32)
 
     def _partial(self, piece: Piece, emitter: Emitter, offset: int, dims: list[Dim]) -> Any:
         """The reduction of one chunk: a tile (partitions, kept elements)."""
@@ -241,6 +263,12 @@ class _Reducer:
 
             return narrow(emitter, found, dtype)
         return emitter.copy(found, dtype)
+
+
+def _dims(view: View, first: int) -> list[Dim]:
+    """The dimensions of a view from ``first`` on, as few as can be."""
+    inner = zip(view.shape[first:], view.strides[first:], strict=True)
+    return merge([Dim(count, (step,)) for count, step in inner])
 
 
 def _operator(op: str) -> Any:
