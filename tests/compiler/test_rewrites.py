@@ -80,6 +80,8 @@ CASES = {
     "division-behind": Case(
         _soft, lambda x, y: (x / (1 + jnp.sum(x * x, -1, keepdims=True))) @ y.T, 2, 1e-4
     ),
+    "reduction-of-nothing": Case(lambda x: jnp.exp(x[:, None].sum(1)),
+                                 lambda x: x[:, None].sum((0, 1)), tolerance=1e-4),
     "reduction-by-rows": Case(lambda x: jnp.max(x) + jnp.sum(x * x), lambda x: jnp.sum(x, -1),
                               tolerance=1e-3),
     "joined-pads": Case(jax.grad(_halves), jax.grad(_overlapping)),

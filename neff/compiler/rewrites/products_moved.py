@@ -9,7 +9,7 @@ import numpy as np
 from neff.compiler.graph.nodes import Node, derived
 from neff.compiler.graph.rows import product_rows, source_of, squeezed
 
-__all__ = ["by_rows", "divided_behind", "exchanged", "joined"]
+__all__ = ["by_rows", "divided_behind", "exchanged", "joined", "of_nothing"]
 
 Uses = dict[int, int]
 """How often each node is read, by ``id``."""
@@ -20,6 +20,23 @@ _ROWS, _COLUMNS = 32, 16
 
 
 _STARTS = {"add": 0.0, "maximum": -np.inf, "minimum": np.inf}
+
+
+def of_nothing(node: Node, uses: Uses) -> Node | None:
+    """A reduction over dimensions of one element as its operand: gradients of broadcasts have them."""
+    operand, start = node.operands[0], node.operands[-1]
+    op = node.attributes["applied"]
+    dimensions: tuple[int, ...] = node.attributes["dimensions"]
+    if (
+        len(node.operands) != 2
+        or operand.element.kind != "float"
+        or op not in _STARTS
+        or start.splat is None
+        or float(start.splat) != _STARTS[op]
+        or any(operand.shape[dim] != 1 for dim in dimensions)
+    ):
+        return None
+    return derived(node, "reshape", (operand,), node.shape)
 
 
 def by_rows(node: Node, uses: Uses) -> Node | None:
