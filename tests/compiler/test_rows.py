@@ -135,6 +135,33 @@ def test_a_right_operand_that_does_not_fit_comes_in_blocks() -> None:
     check(lambda x, w: jnp.tanh(x @ w), some(40, 2100), some(2100, 2100), tolerance=1e-5)
 
 
+@hypothesis.given(st.integers(33, 140), st.integers(129, 300), st.integers(5121, 5300))
+@FEW
+def test_blocks_of_columns_take_elementwise_neighbours(rows: int, depth: int, columns: int) -> None:
+    """What is computed beside the product and read with it is no unit of its own."""
+
+    def gated(a: Any, b: Any, x: Any, y: Any) -> Any:
+        gate = jnp.tanh(x) * x
+        return (a @ b) * gate + (1 - gate) * y.T, gate
+
+    arrays = some(rows, depth), some(depth, columns, seed=1), some(rows, columns, seed=2)
+    record = Record()
+    check(gated, *arrays, some(columns, rows, seed=3), tolerance=2e-5, record=record)
+    (unit,) = [unit for unit in record.units if any(one.opcode == "dot" for one in unit.members)]
+    assert {"dot", "tanh", "subtract"} <= {one.opcode for one in unit.members}
+
+
+def test_blocks_of_columns_read_operands_whose_rows_have_several_dimensions() -> None:
+    a, b, bias = some(60, 256), some(256, 80, 66, seed=1), some(66, seed=3)
+
+    def project(a: Any, b: Any) -> Any:
+        return jnp.einsum("md,dhk->mhk", a, b)
+
+    check(lambda a, b, c: project(a, b) + c, a, b, bias, tolerance=1e-5)
+    turned = some(60, 66, 80, seed=2)
+    check(lambda a, b, x: project(a, b) * x.swapaxes(1, 2), a, b, turned, tolerance=1e-5)
+
+
 def test_gradients_of_slices_are_put_side_by_side() -> None:
     def split(x: Any) -> Any:
         return jnp.sum(x[:, :20] ** 3 + x[:, 20:40] ** 2)

@@ -108,9 +108,9 @@ class RowGroup:
             if node.opcode in ("reduce", "dot"):
                 yield node.operands[0]
 
-    def walks(self, port: Port) -> bool:
-        """True when one transfer can have rows of a port."""
-        return len(_Reach(self, port).columns) <= _DIMENSIONS - 1
+    def walks(self, port: Port, most: int | None = None) -> bool:
+        """True when one transfer can have rows of a port: of so many dimensions at most."""
+        return len(_Reach(self, port).columns) <= (most or _DIMENSIONS - 1)
 
     def alive(self) -> int:
         """Bytes of a partition that one row takes at most, of each tile worked on."""
@@ -120,8 +120,8 @@ class RowGroup:
             for operand in _read_by_rows(node):
                 key = self.sources[id(operand)][0]
                 last[key] = number
-                size.setdefault(key, self.columns(operand.shape) * held_as(operand).tile.itemsize)
-            columns = 0 if id(node) in self.sums else self.columns(node.shape)
+                size.setdefault(key, self._cut(operand.shape) * held_as(operand).tile.itemsize)
+            columns = 0 if id(node) in self.sums else self._cut(node.shape)
             size[id(node)] = columns * held_as(node).tile.itemsize
             last.setdefault(id(node), number)
         held: set[int] = set()
@@ -131,8 +131,12 @@ class RowGroup:
             most = max(most, sum(size[key] for key in held))
             held = {key for key in held if last.get(key, -1) > number}
         if any(node.opcode not in _SIMPLE for node in self.nodes):
-            most += _TEMPORARIES * 4 * self.widest
+            most += _TEMPORARIES * 4 * min(self.widest, self.block or self.widest)
         return most
+
+    def _cut(self, shape: tuple[int, ...]) -> int:
+        """Elements of a value's row in a block of columns."""
+        return min(self.columns(shape), self.block or self.columns(shape))
 
 
 def column_block(group: RowGroup, blocked: int) -> int:

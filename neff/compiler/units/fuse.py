@@ -161,11 +161,13 @@ class _Fuser:
         summed = first.summed + second.summed
         if summed > (_SUMMED_BESIDE if first.resident or second.resident else _SUMMED):
             return None
-        if (
-            first.resident + second.resident > self.resident
-            or first.is_blocked
-            or second.is_blocked
-        ):
+        is_blocked = first.is_blocked or second.is_blocked
+        if is_blocked:
+            plain = second if first.is_blocked else first
+            same = squeezed(first.nodes[0].shape) == squeezed(second.nodes[0].shape)
+            if plain.is_blocked or plain.rows is not None or rows is not None or not same:
+                return None
+        elif first.resident + second.resident > self.resident:
             return None
         if wanted is not None:
             if not (first.takes_rows(wanted) and second.takes_rows(wanted)):
@@ -178,6 +180,7 @@ class _Fuser:
         first.last = max(first.last, second.last)
         first.rows = wanted
         first.resident += second.resident
+        first.is_blocked = is_blocked
         first.summed = summed
         second.nodes = []
         second.merged = first

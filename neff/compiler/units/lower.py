@@ -243,6 +243,7 @@ def _has_long_rows(unit: Unit, group: RowGroup) -> bool:
         and all(node.opcode not in ("dot", "reduce") for node in unit.nodes[1:])
         and all(node.shape == first.shape for node in unit.nodes)
         and not any(axis == "row" for _, axis in group.sources.values())
+        and all(group.walks(port, 1) for port in group.inputs.values() if isinstance(port, Port))
     )
 
 
@@ -287,7 +288,7 @@ def _group(unit: Unit, users: Users, lowerer: Lowerer) -> None:
             if node.opcode == "dot"
         }
         group = RowGroup(unit.nodes, rows, inputs, outputs, sources, products, _sums(unit))
-        inputs.update(_walkable(group, lowerer, last))
+        inputs.update(_walkable(group, lowerer, last, 1 if unit.is_blocked else None))
         lowerer.call_best(_row_variants(unit, group, lowerer), last)
         return
     flat, usual = Group(unit.nodes, inputs, outputs, sources), lowerer.plan.tuning
@@ -343,13 +344,29 @@ def _straightened(
     return found
 
 
-def _walkable(group: RowGroup, lowerer: Lowerer, node: Node) -> dict[int, Port]:
-    """Inputs that have too many dimensions for a transfer, copied."""
-    return {
-        key: lowerer.port(lowerer.compact(port.view, node))
-        for key, port in group.inputs.items()
-        if isinstance(port, Port) and not group.walks(port)
-    }
+def _walkable(group: RowGroup, lowerer: Lowerer, node: Node, most: int | None) -> dict[int, Port]:
+    """Inputs that have too many dimensions for a transfer, copied; one row of those that all rows read.
+
+    Args:
+        group: the unit.
+        lowerer: makes the copies.
+        node: for messages and profiles.
+        most: dimensions of a row at most, None for as many as a transfer has.
+    """
+    found: dict[int, Port] = {}
+    for key, port in group.inputs.items():
+        if not isinstance(port, Port) or group.walks(port, most):
+            continue
+        view, wide = port.view, [dim for dim, n in enumerate(port.view.shape) if n != 1]
+        rows = wide[len(group.rows)]
+        if any(view.strides[:rows]):
+            found[key] = lowerer.port(lowerer.compact(view, node))
+            continue
+        line = View(view.buffer, view.shape[rows:], view.strides[rows:], view.offset)
+        made = lowerer.compact(line, node)
+        steps = (*(0 for _ in range(rows)), *made.strides)
+        found[key] = lowerer.port(View(made.buffer, view.shape, steps, made.offset))
+    return found
 
 
 def _free_rows(
