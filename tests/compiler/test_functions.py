@@ -71,6 +71,17 @@ def test_rounding_to_any_format(exponent: int, mantissa: int) -> None:
     check(lambda x: lax.reduce_precision(x, exponent, mantissa), x, tolerance=0)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_rounding_to_a_format_flushes_what_jaxlib_flushes(dtype: str) -> None:
+    """Results below the format's normal numbers are zero, unless float16 has its exponents."""
+    bits = np.arange(65536, dtype=np.uint16)
+    values = bits.view(np.float16) if dtype == "float16" else bits.view(jnp.bfloat16)
+    numbers = values.astype(np.float32)
+    x = numbers[~np.isnan(numbers)].astype(dtype)
+    formats = ((5, 10), (5, 2), (8, 7), (5, 7))
+    check(lambda x: [lax.reduce_precision(x, *one) for one in formats], x, tolerance=0)
+
+
 @_few
 @hypothesis.given(rows=st.integers(2, 9), columns=st.integers(2, 9), stride=st.integers(1, 2))
 def test_windows_over_several_operands(rows: int, columns: int, stride: int) -> None:

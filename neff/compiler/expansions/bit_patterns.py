@@ -145,44 +145,52 @@ def _high_word(a: Node, b: Node) -> Node:
 
 # -- precision ------------------------------------------------------------------------------------
 
-_FORMATS = {(8, 7), (5, 10), (8, 23), (5, 2)}
-"""(exponent bits, mantissa bits) of types that the engines round to."""
+_ROUNDED = frozenset({(8, 7), (8, 23)})
+"""(exponent bits, mantissa bits) of float32 that a cast to a type and back leaves."""
 
 
 def reduced_precision(node: Node) -> Node:
-    """``reduce-precision`` on the bits of float32: nearest even, then the exponent's range, as
-    XLA does it (what is too small for a normal number becomes zero)."""
+    """``reduce-precision`` on the bits of float32, or of float16 where the type has its exponents:
+    nearest even, then the exponent's range, as XLA does it (what is too small for a normal number
+    becomes zero)."""
     exponent, mantissa = node.attributes["bits"]
-    if (exponent, mantissa) in _FORMATS or node.element.kind != "float":
+    element = node.element
+    if element.kind != "float" or element.name == "f64":
         return node
-    if node.element.name == "f64":
+    half = element.name in ("f16", "f8e5m2")
+    if not half and (exponent, mantissa) in _ROUNDED:
         return node
-    value = _as(node.operands[0], "f32")
-    bits = _cast(value, "u32")
-    found = bits
-    if mantissa < 23:
-        cut = 23 - mantissa
+    own_exponent, own_mantissa = (5, 10) if half else (8, 23)
+    value = _as(node.operands[0], "f16" if half else "f32")
+    found = bits = _as(_cast(value, "u16" if half else "u32"), "u32")
+    if mantissa < own_mantissa:
+        cut = own_mantissa - mantissa
         odd = bits.like("and", _shift(bits, cut, "shift-right-logical"), _full(bits, 1))
-        half = bits.like("add", odd, _full(bits, (1 << (cut - 1)) - 1))
-        found = bits.like("add", bits, half)
+        found = bits.like("add", bits, bits.like("add", odd, _full(bits, (1 << (cut - 1)) - 1)))
         found = found.like("and", found, _full(found, 0xFFFFFFFF & -(1 << cut)))
-    if exponent < 8:
-        found = _in_range(found, exponent)
+    if exponent < own_exponent:
+        found = _in_range(found, exponent, (own_exponent, own_mantissa))
     lost = value.like("compare", value, value, element="pred", direction="NE")
-    return _as(value.like("select", lost, value, _cast(found, "f32")), node.element.name)
+    found = _cast(_as(found, "u16" if half else "u32"), value.element.name)
+    return _as(value.like("select", lost, value, found), element.name)
 
 
-def _in_range(bits: Node, exponent: int) -> Node:
-    """Infinity above the exponents of so many bits, zero below; the sign stays."""
-    reach = (1 << (exponent - 1)) - 1
-    sign = bits.like("and", bits, _full(bits, 0x80000000))
-    own = bits.like("and", bits, _full(bits, 0x7F800000))
+def _in_range(bits: Node, exponent: int, layout: tuple[int, int]) -> Node:
+    """Infinity above the exponents of so many bits, zero below; the sign stays.
+
+    ``layout`` is the numbers of exponent and mantissa bits that the bits have.
+    """
+    width, mantissa = layout
+    bias, reach = (1 << (width - 1)) - 1, (1 << (exponent - 1)) - 1
+    endless_exponent = ((1 << width) - 1) << mantissa
+    sign = bits.like("and", bits, _full(bits, 1 << (width + mantissa)))
+    own = bits.like("and", bits, _full(bits, endless_exponent))
 
     def compared(direction: str, limit: int) -> Node:
         return bits.like(
-            "compare", own, _full(bits, limit << 23), element="pred", direction=direction
+            "compare", own, _full(bits, limit << mantissa), element="pred", direction=direction
         )
 
-    endless = bits.like("or", sign, _full(bits, 0x7F800000))
-    found = bits.like("select", compared("GT", 127 + reach), endless, bits)
-    return bits.like("select", compared("LE", 127 - reach), sign, found)
+    endless = bits.like("or", sign, _full(bits, endless_exponent))
+    found = bits.like("select", compared("GT", bias + reach), endless, bits)
+    return bits.like("select", compared("LE", bias - reach), sign, found)

@@ -391,8 +391,8 @@ def _bitcast_convert(e: Emitter, node: Node, a: Value) -> Value:
     return as_type(e.tile(a, source.tile), target.tile)
 
 
-_PRECISIONS = {(8, 7): "bfloat16", (5, 10): "float16", (8, 23): "float32", (5, 2): "float8_e5m2"}
-"""(exponent bits, mantissa bits) -> the type that has them."""
+_PRECISIONS = {(8, 7): "bfloat16", (8, 23): "float32"}
+"""(exponent bits, mantissa bits) -> the type that has them; others are expanded."""
 
 
 def _reduce_precision(e: Emitter, node: Node, a: Value) -> Value:
