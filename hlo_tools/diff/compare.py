@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterator
+from itertools import zip_longest
 from operator import eq
 from typing import Any
 
+from hlo_tools._gc import no_collection
 from hlo_tools.diff.describe import describe, one_line, property_changes
-from hlo_tools.diff.keys import Body, body_of, check_ignored
+from hlo_tools.diff.keys import Body, Numbers, bodies_of, check_ignored
 from hlo_tools.diff.matching import match
 from hlo_tools.diff.result import Change, ComputationDiff, InstructionDiff, ModuleDiff
 from hlo_tools.ir.computation import Computation
@@ -42,7 +44,8 @@ def diff_modules(
         HloFileError: a module refers to what it does not have, or in a circle.
     """
     check_ignored(ignore)
-    return _Comparison(left, right, frozenset(ignore), names).run()
+    with no_collection():
+        return _Comparison(left, right, frozenset(ignore), names).run()
 
 
 class Pairing:
@@ -68,18 +71,11 @@ class _Comparison:
         self.modules = left, right
         self.ignore = ignore
         self.names = names
-        self.bodies = self._bodies(left), self._bodies(right)
+        numbers = Numbers()
+        self.bodies = bodies_of(left, ignore, numbers), bodies_of(right, ignore, numbers)
         self.prints = tuple({n: b.fingerprint for n, b in side.items()} for side in self.bodies)
         self.pairs: dict[int, int] = {}
         self.matches: dict[int, dict[int, int]] = {}
-
-    def _bodies(self, module: Module) -> dict[int, Body]:
-        found: dict[int, Body] = {}
-        prints: dict[int, bytes] = {}
-        for computation in module.computations_in_order():
-            body = found[computation.id] = body_of(computation, self.ignore, prints)
-            prints[computation.id] = body.fingerprint
-        return found
 
     def run(self) -> ModuleDiff:
         left, right = self.modules
@@ -110,9 +106,8 @@ class _Comparison:
             mine, theirs = self.bodies[0][a], self.bodies[1][b]
             found = self.matches[a] = match(mine, theirs)
             for x, y in sorted(found.items()):
-                calls = mine.rows[x].called_computation_ids, theirs.rows[y].called_computation_ids
-                if calls[0] and calls[1]:
-                    queue.extend(zip(*calls, strict=False))
+                if mine.calls[x] and theirs.calls[y]:
+                    queue.extend(zip(mine.calls[x], theirs.calls[y], strict=False))
 
     def _pair_rest(self) -> None:
         """What no pair of calls leads to: equal ones, then those of one name."""
@@ -159,46 +154,39 @@ class _Comparison:
     def _instruction(
         self, left: Body, x: int, right: Body, y: int, changes: tuple[Change, ...]
     ) -> InstructionDiff:
-        mine = left.rows[x]
-        source = left.computation.resolve(mine.id).source
-        return InstructionDiff(
-            mine.name, right.rows[y].name, mine.opcode, changes, str(source) if source else ""
-        )
+        source = left.computation.resolve(left.rows[x].id).source
+        names = left.names[x], right.names[y]
+        return InstructionDiff(*names, left.opcodes[x], changes, str(source) if source else "")
 
     def _root_change(self, left: Body, right: Body, found: dict[int, int]) -> Iterator[Change]:
         if found.get(left.root) != right.root:
-            yield Change("root", *(f"%{body.rows[body.root].name}" for body in (left, right)))
+            yield Change("root", *(f"%{body.names[body.root]}" for body in (left, right)))
 
     def _is_same(self, left: Body, x: int, right: Body, y: int, found: dict[int, int]) -> bool:
         """Whether instructions that call and wait for nothing differ in nothing."""
         if left.keys[x] != right.keys[y] or left.control[x] or right.control[y]:
             return False
+        if left.calls[x] or right.calls[y]:
+            return False
         if [found.get(operand) for operand in left.operands[x]] != right.operands[y]:
             return False
-        mine, theirs = left.rows[x], right.rows[y]
-        if mine.called_computation_ids or theirs.called_computation_ids:
-            return False
-        return not self.names or mine.name == theirs.name
+        return not self.names or left.names[x] == right.names[y]
 
     def _changes(
         self, left: Body, x: int, right: Body, y: int, found: dict[int, int]
     ) -> Iterator[Change]:
-        mine, theirs = left.rows[x], right.rows[y]
-        if self.names and mine.name != theirs.name:
-            yield Change("name", mine.name, theirs.name)
+        if self.names and left.names[x] != right.names[y]:
+            yield Change("name", left.names[x], right.names[y])
         if left.keys[x] != right.keys[y]:
             told = list(describe(left, x, right, y, self.ignore))
             yield from told or [Change("unknown fields", "", "differ")]
         yield from _operand_changes(left, x, right, y, found, "operand-order" in self.ignore)
-        if mine.called_computation_ids or theirs.called_computation_ids:
-            yield from self._call_changes(mine, theirs)
+        yield from self._call_changes(left.calls[x], right.calls[y])
         yield from _control_changes(left, x, right, y, found)
 
-    def _call_changes(self, mine: Message, theirs: Message) -> Iterator[Change]:
+    def _call_changes(self, mine: tuple[int, ...], theirs: tuple[int, ...]) -> Iterator[Change]:
         """Calls of computations that neither are a pair nor alike."""
-        calls = list(mine.called_computation_ids), list(theirs.called_computation_ids)
-        for place in range(max(map(len, calls))):
-            a, b = (side[place] if place < len(side) else None for side in calls)
+        for place, (a, b) in enumerate(zip_longest(mine, theirs)):
             if a is not None and b is not None and self._same_call(a, b):
                 continue
             texts = [
@@ -208,7 +196,7 @@ class _Comparison:
             yield Change(f"calls {place}", *texts)
 
     def _same_call(self, a: int, b: int) -> bool:
-        return self.pairs.get(a) == b or self.prints[0].get(a) == self.prints[1].get(b, b"")
+        return self.pairs.get(a) == b or self.prints[0].get(a) == self.prints[1].get(b, -1)
 
     def _module_changes(self) -> Iterator[Change]:
         left, right = (module.proto for module in self.modules)
@@ -237,12 +225,12 @@ def _operand_changes(
     left: Body, x: int, right: Body, y: int, found: dict[int, int], any_order: bool
 ) -> Iterator[Change]:
     mine, theirs = left.operands[x], right.operands[y]
-    if left.commutes(x) and right.commutes(y):
+    if left.commuting[x] and right.commuting[y]:
         wanted = [found.get(operand) for operand in mine]
         if wanted != theirs and wanted[::-1] == theirs:
             if not any_order:
                 before, after = (
-                    ", ".join(f"%{body.rows[o].name}" for o in operands)
+                    ", ".join(f"%{body.names[o]}" for o in operands)
                     for body, operands in ((left, mine), (right, theirs))
                 )
                 yield Change("operand order", before, after)
@@ -253,8 +241,8 @@ def _operand_changes(
         a = mine[slot] if slot < len(mine) else None
         b = theirs[slot] if slot < len(theirs) else None
         if a is None or b is None or found.get(a) != b:
-            before = "" if a is None else f"%{left.rows[a].name}"
-            after = "" if b is None else f"%{right.rows[b].name}"
+            before = "" if a is None else f"%{left.names[a]}"
+            after = "" if b is None else f"%{right.names[b]}"
             yield Change(f"operand {slot}", before, after)
 
 
@@ -264,7 +252,7 @@ def _control_changes(
     before, after = left.control[x], right.control[y]
     if {found.get(n) for n in before} != after:
         texts = [
-            ", ".join(sorted(f"%{body.rows[n].name}" for n in chosen))
+            ", ".join(sorted(f"%{body.names[n]}" for n in chosen))
             for body, chosen in ((left, before), (right, after))
         ]
         yield Change("control-predecessors", *texts)

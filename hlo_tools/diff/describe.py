@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from hlo_tools.diff.keys import Body, is_void
+from hlo_tools.diff.contents import is_void
+from hlo_tools.diff.keys import Body
 from hlo_tools.diff.result import Change
 from hlo_tools.errors import HloError
 from hlo_tools.text.print_attributes import print_attributes
@@ -136,6 +137,6 @@ def one_line(body: Body, place: int) -> str:
     elif row.opcode == "constant":
         inside = _short(print_literal(row.literal, large=False))
     else:
-        inside = ", ".join(f"%{body.rows[n].name}" for n in body.operands[place])
+        inside = ", ".join(f"%{body.names[n]}" for n in body.operands[place])
     text = f"%{row.name} = {print_shape(row.shape)} {row.opcode}({inside})"
     return _short("".join((text, *(f", {name}={value}" for name, value in print_attributes(row)))))

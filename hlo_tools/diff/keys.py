@@ -1,41 +1,34 @@
-"""What makes two instructions alike, as bytes and as numbers that are compared quickly."""
+"""What makes two instructions alike, as numbers: what is equal in two modules has one number."""
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from hashlib import blake2b
-from typing import Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
-from google.protobuf.message import Message as AnyMessage
+import numpy as np
 
+from hlo_tools.diff.contents import FIELDS, contents, without_layouts
 from hlo_tools.errors import HloError
 from hlo_tools.ir.computation import Computation
-from hlo_tools.types.ids import LOCAL_MASK
+from hlo_tools.ir.module import Module
+from hlo_tools.outline import CALLED, CALLED_ONE, Outline
+from hlo_tools.types.ids import LOCAL_BITS, LOCAL_MASK
 from hlo_tools.types.opcodes import COMMUTATIVE
 
-__all__ = ["IGNORABLE", "Body", "body_of", "check_ignored", "content", "is_void"]
+if TYPE_CHECKING:
+    from hlo_tools.schema.messages import HloInstructionProto, HloModuleProto
+
+__all__ = ["IGNORABLE", "Body", "Numbers", "bodies_of", "check_ignored"]
 
 Message = Any
-
-_WHO = (
-    "id", "name", "operand_ids", "called_computation_ids", "control_predecessor_ids",
-    "statistics_viz",
-)  # fmt: skip
-_FIELDS: dict[str, tuple[str, ...]] = {
-    "metadata": ("metadata", "original_value"),
-    "literal": ("literal",),
-    "sharding": ("sharding",),
-    "frontend_attributes": ("frontend_attributes",),
-    "backend_config": ("backend_config", "backend_config_payload"),
-    "shape": ("shape",),
-}
-_MEANT = frozenset({"sharding", "domain_entry_sharding", "domain_exit_sharding"})
-"""Fields whose empty message means something: replicated."""
-IGNORABLE = (*_FIELDS, "layout", "operand-order")
+IGNORABLE = (*FIELDS, "layout", "operand-order")
 """What a comparison may leave out."""
+_SLOT_BITS = 32
+_CONTROL = tuple(37 << 3 | kind for kind in (2, 0))
+"""Tags of the field of control predecessors."""
 
 
 def check_ignored(ignored: Collection[str]) -> None:
@@ -49,136 +42,191 @@ def check_ignored(ignored: Collection[str]) -> None:
             )
 
 
+_Table = dict[Hashable, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Numbers of all that occurs in modules that are compared.
+
+    Attributes:
+        keys: by the bytes of an instruction, without what it is connected to.
+        up, down: by the numbers of an instruction, of what it calls, and of what is above or below.
+        bodies: by the numbers of a computation's instructions.
+    """
+
+    keys: _Table = field(default_factory=_Table)
+    up: _Table = field(default_factory=_Table)
+    down: _Table = field(default_factory=_Table)
+    bodies: _Table = field(default_factory=_Table)
+
+
 @dataclass(slots=True)
 class Body:
     """A computation made ready for matching; instructions are numbers in post-order.
 
     Attributes:
+        names, opcodes, calls: of the instructions; calls are ids of computations.
+        control: the control predecessors.
+        commuting: whether the operands may stand in either order.
+        users: (user, operand number) pairs; the number is 0 for both operands of a commutative
+            operation, whose order makes no difference to ``up`` and ``down`` either.
         keys: what an instruction is, without what it is connected to.
         up: the same with everything it is computed from.
         down: the same with everything that is computed from it.
-        users: (user, operand number) pairs; the number is 0 for both operands of a commutative
-            operation, whose order makes no difference to ``up`` and ``down`` either.
-        control: the control predecessors.
-        commuting: whether the operands may stand in either order.
+        fingerprint: equal for computations that are alike whatever their names and order.
     """
 
     computation: Computation
-    rows: list[Message] = field(default_factory=list[Message])
-    operands: list[list[int]] = field(default_factory=list[list[int]])
-    users: list[list[tuple[int, int]]] = field(default_factory=list[list[tuple[int, int]]])
-    control: list[set[int]] = field(default_factory=list[set[int]])
+    rows: list[Message]
+    names: list[str]
+    opcodes: list[str]
+    calls: list[tuple[int, ...]]
+    operands: list[list[int]]
+    control: list[set[int]]
+    root: int
     commuting: list[bool] = field(default_factory=list[bool])
-    keys: list[bytes] = field(default_factory=list[bytes])
-    up: list[bytes] = field(default_factory=list[bytes])
-    down: list[bytes] = field(default_factory=list[bytes])
-    root: int = -1
-
-    def commutes(self, place: int) -> bool:
-        """Whether the operands of an instruction may stand in either order."""
-        return self.commuting[place]
-
-    @property
-    def fingerprint(self) -> bytes:
-        """Equal for computations that are alike whatever their names and order."""
-        return _digest(self.up[self.root], *sorted(self.up))
+    users: list[list[tuple[int, int]]] = field(default_factory=list[list[tuple[int, int]]])
+    keys: list[int] = field(default_factory=list[int])
+    up: list[int] = field(default_factory=list[int])
+    down: list[int] = field(default_factory=list[int])
+    fingerprint: int = -1
 
 
-def body_of(
-    computation: Computation, ignored: Collection[str], called: Mapping[int, bytes]
-) -> Body:
-    """Keys of a computation.
+def bodies_of(module: Module, ignored: Collection[str], numbers: Numbers) -> dict[int, Body]:
+    """A module's computations by id, called ones first.
 
-    Args:
-        called: fingerprints of the computations that it calls, by id.
+    Raises:
+        HloFileError: the module refers to what it does not have, or in a circle.
     """
-    body = Body(computation)
-    views = computation.post_order()
-    number = {view.local_id: place for place, view in enumerate(views)}
-    body.rows = [view.proto for view in views]
-    body.operands = [[number[i & LOCAL_MASK] for i in row.operand_ids] for row in body.rows]
-    body.control = [
-        {number[i & LOCAL_MASK] for i in row.control_predecessor_ids} for row in body.rows
-    ]
-    body.commuting = [
-        len(operands) == 2 and row.opcode in COMMUTATIVE
-        for row, operands in zip(body.rows, body.operands, strict=True)
-    ]
-    body.users = [[] for _ in body.rows]
-    for place, operands in enumerate(body.operands):
-        commutes = body.commuting[place]
+    message, outline = _in_order(module)
+    bodies = _bodies(module, message, outline)
+    if "layout" in ignored:
+        outline = _outline(without_layouts(message))
+    texts = list(contents(outline, ignored))
+    if module.has_kept_constants and "literal" not in ignored:
+        for place, (number, row) in enumerate(_rows(message)):
+            kept = module.kept_constant(number, row.id & LOCAL_MASK)
+            if kept is not None:
+                texts[place] += blake2b(memoryview(kept.buffer)[kept.begin : kept.end]).digest()
+    keys = iter([numbers.keys.setdefault(text, len(numbers.keys)) for text in texts])
+    for body in bodies:
+        body.keys = list(islice(keys, len(body.rows)))
+    found = {body.computation.id: body for body in _called_first(module, bodies)}
+    prints: dict[int, int] = {}
+    for number, body in found.items():
+        _look_up(body, prints, numbers.up)
+        _look_down(body, numbers.down)
+        every = (body.up[body.root], *sorted(body.up))
+        body.fingerprint = prints[number] = numbers.bodies.setdefault(every, len(numbers.bodies))
+    return found
+
+
+def _outline(message: HloModuleProto) -> Outline:
+    return Outline(message.SerializeToString(deterministic=True), also=_CONTROL)
+
+
+def _rows(message: HloModuleProto) -> Iterator[tuple[int, HloInstructionProto]]:
+    """The instructions of a module, each with the id of its computation."""
+    return ((body.id, row) for body in message.computations for row in body.instructions)
+
+
+def _in_order(module: Module) -> tuple[HloModuleProto, Outline]:
+    """The module's message with instructions in post-order, and its outline."""
+    message = module.proto
+    outline = _outline(message)
+    if _is_in_order(outline):
+        return message, outline
+    message = type(message)()
+    message.CopyFrom(module.proto)
+    for body in message.computations:
+        computation = module.computation_by_id(body.id)
+        assert computation.root  # or there is none, which it reports
+        place = {view.id: place for place, view in enumerate(computation.post_order())}
+        body.instructions.sort(key=lambda row, place=place: place[row.id])
+    return message, _outline(message)
+
+
+def _is_in_order(outline: Outline) -> bool:
+    """Whether operands stand before their users, nothing waits, and every id names one thing."""
+    first, operands = outline.operands
+    rows = np.arange(outline.instruction_count)
+    owners = np.repeat(rows, np.diff(first))
+    if not ((operands >= 0) & (operands < owners)).all() or outline.fields.of(*_CONTROL).row.size:
+        return False
+    names = outline.body_of.astype(np.int64) << LOCAL_BITS | outline.local_ids
+    roots = [body.root_id & LOCAL_MASK for body in outline.bodies]
+    has_root = np.isin(np.arange(len(roots)) << LOCAL_BITS | np.array(roots, np.int64), names)
+    return np.unique(names).size == names.size and bool(has_root.all())
+
+
+def _bodies(module: Module, message: HloModuleProto, outline: Outline) -> list[Body]:
+    """The computations of a module in order, without numbers."""
+    first, operands = outline.operands
+    bounds, operands = first.tolist(), operands.tolist()
+    starts, calls = (column.tolist() for column in outline.numbers(CALLED, CALLED_ONE))
+    before, waits = (column.tolist() for column in outline.numbers(*_CONTROL))
+    ids, kinds = outline.local_ids.tolist(), outline.kind_of.tolist()
+    opcodes = [opcode for opcode, _ in outline.kinds]
+    made: list[Body] = []
+    for one, row in zip(outline.bodies, message.computations, strict=True):
+        rows, base = list(row.instructions), one.first
+        places = range(one.first, one.last)
+        number = {id: place for place, id in enumerate(ids[one.first : one.last])}
+        body = Body(
+            module.computation_by_id(row.id),
+            rows,
+            [row.name for row in rows],
+            [opcodes[kind] for kind in kinds[one.first : one.last]],
+            [tuple(calls[starts[n] : starts[n + 1]]) for n in places],
+            [[operand - base for operand in operands[bounds[n] : bounds[n + 1]]] for n in places],
+            [{number[id & LOCAL_MASK] for id in waits[before[n] : before[n + 1]]} for n in places],
+            number[one.root_id & LOCAL_MASK],
+        )
+        _connect(body)
+        made.append(body)
+    return made
+
+
+def _connect(body: Body) -> None:
+    """Fill in who uses what."""
+    for place, (opcode, operands) in enumerate(zip(body.opcodes, body.operands, strict=True)):
+        commutes = len(operands) == 2 and opcode in COMMUTATIVE
+        body.commuting.append(commutes)
+        body.users.append([])
         for slot, operand in enumerate(operands):
             body.users[operand].append((place, 0 if commutes else slot))
-    body.root = number[computation.root.local_id]
-    body.keys = [content(row, computation, ignored) for row in body.rows]
-    _look_up(body, called)
-    _look_down(body)
-    return body
 
 
-def _look_up(body: Body, called: Mapping[int, bytes]) -> None:
+def _called_first(module: Module, bodies: list[Body]) -> list[Body]:
+    known: set[int] = set()
+    for body in bodies:
+        if not all(known.issuperset(calls) for calls in body.calls if calls):
+            break
+        known.add(body.computation.id)
+    else:
+        return bodies
+    by_id = {body.computation.id: body for body in bodies}
+    return [by_id[computation.id] for computation in module.computations_in_order()]
+
+
+def _look_up(body: Body, called: Mapping[int, int], table: _Table) -> None:
     up = body.up
-    for place, row in enumerate(body.rows):
-        above = [up[operand] for operand in body.operands[place]]
+    for place, (key, operands) in enumerate(zip(body.keys, body.operands, strict=True)):
+        above = [up[operand] for operand in operands]
         if body.commuting[place]:
             above.sort()
-        inside = [called.get(n, b"") for n in row.called_computation_ids]
-        up.append(_digest(body.keys[place], *inside, *above))
+        calls = body.calls[place]
+        inside = tuple([called.get(n, -1) for n in calls]) if calls else None
+        up.append(table.setdefault((key, inside, *above), len(table)))
 
 
-def _look_down(body: Body) -> None:
-    body.down = [b""] * len(body.rows)
+def _look_down(body: Body, table: _Table) -> None:
+    body.down = [-1] * len(body.rows)
     down = body.down
     for place in range(len(body.rows) - 1, -1, -1):
-        uses = [down[user] + slot.to_bytes(4, "little") for user, slot in body.users[place]]
+        uses = [down[user] << _SLOT_BITS | slot for user, slot in body.users[place]]
         if len(uses) > 1:
             uses.sort()
-        mark = b"root" if place == body.root else b""
-        down[place] = _digest(body.keys[place], mark, *uses)
-
-
-def content(row: Message, computation: Computation, ignored: Collection[str]) -> bytes:
-    """Everything of an instruction but who it is and what it refers to."""
-    copy = type(row)()
-    copy.CopyFrom(row)
-    for name in _cleared(frozenset(ignored)):
-        copy.ClearField(name)
-    for one, value in copy.ListFields():
-        if is_void(one.name, value):
-            copy.ClearField(one.name)
-    if "layout" in ignored:
-        _drop_layouts(copy.shape)
-        _drop_layouts(copy.literal.shape) if copy.HasField("literal") else None
-    data = copy.SerializeToString(deterministic=True)
-    kept = None
-    if row.opcode == "constant" and "literal" not in ignored:
-        kept = computation.module.kept_constant(computation.id, row.id & LOCAL_MASK)
-    return data if kept is None else data + bytes(kept.buffer[kept.begin : kept.end])
-
-
-@lru_cache(maxsize=64)
-def _cleared(ignored: frozenset[str]) -> tuple[str, ...]:
-    """The fields that make no difference."""
-    return (*_WHO, *(field for name in ignored for field in _FIELDS.get(name, ())))
-
-
-def is_void(name: str, value: Any) -> bool:
-    """Whether a field holds a message that says no more than none; some readers write such."""
-    return isinstance(value, AnyMessage) and name not in _MEANT and not value.ByteSize()
-
-
-def _drop_layouts(shape: Message) -> None:
-    shape.ClearField("layout")
-    for part in shape.tuple_shapes:
-        _drop_layouts(part)
-
-
-def _digest(*parts: bytes) -> bytes:
-    lengths = _lengths(tuple([len(part) for part in parts]))
-    return blake2b(lengths + b"".join(parts), digest_size=16).digest()
-
-
-@lru_cache(maxsize=4096)
-def _lengths(lengths: tuple[int, ...]) -> bytes:
-    """The lengths of a digest's parts, which tell where each ends."""
-    return struct.pack(f"<{len(lengths) + 1}Q", len(lengths), *lengths)
+        key = (body.keys[place], place == body.root, *uses)
+        down[place] = table.setdefault(key, len(table))

@@ -32,8 +32,7 @@ def _is_copy(left: Body, right: Body) -> bool:
     """Whether the same instructions with the same names stand in the same order."""
     if left.up != right.up or left.down != right.down or left.operands != right.operands:
         return False
-    names = [row.name for row in left.rows]
-    return names == [row.name for row in right.rows] and len(set(names)) == len(names)
+    return left.names == right.names and len(set(left.names)) == len(left.names)
 
 
 class _Matching:
@@ -42,13 +41,13 @@ class _Matching:
         self.pairs: dict[int, int] = {}
         self.taken: set[int] = set()
         self._names = tuple(
-            {row.name: place for place, row in enumerate(body.rows)} for body in (left, right)
+            {name: place for place, name in enumerate(body.names)} for body in (left, right)
         )
 
     def run(self) -> dict[int, int]:
         self._by(_parameter)
         self._by(lambda body: list(zip(body.up, body.down, strict=True)).__getitem__)
-        self._by(lambda body: lambda n: (body.up[n], body.rows[n].name), unique=True)
+        self._by(lambda body: lambda n: (body.up[n], body.names[n]), unique=True)
         self._by(lambda body: body.up.__getitem__, unique=True)
         self._by(lambda body: body.down.__getitem__, unique=True)
         self._roots()
@@ -93,9 +92,9 @@ class _Matching:
         """Of alike instructions those that have one name, then the others in order."""
         if len(places) == len(others) == 1:
             return [(places[0], others[0])]
-        named = {self.right.rows[place].name: place for place in others}
+        named = {self.right.names[place]: place for place in others}
         known = {
-            place: named[name] for place in places if (name := self.left.rows[place].name) in named
+            place: named[name] for place in places if (name := self.left.names[place]) in named
         }
         taken = set(known.values())
         rest = zip(
@@ -127,7 +126,7 @@ class _Matching:
 
     def _namesakes(self, a: int, b: int) -> tuple[int, int]:
         """Of several that compute the same on one side, the one with the other side's name."""
-        mine, theirs = self.left.rows[a].name, self.right.rows[b].name
+        mine, theirs = self.left.names[a], self.right.names[b]
         if mine != theirs:
             x, y = self._names[0].get(theirs, a), self._names[1].get(mine, b)
             if self.left.up[x] == self.left.up[a] and x not in self.pairs:
@@ -137,10 +136,15 @@ class _Matching:
         return a, b
 
     def _operands(self, a: int, b: int) -> Iterable[tuple[int, int]]:
-        """Operands that stand at the same place; in the better order where both are right."""
+        """Operands that stand at the same place; in the better order where both are right.
+
+        None where all are paired.
+        """
         mine, theirs = self.left.operands[a], self.right.operands[b]
+        if self.pairs.keys() >= set(mine) and self.taken.issuperset(theirs):
+            return ()
         straight = list(zip(mine, theirs, strict=False))
-        if not (self.left.commutes(a) and self.right.commutes(b)):
+        if not (self.left.commuting[a] and self.right.commuting[b]):
             return straight
         crossed = list(zip(mine, theirs[::-1], strict=True))
         return crossed if self._likeness(crossed) > self._likeness(straight) else straight
@@ -151,18 +155,20 @@ class _Matching:
             8 * (self.pairs.get(a) == b)
             + 4 * (self.left.up[a] == self.right.up[b])
             + 2 * (self.left.keys[a] == self.right.keys[b])
-            + (self.left.rows[a].opcode == self.right.rows[b].opcode)
+            + (self.left.opcodes[a] == self.right.opcodes[b])
             for a, b in pairs
         )
 
     def _users(self, a: int, b: int) -> Iterable[tuple[int, int]]:
         """Users that take the values at the same place; only as far as both sides have as many."""
-        mine = _by_use(self.left, a, self.pairs)
-        theirs = _by_use(self.right, b, self.taken)
-        for use, places in mine.items():
-            others = theirs.get(use, [])
-            if len(places) == len(others):
-                yield from zip(places, others, strict=True)
+        mine = [use for use in self.left.users[a] if use[0] not in self.pairs]
+        theirs = mine and [use for use in self.right.users[b] if use[0] not in self.taken]
+        if not theirs:
+            return
+        others = _by_use(self.right, theirs)
+        for use, places in _by_use(self.left, mine).items():
+            if len(places) == len(others.get(use, ())):
+                yield from zip(places, others[use], strict=True)
 
     def _replaced(self) -> None:
         """Different operations that take the same values to the same places."""
@@ -178,7 +184,7 @@ class _Matching:
 
     def _stands_for(self, a: int, b: int) -> bool:
         mine, theirs = self.left.operands[a], self.right.operands[b]
-        if "parameter" in (self.left.rows[a].opcode, self.right.rows[b].opcode):
+        if "parameter" in (self.left.opcodes[a], self.right.opcodes[b]):
             return False
         if not mine and not theirs:
             return True
@@ -194,18 +200,17 @@ def _grouped(body: Body, taken: Container[int], key: Key) -> dict[object, list[i
     return found
 
 
-def _by_use(body: Body, place: int, taken: Container[int]) -> dict[tuple[str, int], list[int]]:
-    found: dict[tuple[str, int], list[int]] = defaultdict(list)
-    for user, slot in body.users[place]:
-        if user not in taken:
-            found[body.rows[user].opcode, slot].append(user)
+def _by_use(body: Body, uses: list[tuple[int, int]]) -> dict[tuple[str, int], list[int]]:
+    """Users by opcode and operand number."""
+    found: dict[tuple[str, int], list[int]] = {}
+    for user, slot in uses:
+        found.setdefault((body.opcodes[user], slot), []).append(user)
     return found
 
 
 def _parameter(body: Body) -> Callable[[int], object]:
     def key(place: int) -> object:
-        row = body.rows[place]
-        return row.parameter_number if row.opcode == "parameter" else None
+        return body.rows[place].parameter_number if body.opcodes[place] == "parameter" else None
 
     return key
 
@@ -214,8 +219,8 @@ def _name(body: Body) -> Callable[[int], object]:
     """What kept its name, opcode and dimensions: perhaps in another element type."""
 
     def key(place: int) -> object:
-        row = body.rows[place]
-        return (row.opcode, tuple(row.shape.dimensions), row.name)
+        dimensions = tuple(body.rows[place].shape.dimensions)
+        return (body.opcodes[place], dimensions, body.names[place])
 
     return key
 
@@ -234,9 +239,8 @@ def _same_key(left: Body, a: int, right: Body, b: int) -> bool:
 
 
 def _same_opcode_and_shape(left: Body, a: int, right: Body, b: int) -> bool:
-    mine, theirs = left.rows[a], right.rows[b]
-    return mine.opcode == theirs.opcode != "parameter" and mine.shape == theirs.shape
+    return _same_opcode(left, a, right, b) and left.rows[a].shape == right.rows[b].shape
 
 
 def _same_opcode(left: Body, a: int, right: Body, b: int) -> bool:
-    return left.rows[a].opcode == right.rows[b].opcode != "parameter"
+    return left.opcodes[a] == right.opcodes[b] != "parameter"

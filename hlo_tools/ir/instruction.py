@@ -15,7 +15,7 @@ from hlo_tools.types.aliases import Alias, of_call
 from hlo_tools.types.ids import LOCAL_MASK
 from hlo_tools.types.literal import Literal, StoredLiteral
 from hlo_tools.types.shape import Shape
-from hlo_tools.types.source_frames import SourceFrame, frames_of
+from hlo_tools.types.source_frames import SourceFrame, frames_of, innermost
 
 if TYPE_CHECKING:
     from hlo_tools.ir.computation import Computation
@@ -147,8 +147,9 @@ class Instruction:
     @property
     def source(self) -> SourceFrame | None:
         """The innermost place in the source that made it, or None."""
-        frames = self.stack
-        return frames[0] if frames else None
+        if not self.proto.HasField("metadata"):
+            return None
+        return innermost(self.metadata, self.module._proto.stack_frame_index)
 
     @property
     def stack(self) -> tuple[SourceFrame, ...]:

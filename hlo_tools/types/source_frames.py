@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hlo_tools.schema.messages import OpMetadata, StackFrameIndexProto
 
-__all__ = ["SourceFrame", "frames_of"]
+__all__ = ["SourceFrame", "frames_of", "innermost"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +47,20 @@ def frames_of(metadata: OpMetadata, index: StackFrameIndexProto) -> tuple[Source
     Files written until about 2025-11 (JAX up to 0.8.0) hold the innermost place in the metadata
     itself; it is used when there is no frame.
     """
-    frames = tuple(_frames(metadata.stack_frame_id, index))
-    if frames or not metadata.source_file:
-        return frames
+    return tuple(_frames(metadata.stack_frame_id, index)) or _stated(metadata)
+
+
+def innermost(metadata: OpMetadata, index: StackFrameIndexProto) -> SourceFrame | None:
+    """The first of :func:`frames_of`, or None."""
+    for frame in _frames(metadata.stack_frame_id, index):
+        return frame
+    return next(iter(_stated(metadata)), None)
+
+
+def _stated(metadata: OpMetadata) -> tuple[SourceFrame, ...]:
+    """The place in the metadata itself."""
+    if not metadata.source_file:
+        return ()
     return (
         SourceFrame(
             metadata.source_file,

@@ -1,0 +1,120 @@
+"""What instructions are, without who they are and what they refer to, as bytes.
+
+The fields that make no difference are found in the bytes of a whole module at once
+(:mod:`hlo_tools.wire.columns`), and cut out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+from google.protobuf.message import Message as AnyMessage
+
+from hlo_tools import schema
+from hlo_tools.outline import Outline
+from hlo_tools.wire.columns import split
+from hlo_tools.wire.fields import BYTES
+
+__all__ = ["FIELDS", "contents", "is_void", "without_layouts"]
+
+Message = Any
+
+_WHO = (
+    "id", "name", "operand_ids", "called_computation_ids", "control_predecessor_ids",
+    "statistics_viz",
+)  # fmt: skip
+FIELDS: dict[str, tuple[str, ...]] = {
+    "metadata": ("metadata", "original_value"),
+    "literal": ("literal",),
+    "sharding": ("sharding",),
+    "frontend_attributes": ("frontend_attributes",),
+    "backend_config": ("backend_config", "backend_config_payload"),
+    "shape": ("shape",),
+}
+"""Fields of an instruction that a comparison may leave out, by what it calls them."""
+_MEANT = frozenset({"sharding", "domain_entry_sharding", "domain_exit_sharding"})
+"""Fields whose empty message means something: replicated."""
+_CHUNK = 1 << 14
+"""Instructions whose bytes are copied at once."""
+_LARGE = 1 << 16
+"""Bytes from which a digest stands for an instruction."""
+
+
+def is_void(name: str, value: Any) -> bool:
+    """Whether a field holds a message that says no more than none; some readers write such."""
+    return isinstance(value, AnyMessage) and name not in _MEANT and not value.ByteSize()
+
+
+def contents(outline: Outline, ignored: Collection[str]) -> Iterator[bytes]:
+    """Everything of each instruction but who it is, what it refers to, and what is left out.
+
+    Of large ones a digest.
+    """
+    begin, end = outline.rows
+    for at in range(0, len(begin), _CHUNK):
+        chunk = slice(at, at + _CHUNK)
+        for text in _left(outline, begin[chunk], end[chunk], frozenset(ignored)):
+            yield text if len(text) < _LARGE else blake2b(text).digest()
+
+
+def _left(outline: Outline, begin: Any, end: Any, ignored: frozenset[str]) -> Iterator[bytes]:
+    """What is left of messages without the fields that make no difference."""
+    cut, void = _tags(ignored)
+    fields = split(outline.words, begin, end, (*cut, *void))
+    is_cut = (fields.begin == fields.end) | ~np.isin(fields.tag, void)
+    row, tag, payload, stop = (column[is_cut] for column in fields)
+    start = payload - _header(tag, stop - payload)
+    sizes = end - begin - np.bincount(row, stop - start, len(begin)).astype(np.int64)
+    # What is left begins with a message or behind a field, and ends at a field or with a message.
+    first = np.sort(np.concatenate((begin, stop)))
+    last = np.sort(np.concatenate((start, end)))
+    bounds = np.column_stack((first, last)).reshape(-1) - begin[0]
+    is_left = np.tile([False, True], first.size)
+    chosen = np.repeat(is_left, np.diff(bounds, prepend=0))
+    data = np.frombuffer(outline.data, np.uint8, int(end[-1] - begin[0]), int(begin[0]))
+    left = data[chosen].tobytes()
+    ends = np.cumsum(sizes)
+    pairs = zip((ends - sizes).tolist(), ends.tolist(), strict=True)
+    return (left[first:last] for first, last in pairs)
+
+
+def _header(tag: Any, size: Any) -> Any:
+    """Bytes before a field's payload: those of its tag, and of its length if it has one."""
+    of_size = np.where(tag & 7 == BYTES, 1 + sum(size >> bits > 0 for bits in range(7, 35, 7)), 0)
+    return 1 + (tag >= 1 << 7) + (tag >= 1 << 14) + of_size
+
+
+@lru_cache(maxsize=64)
+def _tags(ignored: frozenset[str]) -> tuple[list[int], list[int]]:
+    """Tags of the fields that make no difference: always, and where they hold an empty message."""
+    cleared = {*_WHO, *(field for name in ignored for field in FIELDS.get(name, ()))}
+    cut: list[int] = []
+    void: list[int] = []
+    for one in schema.HloInstructionProto.DESCRIPTOR.fields:
+        if one.name in cleared:
+            cut += [one.number << 3 | kind for kind in (0, BYTES)]
+        elif one.message_type and not one.is_repeated and one.name not in _MEANT:
+            void.append(one.number << 3 | BYTES)
+    return cut, void
+
+
+def without_layouts(module: Message) -> Message:
+    """A copy of a module's message without the layouts of its instructions."""
+    copy = type(module)()
+    copy.CopyFrom(module)
+    for body in copy.computations:
+        for row in body.instructions:
+            _drop_layouts(row.shape)
+            if row.HasField("literal"):
+                _drop_layouts(row.literal.shape)
+    return copy
+
+
+def _drop_layouts(shape: Message) -> None:
+    shape.ClearField("layout")
+    for part in shape.tuple_shapes:
+        _drop_layouts(part)
