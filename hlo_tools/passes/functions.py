@@ -6,7 +6,7 @@ import math
 
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.passes.integers import is_whole
-from hlo_tools.passes.reductions import reduces_single
+from hlo_tools.passes.reductions import operation_of, reduces_single
 from hlo_tools.rewrite.emitting import broadcast, constant, dimensions_of, plain, reshape, splat
 from hlo_tools.rewrite.patterns import FLOAT, WHOLE, Rewrite, Rules, number, op, value
 
@@ -118,15 +118,6 @@ def _monotone(
 # Reductions
 
 
-def _operation(it: Instruction) -> str:
-    """The opcode that a reduction of one operand applies, or ""."""
-    if len(it.operands) != 2 or len(it.called_computations) != 1:
-        return ""
-    root = it.called_computations[0].root
-    plainly = len(root.operands) == 2 and all(o.opcode == "parameter" for o in root.operands)
-    return root.opcode if plainly and root.operands[0] is not root.operands[1] else ""
-
-
 def _again(it: Instruction, source: Instruction, axes: list[int]) -> Instruction:
     return plain(it, "reduce", it.shape, [source, it.operands[1]], dimensions=axes,
                  called_computation_ids=[it.called_computations[0].id])  # fmt: skip
@@ -134,7 +125,7 @@ def _again(it: Instruction, source: Instruction, axes: list[int]) -> Instruction
 
 def _of_negate(it: Instruction) -> Instruction | None:
     source = it.operands[0]
-    if _operation(it) != "add" or source.opcode != "negate" or splat(it.operands[1]) != 0:
+    if operation_of(it) != "add" or source.opcode != "negate" or splat(it.operands[1]) != 0:
         return None
     total = _again(it, source.operands[0], list(dimensions_of(it)))
     return plain(it, "negate", it.shape, [total])
@@ -143,7 +134,7 @@ def _of_negate(it: Instruction) -> Instruction | None:
 def _of_scalar(it: Instruction) -> Instruction | None:
     """A reduction of one number that is broadcast; of a sum, from 0."""
     wide = it.operands[0]
-    opcode = _operation(it)
+    opcode = operation_of(it)
     if wide.opcode != "broadcast" or any(wide.shape.dynamic):
         return None
     added = dimensions_of(it)
@@ -169,7 +160,7 @@ def _of_scalar(it: Instruction) -> Instruction | None:
 def _of_transpose(it: Instruction) -> Instruction | None:
     """The result's dimensions have to stay in order."""
     turned = it.operands[0]
-    opcode = _operation(it)
+    opcode = operation_of(it)
     if turned.opcode != "transpose" or not opcode:
         return None
     if is_whole(it) and opcode not in _ORDERLESS | {"add", "multiply", "xor"}:
@@ -187,7 +178,7 @@ def _of_transpose(it: Instruction) -> Instruction | None:
 def _of_concatenate(it: Instruction) -> Instruction | None:
     """Each operand reduced by itself."""
     joined = it.operands[0]
-    opcode = _operation(it)
+    opcode = operation_of(it)
     if joined.opcode != "concatenate" or dimensions_of(joined)[0] not in dimensions_of(it):
         return None
     init = splat(it.operands[1])
@@ -206,7 +197,7 @@ def _of_one(it: Instruction) -> Instruction | None:
     source = it.operands[0]
     if not it.proto.dimensions or not reduces_single(it):
         return None
-    opcode = _operation(it)
+    opcode = operation_of(it)
     if opcode not in ("add", "multiply") and not (is_whole(it) and opcode in _ORDERLESS):
         return None
     root = it.called_computations[0].root

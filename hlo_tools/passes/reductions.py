@@ -10,7 +10,9 @@ from hlo_tools.ir.instruction import Instruction
 from hlo_tools.rewrite.emitting import dimensions_of, is_signed_zero, plain, splat
 from hlo_tools.rewrite.patterns import Rewrite, Rules, op
 
-__all__ = ["FAST_REDUCTIONS", "REDUCTIONS", "is_highest", "is_lowest", "reduces_single"]
+__all__ = [
+    "FAST_REDUCTIONS", "REDUCTIONS", "is_highest", "is_lowest", "operation_of", "reduces_single",
+]  # fmt: skip
 
 
 def is_lowest(view: Instruction) -> bool:
@@ -55,7 +57,7 @@ def _is_whole(view: Instruction) -> bool:
     return splat(view) is not None and view.shape.element.kind in ("int", "uint", "pred")
 
 
-def _operation(it: Instruction) -> str:
+def operation_of(it: Instruction) -> str:
     """The opcode that a reduction of one operand applies, or ""."""
     if len(it.operands) != 2 or len(it.called_computations) != 1:
         return ""
@@ -66,7 +68,7 @@ def _operation(it: Instruction) -> str:
 
 def _is_exact(it: Instruction) -> bool:
     """Whether the operation may be done in any order, and as often, with the same bits."""
-    opcode = _operation(it)
+    opcode = operation_of(it)
     orderly = opcode in ("maximum", "minimum", "and", "or") or it.shape.element.kind != "float"
     return orderly and opcode in _NEUTRAL and bool(_NEUTRAL[opcode](it.operands[1]))
 
@@ -82,7 +84,7 @@ def _single(it: Instruction) -> Instruction | None:
     source = it.operands[0]
     if not reduces_single(it):
         return None
-    opcode = _operation(it)
+    opcode = operation_of(it)
     if opcode not in _NEUTRAL or not _NEUTRAL[opcode](it.operands[1]):
         return None
     return _reshaped(it, source)
@@ -91,7 +93,7 @@ def _single(it: Instruction) -> Instruction | None:
 def _single_sum(it: Instruction) -> Instruction | None:
     """The same of a sum from 0, which would make 0 of -0."""
     source = it.operands[0]
-    if not reduces_single(it) or _operation(it) != "add":
+    if not reduces_single(it) or operation_of(it) != "add":
         return None
     return _reshaped(it, source) if splat(it.operands[1]) == 0 else None
 
@@ -109,13 +111,13 @@ def _twice(it: Instruction, inner: Instruction) -> Instruction | None:
 
 
 def _sum_twice(it: Instruction, inner: Instruction) -> Instruction | None:
-    sums = _operation(it) == "add" and splat(inner.operands[1]) == 0
+    sums = operation_of(it) == "add" and splat(inner.operands[1]) == 0
     return _merged(it, inner) if sums else None
 
 
 def _merged(it: Instruction, inner: Instruction) -> Instruction | None:
     """One reduction over the dimensions of both."""
-    if _operation(it) != _operation(inner) or len(inner.users) != 1:
+    if operation_of(it) != operation_of(inner) or len(inner.users) != 1:
         return None
     first = set(dimensions_of(inner))
     source = inner.operands[0]
