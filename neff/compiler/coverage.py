@@ -19,8 +19,8 @@ _FAMILIES = {
     "concatenate": "a transfer for each operand",
     "convolution": (
         "products of its taps, or of the places of a window larger than the result, summed in PSUM; "
-        "windows of few channels are put side by side on chip; of a window of one element, or of more "
-        "than 128 and many channels, a product over a view of windows"
+        "windows of few channels are put side by side on chip; no hole of an image is multiplied; of a "
+        "window of one element, or of more than 128 and many channels, a product over a view of windows"
     ),
     "dot": "the tensor engine, integers byte by byte; any batch and contracting dimensions",
     "iota": "GpSimd; one dimension counts, the others are a view",

@@ -8,49 +8,25 @@ the features, and a reduce-window a reduce over them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from neff.compiler.expansions.phases import by_patches, by_phases, is_patched, is_phased
 from neff.compiler.expansions.products import exact_product
+from neff.compiler.expansions.spans import Span
 from neff.compiler.graph.nodes import Node, uncovered
 
 __all__ = [
-    "Span",
     "convolution",
     "groups_of",
     "has_few_channels",
     "is_direct",
     "is_long",
     "reduce_window",
-    "spans_of",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A window along one dimension, as HLO's ``WindowDimension`` has it."""
-
-    size: int
-    stride: int
-    low: int
-    high: int
-    window_dilation: int
-    base_dilation: int
-    reversed: bool
-
-
-def spans_of(window: Any) -> tuple[Span, ...]:
-    """The spans of a ``Window`` message."""
-    return tuple(
-        Span(
-            one.size, max(1, one.stride), one.padding_low, one.padding_high,
-            max(1, one.window_dilation), max(1, one.base_dilation), one.window_reversal,
-        )
-        for one in window.dimensions
-    )  # fmt: skip
 
 
 def _node(
@@ -215,8 +191,8 @@ _LARGEST = 8192
 def is_direct(node: Node) -> bool:
     """True for a convolution that is a sum of products over its taps (lowering/convolution.py).
 
-    Of a window of one element the product alone is better, for it joins its neighbours. Groups of few
-    channels count together, as many as :func:`bundled` takes.
+    Of a window of one element the product alone is better, for it joins its neighbours, unless the
+    image has holes. Groups of few channels count together, as many as :func:`bundled` takes.
     """
     operand, kernel = node.operands
     spans: list[Span] = node.attributes["spans"]
@@ -232,7 +208,8 @@ def is_direct(node: Node) -> bool:
     return (
         {one.element.name for one in (node, *node.operands)} <= _DIRECT_TYPES
         and 1 <= len(spans) <= 3
-        and 1 < taps <= _MOST_TAPS
+        and (taps > 1 or any(span.base_dilation > 1 for span in spans))
+        and taps <= _MOST_TAPS
         and channels >= _FEWEST_CHANNELS
         and outputs > 1
         and steps <= _DEEPEST
@@ -314,9 +291,14 @@ def _spread(spans: list[Span]) -> int:
 
 def convolution(node: Node) -> Node:
     """Left for a kernel of its own when one of the conditions above takes it; else a product over features
-    and window for each group, put into the order of the result."""
+    and window for each group, put into the order of the result. Of an image with holes, no hole is
+    multiplied."""
     if is_long(node) or has_few_channels(node) or is_direct(node):
         return node
+    if is_patched(node):
+        return by_patches(node)
+    if is_phased(node):
+        return by_phases(node, convolution)
     operand, kernel = node.operands
     fields = node.attributes
     spans, groups, parts = fields["spans"], *groups_of(node)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hlo_tools.types.element_types import BY_NUMBER
-from neff.compiler.expansions.windows import spans_of
+from neff.compiler.expansions.spans import spans_of
 from nki_lang.dtypes import Array
 
 __all__ = ["ATTRIBUTES", "literal_array"]

@@ -24,6 +24,7 @@ from neff.compiler.lowering.image_rows import ImageRows
 from neff.compiler.lowering.long_windows import LongWindow, multiply
 from neff.compiler.lowering.lowerer import Lowerer
 from neff.compiler.lowering.operands import turned_into
+from neff.compiler.lowering.results import Results, merged
 from neff.compiler.lowering.taps import (
     PARTITIONS,
     Axis,
@@ -43,6 +44,9 @@ __all__ = ["convolution"]
 
 _BANK = 2048
 """Bytes of a PSUM bank in each partition."""
+
+_SHORT = 512
+"""Bytes of a row below which a transfer of single rows is slow."""
 
 _LYING = 16 * 1024
 """Bytes of each partition for rows of the image that wait to be transposed."""
@@ -118,7 +122,8 @@ class _Convolution:
         boxes = [list(plan.boxes(band)) for band in bands]
         groups, step = plan.image.view.shape[0], plan.outputs_at_once
         parts = range(0, plan.outputs, step)
-        affordable(groups * len(parts) * sum(map(len, boxes)) * len(plan.taps) * len(plan.chunks))
+        products = sum(len(taps) for _, taps in plan.phases)
+        affordable(groups * len(parts) * sum(map(len, boxes)) * products * len(plan.chunks))
         for group in range(groups):
             for first in parts:
                 outputs = (first, min(step, plan.outputs - first))
@@ -128,62 +133,21 @@ class _Convolution:
         self, group: int, outputs: tuple[int, int], bands: list[Box], boxes: list[list[Box]]
     ) -> None:
         """Some outputs of a group; a product's part of the image is there before it is needed."""
-        weights: list[Tile] = []
+        results: Results | None = None
         waiting: tuple[_Image, Box] | None = None
         for band, some in zip(bands, boxes, strict=True):
             image = _Image(self, group, band)
             for box in some:
                 image.reach(box)
-                weights = weights or _Weights(self, group, outputs).tiles()
+                if results is None:
+                    weights = _Weights(self, group, outputs).tiles()
+                    tensor = self._tensors["out"]
+                    results = Results(self._plan, tensor, weights, group, outputs)
                 if waiting is not None:
-                    self._multiply(*waiting, weights, group, outputs)
+                    results.multiply(waiting[0].tap, waiting[1])
                 waiting = image, box
-        if waiting is not None:
-            self._multiply(*waiting, weights, group, outputs)
-
-    def _multiply(
-        self, image: _Image, box: Box, weights: list[Tile], group: int, outputs: tuple[int, int]
-    ) -> None:
-        plan = self._plan
-        columns, places = plan.together * outputs[1], box.size
-        shape = (places, columns) if plan.by_rows else (columns, places)
-        total = nl.ndarray(shape, dtype=nl.float32, buffer=nl.psum)
-        number = 0
-        for tap in plan.taps:
-            for chunk, tile in enumerate(weights):
-                data = image.tap(chunk, box, tap)
-                part = tile[:, number // len(weights)]
-                pair = (data, part) if plan.by_rows else (part, data)
-                nisa.nc_matmul(total, *pair, accumulate=number > 0)
-                number += 1
-        made = nl.ndarray(shape, dtype=plan.out.dtype, buffer=nl.sbuf)
-        nisa.tensor_copy(made, total)
-        self._store(made, box, group, outputs)
-
-    def _store(self, made: Tile, box: Box, group: int, outputs: tuple[int, int]) -> None:
-        plan = self._plan
-        groups, images, features, *steps = plan.out.view.strides
-        first = box.blocks[0] * plan.together
-        columns = min(plan.together, plan.axes[1].places - first)
-        start = group * groups + box.images[0] * images + outputs[0] * features
-        start += box.planes[0] * steps[0] + first * steps[1] + box.rows[0] * steps[2]
-        places = [
-            [images, box.images[1]], [steps[1] * plan.together, box.blocks[1]],
-            [steps[2], box.rows[1]],
-        ]  # fmt: skip
-        along = [features, outputs[1]]
-        if plan.by_rows:
-            pattern = [*places, [steps[1], columns], along]
-            self._move(made[:, 0 : columns * outputs[1]], start, pattern)
-            return
-        for column in range(columns):
-            part = made[column * outputs[1] : (column + 1) * outputs[1]]
-            self._move(part, start + column * steps[1], [along, *places])
-
-    def _move(self, made: Tile, start: int, pattern: list[list[int]]) -> None:
-        head, *rest = pattern
-        pattern = [head, *(dim for dim in rest if dim[1] > 1)]
-        nisa.dma_copy(self.reached("out", start, pattern), made)
+        if results is not None and waiting is not None:
+            results.multiply(waiting[0].tap, waiting[1])
 
     def reached(self, name: str, start: int, pattern: list[list[int]]) -> Tile:
         """Elements of an operand or of the result."""
@@ -216,14 +180,17 @@ class _Weights:
         plan = self._plan
         if plan.bundle > 1:
             return [self._bundle()]
-        lies = plan.kernel.view.strides[2] != 1 and self._outputs > 1
+        strides = plan.kernel.view.strides
+        make = self._load
+        if strides[2] != 1 and self._outputs > 1:
+            make = self._spread if abs(strides[1]) > abs(strides[2]) else self._turn
         made: list[Tile] = []
         for first, count in plan.chunks:
-            shape = (plan.packed * count, len(plan.taps), plan.together, self._outputs)
+            shape = (plan.packed * count, plan.taps, plan.together, self._outputs)
             tile = nl.ndarray(shape, dtype=plan.dtype, buffer=nl.sbuf)
-            if sum(map(len, plan.band)) < plan.packed * plan.together * self._used:
+            if sum(map(len, plan.used)) < plan.packed * plan.together * len(plan.used):
                 nisa.memset(tile, 0)
-            (self._turn if lies else self._load)(tile, first, count)
+            make(tile, first, count)
             made.append(tile.reshape((*shape[:2], shape[2] * shape[3])))
         return made
 
@@ -253,14 +220,9 @@ class _Weights:
             found = kept
         return found.reshape((plan.channels, taps, plan.outputs))
 
-    @property
-    def _used(self) -> int:
-        return sum(1 for used in self._plan.band if used)
-
     def _spots(self) -> Iterator[tuple[int, int, int, int]]:
         """(tap, number of the group among those used, place, column) of weights."""
-        groups = [used for used in self._plan.band if used]
-        for number, used in enumerate(groups):
+        for number, used in enumerate(self._plan.used):
             for place, column, tap in used:
                 yield tap, number, place, column
 
@@ -268,7 +230,9 @@ class _Weights:
         """A tile's taps as planes, groups and rows."""
         planes, _, rows = self._plan.axes
         shape = tile.shape
-        return tile.reshape((shape[0], planes.window, self._used, rows.window, *shape[2:]))
+        return tile.reshape(
+            (shape[0], planes.window, len(self._plan.used), rows.window, *shape[2:])
+        )
 
     def _load(self, tile: Tile, first: int, count: int) -> None:
         """As it lies, for outputs are innermost; copied to its places when there are several."""
@@ -279,7 +243,7 @@ class _Weights:
         is_plain = self._plan.packed == self._plan.together == 1
         shape = (count, planes, columns, rows, self._outputs)
         lying = nl.ndarray(shape, dtype=self._plan.dtype, buffer=nl.sbuf)
-        if is_plain and self._used == columns:
+        if is_plain:
             lying = spread[:, :, :, :, 0]
         for depth in range(planes):
             pattern = [
@@ -288,79 +252,97 @@ class _Weights:
             ]  # fmt: skip
             source = self._owner.reached("kernel", start + depth * strides[3], pattern)
             nisa.dma_copy(lying[:, depth], source)
-        if is_plain and self._used == columns:
+        if is_plain:
             return
         for tap, number, place, at in self._spots():
             part = spread[place * count : (place + 1) * count, :, number, :, at]
             nisa.tensor_copy(part, lying[:, :, tap])
 
+    def _spread(self, tile: Tile, first: int, count: int) -> None:
+        """Channels are outermost: outputs are brought beside each other on chip."""
+        spread = self._taps(tile)
+        strides = self._plan.kernel.view.strides
+        own, other = (strides[1], count), (strides[2], self._outputs)
+        lying = self._lying(self._start + first * strides[1], own, other)
+        planes, _, rows = self._plan.axes
+        for depth, row in product(range(planes.window), range(rows.window)):
+            for tap, number, place, at in self._spots():
+                part = spread[place * count : (place + 1) * count, depth, number, row, at]
+                nisa.tensor_copy(part, lying(depth, tap, row))
+
     def _turn(self, tile: Tile, first: int, count: int) -> None:
         """Outputs on partitions first, then transposed tap by tap."""
-        plan = self._plan
-        strides = plan.kernel.view.strides
-        planes, columns, rows = (axis.window for axis in plan.axes)
-        dims = [(strides[1], count), *zip(strides[3:], (planes, columns, rows), strict=True)]
-        order = sorted(range(4), key=lambda dim: -abs(dims[dim][0]))
+        strides = self._plan.kernel.view.strides
         for begin in range(0, self._outputs, PARTITIONS):
             some = min(PARTITIONS, self._outputs - begin)
-            shape = (some, *(dims[dim][1] for dim in order))
-            lying = nl.ndarray(shape, dtype=plan.dtype, buffer=nl.sbuf)
             start = self._start + first * strides[1] + begin * strides[2]
-            pattern = [[strides[2], some], *([*dims[dim]] for dim in order)]
-            nisa.dma_copy(lying, self._owner.reached("kernel", start, _merged(pattern)))
-            lying = lying.permute([0, *(1 + order.index(dim) for dim in range(4))])
-            self._turn_block(tile, lying, begin)
+            lying = self._lying(start, (strides[2], some), (strides[1], count))
+            self._turn_block(tile, lying, count, (begin, some))
 
-    def _turn_block(self, tile: Tile, lying: Tile, begin: int) -> None:
-        some, count, planes, columns, rows = lying.shape
+    def _lying(
+        self, start: int, own: tuple[int, int], other: tuple[int, int]
+    ) -> Callable[[int, int, int], Tile]:
+        """(plane, column, row) of a tap -> its weights, (own, other), of a tile in the order of memory.
+
+        Args:
+            start: the first element.
+            own: stride and extent of what lies on partitions.
+            other: of what else a tap has.
+        """
+        plan = self._plan
+        windows = [axis.window for axis in plan.axes]
+        dims = [other, *zip(plan.kernel.view.strides[3:], windows, strict=True)]
+        order = sorted(range(4), key=lambda dim: -abs(dims[dim][0]))
+        start += sum((count - 1) * step for step, count in dims if step < 0)
+        pattern = [[*own], *([abs(dims[dim][0]), dims[dim][1]] for dim in order)]
+        shape = (own[1], *(dims[dim][1] for dim in order))
+        lying = nl.ndarray(shape, dtype=plan.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(lying, self._owner.reached("kernel", start, merged(pattern)))
+        lying = lying.permute([0, *(1 + order.index(dim) for dim in range(4))])
+
+        def weights(*tap: int) -> Tile:
+            turned = (
+                count - 1 - at if step < 0 else at
+                for at, (step, count) in zip(tap, dims[1:], strict=True)
+            )
+            return lying[:, :, *turned]
+
+        return weights
+
+    def _turn_block(
+        self, tile: Tile, lying: Callable[[int, int, int], Tile], count: int, part: tuple[int, int]
+    ) -> None:
+        begin, some = part
+        planes, columns, rows = (axis.window for axis in self._plan.axes)
         spread = self._taps(tile)
         room = max(1, _BANK // (some * self._plan.dtype.itemsize))
-        for depth in range(planes):
-            for tap in range(columns):
-                for top in range(0, rows, room):
-                    taken = min(room, rows - top)
-                    bank = self._owner.turned_tile((count, taken, some))
-                    for row in range(taken):
-                        self._owner.turned(bank[:, row], lying[:, :, depth, tap, top + row])
-                    for one, number, place, at in self._spots():
-                        if one == tap:
-                            where = slice(place * count, (place + 1) * count)
-                            span = slice(begin, begin + some)
-                            part = spread[where, depth, number, top : top + taken, at, span]
-                            nisa.tensor_copy(part, bank)
+        for depth, tap, top in product(range(planes), range(columns), range(0, rows, room)):
+            taken = min(room, rows - top)
+            bank = self._owner.turned_tile((count, taken, some))
+            for row in range(taken):
+                self._owner.turned(bank[:, row], lying(depth, tap, top + row))
+            for one, number, place, at in self._spots():
+                if one == tap:
+                    where = slice(place * count, (place + 1) * count)
+                    span = slice(begin, begin + some)
+                    nisa.tensor_copy(
+                        spread[where, depth, number, top : top + taken, at, span], bank
+                    )
 
 
-def _merged(pattern: list[list[int]]) -> list[list[int]]:
-    """The pattern without dimensions of one element, neighbours joined; the first one is kept."""
-    head, *rest = pattern
-    made: list[list[int]] = []
-    for step, count in rest:
-        if count == 1:
-            continue
-        if made and made[-1][0] == step * count:
-            made[-1] = [step, made[-1][1] * count]
-        else:
-            made.append([step, count])
-    return [head, *made]
-
-
-def _clear(tile: Tile, dim: int, inside: tuple[int, int, int], holes: int, packed: int) -> None:
+def _clear(tile: Tile, dim: int, inside: tuple[int, int, int], packed: int) -> None:
     """Zeros where the image has nothing along a dimension.
 
     Args:
         tile: of the image, or rows of it.
         dim: which dimension.
         inside: as :meth:`Axis.inside` returns it.
-        holes: distance of the image's elements.
-        packed: of them that stand in one element of the dimension.
+        packed: elements that stand in one of the dimension.
     """
     _, count, at = inside
     extent = tile.shape[dim]
     first, last = -(-at // packed), (at + count) // packed
-    parts = [(0, first), (last, extent)]
-    if holes > 1 or not count:
-        parts = [(0, extent)]
-    for begin, end in parts:
+    for begin, end in [(0, first), (last, extent)] if count else [(0, extent)]:
         if begin < end:
             nisa.memset(tile.slice(dim, begin, end), 0)
 
@@ -379,90 +361,116 @@ class _Image:
             for _, count in plan.chunks
         ]
         _, depth, groups, height = self._extents
-        first = band.blocks[0] * plan.together * columns.stride
-        self._planes = planes.inside(band.planes[0] * planes.stride, depth)
+        first = band.blocks[0] * plan.step * plan.packed
+        self._planes = planes.inside(band.planes[0] * planes.step, depth)
         self._columns = columns.inside(first, groups * plan.packed)
-        self._rows = rows.inside(band.rows[0] * rows.stride, height)
+        self._rows = rows.inside(band.rows[0] * rows.step, height)
         strides = plan.image.view.strides
         self._start = group * strides[0] + band.images[0] * strides[1]
         lies = strides[2] == 1 and plan.channels > 1
         self._steps = self._turned() if lies else self._loaded()
         self._ready = 0
         for tile in self._tiles:
-            _clear(tile, 2, self._planes, planes.holes, 1)
-            _clear(tile, 4, self._rows, rows.holes, 1)
+            _clear(tile, 2, self._planes, 1)
+            _clear(tile, 4, self._rows, 1)
             if not lies:
-                _clear(tile, 3, self._columns, columns.holes, plan.packed)
+                _clear(tile, 3, self._columns, plan.packed)
 
     def reach(self, box: Box) -> None:
         """Load what a box needs, and a little more."""
         plan = self._plan
         first = (box.blocks[0] - self._band.blocks[0]) * plan.step
-        last = first + (box.blocks[1] - 1) * plan.step + len(plan.band)
+        last = first + (box.blocks[1] - 1) * plan.step + plan.reach
         while self._ready < last:
             self._ready = next(self._steps)
 
-    def tap(self, chunk: int, box: Box, tap: tuple[int, int, int]) -> Tile:
-        """What a tap sees of a box's windows."""
+    def tap(self, chunk: int, box: Box, block: int, at: tuple[int, int, int]) -> Tile:
+        """What a box's windows, of one block of each lane, see of the plane, group of columns and row
+        that the first one sees at a place."""
         plan, band = self._plan, self._band
         planes, _, rows = plan.axes
-        depth = (box.planes[0] - band.planes[0]) * planes.stride + tap[0] * planes.dilation
-        group = (box.blocks[0] - band.blocks[0]) * plan.step + tap[1]
-        row = (box.rows[0] - band.rows[0]) * rows.stride + tap[2] * rows.dilation
+        depth = (box.planes[0] - band.planes[0]) * planes.step + at[0]
+        group = (box.blocks[0] + block - band.blocks[0]) * plan.step + at[1]
+        row = (box.rows[0] - band.rows[0]) * rows.step + at[2]
         image = box.images[0] - band.images[0]
-        return self._tiles[chunk][
+        lanes, apart = box.lanes_of(block), box.run * plan.step
+        seen = self._tiles[chunk][
             :, image : image + box.images[1], depth,
-            group : group + (box.blocks[1] - 1) * plan.step + 1 : plan.step,
-            row : row + (box.rows[1] - 1) * rows.stride + 1 : rows.stride,
+            group : group + (lanes - 1) * apart + 1 : apart,
+            row : row + (box.rows[1] - 1) * rows.step + 1 : rows.step,
         ]  # fmt: skip
+        return seen.permute([0, 2, 1, 3]) if plan.by_rows else seen
 
     # -- channels apart in memory ----------------------------------------------------------
 
     def _loaded(self) -> Iterator[int]:
-        """Loaded as it lies; holes are left by a copy."""
-        plan = self._plan
-        _, _, channels, plane, column, row = plan.image.view.strides
-        images, _, groups, _ = self._extents
-        (index, count, at), packed = self._columns, plan.packed
-        holes = plan.axes[1].holes
-        for (first, some), tile in zip(plan.chunks, self._tiles, strict=True):
-            for depth, number in self._each_plane():
-                for place in range(packed):
-                    skip = (place - at) % packed
-                    taken = -(-(count - skip) // packed)
-                    if taken <= 0 or not self._rows[1]:
-                        continue
-                    start = self._start + first * channels + number * plane
-                    start += (index + skip) * column + self._rows[0] * row
-                    pattern = [
-                        [channels, some], [plan.image.view.strides[1], images],
-                        [column * packed, taken], [row, self._rows[1]],
-                    ]  # fmt: skip
-                    begin = (at + skip) // packed
-                    part = tile[
-                        place * some : (place + 1) * some, :, depth,
-                        begin : begin + (taken - 1) * holes + 1 : holes,
-                    ]  # fmt: skip
-                    self._fill(part, start, pattern)
-        yield groups
+        """Loaded as it lies; short rows lie beside each other first, and are put apart on chip."""
+        rows, height = self._rows[1], self._extents[3]
+        apart = rows < height or self._plan.packed > 1
+        is_short = rows * self._plan.image.dtype.itemsize < _SHORT
+        load = self._spread if apart and is_short else self._straight
+        if rows and self._columns[1]:
+            for chunk, (depth, number) in product(range(len(self._tiles)), self._each_plane()):
+                load(chunk, depth, number)
+        yield self._extents[2]
 
-    def _fill(self, part: Tile, start: int, pattern: list[list[int]]) -> None:
-        rows = self._plan.axes[2]
-        _, count, at = self._rows
-        part = part[:, :, :, at : at + (count - 1) * rows.holes + 1 : rows.holes]
-        source = self._owner.reached("image", start, pattern)
-        if rows.holes == 1:
-            nisa.dma_copy(part, source)
-            return
-        lying = nl.ndarray(part.shape, dtype=self._plan.dtype, buffer=nl.sbuf)
-        nisa.dma_copy(lying, source)
-        nisa.tensor_copy(part, lying)
+    def _straight(self, chunk: int, depth: int, plane: int) -> None:
+        for place, first, count in self._places():
+            nisa.dma_copy(
+                self._part(chunk, depth, place, first, (0, self._extents[0])),
+                self._source(chunk, plane, (0, self._extents[0]), first, count, self._plan.packed),
+            )
+
+    def _spread(self, chunk: int, depth: int, plane: int) -> None:
+        images, count, rows = self._extents[0], self._columns[1], self._rows[1]
+        dtype, channels = self._plan.image.dtype, self._plan.chunks[chunk][1]
+        at_once = min(images, max(1, _LYING // (count * rows * dtype.itemsize)))
+        for begin in range(0, images, at_once):
+            some = (begin, min(at_once, images - begin))
+            lying = nl.ndarray((channels, some[1], count, rows), dtype=dtype, buffer=nl.sbuf)
+            nisa.dma_copy(lying, self._source(chunk, plane, some, 0, count, 1))
+            for place, first, _ in self._places():
+                part = self._part(chunk, depth, place, first, some)
+                nisa.tensor_copy(part, lying[:, :, first :: self._plan.packed])
+
+    def _places(self) -> Iterator[tuple[int, int, int]]:
+        """(place in a group, its first column in the image's part, how many) that are not empty."""
+        (_, count, at), packed = self._columns, self._plan.packed
+        for place in range(packed):
+            first = (place - at) % packed
+            if first < count:
+                yield place, first, -(-(count - first) // packed)
+
+    def _part(
+        self, chunk: int, depth: int, place: int, first: int, images: tuple[int, int]
+    ) -> Tile:
+        """Where every ``packed``-th column from the first on belongs."""
+        (_, count, at), (_, rows, top) = self._columns, self._rows
+        packed, channels = self._plan.packed, self._plan.chunks[chunk][1]
+        taken, begin = -(-(count - first) // packed), (at + first) // packed
+        return self._tiles[chunk][
+            place * channels : (place + 1) * channels, images[0] : sum(images), depth,
+            begin : begin + taken, top : top + rows,
+        ]  # fmt: skip
+
+    def _source(
+        self, chunk: int, plane: int, images: tuple[int, int], first: int, count: int, step: int
+    ) -> Tile:
+        """Channels, images, columns from the first on, and rows, in HBM."""
+        _, image, channel, depth, column, row = self._plan.image.view.strides
+        begin, channels = self._plan.chunks[chunk]
+        start = self._start + begin * channel + images[0] * image + plane * depth
+        start += (self._columns[0] + first) * column + self._rows[0] * row
+        pattern = [
+            [channel, channels], [image, images[1]], [column * step, count], [row, self._rows[1]],
+        ]  # fmt: skip
+        return self._owner.reached("image", start, pattern)
 
     def _each_plane(self) -> Iterator[tuple[int, int]]:
         """(place in the tile, number in the image) of every plane."""
         first, count, at = self._planes
         for number in range(count):
-            yield at + number * self._plan.axes[0].holes, first + number
+            yield at + number, first + number
 
     # -- channels innermost ----------------------------------------------------------------
 
@@ -500,18 +508,17 @@ class _Image:
         shape = (images * rows, count * packed, channels)
         lying = nl.ndarray(shape, dtype=plan.dtype, buffer=nl.sbuf)
         band, columns = self._band, plan.axes[1]
-        first = band.blocks[0] * plan.together * columns.stride + begin * packed
+        first = (band.blocks[0] * plan.step + begin) * packed
         index, some, at = columns.inside(first, count * packed)
-        _clear(lying, 1, (index, some, at), columns.holes, 1)
+        _clear(lying, 1, (index, some, at), 1)
         if not some:
             return lying
         strides = plan.image.view.strides
         start = self._start + image * strides[1] + plane * strides[3] + index * strides[4]
         start += (self._rows[0] + top) * strides[5]
-        last = at + (some - 1) * columns.holes + 1
         for one in range(images):
             pattern = [[strides[5], rows], [strides[4], some], [1, channels]]
-            part = lying[one * rows : (one + 1) * rows, at : last : columns.holes]
+            part = lying[one * rows : (one + 1) * rows, at : at + some]
             nisa.dma_copy(part, self._owner.reached("image", start + one * strides[1], pattern))
         return lying
 
@@ -519,11 +526,10 @@ class _Image:
         self, lying: Tile, image: int, images: int, depth: int, top: int, rows: int, begin: int
     ) -> None:
         plan = self._plan
-        holes, at = plan.axes[2].holes, self._rows[2]
         count = lying.shape[1] // plan.packed
         room = max(1, _BANK // (images * rows * plan.dtype.itemsize))
-        first = at + top * holes
-        span = slice(first, first + (rows - 1) * holes + 1, holes)
+        first = self._rows[2] + top
+        span = slice(first, first + rows)
         for number, (channel, some) in enumerate(plan.chunks):
             for head in range(0, count, room):
                 taken = min(room, count - head)

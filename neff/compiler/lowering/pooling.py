@@ -15,7 +15,8 @@ import numpy as np
 
 import nki_lang.isa as nisa
 import nki_lang.language as nl
-from neff.compiler.expansions.windows import Span, pooled_dims
+from neff.compiler.expansions.spans import Span
+from neff.compiler.expansions.windows import pooled_dims
 from neff.compiler.graph.nodes import Node
 from neff.compiler.graph.views import Dim, View, merge
 from neff.compiler.lowering.emitter import Tile

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import gcd, prod
 
-from neff.compiler.expansions.windows import Span, bundled, groups_of
+from neff.compiler.expansions.spans import Span
+from neff.compiler.expansions.windows import bundled, groups_of
 from neff.compiler.graph.nodes import Node
 from neff.compiler.graph.views import View
 from neff.compiler.lowering.task import Port
@@ -24,6 +25,7 @@ __all__ = [
     "Axis",
     "Box",
     "Plan",
+    "Tap",
     "arranged",
     "arranged_in_rows",
     "in_bundles",
@@ -44,6 +46,12 @@ _MOVING = 512
 
 _PACKED = (32, 64)
 """Channels that are packed: instructions start at partitions 0, 32, 64 and 96."""
+
+_STORED = 8 * 1024
+"""Bytes of each partition that are stored at once, at most."""
+
+_FEWEST_STORES = 8
+"""Stores of a band, so that the last one is short."""
 
 _FEWEST = 96
 """Columns of a product below which it takes no less time."""
@@ -71,9 +79,47 @@ class Axis:
     low: int = 0
 
     @property
+    def period(self) -> int:
+        """Neighbouring results that see different taps: 1 without holes."""
+        return self.holes // gcd(self.holes, self.stride)
+
+    @property
+    def blocks(self) -> int:
+        """Periods of the result, the last one perhaps not whole."""
+        return -(-self.places // self.period)
+
+    @property
+    def step(self) -> int:
+        """Elements of the image from one period of the result to the next."""
+        return self.stride * self.period // self.holes
+
+    @property
+    def phases(self) -> list[list[tuple[int, int]]]:
+        """For each result of a period what it sees: (tap, element of the image)."""
+        seen = [
+            [
+                (tap, phase * self.stride + tap * self.dilation - self.low)
+                for tap in range(self.window)
+            ]
+            for phase in range(self.period)
+        ]
+        return [
+            [(tap, at // self.holes) for tap, at in one if at % self.holes == 0] for one in seen
+        ]
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The first and the last element of the image that the first period sees."""
+        if self.holes == 1:
+            return -self.low, (self.window - 1) * self.dilation - self.low
+        seen = [at for one in self.phases for _, at in one]
+        return min(seen, default=0), max(seen, default=0)
+
+    @property
     def reach(self) -> int:
-        """Padded elements from the first to the last tap."""
-        return (self.window - 1) * self.dilation + 1
+        """Padded elements that one period sees."""
+        first, last = self.ends
+        return last - first + 1
 
     def exchanged(self) -> Axis:
         """The same dimension with result and window in each other's part."""
@@ -81,31 +127,66 @@ class Axis:
             self, places=self.window, window=self.places, stride=self.dilation, dilation=self.stride
         )
 
-    def padded(self, places: int) -> int:
-        """Padded elements that so many results in a row need."""
-        return (places - 1) * self.stride + self.reach
+    def padded(self, blocks: int) -> int:
+        """Padded elements that so many periods in a row need."""
+        return (blocks - 1) * self.step + self.reach
 
     def inside(self, begin: int, count: int) -> tuple[int, int, int]:
         """Of ``count`` padded elements: the first of the image, how many, and the place of the
         first among them."""
-        first = max(0, -((self.low - begin) // self.holes))
-        last = min(self.size, -((self.low - begin - count) // self.holes))
-        return first, max(0, last - first), self.low + first * self.holes - begin
+        low = -self.ends[0]
+        first = max(0, begin - low)
+        last = min(self.size, begin + count - low)
+        return first, max(0, last - first), low + first - begin
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """Results: images, planes, blocks of columns (``together`` each), rows; (first, count)."""
+    """Results that are stored together.
+
+    Attributes:
+        images, planes, blocks, rows: the first and how many; of planes and rows periods, a block has
+            ``width`` columns.
+        lanes: blocks of one product; the next product has their neighbours.
+    """
 
     images: tuple[int, int]
     planes: tuple[int, int]
     blocks: tuple[int, int]
     rows: tuple[int, int]
+    lanes: int = 1
+
+    @property
+    def run(self) -> int:
+        """Blocks of a lane, which are beside each other."""
+        return -(-self.blocks[1] // self.lanes)
+
+    @property
+    def whole(self) -> int:
+        """Blocks of the last lane, which may have fewer."""
+        return self.blocks[1] - (self.lanes - 1) * self.run
+
+    def lanes_of(self, block: int) -> int:
+        """Lanes that have so many blocks and one more."""
+        return self.lanes if block < self.whole else self.lanes - 1
+
+    def size_of(self, block: int) -> int:
+        """Partitions, or columns, of the product of one block of each lane."""
+        return self.lanes_of(block) * self.images[1] * self.rows[1]
 
     @property
     def size(self) -> int:
-        """Blocks times rows times images: partitions, or columns, of one product."""
-        return self.images[1] * self.blocks[1] * self.rows[1]
+        """Partitions, or columns, of the largest product."""
+        return self.size_of(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Tap:
+    """One product: the number of its weights, and the plane, group of packed columns and row that the
+    first result sees there."""
+
+    weights: int
+    at: tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,19 +224,57 @@ class Plan:
         return self.out.view.shape[2]
 
     @property
+    def width(self) -> int:
+        """Columns of the result in a block."""
+        return self.together * self.axes[1].period
+
+    @property
     def step(self) -> int:
         """Groups of packed columns from one block of results to the next."""
-        return self.together * self.axes[1].stride // self.packed
+        return self.together * self.axes[1].step // self.packed
+
+    @property
+    def reach(self) -> int:
+        """Groups of packed columns that a block sees."""
+        columns = self.axes[1]
+        return columns.reach if columns.period > 1 else len(self.band)
 
     @property
     def band(self) -> list[list[tuple[int, int, int]]]:
-        """For each group of packed columns that a block needs: (place in the group, column of the
-        block, tap) of the weights that are not zero."""
-        return _band(self.axes[1], self.packed, self.together)
+        """For each group of packed columns that a block sees: (place in the group, column of the
+        block, tap) of the weights that are not zero. For each tap where results see different ones.
+        """
+        columns = self.axes[1]
+        if columns.holes > 1:
+            return [[(0, 0, tap)] for tap in range(columns.window)]
+        return _band(columns, self.packed, self.together)
+
+    @property
+    def used(self) -> list[list[tuple[int, int, int]]]:
+        """The parts of the band that are not empty: each has weights of its own."""
+        return [group for group in self.band if group]
+
+    @property
+    def phases(self) -> list[tuple[tuple[int, int, int], list[Tap]]]:
+        """For each plane, column and row of a period: (which, its products)."""
+        planes, columns, rows = self.axes
+        groups = [number for number, used in enumerate(self.band) if used]
+        across = [list(enumerate(groups))] if columns.holes == 1 else columns.phases
+        first = (planes.ends[0], 0 if columns.holes == 1 else columns.ends[0], rows.ends[0])
+        found: list[tuple[tuple[int, int, int], list[Tap]]] = []
+        for which in product(range(planes.period), range(len(across)), range(rows.period)):
+            lines = planes.phases[which[0]], across[which[1]], rows.phases[which[2]]
+            taps = [
+                Tap((plane[0] * len(self.used) + column[0]) * rows.window + row[0],
+                    (plane[1] - first[0], column[1] - first[1], row[1] - first[2]))
+                for plane, column, row in product(*lines)
+            ]  # fmt: skip
+            found.append((which, taps))
+        return found
 
     @property
     def blocks(self) -> int:
-        return -(-self.axes[1].places // self.together)
+        return -(-self.axes[1].places // self.width)
 
     @property
     def chunks(self) -> list[tuple[int, int]]:
@@ -166,64 +285,87 @@ class Plan:
         ]
 
     @property
-    def taps(self) -> list[tuple[int, int, int]]:
-        """(plane, group of columns, row): one product each, for each chunk of channels."""
-        planes, _, rows = self.axes
-        groups = [number for number, used in enumerate(self.band) if used]
-        return list(product(range(planes.window), groups, range(rows.window)))
+    def taps(self) -> int:
+        """Tiles of weights, for each chunk of channels; without holes one product each."""
+        return self.axes[0].window * len(self.used) * self.axes[2].window
 
     @property
     def outputs_at_once(self) -> int:
         """Outputs of one product, whose weights fit into SBUF."""
         widest = (_MOVING if self.by_rows else PARTITIONS) // self.together
-        each = len(self.taps) * len(self.chunks) * self.together * self.dtype.itemsize
+        each = self.taps * len(self.chunks) * self.together * self.dtype.itemsize
         return max(1, min(self.outputs, widest, WEIGHTS // each))
 
     def extents(self, box: Box) -> tuple[int, int, int, int]:
         """Images, planes, groups of columns and rows of the image that a box needs."""
         planes, _, rows = self.axes
-        groups = (box.blocks[1] - 1) * self.step + len(self.band)
+        groups = (box.blocks[1] - 1) * self.step + self.reach
         return box.images[1], planes.padded(box.planes[1]), groups, rows.padded(box.rows[1])
 
     def bands(self) -> Iterator[Box]:
         """Boxes whose part of the image fits into SBUF, in order."""
         planes, _, rows = self.axes
-        whole = [self.image.view.shape[1], planes.places, self.blocks, rows.places]
+        whole = [self.image.view.shape[1], planes.blocks, self.blocks, rows.blocks]
         sizes = list(whole)
         for which in range(4):
             while sizes[which] > 1 and self._bytes(sizes) > IMAGE:
                 sizes[which] = -(-sizes[which] // 2)
-        cuts = [_cuts(extent, size) for extent, size in zip(whole, sizes, strict=True)]
-        for one in product(*cuts):
-            yield Box(*one)
+        cuts = [_cuts((0, extent), size) for extent, size in zip(whole, sizes, strict=True)]
+        for images, planes, blocks, rows in product(*cuts):
+            yield Box(images, planes, blocks, rows)
 
     def _bytes(self, sizes: list[int]) -> int:
-        box = Box(*((0, size) for size in sizes))
+        images, planes, blocks, rows = ((0, size) for size in sizes)
+        box = Box(images, planes, blocks, rows)
         return prod(self.extents(box)) * len(self.chunks) * self.dtype.itemsize
 
     def boxes(self, band: Box) -> Iterator[Box]:
-        """A band cut into products; a last block with fewer columns is a box of its own."""
-        most = PARTITIONS if self.by_rows else _MOVING
-        first, count = band.blocks
-        full = self.axes[1].places // self.together
-        parts = [(first, min(count, full - first)), (full, first + count - full)]
-        for begin, some in parts:
-            if some <= 0 or begin < first:
-                continue
-            rows = _even(band.rows[1], most)
-            blocks = _even(some, most // rows)
-            images = _even(band.images[1], max(1, most // (rows * some)) if blocks == some else 1)
-            planes = range(band.planes[0], sum(band.planes))
-            cuts = _cuts(band.images[1], images), _cuts(some, blocks), _cuts(band.rows[1], rows)
-            for image, plane, block, row in product(cuts[0], planes, cuts[1], cuts[2]):
-                yield Box(
-                    (band.images[0] + image[0], image[1]), (plane, 1),
-                    (begin + block[0], block[1]), (band.rows[0] + row[0], row[1]),
-                )  # fmt: skip
+        """A band cut into products; a last block or period with less in it is a box of its own."""
+        columns, rows = self.axes[1:]
+        blocks = _wholes(band.blocks, columns.places // self.width)
+        for some, lines in product(blocks, _wholes(band.rows, rows.places // rows.period)):
+            yield from self._even_boxes(replace(band, blocks=some, rows=lines))
+
+    def _even_boxes(self, band: Box) -> Iterator[Box]:
+        """Equal parts of a band in which every block and period is whole, or is not."""
+        (images, blocks, rows), lanes = self._beside(band) if self.by_rows else self._along(band)
+        cuts = _cuts(band.images, images), _cuts(band.blocks, blocks), _cuts(band.rows, rows)
+        planes = range(band.planes[0], sum(band.planes))
+        for image, plane, block, row in product(cuts[0], planes, cuts[1], cuts[2]):
+            run = -(-block[1] // min(lanes, block[1]))
+            yield Box(image, (plane, 1), block, row, -(-block[1] // run))
+
+    def _along(self, band: Box) -> tuple[tuple[int, int, int], int]:
+        """Images, blocks and rows of a box with places along partitions, and its lanes: all blocks."""
+        rows = _even(band.rows[1], _MOVING)
+        blocks = _even(band.blocks[1], _MOVING // rows)
+        some = _MOVING // (rows * blocks) if blocks == band.blocks[1] else 1
+        return (_even(band.images[1], max(1, some)), blocks, rows), blocks
+
+    def _beside(self, band: Box) -> tuple[tuple[int, int, int], int]:
+        """Images, blocks and rows of a box with places on partitions, and its lanes: whole images
+        first, then lanes of blocks; blocks of a lane are beside each other as stored."""
+        rows = _even(band.rows[1], PARTITIONS)
+        images = _even(band.images[1], PARTITIONS // rows)
+        lanes = PARTITIONS // (rows * images) if images == band.images[1] else 1
+        each = self.width * self.axes[2].period * self.outputs_at_once * self.out.dtype.itemsize
+        others = -(-band.images[1] // images) * -(-band.rows[1] // rows) * band.planes[1]
+        parts = max(1, _FEWEST_STORES // others)
+        run = min(_STORED // each, -(-band.blocks[1] // (lanes * parts)))
+        blocks = _even(band.blocks[1], lanes * max(1, run))
+        return (images, blocks, rows), lanes
 
 
-def _cuts(extent: int, size: int) -> list[tuple[int, int]]:
-    return [(first, min(size, extent - first)) for first in range(0, extent, size)]
+def _wholes(part: tuple[int, int], full: int) -> list[tuple[int, int]]:
+    """(first, count) of those below ``full``, and of those from it on."""
+    first, last = part[0], sum(part)
+    parts = [(first, min(last, full)), (max(first, full), last)]
+    return [(begin, end - begin) for begin, end in parts if end > begin]
+
+
+def _cuts(part: tuple[int, int], size: int) -> list[tuple[int, int]]:
+    first, last = part[0], sum(part)
+    return [(begin, min(size, last - begin)) for begin in range(first, last, size)]
 
 
 def _even(extent: int, most: int) -> int:
@@ -267,14 +409,14 @@ def planned(ports: tuple[Port, Port, Port], axes: tuple[Axis, Axis, Axis], dtype
 
 
 def _cost(plan: Plan) -> float:
-    places = plan.image.view.shape[1] * plan.blocks * prod(axis.places for axis in plan.axes[::2])
+    places = plan.image.view.shape[1] * plan.blocks * prod(axis.blocks for axis in plan.axes[::2])
     columns = plan.together * plan.outputs
     if plan.by_rows:
         parts = -(-columns // _MOVING)
         each = max(_FEWEST, columns / parts) * parts * -(-places // PARTITIONS)
     else:
         each = -(-columns // PARTITIONS) * max(_FEWEST, places)
-    return each * len(plan.taps) * len(plan.chunks)
+    return each * plan.taps * len(plan.chunks)
 
 
 def views_of(node: Node, image: View, kernel: View, out: View) -> tuple[View, View, View]:

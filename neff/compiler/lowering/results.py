@@ -1,0 +1,181 @@
+"""The results of a direct convolution: products in PSUM, gathered in SBUF and stored together.
+
+GpSimd makes the descriptors of stores, one store after the other; so a store has as much of the
+result as lies beside each other there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+
+import nki_lang.isa as nisa
+import nki_lang.language as nl
+from neff.compiler.lowering.emitter import Tile
+from neff.compiler.lowering.taps import Box, Plan, Tap
+from neff.compiler.lowering.task import window
+
+__all__ = ["Results", "merged"]
+
+_BANK = 512
+"""Sums of a PSUM bank in each partition."""
+
+Seen = Callable[[int, Box, int, tuple[int, int, int]], Tile]
+"""(chunk of channels, box, block of each lane, place of a tap) -> what its windows see there."""
+
+
+class Results:
+    """Boxes of some outputs of a group.
+
+    Args:
+        plan: of the convolution.
+        tensor: the result in HBM.
+        weights: for each chunk of channels (channels, taps, columns and outputs).
+        group: its number.
+        outputs: the first and how many.
+    """
+
+    def __init__(
+        self, plan: Plan, tensor: Tile, weights: list[Tile], group: int, outputs: tuple[int, int]
+    ) -> None:
+        self._plan, self._tensor, self._weights = plan, tensor, weights
+        strides = plan.out.view.strides
+        self._start = group * strides[0] + outputs[0] * strides[2]
+        self._outputs = outputs[1]
+
+    def multiply(self, seen: Seen, box: Box) -> None:
+        """Make a box of the result and store it."""
+        plan = self._plan
+        planes, columns, rows = plan.axes
+        lines: dict[int, dict[tuple[int, int], list[Tap]]] = {}
+        for (plane, column, row), taps in plan.phases:
+            if (
+                box.planes[0] * planes.period + plane < planes.places
+                and box.blocks[0] * plan.width + column < columns.places
+                and box.rows[0] * rows.period + row < rows.places
+            ):
+                lines.setdefault(plane, {})[column, row] = taps
+        for plane, phases in lines.items():
+            start = self._first(box, plane)
+            (self._by_rows if plan.by_rows else self._by_features)(seen, box, phases, start)
+
+    def _first(self, box: Box, plane: int) -> int:
+        planes, _, rows = self._plan.axes
+        _, images, _, *steps = self._plan.out.view.strides
+        first = box.blocks[0] * self._plan.width
+        return (
+            self._start + box.images[0] * images + first * steps[1]
+            + (box.planes[0] * planes.period + plane) * steps[0]
+            + box.rows[0] * rows.period * steps[2]
+        )  # fmt: skip
+
+    # -- places on partitions ------------------------------------------------------------------
+
+    def _by_rows(
+        self, seen: Seen, box: Box, phases: dict[tuple[int, int], list[Tap]], start: int
+    ) -> None:
+        plan = self._plan
+        across, down = (1 + max(phase[dim] for phase in phases) for dim in range(2))
+        width = across * plan.together
+        shape = (box.size, down, box.run, width, self._outputs)
+        made = nl.ndarray(shape, dtype=plan.out.dtype, buffer=nl.sbuf)
+        joined = across if width * self._outputs <= _BANK else 1
+        parts = product(range(down), range(0, across, joined), self._runs(box, width))
+        for row, column, (first, some) in parts:
+            size = box.size_of(first)
+            columns = joined * plan.together
+            total = nl.ndarray((size, some, columns, self._outputs), nl.float32, buffer=nl.psum)
+            for block, beside in product(range(some), range(joined)):
+                span = slice(beside * plan.together, (beside + 1) * plan.together)
+                taps = phases[column + beside, row]
+                self._product(total[:, block, span], seen, box, first + block, taps)
+            begin = column * plan.together
+            span = slice(begin, begin + columns)
+            nisa.tensor_copy(made[0:size, row, first : first + some, span], total)
+        self._store_places(made, box, start)
+
+    def _runs(self, box: Box, width: int) -> list[tuple[int, int]]:
+        """(first, count) of blocks of each lane whose sums share a bank; all have as many lanes."""
+        most = max(1, _BANK // (width * self._outputs))
+        found: list[tuple[int, int]] = []
+        first = 0
+        for end in (box.whole, box.run):
+            while first < end:
+                found.append((first, min(most, end - first)))
+                first += found[-1][1]
+        return found
+
+    def _product(self, total: Tile, seen: Seen, box: Box, block: int, taps: list[Tap]) -> None:
+        if not taps:
+            nisa.memset(total, 0)
+            return
+        columns = self._plan.together * self._outputs
+        by_rows = self._plan.by_rows
+        if by_rows:
+            total = total.reshape((total.shape[0], columns))
+        for step, (tap, (chunk, tile)) in enumerate(product(taps, enumerate(self._weights))):
+            pair = (seen(chunk, box, block, tap.at), tile[:, tap.weights])
+            nisa.nc_matmul(total, *(pair if by_rows else pair[::-1]), accumulate=step > 0)
+
+    def _store_places(self, made: Tile, box: Box, start: int) -> None:
+        """Each lane's columns beside each other; the last lane may have fewer."""
+        plan = self._plan
+        _, images, features, _, step, row = plan.out.view.strides
+        width = made.shape[3]
+        columns = min(width, plan.axes[1].places - box.blocks[0] * plan.width)
+        each = box.images[1] * box.rows[1]
+        full = box.lanes if box.whole == box.run else box.lanes - 1
+        parts = [(0, full, box.run), (full, box.lanes - full, box.whole)]
+        for lane, lanes, run in parts:
+            if not lanes:
+                continue
+            pattern = [
+                [box.run * plan.width * step, lanes], [images, box.images[1]],
+                [row * plan.axes[2].period, box.rows[1]], [row, made.shape[1]],
+                [step * plan.width, run], [step, columns], [features, self._outputs],
+            ]  # fmt: skip
+            part = made[lane * each : (lane + lanes) * each, :, 0:run, 0:columns]
+            self._move(part, start + lane * box.run * plan.width * step, pattern)
+
+    # -- features on partitions ----------------------------------------------------------------
+
+    def _by_features(
+        self, seen: Seen, box: Box, phases: dict[tuple[int, int], list[Tap]], start: int
+    ) -> None:
+        plan = self._plan
+        across, down = (1 + max(phase[dim] for phase in phases) for dim in range(2))
+        columns = plan.together * self._outputs
+        places = (box.images[1], box.blocks[1], box.rows[1])
+        shape = (columns, *places[:2], across, places[2], down)
+        made = nl.ndarray(shape, dtype=plan.out.dtype, buffer=nl.sbuf)
+        for (column, row), taps in phases.items():
+            total = nl.ndarray((columns, *places), nl.float32, buffer=nl.psum)
+            self._product(total, seen, box, 0, taps)
+            nisa.tensor_copy(made[:, :, :, column, :, row], total)
+        _, images, features, _, step, row = plan.out.view.strides
+        whole = [
+            [images, places[0]], [step * plan.width, places[1]], [step, across],
+            [row * plan.axes[2].period, places[2]], [row, down],
+        ]  # fmt: skip
+        first = box.blocks[0] * plan.width
+        for column in range(min(plan.together, plan.axes[1].places - first)):
+            part = made[column * self._outputs : (column + 1) * self._outputs]
+            self._move(part, start + column * step, [[features, self._outputs], *whole])
+
+    def _move(self, made: Tile, start: int, pattern: list[list[int]]) -> None:
+        target = window(self._tensor, self._plan.out, start, merged(pattern))
+        nisa.dma_copy(target, made)
+
+
+def merged(pattern: list[list[int]]) -> list[list[int]]:
+    """The pattern without dimensions of one element, neighbours joined; the first one is kept."""
+    head, *rest = pattern
+    made: list[list[int]] = []
+    for step, count in rest:
+        if count == 1:
+            continue
+        if made and made[-1][0] == step * count:
+            made[-1] = [step, made[-1][1] * count]
+        else:
+            made.append([step, count])
+    return [head, *made]
