@@ -16,7 +16,7 @@ from hlo_tools.trace import primitives as hlo
 from hlo_tools.trace.errors import refuse
 from hlo_tools.trace.graph import Array, DType, Graph, Node, Operand
 from hlo_tools.trace.layout import Strides, elementwise, plain, strides_of
-from hlo_tools.trace.promotion import Kind, narrow_array
+from hlo_tools.trace.promotion import Kind, constant_of
 
 __all__ = [
     "NUMBERS",
@@ -301,9 +301,7 @@ def as_node(value: Operand, graph: Graph, dtype: DType | None = None) -> Node:
         return as_node(stacked, graph, dtype)
     plain_value = cast("Operand", value)
     if isinstance(value, np.ndarray) or dtype is None:
-        array = narrow_array(np.asarray(plain_value))
-        with np.errstate(all="ignore"):
-            return graph.constant(array if dtype is None else array.astype(dtype))
+        return graph.constant(constant_of(np.asarray(plain_value), dtype))
     if isinstance(value, np.generic) or not isinstance(value, NUMBERS):
         with np.errstate(all="ignore"):
             return graph.constant(np.asarray(plain_value).astype(dtype))

@@ -47,10 +47,28 @@ def _operator(ufunc: np.ufunc, *, swapped: bool = False) -> Operator:
     def operator(self: TracedArray, other: Any) -> Any:
         if not isinstance(other, _OPERANDS):
             return NotImplemented
+        _no_repetition(ufunc, self, other)
         value = cast("Operand", other)
         return ufuncs.call(ufunc, (value, self) if swapped else (self, value), {})
 
     return operator
+
+
+def _no_repetition(ufunc: np.ufunc, number: TracedArray, other: Any) -> None:
+    """A number times a list repeats the list, as it does in Python."""
+    if ufunc is not np.multiply or not isinstance(number, TracedScalar):
+        return
+    if not isinstance(other, (list, tuple)):
+        return
+    if number.dtype.kind == "V":
+        return  # ml_dtypes' numbers make an array of the list
+    if number.dtype.kind not in "iu":
+        raise TypeError(f"can't multiply sequence by non-int of type 'numpy.{number.dtype}'")
+    raise refuse(
+        "a list is repeated a traced number of times, and its length must be known while tracing",
+        code="HLO-TRACE-VALUE",
+        remedy="to multiply each element, use numpy.array of the list",
+    )
 
 
 def _in_place(ufunc: np.ufunc) -> Operator:
@@ -60,6 +78,7 @@ def _in_place(ufunc: np.ufunc) -> Operator:
                 "inplace matrix multiplication requires the first operand to have at least one "
                 "and the second at least two dimensions."
             )
+        _no_repetition(ufunc, self, other)
         if isinstance(self, TracedScalar):  # a number is not changed, the name gets a new one
             return ufuncs.call(ufunc, (self, other), {})
         return ufuncs.call(ufunc, (self, other), {"out": (self,)})

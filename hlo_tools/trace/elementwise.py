@@ -114,8 +114,8 @@ def _sign(node: Node) -> Node:
     if node.dtype.kind == "u":
         return hlo.elementwise("minimum", node, _full(node, 1))
     found = hlo.elementwise("sign", node)
-    # NumPy gives 0.0 for -0.0, HLO -0.0.
-    return hlo.elementwise("add", found, _full(node, 0)) if _is_float(node) else found
+    # NumPy gives 0.0 for -0.0, HLO and ml_dtypes -0.0.
+    return hlo.elementwise("add", found, _full(node, 0)) if node.dtype.kind == "f" else found
 
 
 def _of_parts(test: Meaning, combine: str) -> Meaning:
@@ -233,17 +233,23 @@ def _arcsinh(node: Node) -> Node:
     part = hlo.elementwise("divide", square, hlo.elementwise("add", one, root))
     near = hlo.elementwise("log-plus-one", hlo.elementwise("add", size, part))
     # The square overflows where log 2x is as good.
-    far = hlo.elementwise("add", hlo.elementwise("log", size), _full(node, math.log(2)))
-    grown = hlo.select(hlo.compare("GT", size, _full(node, 1e4)), far, near)
+    far = hlo.compare("GT", size, _full(node, 1e4))
+    grown = hlo.select(far, _log_of_double(size), near)
     return _copysign(grown, node)
 
 
 def _arccosh(node: Node) -> Node:
-    """log(x + sqrt((x - 1)(x + 1)))."""
+    """log(x + sqrt((x - 1)(x + 1))), which is log(2x) where x is large."""
     one = _full(node, 1)
     less, more = hlo.elementwise("subtract", node, one), hlo.elementwise("add", node, one)
     root = hlo.elementwise("multiply", hlo.elementwise("sqrt", less), hlo.elementwise("sqrt", more))
-    return hlo.elementwise("log", hlo.elementwise("add", node, root))
+    near = hlo.elementwise("log", hlo.elementwise("add", node, root))
+    return hlo.select(hlo.compare("GT", node, _full(node, 1e4)), _log_of_double(node), near)
+
+
+def _log_of_double(node: Node) -> Node:
+    """log(2x), where 2x may overflow."""
+    return hlo.elementwise("add", hlo.elementwise("log", node), _full(node, math.log(2)))
 
 
 def _arctanh(node: Node) -> Node:

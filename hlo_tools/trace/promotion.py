@@ -16,7 +16,7 @@ from hlo_tools.errors import HloUnsupportedError
 from hlo_tools.trace.graph import Array, DType
 from hlo_tools.types.element_types import element_of
 
-__all__ = ["narrow", "narrow_array", "narrow_input", "promote", "ufunc_dtypes"]
+__all__ = ["constant_of", "narrow", "narrow_input", "promote", "ufunc_dtypes"]
 
 _NARROWER = {
     np.dtype(np.float64): np.dtype(np.float32),
@@ -43,9 +43,26 @@ def narrow(dtype: Any) -> DType:
     return _NARROWER.get(key, key)
 
 
-def narrow_array(array: Array) -> Array:
-    """The same values in the dtype that stands for theirs."""
-    return array.astype(narrow(array.dtype), copy=False)
+def constant_of(array: Array, dtype: DType | None = None) -> Array:
+    """A constant in ``dtype``, or in the dtype that stands for its own.
+
+    Raises:
+        HloUnsupportedError: an integer that 64 bits hold and 32 do not (HLO-TRACE-DTYPE).
+    """
+    target = narrow(array.dtype) if dtype is None else dtype
+    with np.errstate(all="ignore"):
+        found = array.astype(target, copy=False)
+    if {array.dtype.kind, target.kind} <= {"i", "u"} and array.itemsize > target.itemsize == 4:
+        limits = np.iinfo(target)
+        beyond = array[(array < limits.min) | (array > limits.max)]
+        if beyond.size:
+            raise HloUnsupportedError(
+                f"a constant of {array.dtype} holds {beyond[0]}, and it is traced as {target}",
+                code="HLO-TRACE-DTYPE",
+                remedy="give an array of uint32 or float32 if that is meant; integers of 64 bits "
+                "are not traced",
+            )
+    return found
 
 
 def narrow_input(array: Array, name: str = "") -> Array:

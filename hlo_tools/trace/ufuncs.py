@@ -59,10 +59,11 @@ def call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> An
         _dtypes(ufunc, (certain,) * 2, outs, kwargs)  # NumPy's error for a dtype of no loop
         return _deliver(ufunc, (certain,), outs, kwargs)
     dtypes = _dtypes(ufunc, inputs, outs, kwargs)
-    nodes = _operands(ufunc, inputs, graph, dtypes)
+    mixed = ufunc in _COMPARISONS and _mixes_signs(inputs)
+    nodes = _operands(ufunc, inputs, graph, _own_dtypes(inputs) if mixed else dtypes)
     if len(nodes) > 1 and nodes[0].shape != nodes[-1].shape:
         nodes = _together(nodes)
-    found = meaning(*nodes)
+    found = _compared_signs(ufunc, nodes) if mixed else meaning(*nodes)
     shape = nodes[0].shape
     if not kwargs and outs is None and not isinstance(found, tuple):  # by far the most
         return result(hlo.convert(found, dtypes[-1]), same_order(inputs, shape))
@@ -122,6 +123,7 @@ def _dtypes(
     return ufunc_dtypes(ufunc, kinds, signature, casting)
 
 
+_S32, _U32 = np.dtype(np.int32), np.dtype(np.uint32)
 _COMPARISONS = frozenset(
     (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)
 )
@@ -142,6 +144,33 @@ def _beyond(inputs: tuple[Any, ...], ufunc: np.ufunc) -> TracedArray | None:
         answer = bool(ufunc(*sides))
         return result(hlo.full(other.node.graph, other.shape, answer, np.dtype(bool)))
     return None
+
+
+def _mixes_signs(inputs: tuple[Any, ...]) -> bool:
+    """Whether uint32 stands beside a signed type; NumPy compares both as int64."""
+    kinds = [kind_of(value) for value in inputs]
+    dtypes = [kind for kind in kinds if isinstance(kind, np.dtype)]
+    return (
+        len(dtypes) == 2
+        and {dtype.kind for dtype in dtypes} == {"i", "u"}
+        and any(dtype.kind == "u" and dtype.itemsize >= 4 for dtype in dtypes)
+    )
+
+
+def _own_dtypes(inputs: tuple[Any, ...]) -> tuple[DType, ...]:
+    """Each operand's sign, in 32 bits."""
+    return tuple(_U32 if np.dtype(kind_of(one)).kind == "u" else _S32 for one in inputs)
+
+
+def _compared_signs(ufunc: np.ufunc, nodes: list[Node]) -> Node:
+    """A comparison of uint32 with int32: what is negative is below all, the rest is unsigned."""
+    signed = 0 if nodes[0].dtype.kind == "i" else 1
+    zero = hlo.full(nodes[signed].graph, nodes[signed].shape, 0, nodes[signed].dtype)
+    negative = hlo.compare("LT", nodes[signed], zero)
+    answer = bool(ufunc(-1, 0) if signed == 0 else ufunc(0, -1))
+    certain = hlo.full(zero.graph, zero.shape, answer, np.dtype(bool))
+    unsigned = [hlo.convert(node, _U32) for node in nodes]
+    return hlo.select(negative, certain, cast("Node", MEANINGS[ufunc](*unsigned)))
 
 
 def _operands(

@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
+from hlo_tools.errors import HloFileError
+from hlo_tools.files.detection import detect
 from neff.errors import NeffFileError
 
 __all__ = [
@@ -153,12 +155,13 @@ def unpack_header(data: bytes | memoryview, file_size: int, place: str) -> Heade
             f"the file has {file_size} bytes; a NEFF begins with a header of {HEADER_SIZE}",
             code="NEFF-SHORT",
             place=place,
-            remedy="the file is cut off or is not a NEFF; build or copy it again",
+            remedy=_what_it_is(data) or "the file is cut off; build or copy it again",
         )
     fields = _LAYOUT.unpack_from(data)
     pkg_version, header_size, data_size = fields[:3]
     if header_size != HEADER_SIZE:
-        raise _field(place, "header_size", f"is {header_size}, expected {HEADER_SIZE}")
+        what = f"is {header_size}, expected {HEADER_SIZE}"
+        raise _field(place, "header_size", what, _what_it_is(data))
     if pkg_version not in HASHES:
         raise NeffFileError(
             f"pkg_version is {pkg_version}; known are 1 (sha256) and 2 (md5)",
@@ -211,12 +214,26 @@ def _text(raw: bytes, place: str, field: str) -> str:
         raise _field(place, field, "is not UTF-8 text") from None
 
 
-def _field(place: str, field: str, what: str) -> NeffFileError:
+def _what_it_is(data: bytes | memoryview) -> str:
+    """What to do with a file of another kind; empty where the bytes do not tell."""
+    try:
+        kind = detect(data).kind
+    except HloFileError:
+        return ""
+    if kind != "text" or b"HloModule" in bytes(data[:HEADER_SIZE]):
+        return "this is a module, not a NEFF: 'nki-neff build' makes one of it"
+    return (
+        "this is text, not a NEFF: 'nki-hlo profile SCRIPT' estimates what a script runs, and "
+        "'nki-neff build' makes a NEFF of the modules that 'nki-hlo extract SCRIPT' writes"
+    )
+
+
+def _field(place: str, field: str, what: str, remedy: str = "") -> NeffFileError:
     return NeffFileError(
         f"{field} {what}",
         code="NEFF-HEADER",
         place=f"{place}, byte {OFFSETS[field]}",
-        remedy="this is not a NEFF, or its header is damaged",
+        remedy=remedy or "this is not a NEFF, or its header is damaged",
     )
 
 

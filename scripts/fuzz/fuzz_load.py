@@ -332,6 +332,8 @@ def main() -> int:
     parser.add_argument("files", nargs="*", type=Path)
     words = parser.parse_args()
     seeds = list(seeds_of(words.files, words.forms.split(",")))
+    if not seeds:
+        parser.error("no module to damage: none of the files can be read")
     kinds: Counter[str] = Counter()
     failures: list[dict[str, Any]] = []
     number, stop = words.start, words.start + words.count

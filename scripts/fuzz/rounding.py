@@ -2,7 +2,8 @@
 
 Monte Carlo arithmetic (D. S. Parker, 1997): a few evaluations in which every result of a float
 operation is off by a rounding error. Where they differ among each other, no oracle is more right than
-another: ``x / x - 1`` is 0 or 6e-8, and a power of a negative number to it a number or NaN.
+another: ``x / x - 1`` is 0 or 6e-8, and a power of a negative number to it a number or NaN. Nor is the
+sign of a NaN that arithmetic makes or passes on anybody's promise; a sort in total order shows it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from hlo_tools import Module
 from hlo_tools.evaluate import Evaluator, Value
 from hlo_tools.schema import HloInstructionProto
 
-__all__ = ["rounded_runs"]
+__all__ = ["rounded_runs", "signed_runs"]
 
 Array = np.ndarray[Any, Any]
 ROUNDS = frozenset({
@@ -30,6 +31,29 @@ JUMPS = frozenset({
     "compare", "floor", "ceil", "sign", "round-nearest-afz", "round-nearest-even", "remainder", "convert",
 })  # fmt: skip
 """Operations that a rounding error may move by a lot: they give what they give without any."""
+
+
+SIGNS = ROUNDS | {
+    "negate", "abs", "maximum", "minimum", "clamp", "remainder", "reduce-precision", "convert",
+    "floor", "ceil", "sign", "round-nearest-afz", "round-nearest-even",
+}  # fmt: skip
+"""Operations of which nobody promises the sign of a NaN."""
+
+
+class _Signed(Evaluator):
+    """Every NaN of arithmetic has one sign."""
+
+    def __init__(self, module: Module, sign: float) -> None:
+        super().__init__(module)
+        self._nan = np.copysign(np.nan, sign)
+
+    def _operated(self, row: HloInstructionProto, operands: list[Value]) -> Value:
+        value = super()._operated(row, operands)
+        if row.opcode not in SIGNS or not isinstance(value, np.ndarray):
+            return value
+        if value.dtype.name not in STEP or value.dtype.kind == "c":
+            return value
+        return np.where(np.isnan(value), np.asarray(self._nan, value.dtype), value)
 
 
 class _Decided(Evaluator):
@@ -88,4 +112,10 @@ def rounded_runs(module: Module, arrays: list[Array], seeds: range) -> list[list
     usual = _Decided(module)
     usual.run([one.copy() for one in arrays])
     runs = (_Rounded(module, usual.jumps, seed) for seed in seeds)
+    return [[np.asarray(one) for one in run.run([one.copy() for one in arrays])] for run in runs]
+
+
+def signed_runs(module: Module, arrays: list[Array]) -> list[list[Array]]:
+    """The results of a module where all NaN of arithmetic are positive, and negative."""
+    runs = (_Signed(module, sign) for sign in (1.0, -1.0))
     return [[np.asarray(one) for one in run.run([one.copy() for one in arrays])] for run in runs]

@@ -66,3 +66,20 @@ def test_results_are_those_of_the_evaluator_but_for_the_rounding() -> None:
     for (found,) in rounded_runs(module, [x], range(3)):
         np.testing.assert_allclose(found, wanted, rtol=1e-6)
         assert not np.array_equal(found, wanted)
+
+
+def test_a_total_order_shows_the_sign_of_nan() -> None:
+    from rounding import signed_runs
+
+    text = """HloModule m
+    above { a = f32[] parameter(0)
+     b = f32[] parameter(1)
+     ROOT r = pred[] compare(a, b), direction=GT, type=TOTALORDER }
+    ENTRY main { x = f32[3] parameter(0)
+     y = f32[3] negate(x)
+     s = f32[3] sort(y), dimensions={0}, to_apply=above
+     ROOT t = (f32[3]) tuple(s) }"""
+    x = np.array([1.0, np.nan, -2.0], np.float32)
+    positive, negative = (found for (found,) in signed_runs(Module(parse(text)), [x]))
+    np.testing.assert_array_equal(positive, np.array([np.nan, 2.0, -1.0], np.float32))
+    np.testing.assert_array_equal(negative, np.array([2.0, -1.0, np.nan], np.float32))

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -63,10 +64,52 @@ WHOLE = of(-4, -3, 2, 0, 127, -128, dtype=I8)
         (lambda a, o: np.prod(a, out=o), [of(-1.25, -2.25, -2.75), np.zeros((), np.int32)]),
         (lambda a: np.clip(a, 0, 3), [EDGES]),
         (lambda a: np.broadcast_to(a, (2, 3)).ravel("K"), [of(1, 2, 3)]),
+        (lambda a: np.arccosh(a), [of(1, 2.5, 9999, 10001, 2e19, 3e38, INF, NAN)]),
+        (lambda a: np.arccosh(a), [of(1, 300, 65504, dtype=F16)]),
+        (lambda a: np.sign(a), [EDGES.astype(ml_dtypes.bfloat16)]),
+        (lambda a, b, o: np.einsum("...j,...j", a, b, out=o), [of(0, 1, 1, dtype=bool), of(1, 1, 1, dtype=bool), np.zeros((), F32)]),
+        (lambda a, o: np.einsum("j,j", a, a, out=o), [WHOLE, np.zeros((), I32)]),
+        (lambda a, o: [np.dot(a, a, out=o), o * 1], [of(1, 2, 3), np.zeros((), F32)]),
+        (lambda a: np.isclose(a, a + 1, rtol=0.1).ravel("K"), [np.asfortranarray(of([-1, 0, 5], [9, -9, -7], dtype=I32))]),
+        (lambda a: np.linalg.norm(a, ord=1), [np.zeros((2, 0), F32)]),
+        (lambda a: np.linalg.norm(a, ord=np.inf), [np.zeros(0, F32)]),
     ],
 )  # fmt: skip
 def test_values_and_dtypes(function: Any, arrays: list[Any]) -> None:
     same_memory(function, *arrays)
+
+
+@pytest.mark.parametrize(
+    "compare", [np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal]
+)
+@pytest.mark.parametrize("signed", [I8, I32])
+def test_unsigned_beside_signed_compares_as_in_64_bits(compare: Any, signed: Any) -> None:
+    large, small = of(2**32 - 1, 5, 0, 2**31, dtype=np.uint32), of(-1, 5, 0, 9, dtype=signed)
+    same_memory(lambda a, b: compare(a, b[:, None]), large, small)
+    same_memory(lambda a, b: compare(b, a[:, None]), large, small)
+    same_memory(lambda a: [compare(a, [-1, 5, 3, 2]), compare(np.int8(-3), a)], large)
+
+
+def test_a_number_does_not_repeat_a_list() -> None:
+    with pytest.raises(HloError) as caught:
+        trace(lambda a: a[0] * [1, 2], of(2, dtype=I32))
+    assert caught.value.code == "HLO-TRACE-VALUE" and "numpy.array" in caught.value.remedy
+    for function in (lambda a: a[0] * [1, 2], lambda a: (1, 2) * a[0]):
+        with pytest.raises(TypeError, match="can't multiply sequence"):
+            trace(function, of(2.5))
+    same_memory(lambda a: a[0] * np.array([1, 2]), of(2, dtype=I32))
+
+
+def test_a_constant_beyond_32_bits_is_refused() -> None:
+    with pytest.raises(HloError) as caught:
+        trace(lambda a: a + np.array([5, 2**40]), of(1, dtype=I32))
+    assert caught.value.code == "HLO-TRACE-DTYPE" and str(2**40) in str(caught.value)
+    same_memory(lambda a: a * np.array([2.0**40]), of(1, 2))
+
+
+def test_rounding_into_integers_is_refused_as_in_numpy() -> None:
+    with pytest.raises(TypeError):
+        trace(lambda a, o: np.round(a, out=o), of(1.5), of(1, dtype=I32))
 
 
 def test_complex_numbers() -> None:

@@ -89,7 +89,9 @@ def dot(a: Operand, b: Operand, out: Any = None) -> TracedArray:
         raise ValueError("output array is not acceptable (must have the right datatype, ...)")
     place = max(len(right.shape) - 2, 0)
     _same_size(left, len(left.shape) - 1, right, place)
-    return deliver(result(_product(left, right, ((len(left.shape) - 1,), (place,)))), out, "no")
+    found = result(_product(left, right, ((len(left.shape) - 1,), (place,))))
+    delivered = deliver(found, out, "no")
+    return delivered if found.shape else found  # NumPy gives a number even where ``out`` is given
 
 
 @implements(np.inner)
@@ -184,6 +186,8 @@ def einsum(
         raise unsupported("einsum with lists of numbers is not supported", "use a subscript string")
     inputs, output = _parse_subscripts(subscripts, [np.ndim(x) for x in operands])
     wanted: Any = dtype
+    if out is not None and dtype is None:
+        wanted = dtype = _common_dtype(operands, out, optimize)
     for value in operands if dtype is not None else ():
         own = kind_of(value)
         if isinstance(own, np.dtype) and not np.can_cast(own, wanted, casting):
@@ -208,6 +212,20 @@ def einsum(
         labels = [label for label in labels if label in output]
     found = result(hlo.transpose(node, [labels.index(label) for label in output]))
     return deliver(found, out, casting)
+
+
+def _common_dtype(operands: tuple[Operand, ...], out: Any, optimize: Any) -> Any:
+    """NumPy computes in the dtype that the operands and ``out`` have in common.
+
+    The pairwise products of ``optimize`` do not know ``out``.
+    """
+    own = promote(tuple(kind_of(value) for value in operands))
+    common = np.result_type(own, out.dtype)
+    if optimize is not False and common != own:
+        raise unsupported(
+            f"einsum with optimize of {own} into {out.dtype}", "give dtype= or leave optimize out"
+        )
+    return common
 
 
 def _parse_subscripts(text: str, ranks: list[int]) -> tuple[list[list[str]], list[str]]:

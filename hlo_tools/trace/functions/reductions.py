@@ -446,7 +446,7 @@ def _vector_norm(values: Operand, ord: Any, axis: int, keepdims: bool) -> Traced
     if ord is None or ord == 2:
         return xp.sqrt(xp.sum(values * values, **options))
     if ord == np.inf:
-        return xp.max(values, **options)
+        return xp.max(values, **options, initial=0)
     if ord == -np.inf:
         return xp.min(values, **options)
     if ord == 0:
@@ -463,7 +463,10 @@ def _matrix_norm(values: Operand, ord: Any, axes: tuple[int, ...], keepdims: boo
             -np.inf: (axes[1], np.min)}  # fmt: skip
     if isinstance(ord, (int, float)) and ord in sums:
         along, choose = sums[ord]
-        return choose(xp.sum(values, axis=along, keepdims=True), axis=axes, keepdims=keepdims)
+        options: dict[str, Any] = {"axis": axes, "keepdims": keepdims}
+        if choose is np.max:
+            options["initial"] = 0  # that of no sum at all
+        return choose(xp.sum(values, axis=along, keepdims=True), **options)
     if ord in (2, -2, "nuc"):
         raise unsupported(f"norm of order {ord!r} needs singular values", "use ord='fro'")
     raise ValueError("Invalid norm order for matrices.")

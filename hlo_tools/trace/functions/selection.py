@@ -15,6 +15,7 @@ from hlo_tools.trace.array import (
     as_node,
     graph_of,
     kind_of,
+    layout_of,
     result,
     same_order,
     view,
@@ -136,7 +137,7 @@ def round_(a: Operand, decimals: Any = 0, out: Any = None) -> TracedArray:
     if array.dtype.kind in "iu" and places >= 0:
         return deliver(result(array.node, copied(array.shape, array.layout, "K")), out)
     if not places:
-        return deliver(xp.rint(array), out, "unsafe")
+        return deliver(xp.rint(array), out)
     if array.dtype.kind in "iu" and (out is None or out.dtype.kind in "iu"):
         node = _rounded_integers(array.node, 10**-places)
         return deliver(result(node, copied(array.shape, array.layout, "K")), out)
@@ -211,7 +212,7 @@ def isclose(
     a: Operand, b: Operand, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False
 ) -> TracedArray:
     graph = graph_of((a, b, rtol, atol))
-    x, y = (TracedArray(as_node(value, graph)) for value in (a, b))
+    x, y = (TracedArray(as_node(value, graph), layout_of(value)[1]) for value in (a, b))
     # As NumPy: no unsigned difference and no overflowing abs of integers.
     wide = promote((y.dtype, float))
     y = y if y.dtype.kind in "fc" or y.dtype.kind not in "biu" else y.astype(wide)
@@ -219,8 +220,7 @@ def isclose(
         x = x.astype(promote((x.dtype, y.dtype)))
     near = xp.less_equal(xp.abs(x - y), atol + rtol * xp.abs(y))
     close = (near & xp.isfinite(y)) | xp.equal(x, y)
-    found = close | (xp.isnan(x) & xp.isnan(y)) if equal_nan else close
-    return result(found.node)
+    return close | (xp.isnan(x) & xp.isnan(y)) if equal_nan else close
 
 
 @implements(np.allclose)

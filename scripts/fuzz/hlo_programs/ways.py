@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from children import failed, serve
-from rounding import rounded_runs
+from rounding import rounded_runs, signed_runs
 
 __all__ = ["WAYS", "Way", "serve_modules", "serve_oracle"]
 
@@ -279,7 +279,10 @@ def _answer(request: tuple[str, Arrays, list[Arrays], list[str], int]) -> dict[s
             found[way] = {"wanted": expected, "results": results}
         except Exception as error:
             found[way] = failed(error, valid=True)
-    return {"wanted": wanted, "disturbed": shaken, "found": found, "module": before}
+    signed = signed_runs(module, arrays)
+    return {
+        "wanted": wanted, "signed": signed, "disturbed": shaken, "found": found, "module": before
+    }  # fmt: skip
 
 
 def serve_modules() -> None:
