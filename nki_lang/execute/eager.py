@@ -17,6 +17,7 @@ import numpy as np
 from nki_lang.dtypes import Array
 from nki_lang.errors import NkiError, NkiExecutionError, warn_at
 from nki_lang.execute.checks import CHEAP, Check, Finding, Report, checks_of, watch
+from nki_lang.execute.checks.base import Call, Step
 from nki_lang.execute.exchange import Meeting, run_together
 from nki_lang.execute.hosts import kind_of, require_writable, to_kind, to_numpy
 from nki_lang.execute.memory import Memory, twin
@@ -24,7 +25,16 @@ from nki_lang.execute.prepare import failure, prepare
 from nki_lang.execute.ranks import meeting_of
 from nki_lang.execute.tracking import Tracker
 from nki_lang.frontend.builder import TraceBuilder, building
-from nki_lang.ir.types import Access, Constant, Instruction, Register, Tensor
+from nki_lang.ir.types import (
+    Access,
+    Constant,
+    ForLoop,
+    Instruction,
+    NoReorder,
+    Register,
+    Tensor,
+    WhileLoop,
+)
 from nki_lang.semantics.floats import engine_floats
 from nki_lang.semantics.numbers import convert
 from nki_lang.semantics.state import EngineState
@@ -38,6 +48,12 @@ from nki_lang.tracing.tracer import Schedule, bind_inputs, check_cores, collect_
 
 __all__ = ["EagerBuilder", "Simulation", "simulate", "simulate_ranks"]
 
+_Returned = tuple[tuple[Tensor, ...], Structure]
+"""What a core returned, and how it is nested."""
+
+_Program = Callable[[], _Returned]
+"""What a core runs."""
+
 _FAULTS = (ValueError, TypeError, IndexError, KeyError, ZeroDivisionError)
 
 
@@ -48,9 +64,11 @@ class EagerBuilder(TraceBuilder):
         memory: memory of the core.
         tracker: follows uninitialised elements.
         checks: what is called at every instruction.
+        straight: a trace would issue the same instructions so far.
     """
 
     eager = True
+    straight = True
 
     def __init__(self, target: Target, memory: Memory, **options: Any) -> None:
         super().__init__(target, **options)
@@ -66,13 +84,14 @@ class EagerBuilder(TraceBuilder):
             if not checks and self.tracker.quick(instruction):
                 return
             resolved = self.tracker.resolved(instruction)
+            step = Step(resolved)
             for check in checks:
                 check.inferred = resolved is not instruction
-                check.before(resolved)
+                check.before(step)
             if not self.tracker.quick(resolved):
                 self.tracker.run(resolved, prepare(resolved, self.memory))
             for check in checks:
-                check.after(resolved)
+                check.after(step)
         except (NkiExecutionError, *_FAULTS) as error:
             fault = failure(error, instruction)
             raise fault from (None if isinstance(error, NkiExecutionError) else error)
@@ -88,12 +107,19 @@ class EagerBuilder(TraceBuilder):
         """The constant's memory with its value."""
         self.memory.bind(constant.tensor.name, np.array(constant.value, order="C"))
 
+    def enter_loop(self, loop: ForLoop | WhileLoop | NoReorder) -> None:
+        """Open a region; its body runs as often as the loop says."""
+        self.straight = False
+        super().enter_loop(loop)
+
     def register_value(self, register: Register) -> int:
         """The value that the register has now."""
+        self.straight = False
         return self.memory.state.registers[register.name]
 
     def tensor_value(self, access: Access) -> Array:
         """A copy of the elements of an access."""
+        self.straight = False
         self.memory.storage(access.tensor).settle()
         return np.array(self.memory.read(access))
 
@@ -234,7 +260,6 @@ class _Run:
         self.checks = checks
         self.schedule: Schedule = ()
         self.thorough = True
-        self.previews: dict[type[Check], bool] = {}
         self.report = Report()
         self.func = func
         self.grid = grid
@@ -242,24 +267,38 @@ class _Run:
         self.arguments: list[_Argument] = []
         self.inputs: dict[str, _Argument] = {}
         self.builders: list[EagerBuilder] = []
-        self.returned: dict[int, tuple[tuple[Tensor, ...], Structure]] = {}
+        self.returned: dict[int, _Returned] = {}
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         programs, meeting = self.begin(args, kwargs)
+        call = Call(self.func, args, kwargs, self.target, self.grid)
+        try:
+            returned = self._execute(programs, meeting)
+        except Exception:
+            self._conclude(call, straight=False)
+            raise
+        self._conclude(call, straight=all(builder.straight for builder in self.builders))
+        return self.finish(*returned)
+
+    def _execute(self, programs: list[_Program], meeting: Meeting) -> _Returned:
         if len(programs) > 1:
-            return self.finish(*run_together(programs, meeting)[0])
+            return run_together(programs, meeting)[0]
         with engine_floats():
-            result = programs[0]()
-        return self.finish(*result)
+            return programs[0]()
+
+    def _conclude(self, call: Call, *, straight: bool) -> None:
+        """Ask each kind of check what it says about the call as a whole."""
+        for kind in self.checks:
+            checks = [one for each in self.builders for one in each.checks if type(one) is kind]
+            found = kind.conclude(checks, call, straight=straight)
+            self.report.findings += found or []
+            for check in checks:
+                check.concluded = found is not None
 
     def begin(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[list[Callable[[], tuple[tuple[Tensor, ...], Structure]]], Meeting]:
+    ) -> tuple[list[_Program], Meeting]:
         """What each core runs, and where they meet."""
-        for kind in self.checks:
-            found = kind.preview(self.func, args, kwargs, self.target, self.grid)
-            self.previews[kind] = found is not None
-            self.report.findings += found or []
         self.arguments = _arguments(self.func, args, kwargs)
         count = self.grid[0] if self.grid else 1
         meeting = Meeting(count)
@@ -327,14 +366,13 @@ class _Run:
             )
             check = kind(memory, others)
             check.schedule, check.thorough = self.schedule, self.thorough
-            check.previewed = self.previews[kind]
             builder.checks.append(check)
         self.builders.append(builder)
 
     def _program(
         self, builder: EagerBuilder, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Callable[[], tuple[tuple[Tensor, ...], Structure]]:
-        def run() -> tuple[tuple[Tensor, ...], Structure]:
+    ) -> _Program:
+        def run() -> _Returned:
             with building(builder):
                 call, inputs = bind_inputs(self.func, args, kwargs, builder)
                 if builder.core == 0:

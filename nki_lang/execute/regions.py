@@ -100,7 +100,7 @@ def may_overlap(first: Access, second: Access) -> bool:
     """False when the two certainly share no element of the same tensor."""
     if first.tensor.name != second.tensor.name:
         return False
-    if first.is_dynamic or second.is_dynamic:
+    if first.is_dynamic or second.is_dynamic or first == second:
         return True
     one, two = _cached_box(first), _cached_box(second)
     if one is None or two is None:

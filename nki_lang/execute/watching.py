@@ -60,8 +60,11 @@ class RaceWatch:
     """
 
     def __init__(self, body: Block, memory: Memory, others: Sequence[RaceWatch]) -> None:
-        from nki_lang.execute.checks.races import RaceCheck  # late: most kernels have one core
+        # late: most kernels have one core
+        from nki_lang.execute.checks.base import Step
+        from nki_lang.execute.checks.races import RaceCheck
 
+        self._step = Step
         self.check = RaceCheck(memory, tuple(other.check for other in others))
         self.check.several = True
         self._regions = dict(_regions(body, ()))
@@ -72,9 +75,10 @@ class RaceWatch:
             step()
             return
         self.check.order.regions = self._regions.get(id(instruction), ())
-        self.check.before(instruction)
+        watched = self._step(instruction)
+        self.check.before(watched)
         step()
-        self.check.after(instruction)
+        self.check.after(watched)
 
 
 def _regions(body: Block, inside: tuple[int, ...]) -> Iterator[tuple[int, tuple[int, ...]]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki_lang.execute.checks.base import Check, writes_of
+from nki_lang.execute.checks.base import Check, Step
 from nki_lang.execute.checks.report import Finding
 from nki_lang.execute.regions import may_overlap
 from nki_lang.ir.types import Access, Instruction
@@ -48,8 +48,9 @@ class AccumulationCheck(Check):
                 return True
         return False
 
-    def before(self, instruction: Instruction) -> None:
+    def before(self, step: Step) -> None:
         """A product that accumulates: who wrote its destination?"""
+        instruction = step.instruction
         if instruction.operands.get("reduce_cmd") == "reduce":
             self._look_at_registers(instruction)
         if instruction.op not in _PRODUCTS or not instruction.operands.get("accumulate"):
@@ -62,15 +63,15 @@ class AccumulationCheck(Check):
                 self._add(instruction, writer, dst)
                 return
 
-    def after(self, instruction: Instruction) -> None:
+    def after(self, step: Step) -> None:
         """Keep what other instructions wrote to PSUM; a product that overwrites clears it."""
-        for _, access in writes_of(instruction):
+        for _, access in step.writes:
             if access.tensor.buffer is not MemoryRegion.psum:
                 continue
             known = self._foreign.setdefault(access.tensor.name, [])
             known[:] = [entry for entry in known if not may_overlap(entry[0], access)]
-            if instruction.op not in _PRODUCTS:
-                known.append((access, instruction))
+            if step.instruction.op not in _PRODUCTS:
+                known.append((access, step.instruction))
 
     def _look_at_registers(self, instruction: Instruction) -> None:
         state = self.memory.state

@@ -1,23 +1,23 @@
 """Whether what is alive on chip at one time fits, for kernels that are only simulated.
 
 Tracing refuses a kernel that does not fit. The interpreter allocates every tensor separately,
-so it runs such a kernel; this check traces the call first and reports what tracing finds. Of a
-kernel that reads values, and so cannot be traced, it follows what this run touches when.
+so it runs such a kernel; this check notes which tensor is touched when. Where the run took no
+decision that a trace takes otherwise, those are the trace's own lifetimes. Else the call is traced
+after it ran: loops on the device keep their tensors throughout. Of a kernel that reads values, and
+so cannot be traced, this run's lifetimes count.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 from nki_lang.errors import NkiError
-from nki_lang.execute.checks.base import Check, reads_of, writes_of
+from nki_lang.execute.checks.base import Call, Check, Step
 from nki_lang.execute.checks.report import Finding
 from nki_lang.frontend.builder import TraceBuilder, active
-from nki_lang.ir.types import Instruction
-from nki_lang.targets import Target
 from nki_lang.tracing.capacity import Spans, check_capacity
 
 __all__ = ["CapacityCheck"]
@@ -35,40 +35,34 @@ class CapacityCheck(Check):
         self._count = 0
 
     @classmethod
-    def preview(
-        cls,
-        func: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        target: Target,
-        grid: tuple[int, ...],
+    def conclude(
+        cls, checks: Sequence[Check], call: Call, *, straight: bool
     ) -> list[Finding] | None:
-        """Trace the call. Other faults are left to the run that follows, which reports more."""
-        from nki_lang.tracing.tracer import trace_kernel
+        """What tracing the call finds of capacity; None when it cannot be traced."""
+        if straight:
+            for check in checks:
+                if isinstance(check, CapacityCheck) and (found := check._found()):
+                    return found
+            return []
+        return _traced(call)
 
-        try:
-            with contextlib.redirect_stdout(io.StringIO()):  # what it prints comes with the run
-                trace_kernel(func, args, kwargs, target=target, grid=grid)
-        except NkiError as error:
-            return [_finding(error)] if error.code == "NKI-CAPACITY" else None
-        except Exception:  # kernels that read values can be simulated but not traced
-            return None
-        return []
-
-    def concerns(self, instruction: Instruction) -> bool:
-        """Tracing said nothing."""
-        return not self.previewed
-
-    def after(self, instruction: Instruction) -> None:
+    def after(self, step: Step) -> None:
         """Note who is touched when."""
-        self._builder = active()
-        for _, access in (*reads_of(instruction), *writes_of(instruction)):
-            first, _ = self._spans.get(access.tensor.name, (self._count, 0))
-            self._spans[access.tensor.name] = (first, self._count)
+        if self._builder is None:
+            self._builder = active()
+        spans, now = self._spans, self._count
+        for accesses in step.reads, step.writes:
+            for _, access in accesses:
+                name = access.tensor.name
+                known = spans.get(name)
+                spans[name] = (now if known is None else known[0], now)
         self._count += 1
 
     def finish(self) -> list[Finding]:
-        """What did not fit."""
+        """What did not fit, unless it was said already."""
+        return [] if self.concluded else self._found()
+
+    def _found(self) -> list[Finding]:
         if self._builder is None:
             return []
         try:
@@ -76,6 +70,20 @@ class CapacityCheck(Check):
         except NkiError as error:
             return [_finding(error)]
         return []
+
+
+def _traced(call: Call) -> list[Finding] | None:
+    """Trace the call. Other faults are left to the run, which reports more."""
+    from nki_lang.tracing.tracer import trace_kernel
+
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):  # what it prints comes with the run
+            trace_kernel(call.func, call.args, call.kwargs, target=call.target, grid=call.grid)
+    except NkiError as error:
+        return [_finding(error)] if error.code == "NKI-CAPACITY" else None
+    except Exception:  # kernels that read values can be simulated but not traced
+        return None
+    return []
 
 
 def _finding(error: NkiError) -> Finding:

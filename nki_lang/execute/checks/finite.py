@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from nki_lang.dtypes import Array
-from nki_lang.execute.checks.base import Check, reads_of, writes_of
+from nki_lang.execute.checks.base import Check, Step
 from nki_lang.execute.checks.report import Finding
-from nki_lang.ir.types import Access, Instruction
+from nki_lang.ir.types import Access, Instruction, Tensor
+from nki_lang.memory import HBM
 from nki_lang.semantics import TRAITS
 
-__all__ = ["FiniteCheck"]
+__all__ = ["FiniteCheck", "first_not_finite"]
 
 
 class FiniteCheck(Check):
@@ -27,46 +30,50 @@ class FiniteCheck(Check):
         self._clean = True
         self._later: list[Access] = []
 
-    def before(self, instruction: Instruction) -> None:
+    def before(self, step: Step) -> None:
         """Look at what is read and will not be there afterwards; at the rest when a result is bad."""
-        self._later = []
+        self._later, instruction = [], step.instruction
         self._clean = not any(map(_given, instruction.operands.values()))
         if not self._clean:
             return
-        written = [access for _, access in writes_of(instruction)]
+        written = [access.tensor for _, access in step.writes]
         waits = "state" in TRAITS[instruction.op].injected  # for others, who may write
-        for _, access in reads_of(instruction):
-            if not access.element_type.is_float:
-                continue
-            if not waits and not any(self._may_share(access, other) for other in written):
+        for _, access in step.reads:
+            if not waits and not self._may_change(access, written):
                 self._later.append(access)
-            elif _bad(self.value(access)) is not None:
+            elif _is_bad(access, self.value):
                 self._clean = False
                 return
 
-    def _may_share(self, read: Access, written: Access) -> bool:
+    def _may_change(self, read: Access, written: list[Tensor]) -> bool:
         """Whether a write may change what is read, or where it is read."""
-        first, second = read.tensor, written.tensor
-        if read.is_dynamic or first.name == second.name:
+        if read.is_dynamic:
             return True
-        if first.address is not None and second.address is not None:
-            return first.buffer is second.buffer
-        return not first.on_chip and not second.on_chip and bool(self.memory.aliases())
+        first = read.tensor
+        for second in written:
+            if first.name == second.name:
+                return True
+            if first.address is not None and second.address is not None:
+                if first.buffer is second.buffer:
+                    return True
+            elif first.buffer in HBM and second.buffer in HBM and self.memory.aliases():
+                return True
+        return False
 
-    def after(self, instruction: Instruction) -> None:
+    def after(self, step: Step) -> None:
         """Look at what was written, and where it came from."""
         if not self._clean:
             return
-        for name, access in writes_of(instruction):
+        for name, access in step.writes:
             if not access.element_type.is_float or access.element_type.kind == "packed":
                 continue
             value = self.value(access)
-            index = _bad(value)
+            index = first_not_finite(value)
             if index is None:
                 continue
-            if any(_bad(self.value(read)) is not None for read in self._later):
+            if any(_is_bad(read, self.value) for read in self._later):
                 return
-            self._add(instruction, name, access.tensor.name, index, value)
+            self._add(step.instruction, name, access.tensor.name, index, value)
 
     def _add(
         self,
@@ -105,12 +112,46 @@ def _given(value: Any) -> bool:
     return isinstance(value, float) and not math.isfinite(value)
 
 
-def _bad(value: Array) -> tuple[int, ...] | None:
+def _is_bad(access: Access, value: Callable[[Access], Array]) -> bool:
+    """Some element is not finite."""
+    return access.element_type.is_float and first_not_finite(value(access)) is not None
+
+
+def first_not_finite(value: Array) -> tuple[int, ...] | None:
     """Index of the first element that is not finite."""
-    if value.dtype.kind in "iub" or value.size == 0:
+    if value.dtype.kind in "iub" or value.size == 0 or _surely_finite(value):
         return None
     wide = value if value.dtype == np.float32 else value.astype(np.float32)
     finite = np.isfinite(wide)
     if finite.all():
         return None
     return tuple(int(part) for part in np.unravel_index(int(np.argmin(finite)), finite.shape))
+
+
+def _surely_finite(value: Array) -> bool:
+    """A quick test: the bits of small floats that are not finite are the largest; sums of squares."""
+    if value.dtype == np.float32:
+        if not value.flags.c_contiguous:
+            return False
+        flat = value.reshape(-1)
+        with np.errstate(all="ignore"):
+            return math.isfinite(float(np.dot(flat, flat)))
+    limit = _least_not_finite(value.dtype)
+    if limit is None:
+        return False
+    size = value.dtype.itemsize
+    positive = int(value.view(f"i{size}").max()) < limit
+    return positive and int(value.view(f"u{size}").max()) < limit + (1 << 8 * size - 1)
+
+
+@functools.cache
+def _least_not_finite(dtype: np.dtype[Any]) -> int | None:
+    """The least bits of a positive value from which on none is finite; None if there are none such."""
+    if dtype.itemsize > 2:
+        return None
+    bits = np.arange(1 << 8 * dtype.itemsize, dtype=f"u{dtype.itemsize}")
+    with np.errstate(invalid="ignore"):  # signalling NaN
+        finite = np.isfinite(bits.view(dtype)).reshape(2, -1)
+    limit = int(np.count_nonzero(finite[0]))
+    ordered = finite[:, :limit].all() and not finite[:, limit:].any()
+    return limit if ordered else None

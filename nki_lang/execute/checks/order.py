@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from nki_lang.execute.checks.base import reads_of, writes_of
+from nki_lang.execute.checks.base import Step
 from nki_lang.frontend.builder import active
 from nki_lang.ir.types import Access, Instruction, NoReorder, Register, Tensor
 from nki_lang.semantics import TRAITS
@@ -34,7 +34,10 @@ def join(first: Clock, second: Clock) -> Clock:
         return first
     if not first:
         return second
-    if all(first.get(key, 0) >= count for key, count in second.items()):
+    for key, count in second.items():
+        if first.get(key, 0) < count:
+            break
+    else:
         return first
     merged = dict(first)
     for key, count in second.items():
@@ -57,38 +60,42 @@ class Order:
         self._touched: tuple[list[str], list[str]] = [], []
         self.regions: tuple[int, ...] | None = None
 
-    def before(self, instruction: Instruction) -> Clock:
+    def before(self, step: Step) -> Clock:
         """What has happened before an instruction starts."""
         known: Clock = {}
-        sources, targets = list(self._sources(instruction)), list(self._targets(instruction))
-        for key in (*sources, *targets):
-            known = join(known, self._written.get(key, {}))
-        for key in targets:
-            known = join(known, self._read.get(key, {}))
-        self._touched = sources, targets
+        sources, targets = self._touched = self._keys_of(step)
+        written, read = self._written, self._read
+        for clocks, keys in (written, sources), (written, targets), (read, targets):
+            for key in keys:
+                clock = clocks.get(key)
+                if clock and clock is not known:
+                    known = join(known, clock)
         return known
 
     def after(self, known: Clock) -> None:
         """Let what follows the instruction of the last :meth:`before` know what it knew and did."""
         sources, targets = self._touched
         for key in sources:
-            self._read[key] = join(self._read.get(key, {}), known)
+            before = self._read.get(key)
+            self._read[key] = join(before, known) if before else known
         for key in targets:
             self._written[key] = known
             self._read.pop(key, None)
 
-    def _sources(self, instruction: Instruction) -> Iterable[str]:
-        for _, access in reads_of(instruction):
-            yield from self._names(access)
-        yield from _registers(instruction, written=False)
-
-    def _targets(self, instruction: Instruction) -> Iterable[str]:
-        for _, access in writes_of(instruction):
-            yield from self._names(access)
+    def _keys_of(self, step: Step) -> tuple[list[str], list[str]]:
+        """What the instruction reads, and what it writes."""
+        instruction = step.instruction
+        sources, targets = _registers(instruction)
+        for keys, accesses in (sources, step.reads), (targets, step.writes):
+            for _, access in accesses:
+                if access.tensor.address is None:
+                    keys.append(access.tensor.name)
+                else:
+                    keys += self._names(access.tensor)
         if instruction.op == "core_barrier":  # it waits for the data and makes it new
-            yield from self._names(instruction.operands["data"])
-        yield from _registers(instruction, written=True)
-        yield from (f"no_reorder {region}" for region in self._open_regions())
+            targets += self._names(instruction.operands["data"].tensor)
+        targets += [f"no_reorder {region}" for region in self._open_regions()]
+        return sources, targets
 
     def _open_regions(self) -> Iterable[int]:
         if self.regions is not None:
@@ -97,8 +104,7 @@ class Order:
         opened = builder.open if builder is not None else ()
         return [id(region) for region, _ in opened if type(region) is NoReorder]
 
-    def _names(self, access: Access) -> tuple[str, ...]:
-        tensor = access.tensor
+    def _names(self, tensor: Tensor) -> tuple[str, ...]:
         if tensor.address is None:
             return (tensor.name,)
         found = self._keys.get(tensor)
@@ -112,11 +118,14 @@ class Order:
         return found
 
 
-def _registers(instruction: Instruction, *, written: bool) -> Iterable[str]:
+def _registers(instruction: Instruction) -> tuple[list[str], list[str]]:
+    """Registers that it reads, and that it writes."""
     raw = TRAITS[instruction.op].raw
+    sources: list[str] = []
+    targets: list[str] = []
     for name, value in instruction.operands.items():
         if type(value) is Register:
-            if (raw and name == "dst") is written:
-                yield f"register {value.name}"
-        elif type(value) is Access and not written and type(value.scalar_offset) is Register:
-            yield f"register {value.scalar_offset.name}"
+            (targets if raw and name == "dst" else sources).append(f"register {value.name}")
+        elif type(value) is Access and type(value.scalar_offset) is Register:
+            sources.append(f"register {value.scalar_offset.name}")
+    return sources, targets

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nki_lang.dtypes import Array
-from nki_lang.execute.checks.base import Check, reads_of, writes_of
+from nki_lang.execute.checks.base import Check, Step
 from nki_lang.execute.checks.report import Finding
 from nki_lang.execute.checks.shadow import Shadow
 from nki_lang.execute.memory import twin
@@ -86,17 +86,17 @@ class OverlapCheck(Check):
                 return True
         return False
 
-    def before(self, instruction: Instruction) -> None:
+    def before(self, step: Step) -> None:
         """Look at who owns what is read."""
-        for name, access in reads_of(instruction):
+        for name, access in step.reads:
             if _is_placed(access):
                 placed = self._placed.get(access.tensor.name)
                 if placed is not None and placed.disturbed:
-                    self._look(instruction, name, access, placed)
+                    self._look(step.instruction, name, access, placed)
 
-    def after(self, instruction: Instruction) -> None:
+    def after(self, step: Step) -> None:
         """List what was written, and who is disturbed."""
-        for _, access in writes_of(instruction):
+        for _, access in step.writes:
             if not _is_placed(access):
                 continue
             placed = self._placed.get(access.tensor.name) or self._place(access.tensor)
@@ -109,7 +109,7 @@ class OverlapCheck(Check):
                 else:
                     kept.append(other)
             placed.disturbs = kept
-            self._writes.append((placed.number, written, instruction.location))
+            self._writes.append((placed.number, written, step.instruction.location))
 
     def _fixed(self, access: Access) -> Access:
         """The access with its register's value of now, and without keeping the tensor alive."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from nki_lang.dtypes import Array, finfo
 from nki_lang.errors import NkiExecutionError
-from nki_lang.execute.checks.base import Check, reads_of, writes_of
+from nki_lang.execute.checks.base import Check, Step
 from nki_lang.execute.checks.report import Finding
 from nki_lang.execute.memory import Memory
 from nki_lang.execute.prepare import prepare
@@ -64,58 +64,59 @@ class PrecisionCheck(Check):
         self.wide = Memory(
             self.memory.target, shared=shared[0] if shared else None, precise=False, state=state
         )
-        self._step: Memory | None = None
+        self._here: Memory | None = None
         self._known: set[str] = set()
         self._lines: dict[Any, _Worst] = {}
 
-    def before(self, instruction: Instruction) -> None:
+    def before(self, step: Step) -> None:
         """Let the other forms start from the same inputs."""
         state = self.memory.state
         self.wide.state.exchange, self.wide.state.group = None, None
         self.wide.state.registers.update(state.registers)
-        for _, access in (*reads_of(instruction), *writes_of(instruction)):
+        for _, access in (*step.reads, *step.writes):
             tensor = access.tensor
             if tensor.name not in self._known and tensor.buffer is MemoryRegion.shared_hbm:
                 self._known.add(tensor.name)
                 if tensor.name not in self.wide.bound_names:
                     bound = self.memory.array(tensor).astype(_wide(tensor.dtype.dtype))
                     self.wide.bind(tensor.name, np.ascontiguousarray(bound))
-        self._step = self._starting_here(instruction)
+        self._here = self._starting_here(step)
 
-    def _starting_here(self, instruction: Instruction) -> Memory | None:
+    def _starting_here(self, step: Step) -> Memory | None:
         """Memory that holds what the instruction reads; None for those that gather or meet."""
-        accesses = [access for _, access in (*reads_of(instruction), *writes_of(instruction))]
-        if instruction.op in _MEETINGS or any(access.is_dynamic for access in accesses):
+        accesses = [access for _, access in (*step.reads, *step.writes)]
+        if step.instruction.op in _MEETINGS or any(access.is_dynamic for access in accesses):
             return None
         state = copy.copy(self.memory.state)
         state.registers, state.random = dict(state.registers), copy.deepcopy(state.random)
-        step = Memory(self.memory.target, precise=False, state=state)
+        here = Memory(self.memory.target, precise=False, state=state)
         try:
             for access in accesses:
-                step.view(access)[...] = self.value(access)
+                here.view(access)[...] = self.value(access)
         except (NkiExecutionError, ValueError, TypeError):
             return None
-        return step
+        return here
 
-    def after(self, instruction: Instruction) -> None:
+    def after(self, step: Step) -> None:
         """Execute the other forms and compare."""
+        instruction = step.instruction
         if instruction.op in _MEETINGS:
-            self._copy_over(instruction)
+            self._copy_over(step)
             return
         try:
             prepare(instruction, self.wide)()
-            if self._step is not None:
-                prepare(instruction, self._step)()
+            if self._here is not None:
+                prepare(instruction, self._here)()
         except (NkiExecutionError, ValueError, TypeError, IndexError):
-            self._copy_over(instruction)
+            self._copy_over(step)
             return
-        for _, access in writes_of(instruction):
+        for _, access in step.writes:
             if access.element_type.kind == "float":
                 self._compare(instruction, access)
 
-    def _copy_over(self, instruction: Instruction) -> None:
+    def _copy_over(self, step: Step) -> None:
         """Where there is no float32 form (bit patterns), it goes on from the real one."""
-        for _, access in writes_of(instruction):
+        for _, access in step.writes:
             value = self.value(access)
             try:
                 target = self.wide.view(access._replace(vector_offset=None))
@@ -140,8 +141,8 @@ class PrecisionCheck(Check):
             step = _ulp(float(want[index]), access.element_type.dtype)
             worst.relative, worst.ulp = relative, abs(float(got[index] - want[index])) / step
             worst.value, worst.exact = float(got[index]), float(want[index])
-        if self._step is not None:
-            own = _largest_error(got, self._step.read(access).astype(np.float64))
+        if self._here is not None:
+            own = _largest_error(got, self._here.read(access).astype(np.float64))
             worst.own = max(worst.own, own[1] if own else 0.0)
 
     def finish(self) -> list[Finding]:

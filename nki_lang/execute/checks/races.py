@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from nki_lang.dtypes import Array
-from nki_lang.execute.checks.base import Check, reads_of, writes_of
+from nki_lang.execute.checks.base import Check, Step
 from nki_lang.execute.checks.order import Clock, Order, join
 from nki_lang.execute.checks.report import Finding
 from nki_lang.execute.checks.shadow import Shadow
@@ -115,8 +115,10 @@ class RaceCheck(Check):
         self.core = self.memory.state.core
         self.order = Order()
         self._known: Clock = {}
+        self._following: bool | None = None
         self._inside: Inside | None = None
-        self._old: dict[Access, Array] = {}
+        self._old: dict[int, Array] = {}
+        self._reaches: dict[int, tuple[int, int]] = {}
         self._loaded: dict[str, list[tuple[Access, _Touch]]] = {}
         self._findings: dict[Any, Finding] = {}
 
@@ -126,29 +128,34 @@ class RaceCheck(Check):
 
     def _follows(self) -> bool:
         """There is another core or another name for the same memory."""
-        if self.book.aliases is None:
-            self.book.aliases = self.memory.aliases()
-        several = self.several or (self.thorough and self.memory.state.exchange is not None)
-        return several or bool(self.book.aliases)
+        if self._following is None:
+            if self.book.aliases is None:
+                self.book.aliases = self.memory.aliases()
+            several = self.several or (self.thorough and self.memory.state.exchange is not None)
+            self._following = several or bool(self.book.aliases)
+        return self._following
 
-    def before(self, instruction: Instruction) -> None:
+    def before(self, step: Step) -> None:
         """Keep what will be overwritten; at a meeting, leave this core's knowledge."""
-        self._inside = Inside(self.memory, instruction) if is_suspect(instruction) else None
+        instruction = step.instruction
+        self._inside = Inside(self.memory, step) if is_suspect(instruction) else None
+        self._reaches = {}
         if not self._follows():
             return
-        self._known = self.order.before(instruction)
+        self._known = self.order.before(step)
         if instruction.op in _MEETINGS:
             key = self._meeting(instruction)
             self.book.meetings.setdefault(key, []).append(self._known)
             return
         self._old = {
-            access: np.array(self.memory.read(access, skip=True))
-            for _, access in writes_of(instruction)
+            id(access): np.array(self.memory.read(access, skip=True))
+            for _, access in step.writes
             if access.tensor.buffer is MemoryRegion.shared_hbm and self._unheard(access)
         }
 
-    def after(self, instruction: Instruction) -> None:
+    def after(self, step: Step) -> None:
         """After a meeting, take what the others left; else check what was touched."""
+        instruction = step.instruction
         if self._inside is not None:
             for finding in self._inside.findings():
                 self._findings.setdefault(instruction.location, finding)
@@ -159,7 +166,7 @@ class RaceCheck(Check):
         if instruction.op in _MEETINGS:
             self._join(instruction)
         else:
-            self._touch_all(instruction)
+            self._touch_all(step)
         self.order.after(self._known)
 
     # -- meetings -------------------------------------------------------------------------------
@@ -182,36 +189,36 @@ class RaceCheck(Check):
 
     # -- accesses -------------------------------------------------------------------------------
 
-    def _touch_all(self, instruction: Instruction) -> None:
-        written = writes_of(instruction)
+    def _touch_all(self, step: Step) -> None:
+        instruction, written = step.instruction, step.writes
         private = [one for _, one in written if one.tensor.buffer is not MemoryRegion.shared_hbm]
-        for _, access in reads_of(instruction):
-            self._use(access)
+        for _, access in step.reads:
+            if access.tensor.name in self._loaded:
+                self._use(access)
+            if access.tensor.buffer is not MemoryRegion.shared_hbm:
+                continue
             touch = _Touch(instruction, False, len(private) < len(written) or not written)
-            if self._touch(touch, access):
-                for place in private:
-                    self._loaded.setdefault(place.tensor.name, []).append((place, touch))
+            self._touch(touch, access)
+            for place in private:
+                self._loaded.setdefault(place.tensor.name, []).append((place, touch))
         for _, access in written:
-            self._touch(_Touch(instruction, True, True), access)
+            if access.tensor.buffer is MemoryRegion.shared_hbm:
+                self._touch(_Touch(instruction, True, True), access)
 
     def _use(self, access: Access) -> None:
         """What was loaded there counts."""
-        loaded = self._loaded.get(access.tensor.name)
-        if not loaded:
-            return
         kept: list[tuple[Access, _Touch]] = []
-        for place, touch in loaded:
+        for place, touch in self._loaded.pop(access.tensor.name):
             if may_overlap(place, access):
                 touch.counts = True
             else:
                 kept.append((place, touch))
-        self._loaded[access.tensor.name] = kept
+        if kept:
+            self._loaded[access.tensor.name] = kept
 
-    def _touch(self, touch: _Touch, access: Access) -> bool:
-        """Enter an access; False when it is none to shared HBM."""
+    def _touch(self, touch: _Touch, access: Access) -> None:
+        """Enter an access to shared HBM."""
         tensor = access.tensor
-        if tensor.buffer is not MemoryRegion.shared_hbm:
-            return False
         unheard = self._unheard(access)
         if unheard:
             changed = self._changed(access) if touch.writes else None
@@ -229,7 +236,6 @@ class RaceCheck(Check):
         else:
             own.unmarked.append((number, access))
         self._known = self._known | {(self.core, tensor.name): number}
-        return True
 
     def _unheard(self, access: Access) -> list[tuple[int, str]]:
         """Other histories of the same memory with touches around there not yet heard of."""
@@ -245,7 +251,13 @@ class RaceCheck(Check):
         ]
 
     def _reach(self, access: Access) -> tuple[int, int]:
-        """First and last byte that the access can touch."""
+        """First and last byte that an access of the instruction at hand can touch."""
+        found = self._reaches.get(id(access))
+        if found is None:
+            found = self._reaches[id(access)] = self._bytes(access)
+        return found
+
+    def _bytes(self, access: Access) -> tuple[int, int]:
         if access.vector_offset is not None:
             return 0, self.memory.storage(access.tensor).data.size
         layout = self.memory.layout(access)
@@ -257,7 +269,7 @@ class RaceCheck(Check):
 
     def _changed(self, access: Access) -> Array:
         """Which elements the write changed; where it did not, its order does not matter."""
-        old = self._old[access]
+        old = self._old[id(access)]
         new = np.ascontiguousarray(self.memory.read(access, skip=True))
         kind = f"u{new.dtype.itemsize}"
         return old.view(kind) != new.view(kind)

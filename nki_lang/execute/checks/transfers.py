@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from nki_lang.dtypes import Array
-from nki_lang.execute.checks.base import reads_of
+from nki_lang.execute.checks.base import Step
 from nki_lang.execute.checks.report import Finding
 from nki_lang.execute.memory import Memory
 from nki_lang.execute.regions import may_overlap
@@ -66,14 +66,14 @@ def _writes_twice(access: Access) -> bool:
 class Inside:
     """One suspect instruction, examined before and after it is executed."""
 
-    def __init__(self, memory: Memory, instruction: Instruction) -> None:
+    def __init__(self, memory: Memory, step: Step) -> None:
         self.memory = memory
-        self.instruction = instruction
-        self.dst: Access = instruction.operands["dst"]
-        self.transfer = instruction.op in _TRANSFERS
+        self.instruction = step.instruction
+        self.dst: Access = step.instruction.operands["dst"]
+        self.transfer = step.instruction.op in _TRANSFERS
         self.sources = [
             (name, access, self._bytes(access))
-            for name, access in reads_of(instruction)
+            for name, access in step.reads
             if name != "dst" and self._matters(access)
         ]
 

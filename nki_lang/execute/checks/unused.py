@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from nki_lang.execute.checks.base import Check, reads_of, writes_of
+from nki_lang.execute.checks.base import Check, Step
 from nki_lang.execute.checks.report import Finding
 from nki_lang.execute.regions import may_overlap
 from nki_lang.execute.storage import dense_pattern
@@ -40,12 +40,12 @@ class UnusedCheck(Check):
         # names of private tensors differ from core to core
         self._pending: dict[str, list[tuple[Access, _Line]]] = first._pending if first else {}
 
-    def after(self, instruction: Instruction) -> None:
+    def after(self, step: Step) -> None:
         """Mark what was read, then enter what was written."""
-        for _, access in reads_of(instruction):
+        for _, access in step.reads:
             self._read(access)
-        for _, access in writes_of(instruction):
-            self._write(instruction, access)
+        for _, access in step.writes:
+            self._write(step.instruction, access)
 
     def _read(self, access: Access) -> None:
         pending = self._pending.get(access.tensor.name)
