@@ -6,14 +6,20 @@ from importlib import import_module
 
 from tests.models.model import Model
 
-__all__ = ["PLAIN", "WITH_FLAX", "model_of"]
+__all__ = ["FAMILIES", "PLAIN", "WITH_FLAX", "model_of"]
 
 PLAIN = ("llama", "llama_generation", "mamba", "mixtral")
+FAMILIES = (
+    "actor_critic", "beam_search", "capacity", "graph_attention", "radiance", "sampled",
+    "shifted_windows",
+)  # fmt: skip
 WITH_FLAX = ("bert", "diffusion_block", "gpt2", "lstm", "mlp", "resnet18", "unet_block", "vit")
 
 
 def model_of(name: str) -> Model:
     """The model of a name."""
-    home = import_module("tests.models.decoders" if name in PLAIN else "tests.models.networks")
+    homes = {"decoders": PLAIN, "families": FAMILIES, "networks": WITH_FLAX}
+    (found,) = (home for home, names in homes.items() if name in names)
+    home = import_module(f"tests.models.{found}")
     made: Model = getattr(home, name)()
     return made

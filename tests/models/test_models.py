@@ -11,11 +11,15 @@ pytest.importorskip("jax")
 
 from tests.models.model import KINDS
 from tests.models.running import measure
-from tests.models.table import PLAIN, WITH_FLAX, model_of
+from tests.models.table import FAMILIES, PLAIN, WITH_FLAX, model_of
 
 pytestmark = pytest.mark.jax
 
-CHEAP = (("llama", "gradient"), ("mamba", "forward"), ("mixtral", "forward"))
+CHEAP = (
+    ("llama", "gradient"), ("mamba", "forward"), ("mixtral", "forward"),
+    ("beam_search", "forward"), ("capacity", "gradient"), ("graph_attention", "gradient"),
+    ("sampled", "gradient"),
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "kind"), CHEAP)
@@ -26,6 +30,6 @@ def test_a_cheap_program_gives_what_jaxlib_gives(name: str, kind: str, tmp_path:
 @pytest.mark.slow("builds every model three times: some minutes")
 @pytest.mark.skipif(not importlib.util.find_spec("optax"), reason="needs flax and optax")
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", [*PLAIN, *WITH_FLAX])
+@pytest.mark.parametrize("name", [*PLAIN, *FAMILIES, *WITH_FLAX])
 def test_a_program_gives_what_jaxlib_gives(name: str, kind: str, tmp_path: Path) -> None:
     measure(model_of(name), kind, "trn2", tmp_path)
