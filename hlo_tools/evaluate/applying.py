@@ -21,8 +21,25 @@ def reduced(name: str, values: Array, init: Array, axes: tuple[int, ...]) -> Arr
     """Elements along axes taken together from ``init`` on, which NumPy would begin with 0."""
     if not axes:
         return np.asarray(UFUNCS[name](values, init))
-    found = UFUNCS[name].reduce(values, axis=axes, initial=init[()])
-    return np.asarray(found).astype(values.dtype)
+    found = np.asarray(UFUNCS[name].reduce(values, axis=axes, initial=init[()]))
+    found = found.astype(values.dtype)
+    if name in ("maximum", "minimum") and values.dtype.kind not in "biu":
+        return _ordered_zeros(name, values, init, axes, found)
+    return found
+
+
+def _ordered_zeros(
+    name: str, values: Array, init: Array, axes: tuple[int, ...], found: Array
+) -> Array:
+    """The extremes that are zero, with the sign of IEEE's order: -0 is less than 0."""
+    zeros = found == 0
+    if not np.any(zeros):
+        return found
+    least = name == "minimum"
+    wanted = ((values == 0) & (np.signbit(values) == least)).any(axis=axes)
+    wanted |= (init == 0) & (np.signbit(init) == least)
+    signed = np.where(wanted == least, -0.0, 0.0).astype(found.dtype)
+    return np.where(zeros, signed, found)
 
 
 def simple_reducer(call: Call, computation: int = 0) -> str:

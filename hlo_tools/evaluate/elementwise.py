@@ -196,7 +196,7 @@ def _extreme(function: Function) -> Function:
     def pick(x: Array, y: Array) -> Array:
         if x.dtype.kind != "c":
             found = function(x, y)
-            return _ordered_zeros(function, x, y, found) if x.dtype.kind == "f" else found
+            return found if x.dtype.kind in "biu" else _ordered_zeros(function, x, y, found)
         order = (x.real > y.real) | ((x.real == y.real) & (x.imag >= y.imag))
         return np.where(order == (function is np.maximum), x, y)
 

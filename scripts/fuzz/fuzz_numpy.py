@@ -134,7 +134,7 @@ def excused_error(error: Exception) -> bool:
         for known in (
             "Integers to negative integer powers", "ZeroDivisionError", "Weights sum to zero",
             "out of bounds for axis", "Python integer", "can't multiply sequence",
-            "invalid data type for einsum", "could not be promoted by", "'bool' object has no", "dtype('float64')", "dtype('int64')", "dtype('uint64')",
+            "invalid data type for einsum", "output array is not acceptable", "could not be promoted by", "'bool' object has no", "dtype('float64')", "dtype('int64')", "dtype('uint64')",
         )
     )  # fmt: skip
 

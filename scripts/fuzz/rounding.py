@@ -56,6 +56,21 @@ class _Signed(Evaluator):
         return np.where(np.isnan(value), np.asarray(self._nan, value.dtype), value)
 
 
+class _Flushed(_Signed):
+    """Numbers below float32's normal ones are zero to every float operation, too."""
+
+    def _operated(self, row: HloInstructionProto, operands: list[Value]) -> Value:
+        if row.opcode not in SIGNS:
+            return super()._operated(row, operands)
+        return super()._operated(row, [_flushed(one) for one in operands])
+
+
+def _flushed(value: Value) -> Value:
+    if not isinstance(value, np.ndarray) or value.dtype.name not in STEP or value.dtype.kind == "c":
+        return value
+    return np.where(np.abs(value.astype(np.float64)) < 2.0**-126, value * 0, value)
+
+
 class _Decided(Evaluator):
     """Keeps what operations give that jump, in their order."""
 
@@ -108,10 +123,11 @@ def _jumps(row: HloInstructionProto, value: Value) -> bool:
 
 
 def rounded_runs(module: Module, arrays: list[Array], seeds: range) -> list[list[Array]]:
-    """The results of a module for each seed of its roundings."""
+    """The results of a module for each seed of its roundings, and without subnormal numbers."""
     usual = _Decided(module)
     usual.run([one.copy() for one in arrays])
-    runs = (_Rounded(module, usual.jumps, seed) for seed in seeds)
+    runs: list[Evaluator] = [_Rounded(module, usual.jumps, seed) for seed in seeds]
+    runs += [_Flushed(module, sign) for sign in (1.0, -1.0)]
     return [[np.asarray(one) for one in run.run([one.copy() for one in arrays])] for run in runs]
 
 

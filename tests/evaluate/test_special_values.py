@@ -161,3 +161,22 @@ def test_random_bits(algorithm: str, words: int) -> None:
             for one, other in zip(found, wanted, strict=True):
                 assert one.shape == other.shape
                 assert one.tobytes() == np.asarray(other).tobytes(), (element, shape)
+
+
+@pytest.mark.parametrize("element", ["f32", "bf16", "f16"])
+@pytest.mark.parametrize("opcode", ["minimum", "maximum"])
+def test_the_extreme_of_zeros_has_the_sign_of_ieee(opcode: str, element: str) -> None:
+    dtype = np.dtype(BY_NAME[element].dtype)
+    module = hlo_tools.load(
+        f"""HloModule m
+    pick {{ a = {element}[] parameter(0)
+      b = {element}[] parameter(1)
+      ROOT r = {element}[] {opcode}(a, b) }}
+    ENTRY main {{ x = {element}[2,4] parameter(0)
+      i = {element}[] constant({"inf" if opcode == "minimum" else "-inf"})
+      ROOT r = {element}[4] reduce(x, i), dimensions={{0}}, to_apply=pick }}""".encode()
+    )
+    for rows in ([[-0.0, 0.0, 0.0, 1.0], [0.0, -0.0, 0.0, -0.0]], [[0.0] * 4, [-0.0] * 4]):
+        x = np.array(rows).astype(dtype)
+        (found,), (wanted,) = evaluate(module, [x]), oracle(module, [x])
+        assert found.tobytes() == np.asarray(wanted).tobytes()

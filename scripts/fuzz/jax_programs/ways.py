@@ -117,7 +117,10 @@ def _answer(request: Request) -> dict[str, Any]:
         except Exception as error:
             found[way] = failed(error, valid=True)
     rounded = [_rounded(text, arrays) for arrays in request.calls]
-    return {"wanted": wanted, "disturbed": shaken, "rounded": rounded, "found": found}
+    return {
+        "wanted": wanted, "disturbed": shaken, "rounded": rounded, "found": found,
+        "extremes": b"minimum" in text or b"maximum" in text,
+    }  # fmt: skip
 
 
 def _rounded(text: bytes, arrays: Arrays) -> list[Arrays]:
