@@ -15,7 +15,7 @@ from nki_lang.errors import fail, warn_deprecated
 from nki_lang.frontend.builder import TraceBuilder, current
 from nki_lang.frontend.registers import VirtualRegister, as_operand, is_integer
 from nki_lang.frontend.while_header import forbid_no_reorder
-from nki_lang.ir import ForLoop, NoReorder, WhileLoop
+from nki_lang.ir import ForLoop, NoReorder, Register, WhileLoop
 
 __all__ = [
     "dynamic_range",
@@ -40,7 +40,7 @@ def static_range(start: int, stop: int | None = None, step: int = 1) -> range:
         range: of integers.
 
     Raises:
-        NkiValidationError: its code is one of NKI-OUTSIDE, NKI-REGISTER-VALUE.
+        NkiValidationError: its code is one of NKI-OUTSIDE, NKI-REGISTER, NKI-REGISTER-VALUE.
 
     Source: nl.static_range (nki/api/nki/language, NKI 0.6.0).
 
@@ -56,6 +56,13 @@ def static_range(start: int, stop: int | None = None, step: int = 1) -> range:
                 " tracing",
                 "NKI-REGISTER-VALUE",
                 "use nl.dynamic_range or nl.fori_loop",
+                _LOOPS,
+            )
+        if bound is not None and not hasattr(type(bound), "__index__"):
+            fail(
+                f"{bound!r} ({type(bound).__name__}) is a bound of a range, which counts in integers",
+                "NKI-REGISTER",
+                "divide with // or math.ceil",
                 _LOOPS,
             )
     return range(start) if stop is None else range(start, stop, step)
@@ -222,7 +229,7 @@ def while_loop(
 
 
 def _while_body(
-    builder: TraceBuilder, condition: Any, body_fun: Callable[[VirtualRegister], Any]
+    builder: TraceBuilder, condition: Register, body_fun: Callable[[VirtualRegister], Any]
 ) -> None:
     """One iteration; the body receives a copy, so that only its result controls the loop."""
     given = builder.new_register()

@@ -158,10 +158,14 @@ def _convert(value: Any, spec: InstructionSpec, slot: str) -> Any:
             f"pass {slot}=nl.{name} or another operator of nki.language",
             f"nisa.{spec.op}",
         )
+    is_array = isinstance(value, np.ndarray)
+    shown = f"an array of shape {np.shape(cast(Any, value))}" if is_array else f"{value!r:.80}"
     fail(
-        f"nisa.{spec.op} got {value!r} ({type(value).__name__}) for {slot}",
+        f"nisa.{spec.op} got {shown} ({type(value).__name__}) for {slot}",
         "NKI-OPERAND",
-        "pass tensors, numbers, registers, operators such as nl.add, or enum members",
+        "pass the array to the kernel, or load nl.shared_constant(array) into a tile"
+        if is_array
+        else "pass tensors, numbers, registers, operators such as nl.add, or enum members",
         f"nisa.{spec.op}",
     )
     return None

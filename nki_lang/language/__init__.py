@@ -86,7 +86,7 @@ def affine_range(start: int, stop: int | None = None, step: int = 1) -> builtins
         range: of integers.
 
     Raises:
-        NkiValidationError: its code is one of NKI-OUTSIDE, NKI-REGISTER-VALUE.
+        NkiValidationError: its code is one of NKI-OUTSIDE, NKI-REGISTER, NKI-REGISTER-VALUE.
 
     Source: nl.affine_range (nki/api/nki/language, NKI 0.6.0).
 
@@ -110,7 +110,7 @@ def sequential_range(start: int, stop: int | None = None, step: int = 1) -> buil
         range: of integers.
 
     Raises:
-        NkiValidationError: its code is one of NKI-OUTSIDE, NKI-REGISTER-VALUE.
+        NkiValidationError: its code is one of NKI-OUTSIDE, NKI-REGISTER, NKI-REGISTER-VALUE.
 
     Source: nl.sequential_range (nki/api/nki/language, NKI 0.6.0).
 

@@ -74,7 +74,9 @@ _TILES = "NKI-OPERAND (no tile on chip), NKI-SHAPE, NKI-CAPACITY"
 _NEW = "NKI-PARTITION, NKI-CAPACITY, NKI-BUFFER, NKI-DTYPE, NKI-SHAPE"
 RAISES: dict[str, str] = {
     **dict.fromkeys(("program_id", "num_programs"), "NKI-GRID"),
-    **dict.fromkeys(("static_range", "affine_range", "sequential_range"), "NKI-REGISTER-VALUE"),
+    **dict.fromkeys(
+        ("static_range", "affine_range", "sequential_range"), "NKI-REGISTER, NKI-REGISTER-VALUE"
+    ),
     **dict.fromkeys(
         ("dynamic_range", "fori_loop"), "NKI-LOOP-STEP, NKI-REGISTER, NKI-NO-REORDER"
     ),

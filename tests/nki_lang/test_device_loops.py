@@ -327,6 +327,10 @@ WRONG = {
         "while r > 0:\n    nisa.register_move(r, r - 1)",
         "while r:\n    inc(acc)",
     ],
+    "NKI-REGISTER": [
+        "for i in nl.affine_range(x.shape[1] / 2):\n    inc(acc)",
+        "for i in nl.static_range(0, 4.0):\n    inc(acc)",
+    ],
     "NKI-REGISTER-VALUE": [
         "while not r:\n    inc(acc)",
         "while r and True:\n    inc(acc)",

@@ -29,6 +29,9 @@ CALLS = {
     "mode as a default": (
         lambda x: nisa.dma_copy(x), "NKI-ARGUMENTS", "oob_mode=nisa.oob_mode.error"),
     "list": (lambda x: nisa.tensor_copy([1, 2], nl.load(x)), "NKI-OPERAND", "dst=[1, 2] (list)"),
+    "array": (
+        lambda x: nisa.tensor_tensor(nl.load(x), nl.load(x), np.ones((4, 4), np.float32), nl.add),
+        "NKI-OPERAND", "got an array of shape (4, 4) (ndarray) for data2"),
 }  # fmt: skip
 
 
