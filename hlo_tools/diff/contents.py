@@ -16,7 +16,7 @@ from google.protobuf.message import Message as AnyMessage
 
 from hlo_tools import schema
 from hlo_tools.outline import Outline
-from hlo_tools.wire.columns import split
+from hlo_tools.wire.columns import Table, split, starts
 from hlo_tools.wire.fields import BYTES
 
 __all__ = ["FIELDS", "contents", "is_void", "without_layouts"]
@@ -66,9 +66,9 @@ def _left(outline: Outline, begin: Any, end: Any, ignored: frozenset[str]) -> It
     cut, void = _tags(ignored)
     fields = split(outline.words, begin, end, (*cut, *void))
     is_cut = (fields.begin == fields.end) | ~np.isin(fields.tag, void)
-    row, tag, payload, stop = (column[is_cut] for column in fields)
-    start = payload - _header(tag, stop - payload)
-    sizes = end - begin - np.bincount(row, stop - start, len(begin)).astype(np.int64)
+    fields = Table(*(column[is_cut] for column in fields))
+    start, stop = starts(fields), fields.end
+    sizes = end - begin - np.bincount(fields.row, stop - start, len(begin)).astype(np.int64)
     # What is left begins with a message or behind a field, and ends at a field or with a message.
     first = np.sort(np.concatenate((begin, stop)))
     last = np.sort(np.concatenate((start, end)))
@@ -80,12 +80,6 @@ def _left(outline: Outline, begin: Any, end: Any, ignored: frozenset[str]) -> It
     ends = np.cumsum(sizes)
     pairs = zip((ends - sizes).tolist(), ends.tolist(), strict=True)
     return (left[first:last] for first, last in pairs)
-
-
-def _header(tag: Any, size: Any) -> Any:
-    """Bytes before a field's payload: those of its tag, and of its length if it has one."""
-    of_size = np.where(tag & 7 == BYTES, 1 + sum(size >> bits > 0 for bits in range(7, 35, 7)), 0)
-    return 1 + (tag >= 1 << 7) + (tag >= 1 << 14) + of_size
 
 
 @lru_cache(maxsize=64)

@@ -29,8 +29,7 @@ from hlo_tools.text.options import PrintOptions
 from hlo_tools.text.pieces import Columns, Texts
 from hlo_tools.text.print_sharding import print_metadata
 from hlo_tools.types.ids import LOCAL_MASK
-from hlo_tools.wire import fields as wire
-from hlo_tools.wire.columns import Table, split, varints
+from hlo_tools.wire.columns import Table, split, starts, varints
 from hlo_tools.wire.distinct import distinct, distinct_bytes
 
 __all__ = ["Lines", "Printer"]
@@ -139,19 +138,19 @@ class Lines:
         # stand for all the fields in it; messages in another order are printed one by one.
         behind = begin.copy()
         for tag in (NAME, OPCODE, SHAPE, _METADATA):
-            self._follow(self.outline.fields.of(tag), tag, behind)
+            self._follow(self.outline.fields.of(tag), behind)
         ids, last = self.outline.fields.of(ID), end.copy()
-        last[ids.row] = _starts(ids, ID)
+        last[ids.row] = starts(ids)
         rest = last.copy()
-        self._follow(ids, ID, rest)
+        self._follow(ids, rest)
         for tag in (OPERANDS, CALLED):
-            self._follow(self.outline.fields.of(tag), tag, rest)
+            self._follow(self.outline.fields.of(tag), rest)
         self.misplaced |= behind > last
         return behind, last, rest, end
 
-    def _follow(self, found: Table, tag: int, at: Array) -> None:
+    def _follow(self, found: Table, at: Array) -> None:
         """Move each row's position over a field; it is misplaced when it stands elsewhere."""
-        self.misplaced[found.row[at[found.row] != _starts(found, tag)]] = True
+        self.misplaced[found.row[at[found.row] != starts(found)]] = True
         at[found.row] = found.end
 
     def _op_names(self) -> Table:
@@ -169,7 +168,7 @@ class Lines:
             np.concatenate((start, rest.begin)),
             np.concatenate((start + size.astype(np.int64), rest.end)),
         )
-        tags = self.outline.words.at(_starts(found, _OP_NAME)) & np.uint64(0xFF)
+        tags = self.outline.words.at(starts(found)) & np.uint64(0xFF)
         # Three things that the columns below do not cover: a length written longer than needed
         # (its tag is not where it should be), an empty name, and several of them.
         self.misplaced[found.row[tags != _OP_NAME]] = True
@@ -295,7 +294,7 @@ class Lines:
         found = self.op_name
         begin, end = self.metadata
         start, stop, name = begin.copy(), begin.copy(), np.zeros(len(begin), np.int64)
-        start[found.row], stop[found.row] = _starts(found, _OP_NAME), found.end
+        start[found.row], stop[found.row] = starts(found), found.end
         name[found.row] = self.texts.add_ranges(
             self.outline.data, found.begin, found.end, escaped=True
         )
@@ -351,16 +350,6 @@ class Lines:
         """What stands before each of so many operands: every fifth is counted, as XLA does."""
         texts = (", " if at % 5 else f", /*index={at}*/" for at in range(count))
         return self.texts.add(texts)
-
-
-def _starts(fields: Table, tag: int) -> Array:
-    """Where fields of a tag start, when tag and length are written as short as can be."""
-    width = 1 if tag < 1 << 7 else 2
-    if tag & 7 == wire.VARINT:
-        return fields.begin - width
-    size = fields.end - fields.begin
-    longer = sum((size >= 1 << 7 * place).astype(np.int64) for place in range(1, 5))
-    return fields.begin - width - 1 - longer
 
 
 def _metadata_texts(data: bytes, *, named: bool) -> tuple[str, str, bool]:

@@ -18,7 +18,7 @@ from hlo_tools.wire import fields as wire
 if TYPE_CHECKING:
     from hlo_tools.wire.fields import Buffer
 
-__all__ = ["Table", "Words", "split", "varints"]
+__all__ = ["Table", "Words", "split", "starts", "varints"]
 
 Array = Any
 _CHUNK = 1 << 14
@@ -132,6 +132,14 @@ def _short(word: Array) -> tuple[Array, Array]:
     for width, low, high in _HALVES:
         value = value & low | (value & high) >> width
     return value, ((stop >> _SEVEN_BITS) * _PLACES >> _LAST_BYTE).astype(np.int64)
+
+
+def starts(fields: Table) -> Array:
+    """Where fields start, if their tags and lengths are written as short as can be."""
+    size = fields.end - fields.begin
+    length = 1 + sum((size >= 1 << 7 * place).astype(np.int64) for place in range(1, 5))
+    width = 1 + (fields.tag >= 1 << 7).astype(np.int64) + (fields.tag >= 1 << 14)
+    return fields.begin - width - np.where(fields.tag & 7 == wire.BYTES, length, 0)
 
 
 def split(words: Words, begin: Array, end: Array, wanted: Iterable[int]) -> Table:
