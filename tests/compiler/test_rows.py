@@ -120,6 +120,63 @@ def test_attention_and_its_gradient(heads: int, length: int, dtype: Any) -> None
         check(slopes, q, k, v, tolerance=1e-3)
 
 
+@hypothesis.given(
+    st.integers(64, 300), st.integers(128, 300), st.integers(2, 512), st.integers(1, 3),
+    st.sampled_from([np.float32, BF16]), st.sampled_from(TARGETS), st.sampled_from([0, 2]),
+)  # fmt: skip
+@hypothesis.settings(max_examples=8, deadline=None)
+def test_products_that_contract_the_rows_of_a_unit_join_it(
+    rows: int, wide: int, columns: int, batch: int, dtype: Any, target: str, lnc: int
+) -> None:
+    def weighted(x: Any, y: Any) -> Any:
+        z = jnp.exp(x - jnp.max(x, -1, keepdims=True)).astype(x.dtype)
+        return jnp.einsum("brm,brn->bmn", z, y), z
+
+    x, y = some(batch, rows, wide, dtype=dtype), some(batch, rows, columns, dtype=dtype, seed=1)
+    y[0, rows // 2, 0] = np.inf
+    record, options = Record(), CompileOptions(lnc=0 if target == "trn1" else lnc)
+    tolerance = 2e-5 if dtype is np.float32 else 0.03
+    check(weighted, x, y, tolerance=tolerance, target=target, record=record, options=options)
+    (unit,) = [unit for unit in record.units if any(one.opcode == "dot" for one in unit.members)]
+    taken = -(-wide // 128) * columns * (2 if batch > 1 else 1) <= 2048
+    assert ("exponential" in {one.opcode for one in unit.members}) == taken
+
+
+@hypothesis.given(
+    st.integers(128, 300), st.sampled_from([np.float32, BF16]), st.sampled_from(TARGETS)
+)
+@FEW
+def test_gradients_of_attention_share_a_unit(length: int, dtype: Any, target: str) -> None:
+    q, k, v = (some(2, length, 24, dtype=dtype, seed=seed) for seed in range(3))
+    mask = np.tril(np.ones((length, length), bool))
+    slopes = jax.grad(
+        lambda *a: jnp.sum(attention(*a, mask=mask).astype(np.float32) ** 2), (0, 1, 2)
+    )
+    record = Record()
+    tolerance = 1e-4 if dtype is np.float32 else 0.03
+    check(slopes, q, k, v, tolerance=tolerance, target=target, record=record)
+    products = [[one.opcode for one in unit.members].count("dot") for unit in record.units]
+    assert max(products) >= 3
+
+
+@hypothesis.given(
+    st.integers(2, 4), st.integers(130, 500), st.integers(8, 40), st.sampled_from(TARGETS)
+)
+@FEW
+def test_short_rows_of_operands_come_for_several_tiles(
+    heads: int, length: int, width: int, target: str
+) -> None:
+    """Of a mask that all heads read, the rows are loaded once."""
+
+    def scaled(x: Any, scale: Any, mask: Any) -> Any:
+        x = jnp.where(mask, x * scale[..., None], -1)
+        return jax.nn.softmax(x, -1), x @ jnp.ones((width, 2), np.float32)
+
+    mask = np.random.default_rng(0).random((length, width)) < 0.5
+    x, scale = some(heads, length, width), some(heads, length, seed=1)
+    check(scaled, x, scale, mask, tolerance=1e-5, target=target)
+
+
 @hypothesis.given(st.integers(64, 300), st.integers(2, 600))
 @FEW
 def test_sums_over_all_rows(rows: int, columns: int) -> None:

@@ -190,13 +190,13 @@ class Evaluator:
         if id(node) not in self.values:
             self.values[id(node)] = self._node(node)
 
-    def in_sbuf(self, operand: Node) -> Tile:
-        """An operand's rows as a tile in SBUF that the tensor engine reads."""
+    def in_sbuf(self, operand: Node, dtype: DType | None = None) -> Tile:
+        """An operand's rows as a tile in SBUF that the tensor engine reads: in that type if one is given."""
         e = self._emitter(operand)
         value = e.force(self._operand(operand))
         if isinstance(value, np.generic | Spread) or value.buffer is nl.psum:
-            return e.copy(value, held_as(operand).tile)
-        return value
+            return e.copy(value, dtype or held_as(operand).tile)
+        return value if dtype in (None, value.dtype) else e.copy(value, dtype)
 
     def is_done(self, node: Node) -> bool:
         """True when instructions on whole rows have made the node's value."""

@@ -10,6 +10,7 @@ from neff.compiler.graph.types import held_as
 from neff.compiler.graph.views import Dim, View, merge, row_major
 from neff.compiler.lowering.lowerer import Lowerer
 from neff.compiler.lowering.movement import iota_task, words_task
+from neff.compiler.lowering.over_rows import OverRows
 from neff.compiler.lowering.product import Product, product_task
 from neff.compiler.lowering.reduction import (
     MANY_ROWS,
@@ -24,7 +25,7 @@ from neff.compiler.lowering.task import Port
 from nki_lang.dtypes import BY_NAME, DType
 
 __all__ = [
-    "concatenate", "counting", "dot", "iota", "pad", "pair", "reduce", "row_product",
+    "concatenate", "counting", "dot", "iota", "pad", "pair", "reduce", "row_contraction", "row_product",
     "tile_type", "update_slice", "word",
 ]  # fmt: skip
 
@@ -365,6 +366,13 @@ def row_product(lowerer: Lowerer, node: Node, is_inside: bool) -> RowProduct:
     if not is_inside:
         left = lowerer.port(_rows_of(lowerer, lhs, fields["lhs_batch"], fields["lhs_contracting"]))
     return RowProduct(left, lowerer.port(_tight_batch(right)), dtype, batch_extents(node))
+
+
+def row_contraction(lowerer: Lowerer, node: Node, out: Port) -> OverRows:
+    """What a unit over rows needs to know of a product that contracts its rows."""
+    contracting: tuple[int, ...] = node.attributes["lhs_contracting"]
+    depth = prod(node.operands[0].shape[dim] for dim in contracting)
+    return OverRows(out, tile_type(lowerer, node, depth), batch_extents(node))
 
 
 def _tight_batch(view: View) -> View:

@@ -8,8 +8,9 @@ engine waits for the reductions of its own tile.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from itertools import product as indices
 from math import prod
 
@@ -19,11 +20,14 @@ import nki_lang.isa as nisa
 import nki_lang.language as nl
 from neff.compiler.graph.nodes import Node
 from neff.compiler.graph.types import held_as
-from neff.compiler.graph.views import Dim, View, merge
+from neff.compiler.graph.views import Dim, merge
 from neff.compiler.lowering.balance import Balance
 from neff.compiler.lowering.emitter import Constants, Emitter, Tile, Value
 from neff.compiler.lowering.expressions import Evaluator, Facts
+from neff.compiler.lowering.loads import Loads
 from neff.compiler.lowering.operands import PSUM_COLUMNS, Matrix, blocks, turned
+from neff.compiler.lowering.over_rows import Contraction, OverRows
+from neff.compiler.lowering.reaches import Reach, tight
 from neff.compiler.lowering.spreads import RowEmitter, Spread
 from neff.compiler.lowering.task import Port, Task, own_part, window
 from neff.compiler.lowering.tiling import PARTITIONS, Piece, affordable, tiles
@@ -32,7 +36,7 @@ from nki_lang.dtypes import DType
 from nki_lang.targets import Target
 
 __all__ = [
-    "RowGroup", "RowProduct", "batch_extents", "best_rows", "fits", "interleaved", "rows_task",
+    "RowGroup", "RowProduct", "batch_extents", "fits", "interleaved", "rows_task",
 ]  # fmt: skip
 
 _LONG = 512
@@ -75,6 +79,8 @@ class RowGroup:
         sources: ``id`` of an operand -> (``id`` of a member or input, ``same`` or ``row``).
         products: by ``id`` of the node.
         sums: ``id`` of the nodes that are sums over all rows.
+        over: ``id`` of the products that contract the rows.
+        contractions: what those are, by ``id`` of the node.
         block: columns of a tile when rows are cut into blocks, else 0.
     """
 
@@ -85,6 +91,8 @@ class RowGroup:
     sources: dict[int, tuple[int, str]]
     products: dict[int, RowProduct] = field(default_factory=dict[int, RowProduct])
     sums: frozenset[int] = frozenset()
+    over: frozenset[int] = frozenset()
+    contractions: dict[int, OverRows] = field(default_factory=dict[int, OverRows])
     block: int = 0
 
     def columns(self, shape: tuple[int, ...]) -> int:
@@ -94,7 +102,8 @@ class RowGroup:
     @property
     def batch(self) -> int:
         """How many of the rows' extents are batch dimensions of a product."""
-        return max((product.batch for product in self.products.values()), default=0)
+        products = (*self.products.values(), *self.contractions.values())
+        return max((product.batch for product in products), default=0)
 
     @property
     def widest(self) -> int:
@@ -103,36 +112,41 @@ class RowGroup:
 
     def _values(self) -> Iterator[Node]:
         for node in self.nodes:
-            if id(node) not in self.sums:
+            if id(node) not in self.sums | self.over:
                 yield node
             if node.opcode in ("reduce", "dot"):
-                yield node.operands[0]
+                yield from self._read_by_rows(node)[: 2 if id(node) in self.over else 1]
 
     def walks(self, port: Port, most: int | None = None) -> bool:
         """True when one transfer can have rows of a port: of so many dimensions at most."""
-        return len(_Reach(self, port).columns) <= (most or _DIMENSIONS - 1)
+        return len(Reach(self.rows, port).columns) <= (most or _DIMENSIONS - 1)
 
     def alive(self) -> int:
         """Bytes of a partition that one row takes at most, of each tile worked on."""
         last: dict[int, int] = {}
         size: dict[int, int] = {}
         for number, node in enumerate(self.nodes):
-            for operand in _read_by_rows(node):
+            for operand in self._read_by_rows(node):
                 key = self.sources[id(operand)][0]
                 last[key] = number
                 size.setdefault(key, self._cut(operand.shape) * held_as(operand).tile.itemsize)
-            columns = 0 if id(node) in self.sums else self._cut(node.shape)
+            columns = 0 if id(node) in self.sums | self.over else self._cut(node.shape)
             size[id(node)] = columns * held_as(node).tile.itemsize
             last.setdefault(id(node), number)
         held: set[int] = set()
         most = 0
         for number, node in enumerate(self.nodes):
-            held |= {self.sources[id(one)][0] for one in _read_by_rows(node)} | {id(node)}
+            held |= {self.sources[id(one)][0] for one in self._read_by_rows(node)} | {id(node)}
             most = max(most, sum(size[key] for key in held))
             held = {key for key in held if last.get(key, -1) > number}
         if any(node.opcode not in _SIMPLE for node in self.nodes):
             most += _TEMPORARIES * 4 * min(self.widest, self.block or self.widest)
         return most
+
+    def _read_by_rows(self, node: Node) -> tuple[Node, ...]:
+        """Operands of which a tile has its own rows."""
+        is_right_whole = node.opcode == "dot" and id(node) not in self.over
+        return node.operands[:1] if is_right_whole else node.operands
 
     def _cut(self, shape: tuple[int, ...]) -> int:
         """Elements of a value's row in a block of columns."""
@@ -152,11 +166,6 @@ def column_block(group: RowGroup, blocked: int) -> int:
     return max(1, min(PSUM_COLUMNS // _MOVING, blocked // (rows * _MOVING))) * _MOVING
 
 
-def _read_by_rows(node: Node) -> tuple[Node, ...]:
-    """Operands of which a tile has its own rows."""
-    return node.operands[:1] if node.opcode == "dot" else node.operands
-
-
 _SIMPLE = frozenset(
     {"add", "subtract", "multiply", "divide", "maximum", "minimum", "negate", "exponential",
      "tanh", "log", "logistic", "sqrt", "rsqrt", "erf", "abs", "and", "or", "xor", "not", "select",
@@ -174,68 +183,6 @@ def batch_extents(node: Node) -> int:
 def fits(group: RowGroup, target: Target, resident: int = 0) -> bool:
     """True when tiles of whole rows fit into SBUF, beside ``resident`` bytes of a partition."""
     return group.alive() <= (target.sbuf_usable_bytes - resident) * 2 // 3
-
-
-def best_rows(shape: tuple[int, ...], views: list[View]) -> tuple[int, ...] | None:
-    """The leading extents to take as rows when nothing reduces; None when no view repeats.
-
-    The cut is where most views repeat on one of its sides as a whole.
-    """
-    extents = tuple(extent for extent in shape if extent != 1)
-    found: tuple[int, tuple[int, ...]] | None = None
-    for cut in range(1, len(extents)):
-        if prod(extents[:cut]) < PARTITIONS // 4:
-            continue
-        kinds = [_repeats(_tight(view), cut) for view in views]
-        if (count := sum(kind in ("row", "column") for kind in kinds)) and "mixed" not in kinds:
-            long = prod(extents[cut:]) <= 8192
-            if long and (found is None or count >= found[0]):
-                found = count, extents[:cut]
-    return None if found is None else found[1]
-
-
-def _tight(view: View) -> View:
-    """The view without dimensions of one element."""
-    kept = [dim for dim, extent in enumerate(view.shape) if extent != 1]
-    return View(
-        view.buffer,
-        tuple(view.shape[dim] for dim in kept),
-        tuple(view.strides[dim] for dim in kept),
-        view.offset,
-    )
-
-
-def _repeats(view: View, cut: int) -> str:
-    if not any(view.strides[cut:]):
-        return "row"
-    if not any(view.strides[:cut]):
-        return "column"
-    return "full" if view.strides[-1] else "mixed"
-
-
-class _Reach:
-    """How a port is walked: its steps over the rows, and its dimensions within one."""
-
-    def __init__(self, group: RowGroup, port: Port) -> None:
-        view, cut = _tight(port.view), len(group.rows)
-        self.port = port
-        self.steps = view.strides[:cut]
-        kind = "row" if len(view.shape) == cut else _repeats(view, cut)
-        self.kind = "full" if kind == "mixed" else kind
-        inner = zip(view.shape[cut:], view.strides[cut:], strict=True)
-        dims = [] if kind == "row" else merge([Dim(extent, (step,)) for extent, step in inner])
-        self.columns = [[dim.steps[0], dim.extent] for dim in dims]
-
-    def part(self, begin: int, count: int) -> tuple[int, list[list[int]]]:
-        """Where some columns begin, and how they are walked; all of them when there is no cut."""
-        if not self.columns or count >= self.count:
-            return 0, self.columns
-        ((step, _),) = self.columns
-        return begin * step, [[step, count]]
-
-    @property
-    def count(self) -> int:
-        return prod(extent for _, extent in self.columns)
 
 
 def rows_task(name: str, group: RowGroup, target: Target, tuning: Tuning) -> Task:
@@ -258,11 +205,12 @@ class _RowKernel:
         self.group, self.target, self.tuning = group, target, tuning
         self.exact = target.generation >= 3  # the tensor engine's transposes
         self.block = group.block
-        self.reaches = {key: _Reach(group, port) for key, port in ports.items()}
-        own = [(node, port) for node, port in group.outputs if id(node) not in group.sums]
-        self.stored = [(node, _Reach(group, port)) for node, port in own]
+        self.reaches = {key: Reach(group.rows, port) for key, port in ports.items()}
+        apart = group.sums | group.over
+        own = [(node, port) for node, port in group.outputs if id(node) not in apart]
+        self.stored = [(node, Reach(group.rows, port)) for node, port in own]
         lefts = {key: one.left for key, one in group.products.items() if one.left is not None}
-        self.lefts = {key: _Reach(group, port) for key, port in lefts.items()}
+        self.lefts = {key: Reach(group.rows, port) for key, port in lefts.items()}
         walked = [*self.reaches.values(), *(reach for _, reach in self.stored)]
         walked += self.lefts.values()
         self.number = {id(reach): place for place, reach in enumerate(walked)}
@@ -279,7 +227,7 @@ class _RowKernel:
     def _together(self) -> int:
         """Rows of a partition in one tile."""
         columns = self.group.widest
-        if columns >= _LONG or self.group.products or self.group.sums:
+        if columns >= _LONG or self.group.products or self.group.sums or self.group.over:
             return 1
         room = self.target.sbuf_usable_bytes * 2 // 3 // 4
         inner = max((len(reach.columns) for reach in self.reaches.values()), default=1)
@@ -291,9 +239,6 @@ class _RowKernel:
     def run(self, tensors: dict[str, Tile]) -> None:
         group = self.group
         affordable(prod(group.rows) // PARTITIONS // self.together)
-        resident = sum(map(self._resident, group.products))
-        room = (self.target.sbuf_usable_bytes - resident) * 2 // 3
-        depth = max(1, min(self.tuning.at_once, room // max(1, group.alive() * self.together)))
         widest = max((group.columns(node.shape) for node in group.nodes), default=1)
         block = self._even(widest)
         shared = _Shared(tensors, Balance(self.target.generation >= 3))
@@ -302,14 +247,37 @@ class _RowKernel:
         if len(parts) > 1:  # cores that take columns load no right operand twice
             parts = own_part(parts)
         else:
-            pieces = own_part(pieces)
+            pieces = self._own(pieces)
+        shared.loads = loads = self._loads(tensors, [piece for piece, _ in pieces])
+        resident = sum(map(self._resident, group.products)) + loads.resident
+        room = (self.target.sbuf_usable_bytes - resident) * 2 // 3
+        depth = max(1, min(self.tuning.at_once, room // max(1, group.alive() * self.together)))
+        for key, spec in group.contractions.items():
+            tensor = tensors[spec.out.view.buffer]
+            shared.over[key] = Contraction(spec, tensor, (where for _, where in pieces))
         for begin in parts:
             shared.cut = (begin, min(block, widest - begin)) if self.block else None
             shared.fixed, shared.lefts = {}, {}
+            loads.forget()
             interleaved((_RowTile(self, *one, shared).run() for one in pieces), depth)
         for node, port in group.outputs:
             if id(node) in group.sums:
                 self._store_sum(shared, node, port)
+
+    def _loads(self, tensors: dict[str, Tile], pieces: list[Piece]) -> Loads:
+        own = [reach for reach in self.reaches.values() if reach.kind != "column"]
+        reaches = [(self.number[id(reach)], reach) for reach in own]
+        return Loads(tensors, reaches, pieces, self.together, self.block)
+
+    def _own(
+        self, pieces: list[tuple[Piece, tuple[int, ...]]]
+    ) -> Sequence[tuple[Piece, tuple[int, ...]]]:
+        """A core's part of the tiles; tiles whose sums are made together stay together."""
+        if not self.group.over:
+            return own_part(pieces)
+        batch = min(spec.batch for spec in self.group.contractions.values())
+        together = groupby(pieces, lambda piece: piece[1][:batch])
+        return [piece for part in own_part(list(some) for _, some in together) for piece in part]
 
     def _even(self, widest: int) -> int:
         """Columns of a block: as many blocks for each core as for any other, if that can be had."""
@@ -323,7 +291,7 @@ class _RowKernel:
         total = shared.sums[id(node)]
         tile = nl.ndarray(total.shape, dtype=port.dtype, buffer=nl.sbuf)
         nisa.tensor_copy(tile, total)
-        view = _tight(port.view)
+        view = tight(port.view)
         dims = merge([Dim(n, (step,)) for n, step in zip(view.shape, view.strides, strict=True)])
         pattern = [[0, 1], *([dim.steps[0], dim.extent] for dim in dims)]
         nisa.dma_copy(window(shared.tensors[view.buffer], port, 0, pattern), tile)
@@ -357,6 +325,7 @@ class _Shared:
         balance: work of each engine so far.
         fixed: what all rows read, by input.
         sums: over all rows, by node, in PSUM.
+        over: sums of products that contract the rows, by node.
         rights: right operands by product and place in the batch.
         cut: (first, count) of the columns that are worked on; None for all.
     """
@@ -370,6 +339,8 @@ class _Shared:
     )
     cut: tuple[int, int] | None = None
     sums: dict[int, Tile] = field(default_factory=dict[int, Tile])
+    over: dict[int, Contraction] = field(default_factory=dict[int, Contraction])
+    loads: Loads | None = None
     lefts: dict[int, _Left] = field(default_factory=dict[int, "_Left"])
 
 
@@ -416,12 +387,16 @@ class _RowTile:
 
     def run(self) -> Iterator[None]:
         """Load, compute, store; pauses behind each instruction on whole rows."""
-        stores: dict[int, list[_Reach]] = {}
+        stores: dict[int, list[Reach]] = {}
         for node, reach in self._kernel.stored:
             stores.setdefault(id(node), []).append(reach)
         for node in self._kernel.group.nodes:
             if id(node) in self._kernel.group.sums:
                 self._sum(node)
+                continue
+            if id(node) in self._kernel.group.over:
+                self._contract(node)
+                yield
                 continue
             if node.opcode == "dot" and self._turns(node):
                 yield
@@ -438,6 +413,8 @@ class _RowTile:
         Those of two bytes that the DMA engines transpose are better begun late.
         """
         product = self._kernel.group.products[id(node)]
+        if product.dtype.itemsize < 4:
+            return False
         if product.dtype.itemsize < 4:
             return False
         left = self._values.left(node)
@@ -467,14 +444,13 @@ class _RowTile:
             return self._kernel.group.inputs[key]
         if reach.kind == "column":
             return Spread(self._column(key, reach), "column")
-        source = self._window(reach)
-        elements = prod(source.shape[1:])
-        tile = nl.ndarray((self._partitions, elements), dtype=reach.port.dtype, buffer=nl.sbuf)
-        nisa.dma_copy(tile, source)
-        whole = len(_tight(reach.port.view).shape) > len(self._kernel.group.rows)
+        number = self._kernel.number[id(reach)]
+        assert self._shared.loads is not None
+        tile = self._shared.loads.tile(number, reach, self._piece, self._cut or (0, reach.count))
+        whole = len(tight(reach.port.view).shape) > len(self._kernel.group.rows)
         return Spread(tile, "row") if reach.kind == "row" and whole else tile
 
-    def _column(self, key: int, reach: _Reach) -> Tile:
+    def _column(self, key: int, reach: Reach) -> Tile:
         """What is the same for all rows, loaded once into all partitions."""
         tile = self._shared.fixed.get(key)
         if tile is None:
@@ -487,7 +463,7 @@ class _RowTile:
             self._shared.fixed[key] = tile
         return tile[0 : self._partitions]
 
-    def _window(self, reach: _Reach) -> Tile:
+    def _window(self, reach: Reach) -> Tile:
         number = self._kernel.number[id(reach)]
         begin, columns = reach.part(*(self._cut or (0, reach.count)))
         pattern = self._piece.pattern(number)
@@ -509,6 +485,12 @@ class _RowTile:
         for first in range(0, total.shape[1], _MOVING):
             last = min(first + _MOVING, total.shape[1])
             nisa.nc_matmul(total[:, first:last], ones, tile[:, first:last], accumulate=not is_first)
+
+    def _contract(self, node: Node) -> None:
+        """Add a tile's rows to the sums of a product that contracts the rows."""
+        dtype = self._kernel.group.contractions[id(node)].dtype
+        left, right = (self._values.in_sbuf(operand, dtype) for operand in node.operands)
+        self._shared.over[id(node)].add(self._where, left, right)
 
     # -- products --------------------------------------------------------------------------
 

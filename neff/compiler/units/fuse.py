@@ -49,6 +49,7 @@ class Unit:
             are elementwise on one shape.
         resident: bytes of each partition that right operands of products take.
         summed: columns whose sums over all rows the unit makes, in PSUM.
+        over: ``id`` of products that contract the rows; their sums are in PSUM too.
         is_blocked: the right operand comes in blocks of columns, so that no tile has whole rows.
     """
 
@@ -58,6 +59,7 @@ class Unit:
     rows: tuple[int, ...] | None = None
     resident: int = 0
     summed: int = 0
+    over: frozenset[int] = frozenset()
     is_blocked: bool = False
     is_open: bool = True
     merged: Unit | None = None
@@ -181,6 +183,7 @@ class _Fuser:
         first.rows = wanted
         first.resident += second.resident
         first.is_blocked = is_blocked
+        first.over |= second.over
         first.summed = summed
         second.nodes = []
         second.merged = first
@@ -257,6 +260,49 @@ class _Fuser:
         unit.resident += size
         unit.is_blocked = size > self.resident
         self._join(unit, node, position)
+
+    def adds_contraction(self, node: Node, position: int) -> bool:
+        """Let a product that contracts rows join the unit that makes one of its operands, or both."""
+        size = summed_columns(node)
+        rows = _contracted_rows(node)
+        joined: Unit | None = None
+        outside: list[Node] = []
+        for operand in node.operands:
+            source, axis = source_of(operand)
+            unit = self.joinable(source, node) if axis == "same" else None
+            if unit is None or not self._takes_contraction(unit, source, rows, size):
+                outside.append(operand)
+            elif joined is not None and unit is not joined:
+                return False
+            else:
+                joined = unit
+        if joined is None or any(self._root(operand) is joined for operand in outside):
+            return False
+        for operand in outside:
+            self.close(operand)
+        joined.rows = rows
+        joined.summed += size
+        joined.over |= {id(node)}
+        self._join(joined, node, position)
+        self.totals.add(id(node))
+        return True
+
+    def _takes_contraction(
+        self, unit: Unit, source: Node, rows: tuple[int, ...], size: int
+    ) -> bool:
+        most = _SUMMED_BESIDE if unit.resident else _SUMMED
+        return (
+            not unit.is_blocked
+            and unit.takes_rows(rows)
+            and squeezed(source.shape) != rows
+            and unit.summed + size <= most
+        )
+
+    def _root(self, node: Node) -> Unit | None:
+        """The unit that has what a value is a view of."""
+        while node.opcode in VIEWS:
+            node = node.operands[0]
+        return self.unit_of(node)
 
     def _unit(self, position: int) -> Unit:
         made = Unit([], position, True)
@@ -350,6 +396,57 @@ def is_row_product(node: Node) -> bool:
     return prod(rows) // batch >= _FEWEST_ROWS and columns > 1 and depth <= _DEEPEST
 
 
+def contracts_rows(node: Node) -> bool:
+    """A product of floats, both operands of which have the same rows, and contract them.
+
+    Of the left operand a row is one dimension, of at least 128 elements: then its tiles are worth an
+    instruction each, and each sum is a run of partitions.
+    """
+    if node.opcode != "dot" or not node.size or not node.operands[0].size:
+        return False
+    kinds = {one.element.name for one in node.operands}
+    if len(kinds) > 1 or not kinds | {node.element.name} <= _PRODUCT_TYPES:
+        return False
+    left, right = (_wide_parts(node, side) for side in ("lhs", "rhs"))
+    if left is None or right is None or not left[1]:
+        return False
+    columns = prod(right[2])
+    return (
+        prod(_contracted_rows(node)) >= 2 * _FEWEST_ROWS
+        and len(left[2]) == 1
+        and left[2][0] >= 128
+        and 1 < columns <= 512
+    )
+
+
+def _wide_parts(node: Node, side: str) -> tuple[tuple[int, ...], ...] | None:
+    """The extents of an operand's batch, contraction and other dimensions, ones left out; None when
+    they are in another order."""
+    operand, fields = node.operands[side == "rhs"], node.attributes
+    batch, contracted = fields[f"{side}_batch"], fields[f"{side}_contracting"]
+    free = [dim for dim in range(len(operand.shape)) if dim not in (*batch, *contracted)]
+    wide = [dim for dim in (*batch, *contracted, *free) if operand.shape[dim] != 1]
+    if wide != sorted(wide):
+        return None
+    named = (batch, contracted, free)
+    return tuple(squeezed(tuple(operand.shape[dim] for dim in dims)) for dims in named)
+
+
+def _contracted_rows(node: Node) -> tuple[int, ...]:
+    """Batch and contraction of a product."""
+    left, fields = node.operands[0], node.attributes
+    dims: tuple[int, ...] = (*fields["lhs_batch"], *fields["lhs_contracting"])
+    return squeezed(tuple(left.shape[dim] for dim in dims))
+
+
+def summed_columns(node: Node) -> int:
+    """Columns of PSUM that the sums of a product over rows take, those of two places of a batch."""
+    batch = _extent(node, 0, "lhs_batch")
+    rows = node.operands[0].size // max(1, batch * _extent(node, 0, "lhs_contracting"))
+    columns = node.size // max(1, batch * rows)
+    return -(-rows // 128) * columns * (2 if batch > 1 else 1)
+
+
 _DEEPEST = 8192
 """Contractions beyond it do not stay in SBUF with a block of columns."""
 
@@ -393,6 +490,9 @@ def fuse(
             continue
         if fuser.is_row_reduction(node):
             fuser.add_reduction(node, position)
+            continue
+        is_contraction = id(node) not in apart and contracts_rows(node)
+        if is_contraction and fuser.adds_contraction(node, position):
             continue
         if id(node) not in apart and is_row_product(node):
             fuser.add_product(node, position)

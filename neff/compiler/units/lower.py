@@ -20,13 +20,13 @@ from neff.compiler.graph.types import held_as
 from neff.compiler.graph.views import VIEWS, View, row_major
 from neff.compiler.lowering import LOWERINGS
 from neff.compiler.lowering.elementwise import Group, group_task
-from neff.compiler.lowering.families import row_product
+from neff.compiler.lowering.families import row_contraction, row_product
 from neff.compiler.lowering.lowerer import Lowerer
 from neff.compiler.lowering.pricing import Variant, variants
+from neff.compiler.lowering.reaches import best_rows
 from neff.compiler.lowering.rows import (
     RowGroup,
     batch_extents,
-    best_rows,
     column_block,
     fits,
     rows_task,
@@ -222,7 +222,7 @@ def _fits(unit: Unit, target: Target) -> bool:
     rows = unit.rows or ()
     if unit.is_blocked:
         return True
-    group = RowGroup(unit.nodes, rows, {}, [], _sources(unit), {}, _sums(unit))
+    group = RowGroup(unit.nodes, rows, {}, [], _sources(unit), {}, _sums(unit), unit.over)
     return fits(group, target, unit.resident * (2 if _batch(unit) else 1))
 
 
@@ -285,9 +285,16 @@ def _group(unit: Unit, users: Users, lowerer: Lowerer) -> None:
         products = {
             id(node): row_product(lowerer, node, sources[id(node.operands[0])][0] in members)
             for node in unit.nodes
-            if node.opcode == "dot"
+            if node.opcode == "dot" and id(node) not in unit.over
         }
-        group = RowGroup(unit.nodes, rows, inputs, outputs, sources, products, _sums(unit))
+        over = {
+            id(node): row_contraction(lowerer, node, port)
+            for node, port in outputs
+            if id(node) in unit.over
+        }
+        group = RowGroup(
+            unit.nodes, rows, inputs, outputs, sources, products, _sums(unit), unit.over, over
+        )
         inputs.update(_walkable(group, lowerer, last, 1 if unit.is_blocked else None))
         lowerer.call_best(_row_variants(unit, group, lowerer), last)
         return
@@ -321,7 +328,7 @@ def _inputs(
     members = {id(node) for node in unit.nodes}
     found: dict[int, Port | np.generic] = {}
     for node in unit.nodes:
-        for operand in node.operands if node.opcode != "dot" else ():
+        for operand in node.operands if node.opcode != "dot" or id(node) in unit.over else ():
             key = sources[id(operand)][0]
             if key not in members and key not in found:
                 number = lowerer.number(operand)
