@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from hlo_tools.types.element_types import BY_NAME
+from neff.compiler.expansions.spans import Span
 from neff.compiler.graph.nodes import Node, derived, uncovered
 
 __all__ = ["chosen", "select_and_scatter"]
@@ -17,7 +18,8 @@ __all__ = ["chosen", "select_and_scatter"]
 Keeps = Callable[[Node, Node, tuple[int, ...]], Node]
 """(what was kept so far, the next, their shape) -> whether to keep it."""
 
-_PRED, _INDEX = BY_NAME["pred"], BY_NAME["s32"]
+_PRED, _PLACE = BY_NAME["pred"], BY_NAME["f32"]
+"""Places of a window are numbered in float32, which every engine compares."""
 
 
 def _full(like: Node, value: Any, shape: Any, element: Any) -> Node:
@@ -30,7 +32,8 @@ def select_and_scatter(node: Node, keeps: Keeps) -> Node:
     """Each source goes to the element of its window that the comparison keeps, and is combined
     with what else went there.
 
-    Every place of the window is compared for all windows at once.
+    Every place of the window is compared for all windows at once. An element is in a few places of its
+    windows, and elements a stride apart are in the same ones: these are computed together.
 
     Raises:
         NeffCompileError: ``NEFF-OP``; the windows are dilated, or it combines in another way.
@@ -38,40 +41,82 @@ def select_and_scatter(node: Node, keeps: Keeps) -> Node:
     applied = node.attributes["applied"]
     if applied not in ("add", "maximum", "minimum"):
         raise uncovered(node, "a select-and-scatter that does not add or take an extreme")
-    operand, source, start = node.operands
-    spans = node.attributes["spans"]
+    _, source, start = node.operands
+    spans: tuple[Span, ...] = tuple(node.attributes["spans"])
     if any(span.window_dilation > 1 or span.base_dilation > 1 for span in spans):
         raise uncovered(node, "a select-and-scatter with dilations is not covered")
-    padding = tuple((span.low, span.high, 0) for span in spans)
-    wide = [n + low + high for n, (low, high, _) in zip(operand.shape, padding, strict=True)]
-    inside = _full(node, 1, operand.shape, _PRED)
-    if any(map(any, padding)):
-        zero = derived(node, "constant", (), (), element=_PRED, value=np.zeros((), np.bool_))
-        inside = derived(node, "pad", (inside, zero), wide, padding=padding)
-        operand = derived(node, "pad", (operand, start), wide, padding=padding)
-    places = list(product(*(range(span.size) for span in spans)))
-    number = _selected(node, operand, inside, places, keeps) if len(places) > 1 else None
-    total: Node | None = None
-    for index, place in enumerate(places):
-        part = source
-        if number is not None:
-            hit = derived(
-                node, "compare", (number, _full(node, index, source.shape, _INDEX)), source.shape,
-                element=_PRED, direction="EQ",
-            )  # fmt: skip
-            none = _full(node, _idle(applied, source), source.shape, source.element)
-            part = derived(
-                node, "select", (hit, source, none), source.shape, element=source.element
-            )
-        spread = _spread(node, part, place, wide)
-        total = spread if total is None else derived(node, applied, (total, spread), wide)
-    assert total is not None
-    lows = tuple(low for low, _, _ in padding)
-    limits = tuple(low + n for low, n in zip(lows, node.shape, strict=True))
-    ones = (1,) * len(lows)
-    cut = derived(node, "slice", (total,), node.shape, starts=lows, limits=limits, strides=ones)
     first = derived(node, "broadcast", (start,), node.shape, dimensions=())
-    return derived(node, applied, (cut, first), node.shape)
+    if not source.size or not node.size:
+        return first
+    number = _selected(node, spans, keeps)
+    reach = tuple((span.size - 1) // span.stride for span in spans)
+    ends = [
+        max(0, (extent - 1 + span.low) // span.stride - count + 1)
+        for extent, span, count in zip(node.shape, spans, source.shape, strict=True)
+    ]
+    sides = tuple((before, after, 0) for before, after in zip(reach, ends, strict=True))
+    idle = np.asarray(_idle(applied, source)).astype(source.element.dtype)
+    number = _around(node, number, sides, np.asarray(-1, _PLACE.dtype))
+    source = _around(node, source, sides, idle)
+    whole = first
+    for phase in product(
+        *(range(min(span.stride, n)) for span, n in zip(spans, node.shape, strict=True))
+    ):
+        taps = [
+            range((at + span.low) % span.stride, span.size, span.stride)
+            for at, span in zip(phase, spans, strict=True)
+        ]
+        if not all(taps):
+            continue
+        strides = tuple(span.stride for span in spans)
+        shape = tuple(
+            -(-(n - at) // step) for n, at, step in zip(node.shape, phase, strides, strict=True)
+        )
+        total = derived(node, "broadcast", (start,), shape, dimensions=())
+        for tap in product(*taps):
+            begin = tuple(
+                (at + span.low - one) // span.stride + before
+                for at, span, one, before in zip(phase, spans, tap, reach, strict=True)
+            )
+            total = derived(
+                node, applied, (total, _hit(node, number, source, tap, begin, shape)), shape
+            )
+        limits = tuple(
+            at + (count - 1) * step + 1
+            for at, count, step in zip(phase, shape, strides, strict=True)
+        )
+        whole = node.like(
+            "update-slice", whole, total, starts=phase, limits=limits, strides=strides
+        )
+    return whole
+
+
+def _hit(
+    node: Node, number: Node, source: Node, tap: tuple[int, ...], begin: tuple[int, ...],
+    shape: tuple[int, ...],
+) -> Node:  # fmt: skip
+    """What the windows from ``begin`` on give to the element at one place of them."""
+    window = [span.size for span in node.attributes["spans"]]
+    index = int(np.ravel_multi_index(tap, window))
+    limits = tuple(at + count for at, count in zip(begin, shape, strict=True))
+    cut: dict[str, Any] = {"starts": begin, "limits": limits, "strides": (1,) * len(begin)}
+    chosen_ones, given = (derived(node, "slice", (one,), shape, **cut) for one in (number, source))
+    wanted = _full(node, index, shape, _PLACE)
+    hit = derived(
+        node, "compare", (chosen_ones, wanted), shape, element=_PRED, direction="EQ"
+    )  # fmt: skip
+    idle = _full(node, _idle(node.attributes["applied"], source), shape, source.element)
+    return derived(node, "select", (hit, given, idle), shape, element=source.element)
+
+
+def _around(node: Node, one: Node, sides: tuple[tuple[int, int, int], ...], value: Any) -> Node:
+    """An array with a value, a number or a node, around it."""
+    if not any(map(any, sides)):
+        return one
+    shape = [n + low + high for n, (low, high, _) in zip(one.shape, sides, strict=True)]
+    if not isinstance(value, Node):
+        value = derived(node, "constant", (), (), element=one.element, value=value)
+    return derived(node, "pad", (one, value), shape, padding=sides)
 
 
 def _idle(applied: str, like: Node) -> Any:
@@ -95,37 +140,45 @@ def _window(node: Node, operand: Node, place: tuple[int, ...], shape: tuple[int,
     )  # fmt: skip
 
 
-def _selected(
-    node: Node, operand: Node, inside: Node, places: list[tuple[int, ...]], keeps: Keeps
-) -> Node:
+def _selected(node: Node, spans: tuple[Span, ...], keeps: Keeps) -> Node:
     """The number of the place that each window keeps; padding is never kept."""
-    shape = node.operands[1].shape
+    operand, source, start = node.operands
+    shape = source.shape
+    padding = tuple((span.low, span.high, 0) for span in spans)
+    inside = _full(node, 1, operand.shape, _PRED)
+    operand = _around(node, operand, padding, start)
+    inside = _around(node, inside, padding, np.zeros((), np.bool_))
+    places = list(product(*(range(span.size) for span in spans)))
     best = _window(node, operand, places[0], shape)
-    held = _window(node, inside, places[0], shape)
-    number = _full(node, 0, shape, _INDEX)
+    held = None if _is_inside(node, places[0]) else _window(node, inside, places[0], shape)
+    number = _full(node, 0, shape, _PLACE)
     for index, place in enumerate(places[1:], 1):
-        other, there = (_window(node, each, place, shape) for each in (operand, inside))
-        keep = derived(node, "and", (held, keeps(best, other, shape)), shape)
-        absent = derived(node, "not", (there,), shape)
-        keep = derived(node, "or", (keep, absent), shape)
+        other = _window(node, operand, place, shape)
+        keep = keeps(best, other, shape)
+        if held is not None:
+            keep = derived(node, "and", (held, keep), shape)
+        if _is_inside(node, place):
+            held = None
+        else:
+            there = _window(node, inside, place, shape)
+            absent = derived(node, "not", (there,), shape)
+            keep = derived(node, "or", (keep, absent), shape)
+            if held is not None:
+                held = derived(node, "or", (held, there), shape)
         best = derived(node, "select", (keep, best, other), shape, element=best.element)
-        here = _full(node, index, shape, _INDEX)
-        number = derived(node, "select", (keep, number, here), shape, element=_INDEX)
-        held = derived(node, "or", (held, there), shape)
+        here = _full(node, index, shape, _PLACE)
+        number = derived(node, "select", (keep, number, here), shape, element=_PLACE)
     return number
 
 
-def _spread(node: Node, part: Node, place: tuple[int, ...], wide: list[int]) -> Node:
-    """A value for each window at one place of it, zero elsewhere."""
-    padding: list[tuple[int, int, int]] = []
-    for at, count, span, extent in zip(
-        place, part.shape, node.attributes["spans"], wide, strict=True
-    ):
-        reach = (count - 1) * span.stride + 1
-        padding.append((at, extent - at - reach, span.stride - 1))
-    idle = np.asarray(_idle(node.attributes["applied"], part)).astype(part.element.dtype)
-    value = derived(node, "constant", (), (), element=part.element, value=idle)
-    return derived(node, "pad", (part, value), wide, padding=tuple(padding))
+def _is_inside(node: Node, place: tuple[int, ...]) -> bool:
+    """True where no window has padding at a place."""
+    operand, source, _ = node.operands
+    spans: tuple[Span, ...] = node.attributes["spans"]
+    return all(
+        at >= span.low and (count - 1) * span.stride + at - span.low < extent
+        for at, span, count, extent in zip(place, spans, source.shape, operand.shape, strict=True)
+    )
 
 
 def chosen(like: Node, which: Node, branches: list[Node]) -> Node:

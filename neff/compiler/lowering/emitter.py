@@ -27,6 +27,9 @@ Value = Any
 """A tile of shape (partitions, elements), or a NumPy scalar."""
 
 _WORDS = frozenset({"int32", "uint32"})
+_EXACT = 1 << 24
+"""Numbers below it are the same in float32, which instructions take them in."""
+
 _OPS: dict[str, Any] = {}
 
 
@@ -125,8 +128,11 @@ class Emitter:
         return made
 
     def bits(self, op: str, a: Value, b: Value, dtype: DType) -> Any:
-        """``a op b`` on bit patterns."""
+        """``a op b`` on bit patterns; by a small number in one pass that reads one tile."""
         made = self.new(dtype)
+        if self.is_number(b) and not self.is_number(a) and 0 <= int(b) < _EXACT:
+            nisa.tensor_scalar(made, a, _op(op), int(b))
+            return made
         nisa.tensor_tensor(made, self.tile(a, dtype), self.tile(b, dtype), _op(op))
         return made
 
