@@ -111,8 +111,11 @@ def command(
         if number:
             console.line()
         _print_summary(facts, full)
-        for entry in chosen:
-            _print_computation(entry, _found(entry, query), full)
+        found = [_found(entry, query) for entry in chosen]
+        for entry, views in zip(chosen, found, strict=True):
+            _print_computation(entry, views, full)
+        if chosen and not any(found):
+            console.line("\nno instructions match")
     return 0
 
 

@@ -85,6 +85,13 @@ def test_command_finds(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "sharding={devices=[2,1]<=[2]}" in capsys.readouterr().out
 
 
+def test_finding_nothing_is_said(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", file, "--grep", "nowhere"]) == 0
+    assert capsys.readouterr().out.endswith("\n\nno instructions match\n")
+    assert main(["show", file, "--summary"]) == 0
+    assert "match" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
