@@ -35,6 +35,7 @@ from nki_lang.ir.types import (
     Tensor,
     WhileLoop,
 )
+from nki_lang.memory import MemoryRegion
 from nki_lang.semantics.floats import engine_floats
 from nki_lang.semantics.numbers import convert
 from nki_lang.semantics.state import EngineState
@@ -102,6 +103,8 @@ class EagerBuilder(TraceBuilder):
             self.tensors[tensor.name] = twin(tensor)
             if tensor.address is None:
                 self.memory.recycle(tensor)
+            elif tensor.buffer is MemoryRegion.psum:
+                self.tracker.forget_with(tensor)
 
     def allocate_constant(self, constant: Constant) -> None:
         """The constant's memory with its value."""

@@ -10,6 +10,7 @@ Nearly every instruction only reads what was written; for those the cost is one 
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,7 +22,7 @@ from nki_lang.errors import NkiExecutionError
 from nki_lang.execute.memory import Memory
 from nki_lang.execute.prepare import injected
 from nki_lang.execute.storage import Storage, whole
-from nki_lang.ir.coverage import Coverage
+from nki_lang.ir.coverage import Coverage, Piece
 from nki_lang.ir.fresh import SCALES, is_fresh_fill
 from nki_lang.ir.types import Access, Instruction, Register, Tensor
 from nki_lang.memory import MemoryRegion
@@ -87,6 +88,17 @@ class Tracker:
         self.memory = memory
         self.origins: dict[str, Origin] = {}
         self._started: dict[str, Coverage] = {}
+        self._ends: dict[str, weakref.ref[Tensor]] = {}
+
+    def forget_with(self, tensor: Tensor) -> None:
+        """Forget what was written through the tensor as soon as the kernel cannot reach it."""
+        name = tensor.name
+
+        def release(_: object) -> None:
+            self._ends.pop(name, None)
+            self._started.pop(name, None)
+
+        self._ends[name] = weakref.ref(tensor, release)
 
     def run(self, instruction: Instruction, step: Callable[[], None]) -> None:
         """Execute the instruction and carry the marks over."""
@@ -279,8 +291,11 @@ class Tracker:
         coverage = storage.coverage
         assert coverage is not None
         if access.tensor.buffer is MemoryRegion.psum and access.tensor.address is not None:
-            started = self._started.setdefault(access.tensor.name, Coverage(storage.data.size))
-            started.add(self.memory.layout(access).piece)
+            started = self._started.get(access.tensor.name)
+            if started is None:
+                count = access.tensor.nbytes if storage.row else storage.data.size
+                started = self._started[access.tensor.name] = Coverage(count)
+            started.add(self._own_piece(storage, access))
         if coverage.complete:
             return
         if storage.covers(access):
@@ -308,7 +323,16 @@ class Tracker:
             return self._unwritten(dst)
         if started is None:
             return np.ones(dst.shape, np.bool_)
-        return started.unwritten(self.memory.layout(dst).piece)
+        return started.unwritten(self._own_piece(self.memory.storage(dst.tensor), dst))
+
+    def _own_piece(self, storage: Storage, access: Access) -> Piece:
+        """The window of an access to a tensor at an address, over the tensor stored densely."""
+        layout, width = self.memory.layout(access), access.tensor.free_bytes
+        if not storage.row:
+            return layout.piece
+        partition, byte = divmod(layout.offset - storage.start, storage.row)
+        strides = (layout.strides[0] // storage.row * width, *layout.strides[1:])
+        return Piece(layout.shape, partition * width + byte, strides, layout.dtype.itemsize)
 
     def _carry_all(
         self,
