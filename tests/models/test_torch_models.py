@@ -13,7 +13,8 @@ from tests.device.child import check_child
 pytestmark = pytest.mark.torch_xla
 
 NAMES = (
-    "bert", "gpt2", "llama", "llama_generation", "lstm", "mamba", "mixtral", "mlp", "resnet18", "vit",
+    "bert", "clip", "gan", "gpt2", "graph", "llama", "llama_generation", "lstm", "mamba", "mixtral",
+    "mlp", "resnet18", "segformer", "swin", "t5", "vit", "wav2vec2", "whisper",
 )  # fmt: skip
 CHILD = "import sys; sys.argv = ['', {!r}, {!r}]; from tests.models.torch_child import main; main()"
 
@@ -37,7 +38,7 @@ def test_a_step_of_cheap_networks() -> None:
     assert len(rows) == len(names.split(",")) and all(row["right"] for row in rows), rows
 
 
-@pytest.mark.slow("builds each model three times: two minutes")
+@pytest.mark.slow("builds each model three times: four minutes")
 @pytest.mark.skipif(not HAS_MODELS, reason="needs torchvision and transformers")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_model_gives_what_torch_gives(name: str) -> None:

@@ -1,4 +1,4 @@
-"""Run as a program: models of torch_networks.py on the device "neuron" beside torch's CPU.
+"""Run as a program: models of torch on the device "neuron" beside torch's CPU.
 
 ``python -m tests.models.torch_child resnet18,gpt2 forward,gradient,step`` prints a line of JSON for each:
 model, kind, CPU seconds of the first and of the second run, the largest difference, and an error.
@@ -15,6 +15,7 @@ from typing import Any
 import torch
 import torch_xla
 
+from tests.models.torch_families import FAMILIES
 from tests.models.torch_networks import MODELS, TorchModel, difference
 
 SEEDS = (1000, 2000)
@@ -70,7 +71,7 @@ def main() -> None:
     torch_xla.device()  # autograd counts the devices at its first gradient
     for name in sys.argv[1].split(","):
         torch.manual_seed(7)
-        model = MODELS[name]()
+        model = (MODELS | FAMILIES)[name]()
         for kind in (one for one in sys.argv[2].split(",") if one in model.kinds):
             row = {"model": name, "kind": kind} | guarded(model, kind)
             print(json.dumps(row), flush=True)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-__all__ = ["MODELS", "TorchModel", "difference"]
+__all__ = ["MODELS", "TorchModel", "classified", "difference", "pictures", "seeded", "texts"]
 
 WORDS, WIDTH, LENGTH = 61, 32, 12
 
@@ -52,13 +52,16 @@ def difference(found: torch.Tensor, wanted: torch.Tensor) -> float:
     return worst / max(float(wanted.abs().max()), 1e-2) if worst == worst else float("inf")
 
 
-def _seeded(seed: int) -> torch.Generator:
+def seeded(seed: int) -> torch.Generator:
+    """A generator that starts from a seed."""
     return torch.Generator().manual_seed(seed)
 
 
-def _pictures(*shape: int, classes: int = 10) -> Callable[[int], dict[str, torch.Tensor]]:
+def pictures(*shape: int, classes: int = 10) -> Callable[[int], dict[str, torch.Tensor]]:
+    """Batches of random pictures, each with a label."""
+
     def batch(seed: int) -> dict[str, torch.Tensor]:
-        drawn = _seeded(seed)
+        drawn = seeded(seed)
         return {
             "x": torch.randn(shape, generator=drawn),
             "labels": torch.randint(classes, shape[:1], generator=drawn),
@@ -67,27 +70,30 @@ def _pictures(*shape: int, classes: int = 10) -> Callable[[int], dict[str, torch
     return batch
 
 
-def _texts(rows: int = 2) -> Callable[[int], dict[str, torch.Tensor]]:
+def texts(rows: int = 2) -> Callable[[int], dict[str, torch.Tensor]]:
+    """Batches of random words; the label of each is the next one."""
+
     def batch(seed: int) -> dict[str, torch.Tensor]:
-        words = torch.randint(WORDS, (rows, LENGTH), generator=_seeded(seed))
+        words = torch.randint(WORDS, (rows, LENGTH), generator=seeded(seed))
         return {"x": words, "labels": words.roll(-1, 1)}
 
     return batch
 
 
-def _classes(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+def classified(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Cross entropy of logits whose last dimension is the classes."""
     return F.cross_entropy(logits.flatten(0, -2), labels.flatten())
 
 
 def _plain(network: torch.nn.Module, batch: Any, **options: Any) -> TorchModel:
     """A network that takes one tensor and returns logits."""
-    return TorchModel(network, batch, lambda n, given: n(given["x"]), _classes, **options)
+    return TorchModel(network, batch, lambda n, given: n(given["x"]), classified, **options)
 
 
 def mlp() -> TorchModel:
     """Two hidden layers."""
     layers = [torch.nn.Linear(24, 64), torch.nn.ReLU(), torch.nn.Linear(64, 64), torch.nn.GELU()]
-    return _plain(torch.nn.Sequential(*layers, torch.nn.Linear(64, 10)), _pictures(16, 24))
+    return _plain(torch.nn.Sequential(*layers, torch.nn.Linear(64, 10)), pictures(16, 24))
 
 
 class _Lstm(torch.nn.Module):
@@ -102,21 +108,21 @@ class _Lstm(torch.nn.Module):
 
 def lstm() -> TorchModel:
     """Two layers over a sequence."""
-    return _plain(_Lstm(), _pictures(3, LENGTH, 10))
+    return _plain(_Lstm(), pictures(3, LENGTH, 10))
 
 
 def resnet18() -> TorchModel:
     """torchvision's, with the statistics of the batch."""
     from torchvision.models import resnet18 as made
 
-    return _plain(made(num_classes=10), _pictures(2, 3, 64, 64), tolerance=1e-3)
+    return _plain(made(num_classes=10), pictures(2, 3, 64, 64), tolerance=1e-3)
 
 
 def _language(network: torch.nn.Module, **options: Any) -> TorchModel:
     """One of transformers' language models; it returns logits."""
     network.config.use_cache = False
     return TorchModel(
-        network, _texts(), lambda n, given: n(input_ids=given["x"]).logits, _classes, **options,
+        network, texts(), lambda n, given: n(input_ids=given["x"]).logits, classified, **options,
     )  # fmt: skip
 
 
@@ -172,7 +178,7 @@ class _Generation(torch.nn.Module):
 
 def llama_generation() -> TorchModel:
     """Llama with a cache of fixed size."""
-    batch = _texts()
+    batch = texts()
     return _plain(_Generation().eval(), batch, kinds=("forward",))
 
 
@@ -216,8 +222,8 @@ def vit() -> TorchModel:
     )  # fmt: skip
     network = ViTForImageClassification(config)
     return TorchModel(
-        network, _pictures(2, 3, 32, 32), lambda n, given: n(pixel_values=given["x"]).logits,
-        _classes,
+        network, pictures(2, 3, 32, 32), lambda n, given: n(pixel_values=given["x"]).logits,
+        classified,
     )  # fmt: skip
 
 
