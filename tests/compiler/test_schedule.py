@@ -196,8 +196,12 @@ def test_regions_never_miss_an_overlap() -> None:
     for _ in range(120):
         rows, cols = generator.randint(1, 8), generator.randint(1, 8)
         down, across = generator.choice([24, 48, 1, 3]), generator.choice([1, 2, 24, 0])
-        limit = 24 * 24 - down * (rows - 1) - across * (cols - 1)
-        accesses.append(Access(tensor, generator.randrange(limit), ((down, rows), (across, cols))))
+        blocks = generator.choice([1, 1, 2])  # of rows, beside each other
+        limit = 24 * 24 - down * (blocks * rows - 1) - across * (cols - 1)
+        if limit <= 0:
+            continue
+        walked = ((down, rows), (down * rows, blocks), (across, cols))
+        accesses.append(Access(tensor, generator.randrange(limit), walked))
     regions = [region_of(access, (0, 64)) for access in accesses]
     touched = [bytes_of(access, 64) for access in accesses]
     for i, j in itertools.combinations(range(len(accesses)), 2):
@@ -246,6 +250,14 @@ def test_the_tracker_orders_every_conflict(make: Callable[[random.Random], Regio
         past.append(touched)
         lanes.append(lane)
         reached.append(everything)
+
+
+def test_columns_of_rows_in_several_blocks_are_apart() -> None:
+    tensor = Tensor("t", BY_NAME["float32"], (512 * 192,), MemoryRegion.shared_hbm)
+    walked = ((192, 128), (192 * 128, 4), (1, 64))
+    left, right = (region_of(Access(tensor, 64 * at, walked), (0, 0)) for at in range(2))
+    assert left.apart(right)
+    assert not left.apart(region_of(Access(tensor, 63, walked), (0, 0)))
 
 
 def test_blocks_of_columns_share_the_runs_of_their_rows() -> None:

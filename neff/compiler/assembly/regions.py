@@ -125,10 +125,13 @@ def _in_hbm(access: Access, tensor: Tensor, base: int) -> Region:
     below, above = _span(access.pattern)
     low = base + (access.offset + below) * size
     high = base + (access.offset + above + 1) * size
-    moving = [(abs(step), count) for step, count in access.pattern if count > 1 and step]
+    moving = sorted((abs(step), count) for step, count in access.pattern if count > 1 and step)
+    while len(moving) > 2 and moving[-1][0] == moving[-2][0] * moving[-2][1]:  # one run of rows
+        (step, inner), (_, outer) = moving[-2:]
+        moving[-2:] = [(step, inner * outer)]
     if len(moving) < 2:
         return Region(0, 1, low, high)
-    pitch, rows = max(moving)
+    pitch, rows = moving[-1]
     span = (above - below) - pitch * (rows - 1) + 1
     left = low % (pitch * size)
     right = left + span * size

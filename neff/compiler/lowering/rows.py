@@ -386,7 +386,11 @@ class _RowTile:
         ).with_rows(rows)
 
     def run(self) -> Iterator[None]:
-        """Load, compute, store; pauses behind each instruction on whole rows."""
+        """Load, compute, store; pauses behind each instruction on whole rows.
+
+        Gradients have long chains of row values: no engine waits for them when others come between.
+        """
+        always = bool(self._kernel.group.over)
         stores: dict[int, list[Reach]] = {}
         for node, reach in self._kernel.stored:
             stores.setdefault(id(node), []).append(reach)
@@ -404,7 +408,7 @@ class _RowTile:
             for reach in stores.get(id(node), ()):
                 nisa.dma_copy(self._window(reach), self._values.result(node))
                 self._shared.balance.spend_store()
-            if node.opcode == "reduce" or self._values.is_done(node):
+            if always or node.opcode == "reduce" or self._values.is_done(node):
                 yield
 
     def _turns(self, node: Node) -> bool:

@@ -10,6 +10,10 @@ from neff.compiler.units.fuse import Unit
 
 __all__ = ["place_parts"]
 
+_RUN = 128
+"""Bytes of a row from which on rows are stored apart from each other: a copy would read and write them
+so too."""
+
 
 def place_parts(units: list[Unit], lowerer: Lowerer, homes: dict[int, str]) -> None:
     """Let operands of concatenations be computed where they belong, in one piece of memory.
@@ -38,7 +42,7 @@ def _place(whole: Node, made: set[int], lowerer: Lowerer) -> None:
     for operand in whole.operands:
         end = begin + operand.shape[dim]
         source = operand
-        while source.opcode == "reshape":
+        while source.opcode in ("reshape", "transpose"):
             source = source.operands[0]
         free = id(source) not in lowerer.homes and id(source) not in lowerer.spots
         if id(source) in made and source.size and free and held_as(source).tile == dtype:
@@ -48,10 +52,36 @@ def _place(whole: Node, made: set[int], lowerer: Lowerer) -> None:
             starts, limits = [0] * len(whole.shape), list(whole.shape)
             starts[dim], limits[dim] = begin, end
             part = target.slice(tuple(starts), tuple(limits), (1,) * len(starts))
-            view = part.reshape(source.shape) if part.contiguous else None
+            view = _seen_from(source, operand, part)
+            if view is not None and not (view.contiguous or _stores_runs(source, view)):
+                view = None
             if view is not None:
                 lowerer.spots[id(source)] = view
         begin = end
+
+
+def _seen_from(source: Node, operand: Node, part: View) -> View | None:
+    """Where a value's elements are when a reshaped or transposed form of it is in ``part``."""
+    view: View | None = part
+    while operand is not source and view is not None:
+        (inner,) = operand.operands
+        if operand.opcode == "reshape":
+            view = view.reshape(inner.shape)
+        else:
+            order: tuple[int, ...] = operand.attributes["dimensions"]
+            view = view.transpose(tuple(map(order.index, range(len(order)))))
+        operand = inner
+    return view
+
+
+def _stores_runs(source: Node, view: View) -> bool:
+    """A product each of whose rows is one long piece of memory there."""
+    if source.opcode != "dot" or view.strides[-1] != 1:
+        return False
+    right, fields = source.operands[1], source.attributes
+    taken = (*fields["rhs_batch"], *fields["rhs_contracting"])
+    free = [extent for dim, extent in enumerate(right.shape) if dim not in taken and extent != 1]
+    return free == [source.shape[-1]] and free[0] * held_as(source).tile.itemsize >= _RUN
 
 
 def _whole(node: Node, lowerer: Lowerer) -> View | None:
