@@ -18,6 +18,9 @@ __all__ = ["chosen", "select_and_scatter"]
 Keeps = Callable[[Node, Node, tuple[int, ...]], Node]
 """(what was kept so far, the next, their shape) -> whether to keep it."""
 
+Places = tuple[int, ...]
+"""A number for each dimension."""
+
 _PRED, _PLACE = BY_NAME["pred"], BY_NAME["f32"]
 """Places of a window are numbered in float32, which every engine compares."""
 
@@ -26,6 +29,14 @@ def _full(like: Node, value: Any, shape: Any, element: Any) -> Node:
     number = np.asarray(value).astype(element.dtype)
     scalar = derived(like, "constant", (), (), element=element, value=number)
     return derived(like, "broadcast", (scalar,), shape, dimensions=())
+
+
+def _first_window(spans: tuple[Span, ...], phase: Places, tap: Places, before: Places) -> Places:
+    """Which window has a phase's first element at a place, ``before`` windows standing in front."""
+    return tuple(
+        (at + span.low - one) // span.stride + front
+        for at, span, one, front in zip(phase, spans, tap, before, strict=True)
+    )
 
 
 def select_and_scatter(node: Node, keeps: Keeps) -> Node:
@@ -74,13 +85,9 @@ def select_and_scatter(node: Node, keeps: Keeps) -> Node:
         )
         total = derived(node, "broadcast", (start,), shape, dimensions=())
         for tap in product(*taps):
-            begin = tuple(
-                (at + span.low - one) // span.stride + before
-                for at, span, one, before in zip(phase, spans, tap, reach, strict=True)
-            )
-            total = derived(
-                node, applied, (total, _hit(node, number, source, tap, begin, shape)), shape
-            )
+            begin = _first_window(spans, phase, tap, reach)
+            hit = _hit(node, number, source, tap, begin, shape)
+            total = derived(node, applied, (total, hit), shape)
         limits = tuple(
             at + (count - 1) * step + 1
             for at, count, step in zip(phase, shape, strides, strict=True)
