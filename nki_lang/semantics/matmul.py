@@ -13,6 +13,8 @@ from nki_lang.semantics.table import meaning
 __all__ = ["product"]
 
 _F32 = np.dtype(np.float32)
+_NARROW = 4
+"""Columns; a vector times a matrix of up to three depends on the gaps between the matrix's rows."""
 
 
 @meaning(updates=("dst",))
@@ -52,11 +54,11 @@ def nc_matmul(
 
 
 def _flat(tile: Array) -> Array:
-    """In float32 with one free axis; a column in one piece, since BLAS sums one with gaps otherwise."""
+    """In float32 with one free axis; narrow ones in one piece, since BLAS sums them otherwise with gaps."""
     value = single(tile)
     if value.ndim != 2:
         value = value.reshape(value.shape[0], -1)
-    return np.ascontiguousarray(value) if value.shape[1] == 1 else value
+    return np.ascontiguousarray(value) if value.shape[1] <= _NARROW else value
 
 
 def product(stationary: Array, moving: Array, *, double_row: bool = False) -> Array:

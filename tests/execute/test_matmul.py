@@ -165,6 +165,17 @@ def test_a_column_with_gaps_is_summed_as_one_in_one_piece():
         assert one.tobytes() == other.tobytes()
 
 
+@pytest.mark.parametrize(("left", "right"), [(2, 1), (3, 1), (1, 2), (1, 3), (2, 2), (5, 1)])
+def test_narrow_operands_with_gaps_give_the_same_bits(left: int, right: int):
+    for rows in (5, 33, 77, 128):
+        for wide in (random(rows, 11), random(rows, 700)):
+            parts = wide[:, 2 : 2 + left], wide[:, 6 : 6 + right]
+            one, other = zeros(left, right), zeros(left, right)
+            nc_matmul(one, *(part.copy() for part in parts))
+            nc_matmul(other, *parts)
+            assert one.tobytes() == other.tobytes()
+
+
 def test_the_earlier_rule_of_scales_in_every_way(monkeypatch):
     @nki.jit(platform_target="trn3")
     def kernel(x):
