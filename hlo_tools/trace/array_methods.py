@@ -54,7 +54,7 @@ def _operator(ufunc: np.ufunc, *, swapped: bool = False) -> Operator:
     return operator
 
 
-def _no_repetition(ufunc: np.ufunc, number: TracedArray, other: Any) -> None:
+def _no_repetition(ufunc: np.ufunc, number: TracedArray, other: Operand) -> None:
     """A number times a list repeats the list, as it does in Python."""
     if ufunc is not np.multiply or not isinstance(number, TracedScalar):
         return

@@ -146,7 +146,7 @@ def _beyond(inputs: tuple[Any, ...], ufunc: np.ufunc) -> TracedArray | None:
     return None
 
 
-def _mixes_signs(inputs: tuple[Any, ...]) -> bool:
+def _mixes_signs(inputs: tuple[Operand, ...]) -> bool:
     """Whether uint32 stands beside a signed type; NumPy compares both as int64."""
     kinds = [kind_of(value) for value in inputs]
     dtypes = [kind for kind in kinds if isinstance(kind, np.dtype)]
@@ -157,7 +157,7 @@ def _mixes_signs(inputs: tuple[Any, ...]) -> bool:
     )
 
 
-def _own_dtypes(inputs: tuple[Any, ...]) -> tuple[DType, ...]:
+def _own_dtypes(inputs: tuple[Operand, ...]) -> tuple[DType, ...]:
     """Each operand's sign, in 32 bits."""
     return tuple(_U32 if np.dtype(kind_of(one)).kind == "u" else _S32 for one in inputs)
 

@@ -73,6 +73,8 @@ WHOLE = of(-4, -3, 2, 0, 127, -128, dtype=I8)
         (lambda a: np.isclose(a, a + 1, rtol=0.1).ravel("K"), [np.asfortranarray(of([-1, 0, 5], [9, -9, -7], dtype=I32))]),
         (lambda a: np.linalg.norm(a, ord=1), [np.zeros((2, 0), F32)]),
         (lambda a: np.linalg.norm(a, ord=np.inf), [np.zeros(0, F32)]),
+        (lambda a, o: np.ptp(a, out=o), [of(True, False, dtype=bool), np.zeros((), F32)]),
+        (lambda a, o: np.ptp(a, out=o), [WHOLE, np.zeros((), I32)]),
     ],
 )  # fmt: skip
 def test_values_and_dtypes(function: Any, arrays: list[Any]) -> None:

@@ -18,7 +18,7 @@ from hlo_tools.trace.functions.arguments import (
     unsupported,
     xp,
 )
-from hlo_tools.trace.graph import Node, Operand
+from hlo_tools.trace.graph import DType, Node, Operand
 from hlo_tools.trace.promotion import narrow, promote, ufunc_dtypes
 
 __all__ = ["matmul"]
@@ -214,7 +214,7 @@ def einsum(
     return deliver(found, out, casting)
 
 
-def _common_dtype(operands: tuple[Operand, ...], out: Any, optimize: Any) -> Any:
+def _common_dtype(operands: tuple[Operand, ...], out: Operand, optimize: object) -> DType:
     """NumPy computes in the dtype that the operands and ``out`` have in common.
 
     The pairwise products of ``optimize`` do not know ``out``.

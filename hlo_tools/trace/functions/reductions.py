@@ -361,7 +361,7 @@ def count_nonzero(a: Operand, axis: Any = None, *, keepdims: bool = False) -> Tr
 
 @implements(np.ptp)
 def ptp(a: Operand, axis: Any = None, out: Any = None, keepdims: Any = False) -> TracedArray:
-    high = xp.max(a, axis=axis, keepdims=keepdims)
+    high = xp.max(a, axis=axis, out=out, keepdims=keepdims)  # NumPy subtracts in ``out``'s dtype
     return deliver(high - xp.min(a, axis=axis, keepdims=keepdims), out)
 
 
