@@ -63,7 +63,7 @@ def test_results_are_those_of_the_evaluator_but_for_the_rounding() -> None:
     module = Module(parse(text))
     x = np.random.default_rng(3).standard_normal(64).astype(np.float32)
     (wanted,) = evaluate(module, [x])
-    for (found,) in rounded_runs(module, [x], range(3)):
+    for (found,) in rounded_runs(module, [x], range(3))[:3]:
         np.testing.assert_allclose(found, wanted, rtol=1e-6)
         assert not np.array_equal(found, wanted)
 

@@ -151,13 +151,20 @@ def operands_of(row: Row, pool: list[Tensor]) -> Any:
     return st.fixed_dictionaries(made)
 
 
-locations = st.none() | st.builds(
-    SourceLocation,
-    st.sampled_from(["k.py", "lib/part.py"]),
-    st.integers(0, 999),
-    st.sampled_from(["", "kernel", "inner"]),
-    st.sampled_from([-1, 0, 7]),
-)
+def _locations(
+    callers: st.SearchStrategy[SourceLocation | None],
+) -> st.SearchStrategy[SourceLocation]:
+    return st.builds(
+        SourceLocation,
+        st.sampled_from(["k.py", "lib/part.py"]),
+        st.integers(0, 999),
+        st.sampled_from(["", "kernel", "inner"]),
+        st.sampled_from([-1, 0, 7]),
+        callers,
+    )
+
+
+locations = st.none() | _locations(st.none() | _locations(st.none()))
 
 
 @st.composite
