@@ -1,4 +1,4 @@
-"""Archives as others write them, and numbers and files that cannot be."""
+"""Archives as others write them, files of another kind, and numbers and files that cannot be."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import gzip
 import json
 import os
 import random
+import re
 import tarfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from neff import read
 from neff.container import HEADER_SIZE, Limits, open_package
 from neff.container.archive import read_archive
 from neff.container.inspect import describe
@@ -78,3 +80,22 @@ def test_numbers_and_types_that_cannot_be(
     with pytest.raises(NeffFileError) as caught:
         describe(package)
     assert caught.value.code == "NEFF-DEFINITION"
+
+
+@pytest.mark.parametrize("padding", [0, 2 * HEADER_SIZE])
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"import nki\n", "nki-hlo profile SCRIPT"),
+        (b"HloModule m\n", "nki-neff build"),
+        (b"\xff\x00\xfe\x01", "damaged|cut off"),
+    ],
+)
+def test_a_file_of_another_kind_is_told(
+    tmp_path: Path, content: bytes, told: str, padding: int
+) -> None:
+    path = tmp_path / "given"
+    path.write_bytes(content + b" " * padding)
+    with pytest.raises(NeffFileError) as caught:
+        read(path)
+    assert re.search(told, caught.value.remedy)
