@@ -54,6 +54,11 @@ def _histogram(x: Any) -> Any:
     return jnp.zeros(16, jnp.float32).at[places].add(x.ravel())
 
 
+def _labelled(x: Any, updates: int = 1) -> Any:
+    places = (x[:, :updates] * 9).astype(jnp.int32) % x.shape[1]
+    return jax.vmap(lambda row, at: row.at[at].add(2.5))(x, places)
+
+
 def _rebuilt(x: Any, bound: int = 0) -> Any:
     out = jnp.zeros((4, *x.shape), x.dtype)
     for at in (2, 1, 3, 0)[bound:]:
@@ -86,6 +91,7 @@ CASES = {
                               tolerance=1e-3),
     "joined-pads": Case(jax.grad(_halves), jax.grad(_overlapping)),
     "scatter-by-comparison": Case(_histogram, lambda x: _histogram(x[:2, :5]), tolerance=1e-4),
+    "scatter-by-rows": Case(_labelled, lambda x: _labelled(x, 20)),
     "stacked-slices": Case(_rebuilt, lambda x: _rebuilt(x, 1)),
 }  # fmt: skip
 

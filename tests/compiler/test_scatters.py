@@ -6,13 +6,15 @@ from typing import Any
 
 import hypothesis
 import hypothesis.strategies as st
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import hlo_tools
 from neff.compiler import compile
-from tests.compiler.compiling import check, oracle, run
+from neff.compiler.record import Record
+from tests.compiler.compiling import check, lowered, oracle, run
 
 pytestmark = pytest.mark.jax
 
@@ -128,3 +130,53 @@ def test_a_histogram_of_many_is_built_at_once() -> None:
     program = check(lambda x: jnp.bincount(x, length=100), values)
     steps = sum(len(rows) for graph in program.subgraphs for rows in graph.engines.values())
     assert steps < 5000
+
+
+@hypothesis.settings(max_examples=5, deadline=None)
+@hypothesis.given(
+    method=st.sampled_from(["add", "multiply", "min", "max", "set"]),
+    extents=st.tuples(st.integers(1, 140), st.integers(1, 40), st.integers(1, 5)),
+    batch=st.permutations(range(3)).flatmap(lambda dims: st.integers(1, 2).map(lambda n: dims[:n])),
+    turns=st.sampled_from([(), (3,), (2, 2)]),
+    kind=st.sampled_from(KINDS),
+    seed=st.integers(0, 99),
+)
+def test_updates_of_each_row_of_a_batch(
+    method: str, extents: tuple[int, ...], batch: list[int], turns: tuple[int, ...], kind: Any,
+    seed: int,
+) -> None:  # fmt: skip
+    """Batch dimensions anywhere; indices of the first other one, some of them outside."""
+    rest = [extents[dim] for dim in range(3) if dim not in batch]
+    base = _drawn(seed, -50, 50, *extents).astype(kind)
+    rows = [extents[dim] for dim in batch]
+    places = _drawn(seed + 1, -2, rest[0] + 1, *rows, *turns).astype(np.int32)
+    updates = _drawn(seed + 2, -4, 4, *rows, *turns, *rest[1:]).astype(kind)
+
+    def one(x: Any, i: Any, u: Any) -> Any:
+        return getattr(x.at[i], method)(u, mode="drop", wrap_negative_indices=False)
+
+    program, left = one, list(range(3))
+    axes: list[int] = []
+    for dim in batch:
+        axes.append(left.index(dim))
+        left.remove(dim)
+    for axis in reversed(axes):
+        program = jax.vmap(program, in_axes=(axis, 0, 0), out_axes=axis)
+    if method == "set":  # of several updates of an element any may stay
+        updates = np.broadcast_to(updates.reshape(*rows, -1)[..., :1].reshape(
+            *rows, *(1 for _ in (*turns, *rest[1:]))), updates.shape)  # fmt: skip
+    record = Record()
+    check(program, base, places, updates, record=record)
+    assert "scatter-by-rows" in {one.rule for one in record.rewrites}
+
+
+def test_updates_of_rows_change_nothing_else() -> None:
+    base, update = _normal(9, 40), _normal(9, 1)
+    base[:, 1], base[2, 2], base[3, 3] = -0.0, np.nan, np.inf
+    update[4], update[5] = np.nan, -np.inf
+    places = _drawn(3, 0, 39, 9, 1).astype(np.int32)
+    program = jax.vmap(lambda x, i, u: x.at[i].add(u))
+    module = lowered(program, base, places, update)
+    (found,) = run(compile(module, target="trn2"), [base, places, update])
+    wanted = np.asarray(program(base, places, update))
+    np.testing.assert_array_equal(found.view(np.int32), wanted.view(np.int32))

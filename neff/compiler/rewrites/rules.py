@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from neff.compiler.expansions import dense_scatters
+from neff.compiler.expansions import dense_scatters, row_scatters
 from neff.compiler.graph.nodes import Node
 from neff.compiler.graph.types import HELD
 from neff.compiler.rewrites import idioms, products_moved
@@ -89,6 +89,9 @@ RULES: tuple[Rule, ...] = (
     Rule("scatter-by-comparison", "scatter",
          "many updates of a small operand are compared with each element and reduced",
          dense_scatters.by_comparison),
+    Rule("scatter-by-rows", "scatter",
+         "a few updates of each row of a batch are choices by comparison with their indices",
+         row_scatters.by_choice),
     Rule("stacked-slices", "update-slice", "updates of all of an array are their values side by side",
          stacked),
 )  # fmt: skip
