@@ -118,6 +118,8 @@ def broadcast(node: Node, shape: Shape) -> Node:
             node.graph.shared(key, found)
         return found
     lead = len(shape) - len(node.shape)
+    if lead < 0 or any(n not in (1, m) for n, m in zip(node.shape, shape[lead:], strict=True)):
+        raise ValueError(f"could not broadcast an array of shape {node.shape} into {shape}")
     kept = [i for i, size in enumerate(node.shape) if size == shape[lead + i]]
     if len(kept) < len(node.shape):
         node = reshape(node, tuple(node.shape[i] for i in kept))

@@ -56,6 +56,7 @@ def call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> An
         raise _surplus(ufunc, kwargs)
     certain = _beyond(inputs, ufunc) if ufunc in _COMPARISONS else None
     if certain is not None:
+        certain.layout = _layout(inputs, certain.shape, kwargs)
         _dtypes(ufunc, (certain,) * 2, outs, kwargs)  # NumPy's error for a dtype of no loop
         return _deliver(ufunc, (certain,), outs, kwargs)
     dtypes = _dtypes(ufunc, inputs, outs, kwargs)

@@ -83,13 +83,16 @@ def _made(case: Case | Program, shift: int = 0) -> list[Any]:
 def _by_numpy(text: str, function: Any, arrays: list[Any]) -> tuple[Any, bool]:
     """NumPy's results or error; False when they are undefined: a float that no integer holds."""
     is_defined = not _is_undefined(text, arrays)
-    with np.errstate(invalid="warn"), warnings.catch_warnings(record=True) as warned:
+    with np.errstate(divide="warn", invalid="warn"), warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         try:
             wanted = function(*arrays)
         except Exception as error:
             wanted = error
-    return wanted, is_defined and not any("in cast" in str(one.message) for one in warned)
+    words = [str(one.message) for one in warned]
+    if "unsafe" in text and any("divide by zero" in each or "invalid" in each for each in words):
+        return wanted, False  # an infinity or NaN into integers of 8 and 16 bits warns of nothing
+    return wanted, is_defined and not any("in cast" in each for each in words)
 
 
 def _is_undefined(text: str, arrays: list[Any]) -> bool:
@@ -148,7 +151,7 @@ def excused_error(error: Exception) -> bool:
         known in words
         for known in (
             "Integers to negative integer powers", "ZeroDivisionError", "Weights sum to zero",
-            "out of bounds for axis", "Python integer", "can't multiply sequence",
+            "out of bounds for axis", "Python integer", "cannot convert float", "can't multiply sequence",
             "invalid data type for einsum", "output array is not acceptable", "could not be promoted by", "'bool' object has no", "dtype('float64')", "dtype('int64')", "dtype('uint64')",
         )
     )  # fmt: skip

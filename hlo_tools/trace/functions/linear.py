@@ -206,6 +206,9 @@ def einsum(
         kept = set(output).union(*(labels for _, labels in values))
         current = _contract(current, following, kept)
     node, labels = current
+    if len(operands) == 1 and node.dtype.kind not in "biuc":  # added to zeros: -0.0 becomes 0.0
+        zero = hlo.full(node.graph, node.shape, 0, node.dtype)
+        node = hlo.select(hlo.compare("EQ", node, zero), zero, node)
     summed = tuple(i for i, label in enumerate(labels) if label not in output)
     if summed:
         node = hlo.reduce(node, 0, summed, "add")

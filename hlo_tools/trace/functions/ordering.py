@@ -13,17 +13,16 @@ from hlo_tools.trace.functions.arguments import one_axis, real_only, traced, xp
 from hlo_tools.trace.graph import Node, Operand
 from hlo_tools.trace.layout import copied
 
-__all__ = ["sorted_with_places"]
+__all__: list[str] = []
 
 S32 = np.dtype(np.int32)
 
 
-def _sort(nodes: tuple[Node, ...], axis: int, direction: str = "LT") -> tuple[Node, ...]:
-    """Operands sorted together by the first one, stably."""
+def _sort_together(nodes: tuple[Node, ...], axis: int) -> tuple[Node, ...]:
+    """Operands sorted by the first one, stably, in total order."""
     graph, shape = nodes[0].graph, nodes[0].shape
     dtypes = tuple(node.dtype for node in nodes)
-    apply = (direction, *dtypes)
-    options: dict[str, Any] = {"dimensions": (axis,), "is_stable": True, "apply": apply}
+    options: dict[str, Any] = {"dimensions": (axis,), "is_stable": True, "apply": ("LT", *dtypes)}
     if len(nodes) == 1:
         return (graph.emit("sort", shape, dtypes[0], nodes, **options),)
     both = graph.emit("sort", (shape,) * len(nodes), dtypes, nodes, **options)
@@ -33,11 +32,14 @@ def _sort(nodes: tuple[Node, ...], axis: int, direction: str = "LT") -> tuple[No
     )
 
 
-def sorted_with_places(node: Node, axis: int, *, descending: bool = False) -> tuple[Node, Node]:
-    """The elements in order along ``axis``, and where each came from."""
-    places = hlo.iota(node.graph, node.shape, axis)
-    values, order = _sort((node, places), axis, "GT" if descending else "LT")
-    return values, order
+def _key(node: Node) -> Node:
+    """What in total order sorts as NumPy: zeros of both signs are equal, every NaN is last."""
+    if node.dtype.kind in "biu":
+        return node
+    zero = hlo.full(node.graph, node.shape, 0, node.dtype)
+    nan = hlo.full(node.graph, node.shape, np.nan, node.dtype)
+    one_zero = hlo.select(hlo.compare("EQ", node, zero), zero, node)
+    return hlo.select(hlo.compare("NE", node, node), nan, one_zero)
 
 
 @implements(np.sort)
@@ -52,7 +54,11 @@ def sort(
         array, axis = xp.ravel(array), -1
     place = one_axis(axis, array.ndim)
     layout = copied(array.shape, array.layout, "K")
-    return TracedArray(_sort((array.node,), place)[0] if array.size else array.node, layout)
+    if not array.size:
+        return TracedArray(array.node, layout)
+    key = _key(array.node)
+    nodes = (key,) if key is array.node else (key, array.node)
+    return TracedArray(_sort_together(nodes, place)[-1], layout)
 
 
 @implements(np.argsort)
@@ -67,4 +73,6 @@ def argsort(
     if not array.size:
         one_axis(axis, array.ndim)
         return TracedArray(hlo.full(array.node.graph, array.shape, 0, S32))
-    return TracedArray(sorted_with_places(array.node, one_axis(axis, array.ndim))[1])
+    place = one_axis(axis, array.ndim)
+    places = hlo.iota(array.node.graph, array.shape, place)
+    return TracedArray(_sort_together((_key(array.node), places), place)[1])

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from hlo_tools.trace import primitives as hlo
-from hlo_tools.trace.array import TracedArray, as_node, kind_of, result
+from hlo_tools.trace.array import TracedArray, as_node, kind_of, result, same_order
 from hlo_tools.trace.functions import implements
 from hlo_tools.trace.functions.arguments import (
     NO_VALUE,
@@ -30,15 +30,19 @@ BOOL = np.dtype(bool)
 F32 = np.dtype(np.float32)
 
 
-def _finished(node: Node, array: TracedArray, axes: tuple[int, ...], keepdims: Any) -> TracedArray:
+def _finished(
+    node: Node, array: TracedArray, axes: tuple[int, ...], keepdims: Any, where: Operand = True
+) -> TracedArray:
     """The reduced elements, the reduced dimensions as ones when ``keepdims`` is asked for."""
     kept = [i for i in range(array.ndim) if i not in axes]
     if keepdims and keepdims is not NO_VALUE:
         kept = list(range(array.ndim))
         node = hlo.reshape(node, tuple(1 if i in axes else n for i, n in enumerate(array.shape)))
-    if array.layout is None:
+    is_masked = where is not True and where is not NO_VALUE
+    layout = same_order((array, where), array.shape) if is_masked else array.layout
+    if layout is None:
         return result(node)
-    strides = [array.layout[i] for i in kept]
+    strides = [layout[i] for i in kept]
     return result(node, copied(node.shape, strides, "K"))
 
 
@@ -99,7 +103,7 @@ def _adding(opcode: str, neutral: int) -> Callable[..., TracedArray]:
         start = _neutral(node, neutral, array.size, has_start)
         reduced = _accumulated(_masked(node, where, start), start, axes, used)
         found = _with_initial(reduced, initial, used)
-        return deliver(_finished(found, array, axes, keepdims), out, "unsafe")
+        return deliver(_finished(found, array, axes, keepdims, where), out, "unsafe")
 
     return function
 
@@ -156,7 +160,7 @@ def _extreme(opcode: str, start: Callable[[Any], Any]) -> Callable[..., TracedAr
         node = _masked(node, where, neutral)
         used = boolean if node.dtype == BOOL else opcode
         reduced = _with_initial(hlo.reduce(node, neutral, axes, used), initial, used)
-        return deliver(_finished(reduced, array, axes, keepdims), out, "unsafe")
+        return deliver(_finished(reduced, array, axes, keepdims, where), out, "unsafe")
 
     return function
 
@@ -178,7 +182,7 @@ def _truth(opcode: str, neutral: bool) -> Callable[..., TracedArray]:
         axes = reduced_axes(axis, array.ndim)
         node = _masked(hlo.convert(array.node, BOOL), where, neutral)
         reduced = hlo.reduce(node, neutral, axes, opcode)
-        return deliver(_finished(reduced, array, axes, keepdims), out, "unsafe")
+        return deliver(_finished(reduced, array, axes, keepdims, where), out, "unsafe")
 
     return function
 
@@ -336,6 +340,7 @@ def average(
     work = traced(weights, array).astype(wide)
     if work.shape != array.shape:
         work = _spread_weights(work, array, axis)
+    axis = axis if axis is None else axes_of(axis, array.ndim)  # a 0-d array has no axis 0 here
     scale = xp.sum(xp.broadcast_to(work, array.shape), axis, dtype=wide, keepdims=keepdims)
     found = xp.sum(array.astype(wide) * work, axis, keepdims=keepdims) / scale
     return (found, scale) if returned else found
@@ -407,7 +412,7 @@ def _without_nan(function: Any, neutral: Any) -> Callable[..., TracedArray]:
     ) -> TracedArray:  # fmt: skip
         array = traced(a, (out, where))
         clean = array
-        if array.dtype.kind not in "biu":
+        if np.issubdtype(array.dtype, np.inexact):  # ml_dtypes' floats are not: NaN stays
             clean = xp.where(xp.isnan(array), array.dtype.type(neutral), array)
         if initial is NO_VALUE and clean is not array:
             initial = neutral  # a sum without NaN starts from 0.0, not from -0.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -77,7 +77,7 @@ def clip(
     low = _bound(min if a_min is NO_VALUE else a_min)
     high = _bound(max if a_max is NO_VALUE else a_max)
     array = traced(a, (low, high, out))
-    low, high = _within(low, array.dtype), _within(high, array.dtype)
+    low, high = _needed(low, array.dtype, "min"), _needed(high, array.dtype, "max")
     bounds = [bound for bound in (low, high) if bound is not None]
     kinds = (array.dtype, *(kind_of(bound) for bound in bounds))
     target = narrow(dtype) if dtype is not None else _clip_dtype(kinds)
@@ -86,7 +86,7 @@ def clip(
     work: Any = array.astype(target)
     for bound, combine in ((low, xp.maximum), (high, xp.minimum)):
         if bound is not None:
-            limit = traced(bound, array).astype(target)
+            limit = TracedArray(as_node(bound, array.node.graph, target), layout_of(bound)[1])
             inside = combine(work, limit)
             is_float = target.kind not in "biuc"
             # Of zeros of both signs NumPy keeps the element.
@@ -107,19 +107,12 @@ def _bound(value: Operand) -> Any:
     return None if value is NO_VALUE else value
 
 
-def _within(bound: Any, dtype: DType) -> Any:
-    """A Python int as an integer dtype has it: one beyond its limits bounds nothing more."""
+def _needed(bound: Any, dtype: DType, side: str) -> Any:
+    """None for a Python int that bounds nothing, since no element of an integer dtype is beyond it."""
     if type(bound) is not int or dtype.kind not in "iu":
-        return bound if isinstance(bound, (TracedArray, type(None))) else _typed(bound, dtype)
+        return bound
     limits = np.iinfo(dtype)
-    return np.asarray(builtins_min(builtins_max(bound, limits.min), limits.max), dtype)
-
-
-def _typed(bound: Any, dtype: DType) -> Any:
-    """A Python number in the dtype that NumPy gives it beside the array."""
-    if isinstance(bound, (np.ndarray, np.generic)) or not isinstance(bound, (int, float, complex)):
-        return np.asarray(cast("Operand", bound))
-    return np.asarray(bound, promote((dtype, kind_of(bound))))
+    return None if (bound <= limits.min if side == "min" else bound >= limits.max) else bound
 
 
 @implements(np.round, np.around)
@@ -184,7 +177,8 @@ def nan_to_num(
     array = traced(x)
     if array.dtype.kind == "c":
         raise unsupported("nan_to_num of complex numbers", "treat numpy.real and numpy.imag")
-    clean: TracedArray = array if array.dtype.kind in "biu" else _finite(array, nan, posinf, neginf)
+    knows_nan = np.issubdtype(array.dtype, np.inexact)  # ml_dtypes' floats are not, and stay
+    clean: TracedArray = _finite(array, nan, posinf, neginf) if knows_nan else array
     if not copy and not isinstance(array, TracedScalar):
         if clean is not array:
             array.write(clean.node)
@@ -193,10 +187,7 @@ def nan_to_num(
 
 
 def _finite(array: TracedArray, nan: Any, posinf: Any, neginf: Any) -> TracedArray:
-    import ml_dtypes
-
-    finfo: Any = ml_dtypes.finfo
-    limits = finfo(array.dtype)
+    limits: Any = np.finfo(array.dtype)
     high = as_node(limits.max if posinf is None else posinf, array.node.graph, array.dtype)
     low = as_node(limits.min if neginf is None else neginf, array.node.graph, array.dtype)
     graph, shape = array.node.graph, array.shape

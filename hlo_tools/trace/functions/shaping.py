@@ -86,9 +86,16 @@ def reshape(
     if copy:
         array = copied_array(array, "F" if is_f else "C")
     found = _in_fortran_order(array, target) if is_f else reshaped(array, target)
-    if copy is False and found.parent is None:
+    if copy is False and _base(found) is not _base(array):
         raise ValueError("Unable to avoid creating a copy while reshaping.")
     return found
+
+
+def _base(array: TracedArray) -> TracedArray:
+    """Whose memory it is."""
+    while array.parent is not None:
+        array = array.parent
+    return array
 
 
 def _is_f(array: TracedArray, order: str) -> bool:
@@ -381,8 +388,8 @@ def _pad_odd(source: TracedArray, axis: int, width: list[int], mode: str) -> Tra
         first, last = xp.take(source, [0], axis=axis), xp.take(source, [size - 1], axis=axis)
         near = xp.take(source, list(range(before - 1 + edge, edge - 1, -1)), axis=axis)
         far = xp.take(source, [size - 1 - edge - i for i in range(after)], axis=axis)
-        parts = [first * 2 - near] if before else []
-        parts += [source, *([last * 2 - far] if after else [])]
+        parts = [(first * 2 - near).astype(source.dtype)] if before else []
+        parts += [source, *([(last * 2 - far).astype(source.dtype)] if after else [])]
         source = xp.concatenate(parts, axis=axis)
         left, right = left - before, right - after
     return source
