@@ -7,36 +7,23 @@ the network's result does not depend on how it is laid out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
 
 import numpy as np
 
-from hlo_tools.types.element_types import BY_NAME, ElementType
+from hlo_tools.types.element_types import BY_NAME
+from neff.compiler.expansions.sort_keys import Before, keys_of, number, ordered
 from neff.compiler.graph.nodes import Node, derived, sliced
 
-__all__ = ["ordered", "sorted_rows", "top"]
-
-Before = Callable[[list[Node], tuple[int, ...]], Node]
-"""(first element's operands and second's in turn, shape) -> whether the first comes before."""
+__all__ = ["sorted_rows", "top"]
 
 _PRED, _INDEX = BY_NAME["pred"], BY_NAME["s32"]
+_MOVED = frozenset({"f32", "bf16", "f16", "s32", "u32", "s16", "u16", "s8", "u8"})
+"""Types of elements that are gathered on chip."""
 
-
-def _number(like: Node, value: int, shape: Sequence[int], element: ElementType) -> Node:
-    constant = derived(like, "constant", (), (), element, value=np.asarray(value, element.dtype))
-    return derived(like, "broadcast", (constant,), shape, dimensions=())
-
-
-def ordered(value: Node) -> Node:
-    """Integers in the total order of floats: -NaN, -inf, ..., -0, 0, ..., inf, NaN."""
-    if value.element.kind != "float":
-        return value
-    wide = value.like("convert", value, element="f32") if value.element.name != "f32" else value
-    bits = wide.like("bitcast-convert", wide, element="s32")
-    sign = bits.like("shift-right-arithmetic", bits, _number(value, 31, value.shape, _INDEX))
-    flip = bits.like("and", sign, _number(value, 0x7FFFFFFF, value.shape, _INDEX))
-    return bits.like("xor", bits, flip)
+_LONGEST, _LONGEST_OF_FEW, _FEW = 8192, 4096, 8
+"""Elements of a row that is sorted on chip; of so few rows on as many partitions, fewer elements."""
 
 
 def sorted_rows(like: Node, operands: Sequence[Node], dim: int, before: Before) -> list[Node]:
@@ -55,19 +42,49 @@ def sorted_rows(like: Node, operands: Sequence[Node], dim: int, before: Before) 
     order = (*(d for d in range(len(shape)) if d != dim), dim)
     moved = tuple(shape[d] for d in order)
     rows = prod(moved[:-1])
+    results = _by_keys(like, operands, order, (rows, extent), before)
+    if results:
+        return [_laid_back(like, one, order, moved) for one in results]
     length = 1 << (extent - 1).bit_length()
     state = [_row_major(like, one, order, (rows, extent), length) for one in operands]
     places = derived(like, "iota", (), (length,), _INDEX, dimensions=(0,))
     state.append(derived(like, "broadcast", (places,), (rows, length), dimensions=(1,)))
     for half, mirrored in _steps(length):
         state = _exchanged(like, state, half, mirrored, extent, before)
-    back = tuple(order.index(d) for d in range(len(shape)))
-    results: list[Node] = []
-    for one in state[:-1]:
-        cut = sliced(like, one, 1, 0, extent)
-        whole = derived(like, "reshape", (cut,), moved)
-        results.append(derived(like, "transpose", (whole,), shape, dimensions=back))
-    return results
+    cut = [sliced(like, one, 1, 0, extent) for one in state[:-1]]
+    return [_laid_back(like, one, order, moved) for one in cut]
+
+
+def _laid_back(like: Node, rows: Node, order: tuple[int, ...], moved: tuple[int, ...]) -> Node:
+    """Rows in the order of the operands' dimensions, which were taken in ``order``."""
+    back = tuple(order.index(dim) for dim in range(len(order)))
+    whole = derived(like, "reshape", (rows,), moved)
+    return derived(like, "transpose", (whole,), [moved[dim] for dim in back], dimensions=back)
+
+
+def _by_keys(
+    like: Node, operands: Sequence[Node], order: tuple[int, ...], shape: tuple[int, int],
+    before: Before,
+) -> list[Node]:  # fmt: skip
+    """The operands' rows, sorted on chip by one number of each element (lowering/sorted_rows.py);
+    none where there is no such number, or rows are too long."""
+    rows, extent = shape
+    if extent > (_LONGEST if rows >= _FEW else _LONGEST_OF_FEW):
+        return []
+    if not rows or any(one.element.name not in _MOVED for one in operands):
+        return []
+    state = [_row_major(like, one, order, shape, extent) for one in operands]
+    keys = keys_of(like, state, before)
+    if keys is None:
+        return []
+    upper = keys.like("shift-right-arithmetic", keys, number(like, 8, shape, _INDEX))
+    lower = keys.like("and", keys, number(like, 255, shape, _INDEX))
+    parts = [one.like("convert", one, element="f32") for one in (upper, lower)]
+    made = derived(like, "sorted", (*parts, *state), shape)
+    return [
+        derived(like, "result", (made,), shape, one.element, index=at)
+        for at, one in enumerate(state)
+    ]
 
 
 def _row_major(
@@ -115,7 +132,7 @@ def _exchanged(
     swap = _wrong(like, pairs, shape, before)
     if extent < length:
         inside = derived(
-            like, "compare", (pairs[-1][1], _number(like, extent, shape, _INDEX)), shape, _PRED,
+            like, "compare", (pairs[-1][1], number(like, extent, shape, _INDEX)), shape, _PRED,
             direction="LT",
         )  # fmt: skip
         swap = derived(like, "and", (swap, inside), shape)
@@ -144,6 +161,9 @@ def _wrong(
 
 
 _DIRECT = frozenset({"f32", "bf16", "f16", "s8", "u8", "s16", "u16"})
+_STEP = 9
+"""Elements that are found in the time of one step of a sort on chip, by the timing model."""
+
 _MOST = 1 << 16
 """Instructions of one top-k at most."""
 
@@ -151,6 +171,9 @@ _MOST = 1 << 16
 def _is_direct(operand: Node, count: int) -> bool:
     *rows, extent = operand.shape
     turns = -(-prod(rows) // 128) * -(-extent // 8192) * -(-count // 8)
+    digits = (extent - 1).bit_length()
+    if extent <= _LONGEST_OF_FEW and count > _STEP * digits * (digits + 1) // 2:
+        return False
     return operand.element.name in _DIRECT and 0 < count <= extent and 3 * turns <= _MOST
 
 

@@ -22,7 +22,8 @@ from neff.compiler.expansions.functions import FUNCTIONS
 from neff.compiler.expansions.random_bits import random_bits
 from neff.compiler.expansions.reducers import reduced
 from neff.compiler.expansions.selection import chosen, select_and_scatter
-from neff.compiler.expansions.sorting import ordered, sorted_rows, top
+from neff.compiler.expansions.sort_keys import ordered
+from neff.compiler.expansions.sorting import sorted_rows, top
 from neff.compiler.graph.blocks import without_dead_state
 from neff.compiler.graph.nodes import Graph, Node, derived, uncovered
 from neff.compiler.importing.attributes import ATTRIBUTES
@@ -84,8 +85,8 @@ IMPORTED: dict[str, str] = {
     "get-tuple-element": "the element",
     "opt-barrier": "its operand",
     "parameter": "an input of the program",
-    "sort": "a network of comparisons, whatever compares; equal elements keep their order",
-    "topk": "eight at a time by the vector engine (`max8`); of 32-bit integers a sort, and its first elements",
+    "sort": "on chip, by one number of each element; else a network of comparisons, whatever compares; equal elements keep their order",
+    "topk": "eight at a time by the vector engine (`max8`); of 32-bit integers, or of most of a row, a sort, and its first elements",
     "tuple": "its elements",
     "while": "a loop on the device; unrolled when its trip count is known and gives few operations",
 }

@@ -37,6 +37,7 @@ from neff.compiler.lowering.indexing import (
 )
 from neff.compiler.lowering.lowerer import Lowerer
 from neff.compiler.lowering.pooling import pool
+from neff.compiler.lowering.sorted_rows import sorted_rows
 from neff.compiler.lowering.top import top
 
 __all__ = ["LOWERINGS"]
@@ -61,6 +62,7 @@ LOWERINGS: dict[str, Callable[[Lowerer, Node], None]] = {
     "reduce": reduce,
     "reduce-scatter": reduce_scatter,
     "scatter": scatter,
+    "sorted": sorted_rows,
     "topk": top,
     "update-slice": update_slice,
     "word": word,
