@@ -22,6 +22,11 @@ _MAX_RANK = 32
 _MAX_LOOP_DEPTH = 64
 _MAX_TUPLE_DEPTH = 8
 _ACCESS = int(Tag.ACCESS)
+_TRUE = int(Tag.TRUE)
+_NAMED = (None, False, True)
+"""Operands that are a tag alone, by the tag."""
+_PLAIN_END = [0, 0, 0, 0]
+"""What an access ends with that has no index, no other type and no step of its own."""
 
 
 def decode_engine(
@@ -71,14 +76,20 @@ class _Words:
         return word
 
     def take_many(self, count: int) -> list[int]:
-        if not 0 <= count <= len(self.words) - self.at:
+        at = self.at
+        if not 0 <= count <= len(self.words) - at:
             raise _bad(
                 "NEFF-ENGINE-SHORT",
-                f"a record has {count} more words, the section {len(self.words) - self.at}",
+                f"a record has {count} more words, the section {len(self.words) - at}",
                 self.place,
             )
-        self.at += count
-        return self.words[self.at - count : self.at]
+        self.at = at + count
+        return self.words[at : self.at]
+
+    def take_counted(self) -> list[int]:
+        """A count, and that many words."""
+        count = self.take()
+        return self.take_many(count) if count else []
 
     def end(self) -> None:
         if self.at != len(self.words):
@@ -217,10 +228,14 @@ class _EngineReader:
         tensor = _at(self.tensors, number, "tensor", words.place)
         if not 0 <= rank <= _MAX_RANK:
             raise _bad("NEFF-ENGINE-ACCESS", f"{rank} dimensions", words.place)
-        *flat, kind = words.take_many(2 * rank + 1)
-        counts = flat[1::2]
-        if min(counts, default=0) < 0:
-            raise _bad("NEFF-ENGINE-ACCESS", "a negative count", words.place)
+        pattern = _pairs(words.take_many(2 * rank))
+        for _, count in pattern:
+            if count < 0:
+                raise _bad("NEFF-ENGINE-ACCESS", "a negative count", words.place)
+        kind = words.take()
+        if not kind and words.words[words.at : words.at + 4] == _PLAIN_END:
+            words.at += 4
+            return Access(tensor, offset, pattern)
         scalar = self.scalar_offset(kind, words) if kind else None
         vector, dimension, dtype, stepped = words.take_many(4)
         index = None if vector == 0 else _at(self.accesses, vector - 1, "access", words.place)
@@ -230,7 +245,6 @@ class _EngineReader:
             raise _bad("NEFF-ENGINE-ACCESS", f"step flag {stepped}", words.place)
         kept = None if dtype == 0 else self.dtype(dtype, words)
         jump = words.take() if stepped else None
-        pattern = tuple(zip(flat[0::2], counts, strict=True))
         return Access(tensor, offset, pattern, scalar, index, dimension, kept, jump)
 
     def scalar_offset(self, kind: int, words: _Words) -> Register | Access:
@@ -274,27 +288,33 @@ class _EngineReader:
         op, operands = _at(self.forms, form, "form", words.place)
         if engine not in ENGINES or waits < 0:
             raise _bad("NEFF-ENGINE-RECORD", f"engine {engine}, {waits} waits", words.place)
-        *flat, count = words.take_many(2 * waits + 1)
-        *signals, count = words.take_many(count + 1) if count >= 0 else words.take_many(count)
-        depends = tuple(self.string(index, words) for index in words.take_many(count))
+        flat = words.take_many(2 * waits)
+        signals = words.take_counted()
+        depends = words.take_counted()
         instruction = Instruction(
             op,
             self.operands(operands, words),
             ENGINES[engine],
             self.string(name - 1, words) if name else "",
             self.sources.at(location, words.place),
-            depends,
+            tuple([self.string(index, words) for index in depends]),
         )
-        return Step(instruction, tuple(zip(flat[0::2], flat[1::2], strict=True)), tuple(signals))
+        return Step(instruction, _pairs(flat), tuple(signals))
 
     def operands(self, names: tuple[str, ...], words: _Words) -> dict[str, Any]:
         """Operands by name; what most of them are without a call for each."""
         found: dict[str, Any] = {}
+        row, accesses = words.words, self.accesses
+        last = len(row) - 1
         for name in names:
-            pair = words.words[words.at : words.at + 2]
-            if len(pair) == 2 and pair[0] == _ACCESS and 0 <= pair[1] < len(self.accesses):
-                found[name] = self.accesses[pair[1]]
-                words.at += 2
+            at = words.at
+            tag = row[at] if at < last else -1
+            if tag == _ACCESS and 0 <= row[at + 1] < len(accesses):
+                found[name] = accesses[row[at + 1]]
+                words.at = at + 2
+            elif 0 <= tag <= _TRUE:
+                found[name] = _NAMED[tag]
+                words.at = at + 1
             else:
                 found[name] = self.operand(words, 0)
         return found
@@ -317,7 +337,7 @@ class _EngineReader:
         if tag == Tag.ACCESS:
             return _at(self.accesses, words.take(), "access", words.place)
         if tag <= Tag.TRUE:
-            return _at((None, False, True), tag, "tag", words.place)
+            return _at(_NAMED, tag, "tag", words.place)
         if tag == Tag.INT:
             return words.take()
         if tag == Tag.TUPLE:
@@ -360,6 +380,11 @@ class _EngineReader:
         Tag.DTYPE: dtype,
         Tag.WIDE_INT: wide,
     }
+
+
+def _pairs(flat: list[int]) -> tuple[tuple[int, int], ...]:
+    """Each two neighbours; there is an even number of words."""
+    return tuple(zip(flat[0::2], flat[1::2], strict=True)) if flat else ()
 
 
 def _at(entries: Sequence[Any], index: int, what: str, place: str) -> Any:

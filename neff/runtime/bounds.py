@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+from typing import NamedTuple
 
 from neff.errors import NeffRuntimeError
 from neff.program import Program
@@ -31,7 +32,7 @@ def check_accesses(body: Block, program: Program, place: str) -> None:
     for instruction in walk(body):
         checker.check_operands(instruction)
         for value in instruction.operands.values():
-            if id(value) not in checker.checked:
+            if type(value) in _WITH_ACCESSES and id(value) not in checker.checked:
                 for access in accesses_in(value):
                     checker.check(access, instruction)
 
@@ -50,6 +51,9 @@ def _parameters(op: str) -> tuple[frozenset[str], frozenset[str]]:
 
 _REMEDY = "fix the kernel at this place, or build the NEFF again if it is damaged"
 
+_WITH_ACCESSES = frozenset({Access, tuple, list})
+"""Types of operands that are accesses or hold some."""
+
 _MOVES = {"dma_copy": ("src",), "dma_transpose": ("src",), "tensor_copy": ("src",)}
 
 
@@ -63,12 +67,26 @@ def _is_tensor(value: object) -> bool:
     return type(value) is Access
 
 
+class _Known(NamedTuple):
+    """A tensor that was seen, and what the range of an access to it depends on.
+
+    Attributes:
+        lanes: partitions; -1 in HBM, which has none.
+        nbytes: of one partition on chip, of all of it in HBM.
+    """
+
+    tensor: Tensor
+    lanes: int
+    nbytes: int
+
+
 class _Checker:
     def __init__(self, program: Program, place: str) -> None:
         self.program, self.place = program, place
         self.target: Target = target_of(program.target)
-        self.tensors: dict[str, Tensor] = {}
+        self.tensors: dict[str, _Known] = {}
         self.checked: set[int] = set()
+        self.inside: set[tuple[object, ...]] = set()
         self.forms: set[tuple[str, ...]] = set()
 
     def check_operands(self, instruction: Instruction) -> None:
@@ -94,48 +112,50 @@ class _Checker:
         tensor = access.tensor
         known = self.tensors.get(tensor.name)
         if known is None:
-            self.tensors[tensor.name] = tensor
-            self.check_place(tensor, instruction)
-        elif known is not tensor and known != tensor:
+            known = self.tensors[tensor.name] = self.check_place(tensor, instruction)
+        elif known.tensor is not tensor and known.tensor != tensor:
             raise self.fault("NEFF-NAME", f"two tensors are called {tensor.name!r}", instruction)
         if access.vector_offset is None and access.scalar_offset is None:
-            self.check_range(access, instruction)
+            size = access.element_type.itemsize
+            range_of = (known.lanes, known.nbytes, size, access.offset, access.pattern)
+            if range_of not in self.inside:  # tiles of one kernel have few different ones
+                self.check_range(known, access, instruction)
+                self.inside.add(range_of)
 
-    def check_place(self, tensor: Tensor, instruction: Instruction) -> None:
+    def check_place(self, tensor: Tensor, instruction: Instruction) -> _Known:
         if not tensor.on_chip:
             variable = self.program.variables.get(tensor.name)
-            if variable is None or variable.nbytes < tensor.nbytes:
+            nbytes = tensor.nbytes
+            if variable is None or variable.nbytes < nbytes:
                 self.no_place(tensor, "is not a variable of that size", instruction)
-            return
+            return _Known(tensor, -1, nbytes)
         psum = tensor.buffer is MemoryRegion.psum
         row = self.target.psum_partition_bytes if psum else self.target.sbuf_partition_bytes
         partition, byte = tensor.address or (-1, -1)
-        lanes = tensor.shape[0] if tensor.shape else 1
+        lanes, nbytes = tensor.shape[0] if tensor.shape else 1, tensor.free_bytes
         inside = 0 <= partition <= self.target.partitions - lanes and byte >= 0
-        if not inside or byte + tensor.free_bytes > row:
+        if not inside or byte + nbytes > row:
             self.no_place(
                 tensor,
-                f"with {lanes} partitions of {tensor.free_bytes} bytes at {tensor.address} leaves "
+                f"with {lanes} partitions of {nbytes} bytes at {tensor.address} leaves "
                 f"{tensor.buffer} ({self.target.partitions} partitions of {row} bytes)",
                 instruction,
             )
+        return _Known(tensor, lanes, nbytes)
 
-    def check_range(self, access: Access, instruction: Instruction) -> None:
+    def check_range(self, known: _Known, access: Access, instruction: Instruction) -> None:
         """As one run of elements; on chip the partition and what is in it, each by itself."""
-        tensor = access.tensor
         size = access.element_type.itemsize
         if 0 in access.shape:
             return
-        if not tensor.on_chip:
-            self.check_run(
-                access.offset, access.pattern, tensor.nbytes // size, access, instruction
-            )
+        if not known.tensor.on_chip:
+            limit = known.nbytes // size
+            self.check_run(access.offset, access.pattern, limit, access, instruction)
             return
-        width = max(1, tensor.free_bytes // size)
+        width = max(1, known.nbytes // size)
         lane, column = divmod(access.offset, width)
-        lanes = tensor.shape[0] if tensor.shape else 1
         step, count = access.pattern[0] if access.pattern else (0, 1)
-        self.check_run(lane, ((step // width, count),), lanes, access, instruction)
+        self.check_run(lane, ((step // width, count),), known.lanes, access, instruction)
         self.check_run(column, access.pattern[1:], width, access, instruction)
 
     def check_run(

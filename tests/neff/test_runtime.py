@@ -210,6 +210,16 @@ def test_accesses_outside_their_tensor_are_refused_at_load() -> None:
     assert caught.value.code == "NEFF-EXEC-OUT-OF-BOUNDS"
 
 
+def test_a_pattern_that_fits_one_tensor_does_not_fit_a_smaller_one() -> None:
+    program = addition()
+    step = program.subgraphs[0].engines[Engine.vector][0]
+    pattern = step.instruction.operands["data1"].pattern
+    step.instruction.operands["dst"] = Access(sbuf("z", (128, 256), 4096), 0, pattern)
+    with pytest.raises(NeffRuntimeError, match=r"element 25[46] of tensor 'z'") as caught:
+        runtime.load(program)
+    assert caught.value.code == "NEFF-EXEC-OUT-OF-BOUNDS"
+
+
 @pytest.mark.parametrize(
     ("tensor", "code"),
     [
