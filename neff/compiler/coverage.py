@@ -29,7 +29,7 @@ _FAMILIES = {
     "dynamic-slice": "a view; its offset is a register when only a run knows it",
     "dynamic-update-slice": "a transfer to a runtime offset, in place when nothing else reads the operand",
     "gather": "transfers with an offset for each partition, many by a loop on the device; indices are clamped",
-    "scatter": "update by update, many by a loop on the device, or all at once for few elements; any elementwise computation, any number of operands",
+    "scatter": "update by update, many by a loop on the device; sums of floats 128 at a time; or all at once for few elements; any elementwise computation, any number of operands",
 }
 _INTERNAL = {"cumulative", "pair", "pool", "rank", "sorted", "word"}
 """Opcodes of the graph that HLO does not have."""

@@ -14,7 +14,7 @@ import pytest
 import hlo_tools
 from neff.compiler import compile
 from neff.compiler.record import Record
-from tests.compiler.compiling import check, lowered, oracle, run
+from tests.compiler.compiling import TARGETS, check, lowered, oracle, run
 
 pytestmark = pytest.mark.jax
 
@@ -180,3 +180,44 @@ def test_updates_of_rows_change_nothing_else() -> None:
     (found,) = run(compile(module, target="trn2"), [base, places, update])
     wanted = np.asarray(program(base, places, update))
     np.testing.assert_array_equal(found.view(np.int32), wanted.view(np.int32))
+
+
+@hypothesis.settings(max_examples=5, deadline=None)
+@hypothesis.given(
+    count=st.integers(16, 300),
+    extents=st.tuples(st.integers(5, 60), st.integers(1, 9), st.sampled_from([100, 601, 1100])),
+    indexed=st.sampled_from([(0,), (1,), (0, 1), (2,), (0, 1, 2)]),
+    kind=st.sampled_from([np.float32, jnp.bfloat16, np.float16]),
+    target=st.sampled_from(TARGETS),
+    seed=st.integers(0, 99),
+)
+def test_sums_of_many_updates(
+    count: int,
+    extents: tuple[int, ...],
+    indexed: tuple[int, ...],
+    kind: Any,
+    target: str,
+    seed: int,
+) -> None:
+    """Equal places, places outside, numbers that are not finite; windows of any dimensions."""
+    base = _drawn(seed, -9, 9, *extents).astype(kind)
+    base.reshape(-1)[::97] = -np.inf
+    first = tuple(np.zeros(count, int) if dim in indexed else slice(None) for dim in range(3))
+    update = _drawn(seed + 1, -9, 9, *base[first].shape).astype(kind)
+    flat = update.reshape(-1)
+    flat[::31], flat[7::53], flat[11::83] = np.inf, -np.inf, np.nan
+    places = [_drawn(seed + 2 + dim, -3, extents[dim] // 2 + 1, count).astype(np.int32)
+              for dim in indexed]  # fmt: skip
+    places[0][::9] = extents[indexed[0]] + 4
+
+    def program(x: Any, u: Any, *numbers: Any) -> Any:
+        at = [numbers[indexed.index(d)] if d in indexed else slice(None) for d in range(3)]
+        return x.at[tuple(at)].add(u, mode="drop", wrap_negative_indices=False)
+
+    check(program, base, update, *places, target=target)
+
+
+def test_sums_of_very_many_updates_are_a_loop() -> None:
+    places = _drawn(1, 0, 6000, 9000).astype(np.int32)
+    program = check(lambda x, i, u: x.at[i].add(u), _normal(6001), places, _normal(9000))
+    assert sum(len(rows) for graph in program.subgraphs for rows in graph.engines.values()) < 1000

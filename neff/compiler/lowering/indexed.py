@@ -22,7 +22,9 @@ from neff.compiler.lowering.tiling import Piece, affordable, nest, tiles
 from nki_lang.dtypes import BY_NAME
 from nki_lang.frontend.tensor import NkiTensor
 
-__all__ = ["Component", "gather_task", "scatter_task"]
+__all__ = [
+    "Component", "Scatter", "components_of", "gather_task", "offsets_of", "repeated", "scatter_task",
+]  # fmt: skip
 
 I32 = BY_NAME["int32"]
 U8 = BY_NAME["uint8"]
@@ -56,7 +58,7 @@ class Component:
     last: int
 
 
-def _offsets(
+def offsets_of(
     emitter: Emitter, rows: list[NkiTensor], components: list[Component], clamp: bool
 ) -> Any:
     """Element offsets of indices that are tiles of one component each."""
@@ -71,7 +73,7 @@ def _offsets(
     return total if total is not None else emitter.filled(0, I32)
 
 
-def _rows(
+def components_of(
     tensor: NkiTensor,
     port: Port,
     count: int,
@@ -89,7 +91,7 @@ def _rows(
     return found
 
 
-def _repeat(turns: int, group: int, step: int, body: Callable[[int, Moved | None], None]) -> None:
+def repeated(turns: int, group: int, step: int, body: Callable[[int, Moved | None], None]) -> None:
     """``body(begin, None)`` for begin = 0, step, ... (``turns`` of them) if they are few; else a
     loop on the device, of ``group`` at a time: ``body(begin, register)`` for begin + register."""
     loops = turns // group if turns > group else 0
@@ -172,7 +174,7 @@ class _Gatherer:
                 done += self._move(start, part, done, first + begin, moved, offsets)
 
         self.ring.clear()
-        _repeat(turns, group, rows * tiles, block)
+        repeated(turns, group, rows * tiles, block)
 
     def _offsets(
         self,
@@ -185,8 +187,8 @@ class _Gatherer:
         """Element offsets of (rows, tiles) indices."""
         wanted = [[tiles, rows], [1, tiles]]
         tensor = self.tensors[self.indices.view.buffer]
-        parts = _rows(tensor, self.indices, len(self.components), wanted, begin, moved)
-        return _offsets(Emitter(rows, tiles, constants), parts, self.components, True)
+        parts = components_of(tensor, self.indices, len(self.components), wanted, begin, moved)
+        return offsets_of(Emitter(rows, tiles, constants), parts, self.components, True)
 
     def _move(
         self,
@@ -309,14 +311,16 @@ class _Scatterer:
         scatter = self._scatter
         emitter = Emitter(128, count, self._constants)
         wanted = [[0, 128], [1, count]]
-        rows = _rows(self._indices, scatter.indices, len(scatter.components), wanted, begin, moved)
+        rows = components_of(
+            self._indices, scatter.indices, len(scatter.components), wanted, begin, moved
+        )
         inside = emitter.filled(1, U8)
         for row, component in zip(rows, scatter.components, strict=True):
             low = emitter.words("greater_equal", row, 0, I32)
             high = emitter.words("less_equal", row, component.last, I32)
             both = emitter.copy(emitter.bits("bitwise_and", low, high, I32), U8)
             inside = emitter.bits("bitwise_and", inside, both, U8)
-        return _offsets(emitter, rows, scatter.components, True), inside
+        return offsets_of(emitter, rows, scatter.components, True), inside
 
     def _update(
         self, piece: Piece, where: int, moved: Moved | None, offset: NkiTensor, inside: NkiTensor

@@ -19,6 +19,7 @@ from neff.compiler.lowering.indexed import (
 )
 from neff.compiler.lowering.lowerer import Lowerer
 from neff.compiler.lowering.region import Region
+from neff.compiler.lowering.scattered_sums import adds, sums_task
 from neff.compiler.lowering.task import Port
 from nki_lang.dtypes import BY_NAME
 
@@ -130,7 +131,8 @@ def scatter(lowerer: Lowerer, node: Node) -> None:
         [lowerer.port(target) for target in targets], lowerer.port(indices), ordered,
         components, tuple(targets[0].strides[dim] for dim in kept), region.on_tiles,
     )  # fmt: skip
-    lowerer.call(scatter_task("scatter", spec), node)
+    task = sums_task if adds(spec, fields["applied"]) else scatter_task
+    lowerer.call(task("scatter", spec), node)
 
 
 def _in_a_row(
