@@ -18,6 +18,7 @@ from hlo_tools.trace.graph import Array
 __all__ = [
     "NeedsCopyError",
     "Strides",
+    "contracted",
     "copied",
     "elementwise",
     "is_fortran",
@@ -103,6 +104,36 @@ def elementwise(operands: Sequence[tuple[Shape, Strides]], shape: Shape) -> Stri
     flags = [*[["readonly"]] * len(arrays), ["writeonly", "allocate"]]
     walk = nditer([*arrays, None], ["zerosize_ok"], flags, itershape=shape)
     return normal(shape, walk.operands[-1].strides)
+
+
+def contracted(
+    operands: Sequence[tuple[Shape, Strides]], labels: Sequence[Sequence[str]],
+    output: Sequence[str], order: str = "K",
+) -> Strides:  # fmt: skip
+    """The strides of einsum's new result: NumPy goes through all operands at once."""
+    summed = list(dict.fromkeys(one for names in labels for one in names if one not in output))
+    walked = [*output, *summed]
+    arrays: list[Any] = [
+        as_strided(_ELEMENT, own, plain(own) if strides is None else strides)
+        for own, strides in operands
+    ]
+    axes = [[names.index(one) if one in names else -1 for one in walked] for names in labels]
+    axes.append([*range(len(output)), *[-1] * len(summed)])
+    sizes = {
+        name: size
+        for (own, _), names in zip(operands, labels, strict=True)
+        for name, size in zip(names, own, strict=True)
+        if size != 1 or name not in output
+    }
+    shape = tuple(sizes.get(name, 1) for name in output)
+    if 0 in shape:
+        return None
+    nditer: Any = np.nditer
+    flags = [*[["readonly"]] * len(arrays), ["readwrite", "allocate"]]
+    made = nditer(
+        [*arrays, None], ["reduce_ok", "zerosize_ok"], flags, op_axes=axes, order=order
+    ).operands[-1]
+    return normal(shape, made.strides)
 
 
 class NeedsCopyError(Exception):

@@ -229,10 +229,10 @@ ENTRIES = [
     *(Entry(f"lambda_{n}", _words("a")) for n in ()),
     Entry("np.take", _words("a, [0, 1]; a, i; a, 0; a, [[0, -1], [1, 1]]; a, i[0]; a, np.array(0); a, []"), _options(axis="0; -1; 1; None", mode="'wrap'; 'clip'; 'raise'", out="o"), exact=True),
     Entry(".take", _words("[0, 1]; i; 0"), _options(axis="0; -1; 1", mode="'wrap'; 'clip'"), exact=True),
-    Entry("np.take_along_axis", _words("a, np.argsort(a, 0), 0; a, np.argsort(a), -1; a, i, None; a, i[:, None], 0"), shapes=LONG, exact=True),
+    Entry("np.take_along_axis", _words("a, np.argsort(a, 0, 'stable'), 0; a, np.argsort(a, -1, 'stable'), -1; a, i, None; a, i[:, None], 0"), shapes=LONG, exact=True),
     Entry("np.sort", _words("a; a, 0"), _options(axis="0; -1; None; 1", kind="'stable'"), exact=True),
-    Entry("np.argsort", _words("a"), _options(axis="0; -1; None; 1", kind="'stable'"), exact=True),
-    Entry(".argsort", ((),), _options(axis="0; -1", kind="'stable'"), exact=True),
+    Entry("np.argsort", _words("a, kind='stable'"), _options(axis="0; -1; None; 1"), exact=True),
+    Entry(".argsort", _words("kind='stable'"), _options(axis="0; -1"), exact=True),
     # Shapes
     Entry("np.reshape", _words("a, -1; a, (-1, 1); a, (1, -1); a, a.shape[::-1]; a, a.shape; a, (a.size,)"), _options(order="'C'; 'F'; 'A'", copy="True; None; False"), exact=True),
     Entry(".reshape", _words("-1; -1, 1; (1, -1); a.shape[::-1]"), _options(order="'C'; 'F'; 'A'", copy="True; None"), exact=True),
@@ -279,7 +279,7 @@ ENTRIES = [
     *(Entry(f"np.{n}", _words("a; a, 1; a, -1"), exact=True) for n in ("tril", "triu", "diag", "diagflat", "diagonal")),
     Entry(".diagonal", ((), ("1",)), shapes=PLANE, exact=True),
     Entry("np.trace", _words("a; a, 1; a, 0, 1, 0"), _options(dtype=DTYPES, out="o"), shapes=(*PLANE, (2, 3, 2))),
-    Entry("np.put_along_axis", _words("a, np.argsort(a, 0), b, 0; a, i[:2], 1, None"), shapes=LONG, exact=True),
+    Entry("np.put_along_axis", _words("a, np.argsort(a, 0, 'stable'), b, 0; a, i[:2], 1, None"), shapes=LONG, exact=True),
     # Products
     *(Entry(f"np.{n}", _words("a, b; a, b.T; a.T, b; a, a; a, w"), _options(out="o") if n in ("dot",) else ()) for n in ("dot", "inner", "vdot", "kron")),
     Entry("np.matmul", _words("a, b; a, b.T; a.T, b; a, a[0]; a[0], b.T"), _options(out="o", dtype="np.float32; np.int32", casting="'unsafe'")),

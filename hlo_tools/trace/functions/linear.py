@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from hlo_tools.trace import primitives as hlo
-from hlo_tools.trace.array import TracedArray, as_node, graph_of, kind_of, result
+from hlo_tools.trace.array import TracedArray, as_node, graph_of, kind_of, layout_of, result
 from hlo_tools.trace.functions import implements
 from hlo_tools.trace.functions.arguments import (
     axes_of,
@@ -19,6 +19,7 @@ from hlo_tools.trace.functions.arguments import (
     xp,
 )
 from hlo_tools.trace.graph import DType, Node, Operand
+from hlo_tools.trace.layout import contracted
 from hlo_tools.trace.promotion import narrow, promote, ufunc_dtypes
 
 __all__ = ["matmul"]
@@ -213,7 +214,10 @@ def einsum(
     if summed:
         node = hlo.reduce(node, 0, summed, "add")
         labels = [label for label in labels if label in output]
-    found = result(hlo.transpose(node, [labels.index(label) for label in output]))
+    layout = None
+    if optimize is False and len(output) > 1:
+        layout = contracted([layout_of(value) for value in operands], inputs, output, order)
+    found = result(hlo.transpose(node, [labels.index(label) for label in output]), layout)
     return deliver(found, out, casting)
 
 

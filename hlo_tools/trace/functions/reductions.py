@@ -437,7 +437,7 @@ def norm(x: Operand, ord: Any = None, axis: Any = None, keepdims: bool = False) 
     values = xp.abs(array if array.dtype.kind in "fc" else array.astype(F32))
     if axis is None and ord is None:
         total = xp.sqrt(xp.sum(values * values))
-        return total.reshape((1,) * array.ndim) if keepdims else total
+        return total.reshape((1,) * array.ndim) if keepdims and array.ndim else total
     axes = axes_of(axis, array.ndim)
     if len(axes) == 1:
         return _vector_norm(values, ord, axes[0], keepdims)
