@@ -14,7 +14,7 @@ from neff.compiler.lowering.emitter import Emitter, Value
 from neff.compiler.lowering.expressions import Evaluator, Facts
 from neff.compiler.lowering.spreads import RowEmitter
 from neff.compiler.lowering.task import Port, Task, own_part
-from neff.compiler.lowering.tiling import Piece, nest, tiles
+from neff.compiler.lowering.tiling import Piece, nest, stacked, tiles
 from neff.compiler.lowering.wide import load_value, store_value
 from nki_lang.targets import Target
 
@@ -66,8 +66,9 @@ def group_task(name: str, group: Group, target: Target, elements: int) -> Task:
     def body(tensors: dict[str, Any]) -> None:
         constants: dict[Any, Any] = {}
         balance = Balance(target.generation >= 3)
-        for piece in own_part(tiles(dims, limit, len(views))):
-            emitter = RowEmitter(piece.partition.extent, 1, piece.elements, constants)
+        pieces = tiles(dims, limit, len(views))
+        for piece in own_part(pieces if set(reads) & set(writes) else stacked(pieces)):
+            emitter = RowEmitter(piece.partitions, 1, piece.elements, constants)
             _Tile(group, piece, tensors, order, emitter).run(facts, numbers, balance)
 
     return Task(name, reads, writes, body, facts.idioms, divides=True)

@@ -130,16 +130,20 @@ def load(
     """
     pattern = piece.pattern(number)
     rows, elements = piece.partition.extent, piece.elements
-    offset = piece.offsets[number]
     same = elements > 1 and not any(step for step, _ in pattern[1:])
     if same:
         pattern = [pattern[0], [1, 1]]
-    tile = nl.ndarray((rows, 1 if same else elements), dtype=dtype or port.dtype, buffer=nl.sbuf)
-    nisa.dma_copy(tile, window(tensor, port, offset, pattern, word, moved))
+    shape = (piece.partitions, 1 if same else elements)
+    tile = nl.ndarray(shape, dtype=dtype or port.dtype, buffer=nl.sbuf)
+    for at, offsets in enumerate((piece.offsets, *piece.further)):
+        part = tile[at * rows : (at + 1) * rows]
+        nisa.dma_copy(part, window(tensor, port, offsets[number], pattern, word, moved))
     return tile.broadcast(1, elements) if same else tile
 
 
 def store(tensor: Any, port: Port, piece: Piece, number: int, tile: Any, word: int = 0) -> None:
     """Write a tile where view ``number`` of a piece points; of wide elements one word."""
-    pattern, offset = piece.pattern(number), piece.offsets[number]
-    nisa.dma_copy(window(tensor, port, offset, pattern, word), tile)
+    pattern, rows = piece.pattern(number), piece.partition.extent
+    for at, offsets in enumerate((piece.offsets, *piece.further)):
+        part = tile[at * rows : (at + 1) * rows]
+        nisa.dma_copy(window(tensor, port, offsets[number], pattern, word), part)

@@ -7,14 +7,14 @@ the rest is loops. Of the possible cuts the one with the fewest tiles is taken.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
 from neff.compiler.graph.views import Dim, View, merge
 
-__all__ = ["PARTITIONS", "Piece", "TooLarge", "affordable", "nest", "tiles"]
+__all__ = ["PARTITIONS", "Piece", "TooLarge", "affordable", "nest", "stacked", "tiles"]
 
 PARTITIONS = 128
 
@@ -56,11 +56,18 @@ class Piece:
         offsets: for each view, the element where the tile starts, relative to the view's own.
         partition: extent of the partition dimension and the views' steps along it.
         free: the same for the free dimensions.
+        further: offsets of tiles of this form that stand on the partitions behind it (:func:`stacked`).
     """
 
     offsets: tuple[int, ...]
     partition: Dim
     free: tuple[Dim, ...]
+    further: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def partitions(self) -> int:
+        """Partitions of the tile, and of those behind it."""
+        return self.partition.extent * (1 + len(self.further))
 
     @property
     def elements(self) -> int:
@@ -102,6 +109,26 @@ def tiles(dims: list[Dim], limit: int, views: int, least: int = _LEAST_FREE) -> 
     cut = _cut(dims, best, limit, least)
     affordable(cut.tiles)
     yield from _walk(dims, best, cut, views)
+
+
+def stacked(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """Tiles of few partitions on top of each other: an instruction takes as long for 28 as for 112.
+
+    The order changes: for tiles of which none writes what another reads.
+    """
+    waiting: dict[tuple[Dim, tuple[Dim, ...]], list[Piece]] = {}
+    for piece in pieces:
+        alike = waiting.setdefault((piece.partition, piece.free), [])
+        alike.append(piece)
+        if len(alike) >= PARTITIONS // piece.partition.extent:
+            yield _on_top(alike)
+            alike.clear()
+    yield from (_on_top(alike) for alike in waiting.values() if alike)
+
+
+def _on_top(alike: list[Piece]) -> Piece:
+    first, *others = alike
+    return replace(first, further=tuple(piece.offsets for piece in others))
 
 
 @dataclass(frozen=True, slots=True)
