@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import hypothesis
+import hypothesis.strategies as st
 import ml_dtypes
 import numpy as np
 import pytest
 
 from neff.compiler import compile
+from neff.options import CompileOptions
 from tests.compiler.compiling import TARGETS, check, lowered, run, wide_types
 
 pytestmark = pytest.mark.jax
@@ -298,3 +301,36 @@ def test_sixty_four_bit_integers_are_computed_in_thirty_two() -> None:
         assert [program.variables[name].dtype for name in program.inputs] == ["int64", "int64"]
         u = np.arange(100, dtype=np.uint64)
         check(lambda u: (u + 5, u.astype(np.float32)), u)
+
+
+@hypothesis.given(
+    shape=st.tuples(st.integers(1, 9), st.integers(1, 40), st.integers(1, 150)),
+    steps=st.tuples(st.integers(1, 2), st.integers(1, 3), st.integers(1, 9)),
+    order=st.permutations(range(3)),
+    dtype=st.sampled_from([np.float32, ml_dtypes.bfloat16, np.int32]),
+    target=st.sampled_from(TARGETS),
+    cores=st.sampled_from([1, 2]),
+    seed=st.integers(0, 99),
+)
+@hypothesis.settings(max_examples=6, deadline=None)
+def test_parts_that_lie_apart(
+    shape: tuple[int, ...], steps: tuple[int, ...], order: list[int], dtype: Any, target: str,
+    cores: int, seed: int,
+) -> None:  # fmt: skip
+    """Tiles of few partitions, and elements that stand apart, of operands with a margin."""
+    drawn = np.random.default_rng(seed)
+    wide = [(n - 1) * step + 3 for n, step in zip(shape, steps, strict=True)]
+    x, y = (drawn.integers(-99, 99, wide).astype(dtype) for _ in range(2))
+
+    import jax.numpy as jnp
+
+    def part(one: Any, at: int) -> Any:
+        cut = [slice(at, at + (n - 1) * k + 1, k) for n, k in zip(shape, steps, strict=True)]
+        return one[tuple(cut)]
+
+    def program(x: Any, y: Any) -> Any:
+        high = jnp.maximum(part(x, 0), part(y, 1))
+        return jnp.transpose(high + part(x, 2), order), jnp.where(part(x, 1) > 5, high, 7)
+
+    options = CompileOptions(lnc=cores if target != "trn1" else 1)
+    check(program, x, y, target=target, options=options)

@@ -13,7 +13,7 @@ from neff.compiler.lowering.balance import Balance
 from neff.compiler.lowering.emitter import Emitter, Value
 from neff.compiler.lowering.expressions import Evaluator, Facts
 from neff.compiler.lowering.spreads import RowEmitter
-from neff.compiler.lowering.task import Port, Task, own_part
+from neff.compiler.lowering.task import SPARSE, Port, Task, own_part
 from neff.compiler.lowering.tiling import Piece, nest, stacked, tiles
 from neff.compiler.lowering.wide import load_value, store_value
 from nki_lang.targets import Target
@@ -58,7 +58,9 @@ def group_task(name: str, group: Group, target: Target, elements: int) -> Task:
     order = list(ports)
     views = [ports[key].view for key in order] + [port.view for _, port in group.outputs]
     dims = nest(_aligned(views))
-    limit = _tile_limit(group, target, elements)
+    steps = [port.view.strides[-1] for port in ports.values() if port.view.shape]
+    apart = sum(step - 1 for step in steps if 2 <= step <= SPARSE)
+    limit = _tile_limit(group, target, elements, apart)
 
     facts = Facts(group.nodes, {id(node) for node, _ in group.outputs}, group.sources)
     numbers = target.generation >= 3
@@ -142,10 +144,13 @@ def _aligned(views: list[View]) -> list[View]:
     return aligned
 
 
-def _tile_limit(group: Group, target: Target, elements: int) -> int:
+def _tile_limit(group: Group, target: Target, elements: int, apart: int) -> int:
     """Elements of a tile in each partition: a power of two, so that what is alive at once fits
-    into two thirds of SBUF and the rest can hold what is being loaded or stored."""
-    alive = _most_alive(group)
+    into two thirds of SBUF and the rest can hold what is being loaded or stored.
+
+    ``apart``: elements that are loaded besides each one that is wanted, of all operands.
+    """
+    alive = _most_alive(group) + apart
     if any(node.opcode not in _PLAIN for node in group.nodes):
         alive += _TEMPORARIES
     room = target.sbuf_usable_bytes * 2 // 3 // (4 * alive)

@@ -17,7 +17,7 @@ from neff.compiler.lowering.tiling import Piece
 from neff.program import Variable
 from nki_lang.dtypes import BY_NAME, DType
 
-__all__ = ["WORDS", "Moved", "Port", "Task", "load", "own_part", "store", "window"]
+__all__ = ["SPARSE", "WORDS", "Moved", "Port", "Task", "load", "own_part", "store", "window"]
 
 Part = TypeVar("Part")
 
@@ -27,6 +27,13 @@ WORDS = {
     "float64": BY_NAME["uint32"],
 }
 """Types of two words -> type of one."""
+
+
+SPARSE = 8
+"""Steps from one element to the next up to which all between are loaded, too."""
+
+_FEW_SPARSE, _MOST_SPARSE = 8, 1 << 15
+"""Elements in a row from which on they are, and bytes of a partition that it takes at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +140,40 @@ def load(
     same = elements > 1 and not any(step for step, _ in pattern[1:])
     if same:
         pattern = [pattern[0], [1, 1]]
+    elif _is_sparse(port, piece, number):
+        return _loaded_whole(tensor, port, piece, number, dtype, moved)
     shape = (piece.partitions, 1 if same else elements)
     tile = nl.ndarray(shape, dtype=dtype or port.dtype, buffer=nl.sbuf)
     for at, offsets in enumerate((piece.offsets, *piece.further)):
         part = tile[at * rows : (at + 1) * rows]
         nisa.dma_copy(part, window(tensor, port, offsets[number], pattern, word, moved))
     return tile.broadcast(1, elements) if same else tile
+
+
+def _is_sparse(port: Port, piece: Piece, number: int) -> bool:
+    """True where elements stand a little apart: one transfer for each takes longer than all between."""
+    step, count = piece.pattern(number)[-1]
+    fits = piece.elements * step * port.dtype.itemsize <= _MOST_SPARSE
+    return 2 <= step <= SPARSE and count >= _FEW_SPARSE and fits and not port.wide
+
+
+def _loaded_whole(
+    tensor: Any, port: Port, piece: Piece, number: int, dtype: DType | None, moved: Moved | None
+) -> Any:
+    """Elements that stand apart, as a view of a tile with what is between them, too."""
+    *outer, (step, count) = piece.pattern(number)
+    rows, wide = piece.partition.extent, piece.elements * step
+    tile = nl.ndarray((piece.partitions, wide), dtype=dtype or port.dtype, buffer=nl.sbuf)
+    lies = [[1, (count - 1) * step + 1]]
+    size = count * step
+    for _, extent in reversed(outer[1:]):
+        lies.insert(0, [size, extent])
+        size *= extent
+    pattern = [*outer, [1, lies[-1][1]]]
+    for at, offsets in enumerate((piece.offsets, *piece.further)):
+        part = tile[at * rows : (at + 1) * rows].ap(pattern=[[wide, rows], *lies], offset=0)
+        nisa.dma_copy(part, window(tensor, port, offsets[number], pattern, moved=moved))
+    return tile[:, ::step]
 
 
 def store(tensor: Any, port: Port, piece: Piece, number: int, tile: Any, word: int = 0) -> None:
