@@ -85,17 +85,24 @@ class EagerBuilder(TraceBuilder):
             if not checks and self.tracker.quick(instruction):
                 return
             resolved = self.tracker.resolved(instruction)
-            step = Step(resolved)
+            skipped = self.tracker.skips(resolved)
+            if not checks:
+                self._run(resolved, skipped=skipped)
+                return
+            step = Step(resolved, skipped=skipped)
             for check in checks:
                 check.inferred = resolved is not instruction
                 check.before(step)
-            if not self.tracker.quick(resolved):
-                self.tracker.run(resolved, prepare(resolved, self.memory))
+            self._run(resolved, skipped=skipped)
             for check in checks:
                 check.after(step)
         except (NkiExecutionError, *_FAULTS) as error:
             fault = failure(error, instruction)
             raise fault from (None if isinstance(error, NkiExecutionError) else error)
+
+    def _run(self, instruction: Instruction, *, skipped: bool) -> None:
+        if not (skipped or self.tracker.quick(instruction)):
+            self.tracker.run(instruction, prepare(instruction, self.memory))
 
     def allocate(self, tensor: Tensor) -> None:
         """The tensor's memory lives as long as the kernel can reach the tensor."""

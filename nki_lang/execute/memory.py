@@ -332,7 +332,10 @@ class Memory:
         """
         if access.vector_offset is None:
             return self.view(access)
-        rows = self.rows(access, skip=skip, group=group)
+        return self.gathered(access, self.rows(access, skip=skip, group=group))
+
+    def gathered(self, access: Access, rows: Rows) -> Array:
+        """The elements of a gather whose rows are known; zeros where none exists."""
         window = self.storage(access.tensor).view(rows.window)
         if rows.good.all():
             return window[rows.index]

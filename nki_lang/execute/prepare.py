@@ -22,7 +22,7 @@ from nki_lang.semantics import MEANINGS, TRAITS
 from nki_lang.semantics.movement import transposed_axes
 from nki_lang.semantics.numbers import convert, round_tfloat32
 
-__all__ = ["failure", "injected", "prepare"]
+__all__ = ["failure", "injected", "is_skipped", "prepare"]
 
 Step = Callable[[], None]
 
@@ -176,7 +176,7 @@ def _dynamic(function: Callable[..., None], instruction: Instruction, memory: Me
     traits = TRAITS[instruction.op]
     operands = instruction.operands
     skip = operands.get("oob_mode") == "skip"
-    if skip and not _reachable(operands, memory):
+    if is_skipped(instruction, memory):
         return
     group = index_group(instruction.op)
     resolver = _Resolver(memory, traits.raw, skip, group)
@@ -197,8 +197,10 @@ def _dynamic(function: Callable[..., None], instruction: Instruction, memory: Me
         resolver.scatter(access, value)
 
 
-def _reachable(operands: dict[str, Any], memory: Memory) -> bool:
-    return all(
+def is_skipped(instruction: Instruction, memory: Memory) -> bool:
+    """``oob_mode.skip`` and a dynamic index out of bounds: nothing is read, nothing written."""
+    operands = instruction.operands
+    return operands.get("oob_mode") == "skip" and not all(
         memory.in_bounds(value)
         for value in operands.values()
         if type(value) is Access and value.scalar_offset is not None

@@ -20,7 +20,7 @@ import numpy as np
 from nki_lang.dtypes import Array
 from nki_lang.errors import NkiExecutionError
 from nki_lang.execute.memory import Memory
-from nki_lang.execute.prepare import injected
+from nki_lang.execute.prepare import injected, is_skipped
 from nki_lang.execute.storage import Storage, whole
 from nki_lang.ir.coverage import Coverage, Piece
 from nki_lang.ir.fresh import SCALES, is_fresh_fill
@@ -180,6 +180,23 @@ class Tracker:
         for storage, access in written:
             self._cover(storage, access)
         return True
+
+    def skips(self, instruction: Instruction) -> bool:
+        """Whether ``oob_mode.skip`` leaves all of the instruction out: a dynamic index is out of bounds.
+
+        Raises:
+            NkiExecutionError: ``NKI-UNINITIALISED``, the index was never written.
+        """
+        if instruction.operands.get("oob_mode") != "skip":
+            return False
+        for access in instruction.operands.values():
+            index = access.scalar_offset if type(access) is Access else None
+            if type(index) is not Access or (coverage := self._coverage(index.tensor)).complete:
+                continue
+            mask = self._mask(index, coverage)
+            if mask is not None:
+                self._note(instruction, "scalar_offset", index, mask)
+        return is_skipped(instruction, self.memory)
 
     def resolved(self, instruction: Instruction) -> Instruction:
         """A product with ``accumulate`` made explicit by what was written so far.

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from nki_lang.errors import warn_at
 from nki_lang.execute.liveness import accesses_of, written_by
 from nki_lang.execute.memory import Memory
+from nki_lang.execute.prepare import is_skipped
 from nki_lang.execute.regions import may_overlap
 from nki_lang.ir.fresh import is_fresh_fill
 from nki_lang.ir.types import Access, Block, Instruction, NoReorder, walk
@@ -75,7 +76,7 @@ class RaceWatch:
             step()
             return
         self.check.order.regions = self._regions.get(id(instruction), ())
-        watched = self._step(instruction)
+        watched = self._step(instruction, skipped=is_skipped(instruction, self.check.memory))
         self.check.before(watched)
         step()
         self.check.after(watched)

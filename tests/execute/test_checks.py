@@ -469,3 +469,70 @@ def test_only_the_first_line_with_infinity_is_told(how):
     (finding,) = report(kernel, np.where(A == 3, np.float32(0), A), how, checks="finite")
     assert "reciprocal" in finding.message
     assert len(report(kernel, A, how, checks="finite")) == 0
+
+
+def left_as_it_is(a, number, loads):
+    """A transfer to or from row ``number`` of four, skipped when there is none."""
+    out = nl.ndarray((4, *a.shape), dtype=a.dtype, buffer=nl.shared_hbm)
+    x = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
+    at = nl.ndarray((1, 1), dtype=nl.int32, buffer=nl.sbuf)
+    nisa.memset(x, value=1.0)
+    nisa.dma_copy(dst=at, src=number)
+    rows, columns = a.shape
+    there = out.ap([[columns, rows], [1, columns]], 0, scalar_offset=at, indirect_dim=0)
+    if not loads:
+        nisa.dma_copy(dst=there, src=x, oob_mode=nisa.oob_mode.skip)
+    for row in range(4):
+        nisa.dma_copy(dst=out[row], src=x)
+    if loads:
+        nisa.dma_copy(dst=x, src=there, oob_mode=nisa.oob_mode.skip)
+        nisa.dma_copy(dst=out[0], src=x)
+    return out
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize("loads", [True, False])
+@pytest.mark.parametrize("checks", [(), *CHECKS, "all"])
+def test_a_skipped_transfer_touches_nothing(checks, loads, cores):
+    run = simulate(jit(left_as_it_is)[cores], checks=checks, target=target_of("trn3"))
+    result = run(A, np.full((1, 1), 9, np.int32), loads)
+    np.testing.assert_array_equal(result, np.ones((4, *A.shape), np.float32))
+    assert len(run.report) == 0
+
+
+def test_the_index_of_a_skipped_transfer_must_be_written():
+    def unwritten(a):
+        out = nl.ndarray((4, *a.shape), dtype=a.dtype, buffer=nl.shared_hbm)
+        at = nl.ndarray((1, 1), dtype=nl.int32, buffer=nl.sbuf)
+        there = out.ap([[8, 4], [1, 8]], 0, scalar_offset=at, indirect_dim=0)
+        nisa.dma_copy(dst=there, src=a, oob_mode=nisa.oob_mode.skip)
+        return out
+
+    with pytest.raises(NkiExecutionError, match="NKI-UNINITIALISED"):
+        simulate(unwritten, checks=())(A)
+
+
+def in_place_after(bits, placed):
+    """A tile of finite numbers, part of it then written as integers, and doubled in place."""
+    out = nl.ndarray((4, 8), dtype=nl.float32, buffer=nl.shared_hbm)
+    options = {"address": (0, 0)} if placed else {}
+    x = nl.ndarray((4, 8), dtype=nl.float32, buffer=nl.sbuf, **options)
+    nisa.memset(x, value=1.0)
+    nisa.tensor_scalar(dst=x, data=x, op0=nl.add, operand0=1.0)
+    y = (
+        nl.ndarray((4, 8), dtype=nl.int32, buffer=nl.sbuf, **options)
+        if placed
+        else x.view(nl.int32)
+    )
+    nisa.memset(y[0:4, 2:3], value=bits)
+    nisa.tensor_scalar(dst=x, data=x, op0=nl.multiply, operand0=2.0)
+    nisa.dma_copy(dst=out, src=x)
+    return out
+
+
+@pytest.mark.parametrize("placed", [True, False])
+def test_what_integers_make_of_a_tile_counts_as_given(placed):
+    infinity, finite = 0x7F800000, 0x7F000000
+    assert not list(report(in_place_after, infinity, placed, checks="finite"))
+    (found,) = report(in_place_after, finite, placed, checks="finite")
+    assert found.code == "NKI-NOT-FINITE" and "tensor_scalar" in found.message

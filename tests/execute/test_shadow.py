@@ -1,22 +1,15 @@
 """Numbers beside bytes, against one number for each byte."""
 
 import random
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from nki_lang.execute.checks.shadow import Shadow
+from nki_lang.execute.memory import Rows
 from nki_lang.execute.storage import Layout
 
 SIZE = 768
-
-
-class _Memory:
-    """Gives every access the layout that stands in it."""
-
-    def layout(self, access):
-        return access.layout
 
 
 def _window(chance):
@@ -54,7 +47,6 @@ def test_numbers_are_those_of_each_byte(unit):
         shadow, naive = Shadow(SIZE, unit), np.zeros(SIZE, np.int32)
         for number in range(1, 12):
             layout = _window(chance)
-            access = SimpleNamespace(layout=layout, shape=layout.shape, vector_offset=None)
             where = _bytes_of(layout)
             if chance.random() < 0.6:
                 single = chance.random() < 0.7
@@ -63,19 +55,51 @@ def test_numbers_are_those_of_each_byte(unit):
                     if single
                     else number + np.arange(where[..., 0].size).reshape(layout.shape)
                 )
-                shadow.set(_Memory(), access, value)
+                shadow.set(layout, value)
                 naive[where] = value if single else value[..., None]
             wanted = naive[where].max(axis=-1)
-            found = shadow.get(_Memory(), access)
+            found = shadow.get(layout)
             assert found.shape == layout.shape
             np.testing.assert_array_equal(found, wanted)
-            assert shadow.most(_Memory(), access) == wanted.max(initial=0)
+            assert shadow.most(layout) == wanted.max(initial=0)
+            touched = naive[where]
+            assert shadow.holds(layout, number) == np.isin(touched, (0, number)).all()
 
 
 def test_a_tensor_that_is_touched_whole_has_one_number():
     shadow = Shadow(1 << 20, 1 << 20)
     whole = Layout(np.dtype("u2"), (512, 1024), 0, (2048, 2))
-    access = SimpleNamespace(layout=whole, shape=whole.shape, vector_offset=None)
-    shadow.set(_Memory(), access, 7)
-    assert shadow.unit == 1 << 20 and shadow.most(_Memory(), access) == 7
-    assert (shadow.get(_Memory(), access) == 7).all()
+    shadow.set(whole, 7)
+    assert shadow.unit == 1 << 20 and shadow.most(whole) == 7
+    assert (shadow.get(whole) == 7).all()
+
+
+def test_rows_have_the_numbers_of_their_bytes():
+    for seed in range(60):
+        chance = random.Random(seed)
+        shadow, naive = Shadow(SIZE, SIZE), np.zeros(SIZE, np.int32)
+        for number in range(1, 8):
+            size, columns = chance.choice((1, 2, 4)), chance.choice((1, 3, 4))
+            kind, pitch = np.dtype(f"u{size}"), size * columns * chance.choice((1, 2))
+            window = Layout(kind, (16, columns), size * chance.randrange(3), (pitch, size))
+            index = np.array([chance.randrange(-2, 18) for _ in range(6)])
+            rows = Rows(window, (index,), (index >= 0) & (index < 16))
+            where = _bytes_of(window)[rows.existing]
+            if chance.random() < 0.5:
+                shadow.set(rows, number)
+                naive[where] = number
+            else:  # of equal rows the last stays, here as there
+                each = number + np.arange(6 * columns).reshape(6, columns)
+                shadow.set(rows, each)
+                naive[where] = each[rows.good][..., None]
+            wanted = np.zeros((6, columns), np.int32)
+            wanted[rows.good] = naive[where].max(axis=-1)
+            np.testing.assert_array_equal(shadow.get(rows), wanted)
+            assert shadow.most(rows) == wanted.max(initial=0)
+
+
+def test_rows_that_are_touched_whole_have_one_number_each():
+    shadow = Shadow(1 << 16, 1 << 16)
+    index = np.array([3, 60])
+    shadow.set(Rows(Layout(np.dtype("f4"), (64, 256), 0, (1024, 4)), (index,), index < 64), 7)
+    assert shadow.unit == 1024

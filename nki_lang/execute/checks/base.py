@@ -9,7 +9,7 @@ from typing import Any
 from nki_lang.dtypes import Array
 from nki_lang.execute.checks.report import Finding
 from nki_lang.execute.memory import Memory
-from nki_lang.ir.types import Access, Instruction
+from nki_lang.ir.types import Access, Instruction, Register
 from nki_lang.semantics import TRAITS
 from nki_lang.targets import Target
 
@@ -28,28 +28,68 @@ class Call:
 
 
 class Step:
-    """An instruction that is executed, with what it reads and writes, looked up once for all checks."""
+    """An instruction that is executed, with what it touches, looked up once for all checks.
 
-    __slots__ = ("_reads", "_writes", "instruction")
+    Args:
+        instruction: the instruction.
+        skipped: a dynamic index out of bounds makes ``oob_mode.skip`` leave all of it out: it
+            reads the index and does nothing else.
 
-    def __init__(self, instruction: Instruction) -> None:
+    Attributes:
+        reads: sources, indices, and destinations that it updates, by operand.
+        writes: destinations, by operand.
+        registers: registers among the operands and their indices, by operand.
+        touched: every access among its operands, also of an instruction that is skipped.
+    """
+
+    __slots__ = ("instruction", "reads", "registers", "skipped", "touched", "writes")
+
+    def __init__(self, instruction: Instruction, *, skipped: bool = False) -> None:
         self.instruction = instruction
-        self._reads: list[tuple[str, Access]] | None = None
-        self._writes: list[tuple[str, Access]] | None = None
+        self.skipped = skipped
+        self.reads: list[tuple[str, Access]] = []
+        self.writes: list[tuple[str, Access]] = []
+        self.registers: list[tuple[str, Register]] = []
+        self._find()
+        self.touched = self.reads + self.writes
+        if skipped:
+            self.reads = [pair for pair in self.reads if pair[0].endswith("_offset")]
+            self.writes = []
 
-    @property
-    def reads(self) -> list[tuple[str, Access]]:
-        """Sources, indices, and destinations that it updates, by operand."""
-        if self._reads is None:
-            self._reads = _reads_of(self.instruction)
-        return self._reads
+    def _find(self) -> None:
+        op, operands = self.instruction.op, self.instruction.operands
+        traits = TRAITS[op]
+        writes, updates = traits.writes, traits.updates
+        if op in _PRODUCTS and not operands.get("accumulate"):
+            updates = tuple([name for name in updates if name != "dst"])
+        for name, value in operands.items():
+            kind = type(value)  # pyright: ignore[reportUnknownVariableType]
+            if kind is Access:
+                pairs = [(name, value)]
+            elif kind is tuple or kind is list:
+                pairs = list(_accesses(name, value))
+            else:
+                if kind is Register:
+                    self.registers.append((name, value))
+                continue
+            is_written = name in writes
+            if is_written:
+                self.writes += pairs
+            for pair in pairs:
+                if not is_written or name in updates:
+                    self.reads.append(pair)
+                if pair[1].is_dynamic:
+                    self._add_offsets(*pair)
+        if len(writes) > 1:
+            self.writes.sort(key=lambda pair: writes.index(pair[0]))
 
-    @property
-    def writes(self) -> list[tuple[str, Access]]:
-        """Destinations, by operand."""
-        if self._writes is None:
-            self._writes = _writes_of(self.instruction)
-        return self._writes
+    def _add_offsets(self, name: str, access: Access) -> None:
+        if type(access.scalar_offset) is Access:
+            self.reads.append((f"{name}.scalar_offset", access.scalar_offset))
+        elif type(access.scalar_offset) is Register:
+            self.registers.append((f"{name}.scalar_offset", access.scalar_offset))
+        if access.vector_offset is not None:
+            self.reads.append((f"{name}.vector_offset", access.vector_offset))
 
 
 class Check:
@@ -122,9 +162,6 @@ class Check:
 
 _PRODUCTS = frozenset({"nc_matmul", "nc_matmul_mx"})
 
-_HOLDERS = frozenset({Access, tuple, list})
-"""Types of operands that may hold accesses."""
-
 
 def _accesses(name: str, value: Any) -> Iterator[tuple[str, Access]]:
     kind = type(value)  # pyright: ignore[reportUnknownVariableType]
@@ -133,32 +170,3 @@ def _accesses(name: str, value: Any) -> Iterator[tuple[str, Access]]:
     elif kind is tuple or kind is list:
         for entry in value:
             yield from _accesses(name, entry)
-
-
-def _writes_of(instruction: Instruction) -> list[tuple[str, Access]]:
-    return [
-        pair
-        for name in TRAITS[instruction.op].writes
-        if type(instruction.operands.get(name)) in _HOLDERS
-        for pair in _accesses(name, instruction.operands.get(name))
-    ]
-
-
-def _reads_of(instruction: Instruction) -> list[tuple[str, Access]]:
-    traits = TRAITS[instruction.op]
-    writes, updates = traits.writes, traits.updates
-    if instruction.op in _PRODUCTS and not instruction.operands.get("accumulate"):
-        updates = tuple(name for name in updates if name != "dst")
-    found: list[tuple[str, Access]] = []
-    for name, value in instruction.operands.items():
-        if type(value) not in _HOLDERS:
-            continue
-        for pair in _accesses(name, value):
-            access = pair[1]
-            if name not in writes or name in updates:
-                found.append(pair)
-            if type(access.scalar_offset) is Access:
-                found.append((f"{name}.scalar_offset", access.scalar_offset))
-            if access.vector_offset is not None:
-                found.append((f"{name}.vector_offset", access.vector_offset))
-    return found

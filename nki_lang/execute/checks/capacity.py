@@ -51,11 +51,10 @@ class CapacityCheck(Check):
         if self._builder is None:
             self._builder = active()
         spans, now = self._spans, self._count
-        for accesses in step.reads, step.writes:
-            for _, access in accesses:
-                name = access.tensor.name
-                known = spans.get(name)
-                spans[name] = (now if known is None else known[0], now)
+        for _, access in step.touched:
+            name = access.tensor.name
+            known = spans.get(name)
+            spans[name] = (now if known is None else known[0], now)
         self._count += 1
 
     def finish(self) -> list[Finding]:

@@ -9,14 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from nki_lang.dtypes import Array
+from nki_lang.dtypes import Array, DType
 from nki_lang.execute.checks.base import Check, Step
 from nki_lang.execute.checks.report import Finding
 from nki_lang.ir.types import Access, Instruction, Tensor
-from nki_lang.memory import HBM
+from nki_lang.memory import MemoryRegion
 from nki_lang.semantics import TRAITS
 
 __all__ = ["FiniteCheck", "first_not_finite"]
+
+
+_PLACED = "sbuf at addresses", "psum at addresses"
 
 
 class FiniteCheck(Check):
@@ -29,6 +32,8 @@ class FiniteCheck(Check):
         self._findings: dict[Any, Finding] = {}
         self._clean = True
         self._later: list[Access] = []
+        self._sound: dict[str, DType | None] = {}
+        self._aliased: bool | None = None
 
     def before(self, step: Step) -> None:
         """Look at what is read and will not be there afterwards; at the rest when a result is bad."""
@@ -36,44 +41,64 @@ class FiniteCheck(Check):
         self._clean = not any(map(_given, instruction.operands.values()))
         if not self._clean:
             return
-        written = [access.tensor for _, access in step.writes]
+        hit = [self._home(access.tensor) for _, access in step.writes]
         waits = "state" in TRAITS[instruction.op].injected  # for others, who may write
         for _, access in step.reads:
-            if not waits and not self._may_change(access, written):
+            if not waits and not self._may_change(access, hit):
                 self._later.append(access)
-            elif _is_bad(access, self.value):
+            elif not self._is_sound(access) and _is_bad(access, self.value):
                 self._clean = False
                 return
 
-    def _may_change(self, read: Access, written: list[Tensor]) -> bool:
-        """Whether a write may change what is read, or where it is read."""
-        if read.is_dynamic:
+    def _may_change(self, read: Access, hit: list[str]) -> bool:
+        """Whether writes there may change what is read, or where it is read."""
+        if self._home(read.tensor) in hit:
             return True
-        first = read.tensor
-        for second in written:
-            if first.name == second.name:
-                return True
-            if first.address is not None and second.address is not None:
-                if first.buffer is second.buffer:
-                    return True
-            elif first.buffer in HBM and second.buffer in HBM and self.memory.aliases():
-                return True
-        return False
+        if not read.is_dynamic:
+            return False
+        offsets = read.scalar_offset, read.vector_offset
+        return any(type(one) is Access and self._home(one.tensor) in hit for one in offsets)
+
+    def _home(self, tensor: Tensor) -> str:
+        """A name for the memory that the tensor has alone, or may share with others."""
+        buffer = tensor.buffer
+        if buffer is MemoryRegion.sbuf or buffer is MemoryRegion.psum:
+            return tensor.name if tensor.address is None else _PLACED[buffer is MemoryRegion.psum]
+        if self._aliased is None:
+            self._aliased = bool(self.memory.aliases())
+        return "hbm" if self._aliased else tensor.name
 
     def after(self, step: Step) -> None:
         """Look at what was written, and where it came from."""
-        if not self._clean:
-            return
+        clean = self._clean
         for name, access in step.writes:
-            if not access.element_type.is_float or access.element_type.kind == "packed":
+            kind = access.element_type
+            if not clean or not kind.is_float or kind.kind == "packed":
+                self._sound[self._home(access.tensor)] = None
                 continue
             value = self.value(access)
             index = first_not_finite(value)
+            self._enter(access, sound=index is None)
             if index is None:
                 continue
             if any(_is_bad(read, self.value) for read in self._later):
-                return
-            self._add(step.instruction, name, access.tensor.name, index, value)
+                clean = False
+            else:
+                self._add(step.instruction, name, access.tensor.name, index, value)
+
+    def _enter(self, access: Access, *, sound: bool) -> None:
+        """Note whether all that was ever written there is finite, and of one type."""
+        home, kind = self._home(access.tensor), access.element_type
+        known = self._sound.setdefault(home, kind if sound else None)
+        if known is not None and (not sound or known != kind):
+            self._sound[home] = None
+
+    def _is_sound(self, access: Access) -> bool:
+        """All that was ever written there was looked at and is finite; only this core writes on chip."""
+        if not access.tensor.on_chip or access.is_dynamic:
+            return False
+        kind = self._sound.get(self._home(access.tensor))
+        return kind is not None and kind == access.element_type and self._is_written(access)
 
     def _add(
         self,

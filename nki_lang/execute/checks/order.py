@@ -16,7 +16,7 @@ from collections.abc import Iterable
 
 from nki_lang.execute.checks.base import Step
 from nki_lang.frontend.builder import active
-from nki_lang.ir.types import Access, Instruction, NoReorder, Register, Tensor
+from nki_lang.ir.types import NoReorder, Tensor
 from nki_lang.semantics import TRAITS
 
 __all__ = ["Clock", "Order", "join"]
@@ -56,7 +56,7 @@ class Order:
     def __init__(self) -> None:
         self._written: dict[str, Clock] = {}
         self._read: dict[str, Clock] = {}
-        self._keys: dict[Tensor, tuple[str, ...]] = {}
+        self._keys: dict[str, tuple[str, ...]] = {}
         self._touched: tuple[list[str], list[str]] = [], []
         self.regions: tuple[int, ...] | None = None
 
@@ -84,17 +84,25 @@ class Order:
 
     def _keys_of(self, step: Step) -> tuple[list[str], list[str]]:
         """What the instruction reads, and what it writes."""
+        sources: list[str] = []
+        targets: list[str] = []
         instruction = step.instruction
-        sources, targets = _registers(instruction)
+        if step.registers:
+            raw = TRAITS[instruction.op].raw
+            for name, register in step.registers:
+                keys = targets if raw and name == "dst" else sources
+                keys.append(f"register {register.name}")
         for keys, accesses in (sources, step.reads), (targets, step.writes):
             for _, access in accesses:
-                if access.tensor.address is None:
-                    keys.append(access.tensor.name)
+                tensor = access.tensor
+                if tensor.address is None:
+                    keys.append(tensor.name)
                 else:
-                    keys += self._names(access.tensor)
+                    keys += self._names(tensor)
         if instruction.op == "core_barrier":  # it waits for the data and makes it new
             targets += self._names(instruction.operands["data"].tensor)
-        targets += [f"no_reorder {region}" for region in self._open_regions()]
+        for region in self._open_regions():
+            targets.append(f"no_reorder {region}")
         return sources, targets
 
     def _open_regions(self) -> Iterable[int]:
@@ -107,25 +115,13 @@ class Order:
     def _names(self, tensor: Tensor) -> tuple[str, ...]:
         if tensor.address is None:
             return (tensor.name,)
-        found = self._keys.get(tensor)
+        found = self._keys.get(tensor.name)
         if found is None:
             begin = tensor.address[1]
             buckets = range(
                 begin // _BUCKET, (begin + max(1, tensor.free_bytes) - 1) // _BUCKET + 1
             )
-            found = tuple(f"{tensor.buffer.value} {bucket}" for bucket in buckets)
-            self._keys[tensor] = found
+            buffer = tensor.buffer.value
+            found = tuple(f"{buffer} {bucket}" for bucket in buckets)
+            self._keys[tensor.name] = found
         return found
-
-
-def _registers(instruction: Instruction) -> tuple[list[str], list[str]]:
-    """Registers that it reads, and that it writes."""
-    raw = TRAITS[instruction.op].raw
-    sources: list[str] = []
-    targets: list[str] = []
-    for name, value in instruction.operands.items():
-        if type(value) is Register:
-            (targets if raw and name == "dst" else sources).append(f"register {value.name}")
-        elif type(value) is Access and type(value.scalar_offset) is Register:
-            sources.append(f"register {value.scalar_offset.name}")
-    return sources, targets

@@ -147,7 +147,7 @@ class OverlapCheck(Check):
     def _shadow(self, access: Access) -> Shadow:
         """The owners of the memory that the access lies in, brought up to date."""
         for number, written, location in self._writes[self._entered :]:
-            self._owners_of(written).set(self.memory, written, number)
+            self._owners_of(written).set(self.memory.layout(written), number)
             self._written_at[number] = location
         self._entered = len(self._writes)
         return self._owners_of(access)
@@ -167,13 +167,16 @@ class OverlapCheck(Check):
             scratch = self._scratch[buffer] = Shadow(self._owners[buffer].size, _WORD)
         self._marker += 1
         for written in placed.writes:
-            scratch.set(self.memory, written, self._marker)
-        return scratch.get(self.memory, access) == self._marker
+            scratch.set(self.memory.layout(written), self._marker)
+        return scratch.get(self.memory.layout(access)) == self._marker
 
     def _look(
         self, instruction: Instruction, operand: str, access: Access, placed: _Placed
     ) -> None:
-        owners = self._shadow(access).get(self.memory, access)
+        shadow, layout = self._shadow(access), self.memory.layout(access)
+        if shadow.holds(layout, placed.number):
+            return
+        owners = shadow.get(layout)
         foreign = (owners != placed.number) & (owners != 0)
         if foreign.any():
             foreign &= self._own(placed, access)

@@ -24,10 +24,11 @@ import numpy as np
 
 from nki_lang.dtypes import Array
 from nki_lang.execute.checks.base import Check, Step
+from nki_lang.execute.checks.history import History, Marks, Spot, Touch
 from nki_lang.execute.checks.order import Clock, Order, join
 from nki_lang.execute.checks.report import Finding
-from nki_lang.execute.checks.shadow import Shadow
 from nki_lang.execute.checks.transfers import Inside, is_suspect
+from nki_lang.execute.memory import Rows
 from nki_lang.execute.regions import may_overlap
 from nki_lang.ir.types import Access, Instruction
 from nki_lang.memory import MemoryRegion
@@ -39,36 +40,6 @@ _KEPT = 64
 _MEETINGS = frozenset({"core_barrier", "sendrecv"})
 
 
-@dataclass(slots=True, eq=False)
-class _Touch:
-    """One access to shared HBM by one instruction; a read counts once its value is used."""
-
-    instruction: Instruction
-    writes: bool
-    counts: bool
-
-
-@dataclass(slots=True)
-class _History:
-    """What one core did to one tensor of shared HBM.
-
-    Attributes:
-        touches: the n-th has the number n + 1.
-        reads, writes: for each byte the number of the last one.
-        same: for each byte and other history, up to which of its writes this core wrote the same.
-        unmarked: reads that are not in ``reads`` yet; nobody may ever write there.
-        low, high: bytes that were touched so far.
-    """
-
-    reads: Shadow
-    writes: Shadow
-    touches: list[_Touch] = field(default_factory=list[_Touch])
-    same: dict[Any, Shadow] = field(default_factory=dict[Any, Shadow])
-    unmarked: list[tuple[int, Access]] = field(default_factory=list[tuple[int, Access]])
-    low: int = 1 << 62
-    high: int = -1
-
-
 @dataclass(slots=True)
 class _Pair:
     """Two accesses that no order keeps apart, unless one instruction waits for the other."""
@@ -77,17 +48,15 @@ class _Pair:
     key: tuple[int, str]
     access: Access
     index: tuple[int, ...]
-    later: _Touch
-    earlier: _Touch
+    later: Touch
+    earlier: Touch
 
 
 @dataclass(slots=True)
 class _Book:
     """What all cores share."""
 
-    history: dict[tuple[int, str], _History] = field(
-        default_factory=dict[tuple[int, str], _History]
-    )
+    history: dict[str, dict[int, History]] = field(default_factory=dict[str, dict[int, History]])
     meetings: dict[Any, list[Clock]] = field(default_factory=dict[Any, list[Clock]])
     visits: dict[Any, int] = field(default_factory=dict[Any, int])
     barriers: dict[str, Instruction] = field(default_factory=dict[str, Instruction])
@@ -118,8 +87,8 @@ class RaceCheck(Check):
         self._following: bool | None = None
         self._inside: Inside | None = None
         self._old: dict[int, Array] = {}
-        self._reaches: dict[int, tuple[int, int]] = {}
-        self._loaded: dict[str, list[tuple[Access, _Touch]]] = {}
+        self._spots: dict[int, Spot] = {}
+        self._loaded: dict[str, list[tuple[Access, Touch]]] = {}
         self._findings: dict[Any, Finding] = {}
 
     def concerns(self, instruction: Instruction) -> bool:
@@ -138,20 +107,20 @@ class RaceCheck(Check):
     def before(self, step: Step) -> None:
         """Keep what will be overwritten; at a meeting, leave this core's knowledge."""
         instruction = step.instruction
-        self._inside = Inside(self.memory, step) if is_suspect(instruction) else None
-        self._reaches = {}
+        suspect = is_suspect(instruction) and not step.skipped
+        self._inside = Inside(self.memory, step) if suspect else None
         if not self._follows():
             return
         self._known = self.order.before(step)
+        self._spots = {}
         if instruction.op in _MEETINGS:
             key = self._meeting(instruction)
             self.book.meetings.setdefault(key, []).append(self._known)
             return
-        self._old = {
-            id(access): np.array(self.memory.read(access, skip=True))
-            for _, access in step.writes
-            if access.tensor.buffer is MemoryRegion.shared_hbm and self._unheard(access)
-        }
+        self._old = {}
+        for _, access in step.writes:
+            if access.tensor.buffer is MemoryRegion.shared_hbm and self._unheard(access, True):
+                self._old[id(access)] = np.array(self._value(access))
 
     def after(self, step: Step) -> None:
         """After a meeting, take what the others left; else check what was touched."""
@@ -191,23 +160,29 @@ class RaceCheck(Check):
 
     def _touch_all(self, step: Step) -> None:
         instruction, written = step.instruction, step.writes
-        private = [one for _, one in written if one.tensor.buffer is not MemoryRegion.shared_hbm]
+        loaded = self._loaded
         for _, access in step.reads:
-            if access.tensor.name in self._loaded:
+            if access.tensor.name in loaded:
                 self._use(access)
-            if access.tensor.buffer is not MemoryRegion.shared_hbm:
-                continue
-            touch = _Touch(instruction, False, len(private) < len(written) or not written)
-            self._touch(touch, access)
-            for place in private:
-                self._loaded.setdefault(place.tensor.name, []).append((place, touch))
+            if access.tensor.buffer is MemoryRegion.shared_hbm:
+                self._touch_read(instruction, access, written)
         for _, access in written:
             if access.tensor.buffer is MemoryRegion.shared_hbm:
-                self._touch(_Touch(instruction, True, True), access)
+                self._touch(Touch(instruction, True, True), access)
+
+    def _touch_read(
+        self, instruction: Instruction, access: Access, written: list[tuple[str, Access]]
+    ) -> None:
+        """Enter a read, whose value counts once what it was loaded into is read."""
+        private = [one for _, one in written if one.tensor.buffer is not MemoryRegion.shared_hbm]
+        touch = Touch(instruction, False, len(private) < len(written) or not written)
+        self._touch(touch, access)
+        for place in private:
+            self._loaded.setdefault(place.tensor.name, []).append((place, touch))
 
     def _use(self, access: Access) -> None:
         """What was loaded there counts."""
-        kept: list[tuple[Access, _Touch]] = []
+        kept: list[tuple[Access, Touch]] = []
         for place, touch in self._loaded.pop(access.tensor.name):
             if may_overlap(place, access):
                 touch.counts = True
@@ -216,99 +191,107 @@ class RaceCheck(Check):
         if kept:
             self._loaded[access.tensor.name] = kept
 
-    def _touch(self, touch: _Touch, access: Access) -> None:
+    def _touch(self, touch: Touch, access: Access) -> None:
         """Enter an access to shared HBM."""
-        tensor = access.tensor
-        unheard = self._unheard(access)
+        name = access.tensor.name
+        unheard = self._unheard(access, touch.writes)
         if unheard:
             changed = self._changed(access) if touch.writes else None
             for key in unheard:
                 self._compare(touch, access, key, changed)
-        own = self._history(self.core, access)
-        own.touches.append(touch)
-        number = len(own.touches)
-        low, high = self._reach(access)
-        own.low, own.high = min(own.low, low), max(own.high, high)
-        if touch.writes:
-            own.writes.set(self.memory, access, number)
-        elif access.is_dynamic:
-            own.reads.set(self.memory, access, number)
-        else:
-            own.unmarked.append((number, access))
-        self._known = self._known | {(self.core, tensor.name): number}
+        number = self._history(access).add(touch, self._spot(access))
+        self._known = self._known | {(self.core, name): number}
 
-    def _unheard(self, access: Access) -> list[tuple[int, str]]:
-        """Other histories of the same memory with touches around there not yet heard of."""
-        tensor = access.tensor.name
-        aliases = (self.book.aliases or {}).get(tensor, ())
-        low, high = self._reach(access)
-        return [
-            (core, name)
-            for (core, name), other in self.book.history.items()
-            if (name in aliases or (name == tensor and core != self.core))
-            and len(other.touches) > self._known.get((core, name), 0)
-            and (name in aliases or (low <= other.high and other.low <= high))
-        ]
+    def _unheard(self, access: Access, writes: bool) -> list[tuple[int, str]]:
+        """Other histories of the same memory with touches around there not yet heard of.
 
-    def _reach(self, access: Access) -> tuple[int, int]:
-        """First and last byte that an access of the instruction at hand can touch."""
-        found = self._reaches.get(id(access))
-        if found is None:
-            found = self._reaches[id(access)] = self._bytes(access)
+        A read has no order to keep with other reads.
+        """
+        tensor, book = access.tensor.name, self.book
+        found: list[tuple[int, str]] = []
+        for name in (tensor, *(book.aliases or {}).get(tensor, ())):
+            for core, other in book.history.get(name, {}).items():
+                if name == tensor and core == self.core:
+                    continue
+                spot, known = self._spot(access), self._known.get((core, name), 0)
+                if other.writes.may_meet(spot, known) or (
+                    writes and other.reads.may_meet(spot, known)
+                ):
+                    found.append((core, name))
         return found
 
-    def _bytes(self, access: Access) -> tuple[int, int]:
-        if access.vector_offset is not None:
-            return 0, self.memory.storage(access.tensor).data.size
-        layout = self.memory.layout(access)
-        low = high = layout.offset
-        for stride, count in zip(layout.strides, layout.shape, strict=True):
-            reach = stride * max(0, count - 1)
-            low, high = low + min(0, reach), high + max(0, reach)
-        return low, high + layout.dtype.itemsize - 1
+    def _spot(self, access: Access) -> Spot:
+        """Where an access of the instruction at hand goes, as its indices were before it ran."""
+        found = self._spots.get(id(access))
+        if found is None:
+            dynamic = access.vector_offset is not None
+            place = self.memory.rows(access, skip=True) if dynamic else self.memory.layout(access)
+            found = self._spots[id(access)] = Spot.of(place)
+        return found
+
+    def _value(self, access: Access) -> Array:
+        place = self._spot(access).place
+        if isinstance(place, Rows):
+            return self.memory.gathered(access, place)
+        return self.memory.storage(access.tensor).view(place)
 
     def _changed(self, access: Access) -> Array:
         """Which elements the write changed; where it did not, its order does not matter."""
         old = self._old[id(access)]
-        new = np.ascontiguousarray(self.memory.read(access, skip=True))
+        new = np.ascontiguousarray(self._value(access))
         kind = f"u{new.dtype.itemsize}"
         return old.view(kind) != new.view(kind)
 
-    def _history(self, core: int, access: Access) -> _History:
-        key = (core, access.tensor.name)
-        found = self.book.history.get(key)
+    def _history(self, access: Access) -> History:
+        """What this core did to the tensor."""
+        histories = self.book.history.setdefault(access.tensor.name, {})
+        found = histories.get(self.core)
         if found is None:
             size = self.memory.storage(access.tensor).data.size
-            found = self.book.history[key] = _History(Shadow(size, size), Shadow(size, size))
+            found = histories[self.core] = History(Marks(size), Marks(size))
         return found
 
     def _compare(
-        self, touch: _Touch, access: Access, key: tuple[int, str], changed: Array | None
+        self, touch: Touch, access: Access, key: tuple[int, str], changed: Array | None
     ) -> None:
         """Look for touches in another history that this core has not heard of."""
-        own, other = self._history(self.core, access), self.book.history[key]
-        if other.writes.most(self.memory, access) > self._known.get(key, 0):
-            marks = other.writes.get(self.memory, access)
-            if changed is None:
-                if key in own.same:
-                    marks = np.where(marks <= own.same[key].get(self.memory, access), 0, marks)
-            elif not changed.all():
-                same = own.same.setdefault(key, Shadow(other.writes.size, other.writes.unit))
-                same.set(self.memory, access, np.where(changed, 0, marks))
-            self._note(touch, access, key, marks if changed is None else marks * changed)
-        if changed is None:
+        core, name = key
+        other, spot, known = self.book.history[name][core], self._spot(access), self._known
+        before = known.get(key, 0)
+        if other.writes.may_meet(spot, before) and other.writes.most(spot) > before:
+            self._compare_writes(touch, access, key, changed)
+        if changed is None or not other.reads.may_meet(spot, before):
             return
-        for number, read in other.unmarked:
-            other.reads.set(self.memory, read, number)
-        other.unmarked.clear()
-        if other.reads.most(self.memory, access) > self._known.get(key, 0):
-            self._note(touch, access, key, other.reads.get(self.memory, access) * changed)
+        if other.reads.most(spot) > before:
+            self._note(touch, access, key, other.reads.get(spot) * changed)
 
-    def _note(self, touch: _Touch, access: Access, key: tuple[int, str], marks: Array) -> None:
+    def _compare_writes(
+        self, touch: Touch, access: Access, key: tuple[int, str], changed: Array | None
+    ) -> None:
+        """Look for writes of another value; what wrote the same is kept for reads to come."""
+        own, spot = self._history(access).same, self._spot(access)
+        theirs = self.book.history[key[1]][key[0]].writes
+        if changed is None:
+            marks = theirs.get(spot)
+            if key in own:
+                marks = np.where(marks <= own[key].get(spot.place), 0, marks)
+        elif not changed.any():
+            # Every write of theirs so far has this number or a lower one.
+            own.setdefault(key, theirs.like()).set(spot.place, theirs.most(spot))
+            return
+        else:
+            marks = theirs.get(spot)
+            if not changed.all():
+                same = own.setdefault(key, theirs.like())
+                same.set(spot.place, np.where(changed, 0, marks))
+                marks = marks * changed
+        self._note(touch, access, key, marks)
+
+    def _note(self, touch: Touch, access: Access, key: tuple[int, str], marks: Array) -> None:
         """Keep the newest of these touches of another history when nothing orders it."""
         if int(marks.max(initial=0)) <= self._known.get(key, 0):
             return
-        other = self.book.history[key]
+        other = self.book.history[key[1]][key[0]]
         index = tuple(int(part) for part in np.unravel_index(int(marks.argmax()), marks.shape))
         earlier = other.touches[int(marks[index]) - 1]
         place = (touch.instruction.location, earlier.instruction.location, access.tensor.name, key)

@@ -7,11 +7,13 @@ from math import gcd
 import numpy as np
 
 from nki_lang.dtypes import Array
-from nki_lang.execute.memory import Memory
+from nki_lang.execute.memory import Rows
 from nki_lang.execute.storage import Layout
-from nki_lang.ir.types import Access
 
-__all__ = ["Shadow"]
+__all__ = ["Place", "Shadow"]
+
+Place = Layout | Rows
+"""Where the elements of an access are: a window, or rows of one."""
 
 
 class Shadow:
@@ -29,52 +31,72 @@ class Shadow:
         self.unit = gcd(size, unit) or 1
         self._marks: Array | None = None
 
-    def get(self, memory: Memory, access: Access) -> Array:
-        """The largest number in each element of the access, in its shape."""
+    def get(self, place: Place) -> Array:
+        """The largest number in each element of the place, in its shape."""
+        if isinstance(place, Rows):
+            return self._get_rows(place)
         if self._marks is None:
-            return np.zeros(access.shape, np.int32)
-        if access.vector_offset is None:
-            layout = memory.layout(access)
-            blocks, size = self._blocks(layout), layout.dtype.itemsize
-            if self.unit % size == 0:
-                return np.repeat(blocks, self.unit // size, axis=-1).reshape(layout.shape)
-        return self._window(memory, access).max(axis=-1)
+            return np.zeros(place.shape, np.int32)
+        size = place.dtype.itemsize
+        blocks = self._blocks(place)
+        if self.unit % size == 0:
+            return np.repeat(blocks, self.unit // size, axis=-1).reshape(place.shape)
+        return self._at(place, size).max(axis=-1)
 
-    def most(self, memory: Memory, access: Access) -> int:
-        """The largest number in all of the access."""
+    def most(self, place: Place) -> int:
+        """The largest number in all of the place."""
         if self._marks is None:
             return 0
-        if access.vector_offset is None:
-            return int(self._blocks(memory.layout(access)).max(initial=0))
-        return int(self._window(memory, access).max(initial=0))
+        if isinstance(place, Rows):
+            return int(self._rows(place)[place.existing].max(initial=0))
+        return int(self._blocks(place).max(initial=0))
 
-    def set(self, memory: Memory, access: Access, value: int | Array) -> None:
-        """Give every element of the access a number, or each its own."""
-        if access.vector_offset is None:
-            layout = memory.layout(access)
+    def holds(self, place: Layout, value: int) -> bool:
+        """Every number of the place is this one or 0."""
+        if self._marks is None:
+            return True
+        blocks = self._blocks(place)
+        return not ((blocks != value) & (blocks != 0)).any()
+
+    def set(self, place: Place, value: int | Array) -> None:
+        """Give every element of the place a number, or each its own."""
+        if isinstance(place, Rows):
             if isinstance(value, int):
-                self._blocks(layout)[...] = value
+                self._rows(place)[place.existing] = value
             else:
-                self._at(layout, layout.dtype.itemsize)[...] = value[..., None]
-            return
-        rows = memory.rows(access, skip=True)
-        numbers = value if isinstance(value, int) else value[rows.good][..., None]
-        self._at(rows.window, rows.window.dtype.itemsize)[rows.existing] = numbers
+                window = self._at(place.window, place.window.dtype.itemsize)
+                window[place.existing] = value[place.good][..., None]
+        elif isinstance(value, int):
+            self._blocks(place)[...] = value
+        else:
+            self._at(place, place.dtype.itemsize)[...] = value[..., None]
 
-    def _window(self, memory: Memory, access: Access) -> Array:
-        if access.vector_offset is None:
-            layout = memory.layout(access)
-            return self._at(layout, layout.dtype.itemsize)
-        rows = memory.rows(access, skip=True)
-        window = self._at(rows.window, rows.window.dtype.itemsize)
-        taken = np.zeros((*access.shape, window.shape[-1]), np.int32)
-        taken[rows.good] = window[rows.existing]
+    def _get_rows(self, rows: Rows) -> Array:
+        window = rows.window
+        inner = window.shape[len(rows.index) :]
+        taken = np.zeros((*rows.good.shape, *inner), np.int32)
+        if self._marks is None:
+            return taken
+        size = window.dtype.itemsize
+        found = self._rows(rows)[rows.existing]
+        if self.unit % size == 0:
+            found = np.repeat(found, self.unit // size, axis=-1)
+        else:
+            found = self._at(window, size)[rows.existing].max(axis=-1)
+        taken[rows.good] = found.reshape(found.shape[0], *inner)
         return taken
 
-    def _blocks(self, layout: Layout) -> Array:
-        """The numbers of a window whose last dimensions, as far as they are dense, are one element."""
+    def _rows(self, rows: Rows) -> Array:
+        """The numbers of a window of rows, dense dimensions behind the indices as one element."""
+        return self._blocks(rows.window, len(rows.index))
+
+    def _blocks(self, layout: Layout, fixed: int = 0) -> Array:
+        """The numbers of a window whose last dimensions, as far as they are dense, are one element.
+
+        The first ``fixed`` dimensions stay.
+        """
         shape, strides, size = list(layout.shape), list(layout.strides), layout.dtype.itemsize
-        while shape and shape[-1] and (shape[-1] == 1 or strides[-1] == size):
+        while len(shape) > fixed and shape[-1] and (shape[-1] == 1 or strides[-1] == size):
             size *= shape.pop()
             strides.pop()
         return self._at(layout._replace(shape=tuple(shape), strides=tuple(strides)), size)

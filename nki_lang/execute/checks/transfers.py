@@ -121,18 +121,25 @@ class Inside:
             return []
         if dst.vector_offset is None and not _writes_twice(dst):
             return []
-        source = self.memory.read(self.instruction.operands["src"], skip=True)
-        left = self.memory.read(dst, skip=True)
-        given = convert(source, left.dtype).reshape(left.shape)
         if dst.vector_offset is None:
-            index = _first_difference(given, left)
+            index = _first_difference(*self._given_and_left())
             return [] if index is None else [self._twice(index, None)]
         rows = self.memory.rows(dst, skip=True)
-        index = rows.index[0]
-        for first, second in _pairs(index, rows.good):
-            if _first_difference(given[first], given[second]) is not None:
-                return [self._twice((first, second), int(index[second]))]
-        return []
+        pairs = _pairs(rows.index[0], rows.good)
+        if not pairs:
+            return []
+        given, _ = self._given_and_left()
+        firsts, seconds = map(list, zip(*pairs, strict=True))
+        index = _first_difference(given[firsts], given[seconds])
+        if index is None:
+            return []
+        return [self._twice(pairs[index[0]], int(rows.index[0][seconds[index[0]]]))]
+
+    def _given_and_left(self) -> tuple[Array, Array]:
+        """What was to be written in the type of the destination, and what is there."""
+        source = self.memory.read(self.instruction.operands["src"], skip=True)
+        left = self.memory.read(self.dst, skip=True)
+        return convert(source, left.dtype).reshape(left.shape), left
 
     def _equal_indices(self) -> list[Finding]:
         rows = self.memory.rows(self.dst, skip=True)
@@ -184,15 +191,12 @@ def _walk(access: Access) -> tuple[Any, ...]:
 
 def _pairs(index: Array, good: Array) -> list[tuple[int, int]]:
     """Neighbours in order among equal indices that exist."""
-    seen: dict[int, int] = {}
-    found: list[tuple[int, int]] = []
-    for place, value in enumerate(index.tolist()):
-        if not good[place]:
-            continue
-        if value in seen:
-            found.append((seen[value], place))
-        seen[value] = place
-    return found
+    places = np.flatnonzero(good)
+    values = index[places]
+    order = np.argsort(values, kind="stable")
+    same = np.flatnonzero(values[order][1:] == values[order][:-1])
+    firsts, seconds = places[order[same]], places[order[same + 1]]
+    return sorted(zip(firsts.tolist(), seconds.tolist(), strict=True), key=lambda pair: pair[1])
 
 
 def _first_difference(first: Array, second: Array) -> tuple[int, ...] | None:
