@@ -399,7 +399,7 @@ class _Run:
 
     def _deliver(self, outputs: tuple[Tensor, ...], structure: Structure) -> Any:
         names = set[str]().union(*(builder.written for builder in self.builders))
-        written = {name: self.inputs[name] for name in names & self.inputs.keys()}
+        written = {name: each for name, each in self.inputs.items() if name in names}
         self._check_written(written, {tensor.name for tensor in outputs})
         for argument in written.values():
             argument.give_back()

@@ -109,3 +109,17 @@ def test_numpy_arrays_get_what_is_not_returned(way):
     x = numbers()
     np.testing.assert_array_equal(WAYS[way](noted_in_an_argument, (x,)), numbers())
     np.testing.assert_array_equal(x, numbers() + 1)
+
+
+@jit
+def all_written(a, b, c, d, e, f):
+    for argument in (f, e, d, c, b, a):
+        tile = nl.load(argument)
+        nl.store(argument, tile)
+    return a
+
+
+@pytest.mark.parametrize("way", ["simulate", "direct"])
+def test_the_first_two_in_one_memory_are_named(way):
+    with pytest.raises(NkiError, match="arguments 'a' and 'b', which share"):
+        WAYS[way](all_written, (numbers(),) * 6)
