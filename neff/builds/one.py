@@ -47,6 +47,7 @@ def build_one(
     *,
     report: Callable[[str], None] = lambda _: None,
     explain: bool = False,
+    jobs: int = 1,
 ) -> Built:
     """Compile a source and write its NEFF; the file appears whole or not at all.
 
@@ -56,6 +57,7 @@ def build_one(
         output: the file to write.
         report: called with the name of each step.
         explain: say what the compiler did, too.
+        jobs: processes for one compilation, as for :func:`neff.compile`.
 
     Raises:
         NeffError, HloError, NkiError: what is wrong, with its place.
@@ -64,7 +66,7 @@ def build_one(
 
     report(f"reading {source.file}")
     record = _record(flags) if explain else None
-    program, warnings = _compiled(source, flags, report, record)
+    program, warnings = _compiled(source, flags, report, record, jobs)
     report(f"writing {output}")
     write(program, output, compressed=not flags.fast_loading)
     return Built(program, tuple(warnings), _explained(program, record))
@@ -83,7 +85,7 @@ def explain_one(source: Source, flags: Flags) -> Explanation:
     from neff.profile.explanation import explained
 
     record = _record(flags)
-    program, _ = _compiled(source, flags, lambda _: None, record)
+    program, _ = _compiled(source, flags, lambda _: None, record, 1)
     return explained(program, record)
 
 
@@ -130,13 +132,15 @@ def _calls(module: Module, source: Source) -> list[KernelCall]:
 
 
 def _compiled(
-    source: Source, flags: Flags, report: Callable[[str], None], record: Record | None
+    source: Source, flags: Flags, report: Callable[[str], None], record: Record | None, jobs: int
 ) -> tuple[Program, list[str]]:
-    return (_of_kernel if source.is_kernel else _of_module)(source, flags, report, record)
+    if source.is_kernel:
+        return _of_kernel(source, flags, report, record)
+    return _of_module(source, flags, report, record, jobs)
 
 
 def _of_module(
-    source: Source, flags: Flags, report: Callable[[str], None], record: Record | None
+    source: Source, flags: Flags, report: Callable[[str], None], record: Record | None, jobs: int
 ) -> tuple[Program, list[str]]:
     from hlo_tools.cli.shared.inputs import open_module
     from hlo_tools.kernel_calls import named_kernels
@@ -156,7 +160,7 @@ def _of_module(
     record = _record(flags) if record is None and kernels else record
     program = compile_module(
         module, target=family, options=flags.options, root=source.folder, record=record,
-        kernels=kernels, check_kernels=flags.check_kernels,
+        kernels=kernels, check_kernels=flags.check_kernels, jobs=jobs,
     )  # fmt: skip
     warnings += _unwritten(calls)
     used = {one.kernel for one in record.replaced} if record is not None else set[str]()

@@ -55,11 +55,12 @@ def make(
     store: Store | None = None,
     report: Callable[[str], None] = lambda _: None,
     explain: bool = False,
+    jobs: int = 1,
 ) -> Made:
     """Fetch a NEFF, or build it and keep it.
 
     Args:
-        source, flags, output, report, explain: as for :func:`neff.builds.build_one`.
+        source, flags, output, report, explain, jobs: as for :func:`neff.builds.build_one`.
         action: of these, from :func:`action_of`.
         store: None builds.
 
@@ -69,7 +70,7 @@ def make(
     if store is not None and (found := fetch(store, action, source, output)) is not None:
         report(f"{output} fetched from {store.place.url}")
         return found
-    built = build_one(source, flags, output, report=report, explain=explain)
+    built = build_one(source, flags, output, report=report, explain=explain, jobs=jobs)
     made = Made(built.program.target, built.warnings, False, built.explanation)
     if store is not None:
         keep(store, action, source, output, made)

@@ -53,7 +53,7 @@ class Request:
         flags: compiler flags; those in a module's ``compile_flags.json`` come first.
         target: the target among them, "" for none.
         output: a file, or a folder for several; "" for the default.
-        jobs: how many processes; 0 for one a core.
+        jobs: how many processes; 0 for one a core. A single NEFF has them for the plans of level 3.
         keep_going: go on after a build failed.
         junit: file for a JUnit report, "" for none.
         as_json: print one document.
@@ -191,7 +191,8 @@ def _folder(request: Request, count: int) -> Path | None:
     """The folder for the NEFFs; None when one is written to a file."""
     output = request.output
     is_folder = bool(output) and (output.endswith(("/", os.sep)) or Path(output).is_dir())
-    if count == 1 and not is_folder and not request.jobs and not request.scheduler:
+    for_one = not request.jobs or output.endswith(".neff")
+    if count == 1 and not is_folder and for_one and not request.scheduler:
         return None
     if output and not is_folder and Path(output).suffix == ".neff":
         raise NeffError(
@@ -216,8 +217,9 @@ def _build_file(source: Source, request: Request) -> int:
     with shown("build"):
         action = action_of(source, flags) if store is not None else Action("neff", {})
         made = make(
-            source, flags, target, action=action, store=store, report=_say, explain=request.explain
-        )
+            source, flags, target, action=action, store=store, report=_say,
+            explain=request.explain, jobs=request.jobs or os.cpu_count() or 1,
+        )  # fmt: skip
     _beside(source, flags, target, request, action.digest if store is not None else "")
     for warning in (*made.warnings, *(store.notes if store is not None else ())):
         console.note(warning)

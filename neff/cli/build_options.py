@@ -49,7 +49,13 @@ Output = Annotated[
 ]
 Jobs = Annotated[
     int,
-    typer.Option("--jobs", "-j", help="Processes; one a core by default.", min=0, metavar="N"),
+    typer.Option(
+        "--jobs",
+        "-j",
+        min=0,
+        metavar="N",
+        help="Processes for several modules, or for -O 3 of one; one a core by default.",
+    ),
 ]
 KeepGoing = Annotated[
     bool, typer.Option("--keep-going", "-k", help="Build the others after one failed.")

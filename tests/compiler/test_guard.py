@@ -20,10 +20,10 @@ TEXT = b"HloModule m\nENTRY e { a = f32[4] parameter(0) ROOT b = f32[4] add(a, a
 
 BROKEN = """
 import sys
-import neff.compiler.compile
+import neff.compiler.planned
 def broken(*module):
     return {}["missing"]
-sys.modules["neff.compiler.compile"].import_module = broken
+sys.modules["neff.compiler.planned"].import_module = broken
 from neff.cli import main
 sys.exit(main())
 """
@@ -35,7 +35,7 @@ def _broken(*_: object) -> None:
 
 @pytest.fixture
 def broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["neff.compiler.compile"], "import_module", _broken)
+    monkeypatch.setattr(sys.modules["neff.compiler.planned"], "import_module", _broken)
 
 
 def test_tests_see_the_exception_itself(broken: None) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -13,9 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from neff.compiler import compile
+from neff.compiler import compile, planned
 from neff.compiler.plans import PLANS, SIZES, Tuning
 from neff.compiler.record import Record
+from neff.errors import NeffCompileError
 from neff.options import CompileOptions
 from neff.program import Program
 from neff.timing import estimate
@@ -135,6 +138,40 @@ def test_a_search_ends_with_the_same_program() -> None:
     one = compile(module, target="trn2", options=options)
     other = compile(module, target="trn2", options=options, record=Record())
     assert str(one.subgraphs) == str(other.subgraphs)
+
+
+def test_plans_in_processes_end_with_the_same_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    module, options = lowered(jnp.tanh, some(130, 70)), CompileOptions(optlevel=3)
+    here = compile(module, target="trn2", options=options)
+    monkeypatch.setattr(planned, "_MANY", 0)
+    there = compile(module, target="trn2", options=options, jobs=2)
+    assert str(here.subgraphs) == str(there.subgraphs)
+    assert here.variables == there.variables and here.metadata == there.metadata
+
+
+def test_what_fails_in_a_process_is_compiled_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not planned._in_processes(os._exit, [1], 2)
+    assert not planned._in_processes(math.sqrt, [-1.0], 2)
+    monkeypatch.setattr(planned, "_MANY", 0)
+    monkeypatch.setattr(planned, "_in_processes", lambda *_: ())
+    module = lowered(jnp.tanh, some(4, 4))
+    options = CompileOptions(optlevel=3)
+    assert compile(module, target="trn2", options=options, jobs=2).outputs == ["output0"]
+
+
+def test_a_module_that_no_plan_compiles_is_refused_with_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def one_by_one(task: Any, works: Any, _: int) -> list[Any]:
+        return [task(work) for work in works]
+
+    monkeypatch.setattr(planned, "_MANY", 0)
+    monkeypatch.setattr(planned, "_in_processes", one_by_one)
+    module = lowered(jnp.tanh, jax.ShapeDtypeStruct((1 << 18, 1 << 18), "float32"))
+    options = CompileOptions(optlevel=3)
+    with pytest.raises(NeffCompileError, match=r"f32\[262144,262144\]") as caught:
+        compile(module, target="trn2", options=options, jobs=2)
+    assert caught.value.code == "NEFF-HBM" and caught.value.place
 
 
 def test_sizes_are_those_of_a_tuning() -> None:

@@ -57,7 +57,8 @@ RANKS: dict[str, list[set[str]]] = {
         {"rewrites"},
         {"importing"},
         {"units"},
-        {"coverage", "compile"},
+        {"coverage", "planned"},
+        {"compile"},
     ],
     "neff.device": [
         {"pjrt", "activation"},

@@ -134,6 +134,15 @@ def test_the_command_reports_all(
     assert [len(case.findall("failure")) for case in cases] == [0, 1, 0]
 
 
+def test_one_module_is_built_into_the_file_that_is_named_with_any_number_of_jobs(
+    modules: Path, tmp_path: Path
+) -> None:
+    output = tmp_path / "one.neff"
+    module = sorted(modules.glob("*.hlo"))[0]
+    assert main(["build", str(module), "-O3", "-j", "2", "-t", "trn2", "-o", str(output)]) == 0
+    assert output.is_file()
+
+
 def test_modules_of_one_name_get_their_own_files(tmp_path: Path) -> None:
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()

@@ -1,0 +1,255 @@
+"""A module compiled by a plan, and the best of the plans of its level: here, or side by side."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, TypeVar
+
+from hlo_tools import load
+from hlo_tools._gc import no_collection
+from hlo_tools.ir.module import Module
+from hlo_tools.types.source_frames import frames_of
+from neff.compiler.assembly.assemble import Parts, assemble
+from neff.compiler.graph.nodes import Graph
+from neff.compiler.importing.collectives import COMMUNICATION
+from neff.compiler.importing.devices import Devices, devices_of
+from neff.compiler.importing.import_hlo import import_module
+from neff.compiler.importing.tensor_names import framework_names
+from neff.compiler.plans import PLANS, Plan
+from neff.compiler.record import Record
+from neff.compiler.rewrites.autocast import Casting, cast_everything, downcast
+from neff.compiler.units.lower import lower
+from neff.errors import NeffCompileError
+from neff.options import CompileOptions
+from neff.program import GRAPH_ONLY, Program
+from neff.timing import estimate
+from nki_lang.targets import Target, target_of
+
+__all__ = ["Compiler", "best", "best_in_processes", "metadata_of"]
+
+T = TypeVar("T")
+W = TypeVar("W")
+
+_MANY = 400
+"""Nodes of a graph from which on a search takes longer than processes take to begin."""
+
+_LARGE = 1 << 26
+"""Bytes of a module that are not sent to other processes: constants, of which each has a copy."""
+
+
+class Compiler:
+    """A module as a graph, which each plan makes a program of.
+
+    Args:
+        module: with bytes in place of narrower integers; it is not changed.
+        target: family.
+        options: of the compilation.
+        root: folder that the paths of kernel files start from.
+
+    Raises:
+        NeffCompileError: something in the module is not covered.
+    """
+
+    def __init__(
+        self, module: Module, target: Target, options: CompileOptions, root: Path | None
+    ) -> None:
+        self.module, self.target, self.options, self.root = module, target, options, root
+        self._devices = devices_of(module, options.replicas, options.partitions)
+        self._casting = Casting.of(options)
+        self.graph = _graph(module, options, self._devices, self._casting)
+        self._cores = _cores(target, options)
+
+    @property
+    def plans(self) -> tuple[Plan, ...]:
+        """Those of the level."""
+        return PLANS[self.options.optlevel]
+
+    def program(self, plan: Plan, record: Record, *, owners: bool) -> Program:
+        """The program of a plan.
+
+        Args:
+            plan: how hard to try.
+            record: gets what is done.
+            owners: whose instruction each is goes to the record, too.
+        """
+        devices = self._devices
+        parts = lower(
+            self.graph, self.target, cores=self._cores, root=self.root,
+            dot_cast=self._casting.dots, record=record, plan=plan,
+        )  # fmt: skip
+        parts.metadata = metadata_of(self.target, self.options) | _names(parts, self.module)
+        if devices and any(node.opcode in COMMUNICATION for node in self.graph.nodes):
+            parts.metadata["devices"] = asdict(devices)
+        if not any(call.op for call in parts.calls):
+            parts.metadata[GRAPH_ONLY] = True
+        return assemble(parts, record.owners if owners else None)
+
+
+def _graph(
+    module: Module, options: CompileOptions, devices: Devices | None, casting: Casting
+) -> Graph:
+    """A module as a graph, with the types and names of inputs that the options ask for."""
+    graph = import_module(module, devices)
+    if options.names == "framework":
+        names = framework_names(module.entry.proto)
+        graph.attributes.setdefault("neff_input_names", names)
+    if options.downcast_f64:
+        graph = downcast(graph)
+    return cast_everything(graph, casting.everything) if casting.everything else graph
+
+
+def best(compiler: Compiler, record: Record | None) -> Program:
+    """The program that takes least by the timing model, of those of several plans.
+
+    Raises:
+        NeffCompileError: that of the first plan, when no plan leads to a program.
+    """
+    plans, owners = compiler.plans, record is not None
+    if len(plans) == 1:
+        kept = Record() if record is None else record
+        kept.level = plans[0].level
+        return compiler.program(plans[0], kept, owners=owners)
+    found: list[tuple[float, Program, Record]] = []
+    failures: list[NeffCompileError] = []
+    for plan in plans:
+        kept = Record(replaced=[] if record is None else record.replaced)
+        try:
+            program = compiler.program(plan, kept, owners=owners)
+        except NeffCompileError as failure:
+            failures.append(failure)
+            continue
+        found.append((estimate(program).total.value, program, kept))
+        kept.searched.append((plan.name, found[-1][0]))
+    if not found:
+        raise failures[0]
+    _, program, kept = min(found, key=lambda one: one[0])
+    if record is not None:
+        record.take(kept, [one for _, _, other in found for one in other.searched])
+        record.level = 3
+    return program
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """A plan of a module, as values that cross processes."""
+
+    module: bytes
+    path: str
+    target: str
+    options: CompileOptions
+    root: Path | None
+    number: int
+
+
+def best_in_processes(compiler: Compiler, jobs: int) -> Program | None:
+    """What :func:`best` makes, each plan in one of ``jobs`` processes.
+
+    None where that is not worth it, and where none of them returned a program: a worker was killed or
+    cannot import the main module, or every plan fails. Compiling here then says why.
+    """
+    plans = compiler.plans
+    if len(plans) == 1 or len(compiler.graph.nodes) < _MANY:
+        return None
+    module = compiler.module
+    data = module.to_bytes()
+    if len(data) > _LARGE:
+        return None
+    works = [
+        _Work(data, module.path, compiler.target.name, compiler.options, compiler.root, number)
+        for number in range(len(plans))
+    ]
+    found = [one for one in _in_processes(_planned, works, jobs) if one is not None]
+    if not found:
+        return None
+    program: Program = pickle.loads(min(found, key=lambda one: one[0])[1])
+    return program
+
+
+def _planned(work: _Work) -> tuple[float, bytes] | None:
+    """The estimate and the program of a plan, in a worker; None when the plan leads to none."""
+    with no_collection():
+        module = load(work.module)
+        module.path = work.path
+        compiler = Compiler(module, target_of(work.target), work.options, work.root)
+        try:
+            program = compiler.program(compiler.plans[work.number], Record(), owners=False)
+        except NeffCompileError:
+            return None
+        return estimate(program).total.value, pickle.dumps(program, pickle.HIGHEST_PROTOCOL)
+
+
+def _in_processes(task: Callable[[W], T], works: Sequence[W], jobs: int) -> Sequence[T]:
+    """What the task makes of each work; nothing when one of them failed or lost its worker."""
+    context = get_context("spawn")  # not forked: the caller may have threads
+    with ProcessPoolExecutor(min(jobs, len(works)), mp_context=context) as pool:
+        futures = [pool.submit(task, work) for work in works]
+        try:
+            return [future.result() for future in futures]
+        except Exception:
+            for future in futures:
+                future.cancel()
+            return ()
+
+
+_LAUNCHER = os.path.join("hlo_tools", "extract", "launcher.py")
+"""Runs a user's script; its frames, around all of the script's, are no part of it."""
+
+
+def _names(parts: Parts, module: Module) -> dict[str, object]:
+    """Names that instructions do not have: of kernels by their label; of the HLO instructions what
+    the framework calls them (``op_name``), and the frames around their line: of a kernel's call
+    with that line, since its instructions have lines of the kernel.
+    """
+    kernels = {call.label: call.kernel.name for call in parts.calls if call.op}
+    ops = {call.label: call.op for call in parts.calls if call.op}
+    called = set(ops.values())
+    used = {*called, *(one.location.function for one in parts.calls if one.location)}
+    scopes: dict[str, str] = {}
+    frames: dict[str, list[str]] = {}
+    for computation in module.proto.computations:
+        for row in computation.instructions:
+            if row.name not in used:
+                continue
+            metadata = module.resolve_metadata(row.metadata)
+            if metadata.op_name:
+                scopes[row.name] = metadata.op_name
+            around = frames_of(metadata, module.proto.stack_frame_index)[row.name not in called :]
+            around = [one for one in around if not one.file.endswith(_LAUNCHER)]
+            if around:
+                frames[row.name] = [f"{os.path.basename(f.file)}:{f.line}" for f in around]
+    found = {"kernels": kernels, "kernel_ops": ops, "scopes": scopes, "frames": frames}
+    return {name: names for name, names in found.items() if names}
+
+
+def _cores(family: Target, options: CompileOptions) -> int:
+    """How many cores were requested; 0 leaves it to the kernels."""
+    cores = options.lnc
+    if cores > family.max_lnc:
+        raise NeffCompileError(
+            f"{family.name} has logical cores of at most {family.max_lnc} physical core(s), "
+            f"not {cores}",
+            code="NEFF-LNC",
+            place="--logical-nc-config",
+            remedy="leave the option away or compile for trn2 or trn3",
+        )
+    return cores
+
+
+def metadata_of(family: Target, options: CompileOptions) -> dict[str, Any]:
+    """What a program says of how it was compiled."""
+    given = asdict(options)
+    for name in ("downcast_f64", "replicas", "partitions"):
+        if not given[name]:
+            del given[name]  # so that programs without it stay as they were
+    del given["names"]  # the program has them
+    return {
+        "options": given,
+        "target": family.name,
+        "int64": "held in 64 bits in inputs and outputs, computed in 32 bits",
+    }
