@@ -216,8 +216,11 @@ def view(
         write: the base's new value for its old one and a new value of the view; None for a view
             that must not be written to.
     """
+    is_number = isinstance(base, TracedScalar)
+    if is_number and not node.shape:
+        return TracedScalar(node)
     array = TracedArray(node, layout)
-    if not isinstance(base, TracedScalar):
+    if not is_number:
         array.follow(base, read, write)
     elif write is None:
         array.follow(TracedArray(base.node), read, None)
@@ -282,7 +285,7 @@ def as_node(value: Operand, graph: Graph, dtype: DType | None = None) -> Node:
     """An operand as a node, converted to ``dtype``; numbers and arrays become constants.
 
     Raises:
-        OverflowError: a Python number that the dtype does not hold, as in NumPy.
+        OverflowError: a Python int that the dtype does not hold, as in NumPy.
         TraceError: an array of another function's trace (HLO-TRACE-LEAK).
     """
     if isinstance(value, TracedArray):
@@ -302,7 +305,8 @@ def as_node(value: Operand, graph: Graph, dtype: DType | None = None) -> Node:
     plain_value = cast("Operand", value)
     if isinstance(value, np.ndarray) or dtype is None:
         return graph.constant(constant_of(np.asarray(plain_value), dtype))
-    if isinstance(value, np.generic) or not isinstance(value, NUMBERS):
+    cuts = isinstance(value, float) and dtype.kind in "iu"
+    if cuts or isinstance(value, np.generic) or not isinstance(value, NUMBERS):
         with np.errstate(all="ignore"):
             return graph.constant(np.asarray(plain_value).astype(dtype))
     return graph.constant(np.asarray(value, dtype))

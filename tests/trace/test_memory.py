@@ -45,6 +45,20 @@ def test_an_element_and_a_sum_are_numbers() -> None:
         same_memory(function, numbers(3))
 
 
+def parts_of_a_number(a: Any) -> Any:
+    s = a[0]
+    made = [s.T, s.reshape(()), np.transpose(s), np.squeeze(s), s.real, np.clip(s, 0, 9), s.copy()]
+    for each in made:
+        each.reshape(-1)[0] = 7
+    kept = s.reshape(-1)
+    kept[0] = 9
+    return [*made, kept, s]
+
+
+def test_what_is_made_of_a_number_is_one() -> None:
+    same_memory(parts_of_a_number, numbers(3))
+
+
 def test_a_number_is_not_assigned_to() -> None:
     def function(a: Any) -> Any:
         s = a[0]

@@ -12,7 +12,7 @@ from hlo_tools.trace.functions import implements
 from hlo_tools.trace.functions.arguments import axes_of, traced, write_out, xp
 from hlo_tools.trace.graph import Node, Operand
 from hlo_tools.trace.indexing import fitted
-from hlo_tools.trace.layout import copied, normal, plain
+from hlo_tools.trace.layout import copied, elementwise, normal, plain
 from hlo_tools.trace.promotion import narrow
 
 __all__: list[str] = []
@@ -100,7 +100,8 @@ def _triangle(array: TracedArray, k: int, direction: str) -> TracedArray:
     shifted = hlo.elementwise("add", rows, hlo.full(graph, plane, k, rows.dtype))
     mask = hlo.broadcast(hlo.compare(direction, columns, shifted), shape)
     zero = hlo.full(graph, shape, 0, node.dtype)
-    return TracedArray(hlo.select(mask, node, zero))
+    operands = [(plane, None), (array.shape, array.layout), ((1,), None)]  # of numpy.where
+    return TracedArray(hlo.select(mask, node, zero), elementwise(operands, shape))
 
 
 @implements(np.tril)
