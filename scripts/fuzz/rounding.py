@@ -3,7 +3,8 @@
 Monte Carlo arithmetic (D. S. Parker, 1997): a few evaluations in which every result of a float
 operation is off by a rounding error. Where they differ among each other, no oracle is more right than
 another: ``x / x - 1`` is 0 or 6e-8, and a power of a negative number to it a number or NaN. Nor is the
-sign of a NaN that arithmetic makes or passes on anybody's promise; a sort in total order shows it.
+sign of a NaN that arithmetic makes or passes on anybody's promise, or that of the extreme of -0.0 and 0.0;
+a sort in total order and ``atan2`` show them.
 """
 
 from __future__ import annotations
@@ -40,12 +41,15 @@ SIGNS = ROUNDS | {
 """Operations of which nobody promises the sign of a NaN."""
 
 
+EXTREMES = frozenset({"maximum", "minimum", "clamp"})
+
+
 class _Signed(Evaluator):
-    """Every NaN of arithmetic has one sign."""
+    """Every NaN of arithmetic has one sign, and the extreme of zeros of both signs."""
 
     def __init__(self, module: Module, sign: float) -> None:
         super().__init__(module)
-        self._nan = np.copysign(np.nan, sign)
+        self._nan, self._zero = np.copysign(np.nan, sign), np.copysign(0.0, sign)
 
     def _operated(self, row: HloInstructionProto, operands: list[Value]) -> Value:
         value = super()._operated(row, operands)
@@ -53,7 +57,20 @@ class _Signed(Evaluator):
             return value
         if value.dtype.name not in STEP or value.dtype.kind == "c":
             return value
+        if row.opcode in EXTREMES:
+            value = np.where(
+                _of_both_zeros(value, operands), np.asarray(self._zero, value.dtype), value
+            )
         return np.where(np.isnan(value), np.asarray(self._nan, value.dtype), value)
+
+
+def _of_both_zeros(value: Array, operands: list[Value]) -> Array:
+    """Where an extreme is zero, and one of the operands 0.0, another -0.0."""
+    arrays = [np.asarray(one) for one in operands]
+    negative = [(one == 0) & np.signbit(one) for one in arrays]
+    positive = [(one == 0) & ~np.signbit(one) for one in arrays]
+    either = [np.any(np.broadcast_arrays(value, *one)[1:], axis=0) for one in (negative, positive)]
+    return (value == 0) & either[0] & either[1]
 
 
 class _Flushed(_Signed):

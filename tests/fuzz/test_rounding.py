@@ -46,6 +46,11 @@ def test_a_step_does_not_move() -> None:
     assert not moved.any()
 
 
+def test_the_extreme_of_zeros_has_any_sign() -> None:
+    y = "z = f32[] constant(0)\n y = F clamp(z, x, z)\n w = F atan2(y, y)\n ROOT t = (F) tuple(w)"
+    np.testing.assert_allclose(moves(y, np.array([-0.0, 0.0], np.float32)), [np.pi, 0], rtol=1e-6)
+
+
 def test_results_are_those_of_the_evaluator_but_for_the_rounding() -> None:
     from rounding import rounded_runs
 
