@@ -83,6 +83,8 @@ WHOLE = of(-4, -3, 2, 0, 127, -128, dtype=I8)
         (lambda a: [np.nan_to_num(a), np.nansum(a)], [of(1, NAN, -INF, dtype=ml_dtypes.bfloat16)]),
         (lambda a: np.pad(a, 2, "reflect", reflect_type="odd"), [of(False, True, True, dtype=bool)]),
         (lambda a, o: np.einsum("i->i", a, out=o), [of(-0.0, 1), of(5, 5)]),
+        (lambda a, o: np.multiply.reduce(a, out=o, initial=2.5), [of([-0.625, -0.375], [1.125, -2.625], [0.125, -2.875]), of(-1, 0, dtype=I32)]),
+        (lambda a: [np.nan_to_num(a, copy=False).reshape(-1), np.nan_to_num(a, copy=False) + 1], [np.array(NAN, F32)]),
         (lambda a: [np.triu(a.T, 1).ravel("K"), np.tril(a, -1).ravel("K")], [np.asfortranarray(np.arange(12, dtype="f4").reshape(2, 3, 2))]),
         (lambda a: np.fmax(a, -1.5, casting="unsafe", dtype=np.uint8), [of(1, 7)]),
         (lambda a: np.einsum("i->i", a), [of(-0.0, 1)]), (lambda a: [np.linalg.norm(a[0] + np.zeros(()), keepdims=True)], [of(3)]),

@@ -59,6 +59,15 @@ def test_what_is_made_of_a_number_is_one() -> None:
     same_memory(parts_of_a_number, numbers(3))
 
 
+def test_numbers_without_nan_are_numbers() -> None:
+    def function(a: Any) -> Any:
+        kept = s = np.nan_to_num(a, copy=False)
+        s += 1
+        return kept, a * 1
+
+    same_memory(function, np.array(np.nan, F32))
+
+
 def test_a_number_is_not_assigned_to() -> None:
     def function(a: Any) -> Any:
         s = a[0]

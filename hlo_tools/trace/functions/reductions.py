@@ -77,11 +77,14 @@ def sum_dtype(array: TracedArray, dtype: Any) -> DType:
     return np.dtype(np.int32) if kind in "bi" else np.dtype(np.uint32) if kind == "u" else array.dtype  # fmt: skip
 
 
-def _with_initial(node: Node, initial: Operand, opcode: str) -> Node:
-    """The reduced elements combined with ``initial``, which takes their dtype."""
+def _with_initial(node: Node, initial: Operand, opcode: str, out: Any = None) -> Node:
+    """The reduced elements combined with ``initial``, which takes their dtype; before, that of ``out``,
+    where NumPy puts it first."""
     if initial is NO_VALUE or initial is None:
         return node
-    start = as_node(initial, node.graph, node.dtype)
+    kept = cast("tuple[Any, ...]", out)[0] if isinstance(out, tuple) else out
+    start = as_node(initial, node.graph, node.dtype if kept is None else kept.dtype)
+    start = hlo.convert(start, node.dtype)
     if start.shape:
         raise ValueError("initial must be a scalar")
     return hlo.elementwise(opcode, node, hlo.broadcast(start, node.shape))
@@ -102,7 +105,7 @@ def _adding(opcode: str, neutral: int) -> Callable[..., TracedArray]:
         has_start = initial is not NO_VALUE or (where is not True and where is not NO_VALUE)
         start = _neutral(node, neutral, array.size, has_start)
         reduced = _accumulated(_masked(node, where, start), start, axes, used)
-        found = _with_initial(reduced, initial, used)
+        found = _with_initial(reduced, initial, used, out)
         return deliver(_finished(found, array, axes, keepdims, where), out, "unsafe")
 
     return function

@@ -182,7 +182,7 @@ def nan_to_num(
     if not copy and not isinstance(array, TracedScalar):
         if clean is not array:
             array.write(clean.node)
-        return array
+        return array if array.ndim else result(array.node)
     return result(clean.node, copied(array.shape, array.layout, "K"))
 
 
