@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,7 @@ def disturbed(arrays: list[Array], seed: int, least: float = 0.0) -> list[Array]
 
 def difference(
     want: Array, found: Array, shaken: list[Array], *, error: float = 0.0, each: bool = False,
-    signs: bool = True,
+    signs: bool = True, rounded: Sequence[Array] = (),
 ) -> str:  # fmt: skip
     """What is wrong with a result; nothing when it agrees.
 
@@ -56,6 +57,7 @@ def difference(
         error: relative error that is allowed beyond rounding.
         each: an element may be off by its own size and movement only, not by the array's.
         signs: with ``each``, -0.0 and 0.0 differ.
+        rounded: the oracle's with other roundings. Integers that differ among these nobody promises.
     """
     if want.dtype == np.bool_ and found.dtype == np.uint8:
         found = found.view(np.bool_)
@@ -65,6 +67,8 @@ def difference(
         return ""
     if want.dtype.kind in "biu":
         wrong = want != found
+        for one in rounded:
+            wrong &= one == rounded[0]
         return _shown(want, found, wrong) if np.any(wrong) and not error else ""
     kind = np.complex128 if want.dtype.kind == "c" else np.float64
     one, other = want.astype(kind), found.astype(kind)

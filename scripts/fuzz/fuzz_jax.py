@@ -89,14 +89,15 @@ class Fuzzer:
                 return f"{len(results)} results instead of {len(wanted)}"
             for number, (want, result) in enumerate(zip(wanted, results, strict=True)):
                 first = 2 * call + (4 if WAYS[way].error else 0)
-                runs = [*answer["disturbed"][first : first + 2], *answer["rounded"][call]]
-                shaken = [arrays[number] for arrays in runs]
+                rounded = [arrays[number] for arrays in answer["rounded"][call]]
+                shaken = [arrays[number] for arrays in answer["disturbed"][first : first + 2]]
                 error = WAYS[way].error
                 if want.dtype.name == "float64" and way != "evaluate":
                     error = max(error, 4e-6)  # the device holds float64 as float32
                 told = difference(
-                    want, result, shaken, error=error, each=each and not error, signs=signs
-                )
+                    want, result, [*shaken, *rounded], error=error, each=each and not error,
+                    signs=signs, rounded=rounded,
+                )  # fmt: skip
                 if told:
                     return f"call {call} result {number}: {told}"
         return ""

@@ -77,7 +77,7 @@ class _Flushed(_Signed):
     """Numbers below float32's normal ones are zero to every float operation, too."""
 
     def _operated(self, row: HloInstructionProto, operands: list[Value]) -> Value:
-        if row.opcode not in SIGNS:
+        if row.opcode not in SIGNS and row.opcode != "compare":
             return super()._operated(row, operands)
         return super()._operated(row, [_flushed(one) for one in operands])
 

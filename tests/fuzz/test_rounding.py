@@ -51,6 +51,19 @@ def test_the_extreme_of_zeros_has_any_sign() -> None:
     np.testing.assert_allclose(moves(y, np.array([-0.0, 0.0], np.float32)), [np.pi, 0], rtol=1e-6)
 
 
+def test_a_comparison_may_take_subnormal_numbers_for_zero() -> None:
+    from rounding import rounded_runs
+
+    text = """HloModule m
+    ENTRY main { x = f32[2] parameter(0)
+     z = f32[2] subtract(x, x)
+     c = pred[2] compare(x, z), direction=EQ
+     ROOT t = (pred[2]) tuple(c) }"""
+    x = np.array([1e-45, 1.0], np.float32)
+    runs = [one[0].tolist() for one in rounded_runs(Module(parse(text)), [x], range(1))]
+    assert runs == [[False, False], [True, False], [True, False]]
+
+
 def test_results_are_those_of_the_evaluator_but_for_the_rounding() -> None:
     from rounding import rounded_runs
 
