@@ -36,6 +36,8 @@ def get(array: TracedArray, key: Any) -> TracedArray:
     if not arrays:
         if is_element:
             return TracedScalar(basic.node)
+        if isinstance(basic, TracedScalar):  # s[...]
+            return TracedArray(basic.node)
         return (
             TracedArray(basic.node, copied(basic.shape, basic.layout, "K"))
             if parts.copies

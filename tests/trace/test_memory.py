@@ -52,7 +52,10 @@ def parts_of_a_number(a: Any) -> Any:
         each.reshape(-1)[0] = 7
     kept = s.reshape(-1)
     kept[0] = 9
-    return [*made, kept, s]
+    copy = s[...]
+    copy[None][0] = 8
+    copy += 1
+    return [*made, kept, copy, s, s[()]]
 
 
 def test_what_is_made_of_a_number_is_one() -> None:
