@@ -9,6 +9,7 @@ import numpy as np
 from hlo_tools.evaluate.operation import Call, operation
 from hlo_tools.evaluate.sorting import largest
 from hlo_tools.evaluate.values import Array, Value, parts_of
+from hlo_tools.types.ids import LOCAL_MASK
 from hlo_tools.types.shape import Shape
 
 if TYPE_CHECKING:
@@ -48,33 +49,36 @@ def _is_endless(call: Call) -> bool:
     seen = _seen(condition)
     if seen is None:
         return False
-    rows = {row.id: row for row in body.instructions}
-    root = rows[body.root_id]
+    rows = {row.id & LOCAL_MASK: row for row in body.instructions}
+    root = rows[body.root_id & LOCAL_MASK]
     if root.opcode != "tuple":
         return not seen
-    kept = (rows[root.operand_ids[index]] for index in seen)
+    kept = (rows[root.operand_ids[index] & LOCAL_MASK] for index in seen)
     return all(
         row.opcode == "get-tuple-element"
         and row.tuple_index == index
-        and rows[row.operand_ids[0]].opcode == "parameter"
+        and rows[row.operand_ids[0] & LOCAL_MASK].opcode == "parameter"
         for index, row in zip(seen, kept, strict=True)
     )
 
 
 def _seen(condition: HloComputationProto) -> list[int] | None:
     """Elements of its parameter on which a condition depends; None where that is undetermined."""
-    rows = {row.id: row for row in condition.instructions}
+    rows = {row.id & LOCAL_MASK: row for row in condition.instructions}
     seen: set[int] = set()
     todo = [condition.root_id]
     done: set[int] = set()
     while todo:
-        row = rows[todo.pop()]
+        row = rows[todo.pop() & LOCAL_MASK]
         if row.id in done:
             continue
         done.add(row.id)
         if row.opcode in ("parameter", "custom-call", "while", "infeed", "recv"):
             return None
-        if row.opcode == "get-tuple-element" and rows[row.operand_ids[0]].opcode == "parameter":
+        if (
+            row.opcode == "get-tuple-element"
+            and rows[row.operand_ids[0] & LOCAL_MASK].opcode == "parameter"
+        ):
             seen.add(row.tuple_index)
         else:
             todo += row.operand_ids

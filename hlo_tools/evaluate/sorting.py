@@ -10,6 +10,7 @@ from hlo_tools.evaluate.elementwise import total_order
 from hlo_tools.evaluate.operation import Call, operation
 from hlo_tools.evaluate.values import Array, Value, array_parts, wide
 from hlo_tools.types.element_types import element_of
+from hlo_tools.types.ids import LOCAL_MASK
 
 __all__: list[str] = []
 
@@ -36,9 +37,10 @@ def _sort(call: Call) -> Value:
 def _by_key(call: Call, lanes: list[Array]) -> Array | None:
     """The order of each row when the computation compares two parameters and nothing more."""
     body = call.evaluator.body(call.row.called_computation_ids[0])
-    rows = {row.id: row for row in body.instructions}
-    root = rows[body.root_id]
-    sides = [rows[number] for number in root.operand_ids if rows[number].opcode == "parameter"]
+    rows = {row.id & LOCAL_MASK: row for row in body.instructions}
+    root = rows[body.root_id & LOCAL_MASK]
+    operands = [rows[number & LOCAL_MASK] for number in root.operand_ids]
+    sides = [row for row in operands if row.opcode == "parameter"]
     if root.opcode != "compare" or len(sides) != 2:
         return None
     first, second = (row.parameter_number for row in sides)

@@ -26,6 +26,8 @@ __all__ = ["Group", "Roofline", "Work", "roofline"]
 
 _PRODUCTS = frozenset({"convolution", "dot"})
 _CONTROL = frozenset({"call", "conditional", "while"})
+_MOST = 10**300
+"""Of anything that is counted: floats have no more, and damaged modules claim it."""
 
 Products = dict[int, int]
 """FLOPs of products by the size of an element in bits."""
@@ -185,6 +187,9 @@ class _Rows:
             flops += sum(products.values())
         if not (flops or transcendentals or moved):
             return None
+        flops, transcendentals, moved = (min(one, _MOST) for one in (flops, transcendentals, moved))
+        products = {bits: min(one, _MOST) for bits, one in products.items()}
+        runs = min(runs, _MOST)
         made = sum(products.values())
         seconds = {
             "memory": moved / self.peaks.bandwidth,

@@ -48,3 +48,18 @@ def test_a_scan_of_nothing_keeps_what_it_carries(carries: int) -> None:
     found = evaluate(module, [np.zeros((0, 2), np.float32)])
     assert found[0].shape == (0, 2) and found[0].dtype == np.float32
     assert [one.tolist() for one in found[1:]] == [3.0] * carries
+
+
+def test_operands_are_known_by_the_low_words_of_their_ids() -> None:
+    text = b"""HloModule m
+    less { a = f32[] parameter(0)
+     b = f32[] parameter(1)
+     ROOT r = pred[] compare(a, b), direction=LT }
+    ENTRY e { x = f32[3] parameter(0)
+     ROOT s = f32[3] sort(x), dimensions={0}, to_apply=less }"""
+    module = load(text)
+    less = next(one for one in module.computations if one.name == "less")
+    root = next(row for row in less.proto.instructions if row.opcode == "compare")
+    root.operand_ids[:] = [number | 7 << 32 for number in root.operand_ids]
+    (found,) = evaluate(module, [np.array([3, 1, 2], np.float32)])
+    assert found.tolist() == [1, 2, 3]

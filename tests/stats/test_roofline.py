@@ -137,3 +137,12 @@ def test_damaged_modules_are_refused_or_counted() -> None:
         del module.entry.root.proto.operand_ids[:]
         assert memory(module).peak >= 0
         assert roofline(module, "trn2").time >= 0
+
+
+def test_more_than_a_float_holds_is_counted() -> None:
+    module = module_of(
+        "HloModule m\nENTRY main { x = f32[2] parameter(0)\n ROOT y = f32[2] add(x, x) }"
+    )
+    for row in module.entry.proto.instructions:
+        row.shape.dimensions[:] = [2**62] * 20
+    assert roofline(module, "trn2").time > 1e200
