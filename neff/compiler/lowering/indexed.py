@@ -23,7 +23,8 @@ from nki_lang.dtypes import BY_NAME
 from nki_lang.frontend.tensor import NkiTensor
 
 __all__ = [
-    "Component", "Scatter", "components_of", "gather_task", "offsets_of", "repeated", "scatter_task",
+    "Component", "Scatter", "components_of", "gather_task", "inside_of", "offsets_of", "repeated",
+    "scatter_task",
 ]  # fmt: skip
 
 I32 = BY_NAME["int32"]
@@ -71,6 +72,17 @@ def offsets_of(
         moved = emitter.words("multiply", row, component.stride, I32)
         total = moved if total is None else emitter.words("add", total, moved, I32)
     return total if total is not None else emitter.filled(0, I32)
+
+
+def inside_of(emitter: Emitter, rows: list[NkiTensor], components: list[Component]) -> NkiTensor:
+    """1 for indices of which no component is out of bounds, else 0."""
+    inside = emitter.filled(1, U8)
+    for row, component in zip(rows, components, strict=True):
+        low = emitter.words("greater_equal", row, 0, I32)
+        high = emitter.words("less_equal", row, component.last, I32)
+        both = emitter.copy(emitter.bits("bitwise_and", low, high, I32), U8)
+        inside = emitter.bits("bitwise_and", inside, both, U8)
+    return inside
 
 
 def components_of(
@@ -314,12 +326,7 @@ class _Scatterer:
         rows = components_of(
             self._indices, scatter.indices, len(scatter.components), wanted, begin, moved
         )
-        inside = emitter.filled(1, U8)
-        for row, component in zip(rows, scatter.components, strict=True):
-            low = emitter.words("greater_equal", row, 0, I32)
-            high = emitter.words("less_equal", row, component.last, I32)
-            both = emitter.copy(emitter.bits("bitwise_and", low, high, I32), U8)
-            inside = emitter.bits("bitwise_and", inside, both, U8)
+        inside = inside_of(emitter, rows, scatter.components)
         return offsets_of(emitter, rows, scatter.components, True), inside
 
     def _update(

@@ -16,7 +16,13 @@ import nki_lang.isa as nisa
 import nki_lang.language as nl
 from neff.compiler.graph.views import Dim, merge
 from neff.compiler.lowering.emitter import Constants, Emitter, Tile
-from neff.compiler.lowering.indexed import Scatter, components_of, offsets_of, repeated
+from neff.compiler.lowering.indexed import (
+    Scatter,
+    components_of,
+    inside_of,
+    offsets_of,
+    repeated,
+)
 from neff.compiler.lowering.task import Moved, Task, window
 from neff.compiler.lowering.tiling import PARTITIONS, affordable
 from nki_lang.dtypes import BY_NAME
@@ -117,12 +123,7 @@ class _Adder:
         own = components_of(tensor, scatter.indices, numbers, [[1, count], [1, 1]], begin, moved)
         e = Emitter(count, 1, self.constants)
         offsets = offsets_of(e, own, scatter.components, True)
-        inside = e.filled(1, U8)
-        for one, component in zip(own, scatter.components, strict=True):
-            low = e.words("greater_equal", one, 0, I32)
-            high = e.words("less_equal", one, component.last, I32)
-            both = e.copy(e.bits("bitwise_and", low, high, I32), U8)
-            inside = e.bits("bitwise_and", inside, both, U8)
+        inside = inside_of(e, own, scatter.components)
         written = e.select(inside, offsets, np.int32(_OUTSIDE), I32)
         every = [[0, count], [1, count]]
         others = components_of(tensor, scatter.indices, numbers, every, begin, moved)
