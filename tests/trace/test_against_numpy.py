@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -241,3 +242,43 @@ def test_the_fuzzer_sees_a_wrong_result(monkeypatch: pytest.MonkeyPatch) -> None
     small = shrunk(case, lambda each: bool(fuzz_numpy.difference(each)))
     assert small.named == () and small.arrays[0][1].shape == (2,)
     monkeypatch.undo()
+
+
+def test_the_fuzzer_survives_the_end_of_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What NumPy alone dies of is left out; what only the traced function dies of is a fault."""
+    monkeypatch.syspath_prepend(str(FUZZ))
+    import fuzz_numpy
+    from numpy_cases import Array, Case
+
+    asked = fuzz_numpy.Asked()
+    case = Case("np.negative", ("a",), (), (("a", Array("float32", (3,))),))
+    end = "__import__('os')._exit(3)"
+    assert asked.difference(replace(case, before=(end,)), jaxlib=False) == ""
+    assert asked.deaths == 1
+    traced = f"type(a).__name__ == 'TracedArray' and {end}"
+    assert "died (3)" in asked.difference(replace(case, before=(traced,)), jaxlib=False)
+    assert asked.difference(case, jaxlib=False) == "" and asked.deaths == 1
+    asked.stop()
+
+
+def test_reductions_of_ufuncs_are_computed_in_the_dtype_of_their_output() -> None:
+    """NumPy hands ``out`` to the traced array in a tuple."""
+    bytes_ = of((4, 5, 7), (9, 0, 1), (8, 9, 2), dtype=U8)
+    counts = of((2**31, 2**31), (2**31, 2**31), dtype=np.dtype("u4"))
+    for out in (np.zeros(3, F32), np.zeros(3, F16)):
+        same_memory(lambda a, o: np.multiply.reduce(a, out=o, initial=-1), bytes_, out)
+        same_memory(lambda a, o: np.add.accumulate(a, out=o)[0], bytes_, np.zeros((3, 3), F32))
+    same_memory(lambda a, o: np.add.reduce(a, out=o), counts, np.zeros(2, F32))
+    same_memory(lambda a, o: np.add.reduce(a, 0, None, o), counts, np.zeros(2, F32))
+
+
+def test_a_product_without_dimensions_is_a_number_beside_its_output() -> None:
+    def product(a: Any, o: Any) -> Any:
+        found = np.dot(a, a, out=o)
+        other = found
+        other += 1
+        return [found, other, o]
+
+    number = np.array(0.5, F32)
+    same_memory(product, number, number)
+    same_memory(product, of(1, 2), number)

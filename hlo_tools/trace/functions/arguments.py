@@ -71,8 +71,7 @@ def deliver(
     Raises:
         TypeError, ValueError: as NumPy, when it has another shape or a dtype that does not fit.
     """
-    if isinstance(out, tuple):
-        out = cast("tuple[Any]", out)[0]
+    out = output_of(out)
     if out is None or out is Ellipsis:
         return array
     fits = np.broadcast_shapes(out.shape, array.shape) if broadcast else array.shape
@@ -80,6 +79,11 @@ def deliver(
         raise ValueError(f"output array has shape {out.shape}, the result {array.shape}")
     write_out(out, array.node, casting)
     return out
+
+
+def output_of(out: Any) -> Any:
+    """What is given as ``out``, by itself or in a tuple, as NumPy hands it to ufuncs."""
+    return cast("tuple[Any]", out)[0] if isinstance(out, tuple) else out
 
 
 def write_out(out: Any, node: Node, casting: Any = "same_kind", what: str = "array data") -> None:

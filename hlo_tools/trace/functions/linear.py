@@ -85,14 +85,19 @@ def _batched(left: Node, right: Node) -> Node:
 def dot(a: Operand, b: Operand, out: Any = None) -> TracedArray:
     left, right = nodes_of([a, b])
     if not left.shape or not right.shape:
-        return deliver(xp.multiply(a, b), out)
+        return _number_or(xp.multiply(a, b), out, "same_kind")
     if out is not None and (out.dtype != left.dtype or out.layout is not None):
         raise ValueError("output array is not acceptable (must have the right datatype, ...)")
     place = max(len(right.shape) - 2, 0)
     _same_size(left, len(left.shape) - 1, right, place)
     found = result(_product(left, right, ((len(left.shape) - 1,), (place,))))
-    delivered = deliver(found, out, "no")
-    return delivered if found.shape else found  # NumPy gives a number even where ``out`` is given
+    return _number_or(found, out, "no")
+
+
+def _number_or(found: TracedArray, out: Any, casting: str) -> TracedArray:
+    """As :func:`deliver`; a product without dimensions is a number even where ``out`` is given."""
+    delivered = deliver(found, out, casting)
+    return delivered if found.shape else delivered[()]
 
 
 @implements(np.inner)

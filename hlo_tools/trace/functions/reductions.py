@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from hlo_tools.trace.functions.arguments import (
     NO_VALUE,
     axes_of,
     deliver,
+    output_of,
     real_only,
     traced,
     unsupported,
@@ -82,7 +83,7 @@ def _with_initial(node: Node, initial: Operand, opcode: str, out: Any = None) ->
     where NumPy puts it first."""
     if initial is NO_VALUE or initial is None:
         return node
-    kept = cast("tuple[Any, ...]", out)[0] if isinstance(out, tuple) else out
+    kept = output_of(out)
     start = as_node(initial, node.graph, node.dtype if kept is None else kept.dtype)
     start = hlo.convert(start, node.dtype)
     if start.shape:
@@ -196,7 +197,8 @@ implements(np.all)(_truth("and", True))
 
 def dtype_with(array: TracedArray, out: Any) -> DType | None:
     """In which NumPy adds up elements into an output: that of both."""
-    return promote((array.dtype, out.dtype)) if isinstance(out, TracedArray) else None
+    kept = output_of(out)
+    return promote((array.dtype, kept.dtype)) if isinstance(kept, TracedArray) else None
 
 
 def _holds(out: Any, array: TracedArray) -> Any:
@@ -206,7 +208,7 @@ def _holds(out: Any, array: TracedArray) -> Any:
     Raises:
         TraceError: HLO-TRACE-ARGUMENT.
     """
-    kept = cast("tuple[Any, ...]", out)[0] if isinstance(out, tuple) else out
+    kept = output_of(out)
     if kept is None or kept.dtype.kind not in "biu" or np.can_cast(array.dtype, kept.dtype):
         return kept
     raise unsupported(
