@@ -81,9 +81,9 @@ def deliver(
     return out
 
 
-def output_of(out: Any) -> Any:
+def output_of(out: Operand) -> Operand:
     """What is given as ``out``, by itself or in a tuple, as NumPy hands it to ufuncs."""
-    return cast("tuple[Any]", out)[0] if isinstance(out, tuple) else out
+    return cast("tuple[Operand]", out)[0] if isinstance(out, tuple) else out
 
 
 def write_out(out: Any, node: Node, casting: Any = "same_kind", what: str = "array data") -> None:

@@ -94,7 +94,7 @@ def dot(a: Operand, b: Operand, out: Any = None) -> TracedArray:
     return _number_or(found, out, "no")
 
 
-def _number_or(found: TracedArray, out: Any, casting: str) -> TracedArray:
+def _number_or(found: TracedArray, out: Operand, casting: str) -> TracedArray:
     """As :func:`deliver`; a product without dimensions is a number even where ``out`` is given."""
     delivered = deliver(found, out, casting)
     return delivered if found.shape else delivered[()]
