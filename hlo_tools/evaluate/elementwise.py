@@ -162,10 +162,18 @@ def remainder(x: Array, y: Array) -> Array:
     return np.where(y == 0, x, np.fmod(x, safe)).astype(x.dtype)
 
 
+def _float_power(x: Array, y: Array) -> Array:
+    """C's ``pow``: of an exponent that repeats 0.5 NumPy takes the root, other for -0.0 and -inf."""
+    found = np.power(x, y)
+    if found.dtype.kind == "c" or not np.any(y == 0.5):
+        return found
+    return np.where((y == 0.5) & ((x == 0) | (x == -np.inf)), np.abs(x), found)
+
+
 def power(x: Array, y: Array) -> Array:
     """Integer powers wrap; a negative exponent results in 0 except for a base of 1 or -1."""
     if x.dtype.kind not in "iu":
-        return np.power(x, y)
+        return _float_power(x, y)
     result = np.power(x, np.where(y < 0, 0, y).astype(x.dtype))
     if x.dtype.kind == "u":
         return result
@@ -242,8 +250,20 @@ BINARY: dict[str, Function] = {
 }
 
 
+def _alike(call: Call) -> list[Array]:
+    """The operands; numbers beside arrays are those of a computation that is applied to many elements.
+
+    Raises:
+        ValueError: their shapes differ.
+    """
+    operands = call.operands
+    if len({each.shape for each in operands if each.ndim}) > 1:
+        raise ValueError("operands of different shapes")
+    return operands
+
+
 def _binary(call: Call) -> Value:
-    x, y = call.operands
+    x, y = _alike(call)
     if x.dtype.kind not in "biufc" and element_of(x.dtype).kind in ("int", "uint"):
         kind = np.int8 if element_of(x.dtype).kind == "int" else np.uint8
         return BINARY[call.row.opcode](x.astype(kind), y.astype(kind)).astype(call.dtype)
@@ -276,7 +296,7 @@ def total_order(value: Array) -> Array:
 
 @operation("compare")
 def _compare(call: Call) -> Value:
-    x, y = call.operands
+    x, y = _alike(call)
     if call.row.comparison_type == "TOTALORDER" and element_of(x.dtype).kind == "float":
         x, y = total_order(x), total_order(y)
     return np.asarray(_COMPARE[call.row.comparison_direction](x, y), dtype=np.bool_)
@@ -284,7 +304,7 @@ def _compare(call: Call) -> Value:
 
 @operation("select")
 def _select(call: Call) -> Value:
-    predicate, first, second = call.operands
+    predicate, first, second = _alike(call)
     if predicate.ndim == 0:
         return first if bool(predicate) else second
     return np.where(predicate, first, second).astype(call.dtype)
@@ -292,7 +312,7 @@ def _select(call: Call) -> Value:
 
 @operation("clamp")
 def _clamp(call: Call) -> Value:
-    low, value, high = (wide(operand) for operand in call.operands)
+    low, value, high = (wide(operand) for operand in _alike(call))
     return BINARY["minimum"](BINARY["maximum"](low, value), high).astype(call.dtype)
 
 

@@ -129,6 +129,9 @@ class Evaluator:
         except _BUGS:  # a root or a parameter that is not there
             check(self.module)
             raise
+        except RecursionError:
+            check(self.module)
+            raise EvaluationError("computations call each other too deep for Python") from None
 
     def computation(self, number: int, arguments: Sequence[Value]) -> Value:
         """The result of one computation."""

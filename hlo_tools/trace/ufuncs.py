@@ -47,7 +47,9 @@ def call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     if kwargs or len(inputs) > ufunc.nin:
         inputs, outs = _split(ufunc, inputs, kwargs)
     if ufunc is np.matmul:
-        return _deliver(ufunc, (_matmul(inputs, kwargs),), outs, kwargs)
+        product = _matmul(inputs, kwargs)
+        _same_core(product.shape, inputs, outs)
+        return _deliver(ufunc, (product,), outs, kwargs)
     meaning = MEANINGS.get(ufunc)
     if meaning is None:
         raise _unknown(ufunc.__name__)
@@ -108,6 +110,14 @@ def _matmul(inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> TracedArray:
     if kwargs and not kwargs.keys() <= {"out", "dtype", "casting", "subok"}:
         raise _surplus(np.matmul, kwargs)
     return matmul(*inputs, dtype=kwargs.get("dtype"), casting=kwargs.get("casting", "same_kind"))
+
+
+def _same_core(shape: tuple[int, ...], inputs: tuple[Operand, ...], outs: Outs) -> None:
+    """NumPy broadcasts a product into ``out`` in all dimensions but those of the matrix."""
+    core = 2 - sum(np.ndim(one) == 1 for one in inputs)
+    out = outs[0] if outs else None
+    if core and out is not None and out.shape[-core:] != shape[-core:]:
+        raise ValueError(f"matmul: output operand has shape {out.shape}, the product {shape}")
 
 
 def _dtypes(

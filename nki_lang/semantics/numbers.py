@@ -16,6 +16,7 @@ from nki_lang.dtypes import Array
 __all__ = [
     "aligned",
     "convert",
+    "in_order",
     "is_array",
     "kept_apart",
     "per_partition",
@@ -40,6 +41,18 @@ _LIMITS = {
 def single(value: Array) -> Array:
     """The value as float32; the same array when it is one already."""
     return value if value.dtype == _F32 else value.astype(_F32)
+
+
+def in_order(value: Array) -> Array:
+    """The same elements, each partition's behind each other in memory.
+
+    NumPy sums in the order of addresses, so the last bit of a sum would depend on where a tile lies:
+    whether it is a transposed view, or a part of a wider one.
+    """
+    rows, strides = value[:1], value.strides
+    row = rows.nbytes
+    is_plain = value.size == 0 or (rows.flags.c_contiguous and strides[0] >= row)
+    return value if is_plain else np.ascontiguousarray(value)
 
 
 def convert(value: Array, dtype: np.dtype[Any]) -> Array:

@@ -6,7 +6,7 @@ import numpy as np
 
 from nki_lang.dtypes import Array
 from nki_lang.semantics.elementwise import store_bits
-from nki_lang.semantics.numbers import single, store
+from nki_lang.semantics.numbers import in_order, single, store
 from nki_lang.semantics.operators import Operator, operator_of
 from nki_lang.semantics.table import meaning
 
@@ -42,7 +42,7 @@ def reduce_axes(operator: Operator, value: Array, axes: tuple[int, ...]) -> Arra
     axes = tuple(axis % value.ndim for axis in axes)
     if not axes:
         return value
-    value = _in_order(value)
+    value = in_order(value)
     if operator.name == "average":
         return np.mean(value, axis=axes, dtype=value.dtype)
     if operator.name in ("abs_max", "abs_min"):
@@ -57,18 +57,6 @@ def reduce_axes(operator: Operator, value: Array, axes: tuple[int, ...]) -> Arra
             return np.full(kept, operator.identity, value.dtype)
         return operator.ufunc.reduce(value, axis=axes)
     return _truth_reduce(operator, value, axes)
-
-
-def _in_order(value: Array) -> Array:
-    """The same elements, each partition's behind each other in memory.
-
-    NumPy sums in the order of addresses, so the last bit of a sum would depend on where a tile lies:
-    whether it is a transposed view, or a part of a wider one.
-    """
-    rows, strides = value[:1], value.strides
-    row = rows.nbytes
-    is_plain = value.size == 0 or (rows.flags.c_contiguous and strides[0] >= row)
-    return value if is_plain else np.ascontiguousarray(value)
 
 
 _TRUTH = {"logical_and": np.logical_and, "logical_or": np.logical_or, "logical_xor": np.logical_xor}

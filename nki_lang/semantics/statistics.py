@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nki_lang.dtypes import Array
-from nki_lang.semantics.numbers import single, store
+from nki_lang.semantics.numbers import in_order, single, store
 from nki_lang.semantics.table import meaning
 
 __all__: list[str] = []
@@ -15,7 +15,7 @@ __all__: list[str] = []
 def bn_stats(dst: Array, data: Array) -> None:
     """(count, mean, variance * count) of the even elements, then of the odd ones."""
     lanes = data.shape[0]
-    value = single(data).reshape(lanes, -1)
+    value = in_order(single(data)).reshape(lanes, -1)
     parts = [_moments(value[:, 0::2]), _moments(value[:, 1::2])]
     store(dst, np.concatenate(parts, axis=1))
 
@@ -34,7 +34,7 @@ def _moments(value: Array) -> Array:
 @meaning(parallel=True)
 def bn_aggr(dst: Array, data: Array) -> None:
     """Mean and variance from (count, mean, variance * count) triples."""
-    triples = single(data).reshape(data.shape[0], -1, 3)
+    triples = in_order(single(data)).reshape(data.shape[0], -1, 3)
     count, mean, spread = triples[..., 0], triples[..., 1], triples[..., 2]
     total = count.sum(axis=1)
     overall = (count * mean).sum(axis=1) / total

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hlo_tools.errors import HloError
-from hlo_tools.evaluate import EvaluationError, Evaluator, evaluate
+from hlo_tools.errors import HloError, HloVerifyError
+from hlo_tools.evaluate import EvaluationError, Evaluator, Limits, evaluate
 from hlo_tools.ir.module import Module
 from hlo_tools.text import parse
 from tests.text.samples import SAMPLES
@@ -338,3 +338,51 @@ def test_a_value_does_not_depend_on_where_it_lies(name: str, kind: str) -> None:
     assert forth.tobytes() == back[::-1].tobytes()
     backwards, _ = evaluate(module, [x[::-1].copy()[::-1]])
     assert forth.tobytes() == backwards.tobytes()
+
+
+def test_roots_of_infinity_and_negative_zero_are_those_of_pow() -> None:
+    """Whether the exponent is one repeated number or many: NumPy takes the root of the former."""
+    x = np.array([-np.inf, -0.0, 4, np.inf], np.float32)
+    text = """x = f32[4] parameter(0)
+    half = f32[] constant(0.5)
+    halves = f32[4] broadcast(half), dimensions={}
+    listed = f32[4] constant({0.5, 0.5, 0.5, 0.5})
+    a = f32[4] power(x, halves)
+    b = f32[4] power(x, listed)
+    ROOT r = (f32[4], f32[4]) tuple(a, b)"""
+    for found in evaluate(body(text), [x]):
+        assert found.tolist() == [np.inf, 0, 2, np.inf] and not np.signbit(found).any()
+
+
+@pytest.mark.parametrize("opcode", ["add", "compare", "select", "clamp"])
+def test_operands_of_different_shapes_do_not_broadcast(opcode: str) -> None:
+    """Their outer product would take a thousand times the limit."""
+    words = {"compare": ", direction=LT"}
+    names = {"select": "p, x, y", "clamp": "x, y, x"}.get(opcode, "x, y")
+    result = "pred" if opcode == "compare" else "f32"
+    text = f"""p = pred[900,1] parameter(0)
+    x = f32[900,1] parameter(1)
+    y = f32[1,900] parameter(2)
+    ROOT r = {result}[900,1] {opcode}({names}){words.get(opcode, "")}"""
+    inputs = [np.ones((900, 1), bool), np.ones((900, 1), np.float32), np.ones((1, 900), np.float32)]
+    with pytest.raises(HloVerifyError):
+        Evaluator(body(text), limits=Limits(memory=1 << 16)).run(inputs)
+
+
+def test_a_computation_that_calls_itself_is_told() -> None:
+    module = module_of("""HloModule m
+    f { x = f32[] parameter(0)
+     ROOT r = f32[] negate(x) }
+    ENTRY main { x = f32[] parameter(0)
+     ROOT r = f32[] call(x), to_apply=f }""")
+    proto = module.proto
+    proto.computations[1].instructions[1].called_computation_ids[0] = proto.computations[1].id
+
+    def deep(frames: int) -> None:
+        if frames:
+            deep(frames - 1)
+        else:
+            Evaluator(module).run([np.float32(1)])
+
+    with pytest.raises(HloVerifyError, match="call each other"):
+        deep(100)

@@ -8,6 +8,7 @@ from nki_lang.execute import Memory, prepare
 from nki_lang.ir import Access, Instruction
 from nki_lang.semantics.operators import operator_of
 from nki_lang.semantics.reduction import reduce_axes
+from nki_lang.semantics.statistics import bn_aggr, bn_stats
 from tests.execute.handmade import full, perform, tensor
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -406,3 +407,17 @@ def test_activate2_stages():
     expected = np.where(shifted >= 0, shifted, 0.25 * shifted)
     np.testing.assert_allclose(got["dst"], expected, rtol=1e-6)
     np.testing.assert_allclose(got["reduce_res"][:, 0], expected.max(axis=1), rtol=1e-6)
+
+
+def test_statistics_do_not_depend_on_where_a_tile_lies():
+    x = random(16, 34) / 4 + 1
+    found = []
+    for view in (x, np.asfortranarray(x), np.repeat(x, 2, axis=1)[:, ::2]):
+        stats, moments = zeros(16, 6), zeros(16, 2)
+        bn_stats(stats, view)
+        bn_aggr(moments, np.asfortranarray(stats))
+        found.append((stats, moments))
+    for stats, moments in found[1:]:
+        np.testing.assert_array_equal(stats, found[0][0])
+        np.testing.assert_array_equal(moments, found[0][1])
+    np.testing.assert_allclose(found[0][1], np.stack([x.mean(1), x.var(1)], 1), rtol=1e-5)

@@ -282,3 +282,23 @@ def test_a_product_without_dimensions_is_a_number_beside_its_output() -> None:
     number = np.array(0.5, F32)
     same_memory(product, number, number)
     same_memory(product, of(1, 2), number)
+
+
+def test_initial_values_that_an_output_does_not_hold() -> None:
+    """NumPy keeps them in the output: right for integers, which wrap, of floats in no defined way."""
+    row, total = of(3, 4, dtype=I32), np.zeros((), U8)
+    for initial in (-1, 300):
+        same_memory(lambda a, o: np.add.reduce(a, out=o, initial=initial), row, total)  # noqa: B023
+        with pytest.raises(HloError, match="initial") as caught:
+            trace(lambda a, o: np.sum(a, out=o, initial=initial), of(1, 2), total)  # noqa: B023
+        assert caught.value.code == "HLO-TRACE-ARGUMENT"
+
+
+def test_a_product_in_place_keeps_its_shape() -> None:
+    def product(a: Any, b: Any) -> Any:
+        a @= b
+        return a
+
+    same_memory(product, of((1, 2), (3, 4)), of((1, 2), (3, 5)))
+    with pytest.raises(ValueError, match="output operand"):
+        trace(product, of(1, 2, 3, 4), of((1,), (2,), (3,), (4,)))

@@ -84,7 +84,13 @@ def _with_initial(node: Node, initial: Operand, opcode: str, out: Any = None) ->
     if initial is NO_VALUE or initial is None:
         return node
     kept = output_of(out)
-    start = as_node(initial, node.graph, node.dtype if kept is None else kept.dtype)
+    dtype = node.dtype if kept is None or node.dtype.kind in "iu" else kept.dtype
+    try:
+        start = as_node(initial, node.graph, dtype)
+    except OverflowError:
+        if dtype == node.dtype:
+            raise
+        raise unsupported(f"initial={initial} with an output of {dtype}", "add it later") from None
     start = hlo.convert(start, node.dtype)
     if start.shape:
         raise ValueError("initial must be a scalar")
