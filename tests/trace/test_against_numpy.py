@@ -302,3 +302,12 @@ def test_a_product_in_place_keeps_its_shape() -> None:
     same_memory(product, of((1, 2), (3, 4)), of((1, 2), (3, 5)))
     with pytest.raises(ValueError, match="output operand"):
         trace(product, of(1, 2, 3, 4), of((1,), (2,), (3,), (4,)))
+
+
+def test_elements_taken_into_an_output_are_cast_as_numpy_casts_them() -> None:
+    """It asks whether the output's dtype fits the array's, and then writes whatever it is."""
+    array = of((2.5, 3), (4, 1))
+    for out in (np.zeros((2, 2), bool), np.zeros((2, 2), U8), np.zeros((2, 2), F16)):
+        same_memory(lambda a, o: [np.take(a, [1, 0], 0, o), o], array, out)
+    with pytest.raises(TypeError, match="Cannot cast"):
+        trace(lambda a, o: np.take(a, [1, 0], 0, o), array, np.zeros((2, 2), I32))

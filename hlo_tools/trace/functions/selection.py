@@ -278,7 +278,7 @@ def take(
     key = (*(slice(None),) * place, chosen)
     if out is not None and not np.can_cast(out.dtype, array.dtype, "safe"):
         raise TypeError(f"Cannot cast array data from {out.dtype!r} to {array.dtype!r}")
-    return deliver(result(indexing.get(array, key).node), out)
+    return deliver(result(indexing.get(array, key).node), out, "unsafe")  # as NumPy, the other way
 
 
 def _along_axis(array: TracedArray, indices: Operand, axis: int) -> tuple[Any, ...]:
