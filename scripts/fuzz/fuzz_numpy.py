@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import numpy as np
 from children import Child, serve
 from driving import Driver
-from numpy_cases import Case, build, generate, shrunk
+from numpy_cases import INTEGERS, Case, build, generate, shrunk
 from numpy_programs import Program, programs, shorter
 
 from hlo_tools import HloError
@@ -230,7 +230,8 @@ def _is_beyond_32_bits(want: Any, case: Case | Program) -> bool:
     dtypes = {array.dtype for _, array in case.arrays}
     is_large = any(array.special and array.dtype in ("int32", "uint32") for _, array in case.arrays)
     divides = _named(case) in REMAINDERS or REMAINDER.search(case.text) is not None
-    if divides and (dtype == np.float64 or "float64" in dtypes or "float64" in case.text):
+    is_wide = dtype == np.float64 or "float64" in dtypes or "float64" in case.text
+    if divides and (is_wide or (MEANS.search(case.text) and dtypes & {"bool", *INTEGERS})):
         return True  # of a quotient that float32 rounds otherwise
     has_fraction = re.search(r"\d\.\d|dtype=np\.float32", case.text) is not None
     return is_large and (dtype.itemsize == 8 or len(dtypes) > 1 or has_fraction)
@@ -244,6 +245,8 @@ products starts from 0.0 depends on which function of BLAS it takes."""
 
 REMAINDERS = frozenset({"np.fmod", "np.mod", "np.remainder", "np.floor_divide", "np.divmod"})
 REMAINDER = re.compile(r"%|//|divmod\(")
+MEANS = re.compile(r"\b(mean|average|std|var)\(|[^/]/[^/]")
+"""What NumPy computes in float64 of integers."""
 
 
 def _compare_floats(want: Any, got: Any, case: Case | Program) -> str:

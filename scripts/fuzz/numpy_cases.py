@@ -14,7 +14,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-__all__ = ["Array", "Case", "build", "generate", "shrunk"]
+__all__ = ["INTEGERS", "Array", "Case", "build", "generate", "shrunk"]
 
 BF16 = "bfloat16"
 FLOATS = ("float32", "float32", "float16", BF16)
