@@ -94,9 +94,9 @@ class _Printer:
         shown = [(at, row) for at, row in enumerate(proto.computations) if row.id not in hidden]
         orders = self._orders()
         if self.lines is not None:
-            texts = self.lines.printed({at: orders.get(row.id) for at, row in shown})
+            texts = self.lines.printed({at: orders.get(at) for at, _ in shown})
         else:
-            texts = (self._instructions(row, orders.get(row.id)) for _, row in shown)
+            texts = (self._instructions(row, orders.get(at)) for at, row in shown)
         for (_, row), lines in zip(shown, texts, strict=True):
             yield self._opening(row)
             yield from lines
@@ -180,14 +180,14 @@ class _Printer:
         return found
 
     def _orders(self) -> dict[int, list[int]]:
-        """For computations with a schedule, their instructions in its order."""
+        """For computations with a schedule, by position, their instructions in its order."""
         sequences = self.proto.schedule.sequences
         orders: dict[int, list[int]] = {}
-        for row in self.proto.computations if sequences else ():
+        for at, row in enumerate(self.proto.computations if sequences else ()):
             if row.id in sequences:
-                place = {one.id & LOCAL_MASK: at for at, one in enumerate(row.instructions)}
+                place = {one.id & LOCAL_MASK: number for number, one in enumerate(row.instructions)}
                 ids = (number & LOCAL_MASK for number in sequences[row.id].instruction_ids)
-                orders[row.id] = [place[number] for number in ids if number in place]
+                orders[at] = [place[number] for number in ids if number in place]
         return orders
 
     def _instructions(self, row: Message, order: list[int] | None) -> Iterator[str]:

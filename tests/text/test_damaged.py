@@ -153,3 +153,22 @@ def test_calls_that_double_are_not_inlined_for_ever() -> None:
         inline_calls(module)
     assert caught.value.code == "HLO-INLINE-LIMIT"
     assert len(module.computations) == 41  # nothing was inlined before
+
+
+@pytest.mark.parametrize("loaded", [False, True])
+def test_scheduled_computations_of_one_id_are_printed(loaded: bool) -> None:
+    """The schedule of the longer one names instructions that the other does not have."""
+    proto = parse(
+        """HloModule m, is_scheduled=true
+f { x = f32[] parameter(0)
+  ROOT n = f32[] negate(x) }
+ENTRY e { x = f32[] parameter(0)
+  a = f32[] call(x), to_apply=f
+  b = f32[] negate(a)
+  ROOT c = f32[] negate(b) }"""
+    )
+    assert proto.schedule.sequences
+    proto.computations[0].id = proto.computations[1].id
+    module = hlo_tools.load(proto.SerializeToString()) if loaded else proto
+    text = print_module(module)
+    assert "ROOT %n = " in text and "ROOT %c = " in text
