@@ -36,7 +36,7 @@ JUMPS = frozenset({
 
 SIGNS = ROUNDS | {
     "negate", "abs", "maximum", "minimum", "clamp", "remainder", "reduce-precision", "convert",
-    "floor", "ceil", "sign", "round-nearest-afz", "round-nearest-even",
+    "floor", "ceil", "sign", "round-nearest-afz", "round-nearest-even", "reduce", "reduce-window",
 }  # fmt: skip
 """Operations of which nobody promises the sign of a NaN."""
 
