@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 from google.protobuf.message import EncodeError
@@ -183,7 +183,8 @@ class _Printer:
         """For computations with a schedule, by position, their instructions in its order."""
         sequences = self.proto.schedule.sequences
         orders: dict[int, list[int]] = {}
-        for at, row in enumerate(self.proto.computations if sequences else ()):
+        computations: Sequence[Message] = self.proto.computations if sequences else ()
+        for at, row in enumerate(computations):
             if row.id in sequences:
                 place = {one.id & LOCAL_MASK: number for number, one in enumerate(row.instructions)}
                 ids = (number & LOCAL_MASK for number in sequences[row.id].instruction_ids)
