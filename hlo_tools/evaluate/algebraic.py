@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hlo_tools.evaluate.applying import combine, fold, reduced, simple_reducer
+from hlo_tools.evaluate.applying import combine, fold, in_order, reduced, simple_reducer
 from hlo_tools.evaluate.operation import Call, operation, product_type
 from hlo_tools.evaluate.values import Array, Value, wide
 
@@ -120,7 +120,7 @@ def _reduce(call: Call) -> Value:
     axes = tuple(call.row.dimensions)
     simple = simple_reducer(call) if count == 1 else ""
     if simple and inputs[0].dtype != np.bool_:
-        work = wide(inputs[0])
+        work = in_order(wide(inputs[0]))
         return reduced(simple, work, wide(inits[0]), axes).astype(call.dtype)
     return fold(call, inputs, inits, axes)
 

@@ -7,7 +7,7 @@ import numpy as np
 from hlo_tools.evaluate.operation import Call
 from hlo_tools.evaluate.values import Array, Value, array_parts
 
-__all__ = ["combine", "fold", "reduced", "scatter_into", "simple_reducer"]
+__all__ = ["combine", "fold", "in_order", "reduced", "scatter_into", "simple_reducer"]
 
 UFUNCS: dict[str, np.ufunc] = {
     "add": np.add, "multiply": np.multiply, "maximum": np.maximum, "minimum": np.minimum,
@@ -26,6 +26,17 @@ def reduced(name: str, values: Array, init: Array, axes: tuple[int, ...]) -> Arr
     if name in ("maximum", "minimum") and values.dtype.kind not in "biu":
         return _ordered_zeros(name, values, init, axes, found)
     return found
+
+
+def in_order(values: Array) -> Array:
+    """The same elements in the order of their indices in memory, in which NumPy adds them up.
+
+    What a broadcast repeats stays as it is: it would take the memory of all of its elements.
+    """
+    repeats = any(
+        not stride and size > 1 for stride, size in zip(values.strides, values.shape, strict=True)
+    )
+    return values if repeats else np.ascontiguousarray(values).reshape(values.shape)
 
 
 def _ordered_zeros(

@@ -386,3 +386,24 @@ def test_a_computation_that_calls_itself_is_told() -> None:
 
     with pytest.raises(HloVerifyError, match="call each other"):
         deep(100)
+
+
+@pytest.mark.parametrize("opcode", ["add", "multiply"])
+def test_a_sum_does_not_depend_on_where_its_elements_lie(opcode: str) -> None:
+    operations = """a{0} = f32[] reduce({0}, i), dimensions={{0,1}}, to_apply=f
+     b{0} = f32[1,30] reduce-window({0}, i), window={{size=70x31 stride=1x2}}, to_apply=f"""
+    text = f"""HloModule m
+    f {{ a = f32[] parameter(0)
+     b = f32[] parameter(1)
+     ROOT r = f32[] {opcode}(a, b) }}
+    ENTRY main {{ x = f32[70,89] parameter(0)
+     turned = f32[89,70] parameter(1)
+     i = f32[] parameter(2)
+     y = f32[70,89] transpose(turned), dimensions={{1,0}}
+     {operations.format("x")}
+     {operations.format("y")}
+     ROOT r = (f32[], f32[1,30], f32[], f32[1,30]) tuple(ax, bx, ay, by) }}"""
+    x = (1 + 0.01 * np.random.default_rng(5).standard_normal((70, 89))).astype(np.float32)
+    found = evaluate(module_of(text), [x, x.T.copy(), np.float32(0.5)])
+    plain, moved = [[one.tobytes() for one in found[at : at + 2]] for at in (0, 2)]
+    assert plain == moved
