@@ -109,7 +109,8 @@ def _tiles_of(sharding: Message) -> _Tiles | None:
     if min(dimensions) < 1:
         return None
     if not reshape:
-        return _Tiles(dimensions, [], [], list(sharding.tile_assignment_devices))
+        devices = list(sharding.tile_assignment_devices)
+        return _Tiles(dimensions, [], [], devices) if len(devices) == prod(dimensions) else None
     transpose = transpose or [0]
     fits = sorted(transpose) == list(range(len(reshape))) and min(reshape) > 0
     if not fits or prod(reshape) != prod(dimensions):

@@ -172,3 +172,11 @@ ENTRY e { x = f32[] parameter(0)
     module = hlo_tools.load(proto.SerializeToString()) if loaded else proto
     text = print_module(module)
     assert "ROOT %n = " in text and "ROOT %c = " in text
+
+
+def test_a_sharding_without_devices_is_printed() -> None:
+    def no_devices(row: Any) -> None:
+        row.sharding.ClearField("iota_reshape_dims")
+        row.sharding.replicate_on_last_tile_dim = True
+
+    assert "sharding={devices=[2,2]" in print_module(damaged(NEGATE, no_devices))
