@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import hlo_tools
 from neff.compiler import compile
 from neff.compiler.assembly.regions import FENCES, operands_touched, region_of
 from neff.compiler.assembly.verify import cores_are_apart
@@ -24,6 +25,7 @@ from nki_lang.dtypes import BY_NAME
 from nki_lang.ir import Access, Engine, Instruction, Tensor, walk
 from nki_lang.memory import MemoryRegion
 from tests.compiler.compiling import check, lowered, run, same
+from tests.compiler.kernels import doubled_by_halves
 
 pytestmark = pytest.mark.jax
 
@@ -140,3 +142,47 @@ def test_two_writers_of_one_byte_are_found() -> None:
     assert cores_are_apart([writes(0), writes(32)], ["out"])
     assert not cores_are_apart([writes(0), writes(31)], ["out"])
     assert cores_are_apart([writes(0), writes(31)], ["other"])
+
+
+def _slice_of(x: Any, at: Any) -> Any:
+    return jnp.trunc(jax.lax.dynamic_index_in_dim(x, at, 0))
+
+
+def _into(x: Any, at: Any) -> Any:
+    return jax.lax.dynamic_update_slice_in_dim(x, jnp.tanh(x[:2]) * 3, at, 0)
+
+
+def _slice_of_slice(x: Any, at: Any) -> Any:
+    return jnp.tanh(jax.lax.dynamic_slice_in_dim(x, at, 2)[at - 1]) * at
+
+
+@pytest.mark.parametrize("function", [_slice_of, _into, _slice_of_slice])
+@pytest.mark.parametrize("shape", [(4, 2, 3, 3), (4, 4096, 1024)])
+def test_both_cores_know_a_place_of_the_runtime(
+    function: Callable[..., Any], shape: tuple[int, ...]
+) -> None:
+    for at in (1, 2):
+        program = check(function, some(*shape) * 9, np.int32(at), options=BOTH)
+        apart(program)
+
+
+@pytest.mark.parametrize("turns", [0, 3])
+def test_a_kernel_on_both_cores_takes_a_slice(turns: int) -> None:
+    import nki
+
+    kernel = nki.jit(doubled_by_halves)
+
+    def function(x: Any, at: Any) -> Any:
+        if not turns:
+            return kernel[2](jax.lax.dynamic_index_in_dim(x, at, 0, keepdims=False))
+        start = jnp.zeros(x.shape[1:])
+        return jax.lax.scan(lambda c, row: (c + kernel[2](row) * at, None), start, x)[0]
+
+    x = some(max(turns, 3), 8, 16)
+    traced = jax.jit(function).trace(x, np.int32(0))
+    text = traced.lower(lowering_platforms=("neuron",)).compiler_ir("hlo")
+    module = hlo_tools.load(text.as_serialized_hlo_module_proto())
+    program = compile(module, target="trn2", options=BOTH)
+    apart(program)
+    for at in (1, 2):
+        same(run(program, [x, np.int32(at)])[0], 2 * (x.sum(0) * at if turns else x[at]), 1e-6)

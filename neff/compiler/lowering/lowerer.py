@@ -76,6 +76,7 @@ class Lowerer:
     spots: dict[int, View] = field(default_factory=dict[int, View])
     results: dict[int, list[View]] = field(default_factory=dict[int, list[View]])
     windows: dict[str, Window] = field(default_factory=dict[str, Window])
+    _offsets: dict[str, Call] = field(default_factory=dict[str, Call])
     _shared: dict[Any, View] = field(default_factory=dict[Any, View])
     _depth: int = 0
     _count: int = 0
@@ -261,16 +262,17 @@ class Lowerer:
         made = Window(name, self.fresh("r"), offset)
         used = [term.source for term in moved if isinstance(term.source, str)]
         self.call(offset_task(made.register, moved), node, made.register, *used)
+        self._offsets[made.register] = self.parts.calls[-1]
         span = 1 + sum((n - 1) * step for n, step in zip(shape, base.strides, strict=True))
         part = self.fresh("w")
         self.variable(part, "window", variable.dtype, (max(1, span),))
         self.windows[part] = made
         return View(part, shape, base.strides)
 
-    def base(self, view: View) -> str:
-        """The variable that a view's elements are in."""
-        window = self.windows.get(view.buffer)
-        return view.buffer if window is None else window.name
+    def base(self, buffer: str) -> str:
+        """The variable that a buffer's elements are in."""
+        window = self.windows.get(buffer)
+        return buffer if window is None else window.name
 
     @contextmanager
     def inside(self) -> Generator[None]:
@@ -325,7 +327,8 @@ class Lowerer:
         Kernels of device loops, and those that read what they write, stay on the first core.
         """
         cores, target = self.parts.cores, self.parts.target
-        if cores < 2 or not task.divides or self._depth or {*task.reads} & {*task.writes}:
+        reads, writes = set(map(self.base, task.reads)), set(map(self.base, task.writes))
+        if cores < 2 or not task.divides or self._depth or reads & writes:
             return kernel
         divided = self._traced(task, cores)
         if not all(divided.bodies) or not cores_are_apart(divided.bodies, task.writes):
@@ -375,7 +378,17 @@ class Lowerer:
             if name in self.windows:
                 call.windows[tensor] = self.windows[name]
                 call.bindings[tensor] = self.windows[name].name
+                if len(call.kernel.bodies) > 1:
+                    self._load_everywhere(self.windows[name].register)
         self.parts.calls.append(call)
+
+    def _load_everywhere(self, register: str) -> None:
+        """Every core has the offset of a window that both cores use, and those that it is made of."""
+        call = self._offsets.get(register)
+        if call is not None and not call.everywhere:
+            call.everywhere = True
+            for other in call.registers:
+                self._load_everywhere(other)
 
     def fresh(self, base: str) -> str:
         """A name that no variable has."""

@@ -177,7 +177,7 @@ def _body(loop: Loop, branch: int, targets: list[View], lowerer: Lowerer, around
         for node, target in zip(new, targets, strict=True)
     ]  # fmt: skip
     old = Old(
-        {key: lowerer.base(view) for key, view in symbols.items()},
+        {key: lowerer.base(view.buffer) for key, view in symbols.items()},
         frozenset(key for key, view in symbols.items()
                   if view.contiguous and not view.offset and view in targets),
     )  # fmt: skip
@@ -216,13 +216,13 @@ def _move(new: tuple[Node, ...], targets: list[View], lowerer: Lowerer) -> None:
         if node.size and not (view is not None and view.matches(target)):
             pending.append((node, view, target))
     while pending:
-        read = [lowerer.base(view) if view is not None else "" for _, view, _ in pending]
+        read = [lowerer.base(view.buffer) if view is not None else "" for _, view, _ in pending]
         free = next(
             (at for at, (_, _, target) in enumerate(pending)
              if target.buffer not in read[:at] + read[at + 1 :]), None,
         )  # fmt: skip
         node, view, target = pending.pop(free or 0)
-        if view is not None and (free is None or lowerer.base(view) == target.buffer):
+        if view is not None and (free is None or lowerer.base(view.buffer) == target.buffer):
             pending.append((node, lowerer.compact(view, node), target))
         else:
             _put(lowerer, node, target) if view is None else lowerer.copy(view, target, node)
