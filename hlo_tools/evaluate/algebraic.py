@@ -120,7 +120,7 @@ def _reduce(call: Call) -> Value:
     axes = tuple(call.row.dimensions)
     simple = simple_reducer(call) if count == 1 else ""
     if simple and inputs[0].dtype != np.bool_:
-        work = in_order(wide(inputs[0]))
+        work = in_order(simple, wide(inputs[0]))
         return reduced(simple, work, wide(inits[0]), axes).astype(call.dtype)
     return fold(call, inputs, inits, axes)
 

@@ -28,11 +28,14 @@ def reduced(name: str, values: Array, init: Array, axes: tuple[int, ...]) -> Arr
     return found
 
 
-def in_order(values: Array) -> Array:
+def in_order(name: str, values: Array) -> Array:
     """The same elements in the order of their indices in memory, in which NumPy adds them up.
 
-    What a broadcast repeats stays as it is: it would take the memory of all of its elements.
+    Only roundings depend on the order, so other values stay as they are; and what a broadcast
+    repeats, which would take the memory of all of its elements.
     """
+    if name not in ("add", "multiply") or values.dtype.kind in "biu":
+        return values
     repeats = any(
         not stride and size > 1 for stride, size in zip(values.strides, values.shape, strict=True)
     )

@@ -88,7 +88,7 @@ def _reduce_window(call: Call) -> Value:
     axes = tuple(range(rank, 2 * rank))
     simple = simple_reducer(call) if count == 1 else ""
     if simple and inputs[0].dtype != np.bool_:
-        view = _windows(call, in_order(wide(inputs[0])), wide(inits[0]), rows)
+        view = _windows(call, in_order(simple, wide(inputs[0])), wide(inits[0]), rows)
         return reduced(simple, view, wide(inits[0]), axes).astype(call.dtype)
     views = [_windows(call, one, init, rows) for one, init in zip(inputs, inits, strict=True)]
     return fold(call, views, inits, axes)

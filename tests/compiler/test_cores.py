@@ -181,8 +181,13 @@ def test_a_kernel_on_both_cores_takes_a_slice(turns: int) -> None:
     x = some(max(turns, 3), 8, 16)
     traced = jax.jit(function).trace(x, np.int32(0))
     text = traced.lower(lowering_platforms=("neuron",)).compiler_ir("hlo")
+    assert text is not None
     module = hlo_tools.load(text.as_serialized_hlo_module_proto())
     program = compile(module, target="trn2", options=BOTH)
     apart(program)
     for at in (1, 2):
-        same(run(program, [x, np.int32(at)])[0], 2 * (x.sum(0) * at if turns else x[at]), 1e-6)
+        same(
+            run(program, [x, np.asarray(at, np.int32)])[0],
+            2 * (x.sum(0) * at if turns else x[at]),
+            1e-6,
+        )
