@@ -67,10 +67,7 @@ def _batch_axes(axes: list[int], vector: int) -> list[int]:
 
 def _spread(rows: Array, batch: int, offsets: list[int]) -> Array:
     """Move the window dimensions, which are last, to ``offsets``."""
-    rank = rows.ndim
-    outer = iter(range(batch))
-    inner = iter(range(batch, rank))
-    return rows.transpose([next(inner) if axis in offsets else next(outer) for axis in range(rank)])
+    return np.moveaxis(rows, range(batch, rows.ndim), sorted(offsets))
 
 
 @operation("scatter")

@@ -295,8 +295,7 @@ def _ragged_dot(call: Call) -> Type:
     lhs, rhs, sizes = call.array(0), call.array(1), call.array(2)
     ragged = call.row.ragged_dot_dimension_numbers
     numbers = ragged.dot_dimension_numbers
-    (axis,) = call.axes(ragged.lhs_ragged_dimensions, lhs.rank, "lhs_ragged_dims") or (-1,)
-    call.check(axis >= 0, "needs one lhs_ragged_dims")
+    axis = call.axis(ragged.lhs_ragged_dimensions, lhs.rank, "lhs_ragged_dims")
     groups = call.axes(ragged.rhs_group_dimensions, rhs.rank, "rhs_group_dims")
     left_batch = call.axes(numbers.lhs_batch_dimensions, lhs.rank, "lhs_batch_dims")
     right_batch = call.axes(numbers.rhs_batch_dimensions, rhs.rank, "rhs_batch_dims")

@@ -77,8 +77,7 @@ def _scan(call: Call) -> Type:
     carries = call.row.num_carries
     inputs = len(call.operands) - carries
     call.check(inputs > 0, "needs an input to infer its shape")
-    (axis,) = call.axes(call.row.dimensions, call.array(0).rank, "dimensions") or (-1,)
-    call.check(axis >= 0, "needs one dimension")
+    axis = call.axis(call.row.dimensions, call.array(0).rank, "dimensions")
     length = call.array(0).dimensions[axis]
     result = call.program()[1]
     parts = result.parts if isinstance(result, TupleType) else (result,)

@@ -79,6 +79,11 @@ class Call:
         )
         return found
 
+    def axis(self, values: Sequence[int], rank: int, what: str) -> int:
+        """The only one of dimension numbers."""
+        self.check(len(values) == 1, f"needs one dimension in {what}, not {list(values)}")
+        return self.axes(values, rank, what)[0]
+
     def program(self, at: int = 0) -> tuple[tuple[Type, ...], Type]:
         """Parameters and result of a called computation."""
         self.check(at < len(self.called), "calls no computation")

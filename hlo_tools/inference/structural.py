@@ -174,8 +174,7 @@ def _concatenate(call: Call) -> Type:
     call.check(len(call.operands) > 0, "takes at least one operand")
     parts = call.arrays()
     first = parts[0]
-    (axis,) = call.axes(call.row.dimensions, first.rank, "dimensions") or (-1,)
-    call.check(axis >= 0, "needs one dimension")
+    axis = call.axis(call.row.dimensions, first.rank, "dimensions")
     total = 0
     for part in parts:
         call.check(

@@ -369,6 +369,16 @@ def test_operands_of_different_shapes_do_not_broadcast(opcode: str) -> None:
         Evaluator(body(text), limits=Limits(memory=1 << 16)).run(inputs)
 
 
+@pytest.mark.parametrize("offsets", ["", "2", "0,1"])
+def test_a_gather_with_other_windows_than_it_says_is_told(offsets: str) -> None:
+    text = f"""x = f32[4,8] parameter(0)
+    i = s32[2,1] parameter(1)
+    ROOT r = f32[2,8] gather(x, i), offset_dims={{{offsets}}}, collapsed_slice_dims={{0}},
+      start_index_map={{0}}, index_vector_dim=1, slice_sizes={{1,8}}"""
+    with pytest.raises(HloVerifyError):
+        Evaluator(body(text)).run([np.ones((4, 8), np.float32), np.zeros((2, 1), np.int32)])
+
+
 def test_a_computation_that_calls_itself_is_told() -> None:
     module = module_of("""HloModule m
     f { x = f32[] parameter(0)

@@ -153,6 +153,11 @@ FAULTS = [
     ),
     ("f32[4,8,1] all-gather(x), dimensions={0}, replica_groups={{0}}", "changes f32[4,8] and"),
     ("f32[4,8] all-gather(x), dimensions={0,1}, replica_groups={{0}}", "it needs one"),
+    (
+        "f32[8,8] concatenate(x, x), dimensions={0,1}",
+        "needs one dimension in dimensions, not [0, 1]",
+    ),
+    ("f32[8,8] concatenate(x, x), dimensions={}", "needs one dimension in dimensions, not []"),
     ("f32[4,8] all-to-all(x), dimensions={0,1}, replica_groups={{0}}", "it needs one"),
     ("f32[4,8] all-to-all(), dimensions={0}, replica_groups={{0}}", "needs an operand"),
     (
