@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from children import failed, serve
+from compiler_choices import compile_by_chance
 from rounding import rounded_runs
 
 __all__ = ["WAYS", "Request", "Way", "serve_programs"]
@@ -33,13 +34,16 @@ def _evaluated(module: Any) -> Callable[[Arrays], Arrays]:
     return lambda arrays: [np.asarray(one) for one in evaluate(module, arrays)]
 
 
-def _neff(target: str, **options: Any) -> Callable[[Any], Callable[[Arrays], Arrays]]:
+def _neff(
+    target: str, *, by_chance: bool = False, **options: Any
+) -> Callable[[Any], Callable[[Arrays], Arrays]]:
     def make(module: Any) -> Callable[[Arrays], Arrays]:
-        from neff import compile as compile_module
+        import neff
         from neff import runtime
         from neff.options import CompileOptions
 
-        program = compile_module(module, target=target, options=CompileOptions(**options))
+        compiled = compile_by_chance if by_chance else neff.compile
+        program = compiled(module, target=target, options=CompileOptions(**options))
         model = runtime.load(program)
 
         def run(arrays: Arrays) -> Arrays:
@@ -59,6 +63,8 @@ WAYS: dict[str, Way] = {
     "trn3": Way(_neff("trn3")),
     "trn2 lnc=1": Way(_neff("trn2", lnc=1)),
     "trn2 lnc=2": Way(_neff("trn2", lnc=2)),
+    "trn2 by chance": Way(_neff("trn2", by_chance=True, lnc=2)),
+    "trn1 by chance": Way(_neff("trn1", by_chance=True)),
     "trn2 O1": Way(_neff("trn2", optlevel=1)),
     "trn1 matmult bf16": Way(_neff("trn1", auto_cast="matmult"), 3e-2),
     "trn2 matmult fp16": Way(_neff("trn2", auto_cast="matmult", auto_cast_type="fp16"), 1e-2),
