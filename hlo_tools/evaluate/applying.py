@@ -7,7 +7,7 @@ import numpy as np
 from hlo_tools.evaluate.operation import Call
 from hlo_tools.evaluate.values import Array, Value, array_parts
 
-__all__ = ["combine", "fold", "in_order", "reduced", "scatter_into", "simple_reducer"]
+__all__ = ["UFUNCS", "combine", "fold", "in_order", "reduced", "scatter_into", "simple_reducer"]
 
 UFUNCS: dict[str, np.ufunc] = {
     "add": np.add, "multiply": np.multiply, "maximum": np.maximum, "minimum": np.minimum,

@@ -133,7 +133,7 @@ def _custom_call(call: Call) -> Value:
     if target in _PASS_THROUGH:
         return _passed_through(call)
     if target == "TopK":
-        return largest(call.operands[0], call.row.shape.tuple_shapes[0].dimensions[-1])
+        return _largest(call)
     runner = call.evaluator.custom_calls.get(target)
     if runner is None:
         raise call.fail(
@@ -155,8 +155,34 @@ def _custom_call(call: Call) -> Value:
     return tuple(values) if call.row.shape.tuple_shapes else values[0]
 
 
+def _operand(call: Call) -> Value:
+    """That of a custom call which takes one."""
+    if not call.values:
+        raise call.fail(
+            f"calls {call.row.custom_call_target!r} without an operand",
+            "HLO-CUSTOM-CALL",
+            "it takes one; the module is damaged, or its writer has a bug",
+        )
+    return call.values[0]
+
+
+def _largest(call: Call) -> Value:
+    values, shapes = _operand(call), call.row.shape.tuple_shapes
+    if (
+        not isinstance(values, np.ndarray)
+        or not values.ndim
+        or not (shapes and shapes[0].dimensions)
+    ):
+        raise call.fail(
+            "calls 'TopK' without a dimension to take the largest of",
+            "HLO-CUSTOM-CALL",
+            "it takes an array and returns a tuple of values and places",
+        )
+    return largest(values, shapes[0].dimensions[-1])
+
+
 def _passed_through(call: Call) -> Value:
-    value = call.values[0]
+    value = _operand(call)
     if isinstance(value, np.ndarray) and value.shape != call.extents:
         raise call.fail("splits data among devices; this evaluates one", "HLO-COLLECTIVE")
     return value

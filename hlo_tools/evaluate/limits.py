@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hlo_tools.errors import HloUnsupportedError
+from hlo_tools.evaluate.running import running_of
 from hlo_tools.ir.module import Module
 from hlo_tools.types.element_types import BY_NUMBER, MOST_DIMENSIONS, Array
 
@@ -215,7 +216,9 @@ def operations(row: HloInstructionProto, operands: Sequence[Array]) -> float:
         return 2.0 * prod(row.shape.dimensions) * kernel.size / max(kernel.shape[outputs], 1)
     if row.opcode == "reduce-window":
         shape = row.shape.tuple_shapes[0] if row.shape.tuple_shapes else row.shape
-        return float(prod(shape.dimensions)) * prod(one.size for one in row.window.dimensions)
+        running = running_of(row.window, operands[0].shape)
+        depth = 2 if running else prod(one.size for one in row.window.dimensions)
+        return float(prod(shape.dimensions)) * depth
     if row.opcode == "select-and-scatter":
         return 10.0 * operands[1].size * prod(one.size for one in row.window.dimensions)
     if row.opcode in ("reduce", "sort", "fft", "map", "scatter"):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from hlo_tools.evaluate.applying import (
+    UFUNCS,
     combine,
     fold,
     in_order,
@@ -16,6 +17,7 @@ from hlo_tools.evaluate.applying import (
     simple_reducer,
 )
 from hlo_tools.evaluate.operation import Call, operation, product_type
+from hlo_tools.evaluate.running import accumulated, running_of
 from hlo_tools.evaluate.values import Array, Value, wide
 
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 Windows: TypeAlias = "Sequence[WindowDimension]"
+
+_NEUTRAL = {"add": 0, "multiply": 1}
 
 
 def _windows(call: Call, value: Array, fill: ArrayLike, rows: Windows) -> Array:
@@ -87,6 +91,12 @@ def _reduce_window(call: Call) -> Value:
     rank = inputs[0].ndim
     axes = tuple(range(rank, 2 * rank))
     simple = simple_reducer(call) if count == 1 else ""
+    running = running_of(call.row.window, inputs[0].shape)
+    # The padding is of ``init`` too.
+    neutral = simple in _NEUTRAL and inits[0] == _NEUTRAL[simple]
+    if running is not None and neutral and inputs[0].dtype != np.bool_:
+        made = accumulated(UFUNCS[simple], wide(inputs[0]), wide(inits[0]), running)
+        return made.astype(call.dtype)
     if simple and inputs[0].dtype != np.bool_:
         view = _windows(call, in_order(simple, wide(inputs[0])), wide(inits[0]), rows)
         return reduced(simple, view, wide(inits[0]), axes).astype(call.dtype)

@@ -26,6 +26,7 @@ __all__ = [
     "reduce",
     "reshape",
     "reverse",
+    "running",
     "select",
     "slice_",
     "transpose",
@@ -204,6 +205,22 @@ def reduce(node: Node, initial: Any, dimensions: Sequence[int], opcode: str) -> 
     return node.graph.emit(
         "reduce", shape, node.dtype, (node, start), dimensions=axes, apply=(opcode, node.dtype)
     )
+
+
+def running(node: Node, neutral: complex, axis: int, opcode: str) -> Node:
+    """Each element combined with all before it along an axis, the first ones first."""
+    rows: list[dict[str, int]] = []
+    for at, size in enumerate(node.shape):
+        length = size if at == axis else 1
+        rows.append({
+            "size": length, "stride": 1, "padding_low": length - 1, "padding_high": 0,
+            "window_dilation": 1, "base_dilation": 1,
+        })  # fmt: skip
+    start = constant(node.graph, neutral, node.dtype)
+    return node.graph.emit(
+        "reduce-window", node.shape, node.dtype, (node, start),
+        window={"dimensions": rows}, apply=(opcode, node.dtype),
+    )  # fmt: skip
 
 
 def dot(

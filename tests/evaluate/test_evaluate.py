@@ -379,6 +379,19 @@ def test_a_gather_with_other_windows_than_it_says_is_told(offsets: str) -> None:
         Evaluator(body(text)).run([np.ones((4, 8), np.float32), np.zeros((2, 1), np.int32)])
 
 
+@pytest.mark.parametrize(
+    "call",
+    ["f32[4] custom-call(), custom_call_target=\"Sharding\"",
+     "(f32[2], s32[2]) custom-call(), custom_call_target=\"TopK\"",
+     "(f32[], s32[]) custom-call(x), custom_call_target=\"TopK\"",
+     "f32[2] custom-call(x), custom_call_target=\"TopK\""],
+)  # fmt: skip
+def test_a_custom_call_without_what_it_needs_is_told(call: str) -> None:
+    with pytest.raises(EvaluationError) as caught:
+        Evaluator(body(f"x = f32[4] parameter(0)\nROOT r = {call}")).run([np.ones(4, np.float32)])
+    assert caught.value.code == "HLO-CUSTOM-CALL" and caught.value.remedy
+
+
 def test_a_computation_that_calls_itself_is_told() -> None:
     module = module_of("""HloModule m
     f { x = f32[] parameter(0)
@@ -417,3 +430,40 @@ def test_a_sum_does_not_depend_on_where_its_elements_lie(opcode: str) -> None:
     found = evaluate(module_of(text), [x, x.T.copy(), np.float32(0.5)])
     plain, moved = [[one.tobytes() for one in found[at : at + 2]] for at in (0, 2)]
     assert plain == moved
+
+
+@pytest.mark.parametrize("opcode", ["add", "multiply"])
+@pytest.mark.parametrize("element", ["f32", "s8", "f16"])
+@pytest.mark.parametrize(("axis", "sides"), [(0, "39_0"), (1, "0_6"), (1, "6_0"), (0, "0_39")])
+def test_running_sums_are_those_of_jaxlib(opcode: str, element: str, axis: int, sides: str) -> None:
+    size, pad = ("40x1", f"{sides}x0_0") if axis == 0 else ("1x7", f"0_0x{sides}")
+    module = module_of(f"""HloModule m
+    f {{ a = {element}[] parameter(0)
+     b = {element}[] parameter(1)
+     ROOT r = {element}[] {opcode}(a, b) }}
+    ENTRY main {{ x = {element}[40,7] parameter(0)
+     i = {element}[] constant({int(opcode == "multiply")})
+     ROOT w = {element}[40,7] reduce-window(x, i), window={{size={size} pad={pad}}}, to_apply=f }}""")
+    chance = np.random.default_rng(8)
+    dtype = np.dtype({"f32": "f4", "f16": "f2", "s8": "i1"}[element])
+    x = (0.9 + 0.2 * chance.random((40, 7))).astype(dtype)
+    x = chance.integers(-128, 128, (40, 7)).astype(dtype) if element == "s8" else x
+    (found,), (wanted,) = evaluate(module, [x]), run_jaxlib(module, [x])
+    assert found.dtype == wanted.dtype
+    # XLA rounds f16 at each step of its own order.
+    np.testing.assert_allclose(
+        found.astype("f8"), wanted.astype("f8"), rtol={"f16": 2e-2, "f32": 2e-6, "s8": 0}[element]
+    )
+
+
+def test_a_running_sum_takes_a_step_for_each_element() -> None:
+    """As windows it took more than the limit."""
+    module = module_of("""HloModule m
+    f { a = f32[] parameter(0)
+     b = f32[] parameter(1)
+     ROOT r = f32[] add(a, b) }
+    ENTRY main { x = f32[400000] parameter(0)
+     i = f32[] constant(0)
+     ROOT w = f32[400000] reduce-window(x, i), window={size=400000 pad=399999_0}, to_apply=f }""")
+    x = np.random.default_rng(3).standard_normal(400_000).astype(np.float32)
+    np.testing.assert_array_equal(evaluate(module, [x])[0], np.cumsum(x))

@@ -8,7 +8,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import neff
+from hlo_tools.evaluate import evaluate
 from hlo_tools.trace import supported, trace
+from neff import runtime
 from tests.trace.running import agree
 
 pytestmark = pytest.mark.jax
@@ -57,6 +60,23 @@ def test_positions_and_scans(x: np.ndarray[Any, Any], axis: Any) -> None:
     agree(lambda a: np.argmax(a, axis, keepdims=True), x)
     if not np.isnan(x.astype("f4")).any():
         agree(lambda a: [np.cumsum(a, axis), np.cumprod(a, axis)], x, rtol=1e-3)
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+@pytest.mark.parametrize("function", [np.cumsum, np.cumprod])
+def test_running_sums_have_numpys_order(function: Any, axis: int | None) -> None:
+    """Its roundings, and it overflows where NumPy does, on the engines too."""
+    chance = np.random.default_rng(7)
+    plain = chance.normal(size=(60, 50)).astype("f4")
+    steep = np.where(plain > 0.5, np.float32(3e38), plain)
+    for x in (plain, steep, -steep, steep.T):
+        with np.errstate(all="ignore"):
+            wanted = function(x, axis)
+        traced = trace(lambda a: function(a, axis), x)
+        program = neff.compile(traced.to_module(), target="trn2")
+        found = runtime.load(program).run({program.inputs[0]: x})[program.outputs[0]]
+        np.testing.assert_array_equal(evaluate(traced.to_module(), [x])[0], wanted)
+        np.testing.assert_array_equal(found, wanted)
 
 
 CASES: dict[str, tuple[Any, ...]] = {

@@ -19,8 +19,11 @@ __all__: list[str] = []
 
 
 def _scan(node: Node, axis: int, opcode: str, neutral: complex) -> Node:
-    """Combine each element with all before it, in log2(size) steps of doubling distance."""
+    """Combine each element with all before it: in NumPy's order where that decides on roundings and
+    on what overflows, else in log2(size) steps of doubling distance."""
     size = node.shape[axis]
+    if node.dtype.kind in "fc" and size > 1 and 0 not in node.shape:
+        return hlo.running(node, neutral, axis, opcode)
     distance = 1
     while distance < size:
         node = hlo.elementwise(opcode, node, _shifted(node, axis, distance, neutral))
