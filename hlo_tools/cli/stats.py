@@ -238,10 +238,14 @@ def _number(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.3f}"
 
 
+_FAR = 10**12
+"""Times; a change is not told in percent beyond."""
+
+
 def _change(before: float, after: float) -> str:
     if before == after:
         return "-"
-    if not before:
+    if not before or abs(after) > _FAR * abs(before):
         return f"+{_number(after)}"
     return f"{(after - before) / before:+.1%}"
 

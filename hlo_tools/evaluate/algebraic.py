@@ -145,6 +145,11 @@ _FFT: dict[int, Callable[..., Array]] = {
 def _fft(call: Call) -> Value:
     lengths = list(call.row.fft_length)
     axes = list(range(-len(lengths), 0))
+    shape = call.operands[0].shape
+    if call.row.fft_type in (0, 1) and list(shape[-len(lengths) :]) != lengths:
+        raise call.fail(
+            f"has the lengths {lengths} for {list(shape)}"
+        )  # XLA's verifier lets it pass
     return _FFT[call.row.fft_type](call.operands[0], s=lengths, axes=axes).astype(call.dtype)
 
 

@@ -109,6 +109,10 @@ class CallCounts:
         return min(counts) if row.opcode == "conditional" else sum(counts)
 
 
+_LARGEST = (1 << 63) - 1
+"""Bytes of an array of NumPy, of which a view has them all, too."""
+
+
 class Budget:
     """Work that is left."""
 
@@ -141,8 +145,9 @@ class Budget:
         """
         check_rank(row)
         size = _new_bytes(row)
-        if size > self.limits.memory:
-            raise LimitError.of_size(row, size, self.limits)
+        whole = byte_size(row.shape)
+        if size > self.limits.memory or whole > _LARGEST:
+            raise LimitError.of_size(row, max(size, whole), self.limits)
 
 
 def check_rank(row: HloInstructionProto) -> None:

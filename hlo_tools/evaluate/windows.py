@@ -33,15 +33,23 @@ _NEUTRAL = {"add": 0, "multiply": 1}
 
 
 def _windows(call: Call, value: Array, fill: ArrayLike, rows: Windows) -> Array:
-    """All windows, without a copy: result extents first, then the window's own dimensions."""
+    """All windows, without a copy: result extents first, then the window's own dimensions.
+
+    Raises:
+        ValueError: the view would leave the memory of the array.
+    """
+    if any(row.size < 1 or min(row.stride, row.window_dilation) < 0 for row in rows):
+        raise ValueError("a window without elements, or with negative steps")
     padded = _dilate_and_pad(call, value, fill, rows)
     shape: list[int] = []
     strides: list[int] = []
     inner: list[int] = []
     for axis, row in enumerate(rows):
-        shape.append(_steps(padded.shape[axis], row))
-        strides.append(padded.strides[axis] * (row.stride or 1))
-        inner.append(padded.strides[axis] * (row.window_dilation or 1))
+        count = _steps(padded.shape[axis], row)
+        shape.append(count)
+        strides.append(padded.strides[axis] * (row.stride or 1) if count > 1 else 0)
+        spread = count > 0 and row.size > 1
+        inner.append(padded.strides[axis] * (row.window_dilation or 1) if spread else 0)
     view = np.lib.stride_tricks.as_strided(
         padded, [*shape, *(row.size for row in rows)], [*strides, *inner], writeable=False
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from hlo_tools._messages import counted
 from hlo_tools.inference.reducers import check_chooser, check_mapped, check_reducer
@@ -50,16 +50,39 @@ def _check_scale(call: Call, operand: Array, scale: Array, contracting: int) -> 
     )
 
 
-def _contract(call: Call, lhs: Array, rhs: Array, numbers: Message) -> Array:
-    left_batch = call.axes(numbers.lhs_batch_dimensions, lhs.rank, "lhs_batch_dims")
-    right_batch = call.axes(numbers.rhs_batch_dimensions, rhs.rank, "rhs_batch_dims")
-    left = call.axes(numbers.lhs_contracting_dimensions, lhs.rank, "lhs_contracting_dims")
-    right = call.axes(numbers.rhs_contracting_dimensions, rhs.rank, "rhs_contracting_dims")
-    for what, ones, others in (("batch", left_batch, right_batch), ("contracting", left, right)):
+class _Paired(NamedTuple):
+    """The dimensions of a product's operands that it has for itself."""
+
+    left_batch: tuple[int, ...]
+    right_batch: tuple[int, ...]
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+
+
+def _paired(call: Call, lhs: Array, rhs: Array, numbers: Message) -> _Paired:
+    """The dimension numbers, each used once; those of one operand fit those of the other."""
+    found = _Paired(
+        call.axes(numbers.lhs_batch_dimensions, lhs.rank, "lhs_batch_dims"),
+        call.axes(numbers.rhs_batch_dimensions, rhs.rank, "rhs_batch_dims"),
+        call.axes(numbers.lhs_contracting_dimensions, lhs.rank, "lhs_contracting_dims"),
+        call.axes(numbers.rhs_contracting_dimensions, rhs.rank, "rhs_contracting_dims"),
+    )
+    call.axes((*found.left_batch, *found.left), lhs.rank, "batch and contracting dimensions of lhs")
+    call.axes(
+        (*found.right_batch, *found.right), rhs.rank, "batch and contracting dimensions of rhs"
+    )
+    for what, ones, others in (
+        ("batch", found.left_batch, found.right_batch), ("contracting", found.left, found.right),
+    ):  # fmt: skip
         call.check(
             [lhs.dimensions[axis] for axis in ones] == [rhs.dimensions[axis] for axis in others],
             f"has {what} dimensions of different extents in {lhs} and {rhs}",
         )
+    return found
+
+
+def _contract(call: Call, lhs: Array, rhs: Array, numbers: Message) -> Array:
+    left_batch, right_batch, left, right = _paired(call, lhs, rhs, numbers)
     extents = [lhs.dimensions[axis] for axis in left_batch]
     extents += [
         size for axis, size in enumerate(lhs.dimensions) if axis not in (*left_batch, *left)
@@ -113,6 +136,8 @@ def _convolution(call: Call) -> Type:
     )
     call.check(kernel_out % groups == 0 and batch % batches == 0 and kernel_out % batches == 0,
                "has groups that do not divide its features or its batch")  # fmt: skip
+    for one in window:
+        _check_steps(call, one)
     extents = [0] * (spatial + 2)
     extents[numbers.output_batch_dimension] = batch // batches
     extents[numbers.output_feature_dimension] = kernel_out
@@ -130,6 +155,18 @@ def _convolution(call: Call) -> Type:
 
 def _dilated(size: int, dilation: int) -> int:
     return 0 if size == 0 else (size - 1) * dilation + 1
+
+
+def _check_window(call: Call) -> None:
+    for row in call.row.window.dimensions:
+        call.check(row.size > 0, f"needs windows of at least one element, not {row.size}")
+        _check_steps(call, row)
+
+
+def _check_steps(call: Call, row: Message) -> None:
+    """Dilations that are not set are one."""
+    steps = (row.stride, row.base_dilation or 1, row.window_dilation or 1)
+    call.check(min(steps) > 0, f"needs strides and dilations of at least one, not {min(steps)}")
 
 
 def _windowed(size: int, window: int, row: Message | None) -> int:
@@ -192,8 +229,7 @@ def _reduce_window(call: Call) -> Type:
         len(window) == inputs[0].rank,
         f"has {counted(len(window), 'window dimension')} for {inputs[0]}",
     )
-    for row in window:
-        call.check(row.size > 0 and row.stride > 0, "needs windows and strides of at least one")
+    _check_window(call)
     extents = tuple(
         _windowed(size, row.size, row)
         for size, row in zip(inputs[0].dimensions, window, strict=True)
@@ -208,6 +244,7 @@ def _select_and_scatter(call: Call) -> Type:
     call.check(
         len(window) == operand.rank, f"has {counted(len(window), 'window dimension')} for {operand}"
     )
+    _check_window(call)
     expected = tuple(
         _windowed(size, row.size, row) for size, row in zip(operand.dimensions, window, strict=True)
     )
@@ -237,7 +274,7 @@ def _sort(call: Call) -> Type:
             other.dimensions == operands[0].dimensions,
             f"sorts operands of one shape, not {operands[0]} and {other}",
         )
-    call.axes(call.row.dimensions, operands[0].rank, "dimensions")
+    call.axis(call.row.dimensions, operands[0].rank, "dimensions")
     return call.one_or_tuple(operands)
 
 
@@ -251,6 +288,7 @@ def _fft(call: Call) -> Type:
     inner = list(operand.dimensions[-len(lengths) :])
     outer = operand.dimensions[: -len(lengths)]
     kind = call.row.fft_type
+    call.check(kind in (0, 1, 2, 3), f"has the FFT type {kind}, which there is not")
     if kind == 2:  # RFFT: real to half spectrum
         call.check(
             operand.element in (_F32, _F64) and inner == lengths,
@@ -297,10 +335,7 @@ def _ragged_dot(call: Call) -> Type:
     numbers = ragged.dot_dimension_numbers
     axis = call.axis(ragged.lhs_ragged_dimensions, lhs.rank, "lhs_ragged_dims")
     groups = call.axes(ragged.rhs_group_dimensions, rhs.rank, "rhs_group_dims")
-    left_batch = call.axes(numbers.lhs_batch_dimensions, lhs.rank, "lhs_batch_dims")
-    right_batch = call.axes(numbers.rhs_batch_dimensions, rhs.rank, "rhs_batch_dims")
-    left = call.axes(numbers.lhs_contracting_dimensions, lhs.rank, "lhs_contracting_dims")
-    right = call.axes(numbers.rhs_contracting_dimensions, rhs.rank, "rhs_contracting_dims")
+    left_batch, right_batch, left, right = _paired(call, lhs, rhs, numbers)
     extents: list[int] = [lhs.dimensions[at] for at in left_batch]
     extents += [size for at, size in enumerate(lhs.dimensions) if at not in (*left_batch, *left)]
     extents += [

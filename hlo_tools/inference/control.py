@@ -76,10 +76,23 @@ def _scan(call: Call) -> Type:
     """Inputs lose the scanned dimension inside; outputs gain it."""
     carries = call.row.num_carries
     inputs = len(call.operands) - carries
-    call.check(inputs > 0, "needs an input to infer its shape")
+    call.check(0 < inputs <= len(call.operands), "needs an input to infer its shape")
     axis = call.axis(call.row.dimensions, call.array(0).rank, "dimensions")
     length = call.array(0).dimensions[axis]
-    result = call.program()[1]
+    parameters, result = call.program()
+    call.check(
+        len(parameters) == len(call.operands),
+        f"calls a computation of {counted(len(parameters), 'parameter')} "
+        f"for {counted(len(call.operands), 'operand')}",
+    )
+    for one, parameter in zip(call.arrays(0, inputs), parameters, strict=False):
+        taken = (*one.dimensions[:axis], *one.dimensions[axis + 1 :])
+        call.check(
+            one.dimensions[axis : axis + 1] == (length,)
+            and isinstance(parameter, Array)
+            and (parameter.element, parameter.dimensions) == (one.element, taken),
+            f"takes {one} along dimension {axis} as {parameter}, {length} times",
+        )
     parts = result.parts if isinstance(result, TupleType) else (result,)
     whole: list[Type] = []
     for at, part in enumerate(parts):

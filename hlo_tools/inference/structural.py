@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hlo_tools._messages import counted
 from hlo_tools.inference.reducers import check_reducer
 from hlo_tools.inference.rule import Call, rule
@@ -224,7 +226,10 @@ def _gather(call: Call) -> Type:
     batch = _index_batch(call, indices, numbers.index_vector_dim)
     collapsed = call.axes(numbers.collapsed_slice_dims, operand.rank, "collapsed_slice_dims")
     batching = call.axes(numbers.operand_batching_dims, operand.rank, "operand_batching_dims")
-    dropped = {*collapsed, *batching}
+    _check_batching(call, operand, indices, batching, numbers.start_indices_batching_dims)
+    dropped = call.axes(
+        (*collapsed, *batching), operand.rank, "collapsed_slice_dims and operand_batching_dims"
+    )
     for axis in sorted(dropped):
         call.check(
             sizes[axis] <= 1, f"drops dimension {axis}, of which it takes {sizes[axis]} and not one"
@@ -236,6 +241,7 @@ def _gather(call: Call) -> Type:
     )
     offsets = call.axes(numbers.offset_dims, rank, "offset_dims")
     starts = call.axes(numbers.start_index_map, operand.rank, "start_index_map")
+    call.axes((*starts, *batching), operand.rank, "start_index_map and operand_batching_dims")
     _check_vector(call, indices, numbers.index_vector_dim, starts, "start_index_map")
     extents = _interleave(rank, offsets, window, batch)
     return Array(operand.element, extents)
@@ -253,6 +259,17 @@ def _check_vector(
     size = indices.dimensions[vector] if vector < indices.rank else 1
     call.check(
         len(axes) == size, f"has {what} {list(axes)} for index vectors of {size} in {indices}"
+    )
+
+
+def _check_batching(
+    call: Call, operand: Array, indices: Array, axes: tuple[int, ...], others: Sequence[int]
+) -> None:
+    """Dimensions along which each part of the indices is for its own part of the operand."""
+    named = call.axes(others, indices.rank, "batching dimensions of the indices")
+    call.check(
+        [operand.dimensions[axis] for axis in axes] == [indices.dimensions[axis] for axis in named],
+        f"has the batching dimensions {list(axes)} in {operand} and {list(named)} in {indices}",
     )
 
 
@@ -276,6 +293,9 @@ def _scatter(call: Call) -> Type:
     batch = _index_batch(call, indices, numbers.index_vector_dim)
     into = tuple(numbers.scatter_dims_to_operand_dims)
     _check_vector(call, indices, numbers.index_vector_dim, into, "scatter_dims_to_operand_dims")
+    for one in inputs:
+        batching = call.axes(numbers.input_batching_dims, one.rank, "input_batching_dims")
+        _check_batching(call, one, indices, batching, numbers.scatter_indices_batching_dims)
     for one, update in zip(inputs, updates, strict=True):
         _check_update(call, one, update, batch)
     check_reducer(call, updates, [Array(into.element) for into in inputs])
@@ -291,7 +311,10 @@ def _check_update(call: Call, into: Array, update: Array, batch: list[int]) -> N
         update.rank == rank, f"takes an update of {counted(rank, 'dimension')}, not {update}"
     )
     window = call.axes(numbers.update_window_dims, rank, "update_window_dims")
-    call.axes(numbers.scatter_dims_to_operand_dims, into.rank, "scatter_dims_to_operand_dims")
+    call.axes(
+        (*numbers.scatter_dims_to_operand_dims, *numbers.input_batching_dims), into.rank,
+        "scatter_dims_to_operand_dims and input_batching_dims",
+    )  # fmt: skip
     inserted = (*numbers.inserted_window_dims, *numbers.input_batching_dims)
     call.axes(inserted, into.rank, "inserted_window_dims and input_batching_dims")
     kept = [size for axis, size in enumerate(into.dimensions) if axis not in inserted]
@@ -330,7 +353,7 @@ def _element(call: Call) -> Type:
 
 @rule("get-dimension-size")
 def _size(call: Call) -> Type:
-    call.axes(call.row.dimensions, call.array(0).rank, "dimensions")
+    call.axis(call.row.dimensions, call.array(0).rank, "dimensions")
     return Array(_S32)
 
 
@@ -338,8 +361,8 @@ def _size(call: Call) -> Type:
 def _set_size(call: Call) -> Type:
     operand = call.array(0)
     call.check(call.array(1) == Array(_S32), f"takes an s32[] as size, not {call.array(1)}")
-    axes = call.axes(call.row.dimensions, operand.rank, "dimensions")
-    return operand._replace(dynamic=tuple(sorted({*operand.dynamic, *axes})))
+    axis = call.axis(call.row.dimensions, operand.rank, "dimensions")
+    return operand._replace(dynamic=tuple(sorted({*operand.dynamic, axis})))
 
 
 @rule("after-all send-done")

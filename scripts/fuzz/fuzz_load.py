@@ -6,7 +6,8 @@ Usage: python scripts/fuzz/fuzz_load.py [--seed N] [--count N] [--minutes M] [--
 A PATH is a module or a ``.jsonl`` file whose lines have ``text``; without any, a small module made
 here is mutated. Every seed is taken in five forms (proto, HloProto, text, pbtxt, JSON), with
 mutations of bytes, of words where it is text, and of fields, of any message and set or not, where
-it is a proto. Guards that report bugs with a code are off. Each case goes
+it is a proto. Half of the cases change one thing in one instruction, each opcode as often, of one
+of the smallest seeds that have it. Guards that report bugs with a code are off. Each case goes
 through the library's readers and views and through two of nki-hlo's commands, in a child process
 with limits of memory and time. Exit code 1, and the bytes as ``fuzz-<number>.bin`` in the current
 folder, when anything but a coded error came out, a case took more than five seconds or more than
@@ -40,7 +41,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import numpy as np
-from mutations import mutated
+from mutations import changed_instruction, mutated, smallest_by_opcode
 
 import hlo_tools
 from hlo_tools import HloError, Module, array_shape, literal_of, tuple_shape
@@ -58,6 +59,8 @@ SLOW, SILENT = 5.0, 300.0
 MEMORY = 1 << 30
 BATCH = 200
 """Cases that one child looks at."""
+EACH_OPCODE = 10
+"""Modules in which an opcode is looked for."""
 NOT_SHOWN = 4
 """The exit code of a fault of ours."""
 PASSES = ",".join(name for name, one in registered_passes().items() if not one.needs_arguments)
@@ -193,9 +196,15 @@ class Fuzzer:
         self.seeds = seeds
         self.commands = commands
         self.folder = folder
+        protos = [forms["proto"] for forms in seeds if "proto" in forms]
+        self.smallest = smallest_by_opcode(protos, EACH_OPCODE) if len(protos) == len(seeds) else {}
 
     def case(self, number: int) -> tuple[bytes, dict[str, bytes], random.Random]:
         rng = random.Random(f"{self.seed} {number}")
+        if self.smallest and rng.random() < 0.5:
+            opcode = rng.choice(list(self.smallest))
+            forms = self.seeds[rng.choice(self.smallest[opcode])]
+            return changed_instruction(forms["proto"], opcode, rng), forms, rng
         forms = rng.choice(self.seeds)
         form = rng.choice(list(forms))
         return mutated(forms[form], form, rng), forms, rng

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from hlo_tools import schema
 
-__all__ = ["mutated"]
+__all__ = ["changed_instruction", "mutated", "smallest_by_opcode"]
 
 Message = Any
 
@@ -37,6 +38,36 @@ def mutated(data: bytes, form: str, rng: random.Random) -> bytes:
     for _ in range(rng.choice((1, 1, 2, 5))):
         data = change(data, rng)
     return data
+
+
+def smallest_by_opcode(modules: Sequence[bytes], count: int) -> dict[str, list[int]]:
+    """For each opcode, the numbers of the smallest modules that have it: so that rare ones are not
+    lost among others."""
+    found: dict[str, list[int]] = {}
+    for number in sorted(range(len(modules)), key=lambda number: len(modules[number])):
+        proto = schema.message("HloModuleProto").FromString(modules[number])
+        for opcode in {row.opcode for body in proto.computations for row in body.instructions}:
+            numbers = found.setdefault(opcode, [])
+            if len(numbers) < count:
+                numbers.append(number)
+    return found
+
+
+def changed_instruction(data: bytes, opcode: str, rng: random.Random) -> bytes:
+    """One change of one instruction with an opcode, at any depth: what only its own rule can find."""
+    module = schema.message("HloModuleProto").FromString(data)
+    rows = [
+        row for body in module.computations for row in body.instructions if row.opcode == opcode
+    ]
+    holders = [rng.choice(rows)]
+    for holder in holders:  # grows
+        for _, value in holder.ListFields():
+            if hasattr(value, "ListFields"):
+                holders.append(value)
+            elif not isinstance(value, str | bytes) and hasattr(value, "add"):
+                holders += value[:8]
+    change_any_field(holders[0] if rng.random() < 0.4 else rng.choice(holders), rng)
+    return module.SerializePartialToString(deterministic=True)
 
 
 def change_bytes(data: bytes, rng: random.Random) -> bytes:

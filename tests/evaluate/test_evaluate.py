@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import pickle
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
 from hlo_tools.errors import HloError, HloVerifyError
-from hlo_tools.evaluate import EvaluationError, Evaluator, Limits, evaluate
+from hlo_tools.evaluate import EvaluationError, Evaluator, LimitError, Limits, evaluate
 from hlo_tools.ir.module import Module
 from hlo_tools.text import parse
+from hlo_tools.verify import check
 from tests.text.samples import SAMPLES
 
 ON_ONE_DEVICE = [
@@ -390,6 +392,85 @@ def test_a_custom_call_without_what_it_needs_is_told(call: str) -> None:
     with pytest.raises(EvaluationError) as caught:
         Evaluator(body(f"x = f32[4] parameter(0)\nROOT r = {call}")).run([np.ones(4, np.float32)])
     assert caught.value.code == "HLO-CUSTOM-CALL" and caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("fields", "extent"),
+    [({"window_dilation": -1000}, 1005), ({"window_dilation": -(1 << 62)}, 4), ({"stride": -3}, 0),
+     ({"base_dilation": -2}, 0), ({"size": -2}, 8), ({"size": 0}, 6)],
+)  # fmt: skip
+def test_windows_do_not_leave_the_array(fields: dict[str, int], extent: int) -> None:
+    """A negative dilation read the memory in front of it."""
+    proto = parse("""HloModule m
+    f { a = f32[] parameter(0)
+     b = f32[] parameter(1)
+     ROOT r = f32[] add(a, b) }
+    ENTRY main { x = f32[4] parameter(0)
+     i = f32[] constant(0)
+     ROOT w = f32[4] reduce-window(x, i), window={size=2 pad=0_1}, to_apply=f }""")
+    root = proto.computations[-1].instructions[-1]
+    for name, value in fields.items():
+        setattr(root.window.dimensions[0], name, value)
+    for shape in (root.shape, proto.host_program_shape.result):
+        shape.dimensions[:] = [extent]
+    with pytest.raises(HloVerifyError, match="at least one"):
+        evaluate(Module(proto), [np.ones(4, np.float32)])
+
+
+def test_a_window_of_one_element_has_any_dilation() -> None:
+    text = f"""HloModule m
+    f {{ a = f32[] parameter(0)
+     b = f32[] parameter(1)
+     ROOT r = f32[] add(a, b) }}
+    ENTRY main {{ x = f32[4] parameter(0)
+     i = f32[] constant(0)
+     ROOT w = f32[4] reduce-window(x, i), window={{size=1 rhs_dilate={1 << 62}}}, to_apply=f }}"""
+    x = np.arange(4, dtype=np.float32)
+    np.testing.assert_array_equal(evaluate(module_of(text), [x])[0], x)
+
+
+def test_a_view_larger_than_numpys_arrays_is_told() -> None:
+    text = "x = f32[] parameter(0)\nROOT r = f32[4294967296,4294967296] broadcast(x), dimensions={}"
+    with pytest.raises(LimitError, match="creates 73786976294838206464 bytes"):
+        evaluate(body(text), [np.float32(1)])
+
+
+def test_a_transform_of_no_kind_is_told() -> None:
+    text = "HloModule m\nENTRY e { x = c64[4] parameter(0)\nROOT r = c64[4] fft(x), fft_type=FFT, fft_length={4} }"
+    proto = parse(text)
+    proto.computations[0].instructions[-1].fft_type = -1
+    with pytest.raises(HloVerifyError, match="FFT type -1"):
+        evaluate(Module(proto), [np.ones(4, np.complex64)])
+
+
+def test_a_transform_of_another_length_is_told() -> None:
+    text = "x = c64[4] parameter(0)\nROOT r = c64[4] fft(x), fft_type=FFT, fft_length={-7}"
+    with pytest.raises(EvaluationError, match=r"has the lengths \[-7\] for \[4\]"):
+        evaluate(body(text), [np.ones(4, np.complex64)])
+
+
+SCAN = """HloModule m
+b {{ a = f32[2] parameter(0)
+ {more}
+ n = f32[2] negate(a)
+ ROOT t = (f32[2]) tuple(n) }}
+ENTRY e {{ x = f32[3,2] parameter(0)
+ y = {other} parameter(1)
+ ROOT r = (f32[3,2]) scan({operands}), dimensions={{0}}, num_carries=0, is_associative=false, to_apply=b }}"""
+
+
+@pytest.mark.parametrize(
+    ("other", "more", "operands", "message"),
+    [("f32[1,2]", "c = f32[2] parameter(1)", "x, y", "as f32[2], 3 times"),
+     ("f32[3]", "c = f32[2] parameter(1)", "x, y", "as f32[2], 3 times"),
+     ("f32[3,2]", "", "x, y", "1 parameter for 2 operands")],
+)  # fmt: skip
+def test_a_scan_over_different_lengths_is_told(
+    other: str, more: str, operands: str, message: str
+) -> None:
+    module = module_of(SCAN.format(other=other, more=more, operands=operands))
+    with pytest.raises(HloVerifyError, match=re.escape(message)):
+        check(module)
 
 
 def test_a_computation_that_calls_itself_is_told() -> None:

@@ -217,6 +217,17 @@ def test_prints_two_side_by_side(
     assert ["FLOPs", "1,024", "32", "-96.9%"] in rows
 
 
+def test_a_change_beyond_percents_is_told_by_its_value(
+    files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Damaged modules have FLOPs beyond floats."""
+    proto = parse(Path(files[1]).read_text())
+    proto.computations[-1].instructions[-1].shape.dimensions[:] = [1 << 62] * 20  # past 1e308
+    Module(proto).save(tmp_path / "huge.pb")
+    assert main(["stats", files[0], str(tmp_path / "huge.pb")]) == 0
+    assert f"+{(1 << 62) ** 20:,}" in capsys.readouterr().out.replace("\n", "")
+
+
 def test_json_has_everything(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["stats", files[0], "--json"]) == 0
     document = json.loads(capsys.readouterr().out)

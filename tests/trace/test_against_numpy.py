@@ -19,6 +19,7 @@ from tests.trace.running import same_memory
 
 FUZZ = Path(__file__).resolve().parents[2] / "scripts" / "fuzz"
 F32, I32, I8, U8, F16 = (np.dtype(name) for name in ("f4", "i4", "i1", "u1", "f2"))
+BF16 = np.dtype(ml_dtypes.bfloat16)
 
 
 def of(*values: Any, dtype: Any = F32) -> Any:
@@ -40,6 +41,9 @@ WHOLE = of(-4, -3, 2, 0, 127, -128, dtype=I8)
         (lambda a, b: np.isclose(a, b, atol=4), [of(3, 9, dtype=U8), of(5, 7, dtype=U8)]),
         (lambda a, b: np.isclose(a, b, equal_nan=True), [EDGES, EDGES]),
         (lambda a: np.pad(a, (2, 0), "reflect", reflect_type="odd"), [of(1, 2, 4, 8)]),
+        (lambda a: np.pad(a, 12, "reflect", reflect_type="odd"), [of(-10.875, -7.5, -0.75, dtype=BF16)]),
+        (lambda a: np.pad(a, 12, "symmetric", reflect_type="odd"), [of(6.125, -6.125, -9.875, dtype=BF16)]),
+        (lambda a: np.pad(a, 2, "symmetric", reflect_type="odd"), [of(INF)]),
         (lambda a: np.pad(a, (7, 9), "symmetric", reflect_type="odd"), [of(1, 2, 4)]),
         (lambda a: np.max(a, initial=2.5), [WHOLE]), (lambda a: np.sum(a, initial=2.5), [WHOLE]),
         (lambda a: np.prod(a, initial=2.9), [of(2, 3, dtype=I32)]),

@@ -128,6 +128,25 @@ FAULTS = [
     (CHOICE + "select=greater, scatter=wide", "takes bf16[] as parameter 0"),
     (CHOICE + "select=sum, scatter=sum", "a selection that returns f32[] instead of pred[]"),
     (CHOICE + "select=integers, scatter=sum", "a selection that takes s32[] as parameter 0"),
+    (
+        GATHER.replace("index_vector", "operand_batching_dims={1}, index_vector"),
+        "has the batching dimensions [1] in f32[4,8] and [] in s32[2,1]",
+    ),
+    (
+        GATHER.replace(
+            "index_vector",
+            "operand_batching_dims={0}, start_indices_batching_dims={0}, index_vector",
+        ),
+        "has the batching dimensions [0] in f32[4,8] and [0] in s32[2,1]",
+    ),
+    (
+        SCATTER.replace("index_vector", "scatter_indices_batching_dims={0}, index_vector") + "sum",
+        "has the batching dimensions [] in f32[4,8] and [0] in s32[2,1]",
+    ),
+    (
+        "f32[4,4] dot(x, x), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={0}, rhs_contracting_dims={0}",
+        "batch and contracting dimensions of lhs [0, 0]",
+    ),
     (SORT + "integers", "a comparator that takes s32[] as parameter 0"),
     (SORT + "one", "comparator of 1 parameter for 1 operand"),
     (SORT + "sum", "a comparator that returns f32[] instead of pred[]"),
@@ -157,6 +176,8 @@ FAULTS = [
         "f32[8,8] concatenate(x, x), dimensions={0,1}",
         "needs one dimension in dimensions, not [0, 1]",
     ),
+    (SORT.replace("dimensions={1}", "dimensions={}") + "greater", "needs one dimension"),
+    ("s32[] get-dimension-size(x), dimensions={0,1}", "needs one dimension"),
     ("f32[8,8] concatenate(x, x), dimensions={}", "needs one dimension in dimensions, not []"),
     ("f32[4,8] all-to-all(x), dimensions={0,1}, replica_groups={{0}}", "it needs one"),
     ("f32[4,8] all-to-all(), dimensions={0}, replica_groups={{0}}", "needs an operand"),

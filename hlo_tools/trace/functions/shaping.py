@@ -378,12 +378,12 @@ def _pad_odd(source: TracedArray, axis: int, width: list[int], mode: str) -> Tra
     """Twice the edge minus the mirrored element, chunk by chunk, as NumPy goes outwards."""
     edge = 1 if mode == "reflect" else 0
     left, right = width
-    if source.shape[axis] == 1 and mode == "reflect":
+    if source.shape[axis] == 1:
         return xp.take(source, np.zeros(1 + left + right, int), axis=axis)
-    period = source.shape[axis]
+    period = source.shape[axis] - edge
     while left or right:
         size = source.shape[axis]
-        most = period - edge
+        most = (size - edge) // period * period
         before, after = min(left, most), min(right, most)
         first, last = xp.take(source, [0], axis=axis), xp.take(source, [size - 1], axis=axis)
         near = xp.take(source, list(range(before - 1 + edge, edge - 1, -1)), axis=axis)
