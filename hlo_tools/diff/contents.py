@@ -7,6 +7,7 @@ The fields that make no difference are found in the bytes of a whole module at o
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
@@ -15,7 +16,9 @@ import numpy as np
 from google.protobuf.message import Message as AnyMessage
 
 from hlo_tools import schema
+from hlo_tools.errors import HloError
 from hlo_tools.outline import Outline
+from hlo_tools.types.literal import Literal, store
 from hlo_tools.wire.columns import Table, split, starts
 from hlo_tools.wire.fields import BYTES
 
@@ -104,8 +107,22 @@ def without_layouts(module: Message) -> Message:
         for row in body.instructions:
             _drop_layouts(row.shape)
             if row.HasField("literal"):
+                _put_in_rows(Literal(row.literal))
                 _drop_layouts(row.literal.shape)
     return copy
+
+
+def _put_in_rows(literal: Literal) -> None:
+    """Elements that are stored in another order are stored row by row."""
+    for _, leaf in literal.leaves():
+        order = leaf.proto.shape.layout.minor_to_major
+        if not leaf.shape.is_array or list(order) == sorted(order, reverse=True):
+            continue
+        with suppress(HloError):  # elided, or damaged: they stay as they are
+            values = leaf.numpy()
+            leaf.proto.shape.ClearField("layout")
+            leaf.proto.ClearField(leaf.shape.element.field)
+            store(leaf.proto, values)
 
 
 def _drop_layouts(shape: Message) -> None:

@@ -386,3 +386,23 @@ def test_empty_messages_are_none_but_a_sharding_is_one() -> None:
     row.sharding.SetInParent()
     [found] = diff_modules(left, right).computations[0].changed
     assert [change.field for change in found.changes] == ["sharding"]
+
+
+@pytest.mark.parametrize(
+    ("layout", "value", "alike"),
+    [("{0,1}", "{{0,1,2},{3,4,5}}", True), ("{1,0}", "{{0,1,2},{3,4,5}}", True),
+     ("{0,1}", "{{0,2,4},{1,3,5}}", False), ("{1,0}", "{{0,2,4},{1,3,5}}", False)],
+)  # fmt: skip
+def test_constants_are_compared_by_value_when_layouts_are_ignored(
+    layout: str, value: str, alike: bool
+) -> None:
+    """The third has the same bytes, in another order."""
+    text = """HloModule m
+    ENTRY e {{ x = f32[2,3]{{1,0}} parameter(0)
+     c = f32[2,3]{} constant({})
+     ROOT r = f32[2,3]{{1,0}} add(x, c) }}"""
+    mine, theirs = (
+        Module(parse(text.format(*one)))
+        for one in (("{1,0}", "{{0,1,2},{3,4,5}}"), (layout, value))
+    )
+    assert diff_modules(mine, theirs, ignore=("layout",)).is_equal == alike

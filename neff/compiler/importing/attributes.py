@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from hlo_tools.types.element_types import BY_NUMBER
+from hlo_tools.types.literal import Literal
 from neff.compiler.expansions.spans import spans_of
-from nki_lang.dtypes import Array
 
-__all__ = ["ATTRIBUTES", "literal_array"]
+__all__ = ["ATTRIBUTES"]
 
 
 def _dimensions(one: Any) -> dict[str, Any]:
@@ -19,7 +16,7 @@ def _dimensions(one: Any) -> dict[str, Any]:
 
 
 def _constant(one: Any) -> dict[str, Any]:
-    return {"value": literal_array(one.literal)}
+    return {"value": Literal(one.literal).numpy()}
 
 
 def _slice(one: Any) -> dict[str, Any]:
@@ -129,18 +126,3 @@ ATTRIBUTES: dict[str, Callable[[Any], dict[str, Any]]] = {
     ),
 }
 """Opcode -> its attributes, read from an instruction; opcodes without any are left out."""
-
-
-def literal_array(literal: Any) -> Array:
-    """The array that a ``LiteralProto`` holds."""
-    element = BY_NUMBER[literal.shape.element_type]
-    assert element.dtype is not None
-    stored = getattr(literal, element.field)
-    if isinstance(stored, bytes):
-        array = np.frombuffer(stored, dtype=element.dtype)
-    elif element.kind == "complex":  # real and imaginary parts take turns
-        part = np.dtype(f"f{element.dtype.itemsize // 2}")
-        array = np.asarray(stored, dtype=part).view(element.dtype)
-    else:
-        array = np.asarray(stored, dtype=element.dtype)
-    return array.reshape(tuple(literal.shape.dimensions))

@@ -31,7 +31,8 @@ class HloProgram(Program):
         ]
         for one in self.statements:
             types[one.made.name] = typed(one.made)
-            lines.append(f"  {one.made.name} = {typed(one.made)} {one.text}")
+            gap = "" if one.text.startswith("{") else " "  # a layout
+            lines.append(f"  {one.made.name} = {typed(one.made)}{gap}{one.text}")
         shapes = ", ".join(types[name] for name in self.results)
         root = f"  ROOT result = ({shapes}) tuple({', '.join(self.results)})"
         body = "\n".join([*lines, root])

@@ -264,6 +264,21 @@ def iota(make: Maker) -> Value | None:
     return make.emit(f"iota(), iota_dimension={make.chance.randrange(len(shape))}", shape, dtype)
 
 
+def constant(make: Maker) -> Value | None:
+    """Elements that a file holds in any order: the layout of their literal."""
+    dtype = make.chance.choice(("int32", "float32", "uint8", "bool", "int64", "bfloat16"))
+    shape = make.chance.choice(((5,), (2, 3), (3, 2, 4), (1, 4, 1, 3)))
+    order = make.chance.sample(range(len(shape)), len(shape))
+
+    def numbers(extents: tuple[int, ...]) -> str:
+        if not extents:
+            number = make.chance.randrange(8)
+            return ("false", "true")[number % 2] if dtype == "bool" else str(number)
+        return "{" + ", ".join(numbers(extents[1:]) for _ in range(extents[0])) + "}"
+
+    return make.emit(f"{_dims(order)} constant({numbers(shape)})", shape, dtype)
+
+
 def reduce(make: Maker) -> Value | None:
     """Sums, products, extrema over some dimensions; predicates by and and or."""
     x = make.pick("fiub", dtypes=(*SUMMED, "bool"))
@@ -511,7 +526,7 @@ def complexes(make: Maker) -> Value | None:
 
 STEPS: tuple[tuple[Callable[[Maker], Value | None], int], ...] = (
     (unary, 7), (binary, 8), (compare, 3), (select, 3), (clamp, 1), (convert, 6), (bitcast_convert, 2),
-    (reduce_precision, 1), (broadcast, 3), (rearranged, 7), (iota, 1), (reduce, 4), (windows, 2), (dot, 3),
+    (reduce_precision, 1), (broadcast, 3), (rearranged, 7), (iota, 1), (constant, 2), (reduce, 4), (windows, 2), (dot, 3),
     (sort, 2), (dynamic, 2), (gather, 2), (control, 3), (again, 2), (complexes, 1),
     (random_bits, 1),
 )  # fmt: skip
