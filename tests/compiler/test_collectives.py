@@ -329,3 +329,12 @@ def test_branches_with_collectives() -> None:
       c = pred[] compare(s, z), direction=GT
       ROOT r = f32[4] conditional(c, p, p), true_computation=yes, false_computation=no"""
     check(module_of(body, more=more), 3)
+
+
+def test_more_devices_than_there_are_is_told() -> None:
+    """A table of them took minutes."""
+    found = refused(
+        "p = f32[2] parameter(0)\ni = u32[] replica-id()\n"
+        "ROOT r = f32[2] collective-permute(p), source_target_pairs={{0,1073741824}}"
+    )
+    assert "at most 9999" in found.remedy

@@ -71,20 +71,24 @@ def devices_of(module: Module, replicas: int = 0, partitions: int = 0) -> Device
         replicas = max(1, found["devices"] // partitions)
     if not replicas and not partitions:
         return None
-    return Devices(max(1, replicas), max(1, partitions))
+    return Devices(*_possible(module, max(1, replicas), max(1, partitions)))
+
+
+def _possible(module: Module, replicas: int, partitions: int) -> tuple[int, int]:
+    if max(replicas, partitions) > MOST:
+        raise NeffCompileError(
+            f"the module states {replicas} replicas of {partitions} partitions",
+            code="NEFF-COLLECTIVE",
+            place=module.path or module.name,
+            remedy=f"at most {MOST} of each; --replicas and --partitions win over the module",
+        )
+    return replicas, partitions
 
 
 def _stated(module: Module) -> tuple[int, int]:
     """Replicas and partitions of the device assignment; 0 for one device, which says nothing."""
     stated = module.proto.device_assignment
-    counts = stated.replica_count, stated.computation_count
-    if max(counts) > MOST:
-        raise NeffCompileError(
-            f"the module states {counts[0]} replicas of {counts[1]} partitions",
-            code="NEFF-COLLECTIVE",
-            place=module.path or module.name,
-            remedy=f"at most {MOST} of each; --replicas and --partitions win over the module",
-        )
+    counts = _possible(module, stated.replica_count, stated.computation_count)
     return counts if min(counts) > 0 and max(counts) > 1 else (0, 0)
 
 
