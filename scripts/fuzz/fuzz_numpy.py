@@ -133,6 +133,7 @@ def _is_undefined(text: str, arrays: list[Any]) -> bool:
     floats, which NumPy computes in 64 bits; the root of -inf and -0.0 as a power, which NumPy gives arrays, but not numbers nor what it converts.
     """
     floats = [array.astype(np.float64) for array in arrays if array.dtype.kind not in "biuc"]
+    sizes = [array.size for array in arrays]
     with np.errstate(invalid="ignore"):
         is_large = any(bool(np.any(~(np.abs(array) < 2.0**31))) for array in floats)
     rooted = [np.isneginf(one) | ((one == 0) & np.signbit(one)) for one in floats]
@@ -146,7 +147,8 @@ def _is_undefined(text: str, arrays: list[Any]) -> bool:
     into_integers = re.search(r"dtype=np\.u?int", text) is not None or (
         "out=" in text and any(array.dtype.kind in "iu" for array in arrays)
     )
-    if into_integers and (is_large or re.search(r"(mean|average|var|std)\(.*where", text)):
+    is_mean = re.search(r"(mean|average|var|std)\(", text) is not None
+    if into_integers and (is_large or (is_mean and ("where" in text or not all(sizes)))):
         return True
     nan = any(bool(np.isnan(array.astype(np.float64)).any())
               for array in arrays if array.dtype.kind == "V")  # fmt: skip

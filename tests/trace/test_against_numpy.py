@@ -40,6 +40,7 @@ WHOLE = of(-4, -3, 2, 0, 127, -128, dtype=I8)
         (lambda a, w: np.average(a, weights=w), [of(200, 100, dtype=U8), of(200, 200, dtype=U8)]),
         (lambda a, b: np.isclose(a, b, atol=4), [of(3, 9, dtype=U8), of(5, 7, dtype=U8)]),
         (lambda a, b: np.isclose(a, b, equal_nan=True), [EDGES, EDGES]),
+        (lambda a: a.cumprod(dtype=np.float16), [of(-0.0, 3e38, dtype=BF16)]),
         (lambda a: np.pad(a, (2, 0), "reflect", reflect_type="odd"), [of(1, 2, 4, 8)]),
         (lambda a: np.pad(a, 12, "reflect", reflect_type="odd"), [of(-10.875, -7.5, -0.75, dtype=BF16)]),
         (lambda a: np.pad(a, 12, "symmetric", reflect_type="odd"), [of(6.125, -6.125, -9.875, dtype=BF16)]),

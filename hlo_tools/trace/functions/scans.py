@@ -47,7 +47,8 @@ def _running(opcode: str, neutral: int) -> Callable[..., TracedArray]:
         place = one_axis(0 if axis is None else axis, work.ndim)
         used = opcode if wide.kind != "b" else "or" if opcode == "add" else "and"
         none = neutral or {"f": -0.0, "c": complex(-0.0, -0.0)}.get(wide.kind, 0)  # -0.0 + -0.0
-        node = _scan(hlo.convert(work.node, wide), place, used, none)
+        given = hlo.convert(hlo.convert(work.node, target), wide)
+        node = _scan(given, place, used, none)
         layout = copied(work.shape, work.layout, "K")
         return deliver(TracedArray(hlo.convert(node, target), layout), out, "unsafe")
 
