@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hlo_programs.grids import random_bits
+from hlo_programs.parts import array_constant, listed, region
 from hlo_programs.program import ELEMENTS
 from hlo_programs.tables import (
     EXACT_FLOAT,
@@ -18,6 +19,7 @@ from hlo_programs.tables import (
     INTEGER_PAIRS,
     SMOOTH,
 )
+from hlo_programs.windowed import convolution, running, windows
 
 if TYPE_CHECKING:
     from programs import Value
@@ -43,16 +45,6 @@ SUMMED = (
     "float64",
     "int16",
 )
-
-
-def region(name: str, dtype: str, op: str) -> str:
-    """A computation of two scalars."""
-    kind = ELEMENTS[dtype]
-    return f"{name} {{ a = {kind}[] parameter(0) b = {kind}[] parameter(1) ROOT r = {kind}[] {op}(a, b) }}"
-
-
-def _dims(values: object) -> str:
-    return "{" + ",".join(map(str, values)) + "}"  # type: ignore[call-overload]
 
 
 def _type(dtype: str, shape: tuple[int, ...]) -> str:
@@ -193,7 +185,7 @@ def broadcast(make: Maker) -> Value | None:
     for place, extent in zip(places, x.shape, strict=True):
         shape[place] = extent
     return make.emit(
-        f"broadcast({x.name}), dimensions={_dims(places)}", tuple(shape), x.dtype, (x,)
+        f"broadcast({x.name}), dimensions={listed(places)}", tuple(shape), x.dtype, (x,)
     )
 
 
@@ -206,7 +198,7 @@ def rearranged(make: Maker) -> Value | None:
     if kind == "transpose":
         order = chance.sample(range(x.rank), x.rank)
         return make.emit(
-            f"transpose({x.name}), dimensions={_dims(order)}",
+            f"transpose({x.name}), dimensions={listed(order)}",
             tuple(x.shape[d] for d in order),
             x.dtype,
             (x,),
@@ -217,7 +209,7 @@ def rearranged(make: Maker) -> Value | None:
         return make.emit(f"reshape({x.name})", shape, x.dtype, (x,))
     if kind == "reverse":
         dims = [d for d in range(x.rank) if chance.random() < 0.5]
-        return make.emit(f"reverse({x.name}), dimensions={_dims(dims)}", x.shape, x.dtype, (x,))
+        return make.emit(f"reverse({x.name}), dimensions={listed(dims)}", x.shape, x.dtype, (x,))
     if kind == "slice":
         starts = [chance.randrange(n + 1) for n in x.shape]
         limits = [chance.randrange(a, n + 1) for a, n in zip(starts, x.shape, strict=True)]
@@ -268,15 +260,7 @@ def constant(make: Maker) -> Value | None:
     """Elements that a file holds in any order: the layout of their literal."""
     dtype = make.chance.choice(("int32", "float32", "uint8", "bool", "int64", "bfloat16"))
     shape = make.chance.choice(((5,), (2, 3), (3, 2, 4), (1, 4, 1, 3)))
-    order = make.chance.sample(range(len(shape)), len(shape))
-
-    def numbers(extents: tuple[int, ...]) -> str:
-        if not extents:
-            number = make.chance.randrange(8)
-            return ("false", "true")[number % 2] if dtype == "bool" else str(number)
-        return "{" + ", ".join(numbers(extents[1:]) for _ in range(extents[0])) + "}"
-
-    return make.emit(f"{_dims(order)} constant({numbers(shape)})", shape, dtype)
+    return array_constant(make, shape, dtype, 0)
 
 
 def reduce(make: Maker) -> Value | None:
@@ -297,42 +281,7 @@ def reduce(make: Maker) -> Value | None:
     shape = tuple(n for d, n in enumerate(x.shape) if d not in dims)
     name = f"{op}_{x.dtype}"
     exact = x.kind in "iub" or op in ("maximum", "minimum")
-    text = f"reduce({x.name}, {first.name}), dimensions={_dims(dims)}, to_apply={name}"
-    return make.emit(
-        text, shape, x.dtype, (x, first), exact=exact, called=(region(name, x.dtype, op),)
-    )
-
-
-def windows(make: Maker) -> Value | None:
-    """reduce-window and select-and-scatter."""
-    x = make.pick("fi", dtypes=("float32", "int32"))
-    if x is None or not x.rank or 0 in x.shape:
-        return None
-    chance = make.chance
-    sizes = [chance.randrange(1, min(n, 3) + 1) for n in x.shape]
-    steps = [chance.randrange(1, 3) for _ in x.shape]
-    low, high = [chance.randrange(0, s) for s in sizes], [chance.randrange(0, s) for s in sizes]
-    if chance.random() < 0.3 and x.dtype == "float32" and x.exact:
-        low = high = [0] * x.rank
-    spread = [chance.choice((1, 1, 2)) for _ in x.shape]
-    op = chance.choice(("add", "maximum"))
-    first = make.number(
-        {"add": "0"}.get(op, "-inf" if x.kind == "f" else str(np.iinfo("int32").min)), x.dtype
-    )
-    extents = [(s - 1) * d + 1 for s, d in zip(sizes, spread, strict=True)]
-    shape = tuple(
-        (n + a + b - e) // s + 1
-        for n, a, b, e, s in zip(x.shape, low, high, extents, steps, strict=True)
-    )
-    if any(n + a + b < e for n, a, b, e in zip(x.shape, low, high, extents, strict=True)):
-        return None
-    window = f"size={'x'.join(map(str, sizes))} stride={'x'.join(map(str, steps))} pad=" + "x".join(
-        f"{a}_{b}" for a, b in zip(low, high, strict=True)
-    )
-    dilated = " rhs_dilate=" + "x".join(map(str, spread)) if any(d > 1 for d in spread) else ""
-    name = f"{op}_{x.dtype}"
-    text = f"reduce-window({x.name}, {first.name}), window={{{window}{dilated}}}, to_apply={name}"
-    exact = x.kind == "i" or op == "maximum"
+    text = f"reduce({x.name}, {first.name}), dimensions={listed(dims)}, to_apply={name}"
     return make.emit(
         text, shape, x.dtype, (x, first), exact=exact, called=(region(name, x.dtype, op),)
     )
@@ -358,7 +307,7 @@ def dot(make: Maker) -> Value | None:
              *(n for d, n in enumerate(y.shape) if d not in right))  # fmt: skip
     more = ""
     if batch:
-        more = f", lhs_batch_dims={_dims([i for i, _ in batch])}, rhs_batch_dims={_dims([j for _, j in batch])}"
+        more = f", lhs_batch_dims={listed([i for i, _ in batch])}, rhs_batch_dims={listed([j for _, j in batch])}"
     dtype = make.chance.choice(("int8", "int32")) if x.dtype == "int8" else x.dtype
     text = f"dot({x.name}, {y.name}){more}, lhs_contracting_dims={{{dim}}}, rhs_contracting_dims={{{at}}}"
     return make.emit(text, shape, dtype, (x, y), exact=x.kind == "i")
@@ -403,7 +352,7 @@ def dynamic(make: Maker) -> Value | None:
     starts = ", ".join([at.name] * x.rank)
     sizes = tuple(make.chance.randrange(1, n + 1) for n in x.shape)
     if make.chance.random() < 0.5:
-        text = f"dynamic-slice({x.name}, {starts}), dynamic_slice_sizes={_dims(sizes)}"
+        text = f"dynamic-slice({x.name}, {starts}), dynamic_slice_sizes={listed(sizes)}"
         return make.emit(text, sizes, x.dtype, (x, at), jumps=True)
     parts = ", ".join(f"[0:{n}:1]" for n in sizes)
     part = make.emit(f"slice({x.name}), slice={{{parts}}}", sizes, x.dtype, (x,))
@@ -469,7 +418,7 @@ def control(make: Maker) -> Value | None:
         )
     if which == "map" and x.rank:
         mapped = f"m_{x.dtype} {{ p = {scalar}[] parameter(0) ROOT r = {scalar}[] add(p, p) }}"
-        text = f"map({x.name}), dimensions={_dims(range(x.rank))}, to_apply=m_{x.dtype}"
+        text = f"map({x.name}), dimensions={listed(range(x.rank))}, to_apply=m_{x.dtype}"
         return make.emit(text, x.shape, x.dtype, (x,), exact=False, called=(mapped,))
     if which == "conditional" and test is not None:
         text = f"conditional({test.name}, {x.name}, {x.name}), true_computation=twice_{tag}, false_computation=minus_{tag}"
@@ -526,7 +475,7 @@ def complexes(make: Maker) -> Value | None:
 
 STEPS: tuple[tuple[Callable[[Maker], Value | None], int], ...] = (
     (unary, 7), (binary, 8), (compare, 3), (select, 3), (clamp, 1), (convert, 6), (bitcast_convert, 2),
-    (reduce_precision, 1), (broadcast, 3), (rearranged, 7), (iota, 1), (constant, 2), (reduce, 4), (windows, 2), (dot, 3),
+    (reduce_precision, 1), (broadcast, 3), (rearranged, 7), (iota, 1), (constant, 2), (reduce, 4), (windows, 2), (running, 1), (dot, 3), (convolution, 2),
     (sort, 2), (dynamic, 2), (gather, 2), (control, 3), (again, 2), (complexes, 1),
     (random_bits, 1),
 )  # fmt: skip
