@@ -112,6 +112,9 @@ class CallCounts:
 _LARGEST = (1 << 63) - 1
 """Bytes of an array of NumPy, of which a view has them all, too."""
 
+_REPEATING = frozenset({"broadcast", "iota"})
+"""Views that are larger than what they show."""
+
 
 class Budget:
     """Work that is left."""
@@ -145,9 +148,11 @@ class Budget:
         """
         check_rank(row)
         size = _new_bytes(row)
-        whole = byte_size(row.shape)
-        if size > self.limits.memory or whole > _LARGEST:
-            raise LimitError.of_size(row, max(size, whole), self.limits)
+        if size <= self.limits.memory and row.opcode in _REPEATING:
+            whole = byte_size(row.shape)
+            size = whole if whole > _LARGEST else size
+        if size > self.limits.memory:
+            raise LimitError.of_size(row, size, self.limits)
 
 
 def check_rank(row: HloInstructionProto) -> None:
