@@ -20,7 +20,7 @@ FLOAT_GRID = (
 
 
 SUMMED = re.compile(
-    r"grad|einsum|dot|matmul|inner|outer|conv|window|random|scan|reduce|sum|\.(max|min)\(\)"
+    r"grad|einsum|dot|matmul|inner|outer|conv|window|random|scan|reduce|sum|scatter|fft|call\(|fusion\(|conditional\(|\.(max|min)\(\)"
 )
 """What XLA may sum in another order, or with other zeros; of -0.0 and 0.0 either is the maximum."""
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import random
+from typing import NamedTuple
 
 from programs import Argument, Statement, Value
 
 from hlo_programs.grids import grid
-from hlo_programs.program import HloProgram
-from hlo_programs.steps import STEPS
+from hlo_programs.parts import array_constant
+from hlo_programs.program import HloProgram, body, typed
+from hlo_programs.steps import SIMPLE, STEPS, Steps
 
 __all__ = ["Maker", "module"]
 
@@ -34,17 +36,39 @@ DTYPES = ("float32",) * 8 + ("int32",) * 3 + (
 )  # fmt: skip
 
 
+class Inner(NamedTuple):
+    """A computation that others call.
+
+    Attributes:
+        name: of the computation.
+        used: which of the arguments it has.
+        exact: whether nothing in it rounds.
+        called: its text, after those of what it calls.
+    """
+
+    name: str
+    used: tuple[int, ...]
+    exact: bool
+    called: tuple[str, ...]
+
+
 class Maker:
     """State of one generation."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, tag: str = "") -> None:
         self.chance = random.Random(seed)
+        self._tag, self._names, self._depth, self._is_closed = tag, 0, tag.count("_"), False
         self.values: list[Value] = []
         self.arguments: list[Argument] = []
         self.statements: list[Statement] = []
 
     def argument(self, shape: tuple[int, ...], dtype: str, edges: float) -> Value:
-        value = Value(f"x{len(self.arguments)}", shape, dtype)
+        """A parameter of the module; in a computation that is called, a constant."""
+        if self._is_closed:
+            made = array_constant(self, shape, dtype, 0 if dtype[0] == "u" else -2)
+            assert made is not None, "arguments are small"
+            return made
+        value = Value(f"x{len(self.arguments)}{self._tag}", shape, dtype)
         self.arguments.append(Argument(value, edges))
         self.values.append(value)
         return value
@@ -75,7 +99,7 @@ class Maker:
         if math.prod(shape) > LARGEST:
             return None
         keeps = exact and all(one.exact for one in uses)
-        made = Value(f"v{len(self.statements)}", shape, dtype, keeps)
+        made = Value(f"v{len(self.statements)}{self._tag}", shape, dtype, keeps)
         names = tuple(dict.fromkeys(one.name for one in uses))
         self.statements.append(Statement(made, text, names, jumps, called))
         self.values.append(made)
@@ -86,6 +110,47 @@ class Maker:
         made = self.emit(f"constant({text})", (), dtype)
         assert made is not None
         return made
+
+    def unique(self, name: str) -> str:
+        """The name of a computation, which no other has."""
+        self._names += 1
+        return f"{name}_{self._names}{self._tag}"
+
+    def inner(self, name: str, given: tuple[Value, ...], *, simple: bool = False) -> Inner:
+        """A computation of some random instructions that gives a value like its first argument.
+
+        Args:
+            name: the computation's.
+            given: values like its arguments.
+            simple: for a fusion: nothing that calls, and nothing unused.
+        """
+        make = Maker(self.chance.getrandbits(32), f"{self._tag}_{self._names}")
+        for one in given:
+            make.argument(one.shape, one.dtype, 0.0)
+        make._is_closed = True
+        _grow(make, self.chance.randrange(1, 5), SIMPLE if simple or self._depth else STEPS)
+        like = make.arguments[0].value
+        last = make.pick(dtypes=(like.dtype,), shape=like.shape) or like
+        whole = HloProgram(0, tuple(make.arguments), tuple(make.statements), (last.name,))
+        kept = whole.needed((last.name,))
+        used = [n for n, one in enumerate(make.arguments)
+                if not simple or one in kept.arguments or one.value is last]  # fmt: skip
+        lines = body([make.arguments[n].value for n in used], kept.statements, typed)
+        lines.append(f"  ROOT last = {typed(last)} copy({last.name})")
+        called = [text for one in kept.statements for text in one.called]
+        return Inner(
+            name, tuple(used), last.exact, (*called, "\n".join([f"{name} {{", *lines, "}"]))
+        )
+
+
+def _grow(make: Maker, wanted: int, steps: Steps) -> None:
+    """Add that many instructions, if so many fit."""
+    done = 0
+    for _ in range(8 * wanted):
+        step, _ = make.chance.choices(steps, [weight for _, weight in steps])[0]
+        done += step(make) is not None
+        if done == wanted:
+            break
 
 
 def module(seed: int) -> HloProgram:
@@ -104,13 +169,7 @@ def module(seed: int) -> HloProgram:
     if single and make.chance.random() < 0.5 and grid(make):
         names = tuple(one.made.name for one in make.statements)
         return HloProgram(seed, tuple(make.arguments), tuple(make.statements), names)
-    wanted = 1 if single else make.chance.randrange(2, 12)
-    done = 0
-    for _ in range(8 * wanted):
-        step, _ = make.chance.choices(STEPS, [weight for _, weight in STEPS])[0]
-        done += step(make) is not None
-        if done == wanted:
-            break
+    _grow(make, 1 if single else make.chance.randrange(2, 12), STEPS)
     if not make.statements:
         return module(seed + 1_000_000_007)
     names = [one.made.name for one in make.statements]

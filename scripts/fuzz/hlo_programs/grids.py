@@ -44,7 +44,7 @@ def random_bits(make: Maker) -> Value | None:
     )
     dtype = make.chance.choice(("uint32", "uint32", "uint64", "uint16", "uint8"))
     shape = make.chance.choice(((3,), (4, 5), (130,)))
-    kind, tag = ELEMENTS[dtype], f"bits{len(make.statements)}"
+    kind, tag = ELEMENTS[dtype], make.unique("bits")
     extents = ",".join(map(str, shape))
     part = make.chance.random() < 0.7
     made = f"{kind}[{extents}]" if part else f"u64[{words}]"

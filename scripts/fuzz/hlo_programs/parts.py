@@ -4,25 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_programs.program import ELEMENTS
+from hlo_programs.program import ELEMENTS, listed, typed_as
 
 if TYPE_CHECKING:
     from programs import Value
 
     from hlo_programs.generate import Maker
 
-__all__ = ["array_constant", "listed", "region"]
+__all__ = ["array_constant", "listed", "region", "typed_as"]
 
 
 def region(name: str, dtype: str, op: str) -> str:
     """A computation of two scalars."""
     kind = ELEMENTS[dtype]
     return f"{name} {{ a = {kind}[] parameter(0) b = {kind}[] parameter(1) ROOT r = {kind}[] {op}(a, b) }}"
-
-
-def listed(values: object) -> str:
-    """A list of numbers in HLO's text."""
-    return "{" + ",".join(map(str, values)) + "}"  # type: ignore[call-overload]
 
 
 def array_constant(make: Maker, shape: tuple[int, ...], dtype: str, least: int) -> Value | None:
@@ -35,4 +30,5 @@ def array_constant(make: Maker, shape: tuple[int, ...], dtype: str, least: int) 
             return ("false", "true")[number % 2] if dtype == "bool" else str(number)
         return "{" + ", ".join(numbers(extents[1:]) for _ in range(extents[0])) + "}"
 
-    return make.emit(f"{listed(order)} constant({numbers(shape)})", shape, dtype)
+    layout = listed(order) + " " if order else ""
+    return make.emit(f"{layout}constant({numbers(shape)})", shape, dtype)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from programs import Program, Value
+import random
+from collections.abc import Callable, Iterable
 
-__all__ = ["ELEMENTS", "HloProgram", "typed"]
+from programs import Program, Statement, Value
+
+__all__ = ["ELEMENTS", "HloProgram", "body", "listed", "typed", "typed_as"]
 
 ELEMENTS = {
     "float32": "f32", "float16": "f16", "bfloat16": "bf16", "float64": "f64", "int8": "s8", "int16": "s16",
@@ -14,9 +17,32 @@ ELEMENTS = {
 }  # fmt: skip
 
 
+def typed_as(dtype: str, shape: tuple[int, ...]) -> str:
+    """A type as HLO's text has it."""
+    return f"{ELEMENTS[dtype]}[{','.join(map(str, shape))}]"
+
+
+def listed(values: object) -> str:
+    """A list of numbers in HLO's text."""
+    return "{" + ",".join(map(str, values)) + "}"  # type: ignore[call-overload]
+
+
+def body(
+    arguments: Iterable[Value], statements: Iterable[Statement], layout: Callable[[Value], str]
+) -> list[str]:
+    """The lines of parameters and instructions."""
+    lines = [f"  {one.name} = {layout(one)} parameter({at})" for at, one in enumerate(arguments)]
+    for one in statements:
+        if one.text.startswith("{"):  # a layout of its own
+            lines.append(f"  {one.made.name} = {typed(one.made)}{one.text}")
+        else:
+            lines.append(f"  {one.made.name} = {layout(one.made)} {one.text}")
+    return lines
+
+
 def typed(value: Value) -> str:
-    """A value's type as HLO's text has it."""
-    return f"{ELEMENTS[value.dtype]}[{','.join(map(str, value.shape))}]"
+    """A value's type."""
+    return typed_as(value.dtype, value.shape)
 
 
 class HloProgram(Program):
@@ -25,15 +51,17 @@ class HloProgram(Program):
     def source(self) -> str:
         """The module."""
         called = dict.fromkeys(text for one in self.statements for text in one.called)
-        types = {one.value.name: typed(one.value) for one in self.arguments}
-        lines = [
-            f"  {name} = {kind} parameter({at})" for at, (name, kind) in enumerate(types.items())
-        ]
-        for one in self.statements:
-            types[one.made.name] = typed(one.made)
-            gap = "" if one.text.startswith("{") else " "  # a layout
-            lines.append(f"  {one.made.name} = {typed(one.made)}{gap}{one.text}")
-        shapes = ", ".join(types[name] for name in self.results)
-        root = f"  ROOT result = ({shapes}) tuple({', '.join(self.results)})"
-        body = "\n".join([*lines, root])
-        return "\n".join(["HloModule random", *called, f"ENTRY main {{\n{body}\n}}\n"])
+        layout = self._laid_out if self.seed % 3 == 0 else typed
+        given = [one.value for one in self.arguments]
+        made = {one.name: one for one in [*given, *(one.made for one in self.statements)]}
+        lines = body(given, self.statements, layout)
+        shapes = ", ".join(layout(made[name]) for name in self.results)
+        lines.append(f"  ROOT result = ({shapes}) tuple({', '.join(self.results)})")
+        text = "\n".join(lines)
+        return "\n".join(["HloModule random", *called, f"ENTRY main {{\n{text}\n}}\n"])
+
+    def _laid_out(self, value: Value) -> str:
+        """A type whose layout the value's name chooses, as a compiler's dump has any."""
+        chance = random.Random(f"{self.seed} {value.name}")
+        order = chance.sample(range(value.rank), value.rank)
+        return typed(value) + (listed(order) if order and chance.random() < 0.6 else "")

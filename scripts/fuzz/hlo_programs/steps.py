@@ -8,9 +8,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hlo_programs.algebra import (
+    batch_norm,
+    fourier,
+    high_product,
+    largest,
+    pairs_reduced,
+    ragged,
+    selected,
+    size_of,
+    solved,
+)
+from hlo_programs.control import barrier, control
 from hlo_programs.grids import random_bits
-from hlo_programs.parts import array_constant, listed, region
-from hlo_programs.program import ELEMENTS
+from hlo_programs.indexed import dynamic, gather, scatter
+from hlo_programs.parts import array_constant, region
+from hlo_programs.program import ELEMENTS, listed, typed_as
 from hlo_programs.tables import (
     EXACT_FLOAT,
     EXACT_PAIRS,
@@ -18,6 +31,7 @@ from hlo_programs.tables import (
     INTEGER_ONES,
     INTEGER_PAIRS,
     SMOOTH,
+    SUMMED,
 )
 from hlo_programs.windowed import convolution, running, windows
 
@@ -26,29 +40,13 @@ if TYPE_CHECKING:
 
     from hlo_programs.generate import Maker
 
-__all__ = ["STEPS"]
+__all__ = ["SIMPLE", "STEPS", "Steps"]
 
 DIRECTIONS = ("EQ", "NE", "LT", "LE", "GT", "GE")
 CONVERTED = tuple(one for one in ELEMENTS if one not in ("complex64", "int4", "uint4"))
 WIDTH = {**dict.fromkeys(("float32", "int32", "uint32"), 32), "int8": 8, "uint8": 8, "float64": 64,
          "bfloat16": 16, "float16": 16, "int16": 16, "uint16": 16, "int64": 64, "uint64": 64,
          "float8_e4m3fn": 8, "float8_e5m2": 8}  # fmt: skip
-SUMMED = (
-    "float32",
-    "int32",
-    "uint8",
-    "int8",
-    "float16",
-    "bfloat16",
-    "uint32",
-    "int64",
-    "float64",
-    "int16",
-)
-
-
-def _type(dtype: str, shape: tuple[int, ...]) -> str:
-    return f"{ELEMENTS[dtype]}[{','.join(map(str, shape))}]"
 
 
 def unary(make: Maker) -> Value | None:
@@ -70,7 +68,7 @@ def unary(make: Maker) -> Value | None:
     op = make.chance.choice(names)
     if x.dtype.endswith("int4") and (op not in ("not", "sign", "copy") or op + x.kind == "notu"):
         return None  # jaxlib computes in bytes, and keeps what overflows until it is stored
-    if op in ("count-leading-zeros", "abs") and x.kind in "iu" and x.name.startswith("v"):
+    if op in ("count-leading-zeros", "abs") and x.kind in "iu" and not x.name.startswith("x"):
         return (
             None  # XLA folds the first of the lowest constant to -32, and takes squares as positive
         )
@@ -327,128 +325,18 @@ def sort(make: Maker) -> Value | None:
         f"{name} {{ a = {kind}[] parameter(0) b = {kind}[] parameter(1) c = {other}[] parameter(2)"
         f" d = {other}[] parameter(3) ROOT r = pred[] compare(a, b), direction={order}{total} }}"
     )
-    shapes = f"({_type(x.dtype, x.shape)}, {_type(y.dtype, y.shape)})"
+    shapes = f"({typed_as(x.dtype, x.shape)}, {typed_as(y.dtype, y.shape)})"
     at = make.chance.randrange(2)
-    both = f"sort_{name}_{x.name}_{y.name}_{len(make.statements)}"
+    both = make.unique(f"sort_{name}")
     dim = make.chance.randrange(x.rank)
     wrapper = (
-        f"{both} {{ p = {_type(x.dtype, x.shape)} parameter(0) q = {_type(y.dtype, y.shape)} parameter(1)"
+        f"{both} {{ p = {typed_as(x.dtype, x.shape)} parameter(0) q = {typed_as(y.dtype, y.shape)} parameter(1)"
         f" s = {shapes} sort(p, q), dimensions={{{dim}}}, is_stable=true, to_apply={name}"
-        f" ROOT g = {_type((x, y)[at].dtype, x.shape)} get-tuple-element(s), index={at} }}"
+        f" ROOT g = {typed_as((x, y)[at].dtype, x.shape)} get-tuple-element(s), index={at} }}"
     )
     chosen = (x, y)[at]
     return make.emit(f"call({x.name}, {y.name}), to_apply={both}", x.shape, chosen.dtype, (x, y),
                      jumps=True, called=(region_text, wrapper))  # fmt: skip
-
-
-def dynamic(make: Maker) -> Value | None:
-    x = make.pick()
-    at = make.pick("iu", exact=True, rank=0, dtypes=("int32", "int64", "uint32", "int8", "uint8"))
-    if x is None or not x.rank or 0 in x.shape:
-        return None
-    if at is not None and at.kind == "u" and at.name.startswith("v"):
-        at = None  # the index 255 of u8 is -1 in jaxlib where it is constant, 255 where it is an argument
-    at = at or make.number(str(make.chance.randrange(-2, 6)), "int32")
-    starts = ", ".join([at.name] * x.rank)
-    sizes = tuple(make.chance.randrange(1, n + 1) for n in x.shape)
-    if make.chance.random() < 0.5:
-        text = f"dynamic-slice({x.name}, {starts}), dynamic_slice_sizes={listed(sizes)}"
-        return make.emit(text, sizes, x.dtype, (x, at), jumps=True)
-    parts = ", ".join(f"[0:{n}:1]" for n in sizes)
-    part = make.emit(f"slice({x.name}), slice={{{parts}}}", sizes, x.dtype, (x,))
-    if part is None:
-        return None
-    return make.emit(
-        f"dynamic-update-slice({x.name}, {part.name}, {starts})",
-        x.shape,
-        x.dtype,
-        (x, part, at),
-        jumps=True,
-    )
-
-
-def gather(make: Maker) -> Value | None:
-    """Rows of a matrix by an array of indices; or a scatter of them."""
-    x = make.pick("fiu", rank=2, dtypes=SUMMED)
-    at = make.pick("i", exact=True, rank=1, dtypes=("int32", "int64"))
-    if x is None or at is None or 0 in (*x.shape, *at.shape):
-        return None
-    rows, columns = at.shape[0], make.chance.randrange(1, x.shape[1] + 1)
-    if make.chance.random() < 0.5:
-        text = (f"gather({x.name}, {at.name}), offset_dims={{1}}, collapsed_slice_dims={{0}}, start_index_map={{0}},"
-                f" index_vector_dim=1, slice_sizes={{1,{columns}}}")  # fmt: skip
-        return make.emit(text, (rows, columns), x.dtype, (x, at), jumps=True)
-    op = make.chance.choice(("add", "maximum", "minimum"))
-    name = f"{op}_{x.dtype}"
-    one = make.number("2", x.dtype)
-    update = make.emit(
-        f"broadcast({one.name}), dimensions={{}}", (rows, x.shape[1]), x.dtype, (one,)
-    )
-    if update is None:
-        return None
-    text = (f"scatter({x.name}, {at.name}, {update.name}), update_window_dims={{1}}, inserted_window_dims={{0}},"
-            f" scatter_dims_to_operand_dims={{0}}, index_vector_dim=1, to_apply={name}")  # fmt: skip
-    exact = op != "add" or x.kind in "iu"
-    return make.emit(text, x.shape, x.dtype, (x, at, update), exact=exact, jumps=True,
-                     called=(region(name, x.dtype, op),))  # fmt: skip
-
-
-def control(make: Maker) -> Value | None:
-    """call, map, conditional and while around one operation."""
-    x = make.pick("fi", dtypes=("float32", "int32", "bfloat16"))
-    if x is None:
-        return None
-    kind, scalar = _type(x.dtype, x.shape), ELEMENTS[x.dtype]
-    tag = f"{x.dtype}_{'_'.join(map(str, x.shape))}"
-    twice = f"twice_{tag} {{ p = {kind} parameter(0) ROOT r = {kind} add(p, p) }}"
-    minus = f"minus_{tag} {{ p = {kind} parameter(0) ROOT r = {kind} negate(p) }}"
-    which = make.chance.choice(("call", "map", "conditional", "branches", "while"))
-    test, at = (
-        make.pick("b", rank=0, exact=True),
-        make.pick("i", rank=0, exact=True, dtypes=("int32",)),
-    )
-    if which == "call":
-        return make.emit(
-            f"call({x.name}), to_apply=twice_{tag}",
-            x.shape,
-            x.dtype,
-            (x,),
-            exact=False,
-            called=(twice,),
-        )
-    if which == "map" and x.rank:
-        mapped = f"m_{x.dtype} {{ p = {scalar}[] parameter(0) ROOT r = {scalar}[] add(p, p) }}"
-        text = f"map({x.name}), dimensions={listed(range(x.rank))}, to_apply=m_{x.dtype}"
-        return make.emit(text, x.shape, x.dtype, (x,), exact=False, called=(mapped,))
-    if which == "conditional" and test is not None:
-        text = f"conditional({test.name}, {x.name}, {x.name}), true_computation=twice_{tag}, false_computation=minus_{tag}"
-        return make.emit(text, x.shape, x.dtype, (test, x), exact=False, called=(twice, minus))
-    if which == "branches" and at is not None:
-        text = f"conditional({at.name}, {x.name}, {x.name}), branch_computations={{twice_{tag}, minus_{tag}}}"
-        return make.emit(text, x.shape, x.dtype, (at, x), exact=False, called=(twice, minus))
-    return _loop(make, x, kind, tag, at)
-
-
-def _loop(make: Maker, x: Value, kind: str, tag: str, at: Value | None) -> Value | None:
-    """A loop whose bound is a constant, or a value within 0 and 4."""
-    if at is None or make.chance.random() < 0.5:
-        bound = make.number(str(make.chance.randrange(5)), "int32")
-    else:
-        low, high = make.number("0", "int32"), make.number("4", "int32")
-        clamped = make.emit(
-            f"clamp({low.name}, {at.name}, {high.name})", (), "int32", (low, at, high)
-        )
-        assert clamped is not None
-        bound = clamped
-    state = f"(s32[], s32[], {kind})"
-    parts = f"i = s32[] get-tuple-element(s), index=0 n = s32[] get-tuple-element(s), index=1 v = {kind} get-tuple-element(s), index=2"
-    body = (f"body_{tag} {{ s = {state} parameter(0) {parts} one = s32[] constant(1) j = s32[] add(i, one)"
-            f" w = {kind} add(v, v) ROOT t = {state} tuple(j, n, w) }}")  # fmt: skip
-    test = f"test_{tag} {{ s = {state} parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] get-tuple-element(s), index=1 ROOT r = pred[] compare(i, n), direction=LT }}"
-    whole = (f"loop_{tag} {{ n = s32[] parameter(0) p = {kind} parameter(1) z = s32[] constant(0) s = {state} tuple(z, n, p)"
-             f" w = {state} while(s), condition=test_{tag}, body=body_{tag} ROOT g = {kind} get-tuple-element(w), index=2 }}")  # fmt: skip
-    return make.emit(f"call({bound.name}, {x.name}), to_apply=loop_{tag}", x.shape, x.dtype, (bound, x),
-                     exact=x.kind == "i", jumps=True, called=(body, test, whole))  # fmt: skip
 
 
 def again(make: Maker) -> Value | None:
@@ -456,6 +344,8 @@ def again(make: Maker) -> Value | None:
     if not make.statements:
         return None
     old = make.chance.choice(make.statements)
+    if old.text.startswith("fusion"):
+        return None  # a fusion's computation has one caller
     uses = tuple(one for one in make.values if one.name in old.uses)
     made = make.emit(
         old.text, old.made.shape, old.made.dtype, uses, jumps=old.jumps, called=old.called
@@ -473,9 +363,19 @@ def complexes(make: Maker) -> Value | None:
     return make.emit(f"complex({x.name}, {y.name})", x.shape, "complex64", (x, y))
 
 
-STEPS: tuple[tuple[Callable[[Maker], Value | None], int], ...] = (
+Steps = tuple[tuple["Callable[[Maker], Value | None]", int], ...]
+"""What may be added, with how often."""
+
+STEPS: Steps = (
     (unary, 7), (binary, 8), (compare, 3), (select, 3), (clamp, 1), (convert, 6), (bitcast_convert, 2),
     (reduce_precision, 1), (broadcast, 3), (rearranged, 7), (iota, 1), (constant, 2), (reduce, 4), (windows, 2), (running, 1), (dot, 3), (convolution, 2),
-    (sort, 2), (dynamic, 2), (gather, 2), (control, 3), (again, 2), (complexes, 1),
-    (random_bits, 1),
+    (sort, 2), (dynamic, 2), (gather, 2), (scatter, 2), (control, 3), (barrier, 1), (again, 2), (complexes, 1),
+    (random_bits, 1), (fourier, 1), (solved, 1), (batch_norm, 1), (ragged, 1), (largest, 1), (selected, 1),
+    (pairs_reduced, 1), (high_product, 1), (size_of, 1),
 )  # fmt: skip
+
+SIMPLE: Steps = (
+    (unary, 7), (binary, 8), (compare, 3), (select, 3), (clamp, 1), (convert, 6), (reduce_precision, 1),
+    (broadcast, 3), (rearranged, 7), (iota, 1), (constant, 2), (again, 1),
+)  # fmt: skip
+"""Those that XLA's CPU client takes in a fusion."""

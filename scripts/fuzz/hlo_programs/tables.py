@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-__all__ = ["EXACT_FLOAT", "EXACT_PAIRS", "FLOAT_PAIRS", "INTEGER_ONES", "INTEGER_PAIRS", "SMOOTH"]
+__all__ = [
+    "EXACT_FLOAT",
+    "EXACT_PAIRS",
+    "FLOAT_PAIRS",
+    "INTEGER_ONES",
+    "INTEGER_PAIRS",
+    "SMOOTH",
+    "SUMMED",
+]
 
 SMOOTH = [
     "exponential",
@@ -18,6 +26,13 @@ SMOOTH = [
     "logistic",
     "cbrt",
     "erf",
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atanh",
+    "cosh",
+    "sinh",
 ]
 EXACT_FLOAT = [
     "negate",
@@ -48,3 +63,16 @@ INTEGER_PAIRS = [
     "shift-right-logical",
     "shift-right-arithmetic",
 ]
+SUMMED = (
+    "float32",
+    "int32",
+    "uint8",
+    "int8",
+    "float16",
+    "bfloat16",
+    "uint32",
+    "int64",
+    "float64",
+    "int16",
+)
+"""Types of sums."""

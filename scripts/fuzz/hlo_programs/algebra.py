@@ -1,0 +1,243 @@
+"""Instructions that stand for whole algorithms: transforms, factors, norms, ragged products."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hlo_programs.parts import region
+from hlo_programs.program import ELEMENTS, listed, typed_as
+
+if TYPE_CHECKING:
+    from programs import Value
+
+    from hlo_programs.generate import Maker
+
+__all__ = [
+    "batch_norm", "fourier", "high_product", "largest", "pairs_reduced", "ragged", "selected", "size_of",
+    "solved",
+]  # fmt: skip
+
+
+def fourier(make: Maker) -> Value | None:
+    """Transforms over the last dimensions, to complex numbers or back."""
+    x = make.pick("fc", dtypes=("float32", "complex64"))
+    if x is None or not x.rank or 0 in x.shape:
+        return None
+    kind = make.chance.choice(("FFT", "IFFT", "IRFFT")) if x.kind == "c" else "RFFT"
+    over = make.chance.randrange(1, min(x.rank, 3) + 1)
+    length = list(x.shape[-over:])
+    shape, dtype = x.shape, "complex64"
+    if kind == "RFFT":
+        shape = (*x.shape[:-1], x.shape[-1] // 2 + 1)
+    elif kind == "IRFFT":
+        length[-1] = 2 * (x.shape[-1] - 1) + make.chance.randrange(2)
+        if not length[-1]:
+            return None
+        shape, dtype = (*x.shape[:-1], length[-1]), "float32"
+    text = f"fft({x.name}), fft_type={kind}, fft_length={listed(length)}"
+    return make.emit(text, shape, dtype, (x,), exact=False)
+
+
+def solved(make: Maker) -> Value | None:
+    """cholesky of a positive definite matrix; triangular-solve with one whose diagonal is strong."""
+    n, chance = make.chance.randrange(1, 6), make.chance
+    batch = (2,) if chance.random() < 0.3 else ()
+    given = make.argument((*batch, n, n), "float32", 0.0)
+    kind, name = typed_as("float32", given.shape), make.unique("solved")
+    lower = f"lower={str(chance.random() < 0.5).lower()}"
+    matrix = _within_one(given)
+    if chance.random() < 0.5:
+        text = f"{name} {{ {matrix} {_squared(given)} ROOT r = {kind} cholesky(m), {lower} }}"
+        return make.emit(f"call({given.name}), to_apply={name}", given.shape, "float32", (given,),
+                         exact=False, called=(text,))  # fmt: skip
+    left, columns = chance.random() < 0.5, chance.randrange(1, 4)
+    other = make.argument((*batch, n, columns) if left else (*batch, columns, n), "float32", 0.0)
+    unit, turned = chance.random() < 0.3, chance.choice(("NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"))
+    made = typed_as("float32", other.shape)
+    text = (
+        f"{name} {{ {matrix} m = {kind} add(c, d) b = {made} parameter(1) ROOT r = {made} triangular-solve(m, b),"
+        f" left_side={str(left).lower()}, {lower}, unit_diagonal={str(unit).lower()}, transpose_a={turned} }}"
+    )
+    return make.emit(f"call({given.name}, {other.name}), to_apply={name}", other.shape, "float32",
+                     (given, other), exact=False, called=(text,))  # fmt: skip
+
+
+def _within_one(given: Value) -> str:
+    """``c``, the argument between -1 and 1, and ``d``, 6 on the diagonal and 0 elsewhere."""
+    shape, rank = given.shape, given.rank
+    kind, flags, counts = (typed_as(one, shape) for one in ("float32", "bool", "int32"))
+    return (
+        f"p = {kind} parameter(0) one = f32[] constant(1) less = f32[] constant(-1) c = {kind} clamp(less, p, one)"
+        f" i = {counts} iota(), iota_dimension={rank - 2} j = {counts} iota(), iota_dimension={rank - 1}"
+        f" e = {flags} compare(i, j), direction=EQ six = f32[] constant(6) zero = f32[] constant(0)"
+        f" w = {kind} broadcast(six), dimensions={{}} o = {kind} broadcast(zero), dimensions={{}}"
+        f" d = {kind} select(e, w, o)"
+    )
+
+
+def _squared(given: Value) -> str:
+    """``m``, the product of ``c`` with itself transposed, plus ``d``."""
+    kind, rank = typed_as("float32", given.shape), given.rank
+    dims = [f"{side}_contracting_dims={{{rank - 1}}}" for side in ("lhs", "rhs")]
+    dims += [f"{side}_batch_dims={{0}}" for side in ("lhs", "rhs") if rank == 3]
+    return f"q = {kind} dot(c, c), {', '.join(dims)} m = {kind} add(q, d)"
+
+
+def batch_norm(make: Maker) -> Value | None:
+    """One result of a batch norm or of its gradient."""
+    x = make.pick("f", dtypes=("float32",))
+    if x is None or not x.rank or 0 in x.shape:
+        return None
+    chance, feature = make.chance, make.chance.randrange(x.rank)
+    few = (x.shape[feature],)
+    kind, small = typed_as("float32", x.shape), typed_as("float32", few)
+    which = chance.choice(("inference", "training", "grad"))
+    shapes = {"inference": (few,) * 4, "training": (few,) * 2, "grad": (few, few, few, x.shape)}[
+        which
+    ]
+    at = 0 if which == "inference" else chance.randrange(3)
+    given = [x, *(make.argument(shape, "float32", 0.0) for shape in shapes)]
+    name = make.unique("norm")
+    lines = [
+        f"p{n} = {typed_as('float32', one.shape)} parameter({n})" for n, one in enumerate(given)
+    ]
+    names = [f"p{n}" for n in range(len(given))]
+    if which != "training":  # a variance is no less than zero
+        place = 4 if which == "inference" else 3
+        lines.append(f"square = {small} multiply(p{place}, p{place})")
+        names[place] = "square"
+    made = kind if which == "inference" else f"({kind}, {small}, {small})"
+    lines.append(
+        f"n = {made} batch-norm-{which}({', '.join(names)}), epsilon=0.01, feature_index={feature}"
+    )
+    shape = few if at else x.shape
+    ending = "copy(n)" if which == "inference" else f"get-tuple-element(n), index={at}"
+    lines.append(f"ROOT r = {typed_as('float32', shape)} {ending}")
+    text = f"{name} {{ {' '.join(lines)} }}"
+    arguments = ", ".join(one.name for one in given)
+    return make.emit(f"call({arguments}), to_apply={name}", shape, "float32", tuple(given), exact=False,
+                     called=(text,))  # fmt: skip
+
+
+def ragged(make: Maker) -> Value | None:
+    """A product whose rows, or summands, come in groups."""
+    chance = make.chance
+    m, k, n, groups = (chance.randrange(1, 5) for _ in range(4))
+    dtype = chance.choice(("float32", "float32", "bfloat16", "int32"))
+    summed = chance.random() < 0.3
+    x = make.argument((m, k), dtype, 0.0)
+    y = make.argument((k, n) if summed else (groups, k, n), dtype, 0.0)
+    at = make.argument((groups,), "int32", 0.0)
+    low, high = make.number("0", "int32"), make.number("3", "int32")
+    sizes = make.emit(
+        f"clamp({low.name}, {at.name}, {high.name})", (groups,), "int32", (low, at, high)
+    )
+    if sizes is None:
+        return None
+    group = "" if summed else ", rhs_group_dims={0}"
+    text = (
+        f"ragged-dot({x.name}, {y.name}, {sizes.name}), lhs_contracting_dims={{1}},"
+        f" rhs_contracting_dims={{{0 if summed else 1}}}, lhs_ragged_dims={{{int(summed)}}}{group}"
+    )
+    shape = (groups, m, n) if summed else (m, n)
+    return make.emit(text, shape, dtype, (x, y, sizes), exact=dtype == "int32")
+
+
+def largest(make: Maker) -> Value | None:
+    """The first of a row when sorted, or where they are."""
+    x = make.pick("fi", exact=True, dtypes=("float32", "int32", "bfloat16"))
+    if x is None or not x.rank or 0 in x.shape:
+        return None
+    k, at = make.chance.randrange(1, x.shape[-1] + 1), make.chance.randrange(2)
+    shape = (*x.shape[:-1], k)
+    dtype = "int32" if at else x.dtype
+    kinds = typed_as(x.dtype, shape), typed_as("int32", shape)
+    name = make.unique("topk")
+    text = (
+        f"{name} {{ p = {typed_as(x.dtype, x.shape)} parameter(0) t = ({', '.join(kinds)}) topk(p), k={k},"
+        f" largest=true ROOT g = {kinds[at]} get-tuple-element(t), index={at} }}"
+    )
+    return make.emit(
+        f"call({x.name}), to_apply={name}", shape, dtype, (x,), jumps=True, called=(text,)
+    )
+
+
+def selected(make: Maker) -> Value | None:
+    """select-and-scatter: each source to where its window is the largest, or the smallest."""
+    x = make.pick("fi", exact=True, dtypes=("float32", "int32"))
+    if x is None or not x.rank or 0 in x.shape:
+        return None
+    chance = make.chance
+    sizes = [chance.randrange(1, min(n, 3) + 1) for n in x.shape]
+    steps = [chance.randrange(1, 4) for _ in x.shape]
+    pads = [(chance.randrange(size), chance.randrange(size)) for size in sizes]
+    shape = tuple((n + sum(pad) - size) // step + 1
+                  for n, pad, size, step in zip(x.shape, pads, sizes, steps, strict=True))  # fmt: skip
+    if min(shape) < 1:
+        return None
+    source = make.argument(shape, x.dtype, 0.0)
+    start = make.number(chance.choice("01"), x.dtype)
+    kind, way = ELEMENTS[x.dtype], chance.choice(("GE", "LE", "GT"))
+    chosen = f"choose_{way}_{x.dtype}"
+    test = (f"{chosen} {{ a = {kind}[] parameter(0) b = {kind}[] parameter(1)"
+            f" ROOT r = pred[] compare(a, b), direction={way} }}")  # fmt: skip
+    text = (
+        f"select-and-scatter({x.name}, {source.name}, {start.name}), window={{size={'x'.join(map(str, sizes))}"
+        f" stride={'x'.join(map(str, steps))} pad={'x'.join(f'{a}_{b}' for a, b in pads)}}}, select={chosen},"
+        f" scatter=add_{x.dtype}"
+    )
+    return make.emit(text, x.shape, x.dtype, (x, source, start), exact=x.kind == "i", jumps=True,
+                     called=(test, region(f"add_{x.dtype}", x.dtype, "add")))  # fmt: skip
+
+
+def pairs_reduced(make: Maker) -> Value | None:
+    """The extreme of a dimension, or where it is first."""
+    x = make.pick("fi", exact=True, dtypes=("float32", "int32", "bfloat16", "int8"))
+    if x is None or not x.rank or 0 in x.shape:
+        return None
+    dim, at, way = (
+        make.chance.randrange(x.rank),
+        make.chance.randrange(2),
+        make.chance.choice(("GT", "LT")),
+    )
+    shape = tuple(n for d, n in enumerate(x.shape) if d != dim)
+    kind, counts = ELEMENTS[x.dtype], typed_as("int32", x.shape)
+    region_name, name = f"first_{way}_{x.dtype}", make.unique("where")
+    test = (
+        f"{region_name} {{ a = {kind}[] parameter(0) i = s32[] parameter(1) b = {kind}[] parameter(2) j = s32[] parameter(3)"
+        f" more = pred[] compare(a, b), direction={way} same = pred[] compare(a, b), direction=EQ nan = pred[] compare(a, a), direction=NE"
+        f" before = pred[] compare(i, j), direction=LT both = pred[] and(same, before) one = pred[] or(more, nan) keep = pred[] or(one, both)"
+        f" v = {kind}[] select(keep, a, b) w = s32[] select(keep, i, j) ROOT t = ({kind}[], s32[]) tuple(v, w) }}"
+    )
+    ends = {
+        "f": ("-inf", "inf"),
+        "i": ("-128", "127") if x.dtype == "int8" else ("-2147483648", "2147483647"),
+    }
+    start = ends[x.kind][way == "LT"]
+    kinds = typed_as(x.dtype, shape), typed_as("int32", shape)
+    text = (
+        f"{name} {{ p = {typed_as(x.dtype, x.shape)} parameter(0) i = {counts} iota(), iota_dimension={dim}"
+        f" s = {kind}[] constant({start}) z = s32[] constant(2147483647)"
+        f" r = ({', '.join(kinds)}) reduce(p, i, s, z), dimensions={{{dim}}}, to_apply={region_name}"
+        f" ROOT g = {kinds[at]} get-tuple-element(r), index={at} }}"
+    )
+    return make.emit(f"call({x.name}), to_apply={name}", shape, "int32" if at else x.dtype, (x,), jumps=True,
+                     called=(test, text))  # fmt: skip
+
+
+def high_product(make: Maker) -> Value | None:
+    """The high half of a product of integers."""
+    x = make.pick("iu", exact=True, dtypes=("int32", "uint32", "int8", "uint8", "int16", "uint16"))
+    if x is None:
+        return None
+    y = make.like(x, exact=True)
+    return make.emit(f"mulhi({x.name}, {y.name})", x.shape, x.dtype, (x, y), jumps=True)
+
+
+def size_of(make: Maker) -> Value | None:
+    """The extent of a dimension."""
+    x = make.pick()
+    if x is None or not x.rank:
+        return None
+    text = f"get-dimension-size({x.name}), dimensions={{{make.chance.randrange(x.rank)}}}"
+    return make.emit(text, (), "int32", (x,))
