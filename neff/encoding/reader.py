@@ -19,6 +19,7 @@ from nki_lang.ir import Access, Engine, Instruction, Register, Tensor
 __all__ = ["decode_engine"]
 
 _MAX_RANK = 32
+_FAR = 1 << 50  # no memory has as many elements
 _MAX_LOOP_DEPTH = 64
 _MAX_TUPLE_DEPTH = 8
 _ACCESS = int(Tag.ACCESS)
@@ -229,9 +230,15 @@ class _EngineReader:
         if not 0 <= rank <= _MAX_RANK:
             raise _bad("NEFF-ENGINE-ACCESS", f"{rank} dimensions", words.place)
         pattern = _pairs(words.take_many(2 * rank))
-        for _, count in pattern:
-            if count < 0:
-                raise _bad("NEFF-ENGINE-ACCESS", "a negative count", words.place)
+        elements = 1
+        for step, count in pattern:
+            elements *= count
+            if count < 0 or not -_FAR < step < _FAR:
+                message = "a negative count" if count < 0 else f"a step of {step}"
+                raise _bad("NEFF-ENGINE-ACCESS", message, words.place)
+        if elements > _FAR or (tensor.on_chip and not rank):
+            message = f"{elements} elements" if rank else "no dimension of partitions"
+            raise _bad("NEFF-ENGINE-ACCESS", message, words.place)
         kind = words.take()
         if not kind and words.words[words.at : words.at + 4] == _PLAIN_END:
             words.at += 4

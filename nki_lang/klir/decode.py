@@ -98,7 +98,10 @@ class Decoder:
             return known
         made = self._make(node)
         before = self._locals[self._scope(made.buffer)].setdefault(made.name, made)
-        if before != made:
+        seen = (
+            range(len(self._locals)) if made.buffer is MemoryRegion.shared_hbm else (0, self._core)
+        )
+        if any(self._locals[core].get(made.name, made) != made for core in seen):
             raise self.unsupported(f"two different tensors called {made.name!r}")
         self._by_node[id(node)] = before
         self._nodes.append(node)

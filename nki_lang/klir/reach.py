@@ -48,6 +48,10 @@ def check_reach(access: Access) -> None:
     tensor = access.tensor
     if len(access.pattern) > _MAX_DIMENSIONS:
         raise _refused(access, f"has {len(access.pattern)} dimensions")
+    if tensor.on_chip and not access.pattern:
+        raise _refused(access, "has no dimension of partitions")
+    if any(abs(number) > MAX_ELEMENTS for pair in access.pattern for number in pair):
+        raise _refused(access, "has steps or extents beyond any memory")
     if not 0 <= access.indirect_dim < max(1, len(tensor.shape)):
         raise _refused(access, f"indexes its dimension {access.indirect_dim}")
     size = tensor.elements * tensor.dtype.itemsize // access.element_type.itemsize

@@ -82,6 +82,19 @@ class _Flushed(_Signed):
         return super()._operated(row, [_flushed(one) for one in operands])
 
 
+class _ByReciprocals(Evaluator):
+    """Quotients are products with reciprocals in float32, infinite for divisors below 2^-128."""
+
+    def _operated(self, row: HloInstructionProto, operands: list[Value]) -> Value:
+        value = super()._operated(row, operands)
+        if row.opcode != "divide" or not isinstance(value, np.ndarray):
+            return value
+        if value.dtype.name not in STEP or value.dtype.kind == "c":
+            return value
+        dividend, divisor = (np.asarray(each).astype(np.float32) for each in operands)
+        return np.asarray(dividend * (np.float32(1) / divisor)).astype(value.dtype)
+
+
 def _flushed(value: Value) -> Value:
     if not isinstance(value, np.ndarray) or value.dtype.name not in STEP or value.dtype.kind == "c":
         return value
@@ -140,11 +153,13 @@ def _jumps(row: HloInstructionProto, value: Value) -> bool:
 
 
 def rounded_runs(module: Module, arrays: list[Array], seeds: range) -> list[list[Array]]:
-    """The results of a module for each seed of its roundings, and without subnormal numbers."""
+    """The results of a module for each seed of its roundings, without subnormal numbers, and with
+    quotients as engines form them."""
     usual = _Decided(module)
     usual.run([one.copy() for one in arrays])
     runs: list[Evaluator] = [_Rounded(module, usual.jumps, seed) for seed in seeds]
     runs += [_Flushed(module, sign) for sign in (1.0, -1.0)]
+    runs.append(_ByReciprocals(module))
     return [[np.asarray(one) for one in run.run([one.copy() for one in arrays])] for run in runs]
 
 

@@ -61,7 +61,19 @@ def test_a_comparison_may_take_subnormal_numbers_for_zero() -> None:
      ROOT t = (pred[2]) tuple(c) }"""
     x = np.array([1e-45, 1.0], np.float32)
     runs = [one[0].tolist() for one in rounded_runs(Module(parse(text)), [x], range(1))]
-    assert runs == [[False, False], [True, False], [True, False]]
+    assert runs == [[False, False], [True, False], [True, False], [False, False]]
+
+
+def test_a_quotient_may_be_a_product_with_an_infinite_reciprocal() -> None:
+    from rounding import rounded_runs
+
+    text = """HloModule m
+    ENTRY main { x = f32[3] parameter(0)
+     y = f32[3] divide(x, x)
+     ROOT t = (f32[3]) tuple(y) }"""
+    x = np.array([1e-45, 1e-38, 3.0], np.float32)
+    (found,) = rounded_runs(Module(parse(text)), [x], range(0))[-1]
+    np.testing.assert_allclose(found, [np.inf, 1, 1], rtol=1e-6)
 
 
 def test_results_are_those_of_the_evaluator_but_for_the_rounding() -> None:

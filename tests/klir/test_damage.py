@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import tracemalloc
+from dataclasses import replace
 
 import pytest
 
@@ -169,9 +170,31 @@ def _copy_from(access):
         (0, ((1, 1),) * 33, {}),
         (1 << 50, ((1, 1),), {"scalar_offset": Register("r")}),
         (256 * 512, ((1, 1),), {"dtype": BY_NAME["int32"]}),
+        (0, ((1 << 62, 1),), {}),
+        (0, ((1 << 62, 1), (1, 0)), {}),
     ],
 )
 def test_an_access_outside_its_tensor(offset, pattern, more):
     data = _copy_from(Access(samples.A, offset, pattern, **more))
     with pytest.raises(NkiFileError, match="NKI-FILE-ACCESS"):
+        klir.loads(data, target="trn2")
+
+
+def test_an_access_on_chip_without_partitions():
+    body = [samples.copy(samples.whole(samples.A), Access(samples.TILE, 0, ()), 1)]
+    data = klir.dumps(KernelIR("k", "trn2", 1, (samples.A,), (), (body,))).klir
+    with pytest.raises(NkiFileError, match="no dimension of partitions"):
+        klir.loads(data, target="trn2")
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_tensor_of_a_core_that_is_called_as_a_shared_one(swapped):
+    tile = replace(samples.TILE, name="a", shape=(1, 4))
+    body = [
+        samples.copy(samples.whole(samples.TILE), samples.whole(samples.A), 1),
+        samples.copy(samples.whole(tile), samples.whole(tile), 2),
+    ]
+    bodies = (body[::-1] if swapped else body,)
+    data = klir.dumps(KernelIR("k", "trn2", 1, (samples.A,), (), bodies)).klir
+    with pytest.raises(NkiFileError, match="two different tensors called 'a'"):
         klir.loads(data, target="trn2")

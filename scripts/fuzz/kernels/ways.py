@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from children import failed, serve
 
-__all__ = ["ENVIRONMENTS", "WAYS", "Call", "Way", "answer_elsewhere", "serve_ways"]
+__all__ = ["ENVIRONMENTS", "WAYS", "Call", "Way", "answer_elsewhere", "load_source", "serve_ways"]
 
 Arrays = list[np.ndarray[Any, Any]]
 
@@ -488,7 +488,7 @@ WAYS: dict[str, Way] = {
 _NAMES = itertools.count()
 
 
-def _loaded(source: str, folder: Path) -> Any:
+def load_source(source: str, folder: Path) -> Any:
     """The kernel of a source text, imported from a file as a user's would be."""
     path = folder / f"generated_{os.getpid()}_{next(_NAMES)}.py"
     path.write_text(source)
@@ -525,7 +525,7 @@ def _called(run: Run, call: Call) -> Arrays:
 
 def _answer(source: str, calls: tuple[Call, Call], name: str, folder: Path) -> dict[str, Any]:
     """First call, second call, first again; the first one's results are looked at at the end."""
-    kernel = _loaded(source, folder)
+    kernel = load_source(source, folder)
     run = WAYS[name].make(kernel)
     first = _called(run, calls[0])
     kept = [one.copy() for one in first]
