@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,7 @@ from nki_lang.klir import reach, schema
 from tests.cli import test_damaged_modules as damaged
 from tests.klir import samples
 from tests.neff.programs import addition
+from tests.neff.test_encoding_codes import RIGHT, decode
 
 ROOT = Path(__file__).resolve().parents[2]
 Case = Callable[[Path, pytest.MonkeyPatch], object]
@@ -78,6 +80,10 @@ def a_vast_tensor(_: Path, patch: pytest.MonkeyPatch) -> object:
     files = klir.dumps(samples.scale())
     patch.setattr(reach, "MAX_ELEMENTS", 100)
     return klir.loads(files.klir, None, target="trn2")
+
+
+def a_long_step(_: Path, __: pytest.MonkeyPatch) -> object:
+    return decode(replace(RIGHT, access=(0, 0, 1, 1 << 50, 1, 0, 0, 0, 0, 0)))
 
 
 def a_compressed_module(folder: Path, patch: pytest.MonkeyPatch) -> object:
@@ -166,6 +172,7 @@ CASES: dict[str, dict[Case, str]] = {
     "instructions that inlining makes": {much_inlining: "HLO-INLINE-LIMIT"},
     "NEFF, and its archive": {limited(total_bytes=100): "NEFF-TOO-LARGE"},
     "gzip stream of a NEFF": {limited(ratio=0, ratio_free_bytes=100): "NEFF-RATIO"},
+    "access in a NEFF": {a_long_step: "NEFF-ENGINE-ACCESS"},
     "members of a NEFF": {limited(members=3): "NEFF-TAR-COUNT"},
     "name of a NEFF's member": {
         limited(name_bytes=3): "NEFF-TAR-NAME", limited(depth=1): "NEFF-TAR-NAME"},

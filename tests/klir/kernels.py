@@ -71,6 +71,8 @@ def accesses(draw: Any, pool: list[Tensor], depth: int = 0) -> Access:
     offset = draw(st.integers(0, max(0, limit - 1 - reach)))
     if limit <= 0:
         pattern, offset = [(1, 0)], 0
+    if chosen.on_chip and not pattern:
+        pattern = [(1, 1)]
     scalar = vector = None
     dimension = draw(st.integers(0, max(0, len(chosen.shape) - 1)))
     if depth < 2 and draw(st.integers(0, 4)) == 0:
