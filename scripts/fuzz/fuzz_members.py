@@ -54,6 +54,8 @@ VALUES: tuple[Any, ...] = (
     *NUMBERS, 10**30, 1.5, 1e308, None, True, "", "a\0b", "../x", "/etc/passwd", "x" * 5000, [], {},
     [[[[[[[[1]]]]]]]], {"a": {"b": {}}}, ["a", 1], "float99", "\ud800",
 )  # fmt: skip
+FLAGS = ["--target=trn2"]
+"""Of the entry that is changed."""
 INTERNAL = ("NEFF-INTERNAL", "HLO-INTERNAL")
 """Codes of our own bugs."""
 
@@ -229,16 +231,19 @@ def _module_bytes() -> bytes:
 
 
 def _entry() -> Files:
-    """A cache entry whose module calls a kernel."""
+    """A cache entry whose module calls a kernel; without a name, what its files mean."""
     from hlo_tools.extract.bundle import write_bundle
 
     with tempfile.TemporaryDirectory() as folder:
         module = _calling(Path(folder))
-        entry = write_bundle(Path(folder) / "cache", module, ["--target=trn2"])
-        return {
+        entry = write_bundle(Path(folder) / "cache", module, FLAGS)
+        files = {
             str(path.relative_to(entry.parents[1])): path.read_bytes()
             for path in sorted(entry.rglob("*"))
             if path.is_file()
+        }
+        return files | {
+            "": json.dumps({n: _meaning(n, data) for n, data in files.items()}).encode()
         }
 
 
@@ -316,8 +321,10 @@ def changed_module(files: Files, rng: random.Random) -> Files:
 
 def changed_entry(files: Files, rng: random.Random) -> Files:
     """A file of a cache entry, whose name then does not fit."""
-    name = rng.choice(sorted(files))
+    name = rng.choice(sorted(name for name in files if name))
     data = files[name]
+    if not name.endswith(".pb") and rng.random() < 0.1:
+        return {one: files[one] for one in files if one != name}
     if name.endswith(".json"):
         data = change_json(data, rng)
     elif name.endswith(".klir"):
@@ -407,22 +414,40 @@ def read_module(files: Files, folder: Path) -> None:
 
 
 def read_entry(files: Files, folder: Path) -> None:
-    """Look whether the entry is whole, and read its module and kernels whatever the answer."""
+    """Look whether the entry is whole, and read its module and kernels whatever the answer.
+
+    Raises:
+        AssertionError: a change goes unnoticed.
+    """
     import hlo_tools
     from hlo_tools.errors import HloError
     from hlo_tools.extract.bundle import MODULE_FILE, check_unchanged, complete_entries
     from hlo_tools.kernels.calls import resolve
 
+    files = dict(files)
+    meanings = json.loads(files.pop(""))
     for name, data in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(data)
     list(complete_entries(folder))
     (entry,) = {path.parent for path in folder.rglob(MODULE_FILE)}
+    passes = False
     with contextlib.suppress(HloError):
-        check_unchanged(entry)
+        passes = not check_unchanged(entry)
     module = hlo_tools.load(entry / MODULE_FILE)
     for call in module.find_custom_calls():
         resolve(call.backend_config, entry)
+    if passes and meanings != {name: _meaning(name, data) for name, data in files.items()}:
+        raise AssertionError("a change goes unnoticed")
+
+
+def _meaning(name: str, data: bytes) -> str:
+    """A digest of a kernel or of flags, whatever the spaces of JSON are; a module has a key."""
+    if name.endswith(".pb"):
+        return ""
+    with contextlib.suppress(ValueError):
+        data = json.dumps(json.loads(data)).encode() if name.endswith(".json") else data
+    return hashlib.sha256(data).hexdigest()
 
 
 READERS = {"neff": read_neff, "klir": read_klir, "module": read_module, "entry": read_entry}
