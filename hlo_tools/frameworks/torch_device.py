@@ -7,7 +7,8 @@ There are as many devices as the "neuron" device of the other frameworks has.
 How: PyTorch's PrivateUse1 slot is renamed to "neuron" and its factory functions make
 :class:`NeuronTensor`, a wrapper around a CPU tensor. To C++ the wrapper is a *meta* tensor, the
 only kind of device without memory for which autograd needs no compiled code; ``.device`` says
-what the user means.
+what the user means. What PyTorch's own code makes on the device of a wrapper, the zeros of a
+gradient for one, :class:`_OwnTensors` turns into wrappers.
 
 Importing this module imports torch; :func:`install` makes the device.
 """
@@ -16,13 +17,16 @@ from __future__ import annotations
 
 import functools
 import threading
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from types import EllipsisType, ModuleType
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import torch
 from torch.utils import _pytree as pytree
 from torch.utils._device import DeviceContext
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from hlo_tools.frameworks.visible_cores import core_count
 
@@ -35,7 +39,13 @@ NAME: Final = "neuron"
 
 # Names that PyTorch does not export; nothing public does the same.
 _native = import_module("torch._C")
+_negated: Callable[[torch.Tensor], torch.Tensor] = import_module("torch")._neg_view
 _overrides = import_module("torch.overrides")
+
+_RESOLVED = (_native.DispatchKey.Conjugate, _native.DispatchKey.Negative)
+
+_LONGEST_TUPLE = 32
+"""From this length on PyTorch takes a list for positions whatever it holds."""
 
 _lock = threading.Lock()
 _installed: list[Any] = []
@@ -47,8 +57,35 @@ def device_count() -> int:
     return core_count()
 
 
+class _OwnTensors(TorchDispatchMode):
+    """Meta tensors that PyTorch makes within an operation on wrappers are wrappers, too."""
+
+    def __init__(self, index: int) -> None:
+        super().__init__()
+        self._index = index
+
+    def __torch_dispatch__(
+        self,
+        func: Callable[..., torch.Tensor],
+        types: object,
+        args: tuple[object, ...] = (),
+        kwargs: dict[str, object] | None = None,
+    ) -> torch.Tensor:
+        kwargs = kwargs or {}
+        device = kwargs.get("device")
+        if not isinstance(device, torch.device) or device.type != "meta" or _leaves(args, kwargs):
+            return func(*args, **kwargs)
+        made = func(*args, **{**kwargs, "device": torch.device("cpu")})
+        return NeuronTensor(made, self._index)
+
+
 class NeuronTensor(torch.Tensor):
-    """A tensor of the device "neuron" over host memory (``host``)."""
+    """A tensor of the device "neuron" over host memory.
+
+    Attributes:
+        host: the memory; a view that conjugates or negates is so marked on the wrapper alone.
+        index: number of the device.
+    """
 
     host: torch.Tensor
     index: int
@@ -74,6 +111,11 @@ class NeuronTensor(torch.Tensor):
         """See ``__new__``: tensors are made whole there."""
 
     @property
+    def content(self) -> torch.Tensor:
+        """The host tensor, conjugated or negated where the wrapper is a view that does so."""
+        return _host(self)
+
+    @property
     def device(self) -> torch.device:
         """``device(type="neuron", index=...)``."""
         return torch.device(NAME, self.index)
@@ -88,8 +130,8 @@ class NeuronTensor(torch.Tensor):
         """True."""
         return True
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
-        text = repr(self.host.detach())
+    def __repr__(self, *, tensor_contents: object = None) -> str:
+        text = repr(self.content.detach())
         suffix = f", device='{self.device}'"
         if self.grad_fn is not None:
             suffix += f", grad_fn=<{type(self.grad_fn).__name__}>"
@@ -104,14 +146,31 @@ class NeuronTensor(torch.Tensor):
                 f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to "
                 "copy the tensor to host memory first."
             )
-        return self.host.detach().numpy()
+        return self.content.detach().numpy(force=True)
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __getitem__(self, key: object) -> torch.Tensor:
+        return super().__getitem__(_with_tensors(key))
+
+    def __format__(self, form: str) -> str:
+        return format(self.item(), form) if self.dim() == 0 else object.__format__(self, form)
+
+    def __setitem__(self, key: object, value: object) -> None:
         if not isinstance(value, torch.Tensor):  # C++ would make a meta tensor of a number
             value = torch.tensor(value, dtype=self.dtype, device="cpu")
         super().__setitem__(
-            key, value if isinstance(value, NeuronTensor) else value.to(self.device)
+            _with_tensors(key),
+            value if isinstance(value, NeuronTensor) else value.to(self.device),
         )
+
+    def new(self, *args: object, **kwargs: object) -> torch.Tensor:
+        """A tensor of the given data or extents with this one's dtype and device."""
+        if (
+            len(args) == 1
+            and isinstance(args[0], list | tuple)
+            and not isinstance(args[0], torch.Size)
+        ):
+            return self.new_tensor(cast(object, args[0]))
+        return super().new(*args, **kwargs)
 
     def new_tensor(self, data: Any, **kwargs: Any) -> torch.Tensor:
         """A tensor of ``data`` with this one's dtype and device by default."""
@@ -119,11 +178,22 @@ class NeuronTensor(torch.Tensor):
 
     def tolist(self) -> Any:
         """The content as nested Python lists."""
-        return self.host.tolist()
+        return self.content.tolist()
 
     def cpu(self, memory_format: Any = torch.preserve_format) -> torch.Tensor:
         """A copy in host memory."""
         return self.to("cpu", memory_format=memory_format)
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Callable[..., object], types: object, args: tuple[object, ...] = (),
+        kwargs: dict[str, object] | None = None,
+    ) -> object:  # fmt: skip
+        kwargs = kwargs or {}
+        with _native.DisableTorchFunctionSubclass():
+            first = next(iter(_leaves(args, kwargs)), None)
+            with _OwnTensors(0 if first is None else first.index):
+                return func(*args, **kwargs)
 
     @classmethod
     def __torch_dispatch__(
@@ -135,29 +205,75 @@ class NeuronTensor(torch.Tensor):
         wanted = torch.device(NAME, index) if target is None else torch.device(target)
         if wanted.type == "meta":  # autograd means the tensor's own device
             wanted = torch.device(NAME, index)
-        host_args, host_kwargs = pytree.tree_map_only(NeuronTensor, _host, (args, kwargs))
+        own: dict[int, NeuronTensor] = {}
+
+        def host(tensor: NeuronTensor) -> torch.Tensor:
+            content = _host(tensor)
+            own[id(content)] = tensor
+            return content
+
+        host_args, host_kwargs = pytree.tree_map_only(NeuronTensor, host, (args, kwargs))
         if target is not None:
             host_kwargs["device"] = "cpu" if wanted.type == NAME else wanted
-        result = func(*host_args, **host_kwargs)
+        with _views_resolved():
+            result = func(*host_args, **host_kwargs)
         if func._schema.is_mutable:
             _follow_shapes(args, kwargs)
-        return _wrapped(result, wanted, _leaves(args, kwargs))
+        return _wrapped(result, wanted, own)
 
 
-def is_neuron_tensor(value: Any) -> bool:
+def _with_tensors(key: object) -> object:
+    """An index with tensors for its sequences, of which C++ would make meta tensors, without data."""
+    if isinstance(key, tuple):
+        return tuple([_positions(one) for one in cast("tuple[object, ...]", key)])
+    if not isinstance(key, list | range):
+        return key
+    parts = list(cast("Sequence[object]", key))
+    is_tuple = len(parts) < _LONGEST_TUPLE and any(
+        one is None or isinstance(one, torch.Tensor | Sequence | slice | EllipsisType)
+        for one in parts
+    )
+    return tuple([_positions(one) for one in parts]) if is_tuple else _positions(parts)
+
+
+def _positions(part: object) -> object:
+    if not isinstance(part, list | range):
+        return part
+    numbers = list(cast("Sequence[object]", part))
+    return torch.tensor(numbers, dtype=None if numbers else torch.long, device="cpu")
+
+
+def is_neuron_tensor(value: object) -> bool:
     """True for a tensor of the device "neuron"."""
     return isinstance(value, NeuronTensor)
 
 
+@contextmanager
+def _views_resolved() -> Generator[None]:
+    """PyTorch resolves views that conjugate or negate, as it does not within ``__torch_dispatch__``.
+
+    An operation made of others, such as ``pinv``, would take such a view for what it views.
+    """
+    keys = [key for key in _RESOLVED if _native._dispatch_tls_is_dispatch_key_excluded(key)]
+    for key in keys:
+        _native._dispatch_tls_set_dispatch_key_excluded(key, False)
+    try:
+        yield
+    finally:
+        for key in keys:
+            _native._dispatch_tls_set_dispatch_key_excluded(key, True)
+
+
 def _host(tensor: NeuronTensor) -> torch.Tensor:
-    return tensor.host
+    content = tensor.host.conj() if tensor.is_conj() else tensor.host
+    return _negated(content) if tensor.is_neg() else content
 
 
-def _leaves(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[NeuronTensor]:
+def _leaves(args: object, kwargs: object) -> list[NeuronTensor]:
     return [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, NeuronTensor)]
 
 
-def _index_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+def _index_of(args: object, kwargs: object) -> int:
     """The device of an operation; all of its tensors must be on one."""
     found = sorted({tensor.index for tensor in _leaves(args, kwargs) if tensor.dim() > 0})
     if len(found) > 1:
@@ -168,7 +284,7 @@ def _index_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
     return found[0] if found else next((t.index for t in _leaves(args, kwargs)), 0)
 
 
-def _follow_shapes(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _follow_shapes(args: object, kwargs: object) -> None:
     """Copy to a wrapper the extents and strides that an in-place operation set on its memory."""
     for tensor in _leaves(args, kwargs):
         host = tensor.host
@@ -178,15 +294,25 @@ def _follow_shapes(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
                 torch.ops.aten.as_strided_(tensor, host.shape, host.stride())
 
 
-def _wrapped(result: Any, device: torch.device, inputs: list[NeuronTensor]) -> Any:
-    """The operation's result on its device; an argument written in place is returned as it is."""
+def _wrapped(result: Any, device: torch.device, own: dict[int, NeuronTensor]) -> Any:
+    """The operation's result on its device; an argument written in place is returned as it is.
+
+    PyTorch resolves views that conjugate or negate above the level at which wrappers are seen, so
+    the wrapper has to carry the mark, and its memory none.
+    """
     if device.type != NAME:
         return result
-    own = {id(tensor.host): tensor for tensor in inputs}
 
     def wrap(tensor: torch.Tensor) -> torch.Tensor:
         found = own.get(id(tensor))
-        return NeuronTensor(tensor, device.index or 0) if found is None else found
+        if found is not None:
+            return found
+        conjugates, negates = tensor.is_conj(), tensor.is_neg()
+        plain = _negated(tensor) if negates else tensor
+        made = NeuronTensor(plain.conj() if conjugates else plain, device.index or 0)
+        _native._set_conj(made, conjugates)
+        _native._set_neg(made, negates)
+        return made
 
     return pytree.tree_map_only(torch.Tensor, wrap, result)
 
@@ -209,7 +335,7 @@ class _DeviceModule(ModuleType):
     def set_device(self, device: Any) -> None:
         _current.index = _index(torch.device(device) if isinstance(device, str) else device)
 
-    def synchronize(self, device: Any = None) -> None:
+    def synchronize(self, device: object = None) -> None:
         """Nothing to wait for: operations are done when they return."""
 
     def manual_seed_all(self, seed: int) -> None:
@@ -238,9 +364,9 @@ def _empty(
     size: Any,
     *,
     dtype: Any = None,
-    layout: Any = None,
+    layout: object = None,
     device: Any = None,
-    pin_memory: Any = None,
+    pin_memory: object = None,
     memory_format: Any = None,
 ) -> NeuronTensor:
     host = torch.empty(
@@ -254,12 +380,21 @@ def _empty_strided(
     stride: Any,
     *,
     dtype: Any = None,
-    layout: Any = None,
+    layout: object = None,
     device: Any = None,
-    pin_memory: Any = None,
+    pin_memory: object = None,
 ) -> NeuronTensor:
     host = torch.empty_strided(size, stride, dtype=dtype, device="cpu")
     return NeuronTensor(host, _index(device))
+
+
+def _made_on_the_host(factory: Callable[..., torch.Tensor]) -> Callable[..., NeuronTensor]:
+    """A factory that PyTorch does not make of the two above."""
+
+    def make(*args: object, device: Any = None, dtype: object = None, **_: object) -> NeuronTensor:
+        return NeuronTensor(factory(*args, device="cpu", dtype=dtype), _index(device))
+
+    return make
 
 
 def _default_device() -> torch.device | None:
@@ -309,7 +444,7 @@ class _NumberedTo:
 
 
 def _through_host(factory: Any) -> Any:
-    """``torch.tensor`` or ``torch.as_tensor`` that fills host memory first.
+    """``torch.tensor``, ``torch.as_tensor`` or ``torch.asarray`` that fills host memory first.
 
     The compiled ones copy the data below the level at which a wrapper is seen.
     """
@@ -342,7 +477,10 @@ def install() -> None:
         library = torch.library.Library("aten", "IMPL")
         library.impl("empty.memory_format", _empty, "PrivateUse1")
         library.impl("empty_strided", _empty_strided, "PrivateUse1")
+        library.impl("tril_indices", _made_on_the_host(torch.tril_indices), "PrivateUse1")
+        library.impl("triu_indices", _made_on_the_host(torch.triu_indices), "PrivateUse1")
         torch.Tensor.to = _NumberedTo(torch.Tensor.to)
         torch.tensor = _through_host(torch.tensor)
         torch.as_tensor = _through_host(torch.as_tensor)
+        torch.asarray = _through_host(torch.asarray)
         _installed.append(library)  # the registrations live as long as this object

@@ -253,7 +253,7 @@ def _check_written(call: BoundCall, func: Any) -> None:
 def _execute(call: BoundCall) -> list[torch.Tensor]:
     """The results, made by running the kernel on views of the tensors' memory."""
     device = next((t.index for t in call.tensors if is_neuron_tensor(t)), None)
-    hosts = [tensor.host if is_neuron_tensor(tensor) else tensor for tensor in call.tensors]
+    hosts = [tensor.content if is_neuron_tensor(tensor) else tensor for tensor in call.tensors]
     for tensor in hosts:
         if tensor.device.type != "cpu":
             raise TypeError(

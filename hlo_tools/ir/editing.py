@@ -33,9 +33,11 @@ if TYPE_CHECKING:
 __all__ = [
     "add",
     "add_computation",
+    "drop_operand",
     "put_in_order",
     "remove",
     "remove_all",
+    "remove_parameter",
     "replace_uses",
     "set_called",
     "set_control_predecessors",
@@ -126,6 +128,15 @@ def set_operand(instruction: Instruction, index: int, operand: Instruction) -> N
     _edited(instruction.computation)
 
 
+def drop_operand(instruction: Instruction, index: int) -> None:
+    """Pass one operand less."""
+    operands = list(instruction.operands)
+    _count(operands.pop(index), instruction, -1)
+    instruction._operands = tuple(operands)
+    del instruction.proto.operand_ids[index]
+    _edited(instruction.computation)
+
+
 def replace_uses(instruction: Instruction, other: Instruction) -> None:
     """See :meth:`Instruction.replace_uses`."""
     _check_here(other, instruction.computation)
@@ -176,6 +187,12 @@ def set_root(computation: Computation, instruction: Instruction) -> None:
 def remove(instruction: Instruction) -> None:
     """See :meth:`Instruction.remove`."""
     remove_all(instruction.computation, {instruction})
+
+
+def remove_parameter(parameter: Instruction) -> None:
+    """Remove a parameter that nothing uses; callers and the other parameters' numbers are to follow."""
+    parameter.proto.opcode = "tuple"
+    remove(parameter)
 
 
 def remove_all(computation: Computation, doomed: set[Instruction]) -> None:

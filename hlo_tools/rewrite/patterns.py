@@ -21,6 +21,7 @@ from hlo_tools.ir.instruction import Instruction
 from hlo_tools.rewrite.dead_code import UnusedRemover
 from hlo_tools.rewrite.emitting import SPLAT_OPCODES, is_signed_zero, splat
 from hlo_tools.rewrite.errors import PassError
+from hlo_tools.rewrite.fusions import drop_unused_parameters
 from hlo_tools.types.ids import LOCAL_MASK
 
 __all__ = [
@@ -314,6 +315,8 @@ def sweep(computation: Computation, replaced: list[Instruction]) -> None:
     if replaced:
         unused = [view for view in computation.views() if not view.is_used]
         UnusedRemover(computation).drop([*replaced, *unused])
+        if computation.is_fusion:
+            drop_unused_parameters(computation)
 
 
 def _endless(view: Instruction) -> PassError:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from hlo_tools.errors import HloError
+from hlo_tools.ir import editing
 from hlo_tools.ir.computation import Computation
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import Module
@@ -89,7 +90,7 @@ def _divide(parameter: Instruction, number: int, places: dict[tuple[int, Index],
     ]
     whole = make_tuple(parameter, parts)
     parameter.replace_uses(whole)
-    _discard(parameter)
+    editing.remove_parameter(parameter)
 
 
 def _nested(
@@ -102,16 +103,6 @@ def _nested(
         for place, part in enumerate(shape.tuple_shapes)
     ]
     return make_tuple(like, parts)
-
-
-def _discard(parameter: Instruction) -> None:
-    """Remove a parameter that nothing uses; the caller renumbers the others.
-
-    Editing keeps parameters, because callers pass them by number; the entry has no callers.
-    """
-    entry = parameter.computation
-    parameter.proto.opcode = "tuple"
-    entry.remove_all({parameter})
 
 
 def _shardings(parameter: Instruction) -> list[OpSharding] | None:

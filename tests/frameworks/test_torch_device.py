@@ -90,6 +90,83 @@ def test_items_views_and_writing_in_place() -> None:
     assert tensor.t().shape == (3, 2)
 
 
+@pytest.mark.parametrize(
+    "key",
+    [[2, 0], range(1, 3), [True, False, True], (slice(None), [1, 0]), ([0, 2], [1, 3]), [[0, 2], [1, 3]],
+     [slice(1), 2], [], True, None, ([[0], [2]], [1, 3]), torch.tensor([1]), [torch.tensor(2)]],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore:Using a non-tuple sequence")
+def test_indices_that_are_sequences(key: Any) -> None:
+    host = torch.arange(12.0).reshape(3, 4)
+    there = host.to("neuron")
+    assert torch.equal(there[key].cpu(), host[key])
+    there[key], host[key] = -1.0, -1.0
+    assert torch.equal(there.cpu(), host)
+
+
+def test_tensors_of_data_and_their_texts() -> None:
+    tensor = torch.ones(2, device="neuron")
+    assert tensor.new([3.0, 4.0]).tolist() == [3, 4]
+    assert tensor.new(2, 3).shape == (2, 3)
+    assert torch.asarray([1, 2], device="neuron").tolist() == [1, 2]
+    assert torch.tril_indices(2, 2, device="neuron").tolist() == [[0, 1, 1], [0, 0, 1]]
+    assert f"{tensor[0]:.2f}" == "1.00"
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        torch.sgn,
+        torch.trace,
+        torch.msort,
+        torch.prod,
+        lambda x: torch.where(x.real > 0, x, 2 * x),
+        lambda x: torch.cumprod(x, 0),
+        lambda x: x[[2, 0]],
+        lambda x: torch.nn.functional.scaled_dot_product_attention(x, x, x),
+        lambda x: x.conj().mul(x).sin(),
+        lambda x: torch.linalg.pinv(x),
+        lambda x: torch.linalg.svdvals(x),
+        lambda x: x.mH @ x.conj(),
+        lambda x: x.conj().imag if x.is_complex() else x,
+        lambda x: torch.view_as_real(x.conj().resolve_conj()) if x.is_complex() else x,
+    ],
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])
+def test_results_and_gradients_are_the_hosts(function: Any, dtype: Any) -> None:
+    torch.manual_seed(3)
+    host = torch.randn(3, 3, dtype=dtype).requires_grad_()
+    there = host.detach().to("neuron").requires_grad_()
+    try:
+        wanted = function(host)
+    except (RuntimeError, NotImplementedError):
+        pytest.skip("the host has no such operation")
+    found = function(there)
+    assert found.device == HERE
+    torch.testing.assert_close(found.detach().cpu(), wanted.detach())
+    (before,) = torch.autograd.grad(
+        torch.view_as_real(wanted).sum() if wanted.is_complex() else wanted.sum(), host
+    )
+    (after,) = torch.autograd.grad(
+        torch.view_as_real(found).sum() if found.is_complex() else found.sum(), there
+    )
+    assert after.device == HERE
+    torch.testing.assert_close(after.cpu(), before)
+
+
+def test_writing_through_a_conjugated_view() -> None:
+    host = torch.tensor([1 + 2j, 3 - 1j])
+    there = host.to("neuron")
+    for one in (host, there):
+        one.conj().mul_(2j)
+        one.conj()[0] = 5 + 1j
+    assert there.conj().is_conj() and there.conj().imag.is_neg()
+    assert torch.equal(there.cpu(), host)
+    assert there.conj().tolist() == host.conj().tolist()
+    assert there.conj().numpy(force=True).tolist() == host.conj().tolist()
+
+
 def test_training_a_layer() -> None:
     torch.manual_seed(0)
     layer = torch.nn.Linear(4, 2)
