@@ -275,7 +275,8 @@ def _is_full(coverage: Coverage) -> bool:
 def turns(loop: ForLoop) -> int:
     """How often the loop's body certainly runs; 0 when that is not known."""
     bounds = (loop.start, loop.stop, loop.step)
-    return len(range(*bounds)) if all(type(value) is int for value in bounds) else 0  # type: ignore[arg-type]
+    known = loop.step != 0 and all(type(value) is int for value in bounds)
+    return len(range(*bounds)) if known else 0  # type: ignore[arg-type]
 
 
 def inside(access: Access) -> bool:

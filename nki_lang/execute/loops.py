@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from nki_lang.errors import NkiExecutionError
 from nki_lang.execute.prepare import Step
 from nki_lang.ir.types import ForLoop, Register, WhileLoop
 
@@ -19,25 +20,45 @@ def loop_step(
         loop: its registers and bounds.
         run_body: runs one iteration.
         registers: the core's registers by name; a counted loop writes its own.
+
+    The closure raises NkiExecutionError (NKI-EXEC) when a register of the loop has no value, as in a
+    file that was damaged, or its step is 0.
     """
     if isinstance(loop, WhileLoop):
-        condition = loop.condition.name
 
         def repeat() -> None:
-            while registers[condition]:
+            while _value(loop.condition, registers, loop):
                 run_body()
 
         return repeat
     counter = loop.register.name
 
     def count() -> None:
-        bounds = [_bound(value, registers) for value in (loop.start, loop.stop, loop.step)]
-        for value in range(*bounds):
+        start, stop, step = [
+            _value(value, registers, loop) for value in (loop.start, loop.stop, loop.step)
+        ]
+        if step == 0:
+            raise _fault(loop, "its step is 0")
+        for value in range(start, stop, step):
             registers[counter] = value
             run_body()
 
     return count
 
 
-def _bound(value: int | Register, registers: dict[str, int]) -> int:
-    return registers[value.name] if isinstance(value, Register) else value
+def _value(value: int | Register, registers: dict[str, int], loop: ForLoop | WhileLoop) -> int:
+    if not isinstance(value, Register):
+        return value
+    try:
+        return registers[value.name]
+    except KeyError:
+        raise _fault(loop, f"its register {value.name!r} has no value") from None
+
+
+def _fault(loop: ForLoop | WhileLoop, what: str) -> NkiExecutionError:
+    return NkiExecutionError(
+        f"a loop on the device cannot be executed: {what}",
+        code="NKI-EXEC",
+        location=loop.location,
+        remedy="give the register a value before the loop, and a step other than zero",
+    )
