@@ -42,7 +42,7 @@ def nc_matmul(
         store(dst, transposed.reshape(dst.shape) if exact else product(stationary, moving))
         return
     if not accumulate and dst.dtype == _F32 and dst.ndim == 2 and perf_mode == "none":
-        left, right = _flat(stationary), _flat(moving)
+        left, right = _apart(_flat(stationary), _flat(moving))
         if right.shape[1] == dst.shape[1]:
             np.matmul(left.T, right, out=dst)
             return
@@ -68,8 +68,18 @@ def product(stationary: Array, moving: Array, *, double_row: bool = False) -> Ar
     """
     if double_row and stationary.ndim >= 3 and stationary.shape[1] == 2:
         rows = stationary.shape[0] * 2
-        return single(stationary).reshape(rows, -1).T @ single(moving).reshape(rows, -1)
-    return _flat(stationary).T @ _flat(moving)
+        left, right = (single(each).reshape(rows, -1) for each in (stationary, moving))
+    else:
+        left, right = _flat(stationary), _flat(moving)
+    left, right = _apart(left, right)
+    return left.T @ right
+
+
+def _apart(left: Array, right: Array) -> tuple[Array, Array]:
+    """The operands in different memory: NumPy multiplies an array by itself transposed in another
+    order of sums, and whether two tiles are one memory depends on the way of running."""
+    same = left.shape == right.shape and np.may_share_memory(left, right)
+    return left, right.copy() if same else right
 
 
 def _is_identity(moving: Array) -> bool:

@@ -78,6 +78,20 @@ def _of_magnitude(name: str, wins: np.ufunc) -> Operator:
     return Operator(name, choose, identity=0.0 if name == "abs_max" else np.inf)
 
 
+def _power(x: Array, y: Array, out: Array | None = None) -> Array:
+    """Of integers too, which wrap around; to a negative power they are 1, -1, 0, or of 0 the largest."""
+    if np.result_type(x, y).kind != "i" or not np.any(np.less(y, 0)):
+        return np.power(x, y, out=out)
+    most = np.iinfo(np.result_type(x, y)).max
+    odd = np.bitwise_and(y, 1) == 1
+    inverse = np.where(x == 0, most, np.where((x == 1) | (x == -1), np.where(odd, x, 1), 0))
+    raised = np.where(np.less(y, 0), inverse, np.power(x, np.maximum(y, 0)))
+    if out is None:
+        return raised
+    out[...] = raised
+    return out
+
+
 def _square(x: Array, out: Array | None = None) -> Array:
     return np.multiply(x, x, out=out)
 
@@ -142,7 +156,7 @@ _TABLE = (
     _direct("divide", np.divide),
     _direct("maximum", np.maximum, identity=-np.inf),
     _direct("minimum", np.minimum, identity=np.inf),
-    _direct("power", np.power),
+    Operator("power", _power),
     _direct("fmod", np.fmod),
     _direct("mod", np.remainder),
     _of_magnitude("abs_max", np.greater),

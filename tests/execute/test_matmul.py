@@ -198,3 +198,16 @@ def test_the_earlier_rule_of_scales_in_every_way(monkeypatch):
     with pytest.raises(NkiError, match="NKI_HLO_MX_SCALE=old") as caught:
         kernel(x)
     assert caught.value.code == "NKI-MX-SCALE"
+
+
+@pytest.mark.parametrize("accumulate", [None, True])
+@pytest.mark.parametrize("columns", [8, 100])
+def test_a_tile_by_itself_has_the_bits_of_a_tile_by_its_copy(accumulate, columns):
+    tile = np.random.default_rng(5).standard_normal((33, columns)).astype(np.float32)
+    results = []
+    for moving in (tile, tile.copy()):
+        result = np.zeros((columns, columns), np.float32)
+        nc_matmul(result, tile, moving, accumulate=accumulate)
+        results.append(result)
+    assert np.array_equal(*results)
+    assert not np.array_equal(results[0], tile.T @ tile) or columns < 50  # NumPy's own differ

@@ -338,3 +338,16 @@ def test_tfloat32_keeps_ten_bits_of_mantissa():
     kept = special.copy()
     round_tfloat32(kept)
     np.testing.assert_array_equal(kept, special)
+
+
+def test_integers_to_a_negative_power() -> None:
+    power = ALU_OPS["power"].function
+    x = np.array([2, -2, 1, -1, -1, 0, 3, 0], np.int32)
+    y = np.array([-1, -3, -5, -2, -3, -1, 2, 0], np.int32)
+    wanted = [0, 0, 1, 1, -1, 2**31 - 1, 9, 1]
+    assert power(x, y).tolist() == wanted and power(x, y).dtype == np.int32
+    out = np.empty(8, np.int32)
+    assert power(x, y, out=out) is out and out.tolist() == wanted
+    wide = np.array([46341, 3], np.int32)
+    both = power(wide, np.array([2, -1], np.int32))
+    assert both.tolist() == [int(power(wide[:1], np.array([2], np.int32))[0]), 0]  # it wraps around
