@@ -18,7 +18,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from types import EllipsisType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -42,7 +42,9 @@ _native = import_module("torch._C")
 _negated: Callable[[torch.Tensor], torch.Tensor] = import_module("torch")._neg_view
 _overrides = import_module("torch.overrides")
 
-_RESOLVED = (_native.DispatchKey.Conjugate, _native.DispatchKey.Negative)
+_RESOLVED = (
+    _native.DispatchKey.Conjugate, _native.DispatchKey.Negative, _native.DispatchKey.ZeroTensor,
+)  # fmt: skip
 
 _LONGEST_TUPLE = 32
 """From this length on PyTorch takes a list for positions whatever it holds."""
@@ -93,6 +95,8 @@ class NeuronTensor(torch.Tensor):
     __slots__ = ("host", "index")
 
     def __new__(cls, host: torch.Tensor, index: int = 0) -> NeuronTensor:
+        if host._is_zerotensor():  # autograd's zeros have no memory
+            host = torch.empty(host.shape, dtype=host.dtype, device="cpu").fill_(0)
         wrapper = torch.Tensor._make_wrapper_subclass(
             cls,
             host.shape,
@@ -250,9 +254,10 @@ def is_neuron_tensor(value: object) -> bool:
 
 @contextmanager
 def _views_resolved() -> Generator[None]:
-    """PyTorch resolves views that conjugate or negate, as it does not within ``__torch_dispatch__``.
+    """PyTorch resolves views that conjugate or negate, and zeros without memory, here too.
 
-    An operation made of others, such as ``pinv``, would take such a view for what it views.
+    Within ``__torch_dispatch__`` it does not: an operation made of others, such as ``pinv``, would
+    take such a view for what it views.
     """
     keys = [key for key in _RESOLVED if _native._dispatch_tls_is_dispatch_key_excluded(key)]
     for key in keys:
@@ -461,6 +466,18 @@ def _through_host(factory: Any) -> Any:
     return make
 
 
+def _with_own_tensors(backward: Callable[..., None]) -> Callable[..., None]:
+    """``torch.autograd.backward``, which tensors do not get to see as they see other functions."""
+
+    @functools.wraps(backward)
+    def run(tensors: object, *args: object, **kwargs: object) -> None:
+        first = next(iter(_leaves(tensors, ())), None)
+        with nullcontext() if first is None else _OwnTensors(first.index):
+            backward(tensors, *args, **kwargs)
+
+    return run
+
+
 def install() -> None:
     """Make the device. Does so once.
 
@@ -483,4 +500,5 @@ def install() -> None:
         torch.tensor = _through_host(torch.tensor)
         torch.as_tensor = _through_host(torch.as_tensor)
         torch.asarray = _through_host(torch.asarray)
+        torch.autograd.backward = _with_own_tensors(torch.autograd.backward)
         _installed.append(library)  # the registrations live as long as this object

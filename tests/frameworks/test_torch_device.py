@@ -155,6 +155,30 @@ def test_results_and_gradients_are_the_hosts(function: Any, dtype: Any) -> None:
     torch.testing.assert_close(after.cpu(), before)
 
 
+@pytest.mark.parametrize("way", ["backward", "autograd.backward", "grad", "jacobian", "twice"])
+def test_ways_to_a_gradient(way: str) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch.where(x > 0, x**3, x * 2) + torch.sgn(x)
+
+    found = []
+    for device in ("cpu", "neuron"):
+        x = (torch.arange(4.0) - 1.5).to(device).requires_grad_()
+        if way == "backward":
+            function(x).sum().backward()
+        elif way == "autograd.backward":
+            torch.autograd.backward(function(x).sum())
+        elif way == "grad":
+            (x.grad,) = torch.autograd.grad(function(x).sum(), x)
+        elif way == "jacobian":
+            x.grad = torch.autograd.functional.jacobian(function, x).sum(0)  # type: ignore[no-untyped-call]
+        else:
+            (once,) = torch.autograd.grad(function(x).sum(), x, create_graph=True)
+            (x.grad,) = torch.autograd.grad(once.sum(), x)
+        assert x.grad is not None and x.grad.device.type == device
+        found.append(x.grad.cpu())
+    assert torch.equal(*found)
+
+
 def test_writing_through_a_conjugated_view() -> None:
     host = torch.tensor([1 + 2j, 3 - 1j])
     there = host.to("neuron")

@@ -1,6 +1,9 @@
+from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor
+
+backward: Callable[..., None]
 
 class Function:
     @classmethod
