@@ -152,9 +152,6 @@ class NeuronTensor(torch.Tensor):
             )
         return self.content.detach().numpy(force=True)
 
-    def __getitem__(self, key: object) -> torch.Tensor:
-        return super().__getitem__(_with_tensors(key))
-
     def __format__(self, form: str) -> str:
         return format(self.item(), form) if self.dim() == 0 else object.__format__(self, form)
 
@@ -162,8 +159,7 @@ class NeuronTensor(torch.Tensor):
         if not isinstance(value, torch.Tensor):  # C++ would make a meta tensor of a number
             value = torch.tensor(value, dtype=self.dtype, device="cpu")
         super().__setitem__(
-            _with_tensors(key),
-            value if isinstance(value, NeuronTensor) else value.to(self.device),
+            key, value if isinstance(value, NeuronTensor) else value.to(self.device)
         )
 
     def new(self, *args: object, **kwargs: object) -> torch.Tensor:
@@ -194,6 +190,8 @@ class NeuronTensor(torch.Tensor):
         kwargs: dict[str, object] | None = None,
     ) -> object:  # fmt: skip
         kwargs = kwargs or {}
+        if func in (torch.Tensor.__getitem__, torch.Tensor.__setitem__):
+            args = (args[0], _with_tensors(args[1]), *args[2:])
         with _native.DisableTorchFunctionSubclass():
             first = next(iter(_leaves(args, kwargs)), None)
             with _OwnTensors(0 if first is None else first.index):

@@ -101,6 +101,7 @@ def test_indices_that_are_sequences(key: Any) -> None:
     host = torch.arange(12.0).reshape(3, 4)
     there = host.to("neuron")
     assert torch.equal(there[key].cpu(), host[key])
+    assert torch.equal(torch.Tensor.__getitem__(there, key).cpu(), host[key])
     there[key], host[key] = -1.0, -1.0
     assert torch.equal(there.cpu(), host)
 
