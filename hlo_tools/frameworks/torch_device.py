@@ -46,6 +46,9 @@ _RESOLVED = (
     _native.DispatchKey.Conjugate, _native.DispatchKey.Negative, _native.DispatchKey.ZeroTensor,
 )  # fmt: skip
 
+_OWN_MEMORY = (torch.matmul, torch.Tensor.matmul, torch.linalg.matmul, torch.linalg.matrix_rank)
+"""Functions that expect of ``out`` what a wrapper lacks: they compare memories, or put another in."""
+
 _LONGEST_TUPLE = 32
 """From this length on PyTorch takes a list for positions whatever it holds."""
 
@@ -192,6 +195,8 @@ class NeuronTensor(torch.Tensor):
         kwargs = kwargs or {}
         if func in (torch.Tensor.__getitem__, torch.Tensor.__setitem__):
             args = (args[0], _with_tensors(args[1]), *args[2:])
+        if func in _OWN_MEMORY and kwargs.get("out") is not None:
+            return _written(func, args, kwargs)
         with _native.DisableTorchFunctionSubclass():
             first = next(iter(_leaves(args, kwargs)), None)
             with _OwnTensors(0 if first is None else first.index):
@@ -222,6 +227,36 @@ class NeuronTensor(torch.Tensor):
         if func._schema.is_mutable:
             _follow_shapes(args, kwargs)
         return _wrapped(result, wanted, own)
+
+
+def _written(
+    func: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
+) -> torch.Tensor:
+    """What ``func`` gives, in the tensor ``out``.
+
+    Raises:
+        RuntimeError: ``out`` has a dtype that does not take the result's, or a gradient.
+    """
+    out = cast(torch.Tensor, kwargs["out"])
+    others = {name: one for name, one in kwargs.items() if name != "out"}
+    made = cast(torch.Tensor, func(*args, **others))
+    if made.requires_grad or (out.requires_grad and torch.is_grad_enabled()):
+        raise RuntimeError(
+            f"{func.__name__}(): functions with out=... arguments don't support automatic "
+            "differentiation, but one of the arguments requires grad."
+        )
+    casts = func is torch.linalg.matrix_rank and torch.can_cast(made.dtype, out.dtype)
+    if made.dtype != out.dtype and not casts:
+        raise RuntimeError(
+            f"result type {made.dtype} can't be cast to the desired output type {out.dtype}"
+        )
+    if made.device != out.device:
+        raise RuntimeError(
+            f"Expected all tensors to be on the same device, but found {made.device} and {out.device}"
+        )
+    if out.shape != made.shape:
+        out.resize_(made.shape)
+    return out.copy_(made)
 
 
 def _with_tensors(key: object) -> object:

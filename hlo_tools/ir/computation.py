@@ -79,6 +79,11 @@ class Computation:
         return self._proto.is_fusion_computation
 
     @property
+    def is_asynchronous(self) -> bool:
+        """True for what an async-start runs: one operation, as a rule. Looks at all callers."""
+        return any(caller.proto.opcode == "async-start" for caller in self.callers)
+
+    @property
     def instructions(self) -> tuple[Instruction, ...]:
         """All instructions in the computation's order."""
         if self._tuple is None:

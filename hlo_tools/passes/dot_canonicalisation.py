@@ -25,6 +25,7 @@ __all__ = ["DotCanonicalisation", "is_canonical"]
 class DotCanonicalisation(Pass):
     """Bring every dot into the form [batch..., m, k] x [batch..., k, n] -> [batch..., m, n].
 
+    Those that run asynchronously stay, since nothing may be done beside them.
     Transposes and reshapes before and after it do the rest. Sums run over the same products; their
     order may be another one.
     """
@@ -36,10 +37,12 @@ class DotCanonicalisation(Pass):
         changed = False
         for computation in module.computations:
             dots = [view for view in computation if view.opcode == "dot" and not is_canonical(view)]
+            if not dots or computation.is_asynchronous:
+                continue
             for view in dots:
                 view.replace_uses(_canonical(view))
             sweep(computation, dots)
-            changed |= bool(dots)
+            changed = True
         return changed
 
 

@@ -67,8 +67,11 @@ def _nested_entry(module: Module) -> str:
 def _general_dots(module: Module) -> str:
     from hlo_tools.passes.dot_canonicalisation import is_canonical
 
+    dots = (view for view in module.instructions if view.opcode == "dot")
     return _first(
-        view.name for view in module.instructions if view.opcode == "dot" and not is_canonical(view)
+        view.name
+        for view in dots
+        if not is_canonical(view) and not view.computation.is_asynchronous
     )
 
 

@@ -250,7 +250,8 @@ def _can_replace(new: Instruction, old: Instruction) -> bool:
 def rewrite_all(rules: Rules, computation: Computation) -> int:
     """Apply rules to a computation until none applies, and remove what that leaves unused.
 
-    Returns how often a rule applied. Instructions with control edges or a sharding are not rewritten.
+    Returns how often a rule applied. Instructions with control edges or a sharding are not rewritten,
+    and what runs asynchronously, one operation, only to one of its parameters.
 
     Raises:
         PassError: the rules never end (HLO-PASS-ENDLESS).
@@ -274,6 +275,9 @@ def rewrite_all(rules: Rules, computation: Computation) -> int:
         todo += added[::-1]
         if found is None:
             continue
+        if added and computation.is_asynchronous:
+            replaced += added
+            break
         if found in added:
             take_name(found, view)
         count += 1

@@ -36,6 +36,11 @@ UNDEFINED = {
 """Their elements are nobody's."""
 HOSTS = {"tensor_split", "to"}
 """Take host memory on every device, or go there."""
+DEADLY = {"mvlgamma"}
+"""PyTorch 2.9 itself divides integers by zero and dies."""
+ERRORS = {"bfloat16": (0.03, 0.03)}
+"""Relative and absolute errors other than the rest's: PyTorch computes some gradients of other
+devices by other steps, each of which rounds."""
 
 
 def answers() -> None:
@@ -47,7 +52,7 @@ def answers() -> None:
 
     warnings.simplefilter("ignore")
     torch_device.install()
-    known = [op for op in op_db if op.name not in UNDEFINED | HOSTS]
+    known = [op for op in op_db if op.name not in UNDEFINED | HOSTS | DEADLY]
 
     def answer(seed: int) -> dict[str, Any]:
         chance = random.Random(seed)
@@ -75,9 +80,16 @@ def _samples(op: Any, dtype: Any) -> Iterator[Any]:
     try:
         made = op.sample_inputs("cpu", dtype, requires_grad=differentiable)
         for _, sample in zip(range(SAMPLES), made, strict=False):
-            yield sample
+            if _strided(_tensors((sample.input, sample.args, sample.kwargs))):
+                yield sample
     except Exception:  # the database's own: an operator that this build lacks
         return
+
+
+def _strided(tensors: list[Any]) -> bool:
+    import torch
+
+    return all(one.layout is torch.strided for one in tensors)
 
 
 Run = Callable[[Any, Any, Any, str], list[Any]]
@@ -139,6 +151,8 @@ def _compared(run: Run, sample: Any) -> str | None:
         wanted = _tensors(run(*_moved(sample, "cpu"), "cpu"))
     except Exception:
         return None
+    if not _strided(wanted):
+        return None
     torch.random.set_rng_state(state)
     try:
         found = _tensors(run(*_moved(sample, "neuron"), "neuron"))
@@ -175,11 +189,12 @@ def _difference(want: Any, have: Any) -> str:
     have = have.detach().cpu()
     if want.dtype != have.dtype or want.shape != have.shape:
         return f"{have.dtype}{list(have.shape)} instead of {want.dtype}{list(want.shape)}"
-    if want.layout is not torch.strided or want.is_quantized or not want.numel():
+    if want.is_quantized or not want.numel():
         return ""
     kind = torch.complex128 if want.is_complex() else torch.float64
     one, other = want.detach().to(kind), have.to(kind)
-    alike = torch.isclose(one, other, rtol=1e-4, atol=1e-5, equal_nan=True)
+    relative, absolute = ERRORS.get(str(want.dtype).removeprefix("torch."), (1e-4, 1e-5))
+    alike = torch.isclose(one, other, rtol=relative, atol=absolute, equal_nan=True)
     return "" if bool(alike.all()) else f"{int((~alike).sum())} of {want.numel()} elements differ"
 
 

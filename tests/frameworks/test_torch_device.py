@@ -223,3 +223,50 @@ def test_the_host_is_as_before() -> None:
     with torch.device("neuron"):
         assert torch.tensor([1.0]).device == HERE
         assert torch.ones(1).device == HERE
+
+
+OUT_CASES = {
+    "several dimensions": (torch.matmul, ((2, 3, 4), (4, 5)), (2, 3, 5), torch.float32),
+    "other shape": (torch.matmul, ((2, 3, 4), (4, 5)), (0,), torch.float32),
+    "other dtype": (torch.matmul, ((2, 3, 4), (4, 5)), (0,), torch.float64),
+    "linalg": (torch.linalg.matmul, ((2, 3, 4), (4, 5)), (2, 3, 5), torch.float32),
+    "rank": (torch.linalg.matrix_rank, ((4, 4),), (), torch.int64),
+    "rank of several": (torch.linalg.matrix_rank, ((3, 4, 4),), (3,), torch.int64),
+    "rank as a float": (torch.linalg.matrix_rank, ((4, 4),), (), torch.float32),
+    "rank as a bool": (torch.linalg.matrix_rank, ((4, 4),), (), torch.bool),
+}
+
+
+@pytest.mark.parametrize("case", OUT_CASES)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_out_takes_the_result(case: str, seed: int) -> None:
+    function, shapes, shape, dtype = OUT_CASES[case]
+
+    def told(device: str) -> object:
+        torch.manual_seed(seed)
+        given = [torch.rand(one).to(device) for one in shapes]
+        out = torch.zeros(shape, dtype=dtype, device=device)
+        try:
+            assert function(*given, out=out) is out
+        except RuntimeError as error:
+            return str(error).split(":")[-1].strip()
+        assert out.device.type == device
+        return out.cpu()
+
+    wanted, found = told("cpu"), told("neuron")
+    if isinstance(wanted, torch.Tensor):
+        assert isinstance(found, torch.Tensor)
+        torch.testing.assert_close(found, wanted)
+    else:
+        assert isinstance(found, str)
+
+
+def test_out_has_no_gradient() -> None:
+    x = torch.rand(2, 3, 3, device="neuron", requires_grad=True)
+    with pytest.raises(RuntimeError, match=r"out=.*requires grad"):
+        torch.matmul(x, x, out=torch.empty(2, 3, 3, device="neuron"))
+    with torch.no_grad():
+        out = torch.matmul(x, x, out=torch.empty(2, 3, 3, device="neuron"))
+    assert torch.equal(out.cpu(), torch.matmul(x, x).detach().cpu())
+    with pytest.raises(RuntimeError, match="same device"):
+        torch.matmul(x.detach(), x.detach(), out=torch.empty(2, 3, 3))
