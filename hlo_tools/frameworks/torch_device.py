@@ -100,6 +100,11 @@ class NeuronTensor(torch.Tensor):
     def __new__(cls, host: torch.Tensor, index: int = 0) -> NeuronTensor:
         if host._is_zerotensor():  # autograd's zeros have no memory
             host = torch.empty(host.shape, dtype=host.dtype, device="cpu").fill_(0)
+        if host.layout not in (torch.strided, torch.sparse_coo):
+            raise NotImplementedError(
+                f'the device "{NAME}" has no tensors of layout {host.layout}; use torch.sparse_coo, '
+                "or keep them on the CPU"
+            )
         wrapper = torch.Tensor._make_wrapper_subclass(
             cls,
             host.shape,
@@ -173,6 +178,9 @@ class NeuronTensor(torch.Tensor):
             and not isinstance(args[0], torch.Size)
         ):
             return self.new_tensor(cast(object, args[0]))
+        if self.layout is torch.sparse_coo:  # C++ has no constructor for sparse meta tensors
+            host = pytree.tree_map_only(NeuronTensor, _host, args)
+            return NeuronTensor(self.content.new(*host), self.index)
         return super().new(*args, **kwargs)
 
     def new_tensor(self, data: Any, **kwargs: Any) -> torch.Tensor:
@@ -192,6 +200,11 @@ class NeuronTensor(torch.Tensor):
         cls, func: Callable[..., object], types: object, args: tuple[object, ...] = (),
         kwargs: dict[str, object] | None = None,
     ) -> object:  # fmt: skip
+        if torch.is_autocast_enabled(NAME) and func.__name__ != "__get__":
+            raise RuntimeError(
+                f"torch.autocast({NAME!r}) is not supported: convert tensors and modules to a dtype, "
+                "as by .to(torch.bfloat16)"
+            )
         kwargs = kwargs or {}
         if func in (torch.Tensor.__getitem__, torch.Tensor.__setitem__):
             args = (args[0], _with_tensors(args[1]), *args[2:])
@@ -378,6 +391,10 @@ class _DeviceModule(ModuleType):
 
     def manual_seed_all(self, seed: int) -> None:
         """The host's generator is the only one; torch.manual_seed sets it."""
+
+    def get_amp_supported_dtype(self) -> list[torch.dtype]:
+        """What torch.autocast asks, also where it is not enabled; operations refuse it if it is."""
+        return [torch.bfloat16, torch.float16]
 
     def _is_in_bad_fork(self) -> bool:
         return False

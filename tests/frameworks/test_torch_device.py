@@ -270,3 +270,57 @@ def test_out_has_no_gradient() -> None:
     assert torch.equal(out.cpu(), torch.matmul(x, x).detach().cpu())
     with pytest.raises(RuntimeError, match="same device"):
         torch.matmul(x.detach(), x.detach(), out=torch.empty(2, 3, 3))
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_activations_computed_again(reentrant: bool, seed: int) -> None:
+    from torch.utils.checkpoint import checkpoint
+
+    def gradients(device: str, again: bool) -> list[torch.Tensor]:
+        torch.manual_seed(seed)
+        layers = [
+            torch.nn.Linear(4, 8),
+            torch.nn.Dropout(0.5),
+            torch.nn.GELU(),
+            torch.nn.Linear(8, 2),
+        ]
+        model = torch.nn.Sequential(*layers).to(device)
+        x = torch.rand(3, 4).to(device).requires_grad_()
+        made = checkpoint(model, x, use_reentrant=reentrant) if again else model(x)
+        made.square().sum().backward()
+        return [one.grad.cpu() for one in (x, *model.parameters())]
+
+    wanted = gradients("cpu", again=False)
+    torch.testing.assert_close(gradients("neuron", again=True), wanted)
+    assert any(one.any() for one in wanted)
+
+
+def test_autocast_is_refused() -> None:
+    x = torch.ones(2, 2, device="neuron")
+    with torch.autocast("neuron"), pytest.raises(RuntimeError, match=r"autocast.*bfloat16"):
+        _ = x @ x
+    with torch.autocast("neuron", enabled=False):
+        assert (x @ x).dtype == torch.float32
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_sparse_gradients(seed: int) -> None:
+    def trained(device: str) -> torch.Tensor:
+        torch.manual_seed(seed)
+        table = torch.nn.Embedding(5, 3, sparse=True).to(device)
+        optimiser = torch.optim.SparseAdam(table.parameters(), lr=0.1)
+        for _ in range(2):
+            table(torch.tensor([1, 3, 1]).to(device)).square().sum().backward()
+            assert table.weight.grad.layout is torch.sparse_coo
+            optimiser.step()
+            optimiser.zero_grad()
+        return table.weight.detach().cpu()
+
+    torch.testing.assert_close(trained("neuron"), trained("cpu"))
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR")
+def test_compressed_layouts_are_refused() -> None:
+    with pytest.raises(NotImplementedError, match=r"sparse_csr.*sparse_coo"):
+        torch.eye(3).to_sparse_csr().to("neuron")
