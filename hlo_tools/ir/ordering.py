@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from hlo_tools.ir.instruction import Instruction
     from hlo_tools.ir.module import Module
 
-__all__ = ["behind", "computations_in_order", "instructions_in_order", "needs_first"]
+__all__ = [
+    "behind", "computations_in_order", "instructions_in_order", "is_continuation", "needs_first",
+]  # fmt: skip
 
 Node = TypeVar("Node", bound=Hashable)
 
@@ -28,6 +30,11 @@ def behind(view: Instruction, *opcodes: str) -> Instruction:
         passed.add(view)
         view = view.operands[0]
     return view
+
+
+def is_continuation(view: Instruction) -> bool:
+    """Whether an instruction continues or finishes what its operand started, as async-done does."""
+    return view.proto.opcode.endswith(("-update", "-done"))
 
 
 def instructions_in_order(computation: Computation) -> list[Instruction]:

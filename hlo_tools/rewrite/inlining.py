@@ -9,7 +9,7 @@ from hlo_tools.errors import HloError
 from hlo_tools.ir.computation import Computation
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import Module
-from hlo_tools.ir.ordering import instructions_in_order
+from hlo_tools.ir.ordering import instructions_in_order, is_continuation
 from hlo_tools.rewrite.cloning import clone_sharing, copy_all
 from hlo_tools.rewrite.dead_code import remove_unreachable
 from hlo_tools.types.shape import tuple_shape
@@ -131,14 +131,15 @@ def outline(instructions: Iterable[Instruction], name: str = "outlined") -> Inst
         the call.
 
     Raises:
-        HloError: none, of several computations, a parameter among them, or something outside needs
-            one of them and is needed by another (HLO-EDIT).
+        HloError: none, of several computations, a parameter among them, a part of an asynchronous
+            operation, or something outside needs one of them and is needed by another (HLO-EDIT).
     """
     chosen = _chosen(instructions)
     here = next(iter(chosen)).computation
     order = [view for view in instructions_in_order(here) if view in chosen]
     inputs = list(dict.fromkeys(o for view in order for o in view.operands if o not in chosen))
     results = [view for view in order if view.is_root or any(u not in chosen for u in view.users)]
+    _check_pairs(chosen, here)
     _check_convex(chosen, here)
     body = here.module.add_computation(name)
     known = {
@@ -190,6 +191,17 @@ def _check_convex(chosen: set[Instruction], here: Computation) -> None:
                 )
         elif needs_chosen:
             behind.add(view)
+
+
+def _check_pairs(chosen: set[Instruction], here: Computation) -> None:
+    """What starts an asynchronous operation and what finishes it stay together."""
+    for later in here:
+        if not is_continuation(later):
+            continue
+        for earlier in later.operands:
+            if (earlier in chosen) != (later in chosen):
+                alone, missing = (later, earlier) if later in chosen else (earlier, later)
+                raise _refused(alone, f"%{missing.name}, which belongs to it, is not chosen")
 
 
 def _set_result(body: Computation, results: list[Instruction]) -> None:

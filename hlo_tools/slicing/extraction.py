@@ -15,7 +15,7 @@ from hlo_tools.errors import HloError
 from hlo_tools.ir.computation import Computation
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import Module
-from hlo_tools.ir.ordering import behind
+from hlo_tools.ir.ordering import behind, is_continuation
 from hlo_tools.types.ids import LOCAL_MASK, wide
 from hlo_tools.types.shape import Shape, tuple_shape
 
@@ -92,17 +92,14 @@ def _complete(wanted: set[Instruction], constants: bool) -> None:
     stack = list(wanted)
     while stack:
         view = stack.pop()
-        for operand in view.operands:
-            if operand not in wanted and (
-                _inseparable(view) or (constants and _is_constant(operand))
-            ):
-                wanted.add(operand)
-                stack.append(operand)
-
-
-def _inseparable(view: Instruction) -> bool:
-    """The later part of an asynchronous pair makes no sense without the earlier one."""
-    return view.opcode.endswith(("-done", "-update"))
+        needed = [user for user in view.users if is_continuation(user)]
+        needed += (
+            operand
+            for operand in view.operands
+            if is_continuation(view) or (constants and _is_constant(operand))
+        )
+        stack += (one for one in needed if one not in wanted)
+        wanted.update(needed)
 
 
 def _is_constant(view: Instruction) -> bool:
@@ -112,12 +109,14 @@ def _is_constant(view: Instruction) -> bool:
 def _outputs(
     order: list[Instruction], wanted: set[Instruction], targets: list[Instruction]
 ) -> list[Instruction]:
-    """Targets, then whatever nothing in the slice uses (but for constants)."""
+    """Targets that are finished there, then whatever nothing in the slice uses (but for constants)."""
     used = {operand for view in order for operand in view.operands}
     ends = [view for view in order if view not in used and view.opcode != "constant"]
     if not ends:
         ends = [view for view in order if view not in used]
-    return list(dict.fromkeys([*(view for view in targets if view in wanted), *ends]))
+    known = (view for view in targets if view in wanted)
+    finished = (view for view in known if not any(map(is_continuation, view.users)))
+    return list(dict.fromkeys([*finished, *ends]))
 
 
 def _inputs(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["difference", "disturbed"]
+__all__ = ["STEP", "difference", "disturbed"]
 
 Array = np.ndarray[Any, Any]
 SMALLEST = {"float16": 6.1e-5, "float64": 2.3e-308}
@@ -21,6 +21,7 @@ STEP = {
     "float8_e5m2": 0.06,
     "complex64": 6e-8,
 }
+"""Relative rounding errors."""
 
 
 def disturbed(arrays: list[Array], seed: int, least: float = 0.0) -> list[Array]:

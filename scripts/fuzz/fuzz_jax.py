@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from children import Child
-from differing import difference, disturbed
+from differing import STEP, difference, disturbed
 from driving import Driver, chosen, find_faults, kind_of
 from jax_programs.generate import program
 from jax_programs.ways import WAYS, Request
@@ -58,7 +58,8 @@ class Fuzzer:
         found = {way: self._way(way, answer, each=made.is_plain) for way in ways}
         wrong = [way for way in ways if found[way]]
         if any("error" not in answer["found"][way] for way in wrong):
-            other = self.child.ask(asked._replace(ways=[], unsimplified=True))
+            cast = STEP["bfloat16"] if all(WAYS[way].error for way in wrong) else 0.0
+            other = self.child.ask(asked._replace(ways=[], unsimplified=True, least=cast))
             if "error" not in other:
                 other["found"] = answer["found"]
                 found = {way: self._way(way, other, each=made.is_plain) for way in wrong}

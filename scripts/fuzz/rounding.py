@@ -118,9 +118,9 @@ class _Decided(Evaluator):
 class _Rounded(Evaluator):
     """Rounds otherwise at each use, as where a fusion computes a value again; takes the same turns."""
 
-    def __init__(self, module: Module, jumps: list[Value], seed: int) -> None:
+    def __init__(self, module: Module, jumps: list[Value], seed: int, least: float) -> None:
         super().__init__(module)
-        self._jumps = iter(jumps)
+        self._jumps, self._least = iter(jumps), least
         self._chance = np.random.default_rng(seed)
         self._results: dict[int, Array] = {}
 
@@ -136,7 +136,7 @@ class _Rounded(Evaluator):
         """An operand, off by a rounding error where it is the result of a float operation."""
         if not isinstance(value, np.ndarray) or id(value) not in self._results:
             return value
-        step = STEP.get(value.dtype.name, 0.0)
+        step = max(STEP.get(value.dtype.name, 0.0), self._least)
         factor = 1 + self._chance.choice([-1, 1], value.shape) * step
         kind = np.complex128 if value.dtype.kind == "c" else np.float64
         return np.asarray(value.astype(kind) * factor).astype(value.dtype) if step else value
@@ -152,12 +152,14 @@ def _jumps(row: HloInstructionProto, value: Value) -> bool:
     return row.opcode != "convert" or value.dtype.name not in STEP
 
 
-def rounded_runs(module: Module, arrays: list[Array], seeds: range) -> list[list[Array]]:
-    """The results of a module for each seed of its roundings, without subnormal numbers, and with
-    quotients as engines form them."""
+def rounded_runs(
+    module: Module, arrays: list[Array], seeds: range, least: float = 0.0
+) -> list[list[Array]]:
+    """The results of a module for each seed of its roundings, by ``least`` at least; without
+    subnormal numbers; and with quotients as engines form them."""
     usual = _Decided(module)
     usual.run([one.copy() for one in arrays])
-    runs: list[Evaluator] = [_Rounded(module, usual.jumps, seed) for seed in seeds]
+    runs: list[Evaluator] = [_Rounded(module, usual.jumps, seed, least) for seed in seeds]
     runs += [_Flushed(module, sign) for sign in (1.0, -1.0)]
     runs.append(_ByReciprocals(module))
     return [[np.asarray(one) for one in run.run([one.copy() for one in arrays])] for run in runs]

@@ -98,6 +98,21 @@ def test_results_are_those_of_the_evaluator_but_for_the_rounding() -> None:
         assert not np.array_equal(found, wanted)
 
 
+def test_casts_round_more() -> None:
+    from rounding import rounded_runs
+
+    text = """HloModule m
+    ENTRY main { x = f32[1] parameter(0)
+     y = f32[1] add(x, x)
+     z = f32[1] power(y, y)
+     ROOT t = (f32[1]) tuple(z) }"""
+    module, x = Module(parse(text)), np.array([8.1], np.float32)
+    for least, moved in ((0.0, (1e-6, 1e-4)), (4e-3, (0.05, 0.5))):
+        runs = rounded_runs(module, [x], range(4), least)[:4]
+        move = max(abs(found / np.float64(16.2) ** 16.2 - 1).item() for (found,) in runs)
+        assert moved[0] < move < moved[1]
+
+
 def test_a_total_order_shows_the_sign_of_nan() -> None:
     from rounding import signed_runs
 

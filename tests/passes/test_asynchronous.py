@@ -1,13 +1,18 @@
-"""A pass leaves one operation in what runs asynchronously, whatever a rule would make of it."""
+"""What runs asynchronously stays one operation, and its start and end stay together."""
 
 from __future__ import annotations
+
+from itertools import combinations
 
 import numpy as np
 import pytest
 
 import hlo_tools
+from hlo_tools import HloError
 from hlo_tools.evaluate import evaluate
 from hlo_tools.passes import Pipeline
+from hlo_tools.slicing import extract_slice, grow
+from hlo_tools.verify import check
 
 MODULE = """HloModule m
 body {{ p = {given} parameter(0) ROOT r = {result} {operation} }}
@@ -48,3 +53,44 @@ def test_a_parameter_replaces_what_it_equals() -> None:
     body = next(one for one in module.computations if one.name == "body")
     assert body.is_asynchronous and not module.entry.is_asynchronous
     assert body.root is body.parameters[0]
+
+
+CHAIN = """HloModule m
+body { p = f32[3] parameter(0) ROOT r = f32[3] negate(p) }
+ENTRY main { x = f32[3] parameter(0)
+  a = f32[3] abs(x)
+  s = ((f32[3]), f32[3], u32[]) async-start(a), calls=body
+  u = ((f32[3]), f32[3], u32[]) async-update(s)
+  d = f32[3] async-done(u)
+  cs = (f32[3], f32[3], u32[]) copy-start(d)
+  cd = f32[3] copy-done(cs)
+  ROOT e = f32[3] exponential(cd) }
+"""
+NAMES = ["a", "s", "u", "d", "cs", "cd", "e"]
+GIVEN = np.asarray([-1, 0, 2], np.float32)
+
+
+@pytest.mark.parametrize("size", range(1, 8))
+def test_what_is_outlined_together(size: int) -> None:
+    for names in combinations(NAMES, size):
+        module = hlo_tools.load(CHAIN.encode())
+        pipeline = Pipeline.parse(f"outlining{{instructions={','.join(names)}}}")
+        apart = any(0 < len(one & {*names}) < len(one) for one in ({"s", "u", "d"}, {"cs", "cd"}))
+        if apart:
+            with pytest.raises(HloError, match=r"belongs to it") as caught:
+                pipeline.run(module)
+            assert caught.value.code == "HLO-EDIT"
+        elif NAMES.index(names[-1]) - NAMES.index(names[0]) == size - 1:
+            pipeline.run(module, verify_each=True)
+            [found] = evaluate(module, [GIVEN])
+            assert np.array_equal(found, np.exp(-np.abs(GIVEN)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("operands", range(3))
+@pytest.mark.parametrize("users", range(3))
+def test_what_is_cut_out_together(name: str, operands: int, users: int) -> None:
+    start = hlo_tools.load(CHAIN.encode()).entry.find(name)
+    part = extract_slice(grow([start], operands=operands, users=users), targets=[start])
+    check(part.module)
+    assert part.outputs and all(view.shape.dimensions == (3,) for view in part.outputs)

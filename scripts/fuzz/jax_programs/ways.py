@@ -89,6 +89,7 @@ class Request(NamedTuple):
         ways: names of :data:`WAYS`.
         unsimplified: jaxlib leaves out the simplification that takes ``p * x`` of a predicate as
             ``select(p, x, 0)``, which loses -0.0 and NaN.
+        least: relative rounding error of each float operation, at least, in ``rounded``.
     """
 
     source: str
@@ -97,6 +98,7 @@ class Request(NamedTuple):
     disturbed: list[Arrays]
     ways: list[str]
     unsimplified: bool = False
+    least: float = 0.0
 
 
 def _answer(request: Request) -> dict[str, Any]:
@@ -122,19 +124,19 @@ def _answer(request: Request) -> dict[str, Any]:
             found[way] = {"results": results}
         except Exception as error:
             found[way] = failed(error, valid=True)
-    rounded = [_rounded(text, arrays) for arrays in request.calls]
+    rounded = [_rounded(text, arrays, request.least) for arrays in request.calls]
     return {
         "wanted": wanted, "disturbed": shaken, "rounded": rounded, "found": found,
         "extremes": b"minimum" in text or b"maximum" in text,
     }  # fmt: skip
 
 
-def _rounded(text: bytes, arrays: Arrays) -> list[Arrays]:
+def _rounded(text: bytes, arrays: Arrays, least: float) -> list[Arrays]:
     """Results that differ by roundings alone; none of what the evaluator refuses."""
     import hlo_tools
 
     try:
-        return rounded_runs(hlo_tools.load(text), arrays, range(6))
+        return rounded_runs(hlo_tools.load(text), arrays, range(6), least)
     except hlo_tools.HloError:
         return []
 
