@@ -2,7 +2,7 @@
 
 Usage: python scripts/fuzz/fuzz_torch.py [--seed N] [--count N] [--minutes M] [--keep FOLDER] [--json FILE]
 
-Each seed takes an operator of PyTorch's test database (``torch.testing``, which needs the package
+Each seed takes an operator of PyTorch's test database (``torch.testing``, with the package
 expecttest) with samples of one dtype that the seed makes: the call, its variant in place, also on a
 part of a tensor, with ``out``, and the gradient. Results have to be on the device and the CPU's.
 Operators run in a child process, since a fault of the device may end it. Exit code 1 when a result

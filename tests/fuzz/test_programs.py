@@ -1,4 +1,4 @@
-"""Random JAX programs, HLO modules and histories of kernels: a small share of the drivers."""
+"""Random programs, modules, histories of kernels and operators: a small share of the drivers."""
 
 from __future__ import annotations
 
@@ -54,6 +54,13 @@ def test_modules_of_several_devices(tmp_path: Path) -> None:
     found, runs = faults(tmp_path, "fuzz_collectives", "--count", "12")
     assert found == []
     assert set(runs) == {"trn1", "trn2", "trn3", "jaxlib"}
+
+
+@pytest.mark.torch_xla
+def test_operators_of_torch(tmp_path: Path) -> None:
+    found, runs = faults(tmp_path, "fuzz_torch", "--count", "60")
+    assert found == []
+    assert set(runs) == {"call", "in place", "in place of a part", "out", "gradient"}
 
 
 @pytest.mark.jax
