@@ -62,7 +62,17 @@ UNARY: dict[str, Function] = {
 }  # fmt: skip
 
 
+_WITHOUT_COMPLEX = frozenset({"cbrt", "remainder"})
+"""Opcodes that HLO has for complex numbers too, and nobody computes."""
+
+
+def _refuse_complex(call: Call) -> None:
+    if call.row.opcode in _WITHOUT_COMPLEX and call.operands[0].dtype.kind == "c":
+        raise call.fail("has complex operands, for which XLA computes nothing either")
+
+
 def _unary(call: Call) -> Value:
+    _refuse_complex(call)
     operand = call.operands[0]
     return np.asarray(UNARY[call.row.opcode](wide(operand))).astype(call.dtype)
 
@@ -223,6 +233,13 @@ def _high_half(x: Array, y: Array) -> Array:
     return np.asarray(product >> (8 * x.dtype.itemsize)).astype(x.dtype)
 
 
+def _angle(y: Array, x: Array) -> Array:
+    """The angle of x + iy, for complex x and y as XLA expands it."""
+    if x.dtype.kind != "c":
+        return np.arctan2(y, x)
+    return np.asarray(-1j * np.log((x + 1j * y) / np.sqrt(x * x + y * y)))
+
+
 def _logical(function: Function, logical: Function) -> Function:
     def apply(x: Array, y: Array) -> Array:
         return logical(x, y) if x.dtype == np.bool_ else function(x, y)
@@ -243,7 +260,7 @@ BINARY: dict[str, Function] = {
     "and": np.bitwise_and,
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,
-    "atan2": np.arctan2,
+    "atan2": _angle,
     "shift-left": _shift(np.left_shift, arithmetic=False),
     "shift-right-logical": _shift(np.right_shift, arithmetic=False),
     "shift-right-arithmetic": _shift(np.right_shift, arithmetic=True),
@@ -263,6 +280,7 @@ def _alike(call: Call) -> list[Array]:
 
 
 def _binary(call: Call) -> Value:
+    _refuse_complex(call)
     x, y = _alike(call)
     if x.dtype.kind not in "biufc" and element_of(x.dtype).kind in ("int", "uint"):
         kind = np.int8 if element_of(x.dtype).kind == "int" else np.uint8

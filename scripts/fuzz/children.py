@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import re
 import select
 import subprocess
 import sys
@@ -98,6 +99,8 @@ def serve(answer: Callable[[Any], dict[str, Any]], *, valid: bool = False) -> No
         out.flush()
 
 
+DEVICE_CODE = re.compile(r"\[((?:HLO|NEFF|NKI)-(?!INTERNAL)[A-Z0-9-]+)\]")
+"""A refusal in an error of JAX's, whose text is all that the device can give."""
 OWN_FAULTS = frozenset({"HLO-PASS-MODULE", "HLO-PASS-ENSURES"})
 """Codes that no valid module may have."""
 
@@ -110,6 +113,8 @@ def failed(error: Exception, *, valid: bool = False) -> dict[str, Any]:
         valid: the module is valid, so that calling it invalid is a fault, too.
     """
     code = getattr(error, "code", "")
+    if not code and type(error).__name__ == "JaxRuntimeError":  # the device's, as text
+        code = "".join(DEVICE_CODE.findall(str(error))[:1])
     if valid and (type(error).__name__ == "HloVerifyError" or code in OWN_FAULTS):
         code = ""
     if valid and code == "NKI-EXEC" and "divisor other than zero" not in str(error):

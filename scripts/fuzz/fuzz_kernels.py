@@ -55,11 +55,13 @@ def values(argument: Argument, chance: np.random.Generator) -> np.ndarray[Any, A
     """An array of an argument's kind, a tenth of it edge values."""
     if argument.limits is not None:
         return chance.integers(*argument.limits, argument.shape).astype(argument.dtype)
-    if argument.dtype in INTEGERS:
+    if argument.dtype == "bool":
+        return chance.random(argument.shape) < 0.5
+    if argument.dtype in (*INTEGERS, "int64", "uint64"):
         info = np.iinfo(argument.dtype)
-        small = chance.integers(max(info.min, -20), 20, argument.shape)
-        wide = chance.integers(info.min, info.max, argument.shape, dtype=np.int64, endpoint=True)
-        return np.where(chance.random(argument.shape) < 0.8, small, wide).astype(argument.dtype)
+        small = chance.integers(max(info.min, -20), 20, argument.shape).astype(argument.dtype)
+        wide = chance.integers(info.min, info.max, argument.shape, argument.dtype, endpoint=True)
+        return np.where(chance.random(argument.shape) < 0.8, small, wide)
     kind = np.dtype(getattr(ml_dtypes, argument.dtype, argument.dtype))
     plain = chance.standard_normal(argument.shape) * chance.choice([0.1, 1.0, 4.0])
     edges = chance.choice(np.array(EDGES), argument.shape)

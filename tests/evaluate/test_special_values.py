@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import hlo_tools
-from hlo_tools.evaluate import evaluate
+from hlo_tools.evaluate import EvaluationError, evaluate
 from hlo_tools.passes import Pipeline
 from hlo_tools.types.element_types import BY_NAME
 from tests.compiler.compiling import Array, oracle
@@ -180,3 +180,24 @@ def test_the_extreme_of_zeros_has_the_sign_of_ieee(opcode: str, element: str) ->
         x = np.array(rows).astype(dtype)
         (found,), (wanted,) = evaluate(module, [x]), oracle(module, [x])
         assert found.tobytes() == np.asarray(wanted).tobytes()
+
+
+@pytest.mark.parametrize("element", ["c64", "c128"])
+def test_complex_angles(element: str) -> None:
+    draw = np.random.default_rng(3).standard_normal((4, 64))
+    dtype = BY_NAME[element].dtype
+    x, y = (draw[0] + 1j * draw[1]).astype(dtype), (draw[2] + 1j * draw[3]).astype(dtype)
+    text = f"a = {element}[64] parameter(0) b = {element}[64] parameter(1)"
+    module = hlo_tools.load(
+        f"HloModule m ENTRY e {{ {text} ROOT r = {element}[64] atan2(a, b) }}".encode()
+    )
+    np.testing.assert_allclose(evaluate(module, [x, y])[0], oracle(module, [x, y])[0], rtol=3e-6)
+
+
+@pytest.mark.parametrize("opcode", ["cbrt", "remainder"])
+def test_what_complex_numbers_lack_is_told(opcode: str) -> None:
+    given = "a" if opcode == "cbrt" else "a, a"
+    text = f"HloModule m ENTRY e {{ a = c64[2] parameter(0) ROOT r = c64[2] {opcode}({given}) }}"
+    with pytest.raises(EvaluationError, match=f"{opcode} has complex operands") as found:
+        evaluate(hlo_tools.load(text.encode()), [np.ones(2, np.complex64)])
+    assert found.value.code == "HLO-EVALUATE"

@@ -39,7 +39,7 @@ def exchanged(make: Maker) -> None:
     shared, out = make.name("h"), make.like(tile.shape, tile.dtype, "sbuf")
     index = ", ".join(["0:" + str(extent) for extent in tile.shape])
     lines = (
-        f"{shared} = nl.ndarray({(2, *tile.shape)}, nl.{tile.dtype}, nl.shared_hbm)",
+        f"{shared} = nl.ndarray({(2, *tile.shape)}, {tile.kind}, nl.shared_hbm)",
         f"nisa.dma_copy({shared}[{make.core}, {index}], {tile.text})", f"nisa.core_barrier({shared}, (0, 1))",
         declared(out), f"nisa.dma_copy({out.text}, {shared}[1 - {make.core}, {index}])",
     )  # fmt: skip

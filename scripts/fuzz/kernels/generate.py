@@ -10,7 +10,7 @@ import random
 
 from kernels.cores import CORES
 from kernels.indirect import INDIRECT
-from kernels.maker import NUMBERS, PARTITIONS, Maker, declared
+from kernels.maker import NUMBERS, PARTITIONS, Maker, declared, spelled
 from kernels.plain import PLAIN
 from kernels.program import Argument, GeneratedKernel, Statement
 from kernels.rare import RARE
@@ -74,11 +74,11 @@ def _results(make: Maker) -> tuple[str, ...]:
         shape, part = ((2, *tile.shape), f"[core, {index}]") if make.core else (tile.shape, "")
         space = "shared_hbm" if make.core else make.chance.choice(RESULTS)
         dtype = "float32" if tile.dtype == "tfloat32" else tile.dtype
-        lines = [f"{out} = nl.ndarray({shape}, nl.{dtype}, nl.{space})"]
+        lines = [f"{out} = nl.ndarray({shape}, {spelled(dtype)}, nl.{space})"]
         source = tile.text
         if tile.memory == "psum":
             source = make.name("s")
-            lines += [f"{source} = nl.ndarray({tile.shape}, nl.{tile.dtype}, nl.sbuf)",
+            lines += [f"{source} = nl.ndarray({tile.shape}, {tile.kind}, nl.sbuf)",
                       f"nisa.tensor_copy({source}, {tile.text})"]  # fmt: skip
         lines.append(f"nisa.dma_copy({out}{part}, {source})")
         make.statements.append(

@@ -61,7 +61,7 @@ def _to_hbm(make: Maker, tile: Tile) -> str:
     name = make.name("h")
     space = make.scratch()
     make.statements.append(Statement(
-        (f"{name} = nl.ndarray({tile.shape}, nl.{tile.dtype}, nl.{space})", f"nisa.dma_copy({name}, {tile.text})"),
+        (f"{name} = nl.ndarray({tile.shape}, {tile.kind}, nl.{space})", f"nisa.dma_copy({name}, {tile.text})"),
         (name,), (tile.name,),
     ))  # fmt: skip
     return name

@@ -7,10 +7,22 @@ from dataclasses import dataclass, field
 
 from kernels.program import Argument, Statement
 
-__all__ = ["FLOATS", "INTEGERS", "NUMBERS", "PARTITIONS", "Maker", "Tile", "declared", "operator"]
+__all__ = [
+    "FLOATS",
+    "INTEGERS",
+    "NUMBERS",
+    "PARTITIONS",
+    "Maker",
+    "Tile",
+    "declared",
+    "operator",
+    "spelled",
+]
 
 FLOATS = ("float32", "bfloat16", "float16", "float8_e4m3", "float8_e5m2")
 INTEGERS = ("int32", "uint32", "int16", "uint16", "int8", "uint8")
+SELDOM = ("float8_e4m3fn", "float8_e8m0fnu", "bool", "int64", "uint64")
+"""Dtypes of one tile in twelve."""
 BINARY = (
     "add", "subtract", "multiply", "maximum", "minimum", "divide", "power", "equal", "not_equal",
     "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or", "logical_xor",
@@ -38,6 +50,11 @@ class Tile:
     shape: tuple[int, ...]
     dtype: str
     memory: str
+
+    @property
+    def kind(self) -> str:
+        """Its dtype in source."""
+        return spelled(self.dtype)
 
 
 @dataclass(slots=True)
@@ -70,6 +87,8 @@ class Maker:
         return f"{stem}{self.count}"
 
     def dtype(self) -> str:
+        if self.chance.random() < 1 / 12:
+            return self.chance.choice(SELDOM)
         return self.chance.choice(FLOATS if self.chance.random() < 0.65 else INTEGERS)
 
     def like(self, shape: tuple[int, ...], dtype: str = "", memory: str = "") -> Tile:
@@ -160,9 +179,14 @@ class Maker:
         return self.chance.choice(same) if same else tile
 
 
+def spelled(dtype: str) -> str:
+    """A dtype in source: the language has no name for integers of 64 bits."""
+    return repr(dtype) if dtype in ("int64", "uint64") else f"nl.{dtype}"
+
+
 def declared(tile: Tile) -> str:
     """The line that makes a tile."""
-    return f"{tile.name} = nl.ndarray({tile.shape}, nl.{tile.dtype}, nl.{tile.memory})"
+    return f"{tile.name} = nl.ndarray({tile.shape}, {tile.kind}, nl.{tile.memory})"
 
 
 def operator(make: Maker, tile: Tile) -> str:

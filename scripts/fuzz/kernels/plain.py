@@ -337,7 +337,7 @@ def through_hbm(make: Maker) -> None:
     space = make.scratch()
     make.emit(
         out, f"nisa.dma_copy({out.text}, {step})", tile,
-        extra=(f"{step} = nl.ndarray({tile.shape}, nl.{tile.dtype}, nl.{space})",
+        extra=(f"{step} = nl.ndarray({tile.shape}, {tile.kind}, nl.{space})",
                f"nisa.dma_copy({step}, {tile.text})"),
     )  # fmt: skip
 
@@ -410,9 +410,9 @@ def scratch_in_loop(make: Maker) -> None:
     written = f"nisa.dma_copy({step}, {tile.text})" if whole else (
         f"nisa.dma_copy({row_of(step)}, {tile.text}[0:1])")  # fmt: skip
     lines = (
-        f"{kept} = nl.ndarray({(turns, columns)}, nl.{tile.dtype}, nl.hbm)", header,
-        f"    {step} = nl.ndarray({tile.shape}, nl.{tile.dtype}, nl.{space})",
-        f"    {line} = nl.ndarray({(1, columns)}, nl.{tile.dtype}, nl.sbuf)",
+        f"{kept} = nl.ndarray({(turns, columns)}, {tile.kind}, nl.hbm)", header,
+        f"    {step} = nl.ndarray({tile.shape}, {tile.kind}, nl.{space})",
+        f"    {line} = nl.ndarray({(1, columns)}, {tile.kind}, nl.sbuf)",
         f"    {written}", f"    nisa.dma_copy({line}, {row_of(step)})",
         f"    nisa.dma_copy({row_of(kept)}, {line})",
         declared(out), f"nisa.dma_copy({out.text}, {kept})",

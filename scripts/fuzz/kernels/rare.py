@@ -30,7 +30,7 @@ def dma_transpose(make: Maker) -> None:
     hbm = make.name("h")
     out = make.like(tile.shape[::-1], tile.dtype, "sbuf")
     make.emit(out, f"nisa.dma_transpose({out.text}, {hbm})", tile,
-              extra=(f"{hbm} = nl.ndarray({tile.shape}, nl.{tile.dtype}, nl.hbm)", f"nisa.dma_copy({hbm}, {tile.text})"))  # fmt: skip
+              extra=(f"{hbm} = nl.ndarray({tile.shape}, {tile.kind}, nl.hbm)", f"nisa.dma_copy({hbm}, {tile.text})"))  # fmt: skip
 
 
 def dma_compute(make: Maker) -> None:

@@ -154,6 +154,8 @@ def _of_ir(change: Callable[[Any], Any]) -> Callable[[Any], Run]:
         known: dict[str, Any] = {}
 
         def run(given: Call) -> Arrays:
+            if any(one.dtype.kind in "iu" and one.itemsize == 8 for one in given.arrays):
+                raise UnavailableError("JAX makes 32 bits of 64 unless it is told not to")
             key = repr(given.constants)
             if key not in known:
                 known[key] = execute.load(
@@ -216,7 +218,10 @@ def _neff(*, by_address: bool) -> Callable[[Any], Run]:
             model, program = models[key]
             arrays = [np.asarray(call.tensors[index], order="C") for index in call.plan.operands]
             found = model.run(dict(zip(program.inputs, arrays, strict=True)))
-            values = [np.array(found[name]) for name in program.outputs]
+            values = [
+                np.array(found[name]).view(bool if spec.dtype == "bool" else found[name].dtype)
+                for name, spec in zip(program.outputs, call.plan.results, strict=True)
+            ]  # predicates are bytes in a NEFF
             for result, tensor in call.plan.written:
                 if not call.tensors[tensor].flags.writeable:
                     raise UnavailableError(READ_ONLY)
@@ -236,6 +241,8 @@ def _jax(wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Callable[[
         known: dict[str, Any] = {}
 
         def run(given: Call) -> Arrays:
+            if any(one.dtype.kind in "iu" and one.itemsize == 8 for one in given.arrays):
+                raise UnavailableError("JAX makes 32 bits of 64 unless it is told not to")
             key = repr(given.constants)
             if key not in known:
                 known[key] = wrap(lambda *arrays: kernel(*arrays, **given.constants))
@@ -381,21 +388,20 @@ def _torch(place: Callable[[Any], Any]) -> Callable[[Any], Run]:
     """With tensors of PyTorch on some device."""
 
     def make(kernel: Any) -> Run:
+        import ml_dtypes
         import torch
 
         def to_torch(array: np.ndarray[Any, Any]) -> Any:
-            kinds = {"bfloat16": torch.bfloat16, "float8_e5m2": torch.float8_e5m2}
-            kind = kinds.get(array.dtype.name)
-            if kind is None and array.dtype.name == "float8_e4m3":
+            name = array.dtype.name
+            if name == "float8_e4m3":
                 raise UnavailableError("PyTorch has no float8_e4m3")
+            kind = getattr(torch, name) if hasattr(ml_dtypes, name) else None
             if kind is None:
                 return place(torch.from_numpy(array.copy()))
             plain = torch.from_numpy(array.view(f"u{array.itemsize}").copy())
             return place(plain.view(kind))
 
         def to_numpy(tensor: Any) -> np.ndarray[Any, Any]:
-            import ml_dtypes
-
             tensor = tensor.detach().cpu()
             name = str(tensor.dtype).removeprefix("torch.")
             if hasattr(ml_dtypes, name):
@@ -455,6 +461,8 @@ def _neuron(tensor: Any) -> Any:
 def _xla(tensor: Any) -> Any:
     import torch_xla.core.xla_model as xm
 
+    if "e8m0" in str(tensor.dtype):
+        raise UnavailableError("torch_xla has no scales")
     return tensor.to(xm.xla_device())
 
 
