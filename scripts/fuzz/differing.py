@@ -17,8 +17,11 @@ STEP = {
     "bfloat16": 4e-3,
     "float16": 5e-4,
     "float64": 1e-16,
-    "float8_e4m3fn": 0.03,
-    "float8_e5m2": 0.06,
+    "float8_e3m4": 0.016,
+    **dict.fromkeys(
+        ("float8_e4m3", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e4m3b11fnuz"), 0.03
+    ),
+    **dict.fromkeys(("float8_e5m2", "float8_e5m2fnuz"), 0.06),
     "complex64": 6e-8,
 }
 """Relative rounding errors."""

@@ -36,6 +36,20 @@ def test_functions_are_numpys(opcode: str) -> None:
     np.testing.assert_allclose(found, wanted, rtol=3e-6, atol=3e-7)
 
 
+@pytest.mark.parametrize("opcode", _RANGES)
+def test_functions_are_numpys_far_outside(opcode: str) -> None:
+    """Beyond what they are defined for and where squares overflow: NaN and infinities as NumPy's."""
+    sizes = np.concatenate([np.logspace(-38, 38.5, 61, dtype=np.float32), [np.float32(np.inf)]])
+    x = np.concatenate([-sizes, sizes]).astype(np.float32)
+    text = f"HloModule m ENTRY e {{ x = f32[124] parameter(0) ROOT r = f32[124] {opcode}(x) }}"
+    names = {"acos": np.arccos, "acosh": np.arccosh, "asin": np.arcsin, "asinh": np.arcsinh,
+             "atanh": np.arctanh, "cosh": np.cosh, "sinh": np.sinh}  # fmt: skip
+    with np.errstate(all="ignore"):
+        wanted = names[opcode](x.astype(np.float64)).astype(np.float32)
+    (found,) = run(compile(hlo_tools.load(text.encode()), target="trn2"), [x])
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-37)
+
+
 def _bytes(*shape: int) -> Array:
     return np.random.default_rng(sum(shape)).integers(0, 255, shape, dtype=np.uint8)
 

@@ -149,9 +149,9 @@ def _asinh(x: Node) -> Node:
 
 
 def _acosh(x: Node) -> Node:
-    """log1p(t + sqrt(2 t + t^2)) with t = x - 1; log(2 x) where the square is endless."""
+    """log1p(t + sqrt(t) sqrt(t + 2)) with t = x - 1, NaN below 1; log(2 x) for large x."""
     t = _difference(x, _number(x, 1))
-    root = x.like("sqrt", _product(t, _sum(t, _number(x, 2))))
+    root = _product(x.like("sqrt", t), x.like("sqrt", _sum(t, _number(x, 2))))
     near = x.like("log-plus-one", _sum(t, root))
     far = _sum(x.like("log", x), _number(x, np.log(2)))
     return x.like("select", _less(_number(x, 1e9), x), far, near)

@@ -33,6 +33,7 @@ SHAPES = (
 DTYPES = ("float32",) * 8 + ("int32",) * 3 + (
     "bfloat16", "float16", "float64", "int8", "int16", "int64", "uint8", "uint16", "uint32", "uint64",
     "bool", "float8_e4m3fn", "float8_e5m2", "complex64", "int4", "uint4",
+    "float8_e4m3", "float8_e3m4", "float8_e4m3b11fnuz", "float8_e4m3fnuz", "float8_e5m2fnuz",
 )  # fmt: skip
 
 

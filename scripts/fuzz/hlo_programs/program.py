@@ -13,7 +13,8 @@ ELEMENTS = {
     "float32": "f32", "float16": "f16", "bfloat16": "bf16", "float64": "f64", "int8": "s8", "int16": "s16",
     "int32": "s32", "int64": "s64", "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64",
     "bool": "pred", "float8_e4m3fn": "f8e4m3fn", "float8_e5m2": "f8e5m2", "complex64": "c64",
-    "int4": "s4", "uint4": "u4",
+    "int4": "s4", "uint4": "u4", "float8_e4m3": "f8e4m3", "float8_e3m4": "f8e3m4",
+    "float8_e4m3b11fnuz": "f8e4m3b11fnuz", "float8_e4m3fnuz": "f8e4m3fnuz", "float8_e5m2fnuz": "f8e5m2fnuz",
 }  # fmt: skip
 
 

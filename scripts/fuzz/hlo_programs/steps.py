@@ -46,7 +46,7 @@ DIRECTIONS = ("EQ", "NE", "LT", "LE", "GT", "GE")
 CONVERTED = tuple(one for one in ELEMENTS if one not in ("complex64", "int4", "uint4"))
 WIDTH = {**dict.fromkeys(("float32", "int32", "uint32"), 32), "int8": 8, "uint8": 8, "float64": 64,
          "bfloat16": 16, "float16": 16, "int16": 16, "uint16": 16, "int64": 64, "uint64": 64,
-         "float8_e4m3fn": 8, "float8_e5m2": 8}  # fmt: skip
+         **dict.fromkeys((one for one in ELEMENTS if one.startswith("float8")), 8)}  # fmt: skip
 
 
 def unary(make: Maker) -> Value | None:
