@@ -80,17 +80,25 @@ TORCH_DTYPES: dict[DType, torch.dtype] = {language: kind for kind, language in D
 """The torch dtype of each of those."""
 
 
-def torch_dtypes(call: BoundCall, func: Any) -> list[torch.dtype]:
+def torch_dtypes(
+    call: BoundCall, func: Any, *, lacking: str = "", library: str = "PyTorch"
+) -> list[torch.dtype]:
     """The torch dtype of each result of a call.
 
+    Args:
+        call: the call.
+        func: the kernel's function, for errors.
+        lacking: a dtype of PyTorch's that the library lacks.
+        library: what runs the call.
+
     Raises:
-        NkiValidationError: ``NKI-DTYPE``; PyTorch has no such dtype.
+        NkiValidationError: ``NKI-DTYPE``; the library has no such dtype.
     """
     for spec in call.plan.results:
-        if spec.dtype not in TORCH_DTYPES:
+        if spec.dtype not in TORCH_DTYPES or spec.dtype.name == lacking:
             raise NkiValidationError(
                 f"kernel {call.plan.func_name} returns {spec.name} in {spec.dtype}, "
-                "for which PyTorch has no dtype",
+                f"for which {library} has no dtype",
                 code="NKI-DTYPE",
                 location=definition_of(func),
                 remedy="write it to HBM in another dtype, or as integers: tile.view(nl.uint8)",

@@ -80,7 +80,7 @@ class PyTorchXLAKernel(FrameworkKernel):
         if not operands:
             raise TypeError(f"{self.func_name} needs at least one tensor that it reads")
         _warn_when_not_executable()
-        kinds = torch_dtypes(call, self.func)
+        kinds = torch_dtypes(call, self.func, lacking="float8_e8m0fnu", library="torch_xla")
         values = _xlac._xla_user_computation(IR_NAME, operands, _computation(plan))
         # torch_xla names the dtype of the HLO, which is another for what is carried wider.
         values = [value.to(kind) for value, kind in zip(values, kinds, strict=True)]
