@@ -105,16 +105,17 @@ class NeuronTensor(torch.Tensor):
                 f'the device "{NAME}" has no tensors of layout {host.layout}; use torch.sparse_coo, '
                 "or keep them on the CPU"
             )
-        wrapper = torch.Tensor._make_wrapper_subclass(
-            cls,
-            host.shape,
-            strides=host.stride(),
-            storage_offset=host.storage_offset(),
-            dtype=host.dtype,
-            layout=host.layout,
-            device=torch.device("meta"),
-            requires_grad=False,
-        )
+        with torch.inference_mode(host.is_inference()):  # views of others are none in that mode
+            wrapper = torch.Tensor._make_wrapper_subclass(
+                cls,
+                host.shape,
+                strides=host.stride(),
+                storage_offset=host.storage_offset(),
+                dtype=host.dtype,
+                layout=host.layout,
+                device=torch.device("meta"),
+                requires_grad=False,
+            )
         wrapper.host = host
         wrapper.index = index
         return wrapper

@@ -324,3 +324,13 @@ def test_sparse_gradients(seed: int) -> None:
 def test_compressed_layouts_are_refused() -> None:
     with pytest.raises(NotImplementedError, match=r"sparse_csr.*sparse_coo"):
         torch.eye(3).to_sparse_csr().to("neuron")
+
+
+def test_views_in_inference_mode() -> None:
+    x = torch.ones(2, 3, device="neuron")
+    layer = torch.nn.Linear(3, 2).to("neuron")
+    with torch.inference_mode():
+        x.view(-1)[1:3].add_(1)
+        made = layer(x).t()[0]
+        assert made.is_inference() and not x.t().is_inference()
+    assert x.tolist() == [[1, 2, 2], [1, 1, 1]]
