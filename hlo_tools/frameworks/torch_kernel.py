@@ -5,20 +5,18 @@ Importing this module imports torch.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 
 from hlo_tools.frameworks.framework_kernel import FrameworkKernel
 from hlo_tools.frameworks.numpy_kernel import run_bound
 from hlo_tools.frameworks.plan import BoundCall
+from hlo_tools.frameworks.torch_autograd import check_differentiable, without_gradient
 from hlo_tools.frameworks.torch_device import NeuronTensor, is_neuron_tensor
+from hlo_tools.frameworks.torch_written import check_declared, has_no_data
 from nki_lang.dtypes import BY_NAME, DType
 from nki_lang.errors import NkiValidationError
 from nki_lang.kernel import Kernel
@@ -31,13 +29,10 @@ __all__ = [
     "DTYPES",
     "TORCH_DTYPES",
     "TorchKernel",
-    "has_no_data",
-    "memory_of",
     "neuron_dtype",
     "tensor_of",
     "torch_dtypes",
     "view_of",
-    "without_gradient",
 ]
 
 DTYPES: dict[torch.dtype, DType] = {
@@ -142,46 +137,12 @@ def tensor_of(array: Array) -> torch.Tensor:
     return torch.from_numpy(array.view(_CARRIER_OF[carrier])).view(kind)
 
 
-def has_no_data(tensor: torch.Tensor) -> bool:
-    """True for tensors that exist as shapes only (under torch.compile, torch.export, "meta")."""
-    return isinstance(tensor, FakeTensor) or (tensor.is_meta and not is_neuron_tensor(tensor))
-
-
-class _NoGradient(torch.autograd.Function):
-    """Makes differentiating through a kernel's result an error."""
-
-    @staticmethod
-    def forward(ctx: Any, result: torch.Tensor, *_inputs: torch.Tensor) -> torch.Tensor:
-        return result
-
-    @staticmethod
-    def backward(ctx: Any, *_gradients: torch.Tensor) -> Any:
-        raise RuntimeError(
-            "[HLO-KERNEL-GRADIENT] an NKI kernel has no gradient of its own\n"
-            "  help: call it in the forward of a torch.autograd.Function and write its backward, "
-            "or register a gradient for the operator (nki_op(...).register_autograd)"
-        )
-
-
-def without_gradient(results: list[Any], tensors: Sequence[torch.Tensor]) -> list[Any]:
-    """Results whose gradient raises, when one of the tensors requires a gradient."""
-    if not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in tensors):
-        return results
-    inputs = {id(tensor) for tensor in tensors}
-    return [
-        _NoGradient.apply(result, *tensors)
-        if id(result) not in inputs and result.is_floating_point()
-        else result
-        for result in results
-    ]
-
-
 class TorchKernel(FrameworkKernel):
     """A kernel that takes and returns PyTorch tensors of the host or of the device "neuron".
 
     Arguments that the kernel writes in place are written in place; autograd is notified, and one that
     requires a gradient is refused (``HLO-KERNEL-GRADIENT``). Autograd does not see
-    through a kernel: wrap it in a ``torch.autograd.Function`` with a gradient. Tensors
+    through a kernel, so differentiating what it returns or writes raises: wrap it in a ``torch.autograd.Function`` with a gradient. Tensors
     without data (torch.compile, torch.export) have results without data.
     """
 
@@ -206,56 +167,12 @@ class TorchKernel(FrameworkKernel):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the kernel."""
         call = self.bind(*args, **kwargs)
-        _check_written(call, self.func)
+        check_differentiable(call, self.func)
+        check_declared(call, self.func)
         torch_dtypes(call, self.func)
         results = _shapes_only(call) if any(map(has_no_data, call.tensors)) else _execute(call)
-        if not call.plan.returned:
-            return None
-        return call.plan.pack(without_gradient(results, call.tensors))
-
-
-_FIXED: ContextVar[dict[int, str] | None] = ContextVar("fixed_tensors", default=None)
-
-
-@contextmanager
-def keeping(tensors: dict[int, str]) -> Generator[None]:
-    """Refuse kernels that write this memory (``memory_of`` -> what it is called)."""
-    token = _FIXED.set({**(_FIXED.get() or {}), **tensors})
-    try:
-        yield
-    finally:
-        _FIXED.reset(token)
-
-
-def memory_of(tensor: torch.Tensor) -> int:
-    """The identity of a tensor's storage, which it shares with its views only."""
-    host = tensor.host if isinstance(tensor, NeuronTensor) else tensor
-    storage: Any = host.untyped_storage()
-    return storage._cdata
-
-
-def _check_written(call: BoundCall, func: Any) -> None:
-    fixed = _FIXED.get() or {}
-    for result, operand in call.plan.written:
-        tensor = call.tensors[operand]
-        if torch.is_grad_enabled() and tensor.requires_grad:
-            raise NkiValidationError(
-                f"kernel {call.plan.func_name} writes {call.plan.output_names[result]}, a tensor "
-                "that asks for a gradient, and autograd does not see through a kernel",
-                code="HLO-KERNEL-GRADIENT",
-                location=definition_of(func),
-                remedy="call it under torch.no_grad(), or in the forward of a "
-                "torch.autograd.Function that marks the tensor dirty",
-            )
-        label = fixed.get(memory_of(tensor)) if fixed else None
-        if label is not None:
-            raise NkiValidationError(
-                f"kernel {call.plan.func_name} writes {label}, which does not declare it",
-                code="NKI-OP-MUTATES",
-                location=definition_of(func),
-                remedy="name it in mutates_args of nki_op, or let the kernel return a new tensor",
-                source="torch.library.custom_op, mutates_args",
-            )
+        results = without_gradient(results, call.tensors)
+        return call.plan.pack(results) if call.plan.returned else None
 
 
 def _execute(call: BoundCall) -> list[torch.Tensor]:

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 from hlo_tools.frameworks import torch_device
-from hlo_tools.frameworks.torch_kernel import keeping, memory_of
+from hlo_tools.frameworks.torch_written import declaring
 from nki_lang.errors import NkiTypeError, fail
 
 __all__ = ["nki_op"]
@@ -71,13 +72,20 @@ def _guarded(name: str, function: Callable[..., Any], changed: tuple[str, ...]) 
 
     @functools.wraps(function)
     def guarded(*args: Any, **kwargs: Any) -> Any:
-        arguments = signature.bind(*args, **kwargs).arguments
-        fixed = {
-            memory_of(value): f"argument {key!r} of operator {name}"
-            for key, value in arguments.items()
-            if isinstance(value, torch.Tensor) and key not in changed
-        }
-        with keeping(fixed):
+        written: list[torch.Tensor] = []
+        others: list[tuple[torch.Tensor, str]] = []
+        for key, value in signature.bind(*args, **kwargs).arguments.items():
+            for tensor in _tensors(value):
+                if key in changed:
+                    written.append(tensor)
+                else:
+                    others.append((tensor, f"argument {key!r} of operator {name}"))
+        with declaring(written, others):
             return function(*args, **kwargs)
 
     return guarded
+
+
+def _tensors(value: object) -> list[torch.Tensor]:
+    """An argument, or those in a list of them."""
+    return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]

@@ -24,15 +24,18 @@ import hlo_tools
 import nki_lang
 from hlo_tools.frameworks.call_module import build_call_module
 from hlo_tools.frameworks.framework_kernel import FrameworkKernel
-from hlo_tools.frameworks.plan import CallPlan
+from hlo_tools.frameworks.plan import BoundCall, CallPlan
+from hlo_tools.frameworks.torch_autograd import check_differentiable, without_gradient
 from hlo_tools.frameworks.torch_kernel import (
     TORCH_DTYPES,
     neuron_dtype,
     torch_dtypes,
-    without_gradient,
 )
+from hlo_tools.frameworks.torch_written import check_declared
 from hlo_tools.ir.module import KERNEL_TARGET
 from nki_lang.dtypes import BY_NAME, DType
+from nki_lang.errors import NkiValidationError
+from nki_lang.source import definition_of
 
 __all__ = ["IR_NAME", "PyTorchXLAKernel"]
 
@@ -40,6 +43,7 @@ IR_NAME: Final = "xla::_op_<locals>CallImpl"
 """How the call reads in torch_xla's IR text."""
 
 _xlac = import_module("torch_xla")._XLAC
+_is_functional_tensor: Callable[[torch.Tensor], bool] = import_module("torch")._is_functional_tensor
 _computations: dict[tuple[str, tuple[Any, ...]], Any] = {}
 _lock = threading.Lock()
 
@@ -68,6 +72,9 @@ class PyTorchXLAKernel(FrameworkKernel):
         """Add the call to the lazy graph."""
         call = self.bind(*args, **kwargs)
         plan = call.plan
+        check_differentiable(call, self.func)
+        check_declared(call, self.func)
+        _check_views(call, self.func)
         device = next((t.device for t in call.tensors if t.device.type == "xla"), None)
         operands = [t if t.device.type == "xla" else t.to(device) for t in call.operands]
         # Results take over the label of the first operand where that is narrower than its HLO
@@ -84,12 +91,31 @@ class PyTorchXLAKernel(FrameworkKernel):
         values = _xlac._xla_user_computation(IR_NAME, operands, _computation(plan))
         # torch_xla names the dtype of the HLO, which is another for what is carried wider.
         values = [value.to(kind) for value, kind in zip(values, kinds, strict=True)]
+        values = without_gradient(values, call.tensors)
         for result, tensor in plan.written:
             call.tensors[tensor].copy_(values[result])
             values[result] = call.tensors[tensor]
         if not plan.returned:
             return None
-        return plan.pack(without_gradient(values, call.tensors))
+        return plan.pack(values)
+
+
+def _check_views(call: BoundCall, func: Any) -> None:
+    """Refuse a kernel that writes a view within an operator, where torch_xla's views are copies.
+
+    Raises:
+        NkiValidationError: ``NKI-WRITE-LOST``.
+    """
+    for result, operand in call.plan.written:
+        tensor = call.tensors[operand]
+        if tensor.device.type == "xla" and tensor._is_view() and not _is_functional_tensor(tensor):
+            raise NkiValidationError(
+                f"kernel {call.plan.func_name} writes {call.plan.output_names[result]}, a view of an "
+                "XLA tensor within an operator: the write would be lost, views are copies there",
+                code="NKI-WRITE-LOST",
+                location=definition_of(func),
+                remedy="write a whole tensor, or call the kernel outside of the operator",
+            )
 
 
 def _computation(plan: CallPlan) -> Any:

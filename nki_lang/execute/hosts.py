@@ -78,6 +78,15 @@ def require_writable(kernel: str, written: Mapping[str, Array]) -> None:
                 code="NKI-READ-ONLY",
                 remedy="pass a copy, or let the kernel write a tensor of its own and return it",
             )
+        if any(
+            step == 0 < extent - 1 for step, extent in zip(array.strides, array.shape, strict=True)
+        ):
+            raise NkiExecutionError(
+                f"kernel {kernel!r} writes its argument {name!r}, but several of the array's "
+                "elements are one place in memory, which can keep one result only",
+                code="NKI-SHARED",
+                remedy="pass a copy: .clone() in torch, .copy() in NumPy",
+            )
     for (one, first), (other, second) in itertools.combinations(written.items(), 2):
         if share_memory(first, second):
             raise NkiExecutionError(

@@ -10,12 +10,14 @@ import nki.language as nl
 import numpy as np
 import pytest
 import torch
+from torch.autograd import forward_ad
 
+from hlo_tools.frameworks import torch_device
 from hlo_tools.frameworks.torch_kernel import DTYPES, TorchKernel, tensor_of, view_of
 from hlo_tools.kernels import calls as kernels
 from hlo_tools.kernels.backend_config import decode
 from nki_lang.dtypes import BY_NAME
-from nki_lang.errors import NkiValidationError
+from nki_lang.errors import NkiExecutionError, NkiValidationError
 from tests.frameworks import sample_kernels
 
 pytestmark = pytest.mark.torch_xla
@@ -170,8 +172,6 @@ def tripled_in_place(x):
 
 @pytest.mark.parametrize("device", ["cpu", "neuron"])
 def test_autograd_is_told_of_writes(device):
-    from hlo_tools.frameworks import torch_device
-
     torch_device.install()
     weight = torch.ones(2, 3, device=device).requires_grad_()
     hidden = weight * 2
@@ -186,3 +186,82 @@ def test_autograd_is_told_of_writes(device):
     with torch.no_grad():
         tripled_in_place(hidden)
     assert hidden.cpu()[0, 0].item() == 6
+
+
+@nki.jit
+def tripled(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    nisa.tensor_scalar(tile, tile, nl.multiply, 3.0)
+    nisa.dma_copy(dst=out, src=tile)
+    return out
+
+
+@nki.jit
+def tripled_into(x, out):
+    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    nisa.tensor_scalar(tile, tile, nl.multiply, 3.0)
+    nisa.dma_copy(dst=out, src=tile)
+
+
+@pytest.mark.parametrize("device", ["cpu", "neuron"])
+def test_what_a_kernel_writes_depends_on_its_arguments(device: str) -> None:
+    torch_device.install()
+    weight = torch.ones(2, 3, device=device).requires_grad_()
+    out = torch.zeros(4, 3, device=device)
+    tripled_into(weight, out[1:3])
+    assert out.requires_grad and out.cpu()[1, 0].item() == 3
+    with pytest.raises(RuntimeError, match="HLO-KERNEL-GRADIENT"):
+        (out.sum() + weight.sum()).backward()
+    with torch.no_grad():
+        kept = torch.zeros(2, 3, device=device)
+        tripled_into(weight, kept)
+    assert not kept.requires_grad
+
+
+@pytest.mark.parametrize("device", ["cpu", "neuron"])
+def test_what_a_kernel_returns_may_be_written(device: str) -> None:
+    torch_device.install()
+    weight = torch.ones(2, 4, device=device).requires_grad_()
+    made = tripled(weight)
+    made.mul_(2)
+    made[0] += 1
+    assert made.detach().cpu()[:, 0].tolist() == [7, 6]
+    with pytest.raises(RuntimeError, match="HLO-KERNEL-GRADIENT"):
+        made.sum().backward()
+
+
+def _tangent(x: torch.Tensor) -> torch.Tensor:
+    with forward_ad.dual_level():
+        return tripled(forward_ad.make_dual(x, x))
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        torch.func.grad(lambda x: tripled(x).sum()),
+        torch.vmap(tripled, randomness="error"),
+        torch.func.functionalize(tripled_in_place),
+        lambda x: torch.func.jvp(tripled, (x,), (x,)),
+        _tangent,
+    ],
+    ids=["grad", "vmap", "functionalize", "jvp", "dual"],
+)
+def test_transforms_that_need_a_rule(run: Any) -> None:
+    x = torch.ones(2, 3, 4)
+    with pytest.raises(NkiValidationError) as caught:
+        run(x)
+    assert caught.value.code == "HLO-KERNEL-GRADIENT"
+    assert bool((x == 1).all())
+
+
+@pytest.mark.parametrize("device", ["cpu", "neuron"])
+def test_elements_in_one_place_are_not_written(device: str) -> None:
+    torch_device.install()
+    row = torch.ones(1, 3, device=device)
+    with pytest.raises(NkiExecutionError) as caught:
+        tripled_in_place(row.expand(2, 3))
+    assert caught.value.code == "NKI-SHARED"
+    assert bool((row == 1).all())

@@ -146,3 +146,42 @@ def test_a_view_of_an_argument_is_the_argument(how: str) -> None:
         double_a_view_in_silence(x, how)
     assert caught.value.code == "NKI-OP-MUTATES"
     assert x[0, 0].item() == 1
+
+
+@nki_op("nki_hlo_tests::double_a_hidden_one", mutates_args={"x"})
+def double_a_hidden_one(x: torch.Tensor, ys: list[torch.Tensor], how: str) -> None:
+    double_in_place(x)
+    double_in_place({"list": ys[1], "array": torch.from_numpy(ys[1].numpy())}[how])
+
+
+@pytest.mark.parametrize("how", ["list", "array"])
+def test_lists_and_arrays_hide_no_argument(how: str) -> None:
+    x, *ys = (torch.ones(128, 512) for _ in range(3))
+    with pytest.raises(NkiValidationError, match="argument 'ys'") as caught:
+        double_a_hidden_one(x, ys, how)
+    assert caught.value.code == "NKI-OP-MUTATES"
+    assert bool((ys[1] == 1).all())
+
+
+@nki_op("nki_hlo_tests::double_one_of_two_", mutates_args={"x"})
+def double_one_of_two_(x: torch.Tensor, y: torch.Tensor) -> None:
+    double_in_place(x)
+
+
+@pytest.mark.parametrize("device", ["cpu", "neuron"])
+def test_arguments_that_are_parts_of_one_tensor(device: str) -> None:
+    whole = torch.ones(128, 1024, device=device)
+    double_one_of_two_(*whole.chunk(2, 1))
+    assert whole.cpu()[0, ::512].tolist() == [2, 1]
+    double_one_of_two_(whole, whole)
+    assert whole.cpu()[0, ::512].tolist() == [4, 2]
+
+
+def test_parts_of_one_tensor_when_compiled() -> None:
+    def run(whole: torch.Tensor) -> torch.Tensor:
+        whole = whole + 1
+        double_one_of_two_(*whole.chunk(2, 1))
+        return whole
+
+    made = torch.compile(run, backend="aot_eager")(torch.zeros(128, 1024))
+    assert made[0, ::512].tolist() == [2, 1]

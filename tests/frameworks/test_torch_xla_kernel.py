@@ -224,3 +224,47 @@ def test_integers_of_every_width(run_script: Any) -> None:
     """torch_xla keeps 16-bit integers in 32 bits on a Neuron device."""
     done = run_script(INTEGERS, PJRT_DEVICE="NEURON", NKI_HLO_DEVICE="1")
     assert done.stdout.split() == ["done"], done.stdout + done.stderr
+
+
+WRITES = """
+    import torch, torch_xla
+    from torch_neuronx import nki_op
+    from tests.frameworks.test_torch_kernel import tripled_in_place, tripled_into
+
+    CODES = ("HLO-KERNEL-GRADIENT", "NKI-OP-MUTATES", "NKI-WRITE-LOST")
+    device = torch_xla.device()
+
+    def told(run):
+        try:
+            return run()
+        except Exception as error:
+            return next(code for code in CODES if code in str(error))
+
+    @nki_op("nki_hlo_tests::triple_a_view_in_silence", mutates_args={})
+    def triple_a_view_in_silence(x: torch.Tensor) -> torch.Tensor:
+        tripled_in_place(x.view(-1, 2))
+        return x + 0
+
+    @nki_op("nki_hlo_tests::triple_a_row", mutates_args={})
+    def triple_a_row(x: torch.Tensor) -> torch.Tensor:
+        own = x * 1
+        tripled_in_place(own.view(-1, 2))
+        return own
+
+    def written(out):
+        tripled_into(weight, out)
+        (out.sum() + weight.sum()).backward()
+
+    weight = torch.ones(2, 4, device=device).requires_grad_()
+    print(told(lambda: tripled_in_place(weight * 2)))
+    print(told(lambda: written(torch.zeros(2, 4, device=device))))
+    print(told(lambda: triple_a_view_in_silence(torch.ones(2, 4, device=device))))
+    print(told(lambda: triple_a_row(torch.ones(2, 4, device=device))))
+"""
+
+
+def test_autograd_and_operators_know_what_is_written(run_script: Any) -> None:
+    done = run_script(WRITES, PJRT_DEVICE="NEURON", NKI_HLO_DEVICE="1")
+    assert done.stdout.splitlines() == [
+        "HLO-KERNEL-GRADIENT", "HLO-KERNEL-GRADIENT", "NKI-OP-MUTATES", "NKI-WRITE-LOST",
+    ], done.stderr  # fmt: skip

@@ -1,0 +1,98 @@
+"""What autograd and the transforms of torch.func are told of kernels.
+
+Importing this module imports torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
+
+import torch
+
+from hlo_tools.frameworks.plan import BoundCall
+from nki_lang.errors import NkiValidationError
+from nki_lang.source import definition_of
+
+__all__ = ["check_differentiable", "without_gradient"]
+
+# Names that PyTorch does not export; nothing public does the same.
+_native = import_module("torch._C")
+_is_transformed: Callable[[torch.Tensor], bool] = _native._functorch.is_functorch_wrapped_tensor
+_unpack_dual: Callable[..., Any] = import_module("torch.autograd.forward_ad").unpack_dual
+
+_REMEDY = (
+    "call it in the forward of a torch.autograd.Function and write its backward, "
+    "or register a gradient for the operator (nki_op(...).register_autograd)"
+)
+
+
+class _NoGradient(torch.autograd.Function):
+    """Makes differentiating through a kernel's result an error.
+
+    The result counts as written in place, so that it stays the tensor that it is: a view of it
+    could not be written any more.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, result: torch.Tensor, *_inputs: torch.Tensor) -> torch.Tensor:
+        ctx.mark_dirty(result)
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, *_gradients: torch.Tensor) -> Any:
+        raise RuntimeError(
+            f"[HLO-KERNEL-GRADIENT] an NKI kernel has no gradient of its own\n  help: {_REMEDY}"
+        )
+
+
+def without_gradient(results: list[Any], tensors: Sequence[torch.Tensor]) -> list[Any]:
+    """Results whose gradient raises, when one of the tensors requires a gradient.
+
+    Tensors that the kernel wrote are among the results, since what they hold depends on the others.
+    """
+    asking = [tensor for tensor in tensors if tensor.requires_grad]
+    if not torch.is_grad_enabled() or not asking:
+        return results
+    return [
+        _NoGradient.apply(result, *asking) if result.is_floating_point() else result
+        for result in results
+    ]
+
+
+def check_differentiable(call: BoundCall, func: Any) -> None:
+    """Refuse what needs a rule that a kernel lacks, before the kernel runs.
+
+    Raises:
+        NkiValidationError: ``HLO-KERNEL-GRADIENT``; a kernel in torch.func's grad, vmap, jvp or
+            functionalize, or on dual numbers, or one that writes a tensor that requires a gradient.
+    """
+    plan = call.plan
+    if any(_is_transformed(tensor) for tensor in call.tensors):
+        _refuse(func, f"kernel {plan.func_name} is in a transform of torch.func, for which it "
+                "has no rule")  # fmt: skip
+    if _native._is_fwd_grad_enabled() and any(
+        _unpack_dual(tensor).tangent is not None for tensor in call.tensors
+    ):
+        _refuse(func, f"kernel {plan.func_name} has no derivative in forward mode")
+    for result, operand in plan.written:
+        if torch.is_grad_enabled() and call.tensors[operand].requires_grad:
+            raise NkiValidationError(
+                f"kernel {plan.func_name} writes {plan.output_names[result]}, a tensor "
+                "that asks for a gradient, and autograd does not see through a kernel",
+                code="HLO-KERNEL-GRADIENT",
+                location=definition_of(func),
+                remedy="call it under torch.no_grad(), or in the forward of a "
+                "torch.autograd.Function that marks the tensor dirty",
+            )
+
+
+def _refuse(func: Any, message: str) -> None:
+    raise NkiValidationError(
+        message,
+        code="HLO-KERNEL-GRADIENT",
+        location=definition_of(func),
+        remedy="call it in the forward of a torch.autograd.Function with setup_context, and write "
+        "its backward, jvp or vmap",
+    )

@@ -1,0 +1,128 @@
+"""Which memory kernels may write: the arguments that an operator of torch declares.
+
+Importing this module imports torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from hlo_tools.frameworks.plan import BoundCall
+from hlo_tools.frameworks.torch_device import NeuronTensor, is_neuron_tensor
+from nki_lang.errors import NkiValidationError
+from nki_lang.execute.hosts import share_memory
+from nki_lang.source import definition_of
+
+__all__ = ["check_declared", "declaring", "has_no_data", "overlap"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Operator:
+    """Arguments of an operator that runs.
+
+    Attributes:
+        written: those that it declares to write.
+        others: the rest, each with what it is called.
+    """
+
+    written: Sequence[torch.Tensor]
+    others: Sequence[tuple[torch.Tensor, str]]
+
+
+_OPERATORS: ContextVar[tuple[_Operator, ...]] = ContextVar("operators", default=())
+
+
+@contextmanager
+def declaring(
+    written: Sequence[torch.Tensor], others: Sequence[tuple[torch.Tensor, str]]
+) -> Generator[None]:
+    """Refuse kernels that write the memory of ``others`` which is not that of ``written``, too."""
+    token = _OPERATORS.set((*_OPERATORS.get(), _Operator(written, others)))
+    try:
+        yield
+    finally:
+        _OPERATORS.reset(token)
+
+
+def check_declared(call: BoundCall, func: Any) -> None:
+    """Refuse a kernel that writes an argument which an operator around it does not declare.
+
+    Raises:
+        NkiValidationError: ``NKI-OP-MUTATES``.
+    """
+    for operator in _OPERATORS.get():
+        for _, operand in call.plan.written:
+            tensor = call.tensors[operand]
+            if any(overlap(tensor, one) for one in operator.written):
+                continue
+            for other, label in operator.others:
+                if overlap(tensor, other):
+                    raise NkiValidationError(
+                        f"kernel {call.plan.func_name} writes {label}, which does not declare it",
+                        code="NKI-OP-MUTATES",
+                        location=definition_of(func),
+                        remedy="name it in mutates_args of nki_op, or let the kernel return a new "
+                        "tensor",
+                        source="torch.library.custom_op, mutates_args",
+                    )
+
+
+def has_no_data(tensor: torch.Tensor) -> bool:
+    """True for tensors that exist as shapes only (under torch.compile, torch.export, "meta")."""
+    return isinstance(tensor, FakeTensor) or (tensor.is_meta and not is_neuron_tensor(tensor))
+
+
+def overlap(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Two tensors have an element in common; of XLA tensors, whose places are not known, a storage."""
+    first, second = _host(one), _host(other)
+    if first.device != second.device or {first.layout, second.layout} != {torch.strided}:
+        return False
+    if first.device.type == "xla":
+        return _storage(first) == _storage(second)
+    if not (has_no_data(first) or has_no_data(second)):
+        return share_memory(_places(first, first.data_ptr()), _places(second, second.data_ptr()))
+    if _storage(first) != _storage(second):
+        return False
+    return share_memory(*(_places(each, _assumed(each)) for each in (first, second)))
+
+
+def _assumed(tensor: torch.Tensor) -> int:
+    """An address for a tensor without data, at its place from where its storage would be."""
+    return (1 << 20) + int(tensor.storage_offset()) * tensor.element_size()
+
+
+class _Places:
+    """An array that NumPy takes to be at an address; only where its elements are is asked."""
+
+    def __init__(self, tensor: torch.Tensor, address: int) -> None:
+        size = tensor.element_size()
+        self.__array_interface__ = {
+            "version": 3,
+            "data": (address, True),
+            "typestr": f"|V{size}",
+            "shape": tuple(int(extent) for extent in tensor.shape),
+            "strides": tuple(int(step) * size for step in tensor.stride()),
+        }
+
+
+def _places(tensor: torch.Tensor, address: int) -> np.ndarray[Any, Any]:
+    return np.asarray(_Places(tensor, address))
+
+
+def _host(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.host if isinstance(tensor, NeuronTensor) else tensor
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    """The identity of a storage; XLA tensors within an operator have it in common with no view."""
+    base: Any = tensor._base
+    storage: Any = (tensor if base is None else base).untyped_storage()
+    return storage._cdata
