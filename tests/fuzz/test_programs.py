@@ -63,6 +63,14 @@ def test_operators_of_torch(tmp_path: Path) -> None:
     assert set(runs) == {"call", "in place", "in place of a part", "out", "gradient"}
 
 
+@pytest.mark.torch_xla
+def test_gradients_around_kernels(tmp_path: Path) -> None:
+    found, runs = faults(tmp_path, "fuzz_autograd", "--count", "40")
+    assert found == []
+    kinds = ("equal", "raises", "HLO-KERNEL-GRADIENT", "NKI-OP-MUTATES")
+    assert {f"{device}: {kind}" for device in ("cpu", "neuron") for kind in kinds} <= runs.keys()
+
+
 @pytest.mark.jax
 @pytest.mark.parametrize("driver", ["fuzz_jax", "fuzz_hlo"])
 def test_a_way_that_does_not_exist(driver: str) -> None:

@@ -1,0 +1,1 @@
+"""Random PyTorch programs around kernels, with and without gradients, beside operations of torch."""
