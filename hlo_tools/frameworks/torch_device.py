@@ -212,8 +212,8 @@ class NeuronTensor(torch.Tensor):
         if func in _OWN_MEMORY and kwargs.get("out") is not None:
             return _written(func, args, kwargs)
         with _native.DisableTorchFunctionSubclass():
-            first = next(iter(_leaves(args, kwargs)), None)
-            with _OwnTensors(0 if first is None else first.index):
+            found = _leaves(args, kwargs)
+            with _OwnTensors(found[0].index if found else 0), _versions_kept(found):
                 return func(*args, **kwargs)
 
     @classmethod
@@ -314,6 +314,17 @@ def _views_resolved() -> Generator[None]:
     finally:
         for key in keys:
             _native._dispatch_tls_set_dispatch_key_excluded(key, True)
+
+
+@contextmanager
+def _versions_kept(tensors: list[NeuronTensor]) -> Generator[None]:
+    """Views of ordinary tensors stay views of them in inference mode, where wrappers see functions
+    such as ``reshape`` whole: a write through one has to be noticed by autograd."""
+    if not torch.is_inference_mode_enabled() or any(one.is_inference() for one in tensors):
+        yield
+        return
+    with torch.inference_mode(False), torch.no_grad():
+        yield
 
 
 def _host(tensor: NeuronTensor) -> torch.Tensor:
