@@ -82,6 +82,8 @@ def _line(chance: random.Random, world: World, number: int) -> str:
     if form in _VIEWS + _MADE:
         line = f"v{number} = {line}"
     asks = form in _KERNELS and any(_asks(tensors[name]) for name in (x, *others.values()))
+    if form == "{x}.detach_()":  # in inference mode torch ignores it, but not everywhere
+        return line
     if chance.random() < (0.7 if asks else 0.15):  # else most programs end with a refusal
         line = f"with {'torch.no_grad()' if asks else chance.choice(_MODES)}: {line}"
     return line
