@@ -210,4 +210,3 @@ def test_a_tile_by_itself_has_the_bits_of_a_tile_by_its_copy(accumulate, columns
         nc_matmul(result, tile, moving, accumulate=accumulate)
         results.append(result)
     assert np.array_equal(*results)
-    assert not np.array_equal(results[0], tile.T @ tile) or columns < 50  # NumPy's own differ
