@@ -21,6 +21,7 @@ from nki_lang.execute.regions import compose, may_overlap
 from nki_lang.ir.types import (
     Access,
     Block,
+    Engine,
     Instruction,
     KernelIR,
     Statement,
@@ -232,6 +233,9 @@ def _is_copy(instruction: Instruction) -> bool:
     if dst.is_dynamic or src.is_dynamic or dst.tensor.name == src.tensor.name:
         return False
     if dst.element_type.name == "tfloat32":  # a write rounds what lies there as float32
+        return False
+    wide = src.element_type.is_integer and src.element_type.itemsize >= 4
+    if wide and instruction.engine is Engine.scalar:  # it rounds them to float32
         return False
     return dst.element_type is src.element_type or dst.element_type == src.element_type
 

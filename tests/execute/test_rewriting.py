@@ -1,5 +1,7 @@
 """Looking through copies and merging neighbours never changes a result."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ from nki_lang.execute import load
 from nki_lang.execute.coalescing import coalesce
 from nki_lang.execute.forwarding import forward
 from nki_lang.execute.regions import beside, compose, may_overlap
-from nki_lang.ir import Access, ForLoop, Register
+from nki_lang.ir import Access, Engine, ForLoop, Register
 from tests.execute.handmade import full, instruction, kernel, part, tensor
 
 X = tensor("x", (8, 16), buffer="hbm")
@@ -54,6 +56,20 @@ def test_a_tile_is_kept_when_its_source_changes():
     fast, slow = both(kernel([], [Z], body), [])
     assert (fast[0] == -1).all()
     assert np.array_equal(fast[0], slow[0])
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint32"])
+def test_the_scalar_engine_rounds_the_integers_that_it_copies(dtype):
+    x, z = (tensor(name, (8, 16), dtype, "hbm") for name in ("x", "z"))
+    t, u = (tensor(name, (8, 16), dtype) for name in ("t", "u"))
+    copy = instruction("tensor_copy", dst=full(u), src=full(t))
+    body = [
+        instruction("dma_copy", dst=full(t), src=full(x)),
+        replace(copy, engine=Engine.scalar),
+        instruction("dma_copy", dst=full(z), src=full(u)),
+    ]
+    fast, slow = both(kernel([x], [z], body), [np.full((8, 16), 2**24 + 1, dtype)])
+    assert (fast[0] == 2**24).all() and (slow[0] == 2**24).all()
 
 
 def test_writing_in_place_keeps_the_copy():
