@@ -39,8 +39,13 @@ _MOVES = {
     "nc_stream_shuffle": ("src", ("shuffle_mask",)),
     "nc_n_gather": ("data", ("indices",)),
     "local_gather": ("src_buffer", ("index", "num_elem_per_idx", "num_valid_indices")),
+    "affine_select": ("on_true_tile", ("pattern", "channel_multiplier", "cmp_op", "offset")),
+    "tensor_copy_predicated": ("src", ("predicate", "reverse_pred")),
 }
-"""Instructions that only move elements: what they move, and the operand with the place."""
+"""Instructions that only move or choose elements: which, and the operands that say where to."""
+
+_UNMARKED = {"affine_select": {"on_false_value": 0.0}}
+"""Operands of those that are numbers, which have no marks."""
 
 _SCALED = frozenset({"quantize_mx", "nc_matmul_mx"})
 
@@ -123,8 +128,9 @@ class Tracker:
             return
         before = [self._holes(access) for _, access in written] if keeps else []
         shows = self._shows(instruction, bad)
+        marks = self._marks(instruction, written, bad)
         step()
-        self._carry_all(instruction, written, bad, shows=shows)
+        self._carry_all(instruction, written, marks, shows=shows)
         if any(hole is not None for hole in before) and instruction.op not in _MEETINGS:
             self._reopen(step, written, before)
 
@@ -351,48 +357,59 @@ class Tracker:
         strides = (layout.strides[0] // storage.row * width, *layout.strides[1:])
         return Piece(layout.shape, partition * width + byte, strides, layout.dtype.itemsize)
 
+    def _marks(
+        self, instruction: Instruction, written: list[tuple[str, Access]], bad: dict[str, Mask]
+    ) -> list[Mask | None]:
+        """Which elements of each written operand will depend on bad ones; it may overwrite indices."""
+        if instruction.op == "sendrecv":
+            return [bad.get("src")]
+        return [
+            _spread(instruction, access.shape, bad, self.memory)
+            if bad and access.vector_offset is None
+            else None
+            for _, access in written
+        ]
+
     def _carry_all(
         self,
         instruction: Instruction,
         written: list[tuple[str, Access]],
-        bad: dict[str, Mask],
+        marks: list[Mask | None],
         *,
         shows: bool,
     ) -> None:
         if instruction.op == "sendrecv":
-            bad = self._exchanged(instruction, bad)
+            marks = [self._exchanged(instruction, marks[0])]
             shows = False
-        for _, access in written:
-            self._carry(instruction, access, bad, shows=shows)
+        for (_, access), mask in zip(written, marks, strict=True):
+            self._carry(access, mask, shows=shows)
 
-    def _exchanged(self, instruction: Instruction, bad: dict[str, Mask]) -> dict[str, Mask]:
+    def _exchanged(self, instruction: Instruction, sent: Mask | None) -> Mask | None:
         """The marks of what another core sent; both cores hand over theirs."""
         state = self.memory.state
         exchange: Any = state.exchange  # its value is an array for meanings, here it is marks
         if exchange is None:
-            return bad
+            return sent
         operands = instruction.operands
         to, source, pipe = (
             self.memory.scalar(operands[name])
             for name in ("send_to_rank", "recv_from_rank", "pipe_id")
         )
-        sent = (bad.get("src"), self.origins.get(operands["src"].tensor.name))
-        mask, origin = exchange.swap(state.core, sent, to, source, pipe, instruction.location)
+        mine = (sent, self.origins.get(operands["src"].tensor.name))
+        mask, origin = exchange.swap(state.core, mine, to, source, pipe, instruction.location)
         name = operands["dst"].tensor.name
         if mask is None:
             self.origins.pop(name, None)
-            return {}
+            return None
         self.origins[name] = origin
-        return {"src": mask}
+        return mask
 
-    def _carry(
-        self, instruction: Instruction, access: Access, bad: dict[str, Mask], *, shows: bool
-    ) -> None:
+    def _carry(self, access: Access, mask: Mask | None, *, shows: bool) -> None:
         """Mark what was computed from nowhere in one written operand; ``shows``: from NaN."""
-        if not bad or access.vector_offset is not None:
+        if mask is None:
             self._add(access)
             return
-        mask = _spread(instruction, access.shape, bad, self.memory)
+        mask = mask.reshape(access.shape)
         value = self.memory.view(access)
         if value.dtype.kind not in "iub" and shows:
             # What is read is NaN: what is no NaN was not computed from them (selected away).
@@ -524,13 +541,12 @@ def _spread(
     op = instruction.op
     result = np.zeros(shape, np.bool_)
     for name, mask in bad.items():
-        if op == "sendrecv":
-            result |= mask.reshape(shape)
-        elif op in _MOVES and name == _MOVES[op][0]:
+        if op in _MOVES and name == _MOVES[op][0]:
             moved = np.zeros(shape, np.uint8)
             source, rest = _MOVES[op]
             given = ((key, instruction.operands.get(key)) for key in rest)
             how = {k: memory.read(v) if type(v) is Access else v for k, v in given if v is not None}
+            how |= _UNMARKED.get(op, {})
             MEANINGS[op](dst=moved, **{source: mask.astype(np.uint8)}, **how)
             result |= moved != 0
         elif op in _PRODUCTS and name in ("stationary", "moving") and len(shape) == 2:

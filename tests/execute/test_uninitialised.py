@@ -261,3 +261,48 @@ def test_fresh_integers_that_become_floats_are_from_nowhere_too():
         simulate(integers_as_floats)(x)
     with pytest.raises(NkiExecutionError, match=r"NKI-UNINITIALISED.*tensor_copy reads"):
         load(integers_as_floats.trace((x,)), check=True).run([x])
+
+
+@jit
+def chosen(x, columns, dtype, predicated):
+    out = nl.ndarray(x.shape, dtype, nl.shared_hbm)
+    tile, made = (nl.ndarray(x.shape, dtype, nl.sbuf) for _ in range(2))
+    mask = nl.ndarray(x.shape, nl.uint8, nl.sbuf)
+    nisa.dma_copy(tile[:, 0:columns], x[:, 0:columns])
+    nisa.memset(made, 7)
+    if predicated:
+        nisa.memset(mask, 0)
+        nisa.memset(mask[:, 0:4], 1)
+        nisa.tensor_copy_predicated(made, tile, mask)
+    else:  # 3 - column is not negative
+        nisa.affine_select(made, [[-1, 8]], 0, tile, 7.0, nl.greater_equal, offset=3)
+    nisa.dma_copy(out, made)
+    return out
+
+
+@pytest.mark.parametrize("predicated", [False, True])
+@pytest.mark.parametrize("dtype", [nl.float32, nl.int32, nl.uint8])
+def test_what_is_not_chosen_may_be_uninitialised(dtype, predicated):
+    x = np.arange(16).reshape(2, 8).astype(dtype)
+    want = x.copy()
+    want[:, 4:] = 7
+    np.testing.assert_array_equal(simulate(chosen)(x, 4, dtype, predicated), want)
+    with pytest.raises(NkiExecutionError, match="NKI-UNINITIALISED"):
+        simulate(chosen)(x, 3, dtype, predicated)
+
+
+@jit
+def gathered_over_indices(x):
+    out = nl.ndarray((4, 2), nl.uint32, nl.shared_hbm)
+    tile = nl.ndarray((4, 8), nl.uint32, nl.sbuf)
+    indices = nl.ndarray((4, 2), nl.uint32, nl.sbuf)
+    nisa.dma_copy(tile[:, 0:4], x)
+    nisa.memset(indices, 3)
+    nisa.nc_n_gather(indices, tile, indices)
+    nisa.dma_copy(out, indices)
+    return out
+
+
+def test_a_gather_may_overwrite_its_indices():
+    x = np.arange(100, 116, dtype=np.uint32).reshape(4, 4)
+    np.testing.assert_array_equal(simulate(gathered_over_indices)(x), x[:, [3, 3]])
