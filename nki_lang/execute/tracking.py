@@ -47,6 +47,12 @@ _MOVES = {
 _UNMARKED = {"affine_select": {"on_false_value": 0.0}}
 """Operands of those that are numbers, which have no marks."""
 
+_BESIDE = frozenset(
+    {"activate2", "activation", "activation_reduce", "exponential", "range_select", "select_reduce",
+     "tensor_scalar_reduce"}
+)  # fmt: skip
+"""Instructions that are element-wise, with a reduction of each partition beside ``dst``."""
+
 _SCALED = frozenset({"quantize_mx", "nc_matmul_mx"})
 
 _MEETINGS = frozenset({"collective_permute", "all_to_all_v", "all_gather_v"})
@@ -560,7 +566,8 @@ def _spread(
 
 def _broadcast(mask: Mask, shape: tuple[int, ...], op: str) -> Mask:
     traits = TRAITS[op]
-    if (traits.elementwise or op == "dma_compute") and mask.size == np.prod(shape):
+    alike = traits.elementwise or op in _BESIDE or op == "dma_compute"
+    if alike and mask.size == np.prod(shape):
         return mask.reshape(shape)
     if traits.parallel and mask.shape[:1] == shape[:1]:
         rows = mask.reshape(mask.shape[0], -1).any(axis=1)

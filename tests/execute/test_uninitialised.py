@@ -306,3 +306,22 @@ def gathered_over_indices(x):
 def test_a_gather_may_overwrite_its_indices():
     x = np.arange(100, 116, dtype=np.uint32).reshape(4, 4)
     np.testing.assert_array_equal(simulate(gathered_over_indices)(x), x[:, [3, 3]])
+
+
+@jit
+def squared(x, columns):
+    out = nl.ndarray((4, 4), nl.int32, nl.shared_hbm)
+    tile = nl.ndarray((4, 8), nl.float32, nl.sbuf)
+    made = nl.ndarray((4, 8), nl.int32, nl.sbuf)
+    total = nl.ndarray((4, 1), nl.float32, nl.sbuf)
+    nisa.dma_copy(tile[:, 0:columns], x[:, 0:columns])
+    nisa.activation_reduce(made, nl.square, tile, nl.add, total)
+    nisa.dma_copy(out, made[:, 0:4])
+    return out
+
+
+def test_an_activation_hands_on_marks_element_by_element():
+    x = np.arange(32, dtype=np.float32).reshape(4, 8)
+    np.testing.assert_array_equal(simulate(squared)(x, 4), x[:, 0:4] ** 2)
+    with pytest.raises(NkiExecutionError, match="NKI-UNINITIALISED"):
+        simulate(squared)(x, 3)
