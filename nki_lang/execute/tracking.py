@@ -41,11 +41,17 @@ _MOVES = {
     "local_gather": ("src_buffer", ("index", "num_elem_per_idx", "num_valid_indices")),
     "affine_select": ("on_true_tile", ("pattern", "channel_multiplier", "cmp_op", "offset")),
     "tensor_copy_predicated": ("src", ("predicate", "reverse_pred")),
+    "tensor_reduce": ("data", ("axis", "keepdims")),
+    "tensor_partition_reduce": ("data", ()),
 }
-"""Instructions that only move or choose elements: which, and the operands that say where to."""
+"""Instructions that move, choose or gather marks: whose, and the operands that say where to."""
 
-_UNMARKED = {"affine_select": {"on_false_value": 0.0}}
-"""Operands of those that are numbers, which have no marks."""
+_FOR_MARKS = {
+    "affine_select": {"on_false_value": 0.0},
+    "tensor_reduce": {"op": "maximum"},
+    "tensor_partition_reduce": {"op": "maximum"},
+}
+"""Operands of those that are others for marks than for values."""
 
 _BESIDE = frozenset(
     {"activate2", "activation", "activation_reduce", "exponential", "range_select", "select_reduce",
@@ -552,9 +558,12 @@ def _spread(
             source, rest = _MOVES[op]
             given = ((key, instruction.operands.get(key)) for key in rest)
             how = {k: memory.read(v) if type(v) is Access else v for k, v in given if v is not None}
-            how |= _UNMARKED.get(op, {})
+            how |= _FOR_MARKS.get(op, {})
             MEANINGS[op](dst=moved, **{source: mask.astype(np.uint8)}, **how)
             result |= moved != 0
+        elif op == "tensor_tensor_scan" and mask.size == result.size:
+            rows = mask.reshape(mask.shape[0], -1)
+            result |= np.logical_or.accumulate(rows, axis=1).reshape(shape)
         elif op in _PRODUCTS and name in ("stationary", "moving") and len(shape) == 2:
             lost = np.asarray(mask.reshape(mask.shape[0], -1).any(axis=0))
             fits = lost.size == shape[0 if name == "stationary" else 1]

@@ -325,3 +325,35 @@ def test_an_activation_hands_on_marks_element_by_element():
     np.testing.assert_array_equal(simulate(squared)(x, 4), x[:, 0:4] ** 2)
     with pytest.raises(NkiExecutionError, match="NKI-UNINITIALISED"):
         simulate(squared)(x, 3)
+
+
+def _reduced(tile, made):
+    nisa.tensor_reduce(made[:, 0:2], nl.add, tile.reshape_dim(1, (2, 4)), axis=2)
+
+
+def _reduced_across(tile, made):
+    nisa.tensor_partition_reduce(made[0:1, :], nl.add, tile)
+
+
+def _scanned(tile, made):
+    nisa.tensor_tensor_scan(made, tile, tile, 1.0, nl.multiply, nl.add)
+
+
+@jit
+def in_part(x, filled, compute):
+    out = nl.ndarray((1, 1), nl.int32, nl.shared_hbm)
+    tile = nl.ndarray((4, 8), nl.int32, nl.sbuf)
+    made = nl.ndarray((4, 8), nl.int32, nl.sbuf)
+    nisa.dma_copy(tile[:, filled], x[:, filled])
+    compute(tile, made)
+    nisa.dma_copy(out, made[0:1, 0:1])
+    return out
+
+
+@pytest.mark.parametrize("compute", [_reduced, _reduced_across, _scanned])
+def test_a_reduction_marks_what_it_computes_from_marked_elements_and_no_more(compute):
+    x = np.ones((4, 8), np.int32)
+    want = {_scanned: 2}.get(compute, 4)
+    assert simulate(in_part)(x, slice(0, 4), compute) == want
+    with pytest.raises(NkiExecutionError, match="NKI-UNINITIALISED"):
+        simulate(in_part)(x, slice(7, 8), compute)
