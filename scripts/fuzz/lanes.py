@@ -25,7 +25,8 @@ from typing import Any
 
 FOLDER = Path(__file__).resolve().parent
 DRIVERS = (
-    "kernels", "hlo", "jax", "numpy", "state", "collectives", "ranks", "members", "load", "torch", "autograd",
+    "kernels", "oracle", "hlo", "jax", "numpy", "state", "collectives", "ranks", "members", "load",
+    "torch", "autograd",
 )  # fmt: skip
 WITHOUT_KEEP = ("ranks", "collectives", "numpy", "load")
 """Drivers that have no ``--keep``: their reports say enough."""

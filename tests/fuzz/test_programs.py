@@ -49,6 +49,12 @@ def test_kernels_of_several_ranks(tmp_path: Path) -> None:
     assert set(runs) == {"eager", "executor", "klir", "text", "neff"}
 
 
+def test_kernels_beside_a_machine_of_scalars(tmp_path: Path) -> None:
+    found, runs = faults(tmp_path, "fuzz_oracle", "--count", "20", "--ways", "simulate,direct")
+    assert found == []
+    assert runs == {"simulate": 20, "direct": 20}
+
+
 @pytest.mark.jax
 def test_modules_of_several_devices(tmp_path: Path) -> None:
     found, runs = faults(tmp_path, "fuzz_collectives", "--count", "12")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 __all__ = ["Argument", "GeneratedKernel", "Statement"]
 
-_HEADER = '''"""Kernel {seed}, made by scripts/fuzz/fuzz_kernels.py."""
+_HEADER = '''"""Kernel {seed}, made by a driver of scripts/fuzz."""
 
 import nki
 import nki.isa as nisa

@@ -1,0 +1,1 @@
+"""Random kernels as data, and a machine in plain Python that executes them."""

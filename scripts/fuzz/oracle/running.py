@@ -1,0 +1,64 @@
+"""A process that runs kernels: results as Python's numbers, or what was raised."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from children import serve
+from kernels.ways import WAYS, Call, load_source
+
+__all__ = ["RUNS", "serve_runs"]
+
+Given = list[tuple[list[float], tuple[int, ...], str]]
+
+
+def _array(values: list[float], shape: tuple[int, ...], dtype: str) -> np.ndarray[Any, Any]:
+    kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
+    plain = np.array(values, np.int64 if kind.kind in "iu" else np.float64)
+    return plain.astype(kind).reshape(shape)
+
+
+def _numbers(array: np.ndarray[Any, Any]) -> list[float]:
+    return array.reshape(-1).astype(np.int64 if array.dtype.kind in "iu" else np.float64).tolist()
+
+
+def _simulated(kernel: Any, arrays: list[Any]) -> dict[str, Any]:
+    import nki
+
+    run: Any = nki.simulate(kernel, checks=())
+    results = run(*arrays)
+    unwritten = {one.details["tensor"]: one.details["unwritten"] for one in run.report
+                 if one.code == "NKI-UNWRITTEN"}  # fmt: skip
+    return {"results": list(results), "unwritten": unwritten}
+
+
+def _way(name: str, kernel: Any, arrays: list[Any]) -> dict[str, Any]:
+    found = WAYS[name].make(kernel)(Call(arrays, {}))
+    return {"results": found[: len(found) - len(arrays)]}
+
+
+RUNS: Mapping[str, str] = {"simulate": "", "direct": "direct", "neff": "neff", "klir": "klir"}
+"""Ways by name, with the row of :data:`kernels.ways.WAYS` that runs them."""
+
+
+def _answer(source: str, given: Given, name: str, folder: Path) -> dict[str, Any]:
+    kernel = load_source(source, folder)
+    arrays = [_array(*one) for one in given]
+    found = _way(RUNS[name], kernel, arrays) if RUNS[name] else _simulated(kernel, arrays)
+    found["results"] = [_numbers(np.asarray(one)) for one in found["results"]]
+    return found
+
+
+def serve_runs() -> None:
+    """Answer (source, arguments, way) until there are no more."""
+    warnings.simplefilter("ignore")
+    with TemporaryDirectory() as folder, np.errstate(all="ignore"):
+        os.environ["NKI_HLO_CACHE"] = str(Path(folder) / "cache")
+        serve(lambda request: _answer(*request, Path(folder)), valid=True)
