@@ -242,8 +242,8 @@ def _copy(self: TracedArray, order: str = "C") -> TracedArray:
 
 
 def _conjugate(self: TracedArray) -> TracedArray:
-    """The array itself when it is real."""
-    return xp.conjugate(self) if self.dtype.kind == "c" else self
+    """The array itself when it is real; NumPy copies the types of ml_dtypes."""
+    return xp.conjugate(self) if self.dtype.kind in "cV" else self
 
 
 def _fill(self: TracedArray, value: Any) -> None:

@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from hlo_tools.trace import primitives as hlo
+from hlo_tools.trace.errors import refuse
 from hlo_tools.trace.graph import Node
 
 __all__ = ["MEANINGS", "floor_divide", "remainder"]
@@ -43,6 +44,8 @@ def _of_floats(opcode: str) -> Meaning:
     """An instruction that leaves integers as they are (floor of an int32 is that int32)."""
 
     def meaning(node: Node) -> Node:
+        if node.dtype.kind == "c":
+            return _complex(*(hlo.elementwise(opcode, part) for part in _parts(node)))
         return hlo.elementwise(opcode, node) if _is_float(node) else node
 
     return meaning
@@ -63,10 +66,53 @@ def _scaled(factor: float, opcode: str = "") -> Meaning:
     """An instruction's result (or the operand itself) times a number."""
 
     def meaning(node: Node) -> Node:
-        inner = hlo.elementwise(opcode, node) if opcode else node
-        return hlo.elementwise("multiply", inner, _full(node, factor))
+        return _times(hlo.elementwise(opcode, node) if opcode else node, factor)
 
     return meaning
+
+
+def _times(node: Node, factor: float) -> Node:
+    """A product with a real number: of each part of a complex one, since inf * 0j is NaN."""
+    if node.dtype.kind == "c":
+        return _complex(*(_times(part, factor) for part in _parts(node)))
+    return hlo.elementwise("multiply", node, _full(node, factor))
+
+
+def _parts(node: Node) -> tuple[Node, Node]:
+    """The real and the imaginary part."""
+    return (
+        hlo.elementwise("real", node, dtype=F32),
+        hlo.elementwise("imag", node, dtype=F32),
+    )
+
+
+def _complex(real: Node, imag: Node) -> Node:
+    return hlo.elementwise("complex", real, imag, dtype=np.dtype(np.complex64))
+
+
+def _real_only(name: str, meaning: Meaning, remedy: str) -> Meaning:
+    """A function that complex numbers are refused for."""
+
+    def checked(*nodes: Node) -> Any:
+        if nodes[0].dtype.kind == "c":
+            raise refuse(
+                f"numpy.{name} of complex numbers is not supported for traced arrays",
+                code="HLO-TRACE-ARGUMENT",
+                remedy=remedy,
+            )
+        return meaning(*nodes)
+
+    return checked
+
+
+def _inverse(name: str, meaning: Meaning) -> Meaning:
+    """An inverse of a trigonometric or hyperbolic function, of real numbers."""
+    return _rounded_once(_real_only(name, meaning, "write it with numpy.log and numpy.sqrt"))
+
+
+def _ordering(name: str, meaning: Meaning) -> Meaning:
+    """A function that needs an order; HLO has none of complex numbers."""
+    return _real_only(name, meaning, "order by numpy.real or numpy.abs")
 
 
 def _square(node: Node) -> Node:
@@ -124,7 +170,7 @@ def _of_parts(test: Meaning, combine: str) -> Meaning:
     def meaning(node: Node) -> Node:
         if node.dtype.kind != "c":
             return test(node)
-        real, imag = (hlo.elementwise(part, node, dtype=F32) for part in ("real", "imag"))
+        real, imag = _parts(node)
         return hlo.elementwise(combine, test(real), test(imag))
 
     return meaning
@@ -137,8 +183,8 @@ def _positive(node: Node) -> Node:
 def _conjugate(node: Node) -> Node:
     if node.dtype.kind != "c":
         return node
-    real, imag = (hlo.elementwise(part, node, dtype=F32) for part in ("real", "imag"))
-    return hlo.elementwise("complex", real, hlo.elementwise("negate", imag), dtype=node.dtype)
+    real, imag = _parts(node)
+    return _complex(real, hlo.elementwise("negate", imag))
 
 
 def _isnan(node: Node) -> Node:
@@ -193,7 +239,8 @@ def _arccos(node: Node) -> Node:
 
 
 def _half_difference(sign: str) -> Meaning:
-    """(e^x +- e^-x) / 2; for sinh by expm1, which is right near zero."""
+    """(e^x +- e^-x) / 2; for sinh by expm1, which is right near zero. Of x + iy the parts are those of x
+    times cos y, and those of the other function times sin y."""
 
     def sinh(node: Node) -> Node:
         size = hlo.elementwise("abs", node)
@@ -209,7 +256,18 @@ def _half_difference(sign: str) -> Meaning:
         grown = hlo.elementwise("exponential", hlo.elementwise("negate", size))
         return hlo.elementwise("add", _half_exponential(node), _half(grown))
 
-    return sinh if sign == "-" else cosh
+    def meaning(node: Node) -> Node:
+        own, other = (sinh, cosh) if sign == "-" else (cosh, sinh)
+        if node.dtype.kind != "c":
+            return own(node)
+        real, imag = _parts(node)
+        cosine, sine = hlo.elementwise("cosine", imag), hlo.elementwise("sine", imag)
+        return _complex(
+            hlo.elementwise("multiply", own(real), cosine),
+            hlo.elementwise("multiply", other(real), sine),
+        )
+
+    return meaning
 
 
 def _half_exponential(node: Node) -> Node:
@@ -221,7 +279,7 @@ def _half_exponential(node: Node) -> Node:
 
 
 def _half(node: Node) -> Node:
-    return hlo.elementwise("multiply", node, _full(node, 0.5))
+    return _times(node, 0.5)
 
 
 def _arcsinh(node: Node) -> Node:
@@ -425,10 +483,10 @@ MEANINGS: dict[np.ufunc, Meaning] = {
     np.modf: _modf,
     np.power: _direct("power"),
     np.float_power: _direct("power"),
-    np.maximum: _by_kind("maximum", "or"),
-    np.minimum: _by_kind("minimum", "and"),
-    np.fmax: _ignoring_nan("maximum"),
-    np.fmin: _ignoring_nan("minimum"),
+    np.maximum: _ordering("maximum", _by_kind("maximum", "or")),
+    np.minimum: _ordering("minimum", _by_kind("minimum", "and")),
+    np.fmax: _ordering("fmax", _ignoring_nan("maximum")),
+    np.fmin: _ordering("fmin", _ignoring_nan("minimum")),
     np.arctan2: _direct("atan2"),
     np.hypot: _rounded_once(_hypot),
     np.copysign: _copysign,
@@ -442,10 +500,10 @@ MEANINGS: dict[np.ufunc, Meaning] = {
     np.right_shift: _shift_right,
     np.equal: _comparison("EQ"),
     np.not_equal: _comparison("NE"),
-    np.less: _comparison("LT"),
-    np.less_equal: _comparison("LE"),
-    np.greater: _comparison("GT"),
-    np.greater_equal: _comparison("GE"),
+    np.less: _ordering("less", _comparison("LT")),
+    np.less_equal: _ordering("less_equal", _comparison("LE")),
+    np.greater: _ordering("greater", _comparison("GT")),
+    np.greater_equal: _ordering("greater_equal", _comparison("GE")),
     np.logical_and: _logical("and"),
     np.logical_or: _logical("or"),
     np.logical_xor: _logical("xor"),
@@ -473,10 +531,10 @@ MEANINGS: dict[np.ufunc, Meaning] = {
     np.tanh: _direct("tanh"),
     np.sinh: _rounded_once(_half_difference("-")),
     np.cosh: _rounded_once(_half_difference("+")),
-    np.arcsin: _rounded_once(_arcsin),
-    np.arccos: _rounded_once(_arccos),
-    np.arctan: _rounded_once(_arctan),
-    np.arcsinh: _rounded_once(_arcsinh),
+    np.arcsin: _inverse("arcsin", _arcsin),
+    np.arccos: _inverse("arccos", _arccos),
+    np.arctan: _inverse("arctan", _arctan),
+    np.arcsinh: _inverse("arcsinh", _arcsinh),
     np.arccosh: _rounded_once(_arccosh),
     np.arctanh: _rounded_once(_arctanh),
     np.ceil: _of_floats("ceil"),
