@@ -51,10 +51,11 @@ class Unidentifiable(Exception):
 
 
 def is_tensor(value: Any) -> bool:
-    """True for whatever has a shape and a dtype and is not a NumPy scalar."""
+    """True for whatever has a shape (no other attribute, as a ``__getattr__`` may give for any name) and a
+    dtype and is not a NumPy scalar."""
     if isinstance(value, (np.generic, type)):
         return False
-    return hasattr(value, "shape") and hasattr(value, "dtype")
+    return isinstance(getattr(value, "shape", None), tuple) and hasattr(value, "dtype")
 
 
 def describe(value: Any) -> str:

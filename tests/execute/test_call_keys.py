@@ -12,6 +12,7 @@ import operator
 import os
 import sys
 import types
+import typing
 import warnings
 from types import SimpleNamespace
 
@@ -300,3 +301,25 @@ def test_kernels_that_are_no_plain_functions(way):
         for number in (1.0, 6.0):
             numbers[0] = number
             np.testing.assert_array_equal(run(way, kernel, X), number * X)
+
+
+class Answering:
+    """Has any attribute, so ``shape`` and ``dtype`` too, and is no tensor."""
+
+    values: typing.ClassVar[dict[str, int]] = {"any": 2}
+
+    def __getattr__(self, name):
+        return self.values["any"]
+
+
+@pytest.mark.filterwarnings("ignore:.*traced again")
+@WAYS
+def test_an_object_with_every_attribute_is_no_tensor(way, monkeypatch):
+    @jit
+    def kernel(x, given):
+        return scaled(x, given.anything)
+
+    given = Answering()
+    assert run(way, kernel, X, given)[0, 0] == 2
+    monkeypatch.setitem(Answering.values, "any", 5)
+    assert run(way, kernel, X, given)[0, 0] == 5
