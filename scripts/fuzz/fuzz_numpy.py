@@ -1,9 +1,10 @@
 """Run random calls of NumPy traced and untraced: what NumPy gives is right.
 
 Usage: python scripts/fuzz/fuzz_numpy.py [--seed N] [--count N] [--minutes N] [--json FILE]
-           [--jaxlib SHARE] [--programs SHARE] [--show N]
+           [--jaxlib SHARE] [--device SHARE] [--programs SHARE] [--show N]
 
-Each case is traced and evaluated with ``hlo_tools.evaluate`` (a share in jaxlib too), and compared
+Each case is traced and evaluated with ``hlo_tools.evaluate`` (a share in jaxlib instead, and a share
+of what only moves elements as a NEFF, too), and compared
 with NumPy: results, their dtypes and the arguments afterwards. A difference is shrunk and shown as
 a function of a few lines; those of one function and kind are counted together. Exit code 1 when
 there was any. Cases run in a child process: what NumPy itself dies of is counted and left out. What differs on purpose is in docs/numpy-tracing.md; :func:`excused` knows it.
@@ -79,13 +80,41 @@ STRICTER = (
 """Errors of ours where NumPy takes what nobody means."""
 
 
-def _made(case: Case | Program, shift: int = 0) -> list[Any]:
-    return [replace(array, seed=array.seed + shift).make() for _, array in case.arrays]
+def on_device(case: Case | Program) -> str:
+    """What differs between NumPy and the function as a NEFF; equal arguments are one array, twice."""
+    from neff.nkipy_runtime import baremetal_jit
+
+    try:
+        function = build(case)
+        trace(function, *_made(case))
+    except Exception:  # what :func:`difference` looks at
+        return ""
+    wanted, is_defined = _by_numpy(case, function, is_shared=True)
+    if not is_defined or isinstance(wanted, Exception):
+        return ""
+    try:
+        found = baremetal_jit(function)(*_made(case, is_shared=True))
+    except Exception as error:
+        return "" if getattr(error, "code", "") else f"device: {type(error).__name__}: {error}"
+    pairs = zip(wanted, found if isinstance(found, tuple) else (found,), strict=True)
+    told = (_compare(np.asarray(want), got, got, case) for want, got in pairs)
+    return next((f"device: {each}" for each in told if each), "")
 
 
-def _by_numpy(case: Case | Program, function: Any, shift: int = 0) -> tuple[Any, bool]:
+def _made(case: Case | Program, shift: int = 0, *, is_shared: bool = False) -> list[Any]:
+    """The arguments; one array for equal ones if they are shared."""
+    wanted = [replace(array, seed=array.seed + shift) for _, array in case.arrays]
+    if not is_shared:
+        return [each.make() for each in wanted]
+    made = {each: each.make() for each in wanted}
+    return [made[each] for each in wanted]
+
+
+def _by_numpy(
+    case: Case | Program, function: Any, shift: int = 0, *, is_shared: bool = False
+) -> tuple[Any, bool]:
     """NumPy's results or error; False when they are undefined: a float that no integer holds."""
-    text, arrays = case.text, _made(case, shift)
+    text, arrays = case.text, _made(case, shift, is_shared=is_shared)
     is_defined = not _is_undefined(text, arrays)
     with np.errstate(divide="warn", invalid="warn"), warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
@@ -161,7 +190,7 @@ def _rounds_to_16_bits(array: Any) -> bool:
     """Whether float16 rounds some integers, or has infinity for floats of 32 bits."""
     if array.dtype.itemsize < 4 and array.dtype.kind not in "iu":
         return False
-    values = array.astype(np.float64)
+    values = array if array.dtype.kind == "c" else array.astype(np.float64)
     return bool(np.any(np.abs(values) > (2048 if array.dtype.kind in "iu" else 6e4)))
 
 
@@ -284,14 +313,16 @@ def _named(case: Case | Program) -> str:
 
 
 def serve_cases() -> None:
-    """The loop of the process that runs the cases: each with whether in jaxlib, or by NumPy alone."""
+    """The loop of the process that runs the cases: each with its place, or by NumPy alone."""
 
-    def answer(request: tuple[Case | Program, bool | None]) -> dict[str, Any]:
-        case, jaxlib = request
-        if jaxlib is None:
+    def answer(request: tuple[Case | Program, str]) -> dict[str, Any]:
+        case, place = request
+        if not place:
             _by_numpy(case, build(case))
             return {"what": ""}
-        return {"what": difference(case, jaxlib=jaxlib)}
+        if place == "device":
+            return {"what": on_device(case)}
+        return {"what": difference(case, jaxlib=place == "jaxlib")}
 
     serve(answer)
 
@@ -307,21 +338,22 @@ class Asked:
         self._child = Child("fuzz_numpy:serve_cases")
         self.deaths = 0
 
-    def difference(self, case: Case | Program, *, jaxlib: bool) -> str:
-        """As :func:`difference`; the end of the process or an exception of the driver is one, too."""
-        found = self._child.ask((case, jaxlib))
+    def difference(self, case: Case | Program, place: str) -> str:
+        """As :func:`difference` in ``evaluate`` or ``jaxlib``, or :func:`on_device`; the end of the process
+        or an exception of the driver is one, too."""
+        found = self._child.ask((case, place))
         if "error" not in found:
             return found["what"]
-        if "error" in self._child.ask((case, None)):
+        if "error" in self._child.ask((case, "")):
             self.deaths += 1
             return ""
         return found["error"]
 
-    def shrunk(self, case: Case | Program, *, jaxlib: bool) -> Case | Program:
+    def shrunk(self, case: Case | Program, place: str) -> Case | Program:
         """The smallest case found that still differs."""
 
         def fails(each: Case | Program) -> bool:
-            return bool(self.difference(each, jaxlib=jaxlib))
+            return bool(self.difference(each, place))
 
         if not isinstance(case, Program):
             return shrunk(case, fails)
@@ -336,9 +368,20 @@ class Asked:
         self._child.stop()
 
 
+def for_device(case: Case | Program, rng: random.Random) -> Case | Program | None:
+    """A case that a NEFF computes as NumPy does, often with one array passed twice."""
+    if not (isinstance(case, Program) or case.exact):
+        return None
+    arrays = dict(case.arrays)
+    if "b" in arrays and rng.random() < 0.5:
+        arrays["b"] = arrays["a"]
+    return replace(case, arrays=tuple(arrays.items()))
+
+
 def main() -> int:
     driver = Driver(__doc__, keeps=False)
-    driver.parser.add_argument("--jaxlib", type=float, default=0.0, help="share run there, too")
+    driver.parser.add_argument("--jaxlib", type=float, default=0.0, help="share run there instead")
+    driver.parser.add_argument("--device", type=float, default=0.02, help="share run there, too")
     driver.parser.add_argument("--programs", type=float, default=0.3, help="share of programs")
     driver.parser.add_argument("--show", type=int, default=1, help="cases shown of a kind")
     options = driver.parse().options
@@ -347,18 +390,21 @@ def main() -> int:
     for seed in driver.seeds():
         rng = random.Random(seed)
         case = programs(rng) if rng.random() < options.programs else generate(rng)
-        jaxlib = rng.random() < options.jaxlib
-        what = asked.difference(case, jaxlib=jaxlib)
-        if not what:
-            continue
-        kind = f"{_named(case)}: {what.split(':')[0][:40]}"
-        kinds[kind] += 1
-        if kinds[kind] <= options.show:
-            small = asked.shrunk(case, jaxlib=jaxlib)
-            source = told(small, asked.difference(small, jaxlib=jaxlib))
-            driver.found(
-                {"seed": seed, "kind": kind, "source": source}, f"# seed {seed}\n{source}\n"
-            )
+        places = {"jaxlib" if rng.random() < options.jaxlib else "evaluate": case}
+        if rng.random() < options.device and (other := for_device(case, rng)):
+            places["device"] = other
+        for place, given in places.items():
+            what = asked.difference(given, place)
+            if not what:
+                continue
+            kind = f"{_named(given)}: {what.split(':')[0][:40]}"
+            kinds[kind] += 1
+            if kinds[kind] <= options.show:
+                small = asked.shrunk(given, place)
+                source = told(small, asked.difference(small, place))
+                driver.found(
+                    {"seed": seed, "kind": kind, "source": source}, f"# seed {seed}\n{source}\n"
+                )
     asked.stop()
     return driver.finish(
         "calls", {"numpy": driver.done}, differences=kinds, deaths={"of NumPy alone": asked.deaths}

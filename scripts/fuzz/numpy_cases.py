@@ -19,7 +19,7 @@ __all__ = ["INTEGERS", "Array", "Case", "build", "generate", "shrunk"]
 BF16 = "bfloat16"
 FLOATS = ("float32", "float32", "float16", BF16)
 INTEGERS = ("int32", "int8", "uint8", "int16", "uint16", "uint32")
-ALL = (*FLOATS, *INTEGERS, "bool")
+ALL = (*FLOATS, *INTEGERS, "bool", "complex64")
 LAYOUTS = ("C", "C", "F", "T", "step", "back")
 SHAPES = ((3,), (2, 3), (2, 3, 2), (), (1,), (4, 1), (0,), (2, 0), (3, 3), (5,))
 SPECIAL = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, float("inf"), float("-inf"), float("nan"),
@@ -67,6 +67,10 @@ class Array:
                 found[rng.integers(0, count, 2)] = [limits.min, limits.max]
         elif dtype.kind == "c":
             found = rng.uniform(-3, 3, count) + 1j * rng.uniform(-3, 3, count)
+            if self.special and count:
+                found[rng.integers(0, count)] = rng.choice(
+                    (complex(1, np.nan), complex(np.nan, 0), 0)
+                )
         else:
             span = self.span or 3
             found = np.round(rng.uniform(-span, span, count) * 8) / 8
@@ -226,7 +230,7 @@ ENTRIES = [
     Entry("np.isclose", _words("a, b; a, a + a.dtype.type(1); a, 1; a, 0.5"), _options(rtol="0.1; 0; b", atol="4; 0.5; 0", equal_nan="True")),
     Entry("np.allclose", _words("a, b; a, a"), _options(rtol="0.1", atol="4", equal_nan="True")),
     *(Entry(f"np.{n}", _words("a")) for n in ("real", "imag")),
-    *(Entry(f"lambda_{n}", _words("a")) for n in ()),
+    *(Entry(f".{n}", ((),), exact=True) for n in ("conj", "conjugate")),
     Entry("np.take", _words("a, [0, 1]; a, i; a, 0; a, [[0, -1], [1, 1]]; a, i[0]; a, np.array(0); a, []"), _options(axis="0; -1; 1; None", mode="'wrap'; 'clip'; 'raise'", out="o"), exact=True),
     Entry(".take", _words("[0, 1]; i; 0"), _options(axis="0; -1; 1", mode="'wrap'; 'clip'"), exact=True),
     Entry("np.take_along_axis", _words("a, np.argsort(a, 0, 'stable'), 0; a, np.argsort(a, -1, 'stable'), -1; a, i, None; a, i[:, None], 0"), shapes=LONG, exact=True),

@@ -12,13 +12,14 @@ from numpy_cases import Array, build
 __all__ = ["Program", "programs", "shorter"]
 
 SHAPES = ((4,), (2, 3), (3, 4), (2, 2, 3), (6,))
-DTYPES = ("float32", "float32", "int32", "float16", "int8", "uint8", "bool")
+DTYPES = ("float32", "float32", "int32", "float16", "int8", "uint8", "bool", "complex64")
 VIEWS = (
     "{}[1:]", "{}[::2]", "{}[::-1]", "{}[..., 0]", "{}[0]", "{}[-1]", "{}.T", "{}.reshape(-1)",
     "{}.ravel()", "{}[None]", "{}[..., None]", "np.flip({})", "np.squeeze({}[:1])", "{}[...]",
     "{}[..., ::-1]", "np.split({}, 1)[0]", "{}.reshape({}.shape[::-1])", "np.swapaxes({}, 0, -1)",
     "{}.ravel('K')", "np.atleast_2d({})", "np.moveaxis({}, 0, -1)", "{}[i[0]]", "{}[..., i[1]]",
     "np.broadcast_to({}, (2, *{}.shape))", "{}.view({}.dtype)", "{}.astype({}.dtype, copy=False)",
+    "{}.real", "{}.imag", "{}.conj()",
 )  # fmt: skip
 COPIES = (
     "{} + 1", "{} * {}", "{}.copy()", "np.copy({})", "{}[i]", "{}[[0, -1]]", "{}[[1, 0]]",
