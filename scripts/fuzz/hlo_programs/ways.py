@@ -6,6 +6,7 @@ of ``evaluate``: bit for bit, or closely where sums may be made in another order
 
 from __future__ import annotations
 
+import itertools
 import random
 import warnings
 from collections.abc import Callable
@@ -166,9 +167,7 @@ def _with_kernels(module: Any, arrays: Arrays, seed: int) -> tuple[Arrays, Array
     from hlo_tools.slicing import extract_slice
 
     wanted = _evaluate(module, arrays)
-    known = [one for one in module.entry.instructions if one.opcode in OPERATIONS and one.shape.rank == 2
-             and one.shape.element.name == "f32" and one.shape.element_count > 0
-             and one.shape.dimensions[0] <= 128 and len(set(one.operands)) == len(one.operands)]  # fmt: skip
+    known = _computed_by_kernels(module)
     if not known:
         raise UnavailableError("no operation that a kernel computes")
     chosen = random.Random(seed).choice(known)
@@ -187,6 +186,50 @@ def _with_kernels(module: Any, arrays: Arrays, seed: int) -> tuple[Arrays, Array
         expand(copy, {"kernel_2": hlo_tools.load(pattern)})
         results.append(_evaluate(copy, arrays))
     return wanted * len(results), [one for each in results for one in each]
+
+
+def _with_one_name(module: Any, arrays: Arrays, seed: int) -> tuple[Arrays, Arrays]:
+    """Two operations replaced by kernels of one name: a reference for both is refused, one for each not."""
+    import hlo_tools
+    from hlo_tools.errors import HloVerifyError
+    from hlo_tools.kernel_calls import expand, replace_matches
+    from hlo_tools.slicing import extract_slice
+
+    wanted = _evaluate(module, arrays)
+    pair = _two_operations(module, seed)
+    patterns = [extract_slice([one], constants=False).module.to_bytes() for one in pair]
+    copy, references = hlo_tools.load(module.to_bytes()), {}
+    with TemporaryDirectory() as folder:
+        for number, (one, pattern) in enumerate(zip(pair, patterns, strict=True)):
+            own = Path(folder) / str(number)
+            own.mkdir()
+            replace_matches(copy, hlo_tools.load(pattern), _kernel(one, own, 1))
+            for call in copy.find_custom_calls():
+                references.setdefault(f"%{call.name}", hlo_tools.load(pattern))
+        results = _evaluate(copy, arrays)
+        try:
+            expand(copy, {"kernel_1": hlo_tools.load(patterns[0])})
+        except HloVerifyError:
+            expand(copy, references)
+        results += _evaluate(copy, arrays)
+    return wanted * 2, results
+
+
+def _two_operations(module: Any, seed: int) -> tuple[Any, Any]:
+    """Two different operations of one shape that kernels compute."""
+    known = _computed_by_kernels(module)
+    pairs = [(one, other) for one, other in itertools.combinations(known, 2)
+             if one.opcode != other.opcode and one.shape.dimensions == other.shape.dimensions]  # fmt: skip
+    if not pairs:
+        raise UnavailableError("no two operations that kernels compute")
+    return random.Random(seed).choice(pairs)
+
+
+def _computed_by_kernels(module: Any) -> list[Any]:
+    """The instructions that :func:`_kernel` writes a kernel for."""
+    return [one for one in module.entry.instructions if one.opcode in OPERATIONS and one.shape.rank == 2
+            and one.shape.element.name == "f32" and one.shape.element_count > 0
+            and one.shape.dimensions[0] <= 128 and len(set(one.operands)) == len(one.operands)]  # fmt: skip
 
 
 OPERATIONS = ("add", "subtract", "multiply", "maximum", "minimum")
@@ -257,6 +300,7 @@ WAYS: dict[str, Way] = {
     "outline": Way(_changed(_outlined)),
     "slice": Way(_sliced),
     "kernels": Way(_with_kernels),
+    "kernels of one name": Way(_with_one_name),
     "trn1": Way(_neff("trn1"), exact=False),
     "trn2": Way(_neff("trn2"), exact=False),
     "trn3": Way(_neff("trn3"), exact=False),
