@@ -21,6 +21,9 @@ FAMILIES = ((PLAIN, 6), (INDIRECT, 2), (RARE, 2))
 """Steps with how often a kernel takes them."""
 
 
+ZEROS = (0.0, -0.0)
+"""Constants that are equal, and not the same."""
+
 RESULTS = ("shared_hbm", "shared_hbm", "hbm", "private_hbm")
 
 
@@ -45,7 +48,8 @@ def kernel(seed: int) -> GeneratedKernel:
     constants = {}
     if make.chance.random() < 0.5:
         make.constants.append("c0")
-        constants["c0"] = tuple(make.chance.sample(NUMBERS, 2))
+        pool = ZEROS if make.chance.random() < 0.15 else NUMBERS
+        constants["c0"] = tuple(make.chance.sample(pool, 2))
     families = FAMILIES
     if make.chance.random() < 0.15:
         families = (*FAMILIES, (CORES, 3))

@@ -42,6 +42,7 @@ class History:
         numbers: what they hold at first.
         memory: where the result lies.
         writes: whether the kernel also adds one to its argument in place.
+        given: the holder whose object is an argument of the kernel; -1 for none.
         steps: in order.
     """
 
@@ -51,15 +52,18 @@ class History:
     memory: str
     writes: bool
     steps: tuple[Step, ...]
+    given: int = -1
 
     @property
     def has_frameworks(self) -> bool:
         return any(one.name.startswith(("jax", "torch")) for one in self.steps)
 
     def smaller(self) -> Iterator[History]:
-        """Without a step, or a holder."""
+        """Without a step, without an object as argument, or without a holder."""
         for number in reversed(range(len(self.steps))):
             yield replace(self, steps=(*self.steps[:number], *self.steps[number + 1 :]))
+        if self.given >= 0:
+            yield replace(self, given=-1)
         for number in range(len(self.holders)):
             if len(self.holders) == 1:
                 return
@@ -71,6 +75,7 @@ class History:
             yield replace(
                 self, steps=moved, holders=self.holders[:number] + self.holders[number + 1 :],
                 numbers=self.numbers[:number] + self.numbers[number + 1 :],
+                given=-1 if self.given == number else self.given - (self.given > number),
             )  # fmt: skip
 
 
@@ -94,4 +99,5 @@ def history(seed: int) -> History:
     return History(
         seed, names, tuple(chance.randrange(1, 60) for _ in names),
         chance.choice(("shared_hbm", "hbm", "private_hbm")), chance.random() < 0.2, tuple(steps),
+        chance.randrange(len(names)) if chance.random() < 0.4 else -1,
     )  # fmt: skip

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
-__all__ = ["HOLDERS", "Holder"]
+__all__ = ["HOLDERS", "Holder", "object_of"]
 
 
 class Holder(NamedTuple):
@@ -206,3 +207,13 @@ HOLDERS: dict[str, Holder] = {
     ),
 }
 """By name."""
+
+
+def object_of(name: str, number: int) -> str:
+    """The variable of a holder's object, which may be an argument; empty when it has none."""
+    holder = HOLDERS[name]
+    if holder.inner or "np." in holder.define:  # an array is a tensor of the call
+        return ""
+    read = holder.read.format(n=number, tag="")
+    found = re.search(rf"(?<!['.\w])[GCDf]{number}\b", read)
+    return found[0] if found else ""

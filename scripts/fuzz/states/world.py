@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -18,7 +19,7 @@ import numpy as np
 from children import PATHS, serve
 
 from states.history import History, Step
-from states.holders import HOLDERS
+from states.holders import HOLDERS, object_of
 
 __all__ = ["World", "serve_histories"]
 
@@ -35,7 +36,7 @@ KERNEL = """
 def make():
 {inner}
     @nki.jit(platform_target="trn2")
-    def kernel(x, plus=0):
+    def kernel(x, plus=0, given=None):
         tile = nl.load(x)
 {reads}
         nisa.tensor_scalar(tile, tile, nl.add, float(plus))
@@ -56,7 +57,7 @@ WRITES = """        nisa.tensor_scalar(tile, tile, nl.multiply, 2.0)
 HELPER = "NUMBERS = {numbers}\n\n\ndef number(place):\n    return NUMBERS[place]\n"
 RUNNER = (
     "import sys; sys.path[:0] = {paths!r}; import numpy as np; import {module} as m;"
-    " x = np.load({file!r}); y = m.kernel(x, plus={plus}); np.savez({file!r} + '.out.npz', y, x)"
+    " x = np.load({file!r}); y = m.kernel(x, plus={plus}, given={given}); np.savez({file!r} + '.out.npz', y, x)"
 )
 
 
@@ -68,6 +69,8 @@ class World:
         self.numbers = list(history.numbers)
         self.plus = 0
         self.kept: list[tuple[Array, Array]] = []
+        given = history.given
+        self.object = object_of(history.holders[given], given) if given >= 0 else ""
         self.module = self._written(f"world_{tag}")
         self.jitted: Any = None
 
@@ -90,11 +93,18 @@ class World:
             text = holder.define.format(n=n, v=value, tag=self.tag)
             (inner if holder.inner else outer).append(text)
             read = holder.read.format(n=n, tag=self.tag)
+            if n == self.history.given and self.object:
+                read = re.sub(rf"\b{self.object}\b", "given", read)
             reads.append(f"        nisa.tensor_scalar(tile, tile, nl.add, float({read}))")
         return HEADER.format(tag=self.tag) + "\n".join(outer) + KERNEL.format(
             inner="\n".join("    " + one for one in inner), reads="\n".join(reads), memory=self.history.memory,
             writes=WRITES if self.history.writes else "",
         )  # fmt: skip
+
+    def options(self) -> dict[str, Any]:
+        """What the kernel is called with beside its array."""
+        given = getattr(self.module, self.object) if self.object else None
+        return {"plus": self.plus, "given": given}
 
     def play(self) -> str:
         """What goes wrong; nothing when all is right."""
@@ -144,13 +154,13 @@ class World:
 
 
 def _direct(world: World, x: Array) -> Array:
-    return world.module.kernel(x, plus=world.plus)
+    return world.module.kernel(x, **world.options())
 
 
 def _simulate(world: World, x: Array) -> Array:
     import nki
 
-    return nki.simulate(world.module.kernel)(x, plus=world.plus)
+    return nki.simulate(world.module.kernel)(x, **world.options())
 
 
 def _neff(world: World, x: Array) -> Array:
@@ -160,7 +170,7 @@ def _neff(world: World, x: Array) -> Array:
     before = os.environ.get(EXECUTOR)
     os.environ[EXECUTOR] = "neff"
     try:
-        return Calls().run(world.module.kernel, (x,), {"plus": world.plus})
+        return Calls().run(world.module.kernel, (x,), world.options())
     finally:
         os.environ.pop(EXECUTOR)
         if before is not None:
@@ -176,7 +186,7 @@ def _threads(world: World, x: Array) -> Array:
     def work(number: int) -> None:
         own = x + np.float32(number)
         try:
-            results[number] = world.module.kernel(own, plus=world.plus) - np.float32(number)
+            results[number] = world.module.kernel(own, **world.options()) - np.float32(number)
         except Exception as error:
             results[number] = error
 
@@ -200,7 +210,7 @@ def _fork(world: World, x: Array) -> Array:
     child = os.fork()
     if not child:
         try:
-            os.write(write, world.module.kernel(x, plus=world.plus).tobytes())
+            os.write(write, world.module.kernel(x, **world.options()).tobytes())
         finally:
             os._exit(0)
     os.close(write)
@@ -216,7 +226,13 @@ def _process(world: World, x: Array) -> Array:
     world._written(name)
     file = str(world.folder / "x.npy")
     np.save(file, x)
-    code = RUNNER.format(paths=[str(world.folder), *PATHS], module=name, file=file, plus=world.plus)
+    code = RUNNER.format(
+        paths=[str(world.folder), *PATHS],
+        module=name,
+        file=file,
+        plus=world.plus,
+        given=f"m.{world.object}" if world.object else None,
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(done.stderr[-300:])
@@ -234,7 +250,7 @@ def _files(world: World, x: Array) -> Array:
 
     kernel = world.module.kernel
     call = NumpyKernel("kernel", kernel.func, kernel.grid, platform_target="trn2").bind(
-        x, plus=world.plus
+        x, **world.options()
     )
     path = Path(decode(call.plan.backend_config).binary)
     before = path.read_bytes()
@@ -261,7 +277,7 @@ def _files(world: World, x: Array) -> Array:
 def _jax(world: World, x: Array) -> Array:
     import jax
 
-    return np.asarray(jax.jit(lambda a: world.module.kernel(a, plus=world.plus))(x))
+    return np.asarray(jax.jit(lambda a: world.module.kernel(a, **world.options()))(x))
 
 
 def _jax_again(world: World, x: Array) -> Array:
@@ -269,7 +285,7 @@ def _jax_again(world: World, x: Array) -> Array:
     import jax
 
     world.jitted = world.jitted or jax.jit(
-        lambda a, plus: world.module.kernel(a, plus=plus), static_argnums=1
+        lambda a, plus: world.module.kernel(a, **world.options()), static_argnums=1
     )
     world.jitted.clear_cache()
     return np.asarray(world.jitted(x, world.plus))
@@ -279,7 +295,7 @@ def _jax_scan(world: World, x: Array) -> Array:
     import jax
 
     def turn(carry: Any, row: Any) -> Any:
-        return carry, world.module.kernel(row, plus=world.plus)
+        return carry, world.module.kernel(row, **world.options())
 
     return np.asarray(jax.jit(lambda a: jax.lax.scan(turn, 0, a)[1])(np.stack([x * 2, x])))[1]
 
@@ -287,7 +303,7 @@ def _jax_scan(world: World, x: Array) -> Array:
 def _torch(world: World, x: Array) -> Array:
     import torch
 
-    result = world.module.kernel(torch.from_numpy(x), plus=world.plus)
+    result = world.module.kernel(torch.from_numpy(x), **world.options())
     return result.detach().numpy()
 
 
@@ -296,7 +312,7 @@ def _neuron(world: World, x: Array) -> Array:
     import torch_neuronx  # noqa: F401
 
     tensor = torch.from_numpy(x.copy()).to("neuron")
-    return world.module.kernel(tensor, plus=world.plus).cpu().numpy()
+    return world.module.kernel(tensor, **world.options()).cpu().numpy()
 
 
 WAYS: dict[str, Callable[[World, Array], Array]] = {
