@@ -196,7 +196,7 @@ def test_what_numpy_does_not_take_is_an_error(function: Any) -> None:
         lambda a: np.max(a * 1j), lambda a: np.mean(a, out=np.zeros_like(a[0] + a, dtype="f2")),
         lambda a: np.matmul(a, a, axes=[(0,), (0,), ()]), lambda a: np.cross(a[:2], a[:2]),
         lambda a: np.var(a, dtype=np.int32), lambda a: np.arcsinh(a * 1j), lambda a: np.arctan(a * 1j),
-        lambda a: np.fmin(a * 1j, a), lambda a: a * 1j < 2, lambda a: np.clip(a * 1j, 0, 1),
+        lambda a: np.fmin(a * 1j, a), lambda a: a * 1j < 2, lambda a: np.clip(a * 1j, 0, 1), lambda a: np.std(a * 1j, dtype=np.float32),
         lambda a: np.max(a, out=np.zeros((), np.uint16)),  # NumPy has 65535 of -1 and 5
     ],
 )  # fmt: skip
