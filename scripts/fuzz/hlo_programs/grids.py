@@ -16,7 +16,8 @@ __all__ = ["grid", "random_bits"]
 
 
 def grid(make: Maker) -> bool:
-    """Each exact operation of one type, all on two arguments; False when the type has none."""
+    """Each exact operation of one type, and the periodic ones, all on two arguments; False when the type has
+    none."""
     x = make.pick("fiu", exact=True)
     if x is None or x.dtype.endswith("int4"):  # jaxlib computes those in bytes
         return False
@@ -28,6 +29,8 @@ def grid(make: Maker) -> bool:
         if x.kind != "u" or op not in signed:
             made = "bool" if op == "is-finite" else x.dtype
             make.emit(f"{op}({x.name})", x.shape, made, (x,), jumps=True)
+    for op in ("sine", "cosine") if x.dtype in ("float32", "float16", "bfloat16") else ():
+        make.emit(f"{op}({x.name})", x.shape, x.dtype, (x,), exact=False)
     for op in EXACT_PAIRS if is_float else INTEGER_PAIRS:
         make.emit(f"{op}({x.name}, {y.name})", x.shape, x.dtype, (x, y), jumps=True)
     return True
