@@ -117,9 +117,9 @@ class Storage:
         offset = access.offset + extra
         pattern = access.pattern
         if self.row:
-            return self._placed(access, dtype, offset)
+            return self._placed(access, dtype, extra)
         self._check(
-            access, offset, self.tensor.nbytes // size if not self.widened else self.tensor.elements
+            access, extra, self.tensor.nbytes // size if not self.widened else self.tensor.elements
         )
         return Layout(
             dtype,
@@ -139,8 +139,8 @@ class Storage:
             )
         return self.dtype if self.widened else access.dtype.dtype
 
-    def _check(self, access: Access, offset: int, limit: int) -> None:
-        pattern = access.pattern
+    def _check(self, access: Access, extra: int, limit: int) -> None:
+        pattern, offset = access.pattern, access.offset + extra
         low = high = 0
         for step, count in pattern:
             if count == 0:
@@ -151,22 +151,22 @@ class Storage:
                 low += step * (count - 1)
         if offset + low < 0 or offset + high >= limit:
             raise outside(self.tensor, offset + (low if low < 0 else high), limit)
-        # The executor's own accesses may walk a tile in any order; those that moved did not.
-        if offset != access.offset and self.tensor.on_chip and len(pattern) > 1:
-            width = limit // self.tensor.shape[0]
-            step, count = pattern[0]
-            column = offset % width
+        # The executor's own accesses may walk a tile in any order; those with an index do not.
+        if access.scalar_offset is not None and self.tensor.on_chip:
+            width = max(1, limit // self.tensor.shape[0])
+            step, count = pattern[0] if pattern else (0, 1)
+            _, column = _start(access, extra, width)
             first = column + low - min(0, step * (count - 1))
             last = column + high - max(0, step * (count - 1))
             if first < 0 or last >= width:
                 wrong = first if first < 0 else last
                 raise outside(self.tensor, wrong, width, "element of a partition")
 
-    def _placed(self, access: Access, dtype: np.dtype[Any], offset: int) -> Layout:
+    def _placed(self, access: Access, dtype: np.dtype[Any], extra: int) -> Layout:
         """Translate (partition step, free steps) of the tensor's own shape to the arena's."""
         size = dtype.itemsize
         width = max(1, self.tensor.free_bytes // size)
-        partition, column = divmod(offset, width)
+        partition, column = _start(access, extra, width)
         strides: list[int] = []
         low = high = column
         last = partition
@@ -206,6 +206,17 @@ class Storage:
         if self.row and access.indirect_dim == 0 and width and step % width == 0:
             return step // width * self.row
         return step * size
+
+
+def _start(access: Access, extra: int, width: int) -> tuple[int, int]:
+    """Partition and column, ``width`` to a partition, where an access moved by its index starts.
+
+    An index of the free dimensions moves along the partition: the column may lie outside it.
+    """
+    if access.indirect_dim == 0 and access.index_step % width == 0:
+        return divmod(access.offset + extra, width)
+    partition, column = divmod(access.offset, width)
+    return partition, column + extra
 
 
 @functools.lru_cache(maxsize=4096)

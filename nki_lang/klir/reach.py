@@ -71,3 +71,15 @@ def check_reach(access: Access) -> None:
         return
     if low < 0 or high >= size:
         raise _refused(access, f"goes from its element {low} to {high}")
+    if tensor.on_chip:
+        _check_columns(access, size // max(1, tensor.shape[0]))
+
+
+def _check_columns(access: Access, width: int) -> None:
+    """The free dimensions stay in the partition of ``width`` elements where they start."""
+    low = high = access.offset % max(1, width)
+    for step, extent in access.pattern[1:]:
+        reach = step * (extent - 1)
+        low, high = low + min(0, reach), high + max(0, reach)
+    if low < 0 or high >= width:
+        raise _refused(access, f"goes from element {low} to {high} of a partition of {width}")
