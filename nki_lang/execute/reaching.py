@@ -5,7 +5,8 @@ elements are followed from instruction to instruction, as :mod:`nki_lang.execute
 through copies, and what counts is a result that holds a value computed from them. What an element
 of an instruction's result depends on is found by executing that instruction alone on samples:
 it depends on the unwritten elements when it is NaN because they are, or changes with their bits,
-for every sample. Whatever is not known before a run counts as written: predicated instructions,
+for every sample. Comparisons make numbers of NaN: those depend on them when any other content
+changes what they write. Whatever is not known before a run counts as written: predicated instructions,
 registers, dynamic places, loops of the device.
 """
 
@@ -23,6 +24,7 @@ from nki_lang.errors import NkiError
 from nki_lang.execute.fresh import PRODUCTS, inside
 from nki_lang.execute.gaps import COPIES
 from nki_lang.execute.liveness import accesses_in, accesses_of, written_by
+from nki_lang.execute.marks import loses
 from nki_lang.execute.memory import Memory
 from nki_lang.execute.prepare import prepare
 from nki_lang.execute.unwritten import UnwrittenRead, unwritten_reads
@@ -137,6 +139,7 @@ class _Core:
         self._samples = _Samples(target)
         self._written: dict[str, Coverage] = {}
         self._marked: set[str] = set()
+        self._flags: set[str] = set()
         self._origins: dict[str, dict[SourceLocation | None, ReachingRead]] = {}
         self._followed = _sources(body, {tensor.name for tensor in results})
         if any(name in doubtful for name in self._followed):
@@ -172,7 +175,9 @@ class _Core:
         missing = self._missing(instruction)
         if missing and instruction.op in COPIES and self._copy(instruction):
             return
-        marks = self._samples.marks(instruction, missing) if missing else None
+        names = {instruction.operands[name].tensor.name for name in missing}
+        flags = not names.isdisjoint(self._flags)
+        marks = self._samples.marks(instruction, missing, flags=flags) if missing else None
         if not marks:
             self._write_clean(instruction)
             return
@@ -193,6 +198,8 @@ class _Core:
                 continue
             self._coverage(access.tensor).taint(piece_of(access), mask)
             self._marked.add(access.tensor.name)
+            if flags or loses(instruction):
+                self._flags.add(access.tensor.name)
             self._origins.setdefault(access.tensor.name, {}).update(origins)
 
     def _copy(self, instruction: Instruction) -> bool:
@@ -211,6 +218,8 @@ class _Core:
             coverage.taint(piece_of(target), tainted.reshape(target.shape))
             self._origins.setdefault(name, {}).update(self._origins.get(source.tensor.name, {}))
         coverage.forget(piece_of(target), unwritten.reshape(target.shape))
+        if source.tensor.name in self._flags:
+            self._flags.add(name)
         return True
 
     def _missing(self, instruction: Instruction) -> dict[str, Mask]:
@@ -268,32 +277,38 @@ class _Samples:
         self._sampled = 0
 
     def marks(
-        self, instruction: Instruction, missing: Mapping[str, Mask]
+        self, instruction: Instruction, missing: Mapping[str, Mask], *, flags: bool
     ) -> dict[str, Mask] | None:
         """Which elements of what is written certainly depend on the missing ones; None for none.
 
+        ``flags``: the missing ones come from comparisons, so they are 0 or 1.
         Like instructions (those of an unrolled loop) are executed once.
         """
         if not _is_decided(instruction):
             return None
         loose, key = _loosened(instruction)
-        key = (key, tuple((name, mask.tobytes()) for name, mask in missing.items()))
+        key = (key, flags, tuple((name, mask.tobytes()) for name, mask in missing.items()))
         if key not in self._known:
             size = sum(access.tensor.elements for access in accesses_of(loose))
             self._sampled += size
             affordable = size <= _MAX_ELEMENTS and self._sampled <= _MAX_SAMPLED
-            self._known[key] = self._depending(loose, missing) if affordable else None
+            self._known[key] = self._depending(loose, missing, flags=flags) if affordable else None
         return self._known[key]
 
     def _depending(
-        self, instruction: Instruction, missing: Mapping[str, Mask]
+        self, instruction: Instruction, missing: Mapping[str, Mask], *, flags: bool
     ) -> dict[str, Mask] | None:
         found: dict[str, Mask] = {}
+        compares = flags or loses(instruction)
+        fills = (*_FILLS, 0xAA, *_immediates(instruction)) if compares else _FILLS
+        fills = (0.0, 1.0) if flags else fills
+        samples = (_ones, _steps, _zeros, _negatives) if compares else (_ones, _steps)
         try:
-            for sample in (_ones, _steps):
-                runs = [self._run(instruction, missing, sample, fill) for fill in _FILLS]
+            for sample in samples:
+                runs = [self._run(instruction, missing, sample, fill) for fill in fills]
                 for name in runs[0]:
-                    mask = _differs(*(run[name] for run in runs))
+                    results = [run[name] for run in runs]
+                    mask = _varies(results) if compares else _differs(*results)
                     found[name] = mask & found[name] if name in found else mask
         except (NkiError, ValueError, TypeError, IndexError, KeyError, ZeroDivisionError):
             return None  # the run itself will report it
@@ -304,15 +319,21 @@ class _Samples:
         instruction: Instruction,
         missing: Mapping[str, Mask],
         sample: Callable[[Array], Array],
-        fill: int | None,
+        fill: int | float | None,
     ) -> dict[str, Array]:
-        """What the instruction writes when unwritten bytes are ``fill`` (None: as the sample)."""
+        """What the instruction writes when unwritten bytes are ``fill`` (None: as the sample).
+
+        A float is the value of each unwritten element.
+        """
         memory = Memory(self._target, fresh=False, precise=True)
         for access in accesses_of(instruction):
             view = memory.view(access)
             view[...] = sample(view)
         for name, mask in missing.items() if fill is not None else ():
             view = memory.view(instruction.operands[name])
+            if isinstance(fill, float):
+                view[mask] = np.float32(fill).astype(view.dtype)
+                continue
             bits = view.view(f"u{view.dtype.itemsize}")
             bits[mask] = int.from_bytes(bytes([fill or 0]) * view.dtype.itemsize, "little")
         with engine_floats():
@@ -332,6 +353,30 @@ def _ones(view: Array) -> Array:
 def _steps(view: Array) -> Array:
     steps = np.resize(np.arange(1, 8, dtype=np.float32), view.shape)
     return steps.astype(view.dtype)
+
+
+def _zeros(view: Array) -> Array:
+    return np.zeros_like(view)
+
+
+def _negatives(view: Array) -> Array:
+    return -_steps(view) if view.dtype.kind != "u" else _steps(view)
+
+
+def _immediates(instruction: Instruction) -> tuple[float, ...]:
+    """Numbers that the instruction may compare with."""
+    numbers = {float(v) for v in instruction.operands.values() if type(v) in (int, float)}
+    return tuple(sorted(numbers))
+
+
+def _varies(results: list[Array]) -> Mask:
+    """Elements whose bits are not the same in all results."""
+    first, *others = (np.ascontiguousarray(each) for each in results)
+    bits = first.view(f"u{first.dtype.itemsize}")
+    found = np.zeros(first.shape, np.bool_)
+    for other in others:
+        found |= other.view(bits.dtype) != bits
+    return found
 
 
 def _differs(fresh: Array, zeros: Array, others: Array, known: Array) -> Mask:

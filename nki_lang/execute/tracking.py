@@ -10,6 +10,7 @@ Nearly every instruction only reads what was written; for those the cost is one 
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -19,50 +20,30 @@ import numpy as np
 
 from nki_lang.dtypes import Array
 from nki_lang.errors import NkiExecutionError
+from nki_lang.execute.marks import PRODUCTS, Mask, hands_on, spread
+from nki_lang.execute.meetings import (
+    COLLECTIVES,
+    Received,
+    first_marks,
+    masks_of,
+    no_marks,
+    received,
+    receives,
+)
 from nki_lang.execute.memory import Memory
 from nki_lang.execute.prepare import injected, is_skipped
 from nki_lang.execute.storage import Storage, whole
 from nki_lang.ir.coverage import Coverage, Piece
 from nki_lang.ir.fresh import SCALES, is_fresh_fill
 from nki_lang.ir.types import Access, Instruction, Register, Tensor
+from nki_lang.isa.indirection import index_group
 from nki_lang.memory import MemoryRegion
 from nki_lang.semantics import MEANINGS, TRAITS
 from nki_lang.source import SourceLocation
 
 __all__ = ["Origin", "Tracker", "keeps_old"]
 
-Mask = Array
-_PRODUCTS = frozenset({"nc_matmul", "nc_matmul_mx"})
-_MOVES = {
-    "nc_transpose": ("data", ()),
-    "dma_transpose": ("src", ("axes",)),
-    "nc_stream_shuffle": ("src", ("shuffle_mask",)),
-    "nc_n_gather": ("data", ("indices",)),
-    "local_gather": ("src_buffer", ("index", "num_elem_per_idx", "num_valid_indices")),
-    "affine_select": ("on_true_tile", ("pattern", "channel_multiplier", "cmp_op", "offset")),
-    "tensor_copy_predicated": ("src", ("predicate", "reverse_pred")),
-    "tensor_reduce": ("data", ("axis", "keepdims")),
-    "tensor_partition_reduce": ("data", ()),
-}
-"""Instructions that move, choose or gather marks: whose, and the operands that say where to."""
-
-_FOR_MARKS = {
-    "affine_select": {"on_false_value": 0.0},
-    "tensor_reduce": {"op": "maximum"},
-    "tensor_partition_reduce": {"op": "maximum"},
-}
-"""Operands of those that are others for marks than for values."""
-
-_BESIDE = frozenset(
-    {"activate2", "activation", "activation_reduce", "exponential", "range_select", "select_reduce",
-     "tensor_scalar_reduce"}
-)  # fmt: skip
-"""Instructions that are element-wise, with a reduction of each partition beside ``dst``."""
-
 _SCALED = frozenset({"quantize_mx", "nc_matmul_mx"})
-
-_MEETINGS = frozenset({"collective_permute", "all_to_all_v", "all_gather_v"})
-"""Instructions that cannot be executed once more: others would have to come again."""
 
 _DECIDES = frozenset({"register_load", "register_move", "register_store", "register_alloc"})
 
@@ -133,6 +114,9 @@ class Tracker:
         if keeps:
             for _, access in written:
                 self.memory.storage(access.tensor).settle()
+        if instruction.op in COLLECTIVES:
+            self._collective(instruction, step, written, bad)
+            return
         if not bad and not keeps and instruction.op != "sendrecv":
             step()
             for _, access in written:
@@ -140,10 +124,14 @@ class Tracker:
             return
         before = [self._holes(access) for _, access in written] if keeps else []
         shows = self._shows(instruction, bad)
-        marks = self._marks(instruction, written, bad)
+        masks = self._masks(instruction, written, bad)
         step()
-        self._carry_all(instruction, written, marks, shows=shows)
-        if any(hole is not None for hole in before) and instruction.op not in _MEETINGS:
+        if instruction.op == "sendrecv":
+            masks = self._masks(instruction, written, self._exchanged(instruction, bad))
+            shows = False
+        for (_, access), mask in zip(written, masks, strict=True):
+            self._carry(access, mask, shows=shows)
+        if any(hole is not None for hole in before):
             self._reopen(step, written, before)
 
     def _zero_scales(self, instruction: Instruction) -> None:
@@ -223,7 +211,7 @@ class Tracker:
             NkiExecutionError: ``NKI-ACCUMULATION``; it accumulates where nothing was written,
                 which no target defines (isa stub, nc_matmul, Accumulation mode).
         """
-        if instruction.op not in _PRODUCTS:
+        if instruction.op not in PRODUCTS:
             return instruction
         wanted = instruction.operands.get("accumulate")
         dst: Access = instruction.operands["dst"]
@@ -272,7 +260,7 @@ class Tracker:
             assert coverage is not None, "the memory was created without track=True"
             if coverage.complete:
                 continue
-            mask = self._mask(access, coverage)
+            mask = self._mask(access, coverage, index_group(instruction.op))
             if mask is not None:
                 storage.settle()
                 bad[name] = _either(bad.get(name), mask)
@@ -280,37 +268,46 @@ class Tracker:
         return bad
 
     def _shows(self, instruction: Instruction, bad: dict[str, Mask]) -> bool:
-        """Whether all that is from nowhere is NaN: not integers, nor what was computed from them."""
+        """Whether what is computed from nowhere is NaN, since all that is from nowhere is.
+
+        It is not for integers and what was computed from them, nor behind a comparison.
+        """
+        if not hands_on(instruction, bad):
+            return False
         for name, access in _read(instruction):
             mask = bad.get(name)
             if mask is None:
                 continue
-            value = self.memory.read(access, skip=True)
+            value = self.memory.read(access, skip=True, group=index_group(instruction.op))
             if value.dtype.kind in "iub" or not access.element_type.is_float:
                 return False
             if mask.shape == value.shape and not np.isnan(value[mask].astype(np.float32)).all():
                 return False
         return True
 
-    def _mask(self, access: Access, coverage: Coverage) -> Mask | None:
+    def _mask(self, access: Access, coverage: Coverage, group: int = 16) -> Mask | None:
         if access.vector_offset is None:
             piece = self.memory.layout(access).piece
             return None if coverage.has(piece) else coverage.missing(piece)
-        rows = self.memory.rows(access, skip=True)
+        rows = self.memory.rows(access, skip=True, group=group)
         mask = np.zeros(access.shape, np.bool_)
         mask[rows.good] = coverage.missing(rows.window.piece)[rows.existing]
         return mask if mask.any() else None
 
     def _note(self, instruction: Instruction, name: str, access: Access, mask: Mask) -> None:
-        index = tuple(int(part) for part in np.unravel_index(int(np.argmax(mask)), mask.shape))
-        known = self.origins.get(access.tensor.name)
-        origin = known or Origin(
-            access.tensor.name, index, instruction.op, name, instruction.location
-        )
+        origin = self._origin(instruction, name, access, mask)
         if name.endswith("_offset") or instruction.op in _DECIDES:
             raise origin.error("an address" if name.endswith("_offset") else "a register")
         for _, written in _written(instruction):
             self.origins.setdefault(written.tensor.name, origin)
+
+    def _origin(self, instruction: Instruction, name: str, access: Access, mask: Mask) -> Origin:
+        """Where the marks of an operand come from: here, or from where its tensor has them."""
+        known = self.origins.get(access.tensor.name)
+        if known is not None:
+            return known
+        index = tuple(int(part) for part in np.unravel_index(int(np.argmax(mask)), mask.shape))
+        return Origin(access.tensor.name, index, instruction.op, name, instruction.location)
 
     def _coverage(self, tensor: Tensor) -> Coverage:
         coverage = self.memory.storage(tensor).coverage
@@ -369,67 +366,98 @@ class Tracker:
         strides = (layout.strides[0] // storage.row * width, *layout.strides[1:])
         return Piece(layout.shape, partition * width + byte, strides, layout.dtype.itemsize)
 
-    def _marks(
+    def _masks(
         self, instruction: Instruction, written: list[tuple[str, Access]], bad: dict[str, Mask]
     ) -> list[Mask | None]:
-        """Which elements of each written operand will depend on bad ones; it may overwrite indices."""
-        if instruction.op == "sendrecv":
-            return [bad.get("src")]
+        """For each written operand, what of it will depend on the bad elements."""
+        if not bad or (instruction.op == "sendrecv" and "src" not in bad):
+            return [None] * len(written)
         return [
-            _spread(instruction, access.shape, bad, self.memory)
-            if bad and access.vector_offset is None
-            else None
-            for _, access in written
+            spread(instruction, name, access.shape, bad, self.memory) for name, access in written
         ]
 
-    def _carry_all(
+    def _collective(
         self,
         instruction: Instruction,
+        step: Callable[[], None],
         written: list[tuple[str, Access]],
-        marks: list[Mask | None],
-        *,
-        shows: bool,
+        bad: dict[str, Mask],
     ) -> None:
-        if instruction.op == "sendrecv":
-            marks = [self._exchanged(instruction, marks[0])]
-            shows = False
-        for (_, access), mask in zip(written, marks, strict=True):
-            self._carry(access, mask, shows=shows)
+        """Execute a collective; then the ranks hand over their marks as they did their values."""
+        memory, operands = self.memory, instruction.operands
+        names = COLLECTIVES[instruction.op]
+        own = self._first_origin(instruction, bad)
+        sent = {name: masks_of(operands[name], self._lost) for name in names} if bad else None
+        step()
+        origin = first_marks(instruction, memory, own)
+        if origin is None:
+            for _, access in written if receives(instruction, memory) else ():
+                self._add(access)
+            return
+        if sent is None:
+            sent = {name: masks_of(operands[name], no_marks) for name in names}
+        for got in received(instruction, memory, sent):
+            self._take(got, origin)
 
-    def _exchanged(self, instruction: Instruction, sent: Mask | None) -> Mask | None:
+    def _take(self, got: Received, origin: Origin) -> None:
+        """Mark what other ranks sent; where they sent nothing it is as before."""
+        coverage, piece = self._coverage(got.access.tensor), self.memory.layout(got.access).piece
+        if got.kept.all():
+            return
+        tainted, unwritten = coverage.tainted(piece), coverage.unwritten(piece)
+        mask = got.mask | (got.kept & tainted)
+        self._add(got.access)
+        if mask.any() or got.kept.any():
+            coverage.taint(piece, mask)
+            coverage.forget(piece, got.kept & unwritten)
+        if got.mask.any():
+            self.origins[got.access.tensor.name] = origin
+
+    def _lost(self, access: Access) -> Mask:
+        """Which elements are from nowhere."""
+        mask = self._mask(access, self._coverage(access.tensor))
+        return np.zeros(access.shape, np.bool_) if mask is None else mask
+
+    def _first_origin(self, instruction: Instruction, bad: dict[str, Mask]) -> Origin | None:
+        for name, access in _read(instruction) if bad else ():
+            if name in bad and (mask := self._lost(access)).any():
+                return self._origin(instruction, name, access, mask)
+        return None
+
+    def _exchanged(self, instruction: Instruction, bad: dict[str, Mask]) -> dict[str, Mask]:
         """The marks of what another core sent; both cores hand over theirs."""
         state = self.memory.state
         exchange: Any = state.exchange  # its value is an array for meanings, here it is marks
         if exchange is None:
-            return sent
+            return bad
         operands = instruction.operands
         to, source, pipe = (
             self.memory.scalar(operands[name])
             for name in ("send_to_rank", "recv_from_rank", "pipe_id")
         )
-        mine = (sent, self.origins.get(operands["src"].tensor.name))
-        mask, origin = exchange.swap(state.core, mine, to, source, pipe, instruction.location)
+        sent = (bad.get("src"), self.origins.get(operands["src"].tensor.name))
+        mask, origin = exchange.swap(state.core, sent, to, source, pipe, instruction.location)
         name = operands["dst"].tensor.name
         if mask is None:
             self.origins.pop(name, None)
-            return None
+            return {}
         self.origins[name] = origin
-        return mask
+        return {"src": mask}
 
     def _carry(self, access: Access, mask: Mask | None, *, shows: bool) -> None:
-        """Mark what was computed from nowhere in one written operand; ``shows``: from NaN."""
-        if mask is None:
+        """Mark what was computed from nowhere in one written operand; ``shows``: it is NaN there."""
+        if mask is not None and shows:
+            value = self.memory.read(access, skip=True)
+            if value.dtype.kind not in "iub" and _has_nan(value.dtype):
+                mask = mask & np.isnan(value.astype(np.float32))
+        if mask is None or not mask.any():
             self._add(access)
-            return
-        mask = mask.reshape(access.shape)
-        value = self.memory.view(access)
-        if value.dtype.kind not in "iub" and shows:
-            # What is read is NaN: what is no NaN was not computed from them (selected away).
-            mask = mask & np.isnan(value.astype(np.float32))
-        if mask.any():
+        elif access.vector_offset is None:
             self._coverage(access.tensor).taint(self.memory.layout(access).piece, mask)
         else:
-            self._add(access)
+            rows = self.memory.rows(access, skip=True)
+            piece = rows.window.piece
+            self._coverage(access.tensor).taint_at(piece, rows.existing, mask[rows.good])
 
     def _holes(self, access: Access) -> _Hole | None:
         """The elements of an access that were not written, and what is there."""
@@ -506,7 +534,7 @@ def _written(instruction: Instruction) -> Iterator[tuple[str, Access]]:
 
 def _read(instruction: Instruction) -> Iterator[tuple[str, Access]]:
     writes = TRAITS[instruction.op].writes
-    accumulates = instruction.op in _PRODUCTS and instruction.operands.get("accumulate")
+    accumulates = instruction.op in PRODUCTS and instruction.operands.get("accumulate")
     for name, value in instruction.operands.items():
         if name not in writes or (accumulates and name == "dst"):
             yield from _entries(name, value)
@@ -534,7 +562,7 @@ def _offsets(access: Access) -> Iterator[tuple[str, Access]]:
 def keeps_old(instruction: Instruction) -> bool:
     """The instruction may leave elements of its destination as they were."""
     updates = TRAITS[instruction.op].updates
-    if instruction.op in _PRODUCTS:
+    if instruction.op in PRODUCTS:
         return False
     return bool(updates) or instruction.operands.get("oob_mode") == "skip"
 
@@ -546,39 +574,7 @@ def _either(one: Mask | None, other: Mask) -> Mask:
     return one | other if one.shape == other.shape else np.ones(1, np.bool_)
 
 
-def _spread(
-    instruction: Instruction, shape: tuple[int, ...], bad: dict[str, Mask], memory: Memory
-) -> Mask:
-    """Which elements of the result depend on the bad elements of the operands."""
-    op = instruction.op
-    result = np.zeros(shape, np.bool_)
-    for name, mask in bad.items():
-        if op in _MOVES and name == _MOVES[op][0]:
-            moved = np.zeros(shape, np.uint8)
-            source, rest = _MOVES[op]
-            given = ((key, instruction.operands.get(key)) for key in rest)
-            how = {k: memory.read(v) if type(v) is Access else v for k, v in given if v is not None}
-            how |= _FOR_MARKS.get(op, {})
-            MEANINGS[op](dst=moved, **{source: mask.astype(np.uint8)}, **how)
-            result |= moved != 0
-        elif op == "tensor_tensor_scan" and mask.size == result.size:
-            rows = mask.reshape(mask.shape[0], -1)
-            result |= np.logical_or.accumulate(rows, axis=1).reshape(shape)
-        elif op in _PRODUCTS and name in ("stationary", "moving") and len(shape) == 2:
-            lost = np.asarray(mask.reshape(mask.shape[0], -1).any(axis=0))
-            fits = lost.size == shape[0 if name == "stationary" else 1]
-            result |= (lost[:, None] if name == "stationary" else lost[None, :]) if fits else True
-        else:
-            result |= _broadcast(mask, shape, op)
-    return result
-
-
-def _broadcast(mask: Mask, shape: tuple[int, ...], op: str) -> Mask:
-    traits = TRAITS[op]
-    alike = traits.elementwise or op in _BESIDE or op == "dma_compute"
-    if alike and mask.size == np.prod(shape):
-        return mask.reshape(shape)
-    if traits.parallel and mask.shape[:1] == shape[:1]:
-        rows = mask.reshape(mask.shape[0], -1).any(axis=1)
-        return np.broadcast_to(rows.reshape(-1, *(1,) * (len(shape) - 1)), shape)
-    return np.broadcast_to(mask.any(), shape)
+@functools.cache
+def _has_nan(dtype: np.dtype[Any]) -> bool:
+    """The type can show NaN."""
+    return bool(np.isnan(np.array(np.nan, np.float32).astype(dtype).astype(np.float32)))

@@ -95,6 +95,10 @@ def piece_of(access: Access) -> Piece:
     )
 
 
+def _word(piece: Piece, value: int) -> Array:
+    return np.array(value, _UNSIGNED[piece.size])
+
+
 class Coverage:
     """What was written of ``nbytes`` bytes.
 
@@ -148,6 +152,13 @@ class Coverage:
             return
         self._filled()
         self._window(piece)[index] = self._full(piece)
+
+    def taint_at(self, piece: Piece, index: tuple[Array, ...], bad: Array) -> None:
+        """Those positions of the window were written, with values from nowhere where ``bad``."""
+        self._mapped()
+        tainted = int.from_bytes(bytes([TAINTED]) * piece.size, "little")
+        values = np.where(bad, _word(piece, tainted), _word(piece, self._full(piece)))
+        self._window(piece)[index] = values
 
     def forget(self, piece: Piece, where: Array) -> None:
         """Those elements of the window count as unwritten."""

@@ -64,7 +64,7 @@ def accumulate(
     return registers[:lanes]
 
 
-@meaning("dst", "reduce_res", parallel=True)
+@meaning("dst", "reduce_res", parallel=True, aligned=("dst",))
 def tensor_scalar_reduce(
     dst: Array,
     data: Array,
@@ -86,7 +86,7 @@ def tensor_scalar_reduce(
         store(reduce_res, -total if reduce_res_negate else total)
 
 
-@meaning("dst", "reduce_res", parallel=True)
+@meaning("dst", "reduce_res", parallel=True, aligned=("dst",))
 def exponential(
     dst: Array,
     src: Array,

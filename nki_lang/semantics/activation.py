@@ -21,7 +21,7 @@ __all__: list[str] = []
 _F32 = np.dtype(np.float32)
 
 
-@meaning("dst", "reduce_res", parallel=True)
+@meaning("dst", "reduce_res", parallel=True, aligned=("dst",))
 def activation(
     dst: Array,
     op: str,
@@ -91,7 +91,7 @@ def _finish(
         store(result, registers[:lanes])
 
 
-@meaning("dst", "reduce_res", parallel=True)
+@meaning("dst", "reduce_res", parallel=True, aligned=("dst",))
 def activation_reduce(
     dst: Array,
     op: str,
@@ -107,7 +107,7 @@ def activation_reduce(
     _finish(state, dst, value, reduce_op, "reset_reduce", reduce_res)
 
 
-@meaning("dst", "reduce_res", parallel=True)
+@meaning("dst", "reduce_res", parallel=True, aligned=("dst",))
 def activate2(
     dst: Array,
     op: str,

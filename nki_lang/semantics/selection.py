@@ -57,7 +57,7 @@ def affine_select(
     store(dst, np.where(chosen, value, other))
 
 
-@meaning("dst", "reduce_res", parallel=True)
+@meaning("dst", "reduce_res", parallel=True, aligned=("dst",))
 def range_select(
     dst: Array,
     on_true_tile: Array,
@@ -87,7 +87,7 @@ def range_select(
         store(reduce_res, total)
 
 
-@meaning("dst", "reduce_res", parallel=True)
+@meaning("dst", "reduce_res", parallel=True, aligned=("dst",))
 def select_reduce(
     dst: Array,
     predicate: Array,

@@ -37,6 +37,7 @@ class Traits:
         parallel: each partition of the output depends on the same partition of the inputs
             (used when tracing where uninitialised memory goes).
         elementwise: each element of the output depends on the same element of the inputs.
+        aligned: the written operands of which that is true; others have one value a partition.
     """
 
     writes: tuple[str, ...]
@@ -45,6 +46,7 @@ class Traits:
     raw: bool
     parallel: bool
     elementwise: bool
+    aligned: tuple[str, ...] = ()
 
 
 _MEANINGS: dict[str, Meaning] = {}
@@ -62,6 +64,7 @@ def meaning(
     raw: bool = False,
     parallel: bool = False,
     elementwise: bool = False,
+    aligned: tuple[str, ...] = (),
     name: str | None = None,
 ) -> Callable[[Meaning], Meaning]:
     """Enter a function in the table under its own name (or ``name``).
@@ -71,15 +74,17 @@ def meaning(
 
     def enter(function: Meaning) -> Meaning:
         op = name or function.__name__
+        written = tuple(filter(None, writes)) if writes else ("dst",)
         taken = _INJECTABLE & inspect.signature(function).parameters.keys()
         _MEANINGS[op] = function
         _TRAITS[op] = Traits(
-            tuple(filter(None, writes)) if writes else ("dst",),
+            written,
             updates,
             frozenset(taken),
             raw,
             parallel or elementwise,
             elementwise,
+            written if elementwise else aligned,
         )
         return function
 

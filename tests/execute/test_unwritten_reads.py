@@ -121,6 +121,52 @@ def half_of_integers(x):
     return out
 
 
+def half_compared(x):
+    out, tile, total = tiles(x)
+    nisa.dma_copy(tile[:, 0:4], x[:, 0:4])
+    nisa.tensor_scalar(total, tile, nl.greater, 3.0)  # here
+    nisa.tensor_tensor(total, total, total, nl.add)
+    nisa.dma_copy(out, total)
+    return out
+
+
+def half_equal_to_a_number(x):
+    out, tile, total = tiles(x)
+    nisa.dma_copy(tile[:, 0:4], x[:, 0:4])
+    nisa.tensor_scalar(total, tile, nl.equal, 12.5)  # here
+    nisa.dma_copy(out, total)
+    return out
+
+
+def half_of_bytes_compared(x):
+    out = nl.ndarray(x.shape, nl.uint8, nl.shared_hbm)
+    tile, total = (nl.ndarray(x.shape, nl.uint8, nl.sbuf) for _ in range(2))
+    nisa.memset(tile[:, 0:4], 3)
+    nisa.tensor_scalar(total, tile, nl.greater, 3)  # here
+    nisa.dma_copy(out, total)
+    return out
+
+
+def half_combined_with_flags(x):
+    out, tile, total = tiles(x)
+    nisa.dma_copy(total, x)
+    nisa.dma_copy(tile[:, 0:4], x[:, 0:4])
+    nisa.tensor_tensor(total, tile, total, nl.logical_and)
+    nisa.dma_copy(out, total)
+    return out
+
+
+def half_compared_and_masked(x):
+    out, tile, total = tiles(x)
+    mask = nl.ndarray(x.shape, x.dtype, nl.sbuf)
+    nisa.dma_copy(mask, x)
+    nisa.dma_copy(tile[:, 0:4], x[:, 0:4])
+    nisa.tensor_scalar(total, tile, nl.greater, 3.0)
+    nisa.tensor_tensor(total, total, mask, nl.multiply)
+    nisa.dma_copy(out, total)
+    return out
+
+
 def half_cleared_of_integers(x):
     out = nl.ndarray(x.shape, nl.int32, nl.shared_hbm)
     tile, total = (nl.ndarray(x.shape, nl.int32, nl.sbuf) for _ in range(2))
@@ -174,10 +220,11 @@ def in_a_loop(x):
 CERTAIN = [
     never_written, the_other_half, in_the_first_turn, accumulated, half_in_arithmetic,
     half_behind_copies, half_of_a_product, half_of_a_sum, half_of_integers,
+    half_compared, half_equal_to_a_number, half_of_bytes_compared,
 ]  # fmt: skip
 UNCERTAIN = [
     written_in_part, predicated, in_a_loop, half_cleared_of_integers, half_that_is_overwritten,
-    half_that_loses,
+    half_that_loses, half_combined_with_flags, half_compared_and_masked,
 ]  # fmt: skip
 
 
