@@ -21,13 +21,11 @@ from nki_lang.semantics.state import has_wide_scales
 from nki_lang.targets import Target, current_target, target_of
 from nki_lang.tracebacks import without_own_frames
 from nki_lang.tracing.arguments import replace_tensors
+from nki_lang.tracing.filled import Divided, Filled, divided, label_of
 from nki_lang.tracing.fingerprint import (
-    ELEMENT,
     Unidentifiable,
     call_key,
-    class_content,
     is_tensor,
-    surroundings,
 )
 from nki_lang.tracing.results import rebuild
 from nki_lang.tracing.tracer import Schedule, check_grid, trace_kernel
@@ -156,8 +154,7 @@ class Kernel:
         self.schedule = schedule
         self._cache: dict[Any, Any] = {}
         self._ambient: dict[Any, Any] = {}
-        self._filled: set[str] = set()
-        self._divided: set[str] = set()
+        self._filled = Filled()
         self._owner: Any = None
         functools.update_wrapper(self, func)
         if not hasattr(func, "__name__"):  # a partial, or an object that is called
@@ -211,7 +208,7 @@ class Kernel:
         }  # fmt: skip
         other = Kernel(**(options | changes))
         other._cache, other._ambient = self._cache, self._ambient  # the key distinguishes them
-        other._filled, other._divided = self._filled, self._divided
+        other._filled = self._filled
         other._owner = self._owner
         return other
 
@@ -319,7 +316,7 @@ class Kernel:
             return None
         known = self._ambient.setdefault(call, now)
         if known != now:
-            names = sorted({name for name, _ in known ^ now})
+            names = sorted({label_of(entry) for entry, _ in known ^ now})
             warn_at_caller(
                 f"kernel {self.__name__} is traced again because {', '.join(names)} changed since"
                 " the last call; kernels are pure functions of their arguments"
@@ -329,13 +326,11 @@ class Kernel:
 
     def _surroundings(self, classes: list[type]) -> frozenset[Any]:
         """Values outside the arguments that the function reads, but for what it changes itself."""
-        own = self.func.__func__ if self._owner is not None else self.func  # type: ignore[attr-defined]
-        found: dict[str, Any] = dict(surroundings(own, self._divided))
-        for kind in classes:
-            for member, content in class_content(kind).items():
-                name = f"class {member}"
-                found[name] = (*found.get(name, ()), content)
-        return frozenset((n, value) for n, value in found.items() if n not in self._filled)
+        return self._filled.surroundings(self._read_by(), classes)
+
+    def _read_by(self) -> Any:
+        """The function without the object that it is bound to, which is an argument."""
+        return self.func.__func__ if self._owner is not None else self.func  # type: ignore[attr-defined]
 
     def _specialised(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The executable for these arguments, traced unless it is known."""
@@ -357,46 +352,48 @@ class Kernel:
         executable = None if key is None else self._cache.get(key)
         if executable is not None:
             return executable
+        divided = None if key is None else self._divided(args, kwargs)
         executable = execute.Pool(execute.load(trace(self, args, kwargs)))
-        if key is not None:
-            self._keep(key, executable, args, kwargs)
+        if divided is not None:
+            self._keep(key, executable, divided, args, kwargs)
         return executable
 
+    def _divided(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Divided | None:
+        """What the function reads, to the last element; None when it cannot be compared."""
+        try:
+            return divided(self._read_by(), call_key((args, kwargs, self._owner))[1])
+        except Unidentifiable:
+            return None
+
     def _keep(
-        self, key: Any, executable: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        key: Any,
+        executable: Any,
+        earlier: Divided,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> None:
         call, before = key
         try:
             _, classes = call_key((args, kwargs, self._owner))
-            after = self._surroundings(classes)
-            if after != before:
-                self._note_filled(before, after, classes)
-                before = self._surroundings(classes)
+            if self._surroundings(classes) != before:
+                self._note_filled(earlier, divided(self._read_by(), classes))
+            before = self._surroundings(classes)
         except Unidentifiable:
             return
         self._ambient[call] = before
         self._cache[call, before] = executable
 
-    def _note_filled(
-        self, before: frozenset[Any], after: frozenset[Any], classes: list[type]
-    ) -> None:
-        """What tracing changed is no input; of a list, dict or object only what it changed there.
+    def _note_filled(self, before: Divided, after: Divided) -> None:
+        """What tracing changed is no input: the elements and attributes that it changed.
 
         What is read for the first time (a module that the kernel imports) is an input.
         """
-        known = {name for name, _ in before}
-        for name in {name for name, _ in after - before}:
-            owner, _, element = name.partition(ELEMENT)
-            if name in known and not element and name not in self._divided:
-                self._divided.add(name)
-                if any(one.startswith(name + ELEMENT) for one, _ in self._surroundings(classes)):
-                    continue
-            if name in known or (element and owner in known):
-                self._filled.add(name)
+        if not self._filled.note(before, after):
+            return
         self._ambient.clear()
         for (call, now), executable in list(self._cache.items()):
-            kept = frozenset((name, value) for name, value in now if name not in self._filled)
-            self._cache[call, kept] = executable
+            self._cache[call, self._filled.without(now)] = executable
 
 
 def deliver(kernel_ir: KernelIR, arrays: list[Any], results: list[Any]) -> Any:

@@ -2,41 +2,69 @@
 
 from __future__ import annotations
 
-import dis
-import functools
 import hashlib
 import importlib.util
 import sys
 import types
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
-__all__ = ["CodeReads", "is_opaque_package", "reads_of"]
+from nki_lang.tracing.byte_code import scan
+from nki_lang.tracing.readers import is_function, reader, reader_among
+
+__all__ = ["CodeReads", "Uses", "is_opaque_package", "reads_of"]
 
 _OPAQUE_PACKAGES = frozenset(
-    {"nki", "nki_lang", "hlo_tools", "neff", "numpy", "ml_dtypes", "jax", "torch", "torch_xla"}
-) | (sys.stdlib_module_names - {"__main__"})
+    {
+        "nki", "nki_lang", "hlo_tools", "neff", "numpy", "ml_dtypes", "jax", "jaxlib", "torch",
+        "torch_xla", "scipy",
+    }
+) | (sys.stdlib_module_names - {"__main__"})  # fmt: skip
 """Packages known by name alone: they do not change while a process runs."""
-
-_ANYTHING = frozenset({"globals", "eval", "exec", "open", "input"})
-"""Builtins that reach values which the code does not name."""
 
 _BY_TEXT = frozenset({"import_module", "__import__", "modules"})
 """Names that reach modules which the code names in texts."""
 
-_ENVIRONMENT = frozenset({"environ", "environb", "getenv", "getenvb"})
+_ENVIRONMENT = frozenset({"environ", "environb", "getenv", "getenvb", "expandvars", "expanduser"})
+
+_FILES = frozenset(
+    {
+        "open", "read_text", "read_bytes", "iterdir", "rglob", "exists", "is_file", "is_dir",
+        "lstat",
+    }
+)  # fmt: skip
+"""Methods that read files, of ``pathlib.Path`` for one; whose they are the code does not tell."""
 
 
-@functools.lru_cache(maxsize=4096)
 def is_opaque_package(name: str) -> bool:
-    """Packages known by name, and whatever is installed: neither changes while a process runs."""
+    """Whether a module is of a package known by name alone."""
     top = name.partition(".")[0]
-    if top in _OPAQUE_PACKAGES or top == "builtins":
-        return True
-    if top == "__main__":  # a script or a notebook, whatever started it
-        return False
-    place = getattr(sys.modules.get(top), "__file__", None) or ""
-    return "site-packages" in place or "dist-packages" in place
+    return top in _OPAQUE_PACKAGES or top == "builtins"
+
+
+class Uses:
+    """How code uses one name: the attributes that it loads of it, one after the other.
+
+    Attributes:
+        chains: each way, such as ``("random", "rand")``.
+    """
+
+    __slots__ = ("_told", "chains")
+
+    def __init__(self, chains: frozenset[tuple[str, ...]]) -> None:
+        self.chains = chains
+        self._told: dict[object, str] = {}
+
+    def reader(self, owner: object) -> str:
+        """What those members of an opaque module or class read; remembered."""
+        told = self._told.get(owner)
+        if told is None:
+            told = reader_among(owner, self.chains)
+            if told is None:
+                return ""
+            self._told[owner] = told
+        return told
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +78,11 @@ class CodeReads:
         imports: (level, name) of each import statement.
         by_text: it reaches modules by texts, which are among ``mentioned``.
         environment: it reads environment variables.
-        anything: the builtin by which it reaches what it does not name, or "".
+        anything: by what it reaches what it does not name, or "".
+        uses: by name of a global, or of a local that an import statement assigns.
+        free: names of the cells of its closure.
+        bare: names, attributes among them, that are used as they are: passed on, returned.
+        aliases: (module, member or "", local name) of each import statement.
     """
 
     digest: str
@@ -60,6 +92,10 @@ class CodeReads:
     by_text: bool
     environment: bool
     anything: str
+    uses: Mapping[str, Uses]
+    free: tuple[str, ...]
+    bare: frozenset[str]
+    aliases: frozenset[tuple[str, str, str]]
 
     def modules(self, package: str) -> list[types.ModuleType]:
         """The modules that it imports or reaches by name, without those known by name alone.
@@ -76,6 +112,23 @@ class CodeReads:
         found = (sys.modules.get(name) for name in sorted(names) if not is_opaque_package(name))
         return [module for module in found if isinstance(module, types.ModuleType)]
 
+    def imported_reader(self) -> str:
+        """What the members of opaque modules that it imports itself read, or ""."""
+        for name, member, alias in self.aliases:
+            module = sys.modules.get(name)
+            if module is None or not is_opaque_package(name):
+                continue
+            found = vars(module).get(member) if member else module
+            uses = self.uses.get(alias)
+            told = uses.reader(found) if uses and isinstance(found, _OWNERS) else ""
+            if not told and is_function(found):
+                told = reader(found)
+            if told:
+                return told
+        return ""
+
+
+_OWNERS = (types.ModuleType, type)
 
 _KNOWN: dict[int, tuple[types.CodeType, CodeReads]] = {}
 _LIMIT = 8192
@@ -94,24 +147,16 @@ def reads_of(code: types.CodeType) -> CodeReads:
 
 
 def _read(code: types.CodeType) -> CodeReads:
-    read: set[str] = set()
-    imports: set[tuple[int, str]] = set()
-    mentioned = set(code.co_names)
     digest = hashlib.sha256(code.co_code)
     digest.update(repr((code.co_names, code.co_varnames, code.co_freevars, code.co_flags)).encode())
-    level = 0
-    for step in dis.get_instructions(code):
-        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-            read.add(str(step.argval))
-        elif step.opname == "IMPORT_NAME":
-            imports.add((level, str(step.argval)))
-        elif step.opname.startswith("LOAD_") and type(step.argval) is int:
-            level = step.argval  # the last integer before IMPORT_NAME is the import's level
+    mentioned = set(code.co_names)
+    found = scan(code)
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             inner = reads_of(constant)
-            read.update(inner.globals)
-            imports |= inner.imports
+            found.add(inner.globals, inner.imports, inner.aliases, inner.bare, inner.anything)
+            for name, uses in inner.uses.items():
+                found.chains.setdefault(name, set()).update(uses.chains)
             mentioned |= inner.mentioned
             digest.update(inner.digest.encode())
             continue
@@ -120,12 +165,16 @@ def _read(code: types.CodeType) -> CodeReads:
             mentioned.add(constant)
     return CodeReads(
         digest.hexdigest(),
-        tuple(sorted(read)),
+        tuple(sorted(found.globals)),
         frozenset(mentioned),
-        frozenset(imports),
+        frozenset(found.imports),
         not _BY_TEXT.isdisjoint(mentioned),
         not _ENVIRONMENT.isdisjoint(mentioned),
-        min(_ANYTHING & read, default=""),
+        found.computed or min(_FILES & found.attributes, default=""),
+        {name: Uses(frozenset(chains)) for name, chains in found.chains.items()},
+        code.co_freevars,
+        frozenset(found.bare | {m or n for n, m, alias in found.aliases if alias in found.bare}),
+        frozenset(found.aliases),
     )
 
 
@@ -133,7 +182,7 @@ def _constant(value: object) -> str:
     """A constant of a code object as a text that no other constant has."""
     if isinstance(value, frozenset):
         value = cast("frozenset[object]", value)
-        return f"frozenset{sorted(map(_constant, value))}"
+        return f"frozenset{list(map(_constant, value))}"
     if isinstance(value, tuple):
         value = cast("tuple[object, ...]", value)
         return f"tuple{[_constant(item) for item in value]}"

@@ -11,7 +11,6 @@ import enum
 import functools
 import hashlib
 import os
-import sys
 import threading
 import types
 import weakref
@@ -23,31 +22,31 @@ import numpy as np
 from nki_lang.dtypes import Array, DType
 from nki_lang.frontend.objects import NKIObject
 from nki_lang.frontend.operators import Operator
-from nki_lang.tracing.code_reads import CodeReads, is_opaque_package, reads_of
+from nki_lang.tracing.classes import (
+    CLASS_PLUMBING,
+    HEAP_TYPE,
+    PICKLING,
+    is_plumbing,
+    is_user_class,
+    layout_of,
+)
+from nki_lang.tracing.code_reads import is_opaque_package, reads_of
+from nki_lang.tracing.globals_read import Unidentifiable, read_beside
+from nki_lang.tracing.readers import ENVIRONMENT, is_function, reader
 
 __all__ = [
-    "ABSENT",
-    "CLASS_PLUMBING",
     "Parts",
     "Unidentifiable",
     "Walk",
     "describe",
-    "has_attributes_only",
-    "is_plumbing",
     "is_tensor",
-    "is_user_class",
     "parts_of",
-    "refuse_anything",
 ]
 
 Parts = tuple[Hashable, ...]
 
 
 _MAX_DEPTH = 64
-
-
-class Unidentifiable(Exception):
-    """A value has no content that could be compared; do not cache what depends on it."""
 
 
 def is_tensor(value: Any) -> bool:
@@ -67,22 +66,10 @@ def describe(value: Any) -> str:
     return "\0".join(map(repr, parts_of(value, strict=True)))
 
 
-ABSENT: Any = object()
-
-
 def parts_of(value: Any, *, strict: bool = False) -> Parts:
     walk = Walk(strict=strict)
     walk.value(value, 0)
     return tuple(walk.parts)
-
-
-def refuse_anything(reads: CodeReads, space: Mapping[str, Any]) -> None:
-    if reads.anything and reads.anything not in space:
-        raise Unidentifiable(f"what {reads.anything}() returns")
-
-
-def is_plumbing(name: str) -> bool:
-    return name.startswith("__") and name.endswith("__")
 
 
 class Walk:
@@ -130,6 +117,11 @@ class Walk:
                 return
         self._object(value, depth + 1)
 
+    def entry(self, label: str, value: object, depth: int) -> None:
+        """What has a name in its owner."""
+        self.parts.append(label)
+        self.value(value, depth)
+
     # -- containers and plain values -------------------------------------------------------
 
     def _sequence(self, value: Any, depth: int) -> None:
@@ -139,8 +131,8 @@ class Walk:
 
     def _set(self, value: Any, depth: int) -> None:
         self.parts += (type(value).__name__, len(value))
-        # Each item walks alone: the order of a set must not decide what "again" refers to.
-        self.parts += sorted(describe(item) for item in value)
+        # Equal sets may be walked in different orders, and a kernel sees the order.
+        self.parts += [describe(item) for item in value]
 
     def _mapping(self, value: Mapping[Any, Any], depth: int) -> None:
         self.parts += (type(value).__name__, len(value))
@@ -167,7 +159,8 @@ class Walk:
 
     def _bytes(self, value: Any, depth: int) -> None:
         typecode = getattr(value, "typecode", "") or getattr(value, "format", "")
-        self.parts += (type(value).__name__, typecode, bytes(value))
+        shape = getattr(value, "shape", None)
+        self.parts += (type(value).__name__, typecode, shape, bytes(value))
 
     def _array(self, value: Array, depth: int) -> None:
         if self._tensors:
@@ -215,6 +208,7 @@ class Walk:
         self._each(depth, value.fget, value.fset, value.fdel)
 
     def _builtin(self, value: Any, depth: int) -> None:
+        self._read_by(value, depth)
         self.parts += ("builtin", value.__qualname__)
         owner = getattr(value, "__self__", None)
         if isinstance(owner, types.ModuleType):
@@ -235,50 +229,31 @@ class Walk:
         space = value.__globals__
         self.parts += ("function", value.__module__, value.__qualname__)
         opaque = is_opaque_package(str(space.get("__name__", "")))
-        if opaque and value.__closure__ is None:
-            return
+        if opaque:
+            self._read_by(value, depth)
+            if value.__closure__ is None and "<" not in value.__qualname__:
+                return
         reads = reads_of(value.__code__)
         self.parts.append(reads.digest)
         self._each(depth, value.__defaults__, value.__kwdefaults__)
         if value.__dict__:
-            self._mapping(value.__dict__, depth)
-        for cell in value.__closure__ or ():
+            self.entry("its attributes", value.__dict__, depth)
+        for name, cell in zip(reads.free, value.__closure__ or (), strict=True):
             try:
-                self.value(cell.cell_contents, depth)
+                self.entry(name, cell.cell_contents, depth)
             except ValueError:  # a cell that is not filled yet
                 self.parts.append("empty")
         if not opaque:
-            self._read(reads, space, depth)
+            for name, content in read_beside(reads, space):
+                self.entry(name, content, depth)
 
-    def _read(self, reads: CodeReads, space: dict[str, Any], depth: int) -> None:
-        """What the code of a function reads beside its closure."""
-        refuse_anything(reads, space)
-        if reads.environment:
+    def _read_by(self, value: Any, depth: int) -> None:
+        """What a function or class of an opaque package reads beside its arguments."""
+        told = reader(value)
+        if told == ENVIRONMENT:
             self._mapping(dict(os.environ), depth)
-        for name in reads.globals:
-            value = space.get(name, ABSENT)
-            if type(value) is types.ModuleType:
-                self._members(value, reads, depth)
-            elif value is not ABSENT:
-                self.parts.append(name)
-                self.value(value, depth)
-        for module in reads.modules(space.get("__package__") or ""):
-            self._members(module, reads, depth)
-
-    def _members(self, module: types.ModuleType, reads: CodeReads, depth: int) -> None:
-        """Those members of a module that the code mentions."""
-        self.parts += ("module", module.__name__)
-        if is_opaque_package(module.__name__) or depth > _MAX_DEPTH:
-            return
-        space = vars(module)
-        for member in sorted(reads.mentioned & space.keys()):
-            if is_plumbing(member):
-                continue
-            self.parts.append(member)
-            if isinstance(space[member], types.ModuleType):
-                self._members(space[member], reads, depth + 1)
-            else:
-                self.value(space[member], depth)
+        elif told:
+            raise Unidentifiable(told)
 
     def _code(self, value: types.CodeType, depth: int) -> None:
         self.parts.append(reads_of(value).digest)
@@ -286,13 +261,15 @@ class Walk:
     def _class(self, value: type, depth: int) -> None:
         self.parts += ("class", value.__module__, value.__qualname__)
         if not is_user_class(value):
+            self._read_by(value, depth)
             return
+        if is_user_class(type(value)):
+            self.value(type(value), depth)
         for base in value.__mro__[1:]:
             self.value(base, depth)
         for name, member in vars(value).items():
             if name not in CLASS_PLUMBING:
-                self.parts.append(name)
-                self.value(member, depth)
+                self.entry(name, member, depth)
 
     # -- objects ---------------------------------------------------------------------------
 
@@ -339,11 +316,10 @@ class Walk:
         if held is not None:
             self._mapping(held, depth)
         self._tensors = False
-        slots, base = _layout(kind)
+        slots, base = layout_of(kind)
         for slot in slots:
-            self.parts.append(slot)
             try:
-                self.value(object.__getattribute__(value, slot), depth)
+                self.entry(slot, object.__getattribute__(value, slot), depth)
             except AttributeError:  # not assigned yet
                 self.parts.append("empty")
         if base is not None:
@@ -352,7 +328,7 @@ class Walk:
                 self.value(read(value), depth)
             else:
                 self._reduced(value, depth)
-        elif held is None and not slots and kind.__flags__ & _HEAP_TYPE == 0:
+        elif held is None and not slots and kind.__flags__ & HEAP_TYPE == 0:
             raise Unidentifiable(f"an object of class {kind.__qualname__}")
         self._tensors = tensors
 
@@ -369,7 +345,7 @@ class Walk:
         """An object by what pickle would make it from."""
         kind = type(value)
         own = (base for base in kind.__mro__ if is_user_class(base))
-        if any(not _PICKLING.isdisjoint(vars(base)) for base in own):
+        if any(not PICKLING.isdisjoint(vars(base)) for base in own):
             raise Unidentifiable(f"an object of class {kind.__qualname__}")
         try:
             reducer = copyreg.dispatch_table.get(kind)
@@ -377,6 +353,8 @@ class Walk:
         except Exception as error:  # a class may raise what it likes
             raise Unidentifiable(f"an object of class {kind.__qualname__}") from error
         if isinstance(made, str):
+            if is_function(value):
+                self._read_by(value, depth)
             self.parts.append(made)
             return
         for part in made[:3]:
@@ -388,6 +366,9 @@ class Walk:
     def _context_variable(self, value: contextvars.ContextVar[Any], depth: int) -> None:
         self.parts += ("context variable", value.name)
         self.value(value.get(None), depth)
+
+    def _weak_keys(self, value: weakref.WeakKeyDictionary[Any, Any], depth: int) -> None:
+        self._mapping(dict(value), depth)
 
     def _weak(self, value: weakref.ref[Any], depth: int) -> None:
         self.parts.append("weak")
@@ -441,6 +422,7 @@ class Walk:
         contextvars.ContextVar: _context_variable,
         threading.local: _thread_local,
         weakref.ref: _weak,
+        weakref.WeakKeyDictionary: _weak_keys,
         _thread.LockType: _lock,
         _thread.RLock: _lock,
         object: _sentinel,
@@ -467,25 +449,7 @@ _BY_TEXT: frozenset[type] = frozenset({float, complex, type(...), type(NotImplem
 _OWN = frozenset({"nki_lang", "hlo_tools", "neff"})
 
 
-_HEAP_TYPE = 1 << 9
-
-
-_PICKLING = frozenset({"__reduce__", "__reduce_ex__", "__getnewargs__", "__getstate__"})
-
-
 _SENTINELS: dict[int, object] = {}
-
-
-CLASS_PLUMBING = frozenset(
-    {
-        "__dict__", "__weakref__", "__module__", "__doc__", "__annotations__", "__qualname__",
-        "__annotate__", "__annotate_func__", "__annotations_cache__", "__firstlineno__",
-        "__static_attributes__", "__dataclass_fields__", "__dataclass_params__",
-        "__abstractmethods__", "_abc_impl", "__orig_bases__", "__parameters__",
-        "__type_params__", "_member_map_", "_value2member_map_", "_generate_next_value_",
-        "_new_member_", "_member_type_", "_use_args_", "_value_repr_",
-    }
-)  # fmt: skip
 
 
 _plain_dict: Any = dict
@@ -509,39 +473,3 @@ _CONTENTS: dict[type, Callable[[Any], Any]] = {
     frozenset: lambda value: _iterated(frozenset, value),
 }
 """What an object of a subclass holds beside attributes, read past methods of the subclass."""
-
-
-@functools.lru_cache(maxsize=4096)
-def _layout(kind: type) -> tuple[tuple[str, ...], type | None]:
-    """Slots of a class and its bases; the base that holds more than attributes, if any."""
-    slots: list[str] = []
-    held: type | None = None
-    for base in kind.__mro__:
-        for name, member in vars(base).items():
-            if isinstance(member, types.MemberDescriptorType) and not is_plumbing(name):
-                slots.append(name)
-        if base is object or is_user_class(base):
-            continue
-        if base.__flags__ & _HEAP_TYPE == 0 or not _PICKLING.isdisjoint(vars(base)):
-            held = held or base
-    return tuple(slots), held
-
-
-def has_attributes_only(kind: type) -> bool:
-    """Whether objects of a user's class hold attributes and nothing else."""
-    plain = is_user_class(kind) and not issubclass(kind, type) and kind.__dictoffset__ != 0
-    return plain and not hasattr(kind, "__nki_identity__") and _layout(kind) == ((), None)
-
-
-@functools.lru_cache(maxsize=8192)
-def is_user_class(kind: type) -> bool:
-    """True for classes of no package that is known by name alone.
-
-    ``dataclasses.make_dataclass`` and ``types.new_class`` say that they come from ``types``.
-    """
-    if not is_opaque_package(kind.__module__):
-        return True
-    found: Any = sys.modules.get(kind.__module__)
-    for name in kind.__qualname__.split("."):
-        found = getattr(found, name, None)
-    return found is not kind and kind.__module__ == "types"

@@ -11,41 +11,30 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import os
 import types
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any, cast
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
 
-from nki_lang.tracing.code_reads import CodeReads, is_opaque_package, reads_of
-from nki_lang.tracing.content import (
-    ABSENT,
-    CLASS_PLUMBING,
-    Parts,
-    Unidentifiable,
-    Walk,
-    describe,
-    has_attributes_only,
-    is_plumbing,
-    is_tensor,
-    is_user_class,
-    parts_of,
-    refuse_anything,
-)
+from nki_lang.tracing.classes import CLASS_PLUMBING, is_user_class
+from nki_lang.tracing.code_reads import reads_of
+from nki_lang.tracing.content import Parts, Unidentifiable, Walk, describe, is_tensor, parts_of
+from nki_lang.tracing.globals_read import read_beside
 
 __all__ = [
-    "ELEMENT",
+    "Enter",
     "Unidentifiable",
     "call_key",
-    "class_content",
     "describe",
+    "enter_surroundings",
     "fingerprint",
     "is_tensor",
-    "surroundings",
 ]
 
 
-ELEMENT = " / "
-"""Between a name and one of its elements."""
+class Enter(Protocol):
+    """Takes what a function reads, by name; several values may have one name."""
+
+    def __call__(self, name: str, value: Any, /) -> None: ...
 
 
 def fingerprint(value: Any) -> str:
@@ -76,134 +65,65 @@ def call_key(value: Any) -> tuple[Parts, list[type]]:
     return tuple(walk.parts), list(walk.kinds)
 
 
-def surroundings(function: Any, divided: Collection[str] = ()) -> dict[str, Parts]:
-    """What a function reads beside its arguments, by name: closure, globals, defaults, code.
+def enter_surroundings(enter: Enter, function: Any, classes: Iterable[type] = ()) -> None:
+    """Enter what a function reads beside its arguments: closure, globals, defaults, code.
 
     Args:
+        enter: gets each name and value.
         function: a Python function, a partial, a bound method or another callable object.
-        divided: names of lists, dicts and objects whose elements or attributes get names of their
-            own, behind :data:`ELEMENT`.
-
-    Returns:
-        name -> everything that its value rests on; functions, classes and modules are followed
-        to the end.
+        classes: the classes of arguments; their members have names of their own.
 
     Raises:
         Unidentifiable: something in it has no content that could be compared.
     """
-    found: dict[str, Parts] = {}
+    for kind in classes:
+        _enter_class(enter, kind)
     plain: Any = function
     while not isinstance(plain, types.FunctionType):
         if isinstance(plain, functools.partial):
-            _enter(found, "its arguments", (plain.args, plain.keywords))
+            enter("its arguments", (plain.args, plain.keywords))
             plain = plain.func
         elif isinstance(plain, types.MethodType):
-            _enter(found, "its object", plain.__self__, divided)
+            enter("its object", plain.__self__)
             plain = plain.__func__
         else:
-            _enter(found, "its object", plain, divided)
-            return found
+            enter("its object", plain)
+            return
     while isinstance(plain, types.FunctionType):
-        _enter_function(found, plain, divided)
+        _enter_function(enter, plain)
         plain = plain.__dict__.get("__wrapped__")
     if plain is not None:
-        _enter(found, "its object", plain, divided)
-    return found
+        enter("its object", plain)
 
 
-def _divide(found: dict[str, Parts], name: str, value: object) -> bool:
-    """Enter the elements or attributes of a value one by one; False when it has none."""
-    kind: type[object] = type(value)
-    elements: Iterable[tuple[object, object]]
-    if kind is list:
-        elements = enumerate(cast("list[object]", value))
-    elif kind is dict:
-        elements = cast("dict[object, object]", value).items()
-    elif has_attributes_only(kind):
-        elements = cast("dict[object, object]", vars(value)).items()
-        _enter(found, name, kind)
-    else:
-        return False
-    _enter(found, name, f"{kind.__module__}.{kind.__qualname__}")
-    for key, element in elements:
-        label = key if isinstance(key, (str, int)) else describe(key)
-        _enter(found, f"{name}{ELEMENT}{label}", element)
-    return True
+def _enter_class(enter: Enter, kind: type) -> None:
+    """Enter each member of a class, bases of the user's and the metaclass included."""
+    label = f"class {kind.__qualname__}"
+    enter(label, [f"{base.__module__}.{base.__qualname__}" for base in kind.__mro__])
+    if is_user_class(type(kind)):
+        enter(label, type(kind))
+    for base in kind.__mro__:
+        if is_user_class(base):
+            for name, member in vars(base).items():
+                if name not in CLASS_PLUMBING:
+                    enter(f"class {base.__qualname__}.{name}", member)
 
 
-def class_content(kind: type) -> dict[str, str]:
-    """What a class holds, by qualified name: each member, bases of the user's included.
-
-    Members stand apart, so that one that a kernel changes while it is traced (a method with a
-    list in its closure) does not hide the others.
-
-    Raises:
-        Unidentifiable: something in it has no content that could be compared.
-    """
-    bases = [base for base in kind.__mro__ if is_user_class(base)]
-    found = {
-        kind.__qualname__: fingerprint([f"{b.__module__}.{b.__qualname__}" for b in kind.__mro__])
-    }
-    for base in bases:
-        for name, member in vars(base).items():
-            if name not in CLASS_PLUMBING:
-                found[f"{base.__qualname__}.{name}"] = fingerprint(member)
-    return found
-
-
-def _enter_function(
-    found: dict[str, Parts], function: types.FunctionType, divided: Collection[str]
-) -> None:
+def _enter_function(enter: Enter, function: types.FunctionType) -> None:
     reads = reads_of(function.__code__)
-    found["its code"] = (*found.get("its code", ()), reads.digest)
+    enter("its code", reads.digest)
     if function.__defaults__ or function.__kwdefaults__:
-        _enter(found, "its defaults", (function.__defaults__, function.__kwdefaults__))
+        enter("its defaults", (function.__defaults__, function.__kwdefaults__))
     if function.__dict__:
-        _enter(found, "its attributes", _without_wrapped(function.__dict__))
-    cells = function.__closure__ or ()
-    for name, cell in zip(function.__code__.co_freevars, cells, strict=True):
+        enter("its attributes", _without_wrapped(function.__dict__))
+    for name, cell in zip(reads.free, function.__closure__ or (), strict=True):
         try:
             content = cell.cell_contents
         except ValueError:  # not assigned yet
             continue
-        _enter(found, name, content, divided)
-    space = function.__globals__
-    refuse_anything(reads, space)
-    if reads.environment:
-        _enter(found, "the environment", dict(os.environ))
-    for name in reads.globals:
-        value = space.get(name, ABSENT)
-        if type(value) is types.ModuleType:
-            _enter_members(found, value, reads, name, divided)
-        elif value is not ABSENT:
-            _enter(found, name, value, divided)
-    for module in reads.modules(space.get("__package__") or ""):
-        _enter_members(found, module, reads, module.__name__, divided)
-
-
-def _enter_members(
-    found: dict[str, Parts],
-    module: types.ModuleType,
-    reads: CodeReads,
-    label: str,
-    divided: Collection[str],
-) -> None:
-    if not is_opaque_package(module.__name__):
-        for member in reads.mentioned & vars(module).keys():
-            value = vars(module)[member]
-            name = f"{label}.{member}"
-            if isinstance(value, types.ModuleType):
-                if name not in found:  # modules may hold each other
-                    found[name] = (value.__name__,)
-                    _enter_members(found, value, reads, name, divided)
-            elif not is_plumbing(member):
-                _enter(found, name, value, divided)
-
-
-def _enter(found: dict[str, Parts], name: str, value: Any, divided: Collection[str] = ()) -> None:
-    if name in divided and _divide(found, name, value):
-        return
-    found[name] = found.get(name, ()) + parts_of(value)
+        enter(name, content)
+    for name, value in read_beside(reads, function.__globals__):
+        enter(name, value)
 
 
 def _without_wrapped(content: Mapping[str, Any]) -> dict[str, Any]:

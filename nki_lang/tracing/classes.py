@@ -1,0 +1,63 @@
+"""Classes as far as content goes: which are a user's, where their objects keep what they hold."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import types
+from typing import Any
+
+from nki_lang.tracing.code_reads import is_opaque_package
+
+__all__ = ["CLASS_PLUMBING", "HEAP_TYPE", "PICKLING", "is_plumbing", "is_user_class", "layout_of"]
+
+HEAP_TYPE = 1 << 9
+
+
+PICKLING = frozenset({"__reduce__", "__reduce_ex__", "__getnewargs__", "__getstate__"})
+
+
+CLASS_PLUMBING = frozenset(
+    {
+        "__dict__", "__weakref__", "__module__", "__doc__", "__annotations__", "__qualname__",
+        "__annotate__", "__annotate_func__", "__annotations_cache__", "__firstlineno__",
+        "__static_attributes__", "__dataclass_fields__", "__dataclass_params__",
+        "__abstractmethods__", "_abc_impl", "__orig_bases__", "__parameters__",
+        "__type_params__", "_member_map_", "_value2member_map_", "_generate_next_value_",
+        "_new_member_", "_member_type_", "_use_args_", "_value_repr_",
+    }
+)  # fmt: skip
+
+
+def is_plumbing(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")
+
+
+@functools.lru_cache(maxsize=4096)
+def layout_of(kind: type) -> tuple[tuple[str, ...], type | None]:
+    """Slots of a class and its bases; the base that holds more than attributes, if any."""
+    slots: list[str] = []
+    held: type | None = None
+    for base in kind.__mro__:
+        for name, member in vars(base).items():
+            if isinstance(member, types.MemberDescriptorType) and not is_plumbing(name):
+                slots.append(name)
+        if base is object or is_user_class(base):
+            continue
+        if base.__flags__ & HEAP_TYPE == 0 or not PICKLING.isdisjoint(vars(base)):
+            held = held or base
+    return tuple(slots), held
+
+
+@functools.lru_cache(maxsize=8192)
+def is_user_class(kind: type) -> bool:
+    """True for classes of no package that is known by name alone.
+
+    ``dataclasses.make_dataclass`` and ``types.new_class`` say that they come from ``types``.
+    """
+    if not is_opaque_package(kind.__module__):
+        return True
+    found: Any = sys.modules.get(kind.__module__)
+    for name in kind.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is not kind and kind.__module__ == "types"
