@@ -21,7 +21,7 @@ from nki_lang.semantics.state import has_wide_scales
 from nki_lang.targets import Target, current_target, target_of
 from nki_lang.tracebacks import without_own_frames
 from nki_lang.tracing.arguments import replace_tensors
-from nki_lang.tracing.filled import Divided, Filled, divided, label_of
+from nki_lang.tracing.filled import Divided, Filled, label_of
 from nki_lang.tracing.fingerprint import (
     Unidentifiable,
     call_key,
@@ -361,7 +361,8 @@ class Kernel:
     def _divided(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Divided | None:
         """What the function reads, to the last element; None when it cannot be compared."""
         try:
-            return divided(self._read_by(), call_key((args, kwargs, self._owner))[1])
+            _, classes = call_key((args, kwargs, self._owner))
+            return self._filled.divided(self._read_by(), classes)
         except Unidentifiable:
             return None
 
@@ -377,19 +378,16 @@ class Kernel:
         try:
             _, classes = call_key((args, kwargs, self._owner))
             if self._surroundings(classes) != before:
-                self._note_filled(earlier, divided(self._read_by(), classes))
+                self._note_filled(earlier, classes)
             before = self._surroundings(classes)
         except Unidentifiable:
             return
         self._ambient[call] = before
         self._cache[call, before] = executable
 
-    def _note_filled(self, before: Divided, after: Divided) -> None:
-        """What tracing changed is no input: the elements and attributes that it changed.
-
-        What is read for the first time (a module that the kernel imports) is an input.
-        """
-        if not self._filled.note(before, after):
+    def _note_filled(self, before: Divided, classes: list[type]) -> None:
+        """What tracing changed is no input: the elements and attributes that it changed."""
+        if not self._filled.note(before, self._read_by(), classes):
             return
         self._ambient.clear()
         for (call, now), executable in list(self._cache.items()):

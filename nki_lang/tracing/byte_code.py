@@ -64,7 +64,7 @@ class Scan:
 def scan(code: types.CodeType) -> Scan:
     """What the code object loads."""
     found = Scan()
-    steps = [*_steps(code), _Step("end", "", None), _Step("end", "", None)]
+    steps = [*_steps(code), *[_Step("end", "", None)] * 3]
     level, module, member = 0, "", ""
     for place, (kind, name, value) in enumerate(steps):
         if kind == "integer" and isinstance(value, int):
@@ -97,7 +97,7 @@ def _enter_name(found: Scan, steps: list[_Step], place: int) -> None:
         end += 1
     chain = tuple(step.name for step in steps[place + 1 : end])
     found.chains.setdefault(name, set()).add(chain)
-    if not chain and steps[end].kind != "assigned":
+    if not chain and steps[end].kind != "assigned" and name != "__name__":
         found.bare.add(name)
         if kind == "global":
             _note_text(found, steps, place)
@@ -113,8 +113,11 @@ def _note_text(found: Scan, steps: list[_Step], place: int) -> None:
     end = place + 2
     while steps[end].kind in ("constant", "integer"):
         end += 1
-    if steps[place + 1].kind != "text" or steps[end].kind not in ("call", "item"):
+    text = steps[place + 1]
+    if (text.kind != "text" and text.name != "__name__") or steps[end].kind not in ("call", "item"):
         found.computed = found.computed or name
+    elif steps[end + 1].kind != "attribute":
+        found.bare.add(text.name)
 
 
 def _steps(code: types.CodeType) -> Iterator[_Step]:

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from nki_lang.tracing.byte_code import scan
-from nki_lang.tracing.readers import is_function, reader, reader_among
+from nki_lang.tracing.byte_code import Scan, scan
+from nki_lang.tracing.readers import FILES, is_function, reader, reader_among
 
 __all__ = ["CodeReads", "Uses", "is_opaque_package", "reads_of"]
 
@@ -27,14 +27,6 @@ _BY_TEXT = frozenset({"import_module", "__import__", "modules"})
 """Names that reach modules which the code names in texts."""
 
 _ENVIRONMENT = frozenset({"environ", "environb", "getenv", "getenvb", "expandvars", "expanduser"})
-
-_FILES = frozenset(
-    {
-        "open", "read_text", "read_bytes", "iterdir", "rglob", "exists", "is_file", "is_dir",
-        "lstat",
-    }
-)  # fmt: skip
-"""Methods that read files, of ``pathlib.Path`` for one; whose they are the code does not tell."""
 
 
 def is_opaque_package(name: str) -> bool:
@@ -97,10 +89,10 @@ class CodeReads:
     bare: frozenset[str]
     aliases: frozenset[tuple[str, str, str]]
 
-    def modules(self, package: str) -> list[types.ModuleType]:
+    def modules(self, package: str, own: str) -> list[types.ModuleType]:
         """The modules that it imports or reaches by name, without those known by name alone.
 
-        ``package`` is where relative imports start from.
+        ``package`` is where relative imports start from, ``own`` the module of the code.
         """
         names: set[str] = set()
         for level, name in self.imports:
@@ -109,6 +101,7 @@ class CodeReads:
             names.update(".".join(parts[:end]) for end in range(1, len(parts) + 1) if full)
         if self.by_text:
             names.update(name for name in self.mentioned if name in sys.modules)
+            names.update({own} if "__name__" in self.mentioned else ())
         found = (sys.modules.get(name) for name in sorted(names) if not is_opaque_package(name))
         return [module for module in found if isinstance(module, types.ModuleType)]
 
@@ -121,7 +114,7 @@ class CodeReads:
             found = vars(module).get(member) if member else module
             uses = self.uses.get(alias)
             told = uses.reader(found) if uses and isinstance(found, _OWNERS) else ""
-            if not told and is_function(found):
+            if not told and is_function(found) and alias != "import_module":
                 told = reader(found)
             if told:
                 return told
@@ -170,12 +163,20 @@ def _read(code: types.CodeType) -> CodeReads:
         frozenset(found.imports),
         not _BY_TEXT.isdisjoint(mentioned),
         not _ENVIRONMENT.isdisjoint(mentioned),
-        found.computed or min(_FILES & found.attributes, default=""),
+        found.computed or min(FILES & _by_attribute(found, mentioned), default=""),
         {name: Uses(frozenset(chains)) for name, chains in found.chains.items()},
         code.co_freevars,
         frozenset(found.bare | {m or n for n, m, alias in found.aliases if alias in found.bare}),
         frozenset(found.aliases),
     )
+
+
+def _by_attribute(found: Scan, mentioned: set[str]) -> set[str]:
+    """Names of attributes that are loaded, by a text with ``getattr`` and the like."""
+    return found.attributes if _GETTERS.isdisjoint(mentioned) else found.attributes | mentioned
+
+
+_GETTERS = frozenset({"getattr", "attrgetter", "methodcaller"})
 
 
 def _constant(value: object) -> str:

@@ -190,6 +190,7 @@ class Walk:
         if not is_opaque_package(value.__name__):
             members = {n: v for n, v in vars(value).items() if not is_plumbing(n)}
             self._mapping(members, depth)
+            self._each(depth, type(value), vars(value).get("__getattr__"))
 
     def _partial(self, value: functools.partial[Any], depth: int) -> None:
         self.parts.append("partial")

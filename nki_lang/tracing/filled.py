@@ -10,29 +10,12 @@ from nki_lang.tracing.content import Parts, Unidentifiable, parts_of
 from nki_lang.tracing.fingerprint import enter_surroundings
 from nki_lang.tracing.leaves import ALL, OWN, Leaves, Path
 
-__all__ = ["Divided", "Filled", "divided", "label_of"]
+__all__ = ["Divided", "Filled", "label_of"]
 
 Divided = dict[str, Leaves]
 """By name of what a kernel reads, its leaves."""
 
 Surroundings = frozenset[tuple[Hashable, Parts]]
-
-
-def divided(function: Any, classes: Iterable[type]) -> Divided:
-    """Everything that a function reads beside its arguments, in leaves.
-
-    Raises:
-        Unidentifiable: something in it has no content that could be compared.
-    """
-    found: Divided = {}
-
-    def enter(name: str, value: Any) -> None:
-        if name not in found:
-            found[name] = Leaves()
-        found[name].value(value, 0)
-
-    enter_surroundings(enter, function, classes)
-    return found
 
 
 def label_of(entry: Hashable) -> str:
@@ -98,49 +81,67 @@ class Filled:
         if path in hidden:
             return True
         while path[0] is not None:
-            limit = hidden.get(path[0])
-            if limit == ALL or (
-                limit is not None and isinstance(path[1], int) and path[1] >= limit
-            ):
+            limit, label = hidden.get(path[0]), path[1]
+            if limit == ALL or (limit is not None and type(label) is int and label >= limit):
                 return True
             path = path[0]
         return False
 
-    def note(self, before: Divided, after: Divided) -> bool:
-        """Note what tracing changed; returns whether that is anything."""
-        found = False
-        for name, walk in after.items():
-            if name not in before:
-                continue  # read for the first time: an input
-            earlier = before[name]
-            for path, parts in walk.leaves.items():
-                limit = _changed(earlier, walk, path, parts)
-                if limit is None:
-                    continue
-                found = True
-                if walk.is_whole(path) or earlier.is_whole(path) or _is_again(earlier, parts, path):
-                    self.undivided.add(name)
-                hidden = self.hidden.setdefault(name, {})
-                hidden[path] = min(limit, hidden.get(path, limit))
+    def divided(self, function: Any, classes: Iterable[type]) -> Divided:
+        """Everything that a function reads beside its arguments, in leaves.
+
+        Raises:
+            Unidentifiable: something in it has no content that could be compared.
+        """
+        found: Divided = {}
+
+        def enter(name: str, value: Any) -> None:
+            if name not in found:
+                found[name] = Leaves(self.hidden.get(name))
+            found[name].value(value, 0)
+
+        enter_surroundings(enter, function, classes)
         return found
 
+    def note(self, before: Divided, function: Any, classes: Iterable[type]) -> bool:
+        """Note what tracing changed since ``before``; returns whether that is anything.
 
-def _is_again(earlier: Leaves, parts: Parts, path: Path) -> bool:
-    """Whether tracing made one object be met at two places, or no more."""
-    return "again" in (*parts[:1], *earlier.leaves.get(path, ())[:1])
+        What it added goes first: an object that is met there too stays what it was elsewhere.
+        What is read for the first time (a module that the kernel imports) is an input.
+        """
+        found = False
+        for added in (True, False):
+            for name, walk in self.divided(function, classes).items():
+                if name in before and self._note(name, before[name], walk, added):
+                    found = True
+        return found
+
+    def _note(self, name: str, earlier: Leaves, walk: Leaves, added: bool) -> bool:
+        changes = {
+            path: limit
+            for path, parts in walk.leaves.items()
+            if (limit := _changed(earlier, walk, path, parts)) is not None
+            and (not added or limit == ALL)
+        }
+        for path, limit in changes.items():
+            again = "again" in (*walk.leaves[path][:1], *earlier.leaves.get(path, ())[:1])
+            if not added and (again or walk.is_whole(path) or earlier.is_whole(path)):
+                self.undivided.add(name)
+            hidden = self.hidden.setdefault(name, {})
+            hidden[path] = min(limit, hidden.get(path, limit))
+        return bool(changes)
 
 
 def _changed(earlier: Leaves, walk: Leaves, path: Path, parts: Parts) -> int | None:
     """How much of a path tracing changed; None when nothing."""
     known = earlier.leaves.get(path)
-    if known is not None:
-        if known == parts:
-            return None
-        return cast(int, known[1]) if len(known) > 1 and known[0] in _ROWS else OWN
-    owner = path[0]
-    if owner in earlier.leaves and earlier.leaves[owner] != walk.leaves[owner]:
-        return ALL
-    return None
+    if known is None:
+        owner = path[0]
+        changed = owner in earlier.leaves and earlier.leaves[owner] != walk.leaves[owner]
+        return ALL if changed else None
+    if known == parts or (not parts and known):
+        return None
+    return cast(int, known[1]) if len(known) > 1 and known[0] in _ROWS else OWN
 
 
 _ROWS = frozenset({"list", "tuple", "deque"})

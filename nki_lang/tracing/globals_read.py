@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import importlib
 import os
 import types
 from collections.abc import Iterator, Mapping
@@ -46,11 +47,14 @@ def read_beside(reads: CodeReads, space: Mapping[str, Any]) -> Iterator[tuple[st
             continue
         if isinstance(value, type) and reads.uses[name].chains != _ITSELF:
             _refuse(reads.uses[name].reader(value) if not is_user_class(value) else "")
-        yield name, value
+        if value is not importlib.import_module or name != "import_module":
+            yield name, value
     if reads.imports or reads.by_text:
         _refuse(reads.imported_reader())
-        for module in reads.modules(space.get("__package__") or ""):
-            yield from _members(module, reads, module.__name__, seen)
+        own = space.get("__name__") or ""
+        for module in reads.modules(space.get("__package__") or "", own):
+            label = "__name__" if module.__name__ == own else module.__name__
+            yield from _members(module, reads, label, seen)
 
 
 _ITSELF = frozenset({()})
@@ -103,5 +107,7 @@ def _members(
             yield from _members(value, reads, name, seen)
         elif not is_plumbing(member):
             yield name, value
+    if type(module) is not types.ModuleType:
+        yield f"{label}.__class__", type(module)
     if "__getattr__" in space:
         yield f"{label}.__getattr__", space["__getattr__"]

@@ -9,6 +9,8 @@ import weakref
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, ClassVar
 
+import numpy as np
+
 from nki_lang.tracing.content import Parts, Walk, parts_of
 
 __all__ = ["ALL", "OWN", "Leaves", "Path"]
@@ -138,6 +140,7 @@ class Leaves(Walk):
             (dict, types.MappingProxyType, collections.OrderedDict, collections.Counter), _mapping
         ),
         **dict.fromkeys((bytearray, memoryview, array.array), _bytes),
+        np.ndarray: _array,
         collections.defaultdict: _default_dict,
         types.SimpleNamespace: _namespace,
         weakref.WeakKeyDictionary: lambda self, value, depth: self._mapping(dict(value), depth),

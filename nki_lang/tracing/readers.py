@@ -19,7 +19,7 @@ from typing import Any, cast
 
 import numpy as np
 
-__all__ = ["ENVIRONMENT", "ORIGINAL_BUILTINS", "is_function", "reader", "reader_among"]
+__all__ = ["ENVIRONMENT", "FILES", "ORIGINAL_BUILTINS", "is_function", "reader", "reader_among"]
 
 ENVIRONMENT = "the environment"
 """What :func:`reader` returns for functions that read environment variables alone."""
@@ -41,6 +41,14 @@ _PURE = frozenset(
     }
 )  # fmt: skip
 
+FILES = frozenset(
+    {
+        "open", "read_text", "read_bytes", "iterdir", "rglob", "exists", "is_file", "is_dir",
+        "lstat",
+    }
+)  # fmt: skip
+"""Methods that read files, of ``pathlib.Path`` for one; whose they are the code does not tell."""
+
 _OF_ENVIRONMENT: frozenset[Any] = frozenset(
     {os.getenv, os.path.expandvars, os.path.expanduser, getattr(os, "getenvb", os.getenv)}
 )
@@ -59,13 +67,15 @@ _EXACT: frozenset[Any] = frozenset(
     }
 )  # fmt: skip
 
+_DATES: tuple[Any, ...] = (datetime.date, datetime.datetime)
+
 _CLOCKS = frozenset({"now", "today", "utcnow"})
 
 ORIGINAL_BUILTINS: dict[str, Any] = {
     name: value
     for name, value in vars(builtins).items()
     if name.startswith("__")
-    or value in (None, True, False, ..., NotImplemented)
+    or any(value is one for one in (None, True, False, ..., NotImplemented))
     or getattr(value, "__module__", "") in ("builtins", "io", "_io", "_sitebuiltins")
 }
 """What Python itself puts there: it does not change."""
@@ -80,21 +90,23 @@ def reader(value: Any, /) -> str:
     if value in _EXACT:
         return f"what {name}() returns"
     owner = getattr(value, "__self__", None)
-    if isinstance(owner, type) and issubclass(owner, datetime.date):
+    if any(owner is one for one in _DATES):
         return f"what {name}() returns" if value.__name__ in _CLOCKS else ""
     home = str(getattr(value, "__module__", "") or "")
     if owner is not None and not isinstance(owner, types.ModuleType):
         home = type(owner).__module__
     chance = home == "random" or home.startswith("numpy.random")
-    read = home in _MODULES and not isinstance(value, type) and value.__name__ not in _PURE
+    own = "" if isinstance(value, type) else str(getattr(value, "__name__", ""))
+    read = own and home in _MODULES and own not in _PURE
+    read = read or (home == "pathlib" and own in FILES)
     return f"what {name}() returns" if chance or read else ""
 
 
 def is_function(value: object) -> bool:
     """Whether a value is a function or a class, whose hash is no user's."""
-    if isinstance(value, type):
-        return True
     kind: type = type(value)
+    if issubclass(kind, type):
+        return True
     return callable(value) and (kind.__module__ == "builtins" or kind.__name__.startswith("cython"))
 
 
@@ -108,7 +120,7 @@ def reader_among(owner: object, chains: frozenset[tuple[str, ...]]) -> str | Non
         found: Any = owner
         for attribute in chain:
             found = _member(found, attribute)
-            told = reader(found) if is_function(found) else ""
+            told = reader(found) if is_function(found) and attribute != "import_module" else ""
             if told and told != ENVIRONMENT:  # the names that read the environment are known
                 return told
             if found is _LATER:
