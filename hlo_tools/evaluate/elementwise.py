@@ -279,12 +279,32 @@ def _alike(call: Call) -> list[Array]:
     return operands
 
 
+def _in_bytes(value: Array, kind: str) -> Array:
+    """Integers of fewer than eight bits in bytes: their bits read as ``int`` or ``uint``."""
+    bits = element_of(value.dtype).bits
+    low = value.astype(np.int8) & np.int8((1 << bits) - 1)
+    if kind == "uint":
+        return low.view(np.uint8)
+    half = np.int8(1 << (bits - 1))
+    return (low ^ half) - half
+
+
+_READ_AS = {"shift-right-arithmetic": "int", "shift-right-logical": "uint"}
+"""How a shift reads the bits that it moves, whatever their type."""
+
+
+def _narrow_binary(call: Call, x: Array, y: Array) -> Array:
+    """An operation of integers that NumPy has not: in bytes, whose low bits are the result."""
+    opcode, kind = call.row.opcode, element_of(x.dtype).kind
+    first = _in_bytes(x, _READ_AS.get(opcode, kind))
+    return BINARY[opcode](first, _in_bytes(y, kind)).astype(call.dtype)
+
+
 def _binary(call: Call) -> Value:
     _refuse_complex(call)
     x, y = _alike(call)
     if x.dtype.kind not in "biufc" and element_of(x.dtype).kind in ("int", "uint"):
-        kind = np.int8 if element_of(x.dtype).kind == "int" else np.uint8
-        return BINARY[call.row.opcode](x.astype(kind), y.astype(kind)).astype(call.dtype)
+        return _narrow_binary(call, x, y)
     return np.asarray(BINARY[call.row.opcode](wide(x), wide(y))).astype(call.dtype)
 
 

@@ -96,6 +96,79 @@ def test_floats(element: str, opcodes: str) -> None:
         assert_same(found, wanted, tolerance)
 
 
+_NARROW = ["s2", "u2", "s4", "u4"]
+
+
+def every_pair(element: str) -> list[Array]:
+    kind = BY_NAME[element]
+    lowest = -(1 << kind.bits - 1) if kind.kind == "int" else 0
+    values = np.arange(lowest, lowest + (1 << kind.bits)).astype(np.int8)
+    pairs = (each.reshape(-1) for each in np.meshgrid(values, values))
+    return [np.ascontiguousarray(each).astype(np.dtype(kind.dtype)) for each in pairs]
+
+
+def narrow_module(element: str) -> hlo_tools.Module:
+    """Every opcode of integers on two parameters, with comparisons, choices and conversions."""
+    arrays = every_pair(element)
+    kind = f"{element}[{arrays[0].size}]"
+    flags = f"pred[{arrays[0].size}]"
+    lines = [(kind, f"{opcode}(a, b)") for opcode in _WHOLE_PAIRS.split()]
+    for opcode in _WHOLE.split():
+        if opcode != "popcnt" and (element[0] != "u" or opcode not in ("abs", "sign")):
+            lines.append((kind, f"{opcode}(a)"))
+    lines += [(flags, f"compare(a, b), direction={one}") for one in ("LT", "GE", "EQ")]
+    lines += [(f"{one}[{arrays[0].size}]", "convert(a)") for one in (*_NARROW, "s8", "u32", "f32")]
+    lines += [(kind, "convert(w)"), (kind, "clamp(a, b, a)")]
+    body = [f"r{at} = {one} {text}" for at, (one, text) in enumerate(lines)]
+    root = f"ROOT t = ({', '.join(one for one, _ in lines)}) tuple({', '.join(f'r{at}' for at in range(len(lines)))})"
+    given = [f"a = {kind} parameter(0)", f"b = {kind} parameter(1)"]
+    wide = [f"w = s32[{arrays[0].size}] parameter(2)"]
+    text = "\n".join(["HloModule m\nENTRY e {", *given, *wide, *body, root, "}"])
+    return hlo_tools.load(text.encode())
+
+
+@pytest.mark.parametrize("element", _NARROW)
+def test_every_pair_of_narrow_integers(element: str) -> None:
+    arrays = [*every_pair(element), np.arange(-8, len(every_pair(element)[0]) - 8, dtype=np.int32)]
+    module = narrow_module(element)
+    wanted = oracle(module, arrays)
+    for found, each in zip(evaluate(module, arrays), wanted, strict=True):
+        np.testing.assert_array_equal(found.astype(np.float64), each.astype(np.float64))
+
+
+@pytest.mark.parametrize("element", _NARROW)
+def test_bits_of_narrow_integers_are_counted_in_their_own_width(element: str) -> None:
+    """jaxlib's CPU counts repeated signs too."""
+    (array, _), kind = every_pair(element), f"{element}[{len(every_pair(element)[0])}]"
+    module = hlo_tools.load(
+        f"HloModule m ENTRY e {{ a = {kind} parameter(0) ROOT r = {kind} popcnt(a) }}".encode()
+    )
+    mask = (1 << BY_NAME[element].bits) - 1
+    counts = [(int(value) & mask).bit_count() for value in array]
+    wanted = np.array(counts, np.int8).astype(array.dtype)
+    np.testing.assert_array_equal(evaluate(module, [array])[0].astype(int), wanted.astype(int))
+
+
+@pytest.mark.parametrize("element", _NARROW)
+@pytest.mark.parametrize("opcode", _WHOLE_PAIRS.split())
+def test_folded_narrow_integers(element: str, opcode: str) -> None:
+    """Of parameters, for XLA dies of folding the lowest number by -1."""
+    arrays = every_pair(element)
+    kind = f"{element}[{arrays[0].size}]"
+    values = ["{" + ", ".join(str(int(value)) for value in array) + "}" for array in arrays]
+
+    def module(first: str, second: str) -> hlo_tools.Module:
+        given = f"a = {kind} {first} b = {kind} {second}"
+        text = f"HloModule m ENTRY e {{ {given} ROOT r = {kind} {opcode}(a, b) }}"
+        return hlo_tools.load(text.encode())
+
+    (wanted,) = oracle(module("parameter(0)", "parameter(1)"), arrays)
+    folded = module(f"constant({values[0]})", f"constant({values[1]})")
+    Pipeline.parse("constant-folding").run(folded)
+    assert [one.opcode for one in folded.entry.instructions] == ["constant"]
+    np.testing.assert_array_equal(evaluate(folded, [])[0].astype(int), wanted.astype(int))
+
+
 @pytest.mark.parametrize("opcodes", [_WHOLE, _WHOLE_PAIRS], ids=["one", "two"])
 @pytest.mark.parametrize("element", _INTEGERS)
 def test_integers(element: str, opcodes: str) -> None:
