@@ -376,14 +376,9 @@ def _zero_divisor(right: Node) -> tuple[Node, Node]:
 def _signs_differ(rest: Node, right: Node) -> Node:
     """Where a remainder is not zero and has another sign than the divisor."""
     zero = _full(right, 0)
-    different = hlo.compare(
-        "NE", _as_int(hlo.compare("LT", rest, zero)), _as_int(hlo.compare("LT", right, zero))
-    )
+    below = (hlo.compare("LT", node, zero) for node in (rest, right))
+    different = hlo.elementwise("xor", *below)
     return hlo.elementwise("and", hlo.compare("NE", rest, zero), different)
-
-
-def _as_int(node: Node) -> Node:
-    return hlo.convert(node, np.dtype(np.int32))
 
 
 def remainder(left: Node, right: Node) -> Node:
@@ -415,9 +410,13 @@ def floor_divide(left: Node, right: Node) -> Node:
 
 
 def _float_floor_divide(left: Node, right: Node) -> Node:
-    """The quotient of ``left - left % right``, to the nearest whole number, as NumPy has it."""
+    """The quotient of ``left - left % right``, to the nearest whole number, as NumPy has it; ``left / 0``
+    where the divisor is 0."""
     rest = hlo.elementwise("remainder", left, right)
-    quotient = hlo.elementwise("divide", hlo.elementwise("subtract", left, rest), right)
+    whole = hlo.elementwise("subtract", left, rest)
+    if not _is_certain(right):
+        whole = hlo.select(hlo.compare("EQ", right, _full(right, 0)), left, whole)
+    quotient = hlo.elementwise("divide", whole, right)
     one = _full(left, 1)
     lower = hlo.elementwise("subtract", quotient, one)
     quotient = hlo.select(_signs_differ(rest, right), lower, quotient)
@@ -425,10 +424,15 @@ def _float_floor_divide(left: Node, right: Node) -> Node:
     gap = hlo.elementwise("subtract", quotient, down)
     above = hlo.compare("GT", gap, _full(left, 0.5))
     nearest = hlo.select(above, hlo.elementwise("add", down, one), down)
-    plain = hlo.elementwise("divide", left, right)
+    sign = hlo.elementwise("xor", *(hlo.bitcast(node, "i4") for node in (left, right)))
     zero = hlo.compare("EQ", quotient, _full(left, 0))
-    nearest = hlo.select(zero, _copysign(_full(left, 0), plain), nearest)
-    return hlo.select(hlo.compare("EQ", right, _full(right, 0)), plain, nearest)
+    return hlo.select(zero, _copysign(_full(left, 0), sign), nearest)
+
+
+def _is_certain(node: Node) -> bool:
+    """Whether a node is one number other than 0 everywhere."""
+    scalar = node.operands[0] if node.opcode == "broadcast" else node
+    return scalar.opcode == "constant" and not scalar.shape and scalar.attributes["value"] != 0
 
 
 def _fmod(left: Node, right: Node) -> Node:

@@ -11,6 +11,7 @@ from hlo_tools.types.element_types import BY_NAME
 from neff.compiler.expansions.bit_patterns import high_half, reduced_precision, resized
 from neff.compiler.expansions.functions import FUNCTIONS
 from neff.compiler.expansions.products import exact_product
+from neff.compiler.expansions.quotients import exact_quotient, is_floor_quotient
 from neff.compiler.graph.nodes import Node
 
 __all__ = ["REWRITES"]
@@ -34,8 +35,11 @@ def _compare(direction: str, a: Node, b: Node) -> Node:
 
 
 def _divided(node: Node, want: str) -> Node:
-    """Division of integers other than s32: narrow ones in s32, u32 by half of the dividend."""
+    """Division of integers other than s32: narrow ones in s32, u32 by half of the dividend; and that
+    of floor divisions of floats."""
     a, b = node.operands
+    if is_floor_quotient(node):
+        return exact_quotient(node)
     if node.element.kind == "float" or node.element.name in _EXACT:
         return node
     if node.element.name != "u32":

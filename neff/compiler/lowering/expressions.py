@@ -19,7 +19,7 @@ from neff.compiler.graph.types import held_as
 from neff.compiler.lowering.balance import Balance
 from neff.compiler.lowering.emitter import Tile, Value
 from neff.compiler.lowering.operands import PSUM_COLUMNS
-from neff.compiler.lowering.operations import FUNCTIONS, OPERATIONS
+from neff.compiler.lowering.operations import FUNCTIONS, OPERATIONS, reciprocal_of
 from neff.compiler.lowering.reduction import REDUCERS, changes_nothing
 from neff.compiler.lowering.spreads import Lazy, RowEmitter, Spread, Step
 from nki_lang.dtypes import DType, dtype_of
@@ -285,7 +285,7 @@ class Evaluator:
         if op == "divide":
             op = "multiply"
             if e.is_number(b):
-                b = np.float32(1) / np.float32(b)
+                b = reciprocal_of(b)
             else:
                 if isinstance(b, Spread):
                     self._facts.idioms.add("reciprocal-of-rows")

@@ -17,7 +17,7 @@ from neff.compiler.lowering.angles import cosine, sine, tangent
 from neff.compiler.lowering.emitter import Emitter, Value
 from nki_lang.dtypes import DType, dtype_of
 
-__all__ = ["ELEMENTWISE", "FUNCTIONS", "OPERATIONS"]
+__all__ = ["ELEMENTWISE", "FUNCTIONS", "OPERATIONS", "reciprocal_of"]
 
 F32 = dtype_of("float32")
 I32 = dtype_of("int32")
@@ -71,8 +71,14 @@ def _divide(e: Emitter, node: Node, a: Value, b: Value) -> Value:
         quotient, _ = _integer_division(e, node, a, b)
         return quotient
     if e.is_number(b):
-        return e.binary("multiply", a, np.float32(1) / np.float32(b), held.tile)
+        return e.binary("multiply", a, reciprocal_of(b), held.tile)
     return e.binary("multiply", a, e.reciprocal(b, F32), held.tile)
+
+
+@np.errstate(all="ignore")
+def reciprocal_of(number: Any) -> Any:
+    """1 / x in float32; of zero it is infinite."""
+    return np.float32(1) / np.float32(number)
 
 
 def _remainder(e: Emitter, node: Node, a: Value, b: Value) -> Value:
