@@ -17,6 +17,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from nki_lang.plain_files import check_path
+
 __all__ = ["atomic_file", "staging_name", "sweep"]
 
 _STALE_SECONDS: Final = 60.0
@@ -34,8 +36,9 @@ def atomic_file(path: str | os.PathLike[str], *, durable: bool = False) -> Gener
         durable: the content is on the disk before the file has its name.
 
     Raises:
-        OSError: the folder is missing or not writable, or the disk is full.
+        OSError: the folder is missing or not writable, the disk is full, or the path has a NUL.
     """
+    check_path(path)
     target = Path(path)
     prefix = f".{target.name[:30]}."
     sweep(target.parent, prefix)

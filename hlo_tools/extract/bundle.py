@@ -20,9 +20,11 @@ from hlo_tools import schema
 from hlo_tools.errors import HloError, HloFileError
 from hlo_tools.extract.flags import flags_hash, flags_text
 from hlo_tools.extract.key import cache_key
+from hlo_tools.files.plain import MOST_BYTES, read_beside
 from hlo_tools.ir.module import Module
 from hlo_tools.kernels.files import KernelFile, kernel_files, rename_kernels
 from nki_lang.atomic import staging_name, sweep
+from nki_lang.plain_files import check_path, shown
 
 __all__ = [
     "FLAGS_FILE",
@@ -81,8 +83,10 @@ def write_bundle(
     if is_complete(entry):
         return entry
     content = _content(module_bytes, flags, root)
-    made = [path for path in (folder, folder.parent) if not path.exists()]
+    made: list[Path] = []
     try:
+        check_path(folder)
+        made += [path for path in (folder, folder.parent) if not path.exists()]
         folder.mkdir(parents=True, exist_ok=True)
         sweep(folder, _STAGING)
         staging = _staging_folder(folder)
@@ -98,7 +102,7 @@ def write_bundle(
         raise HloFileError(
             f"the compile cache cannot be written: {error.strerror or error}",
             code="HLO-CACHE-WRITE",
-            place=str(error.filename or folder),
+            place=shown(error.filename or folder),
             remedy="make the folder writable and see that it has room, or name another one",
         ) from error
     return entry
@@ -170,8 +174,8 @@ def is_complete(entry: Path) -> bool:
     """Whether a folder is an entry and whole: its module, flags and kernels are those that its
     name was made from. A file that is missing, cut or damaged makes it no entry."""
     try:
-        module = (entry / MODULE_FILE).read_bytes()
-        flags = json.loads((entry / FLAGS_FILE).read_bytes())
+        module = read_beside(entry / MODULE_FILE, MOST_BYTES)
+        flags = json.loads(read_beside(entry / FLAGS_FILE))
         return entry.name == _entry_name(module, flags, entry)
     except (OSError, ValueError, TypeError, HloError):
         return False
@@ -197,7 +201,7 @@ def check_unchanged(entry: Path) -> str:
     if name is None:
         return ""
     try:
-        fits = cache_key((entry / MODULE_FILE).read_bytes(), entry) == name["key"]
+        fits = cache_key(read_beside(entry / MODULE_FILE, MOST_BYTES), entry) == name["key"]
     except (OSError, ValueError, TypeError, HloError):
         fits = None
     if fits is False and entry.parent.name == compiler_folder():
@@ -211,7 +215,7 @@ def check_unchanged(entry: Path) -> str:
 
 def _wrong_flags(entry: Path, expected: str) -> str:
     try:
-        flags = json.loads((entry / FLAGS_FILE).read_bytes())
+        flags = json.loads(read_beside(entry / FLAGS_FILE))
         fits = flags_hash(flags) == expected
     except FileNotFoundError:
         return f"{FLAGS_FILE} is missing: the folder's name says that there were flags"

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from hlo_tools.errors import HloFileError
+from hlo_tools.files.plain import read_beside
 from nki_lang.atomic import atomic_file
 
 __all__ = [
@@ -148,7 +149,7 @@ def _path(cache: Path, script: str, arguments: Sequence[str], platform: str) -> 
 
 def _read(path: Path) -> Extraction | None:
     try:
-        document: Any = json.loads(path.read_bytes())
+        document: Any = json.loads(read_beside(path))
         return Extraction(
             str(document["script"]),
             _texts(document["arguments"]),

@@ -11,6 +11,7 @@ from typing import Final
 
 from hlo_tools.errors import HloFileError
 from hlo_tools.extract.bundle import complete_entries
+from hlo_tools.kernels.location import read_kernel_file
 from hlo_tools.store import Action, Store, entries
 from nki_lang.atomic import staging_name, sweep
 
@@ -26,7 +27,7 @@ def publish(store: Store, entry: Path) -> bool:
     """Put an entry into a store, under the name that was made from its content; whether it is there."""
     name = f"{entry.parent.name}/{entry.name}"
     files = {
-        path.relative_to(entry).as_posix(): path.read_bytes()
+        path.relative_to(entry).as_posix(): read_kernel_file(path, entry)
         for path in sorted(entry.rglob("*"))
         if path.is_file()
     }

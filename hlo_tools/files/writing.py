@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from hlo_tools.errors import HloFileError
 from hlo_tools.files.compression import SUFFIXES, compress
+from hlo_tools.files.plain import shown
 from nki_lang.atomic import atomic_file
 
 if TYPE_CHECKING:
@@ -46,6 +47,6 @@ def write_stream(write: Callable[[BinaryIO], object], target: str | Path | Binar
         raise HloFileError(
             f"cannot be written: {error.strerror or error}",
             code="HLO-WRITE",
-            place=str(target),
+            place=shown(target),
             remedy="check that the folder exists, is writable and has room",
         ) from None

@@ -11,13 +11,14 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import stat
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hlo_tools.errors import HloFileError
+from hlo_tools.files.plain import check_path, read_plain, shown
 from hlo_tools.files.writing import write_bytes
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import Module
@@ -35,6 +36,9 @@ _ALONE = f"{ATTRIBUTE}_alone"
 """Frontend attribute that says that the instruction had no message of frontend attributes."""
 
 
+_UNFIT = re.compile(r"[^\w.+-]+")
+"""What a folder's name does not take over from a module's name, which may be a stranger's."""
+
 _HEADER_BYTES = 1 << 16
 """What an ``.npy`` file may have before its elements."""
 
@@ -49,7 +53,7 @@ def externalize(module: Module, folder: str | Path, *, threshold: int = 1 << 16)
         HloFileError: a file cannot be written (HLO-WRITE).
     """
     root = Path(folder)
-    names = f"{module.name or 'module'}.constants"
+    names = f"{_UNFIT.sub('_', module.name) or 'module'}.constants"
     moved = 0
     for view in list(module.instructions):
         literal = view.literal
@@ -59,7 +63,7 @@ def externalize(module: Module, folder: str | Path, *, threshold: int = 1 << 16)
             continue
         data = _npy(literal.numpy())
         relative = f"{names}/{hashlib.sha256(data).hexdigest()}.npy"
-        (root / names).mkdir(parents=True, exist_ok=True)
+        _make_folder(root / names)
         if not (root / relative).exists():
             write_bytes(data, root / relative)
         _leave_only_shape(view, relative)
@@ -99,6 +103,19 @@ def inline(module: Module, folder: str | Path) -> int:
     return taken
 
 
+def _make_folder(path: Path) -> None:
+    try:
+        check_path(path)
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise HloFileError(
+            f"the folder cannot be made: {error.strerror or error}",
+            code="HLO-WRITE",
+            place=shown(path),
+            remedy="check that the folder above it is writable and has room",
+        ) from error
+
+
 def _leave_only_shape(view: Instruction, relative: str) -> None:
     literal = view.proto.literal
     shape = type(literal.shape)()
@@ -127,14 +144,9 @@ def _read(root: Path, relative: str, shape: Shape, view: Instruction) -> Array:
     if Path(relative).is_absolute() or ".." in Path(relative).parts:
         raise _unusable(place, f"its constant is outside of the module's folder: {relative}")
     try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise _unusable(place, f"{path} is not a plain file")
         if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root)):
             raise _unusable(place, f"{path} is a link out of the module's folder")
-        if status.st_size > 8 * shape.byte_size + _HEADER_BYTES:  # small types take a byte
-            raise _unusable(place, f"{path} has {status.st_size} bytes, more than {shape} takes")
-        data = path.read_bytes()
+        data = read_plain(path, 8 * shape.byte_size + _HEADER_BYTES)  # small types take a byte
     except (OSError, ValueError) as error:
         raise _unusable(
             place, f"{path} cannot be read: {getattr(error, 'strerror', error)}"

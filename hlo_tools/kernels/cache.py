@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hlo_tools.errors import HloFileError
+from hlo_tools.files.plain import MOST_BYTES, read_plain
 
 if TYPE_CHECKING:
     from nki_lang.ir import KernelIR
@@ -90,7 +91,7 @@ def _digest(folder: Path) -> str:
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
         if path.is_file():
-            content = path.read_bytes()
+            content = read_plain(path, MOST_BYTES)
             digest.update(f"{path.relative_to(folder).as_posix()}\0{len(content)}\0".encode())
             digest.update(content)
     return digest.hexdigest()

@@ -19,7 +19,7 @@ import numpy as np
 
 from hlo_tools.errors import HloError, HloFileError, HloVerifyError
 from hlo_tools.kernels.backend_config import BackendConfig, decode, encode
-from hlo_tools.kernels.location import locate
+from hlo_tools.kernels.location import locate, read_kernel_file
 from hlo_tools.kernels.ranks import Place, current_place, meet, ranks_of
 from hlo_tools.types.element_types import Array
 from nki_lang import execute, klir
@@ -254,7 +254,7 @@ def content_of(path: Path) -> str:
     digest = hashlib.sha256()
     for file in _files(path):
         try:
-            digest.update(file.read_bytes())
+            digest.update(read_kernel_file(file))
         except FileNotFoundError:
             pass
         except OSError as error:

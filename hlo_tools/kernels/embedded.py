@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import cast
 
 from hlo_tools.errors import HloFileError
+from hlo_tools.files.plain import read_plain
 from hlo_tools.kernels.backend_config import BackendConfig
 from hlo_tools.kernels.cache import cache_folder
 
@@ -95,7 +96,9 @@ def unpack(config: BackendConfig) -> Path:
 def _holds(folder: Path, files: Mapping[str, bytes]) -> bool:
     """Whether a folder has exactly these contents under these names."""
     try:
-        return all((folder / name).read_bytes() == content for name, content in files.items())
+        return all(
+            read_plain(folder / name, len(content)) == content for name, content in files.items()
+        )
     except OSError:
         return False
 

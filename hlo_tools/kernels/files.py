@@ -17,7 +17,7 @@ from hlo_tools.errors import HloError, HloFileError
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import Module
 from hlo_tools.kernels.backend_config import BackendConfig, decode, encode
-from hlo_tools.kernels.location import check_file, locate
+from hlo_tools.kernels.location import locate, read_kernel_file
 
 __all__ = ["CONSTANTS", "KernelFile", "kernel_files", "rename_kernels"]
 
@@ -71,9 +71,9 @@ class KernelFile:
 
     def _read(self, path: Path) -> bytes:
         own = path == self.path  # where a kernel may lie, locate has looked at
-        check_file(path, None if own else Path(os.path.realpath(self.path)).parent)
+        folder = None if own else Path(os.path.realpath(self.path)).parent
         try:
-            return path.read_bytes()
+            return read_kernel_file(path, folder)
         except OSError as error:
             raise HloFileError(
                 f"the kernel file of {self.function} cannot be read: {error.strerror}",

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
 from typing import Final
 
 from hlo_tools.errors import HloFileError
+from hlo_tools.files.plain import MOST_BYTES, UnfitFileError, read_plain, shown, size_of
 from hlo_tools.kernels.backend_config import BackendConfig
 from hlo_tools.kernels.cache import cache_folder
 
-__all__ = ["allow", "check_file", "locate"]
+__all__ = ["MOST_BYTES", "allow", "check_file", "locate", "read_kernel_file"]
 
 _VARIABLE: Final = "NKI_HLO_KERNEL_PATHS"
 """Environment variable with further folders that absolute paths may lead into, as in ``PATH``."""
 
 _allowed: set[str] = set()
-
-MOST_BYTES: Final = 1 << 32
-"""Size of a kernel file, its record or a constant at most."""
 
 
 def locate(config: BackendConfig, root: Path | None = None) -> Path:
@@ -106,9 +103,7 @@ def check_file(path: Path, folder: Path | None = None) -> None:
     Raises:
         HloFileError: ``HLO-KERNEL-PATH`` or ``HLO-TOO-LARGE``.
     """
-    try:
-        status = os.stat(path)
-    except (OSError, ValueError):
+    if not os.path.exists(path):
         return
     if folder is not None and not Path(os.path.realpath(path)).is_relative_to(
         os.path.realpath(folder)
@@ -119,15 +114,31 @@ def check_file(path: Path, folder: Path | None = None) -> None:
             place=str(path),
             remedy="copy the kernel file itself into the folder",
         )
-    if stat.S_ISDIR(status.st_mode):
+    try:
+        size_of(path, MOST_BYTES)
+    except UnfitFileError as error:
+        raise _unfit(error, path) from error
+    except OSError:
         return
-    if not stat.S_ISREG(status.st_mode):
-        raise HloFileError(
-            "this is not a plain file, so it is not opened", code="HLO-KERNEL-PATH", place=str(path)
-        )
-    if status.st_size > MOST_BYTES:
-        raise HloFileError(
-            f"the file has {status.st_size} bytes, more than the {MOST_BYTES} allowed",
-            code="HLO-TOO-LARGE",
-            place=str(path),
-        )
+
+
+def read_kernel_file(path: Path, folder: Path | None = None) -> bytes:
+    """The content of a kernel file, a record or a constant, see :func:`check_file`.
+
+    Raises:
+        HloFileError: ``HLO-KERNEL-PATH`` or ``HLO-TOO-LARGE``.
+        OSError: it cannot be read.
+    """
+    check_file(path, folder)
+    try:
+        return read_plain(path, MOST_BYTES)
+    except UnfitFileError as error:
+        raise _unfit(error, path) from error
+
+
+def _unfit(error: UnfitFileError, path: Path) -> HloFileError:
+    return HloFileError(
+        error.strerror or str(error),
+        code="HLO-TOO-LARGE" if error.too_large else "HLO-KERNEL-PATH",
+        place=shown(path),
+    )

@@ -5,8 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
-__all__ = ["Allocated", "allocated_beside", "read_assignment"]
+from hlo_tools.files.plain import read_beside
+
+__all__ = ["MOST_DUMP", "Allocated", "allocated_beside", "read_assignment"]
+
+MOST_DUMP: Final = 256 << 20
+"""Bytes of such a dump at most."""
 
 _ALLOCATION = re.compile(r"^allocation \d+: (?:0x[0-9a-f]+, )?size (\d+)(.*)$", re.MULTILINE)
 _ENDING = re.compile(r"\.(?:hlo\.pb|hlo|pb|txt|hlo_module\.pb)(?:\.(?:gz|zst))?$")
@@ -34,9 +40,9 @@ def allocated_beside(path: Path | str) -> Allocated | None:
     file = Path(path)
     stem = _ENDING.sub("", file.name)
     beside = file.with_name(f"{stem}-buffer-assignment.txt")
-    if stem == file.name or not beside.is_file():
+    if stem == file.name or not beside.exists():
         return None
-    return read_assignment(beside.read_text(errors="replace"), str(beside))
+    return read_assignment(read_beside(beside, MOST_DUMP).decode(errors="replace"), str(beside))
 
 
 def read_assignment(text: str, path: str = "") -> Allocated | None:

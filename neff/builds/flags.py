@@ -9,6 +9,7 @@ from typing import Final, cast
 
 from neff.errors import NeffError
 from neff.options import Flags, parse_flags
+from nki_lang.plain_files import MOST_RECORD, read_plain
 
 __all__ = ["FLAGS_FILE", "flags_of", "given_flags"]
 
@@ -40,7 +41,7 @@ def flags_of(folder: Path, given: Sequence[str]) -> Flags:
     """
     own = given_flags(given)
     path = folder / FLAGS_FILE
-    if not path.is_file():
+    if not path.exists():
         return own
     kept = _kept_flags(path)
     try:
@@ -57,9 +58,9 @@ def flags_of(folder: Path, given: Sequence[str]) -> Flags:
 def _kept_flags(path: Path) -> list[str]:
     """The flags that the module was extracted with."""
     try:
-        flags: object = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise _damaged(path, str(error)) from None
+        flags: object = json.loads(read_plain(path, MOST_RECORD))
+    except (OSError, ValueError, RecursionError) as error:
+        raise _damaged(path, getattr(error, "strerror", None) or str(error)) from None
     found = cast("list[object]", flags) if isinstance(flags, list) else [None]
     if not all(isinstance(flag, str) for flag in found):
         raise _damaged(path, "it is not a list of strings")

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, cast
 
+from hlo_tools.files.plain import MOST_RECORD, MOST_RESULT, read_plain
 from neff.builds.cluster import build_on_cluster
 from neff.builds.works import Failure, Outcome, Work, run_work, settled
 from nki_lang.atomic import atomic_file
@@ -134,7 +135,7 @@ def _outcome(future: Future[Outcome], work: Work, *, last: bool) -> Outcome | No
 def _read_record(folder: Path) -> dict[str, tuple[str, str]]:
     """Output's name -> (digest of its inputs, digest of itself); a damaged record is empty."""
     try:
-        document: object = json.loads((folder / RECORD).read_bytes())
+        document: object = json.loads(read_plain(folder / RECORD, MOST_RECORD))
         rows = cast("dict[str, list[str]]", document)
         return {name: (str(inputs), str(output)) for name, (inputs, output) in rows.items()}
     except (OSError, ValueError, TypeError, AttributeError, RecursionError):
@@ -145,7 +146,10 @@ def _unchanged(work: Work, known: dict[Path, dict[str, tuple[str, str]]]) -> str
     """The digest of inputs that the output there was built from, "" when it is not known."""
     inputs, output = known[work.output.parent].get(work.output.name, ("", ""))
     try:
-        same = bool(inputs) and hashlib.sha256(work.output.read_bytes()).hexdigest() == output
+        same = (
+            bool(inputs)
+            and hashlib.sha256(read_plain(work.output, MOST_RESULT)).hexdigest() == output
+        )
     except OSError:
         same = False
     return inputs if same else ""

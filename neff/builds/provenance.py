@@ -16,6 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final, cast
 
+from hlo_tools.files.plain import MOST_RECORD, MOST_RESULT, read_beside, read_plain
 from hlo_tools.store import Action
 from neff.builds.flags import FLAGS_FILE
 from neff.builds.sources import Source
@@ -35,7 +36,6 @@ _BUILD: Final = "urn:nki-hlo:neff:1"
 _LIBRARIES: Final = ("numpy", "ml_dtypes", "protobuf")
 _INPUT: Final = "input "
 _OPTION: Final = "option "
-_LARGEST: Final = 64 << 20
 
 Statement = dict[str, Any]
 
@@ -81,8 +81,8 @@ def _statement(action: Action, source: Source, output: Path) -> Statement:
     inputs = {
         name.removeprefix(_INPUT): value for name, value in parts.items() if name.startswith(_INPUT)
     }
-    if (kept := source.folder / FLAGS_FILE).is_file():
-        inputs[FLAGS_FILE] = hashlib.sha256(kept.read_bytes()).hexdigest()
+    if (kept := source.folder / FLAGS_FILE).exists():
+        inputs[FLAGS_FILE] = hashlib.sha256(read_beside(kept)).hexdigest()
     return {
         "_type": _STATEMENT,
         "subject": [{"name": output.name, "digest": {"sha256": _digest(output)}}],
@@ -118,7 +118,7 @@ def _versions(toolchain: str) -> dict[str, str]:
 
 
 def _digest(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()
+    return hashlib.sha256(read_plain(file, MOST_RESULT)).hexdigest()
 
 
 def mismatches(file: Path, source: Source | None = None) -> Iterator[tuple[str, str]]:
@@ -170,8 +170,8 @@ def _inputs(source: Source, known: dict[str, str], path: Path) -> Iterator[tuple
         for name, value in action.parts.items()
         if name.startswith(_INPUT)
     }
-    if (kept := source.folder / FLAGS_FILE).is_file():
-        now[FLAGS_FILE] = hashlib.sha256(kept.read_bytes()).hexdigest()
+    if (kept := source.folder / FLAGS_FILE).exists():
+        now[FLAGS_FILE] = hashlib.sha256(read_beside(kept)).hexdigest()
     for name in sorted(known.keys() | now.keys()):
         if name not in now:
             yield str(source.file), f"{name}, which {path.name} lists, is not there"
@@ -183,9 +183,7 @@ def _inputs(source: Source, known: dict[str, str], path: Path) -> Iterator[tuple
 
 def _read(path: Path) -> Statement:
     try:
-        if path.stat().st_size > _LARGEST:
-            raise _unusable(path, "it is too large")
-        document: object = json.loads(path.read_bytes())
+        document: object = json.loads(read_plain(path, MOST_RECORD))
     except OSError as error:
         raise _unusable(path, error.strerror or "it cannot be read") from None
     except (ValueError, RecursionError):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 from hlo_tools.cli.shared.targets import target_for
+from hlo_tools.files.plain import read_beside
 from hlo_tools.store import Action, Store
 from neff.builds.flags import FLAGS_FILE
 from neff.builds.one import build_one, replaced_in
@@ -151,8 +152,8 @@ def source_files(source: Source) -> dict[str, bytes]:
 
     folder = source.folder.resolve()
     found = {source.file.name: source.file.read_bytes()}
-    if (flags := source.folder / FLAGS_FILE).is_file():
-        found[FLAGS_FILE] = flags.read_bytes()
+    if (flags := source.folder / FLAGS_FILE).exists():
+        found[FLAGS_FILE] = read_beside(flags)
     if source.is_kernel:
         kernels = [KernelFile(source.file, source.file.stem)]
     else:

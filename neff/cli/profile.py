@@ -39,6 +39,7 @@ from neff.profile.text import (
     roofline_tables,
     share_table,
 )
+from nki_lang.plain_files import MOST_SOURCE, read_plain
 
 __all__ = ["command"]
 
@@ -249,7 +250,7 @@ def _lines(root: Path, name: str) -> list[str] | None:
     if not path.is_relative_to(root.resolve()):
         return None
     try:
-        return path.read_text(encoding="utf-8").splitlines()
+        return read_plain(path, MOST_SOURCE).decode().splitlines()
     except (OSError, UnicodeDecodeError):
         return None
 

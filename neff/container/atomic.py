@@ -9,6 +9,7 @@ from typing import BinaryIO
 
 from neff.errors import NeffError
 from nki_lang import atomic
+from nki_lang.plain_files import shown
 
 __all__ = ["atomic_file"]
 
@@ -27,6 +28,6 @@ def atomic_file(path: str | os.PathLike[str]) -> Generator[BinaryIO]:
         raise NeffError(
             f"cannot write: {error.strerror or error}",
             code="NEFF-WRITE",
-            place=os.fspath(path),
+            place=shown(path),
             remedy="check that the folder exists, is writable and has room",
         ) from None

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-import stat
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,6 +27,7 @@ from neff.errors import NeffFileError
 from neff.program import EngineStep, Program, SubGraph, Variable
 from nki_lang.dtypes import Array
 from nki_lang.ir import Engine, Tensor
+from nki_lang.plain_files import UnfitFileError, read_plain
 
 __all__ = ["Package", "open_package", "program_of", "read"]
 
@@ -157,13 +156,10 @@ def program_of(package: Package) -> Program:
 def _content(path: str | os.PathLike[str], place: str, limits: Limits) -> memoryview:
     """The whole file. Not mapped: what was checked must stay what is used."""
     try:
-        status = os.stat(path)
-        if not stat.S_ISREG(status.st_mode):
-            raise ValueError("this is not a plain file, so it is not opened")
-        if status.st_size > HEADER_SIZE + limits.total_bytes:
-            raise too_large(place, limits)
-        return memoryview(Path(path).read_bytes())
-    except (OSError, ValueError) as error:
+        return memoryview(read_plain(path, HEADER_SIZE + limits.total_bytes))
+    except OSError as error:
+        if isinstance(error, UnfitFileError) and error.too_large:
+            raise too_large(place, limits) from None
         reason = getattr(error, "strerror", None) or error
         raise NeffFileError(
             f"Failed to open NEFF file: {reason}",

@@ -11,6 +11,7 @@ from neff.profile.page import render_page
 from neff.profile.perfetto import write_trace
 from neff.profile.table import Profile
 from nki_lang.atomic import atomic_file
+from nki_lang.plain_files import check_path, shown
 
 __all__ = ["write_files"]
 
@@ -42,6 +43,7 @@ def write_files(
     both = [analysis] if before is None else [before, analysis]
     page = render_page(both, root=root, is_comparison=before is not None)
     try:
+        check_path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         with atomic_file(folder / "summary.json") as file:
             file.write(json.dumps(document, indent=1, ensure_ascii=False).encode() + b"\n")
@@ -55,7 +57,7 @@ def write_files(
         raise NeffError(
             f"cannot be written: {error.strerror}",
             code="NEFF-WRITE",
-            place=str(folder),
+            place=shown(folder),
             remedy="give a folder that can be written",
         ) from error
     return ["summary.json", "events.json", "profile.perfetto-trace", "profile.html"]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from neff.errors import NeffError
+from nki_lang.plain_files import MOST_RECORD, read_plain
 
 __all__ = ["project_table"]
 
@@ -21,17 +22,18 @@ def project_table(name: str, folder: Path, code: str) -> Mapping[str, object]:
         code: of the error for a file that is no TOML.
 
     Raises:
-        NeffError: the file is not TOML.
+        NeffError: the file is not TOML, no plain file or very large.
     """
     for parent in (folder, *folder.resolve().parents):
         path = parent / "pyproject.toml"
-        if not path.is_file():
+        if not path.exists():
             continue
         try:
-            found: object = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            found: object = tomllib.loads(read_plain(path, MOST_RECORD).decode())
+        except (OSError, ValueError, RecursionError) as error:
+            reason = getattr(error, "strerror", None) or error
             raise NeffError(
-                f"not TOML: {error}", code=code, place=str(path), remedy="correct it"
+                f"not TOML: {reason}", code=code, place=str(path), remedy="correct it"
             ) from error
         for key in ("tool", "nki-neff", name):
             found = cast("dict[str, object]", found).get(key, {}) if isinstance(found, dict) else {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +15,7 @@ from nki_lang.klir import checksum, companion, constants, foreign, schema
 from nki_lang.klir.cbor import Damage
 from nki_lang.klir.decode import decode
 from nki_lang.klir.encode import encode
+from nki_lang.plain_files import UnfitFileError, check_path, read_plain, shown
 from nki_lang.targets import current_target, target_of
 
 __all__ = ["KernelFile", "dumps", "loads", "read", "write"]
@@ -193,6 +193,7 @@ def write(kernel_ir: KernelIR, path: str | os.PathLike[str]) -> KernelFile:
     place = Path(path)
     whole = dumps(kernel_ir)
     try:
+        check_path(place)
         for name, data in whole.constants.items():
             file = place.parent / name
             file.parent.mkdir(exist_ok=True)
@@ -202,7 +203,7 @@ def write(kernel_ir: KernelIR, path: str | os.PathLike[str]) -> KernelFile:
         _replace(place, whole.klir)
     except OSError as error:
         raise NkiFileError(
-            f"the kernel file {os.fspath(path)} cannot be written: {error.strerror or error}",
+            f"the kernel file {shown(path)} cannot be written: {error.strerror or error}",
             code="NKI-FILE-WRITE",
             remedy="pass a path in a folder that exists and is writable",
         ) from error
@@ -210,12 +211,13 @@ def write(kernel_ir: KernelIR, path: str | os.PathLike[str]) -> KernelFile:
 
 
 def _read_bytes(path: Path) -> bytes:
-    status = path.stat()
-    if not stat.S_ISREG(status.st_mode):
-        raise NkiFileError(f"{path} is not a plain file, so it is not opened", code="NKI-FILE-READ")
-    if status.st_size > MAX_FILE_BYTES:
-        raise NkiFileError(f"{path} has more than {MAX_FILE_BYTES} bytes", code="NKI-FILE-SIZE")
-    return path.read_bytes()
+    try:
+        return read_plain(path, MAX_FILE_BYTES)
+    except UnfitFileError as error:
+        raise NkiFileError(
+            f"{shown(path)}: {error.strerror}",
+            code="NKI-FILE-SIZE" if error.too_large else "NKI-FILE-READ",
+        ) from error
 
 
 def _read_constant(kernel: Path, name: str) -> bytes:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nki_lang.errors import NkiFileError
+from nki_lang.plain_files import MOST_SOURCE, read_plain
 
 __all__ = ["Definition", "Module", "Modules", "Reference"]
 
@@ -100,13 +101,13 @@ class Modules:
 
 def _parse(path: Path) -> Module:
     try:
-        tree = ast.parse(path.read_bytes(), str(path))
+        tree = ast.parse(read_plain(path, MOST_SOURCE), str(path))
     except OSError as error:
         raise NkiFileError(
             f"cannot read {path}: {error.strerror or error}",
             remedy="give the path of a Python file",
         ) from error
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", 0) or 0
         raise NkiFileError(
             f"{path}:{line}: not Python: {getattr(error, 'msg', error)}",

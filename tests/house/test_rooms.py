@@ -30,6 +30,7 @@ RANKS: dict[str, list[set[str]]] = {
         {"cli", "pytest_plugin"},
     ],
     "nki_lang": [
+        {"plain_files"},
         {"dtypes", "memory", "source", "atomic"},
         {"errors", "tracebacks"},
         {"targets", "strict"},

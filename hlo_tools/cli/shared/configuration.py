@@ -16,6 +16,7 @@ from typing import cast
 
 from hlo_tools._messages import did_you_mean
 from hlo_tools.errors import HloError
+from hlo_tools.files.plain import MOST_RECORD, read_plain
 from nki_lang.errors import NkiError
 from nki_lang.targets import target_of
 
@@ -122,10 +123,10 @@ def _table() -> tuple[Path, dict[str, object], str]:
     here = Path.cwd()
     for folder in (here, *here.parents):
         own = folder / _FILE
-        if own.is_file():
+        if own.exists():
             return folder, _known(_read(own), own), _FILE
         project = folder / _PROJECT
-        if project.is_file():
+        if project.exists():
             tools = _read(project).get("tool")
             table = cast(dict[str, object], tools).get(_TABLE) if isinstance(tools, dict) else None
             if table is not None:
@@ -135,9 +136,10 @@ def _table() -> tuple[Path, dict[str, object], str]:
 
 def _read(path: Path) -> dict[str, object]:
     try:
-        return tomllib.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise _wrong(path.name, f"it cannot be read as TOML: {error}") from error
+        return tomllib.loads(read_plain(path, MOST_RECORD).decode())
+    except (OSError, ValueError, RecursionError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise _wrong(path.name, f"it cannot be read as TOML: {reason}") from error
 
 
 def _known(table: object, path: Path) -> dict[str, object]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from hlo_tools.cli.shared import console
 from hlo_tools.errors import HloError, HloFileError
+from hlo_tools.files.plain import read_plain
 from hlo_tools.files.writing import write_bytes
 from hlo_tools.ir import formats
 from hlo_tools.ir.instruction import Instruction
@@ -97,7 +98,7 @@ def copy_kernel(kernel: KernelFile, path: Path) -> None:
         own = name.startswith(kernel.path.name)
         target = path.parent / (path.name + name[len(kernel.path.name) :] if own else name)
         try:
-            if target.is_file() and target.read_bytes() == content:
+            if target.is_file() and read_plain(target, max(len(content), 1), cut=True) == content:
                 continue
             target.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:

@@ -16,6 +16,7 @@ import typer
 
 from hlo_tools.cli.shared import completion
 from hlo_tools.cli.shared.configuration import read_configuration
+from hlo_tools.files.plain import read_beside
 from nki_lang.errors import NkiError
 from nki_lang.targets import DEFAULT, TARGETS, Target, target_of
 
@@ -98,9 +99,12 @@ def _of_flags(path: Path) -> str:
     """The target among the flags that a module was extracted with, "" for none.
 
     A damaged file names none here: who uses the flags reports it.
+
+    Raises:
+        HloFileError: ``HLO-SIDE-FILE``: it is no plain file, or very large.
     """
     try:
-        flags: object = json.loads(path.read_bytes())
+        flags: object = json.loads(read_beside(path))
     except (OSError, ValueError, RecursionError):
         return ""
     words = [str(flag) for flag in cast("list[object]", flags)] if isinstance(flags, list) else []

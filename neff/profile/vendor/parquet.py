@@ -15,6 +15,7 @@ from neff.profile.vendor.rows import ROWS, Context, Row
 from neff.profile.vendor.schema import TABLES, VERSION, Table
 from neff.profile.vendor.totals import totals
 from nki_lang.atomic import atomic_file
+from nki_lang.plain_files import check_path, shown
 
 __all__ = ["write_parquet"]
 
@@ -33,13 +34,14 @@ def write_parquet(profile: Profile, folder: Path) -> list[Path]:
     name = re.sub(r"[^\w.-]", "_", profile.name) or "profile"
     place = folder / "profiles" / "global" / f"{name}@latest"
     try:
+        check_path(place)
         place.mkdir(parents=True, exist_ok=True)
         paths = [_write(table, _rows(table, context), place) for table in TABLES.values()]
     except OSError as error:
         raise NeffError(
             f"cannot be written: {error.strerror}",
             code="NEFF-WRITE",
-            place=str(place),
+            place=shown(place),
             remedy="give a folder that can be written",
         ) from error
     return [path for path in paths if path is not None]
