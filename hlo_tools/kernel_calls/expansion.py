@@ -91,7 +91,8 @@ def _check_names(calls: list[Instruction], known: Mapping[str, Reference]) -> No
         name = decode(call.backend_config).func_name
         if name not in known or f"%{call.name}" in known:
             continue
-        key = (name, *(str(operand.shape) for operand in call.operands))
+        types = ((one.shape.element.name, one.shape.dimensions) for one in call.operands)
+        key = (name, *map(str, types))  # whatever their layouts
         content = _content(call)
         other, first = found.setdefault(key, (content, call))
         if other != content:

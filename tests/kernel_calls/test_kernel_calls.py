@@ -419,6 +419,21 @@ def test_two_kernels_of_one_name_are_not_expanded_by_one_reference(
     assert prove_equal(before, calling).difference < 1e-6
 
 
+def test_layouts_do_not_tell_kernels_of_one_name_apart(calling: Module, tmp_path: Path) -> None:
+    def scaled_add(a, b):
+        return difference(a, b)
+
+    folder = tmp_path / "other"
+    folder.mkdir()
+    last = calling.find_custom_calls()[1]
+    swap(calling, f"%{last.name}", write_kernel(folder, scaled_add))
+    first, second = calling.find_custom_calls()
+    own = next(one for one in second.operands if one not in first.operands)
+    own.proto.shape.layout.minor_to_major[:] = [0, 1]
+    with pytest.raises(HloVerifyError, match="two kernels named scaled_add"):
+        expand(calling, {"scaled_add": PATTERN})
+
+
 def test_a_copy_of_a_kernel_is_the_same_kernel(calling: Module, tmp_path: Path) -> None:
     folder = tmp_path / "copy"
     folder.mkdir()
