@@ -235,17 +235,21 @@ def _computed_by_kernels(module: Any) -> list[Any]:
             and one.shape.dimensions[0] <= 128 and len(set(one.operands)) == len(one.operands)]  # fmt: skip
 
 
-OPERATIONS = ("add", "subtract", "multiply", "maximum", "minimum")
+OPERATIONS = ("add", "subtract", "multiply")
+"""Whose bits are the same in a kernel; of -0.0 and 0.0 engines take either as the extreme."""
 
 
 def _kernel(view: Any, folder: Path, number: int) -> Path:
-    """A kernel of one elementwise operation."""
+    """A kernel of one elementwise operation, with the parameters of the operation's slice."""
     import nki.isa as nisa
     import nki.language as nl
 
+    from hlo_tools.slicing import extract_slice
     from nki_lang import klir, trace
 
     op = getattr(nl, view.opcode)
+    first = extract_slice([view], constants=False).inputs[0]
+    is_turned = first.name != view.operands[0].name
 
     def kernel(a: Any, b: Any) -> Any:
         out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
@@ -253,7 +257,8 @@ def _kernel(view: Any, folder: Path, number: int) -> Path:
         nisa.dma_copy(dst=x, src=a)
         nisa.dma_copy(dst=y, src=b)
         z = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf) if number == 2 else x
-        nisa.tensor_tensor(dst=z, data1=x, data2=y, op=op)
+        left, right = (y, x) if is_turned else (x, y)
+        nisa.tensor_tensor(dst=z, data1=left, data2=right, op=op)
         nisa.dma_copy(dst=out, src=z)
         return out
 
