@@ -147,11 +147,16 @@ class Fuzzer:
         calls = [one._replace(frozen=frozen) for one in calls_of(made)]
         return self.servers[WAYS[way].environment].ask((made.source(), calls, way))
 
+    def wanted(self, made: GeneratedKernel) -> dict[str, Any]:
+        """What simulate gives; of a kernel that it refuses for unwritten memory, what a direct call gives."""
+        answer = self.ask(made, "simulate")
+        return self.ask(made, "direct") if answer.get("code") == "NKI-UNINITIALISED" else answer
+
     def traced(self, seed: int) -> tuple[GeneratedKernel, dict[str, Any]] | None:
         """The kernel of a seed without what the tracer refuses, and what simulate gives."""
         made = kernel(seed)
         for _ in range(12):
-            answer = self.ask(made, "simulate")
+            answer = self.wanted(made)
             if "error" not in answer:
                 return made, answer
             self.refusals[answer["code"] or answer["error"][:80]] += 1
@@ -189,7 +194,7 @@ class Fuzzer:
         for smaller in made.smaller():
             if not smaller.results:
                 continue
-            wanted = self.ask(smaller, "simulate")
+            wanted = self.wanted(smaller)
             if "error" in wanted:
                 continue
             if self.wrong(smaller, wanted, [way]):
