@@ -92,15 +92,20 @@ def _enter_name(found: Scan, steps: list[_Step], place: int) -> None:
     kind, name, _ = steps[place]
     if kind == "global":
         found.globals.add(name)
-    end = place + 1
-    while steps[end].kind == "attribute":
-        end += 1
-    chain = tuple(step.name for step in steps[place + 1 : end])
+    chain = tuple(_attributes(steps, place + 1))
+    end = place + 1 + len(chain)
     found.chains.setdefault(name, set()).add(chain)
     if not chain and steps[end].kind != "assigned" and name != "__name__":
         found.bare.add(name)
         if kind == "global":
             _note_text(found, steps, place)
+
+
+def _attributes(steps: list[_Step], place: int) -> Iterator[str]:
+    """The attributes that are loaded one after the other from there on."""
+    while steps[place].kind == "attribute":
+        yield steps[place].name
+        place += 1
 
 
 def _note_text(found: Scan, steps: list[_Step], place: int) -> None:
@@ -116,8 +121,12 @@ def _note_text(found: Scan, steps: list[_Step], place: int) -> None:
     text = steps[place + 1]
     if (text.kind != "text" and text.name != "__name__") or steps[end].kind not in ("call", "item"):
         found.computed = found.computed or name
-    elif steps[end + 1].kind != "attribute":
-        found.bare.add(text.name)
+    else:
+        chain = tuple(_attributes(steps, end + 1))
+        found.aliases.add((text.name, "", f"<{text.name}>"))
+        found.chains.setdefault(f"<{text.name}>", set()).add(chain)
+        if not chain:
+            found.bare.add(text.name)
 
 
 def _steps(code: types.CodeType) -> Iterator[_Step]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from nki_lang.tracing.byte_code import Scan, scan
-from nki_lang.tracing.readers import FILES, is_function, reader, reader_among
+from nki_lang.tracing.readers import BY_NAME, is_function, reader, reader_among
 
 __all__ = ["CodeReads", "Uses", "is_opaque_package", "reads_of"]
 
@@ -163,7 +163,7 @@ def _read(code: types.CodeType) -> CodeReads:
         frozenset(found.imports),
         not _BY_TEXT.isdisjoint(mentioned),
         not _ENVIRONMENT.isdisjoint(mentioned),
-        found.computed or min(FILES & _by_attribute(found, mentioned), default=""),
+        found.computed or min(BY_NAME & _by_attribute(found, mentioned), default=""),
         {name: Uses(frozenset(chains)) for name, chains in found.chains.items()},
         code.co_freevars,
         frozenset(found.bare | {m or n for n, m, alias in found.aliases if alias in found.bare}),

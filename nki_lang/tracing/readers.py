@@ -19,7 +19,7 @@ from typing import Any, cast
 
 import numpy as np
 
-__all__ = ["ENVIRONMENT", "FILES", "ORIGINAL_BUILTINS", "is_function", "reader", "reader_among"]
+__all__ = ["BY_NAME", "ENVIRONMENT", "ORIGINAL_BUILTINS", "is_function", "reader", "reader_among"]
 
 ENVIRONMENT = "the environment"
 """What :func:`reader` returns for functions that read environment variables alone."""
@@ -47,7 +47,10 @@ FILES = frozenset(
         "lstat",
     }
 )  # fmt: skip
-"""Methods that read files, of ``pathlib.Path`` for one; whose they are the code does not tell."""
+"""Methods that read files, of ``pathlib.Path`` for one."""
+
+BY_NAME = FILES | {"_getframe", "f_globals", "f_locals", "f_back", "__globals__"}
+"""Attributes that reach what no content tells, whose ever they are."""
 
 _OF_ENVIRONMENT: frozenset[Any] = frozenset(
     {os.getenv, os.path.expandvars, os.path.expanduser, getattr(os, "getenvb", os.getenv)}
@@ -117,6 +120,8 @@ def reader_among(owner: object, chains: frozenset[tuple[str, ...]]) -> str | Non
     """
     known: str | None = ""
     for chain in chains:
+        if not chain and isinstance(owner, types.ModuleType) and owner.__name__ in _MODULES:
+            return f"what {owner.__name__} reads"
         found: Any = owner
         for attribute in chain:
             found = _member(found, attribute)

@@ -128,7 +128,9 @@ MODULES = {
     "import from passed on": passed_on_from,
     "default": lambda module=MODULE: module.value,
     "getattr": lambda: getattr(MODULE, "".join(("val", "ue"))),
-    "getattr of a name": lambda: getattr(sys.modules["module_of_these_reads"], "".join("value")),
+    "getattr of a name": lambda: getattr(
+        sys.modules["module_of_these_reads"], "".join(("val", "ue"))
+    ),
     "kept by name": kept_by_name,
     "vars": lambda: max(v for v in vars(MODULE).values() if isinstance(v, float)),
     "import_module": lambda: importlib.import_module(f"{NAME}reads").value,
@@ -136,6 +138,8 @@ MODULES = {
     "__import__": lambda: __import__(NAME + "reads").value,
     "sys.modules": lambda: sys.modules[NAME + "reads"].value,
     "builtins.globals": lambda: builtins.globals()["MODULE"].value,
+    "__globals__": lambda: factor.__globals__["MODULE"].value,
+    "frame of a module": lambda: __import__("sys")._getframe().f_globals["MODULE"].value,
     "frame": lambda: sys._getframe().f_globals["MODULE"].value,
 }
 FILES = {
@@ -193,6 +197,10 @@ def test_what_the_code_does_not_name(what, way, tmp_path, monkeypatch):
 GENERATOR = np.random.default_rng(0)
 
 
+def drawn_by(module):
+    return module.random()
+
+
 def local_random():
     from random import random as drawn
 
@@ -202,6 +210,8 @@ def local_random():
 CHANCES = {
     "random": lambda: random.random(),
     "random by another name": local_random,
+    "random of a module": lambda: __import__("random").random(),
+    "module passed on": lambda: drawn_by(random),
     "numpy.random": lambda: np.random.rand(),
     "generator made": lambda: np.random.default_rng().random(),
     "generator": lambda: GENERATOR.random(),

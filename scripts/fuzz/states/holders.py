@@ -205,6 +205,127 @@ HOLDERS: dict[str, Holder] = {
         "G{n}.func()",
         "G{n} = nki.jit(k{n}({v}))",
     ),
+    "module passed on": Holder(
+        "def g{n}(m): return m.a\nG{n} = types.ModuleType('m'); G{n}.a = {v}",
+        "g{n}(G{n})",
+        "G{n}.a = {v}",
+    ),
+    "module passed on, imported": Holder(
+        "helper.M{n} = {v}\ndef g{n}(m): return m.M{n}\n"
+        "def f{n}():\n    import helper_{tag} as h\n    return g{n}(h)",
+        "f{n}()",
+        "helper.M{n} = {v}",
+    ),
+    "getattr of a module": Holder(
+        "helper.a{n} = {v}", "getattr(helper, ''.join(('a', '{n}')))", "helper.a{n} = {v}"
+    ),
+    "import_module": Holder(
+        "N{n} = 'helper_'",
+        "__import__('importlib').import_module(f'{{N{n}}}{tag}').NUMBERS[{n}]",
+        "helper.NUMBERS[{n}] = {v}",
+    ),
+    "module's getattr": Holder(
+        "B{n} = dict(a={v}); G{n} = types.ModuleType('m'); G{n}.__getattr__ = lambda name: B{n}[name]",
+        "G{n}.a",
+        "B{n}['a'] = {v}",
+    ),
+    "module of a class": Holder(
+        "class C{n}(types.ModuleType): a = property(lambda self: B{n}[0])\n"
+        "B{n} = [{v}]; G{n} = C{n}('m')",
+        "G{n}.a",
+        "B{n}[0] = {v}",
+    ),
+    "frame": Holder("G{n} = {v}", "__import__('sys')._getframe().f_globals['G{n}']", "G{n} = {v}"),
+    "builtins": Holder(
+        "import builtins\nbuiltins.B{n}_{tag} = {v}", "B{n}_{tag}", "builtins.B{n}_{tag} = {v}"
+    ),
+    "file": Holder(
+        "import pathlib\nP{n} = pathlib.Path(__file__).parent / '{n}_{tag}.txt'\n"
+        "P{n}.write_text('{v}')",
+        "P{n}.read_text()",
+        "P{n}.write_text('{v}')",
+    ),
+    "file of numbers": Holder(
+        "P{n} = os.path.join(os.path.dirname(__file__), '{n}_{tag}.npy')\n"
+        "L{n} = np.load; np.save(P{n}, {v})",
+        "L{n}(P{n})",
+        "np.save(P{n}, {v})",
+    ),
+    "variable by another name": Holder(
+        "from os import getenv as g{n}\nos.environ['F{n}_{tag}'] = '{v}'",
+        "g{n}('F{n}_{tag}')",
+        "os.environ['F{n}_{tag}'] = '{v}'",
+    ),
+    "expanded variable": Holder(
+        "os.environ['X{n}_{tag}'] = '{v}'",
+        "os.path.expandvars('$X{n}_{tag}')",
+        "os.environ['X{n}_{tag}'] = '{v}'",
+    ),
+    "seeded": Holder(
+        "import random\nrandom.seed({v})\nS{n} = {v}\ndef f{n}(): random.seed(S{n}); return random.random() * 0 + S{n}",
+        "f{n}()",
+        "S{n} = {v}",
+    ),
+    "attribute of a metaclass": Holder(
+        "class M{n}(type): a = {v}\nclass C{n}(metaclass=M{n}): pass", "C{n}.a", "M{n}.a = {v}"
+    ),
+    "order of a set": Holder(
+        "G{n} = {{{v}, {v} + 64}}",
+        "next(iter(G{n})) * 0 + min(G{n})",
+        "G{n} = {{{v} + 64, {v}}}",
+    ),
+    "shape of a view": Holder(
+        "G{n} = memoryview(bytes(2 * {v})).cast('B', ({v}, 2))",
+        "G{n}.shape[0]",
+        "G{n} = memoryview(bytes(2 * {v})).cast('B', ({v}, 2))",
+    ),
+    **{
+        f"filled {name}": Holder(
+            f"{define}\ndef f{{n}}():\n    {fill}\n    return {read}",
+            "f{n}()",
+            f"{read} = {{v}}",
+        )
+        for name, define, fill, read in (
+            ("global", "G{n} = {v}; N{n} = [0]", "N{n}[0] += 1", "G{n}"),
+            ("list", "G{n} = [{v}]", "G{n}.append(0)", "G{n}[0]"),
+            ("list in a list", "G{n} = [[0, {v}]]", "G{n}[0][0] += 1", "G{n}[0][1]"),
+            ("dict", "G{n} = dict(a=dict(n=0, a={v}))", "G{n}['a']['n'] += 1", "G{n}['a']['a']"),
+            ("deque", "G{n} = collections.deque([{v}])", "G{n}.append(0)", "G{n}[0]"),
+            (
+                "default dict",
+                "G{n} = collections.defaultdict(int, a={v})",
+                "G{n}['n'] += 1",
+                "G{n}['a']",
+            ),
+            (
+                "ordered dict",
+                "G{n} = collections.OrderedDict(a={v})",
+                "G{n}['n'] = len(G{n})",
+                "G{n}['a']",
+            ),
+            ("class", "class C{n}: n = 0; a = {v}", "C{n}.n += 1", "C{n}.a"),
+            ("module", "helper.n{n} = 0; helper.F{n} = {v}", "helper.n{n} += 1", "helper.F{n}"),
+            (
+                "slots",
+                "class C{n}: __slots__ = ('n', 'a')\nG{n} = C{n}(); G{n}.n = 0; G{n}.a = {v}",
+                "G{n}.n += 1",
+                "G{n}.a",
+            ),
+            (
+                "object in an object",
+                "G{n} = types.SimpleNamespace(b=types.SimpleNamespace(n=0, a={v}))",
+                "G{n}.b.n += 1",
+                "G{n}.b.a",
+            ),
+            (
+                "function",
+                "def g{n}(): pass\ng{n}.n, g{n}.a = 0, {v}",
+                "g{n}.n += 1",
+                "g{n}.a",
+            ),
+            ("array", "G{n} = np.array([0, {v}])", "G{n}[0] += 1", "G{n}[1]"),
+        )
+    },
 }
 """By name."""
 
