@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import cast
 
 from nki_lang.tracing.content import Parts, Unidentifiable, parts_of
 from nki_lang.tracing.fingerprint import enter_surroundings
@@ -42,7 +42,7 @@ class Filled:
     hidden: dict[str, dict[Path, int]] = field(default_factory=dict[str, dict[Path, int]])
     undivided: set[str] = field(default_factory=set[str])
 
-    def surroundings(self, function: Any, classes: Iterable[type]) -> Surroundings:
+    def surroundings(self, function: object, classes: Iterable[type]) -> Surroundings:
         """Values outside the arguments that the function reads, but for what it changes itself.
 
         Raises:
@@ -53,7 +53,7 @@ class Filled:
         found: dict[Hashable, Parts] = {}
         split: Divided = {}
 
-        def enter(name: str, value: Any) -> None:
+        def enter(name: str, value: object) -> None:
             hidden = self.hidden.get(name)
             if hidden is None:
                 found[name] = found.get(name, ()) + parts_of(value)
@@ -87,7 +87,7 @@ class Filled:
             path = path[0]
         return False
 
-    def divided(self, function: Any, classes: Iterable[type]) -> Divided:
+    def divided(self, function: object, classes: Iterable[type]) -> Divided:
         """Everything that a function reads beside its arguments, in leaves.
 
         Raises:
@@ -95,7 +95,7 @@ class Filled:
         """
         found: Divided = {}
 
-        def enter(name: str, value: Any) -> None:
+        def enter(name: str, value: object) -> None:
             if name not in found:
                 found[name] = Leaves(self.hidden.get(name))
             found[name].value(value, 0)
@@ -103,7 +103,7 @@ class Filled:
         enter_surroundings(enter, function, classes)
         return found
 
-    def note(self, before: Divided, function: Any, classes: Iterable[type]) -> bool:
+    def note(self, before: Divided, function: object, classes: Iterable[type]) -> bool:
         """Note what tracing changed since ``before``; returns whether that is anything.
 
         What it added goes first: an object that is met there too stays what it was elsewhere.

@@ -34,10 +34,10 @@ __all__ = [
 class Enter(Protocol):
     """Takes what a function reads, by name; several values may have one name."""
 
-    def __call__(self, name: str, value: Any, /) -> None: ...
+    def __call__(self, name: str, value: object, /) -> None: ...
 
 
-def fingerprint(value: Any) -> str:
+def fingerprint(value: object) -> str:
     """A digest of everything that a value, or a function's behaviour, rests on.
 
     Args:
@@ -51,7 +51,7 @@ def fingerprint(value: Any) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def call_key(value: Any) -> tuple[Parts, list[type]]:
+def call_key(value: object) -> tuple[Parts, list[type]]:
     """The content of a call's arguments, and the classes of the users' objects among them.
 
     Tensors count by shape and dtype where the tracer takes them as tensors (in tuples, lists,
@@ -65,7 +65,7 @@ def call_key(value: Any) -> tuple[Parts, list[type]]:
     return tuple(walk.parts), list(walk.kinds)
 
 
-def enter_surroundings(enter: Enter, function: Any, classes: Iterable[type] = ()) -> None:
+def enter_surroundings(enter: Enter, function: object, classes: Iterable[type] = ()) -> None:
     """Enter what a function reads beside its arguments: closure, globals, defaults, code.
 
     Args:
@@ -126,5 +126,5 @@ def _enter_function(enter: Enter, function: types.FunctionType) -> None:
         enter(name, value)
 
 
-def _without_wrapped(content: Mapping[str, Any]) -> dict[str, Any]:
+def _without_wrapped(content: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in content.items() if name != "__wrapped__"}

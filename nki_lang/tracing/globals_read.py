@@ -7,7 +7,6 @@ import importlib
 import os
 import types
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from nki_lang.tracing.classes import is_plumbing, is_user_class
 from nki_lang.tracing.code_reads import CodeReads, is_opaque_package
@@ -15,14 +14,14 @@ from nki_lang.tracing.readers import ENVIRONMENT, ORIGINAL_BUILTINS, reader
 
 __all__ = ["Unidentifiable", "read_beside"]
 
-_ABSENT: Any = object()
+_ABSENT = object()
 
 
 class Unidentifiable(Exception):
     """A value has no content that could be compared; do not cache what depends on it."""
 
 
-def read_beside(reads: CodeReads, space: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def read_beside(reads: CodeReads, space: Mapping[str, object]) -> Iterator[tuple[str, object]]:
     """(label, value) of everything that code reads beside its arguments and its closure.
 
     Of a module of the user's those members that the code mentions; all of it when the code does
@@ -51,8 +50,8 @@ def read_beside(reads: CodeReads, space: Mapping[str, Any]) -> Iterator[tuple[st
             yield name, value
     if reads.imports or reads.by_text:
         _refuse(reads.imported_reader())
-        own = space.get("__name__") or ""
-        for module in reads.modules(space.get("__package__") or "", own):
+        own, package = (str(space.get(name) or "") for name in ("__name__", "__package__"))
+        for module in reads.modules(package, own):
             label = "__name__" if module.__name__ == own else module.__name__
             yield from _members(module, reads, label, seen)
 
@@ -60,7 +59,7 @@ def read_beside(reads: CodeReads, space: Mapping[str, Any]) -> Iterator[tuple[st
 _ITSELF = frozenset({()})
 
 
-def _of_builtins(name: str) -> Any:
+def _of_builtins(name: str) -> object:
     """What was put into ``builtins``; what Python has there does not count, unless it reads."""
     value = vars(builtins).get(name, _ABSENT)
     if value is not ORIGINAL_BUILTINS.get(name, builtins):
@@ -84,7 +83,7 @@ def _refuse(told: str) -> None:
 
 def _members(
     module: types.ModuleType, reads: CodeReads, label: str, seen: set[int]
-) -> Iterator[tuple[str, Any]]:
+) -> Iterator[tuple[str, object]]:
     """Those members of a module that the code mentions."""
     uses = reads.uses.get(label)
     if uses is not None:

@@ -52,7 +52,7 @@ FILES = frozenset(
 BY_NAME = FILES | {"_getframe", "f_globals", "f_locals", "f_back", "__globals__"}
 """Attributes that reach what no content tells, whose ever they are."""
 
-_OF_ENVIRONMENT: frozenset[Any] = frozenset(
+_OF_ENVIRONMENT: frozenset[object] = frozenset(
     {os.getenv, os.path.expandvars, os.path.expanduser, getattr(os, "getenvb", os.getenv)}
 )
 
@@ -61,7 +61,7 @@ _OF_NUMPY = (
     "getbufsize", "get_printoptions",
 )  # fmt: skip
 
-_EXACT: frozenset[Any] = frozenset(
+_EXACT: frozenset[object] = frozenset(
     {
         builtins.open, builtins.input, builtins.eval, builtins.exec, builtins.globals,
         importlib.import_module, inspect.currentframe, inspect.stack, io.FileIO,
@@ -70,11 +70,11 @@ _EXACT: frozenset[Any] = frozenset(
     }
 )  # fmt: skip
 
-_DATES: tuple[Any, ...] = (datetime.date, datetime.datetime)
+_DATES: tuple[object, ...] = (datetime.date, datetime.datetime)
 
 _CLOCKS = frozenset({"now", "today", "utcnow"})
 
-ORIGINAL_BUILTINS: dict[str, Any] = {
+ORIGINAL_BUILTINS: dict[str, object] = {
     name: value
     for name, value in vars(builtins).items()
     if name.startswith("__")
@@ -85,7 +85,7 @@ ORIGINAL_BUILTINS: dict[str, Any] = {
 
 
 @functools.lru_cache(maxsize=8192)
-def reader(value: Any, /) -> str:
+def reader(value: object, /) -> str:
     """What a function or class of an opaque package reads; "" when nothing but its arguments."""
     if value in _OF_ENVIRONMENT:
         return ENVIRONMENT
@@ -94,7 +94,7 @@ def reader(value: Any, /) -> str:
         return f"what {name}() returns"
     owner = getattr(value, "__self__", None)
     if any(owner is one for one in _DATES):
-        return f"what {name}() returns" if value.__name__ in _CLOCKS else ""
+        return f"what {name}() returns" if name.rpartition(".")[2] in _CLOCKS else ""
     home = str(getattr(value, "__module__", "") or "")
     if owner is not None and not isinstance(owner, types.ModuleType):
         home = type(owner).__module__
@@ -122,7 +122,7 @@ def reader_among(owner: object, chains: frozenset[tuple[str, ...]]) -> str | Non
     for chain in chains:
         if not chain and isinstance(owner, types.ModuleType) and owner.__name__ in _MODULES:
             return f"what {owner.__name__} reads"
-        found: Any = owner
+        found = owner
         for attribute in chain:
             found = _member(found, attribute)
             told = reader(found) if is_function(found) and attribute != "import_module" else ""
@@ -133,10 +133,10 @@ def reader_among(owner: object, chains: frozenset[tuple[str, ...]]) -> str | Non
     return known
 
 
-_LATER: Any = object()
+_LATER = object()
 
 
-def _member(owner: Any, name: str) -> Any:
+def _member(owner: object, name: str) -> object:
     """The member of a module or class; None of anything else."""
     if isinstance(owner, types.ModuleType):
         found = vars(owner).get(name, _LATER)
