@@ -434,6 +434,45 @@ def tiles_at_one_address(x, turns):
     return out
 
 
+@jit
+def kept_at_one_address(x, turns, late):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    kept = [nl.ndarray(x.shape, x.dtype, nl.sbuf, address=(0, 64)) for _ in range(turns)]
+    for tile in kept:
+        nisa.dma_copy(dst=tile, src=x)
+        nisa.dma_copy(dst=out, src=tile)
+    if late:
+        nisa.dma_copy(dst=out, src=kept[0])
+    return out
+
+
+def test_tiles_kept_alive_at_one_address_are_compared_once_each(monkeypatch):
+    met, meet = [], overlap._meet
+    monkeypatch.setattr(overlap, "_meet", lambda *reaches: met.append(1) or meet(*reaches))
+    for turns in (100, 200):
+        met.clear()
+        assert len(report(kept_at_one_address, A, turns, False, checks=["overlap"])) == 0
+        assert len(met) <= 2 * turns
+    assert len(report(kept_at_one_address, A, 100, True, checks=["overlap"])) == 1
+
+
+@jit
+def written_again(x, width):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    first, second = (nl.ndarray((4, width), x.dtype, nl.sbuf, address=(0, 0)) for _ in range(2))
+    nisa.memset(first, 1.0)
+    nisa.memset(second, 2.0)
+    nisa.memset(first, 3.0)
+    nisa.dma_copy(dst=out, src=second[:, 0:8])
+    return out
+
+
+@pytest.mark.parametrize("width", [8, 512, 4096])
+def test_a_tensor_that_is_written_again_overwrites_what_came_since(width):
+    (finding,) = report(written_again, A, width, checks="overlap")
+    assert finding.code == "NKI-OVERLAP"
+
+
 def test_overlaps_are_looked_for_among_tensors_that_can_still_be_read(monkeypatch):
     met = []
     meet = overlap._meet

@@ -32,19 +32,21 @@ class _Placed:
 
     Attributes:
         number: its owner's mark.
+        place: how many tensors of its memory were written before it.
         reach: first and last partition, first and last byte.
         writes: what was written through it.
         disturbed: something was written since through another tensor that overlaps it.
-        disturbs: overlapping tensors that a write through this one would disturb.
+        seen: how many tensors of its memory its last write found, and disturbed as far as they meet.
         alive: the tensor, while the kernel can reach it.
     """
 
     name: str
     number: int
+    place: int
     reach: tuple[int, int, int, int]
     writes: list[Access] = field(default_factory=list[Access])
     disturbed: bool = False
-    disturbs: list[_Placed] = field(default_factory=list)  # pyright: ignore[reportUnknownVariableType]
+    seen: int = 0
     alive: weakref.ref[Tensor] | None = None
 
     @property
@@ -58,7 +60,8 @@ class OverlapCheck(Check):
 
     Every write through a tensor makes it the owner of those bytes. Reading through a tensor
     bytes that it once owned and another owns now is a finding, once for each pair of lines. Owners are looked up
-    only for tensors that another one disturbed; until then writes are just listed.
+    only for tensors that another one disturbed; until then writes are just listed. A write looks at
+    the tensors that came since the last one through its own, and at none that is disturbed already.
     """
 
     name = "overlap"
@@ -67,7 +70,8 @@ class OverlapCheck(Check):
         super().__init__(*arguments)
         self._owners: dict[MemoryRegion, Shadow] = {}
         self._placed: dict[str, _Placed] = {}
-        self._in: dict[MemoryRegion, dict[int, dict[int, _Placed]]] = {}
+        self._calm: dict[MemoryRegion, dict[int, dict[int, _Placed]]] = {}
+        self._all: dict[MemoryRegion, list[_Placed]] = {}
         self._writes: list[tuple[int, Access, SourceLocation | None]] = []
         self._entered = 0
         self._scratch: dict[MemoryRegion, Shadow] = {}
@@ -102,13 +106,7 @@ class OverlapCheck(Check):
             placed = self._placed.get(access.tensor.name) or self._place(access.tensor)
             written = self._fixed(access)
             placed.writes.append(written)
-            kept: list[_Placed] = []
-            for other in placed.disturbs:
-                if other.writes:
-                    other.disturbed = True
-                else:
-                    kept.append(other)
-            placed.disturbs = kept
+            self._disturb(placed, access.tensor.buffer)
             self._writes.append((placed.number, written, step.instruction.location))
 
     def _fixed(self, access: Access) -> Access:
@@ -123,26 +121,47 @@ class OverlapCheck(Check):
         partition, byte = tensor.address
         rows = tensor.shape[0] if tensor.shape else 1
         reach = (partition, partition + rows - 1, byte, byte + max(1, tensor.free_bytes) - 1)
-        made = _Placed(tensor.name, len(self._names), reach)
+        before = self._all.setdefault(tensor.buffer, [])
+        made = _Placed(tensor.name, len(self._names), len(before), reach)
+        before.append(made)
         self._names.append(tensor.name)
-        cells = self._in.setdefault(tensor.buffer, {})
-        met: dict[int, _Placed] = {}
+        cells = self._calm.setdefault(tensor.buffer, {})
         for cell in made.cells:
-            beside = cells.setdefault(cell, {})
-            met |= {other.number: other for other in beside.values() if _meet(reach, other.reach)}
-            beside[made.number] = made
-        made.alive = weakref.ref(tensor, lambda _: self._forget(made))
-        for _, other in sorted(met.items()):
-            made.disturbs.append(other)
-            other.disturbs.append(made)
+            cells.setdefault(cell, {})[made.number] = made
+        buffer = tensor.buffer
+        made.alive = weakref.ref(tensor, lambda _: self._remove(made, buffer))
         self._placed[tensor.name] = made
         return made
 
-    def _forget(self, placed: _Placed) -> None:
-        """The kernel cannot reach the tensor any more, so nothing will be read through it."""
-        for cells in self._in.values():
-            for cell in placed.cells:
-                cells.get(cell, {}).pop(placed.number, None)
+    def _disturb(self, placed: _Placed, buffer: MemoryRegion) -> None:
+        """Something is written through a tensor: those it meets that came since are disturbed."""
+        count = len(self._all[buffer])
+        if placed.seen == count:
+            return
+        for other in self._since(placed, buffer):
+            if other is not placed and not other.disturbed and _meet(placed.reach, other.reach):
+                other.disturbed = True
+                self._remove(other, buffer)
+        placed.seen = count
+
+    def _since(self, placed: _Placed, buffer: MemoryRegion) -> list[_Placed]:
+        """Tensors that came since the last write through this one, all that it may meet among them."""
+        everything = self._all[buffer]
+        if len(everything) - placed.seen <= len(placed.cells):
+            return everything[placed.seen :]
+        cells, found = self._calm[buffer], list[_Placed]()
+        for cell in placed.cells:
+            for other in reversed(cells.get(cell, {}).values()):
+                if other.place < placed.seen:
+                    break
+                found.append(other)
+        return found
+
+    def _remove(self, placed: _Placed, buffer: MemoryRegion) -> None:
+        """Find the tensor no more: it is disturbed, or the kernel cannot reach and read it."""
+        cells = self._calm[buffer]
+        for cell in placed.cells:
+            cells.get(cell, {}).pop(placed.number, None)
 
     def _shadow(self, access: Access) -> Shadow:
         """The owners of the memory that the access lies in, brought up to date."""
