@@ -80,6 +80,9 @@ _DECIDING = {
 _COUNTING = frozenset({"max8", "nc_find_index8", "nonzero_with_count", "sequence_bounds"})
 """Instructions that compare elements with each other."""
 
+_ABSORBING = frozenset({"multiply", "logical_and"})
+"""Operators whose result is 0 when one operand is 0 and the other a number."""
+
 _OPERATORS = ("op", "op0", "op1", "reduce_op")
 
 
@@ -135,7 +138,23 @@ def spread(
             )
         else:
             result |= _broadcast(mask, name, shape, op)
+    if op == "tensor_tensor" and instruction.operands["op"] in _ABSORBING:
+        result = result & ~_absorbed(instruction, shape, bad, memory)
     return result
+
+
+def _absorbed(
+    instruction: Instruction, shape: tuple[int, ...], bad: Mapping[str, Mask], memory: Memory
+) -> Mask:
+    """Where a zero that was written makes zero of a number from nowhere (of NaN it does not)."""
+    values = {name: memory.read(instruction.operands[name]) for name in ("data1", "data2")}
+    if any(value.shape != shape for value in values.values()):
+        return np.zeros(shape, np.bool_)
+    found = np.zeros(shape, np.bool_)
+    for zero, other in (("data1", "data2"), ("data2", "data1")):
+        written = ~bad[zero] if zero in bad else np.ones(shape, np.bool_)
+        found |= (values[zero] == 0) & written & np.isfinite(values[other].astype(np.float32))
+    return found
 
 
 def _moved(

@@ -116,6 +116,21 @@ def test_what_a_selection_leaves_out_is_not_from_nowhere(select, compared):
     np.testing.assert_array_equal(result[:, LEFT], 1 if compared else X[:, LEFT])
 
 
+@pytest.mark.parametrize("op", [nl.multiply, nl.logical_and])
+def test_zeros_that_were_written_absorb_numbers(op):
+    def step(made, tile, compared):
+        mask = nl.ndarray((4, 8), nl.float32, nl.sbuf)
+        nisa.memset(mask, 0.0)
+        nisa.memset(mask[:, LEFT], 1.0)
+        if compared:
+            nisa.tensor_scalar(tile, tile, nl.greater, -1.0)
+        nisa.tensor_tensor(made, tile, mask, op)
+
+    result = of(lambda made, tile: step(made, tile, True))(X)
+    np.testing.assert_array_equal(result, [[1, 1, 1, 1, 0, 0, 0, 0]] * 4)
+    refused(of(lambda made, tile: step(made, tile, False)), X)
+
+
 def test_bounds_of_a_selection_from_nowhere():
     def step(made, tile):
         full, low = nl.ndarray((4, 8), nl.float32, nl.sbuf), nl.ndarray((4, 1), nl.float32, nl.sbuf)
