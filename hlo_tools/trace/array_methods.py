@@ -18,6 +18,7 @@ from hlo_tools.trace.errors import refuse
 from hlo_tools.trace.functions.arguments import xp
 from hlo_tools.trace.graph import Node, Operand
 from hlo_tools.trace.layout import copied
+from hlo_tools.trace.narrowing import tell_of_cast
 from hlo_tools.trace.promotion import narrow
 
 __all__: list[str] = []
@@ -171,6 +172,7 @@ def _astype(
     copy: bool = True,
 ) -> TracedArray:
     target = narrow(dtype)
+    tell_of_cast(self.node.graph, self.dtype, dtype)
     if not np.can_cast(self.dtype, target, casting):
         raise TypeError(
             f"Cannot cast array data from {self.dtype!r} to {target!r} "

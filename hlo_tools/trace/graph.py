@@ -67,13 +67,18 @@ class Node:
 
 
 class Graph:
-    """A computation being traced."""
+    """A computation being traced.
+
+    Attributes:
+        is_told: a warning says that 32 bits stand for 64.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.nodes: list[Node] = []
         self.parameters: list[Node] = []
         self.parameter_names: list[str] = []
+        self.is_told = False
         self._constants: dict[Any, Node] = {}
 
     @contextmanager

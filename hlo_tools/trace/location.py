@@ -7,10 +7,11 @@ import sys
 
 import numpy as np
 
-__all__ = ["user_line"]
+__all__ = ["calls_of_functions", "user_line"]
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
+_FUNCTIONS = os.path.join(_HERE, "functions") + os.sep
 _inside: dict[str, bool] = {}
 """For each file name seen, whether it is ours or NumPy's."""
 
@@ -27,3 +28,17 @@ def user_line() -> tuple[str, int] | None:
             return name, frame.f_lineno
         frame = frame.f_back
     return None
+
+
+def calls_of_functions() -> int:
+    """How many of the NumPy functions that we define the user's line is in; those that only read
+    arguments do not count."""
+    frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
+    found = 0
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith((_HERE, _NUMPY, "<__array")):
+            break
+        found += name.startswith(_FUNCTIONS) and not name.endswith("arguments.py")
+        frame = frame.f_back
+    return found

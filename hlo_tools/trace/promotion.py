@@ -16,7 +16,9 @@ from hlo_tools.errors import HloUnsupportedError
 from hlo_tools.trace.graph import Array, DType
 from hlo_tools.types.element_types import element_of
 
-__all__ = ["constant_of", "narrow", "narrow_input", "promote", "ufunc_dtypes"]
+__all__ = [
+    "Kind", "constant_of", "narrow", "narrow_input", "promote", "resolved_dtypes", "ufunc_dtypes",
+]  # fmt: skip
 
 _NARROWER = {
     np.dtype(np.float64): np.dtype(np.float32),
@@ -83,6 +85,20 @@ Kind = DType | type
 """A dtype, or ``int``, ``float``, ``complex`` for a Python number of that kind."""
 
 
+def resolved_dtypes(
+    ufunc: np.ufunc, kinds: tuple[Kind, ...], signature: Any = None, casting: Any = "same_kind"
+) -> tuple[DType, ...]:
+    """The dtypes in which NumPy computes a ufunc, inputs first.
+
+    Raises:
+        TypeError: NumPy's own, when the ufunc does not take such inputs.
+    """
+    resolve: Any = ufunc.resolve_dtypes
+    given = (*kinds, *[None] * ufunc.nout)
+    options = {} if signature is None else {"signature": signature}
+    return resolve(given, casting=casting, **options)
+
+
 @lru_cache(maxsize=4096)
 def ufunc_dtypes(
     ufunc: np.ufunc,
@@ -95,11 +111,7 @@ def ufunc_dtypes(
     Raises:
         TypeError: NumPy's own, when the ufunc does not take such inputs.
     """
-    resolve: Any = ufunc.resolve_dtypes
-    given = (*kinds, *[None] * ufunc.nout)
-    options = {} if signature is None else {"signature": signature}
-    resolved = resolve(given, casting=casting, **options)
-    return tuple(narrow(dtype) for dtype in resolved)
+    return tuple(narrow(dtype) for dtype in resolved_dtypes(ufunc, kinds, signature, casting))
 
 
 @lru_cache(maxsize=4096)

@@ -23,6 +23,7 @@ from hlo_tools.trace.functions.arguments import write_out
 from hlo_tools.trace.functions.linear import matmul
 from hlo_tools.trace.graph import DType, Graph, Node, Operand
 from hlo_tools.trace.layout import Strides, copied, is_fortran
+from hlo_tools.trace.narrowing import tell_of_ufunc
 from hlo_tools.trace.promotion import ufunc_dtypes
 
 __all__ = ["call", "dispatch"]
@@ -64,6 +65,9 @@ def call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     dtypes = _dtypes(ufunc, inputs, outs, kwargs)
     mixed = ufunc in _COMPARISONS and _mixes_signs(inputs)
     nodes = _operands(ufunc, inputs, graph, _own_dtypes(inputs) if mixed else dtypes)
+    if not graph.is_told:
+        kinds = tuple([kind_of(value) for value in inputs])
+        tell_of_ufunc(graph, ufunc, kinds, *_wanted(ufunc, kwargs))
     if len(nodes) > 1 and nodes[0].shape != nodes[-1].shape:
         nodes = _together(nodes)
     found = _compared_signs(ufunc, nodes) if mixed else meaning(*nodes)
@@ -124,14 +128,16 @@ def _dtypes(
     ufunc: np.ufunc, inputs: tuple[Any, ...], outs: Outs, kwargs: dict[str, Any]
 ) -> tuple[DType, ...]:
     kinds = tuple([kind_of(value) for value in inputs])
-    if not kwargs:
-        return ufunc_dtypes(ufunc, kinds)
+    return ufunc_dtypes(ufunc, kinds, *_wanted(ufunc, kwargs)) if kwargs else ufunc_dtypes(ufunc, kinds)  # fmt: skip
+
+
+def _wanted(ufunc: np.ufunc, kwargs: dict[str, Any]) -> tuple[Any, Any]:
+    """The signature, which ``dtype`` may give, and the casting."""
     signature = kwargs.get("signature", kwargs.get("sig"))
     dtype = kwargs.get("dtype")
     if dtype is not None:
         signature = (*(None,) * ufunc.nin, *(np.dtype(dtype),) * ufunc.nout)
-    casting = kwargs.get("casting", "same_kind")
-    return ufunc_dtypes(ufunc, kinds, signature, casting)
+    return signature, kwargs.get("casting", "same_kind")
 
 
 _S32, _U32 = np.dtype(np.int32), np.dtype(np.uint32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,8 @@ import pytest
 
 from hlo_tools.errors import HloError
 from hlo_tools.evaluate import evaluate
-from hlo_tools.trace import trace
+from hlo_tools.trace import supported, trace
+from hlo_tools.trace.elementwise import MEANINGS
 from tests.trace.running import same_memory
 
 FUZZ = Path(__file__).resolve().parents[2] / "scripts" / "fuzz"
@@ -220,6 +222,24 @@ def test_outputs_of_other_types() -> None:
     zero = np.array(0.125, np.float32)
     same_memory(lambda a, o: [np.max(a, out=o), np.min(a, out=o.astype("i2"))], whole, zero)
     same_memory(lambda a, o: [np.dot(a, a, out=o)], whole[0:1].reshape(()), zero)
+
+
+NOT_DRAWN = {
+    "numpy.ndim": "a Python number of the shape",
+    "numpy.shape": "a tuple of Python numbers",
+    "numpy.size": "a Python number of the shape",
+}
+"""Functions that random calls leave out, and why."""
+
+
+def test_every_supported_function_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(FUZZ))
+    import numpy_cases
+
+    words = " ".join(f"{one.function} {one.arguments}" for one in numpy_cases.ENTRIES)
+    drawn = {f"numpy.{name}" for name in re.findall(r"\bnp\.([A-Za-z_0-9.]+)", words)}
+    drawn |= {f"numpy.{ufunc.__name__}" for ufunc in MEANINGS}
+    assert set(supported()) - drawn == set(NOT_DRAWN)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -12,6 +12,7 @@ from hlo_tools.trace import primitives as hlo
 from hlo_tools.trace.array import TracedArray, TracedScalar, as_node, graph_of, kind_of
 from hlo_tools.trace.errors import refuse
 from hlo_tools.trace.graph import Node, Operand
+from hlo_tools.trace.narrowing import tell_of_promotion
 from hlo_tools.trace.promotion import promote
 
 __all__ = [
@@ -59,7 +60,11 @@ def axes_of(axis: Any, rank: int) -> tuple[int, ...]:
 def nodes_of(values: Sequence[Any], dtype: Any = None) -> list[Node]:
     """Operands as nodes of one dtype, NumPy's promotion of theirs when none is given."""
     graph = graph_of(values)
-    target = np.dtype(dtype) if dtype is not None else promote(tuple(kind_of(v) for v in values))
+    if dtype is None:
+        kinds = tuple(kind_of(v) for v in values)
+        dtype = promote(kinds)
+        tell_of_promotion(graph, kinds)
+    target = np.dtype(dtype)
     return [as_node(value, graph, target) for value in values]
 
 

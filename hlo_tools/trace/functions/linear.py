@@ -20,6 +20,7 @@ from hlo_tools.trace.functions.arguments import (
 )
 from hlo_tools.trace.graph import DType, Node, Operand
 from hlo_tools.trace.layout import contracted
+from hlo_tools.trace.narrowing import tell_of_ufunc
 from hlo_tools.trace.promotion import narrow, promote, ufunc_dtypes
 
 __all__ = ["matmul"]
@@ -49,6 +50,7 @@ def matmul(
     graph = graph_of((x1, x2))
     signature = None if dtype is None else (None, None, np.dtype(dtype))
     used = ufunc_dtypes(np.matmul, (kind_of(x1), kind_of(x2)), signature, casting)[-1]
+    tell_of_ufunc(graph, np.matmul, (kind_of(x1), kind_of(x2)), signature, casting)
     left, right = as_node(x1, graph, used), as_node(x2, graph, used)
     if not left.shape or not right.shape:
         raise ValueError("matmul: Input operand 0 or 1 does not have enough dimensions")

@@ -23,6 +23,7 @@ from hlo_tools.trace.functions.arguments import (
 )
 from hlo_tools.trace.graph import DType, Node, Operand
 from hlo_tools.trace.layout import copied, normal
+from hlo_tools.trace.narrowing import tell_of_total
 from hlo_tools.trace.promotion import narrow, promote
 
 __all__ = ["F32", "is_narrow_float", "sum_dtype"]
@@ -106,7 +107,11 @@ def _adding(opcode: str, neutral: int) -> Callable[..., TracedArray]:
     ) -> TracedArray:  # fmt: skip
         array = traced(a, (where, initial, out))
         axes = reduced_axes(axis, array.ndim)
-        used_dtype = sum_dtype(array, dtype_with(array, out) if dtype is None else dtype)
+        dtype = dtype_with(array, out) if dtype is None else dtype
+        used_dtype = sum_dtype(array, dtype)
+        count = math.prod(array.shape[axis] for axis in axes)
+        name = "sum" if opcode == "add" else "prod"
+        tell_of_total(array.node.graph, name, array.dtype, dtype, count, product=name == "prod")
         node = hlo.convert(array.node, used_dtype)
         used = boolean if node.dtype == BOOL else opcode
         has_start = initial is not NO_VALUE or (where is not True and where is not NO_VALUE)
@@ -244,6 +249,7 @@ def reduced_axes(axis: Any, rank: int) -> tuple[int, ...]:
 
 def _mean_dtype(array: TracedArray, dtype: Any) -> DType:
     if dtype is not None:
+        tell_of_total(array.node.graph, "mean", array.dtype, dtype, array.size, product=False)
         return narrow(dtype)
     return F32 if array.dtype.kind in "biu" else array.dtype
 

@@ -14,6 +14,7 @@ from hlo_tools.trace.functions.arguments import NO_VALUE, deliver, one_axis, tra
 from hlo_tools.trace.functions.reductions import F32, dtype_with, is_narrow_float, sum_dtype
 from hlo_tools.trace.graph import Node, Operand
 from hlo_tools.trace.layout import copied
+from hlo_tools.trace.narrowing import tell_of_total
 
 __all__: list[str] = []
 
@@ -42,9 +43,13 @@ def _running(opcode: str, neutral: int) -> Callable[..., TracedArray]:
     def function(a: Operand, axis: Any = None, dtype: Any = None, out: Any = None) -> TracedArray:
         array = traced(a, out)
         work = xp.ravel(array) if axis is None or not array.ndim else array
-        target = sum_dtype(array, dtype_with(array, out) if dtype is None else dtype)
+        dtype = dtype_with(array, out) if dtype is None else dtype
+        target = sum_dtype(array, dtype)
         wide = F32 if is_narrow_float(target) else target
         place = one_axis(0 if axis is None else axis, work.ndim)
+        name = "cumsum" if opcode == "add" else "cumprod"
+        count, product = work.shape[place], name == "cumprod"
+        tell_of_total(array.node.graph, name, array.dtype, dtype, count, product=product)
         used = opcode if wide.kind != "b" else "or" if opcode == "add" else "and"
         none = neutral or {"f": -0.0, "c": complex(-0.0, -0.0)}.get(wide.kind, 0)  # -0.0 + -0.0
         given = hlo.convert(hlo.convert(work.node, target), wide)

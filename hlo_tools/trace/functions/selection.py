@@ -25,6 +25,7 @@ from hlo_tools.trace.functions import implements
 from hlo_tools.trace.functions.arguments import NO_VALUE, deliver, one_axis, traced, unsupported, xp
 from hlo_tools.trace.graph import DType, Node, Operand
 from hlo_tools.trace.layout import copied, normal, plain
+from hlo_tools.trace.narrowing import tell_of_promotion
 from hlo_tools.trace.promotion import narrow, promote, ufunc_dtypes
 
 __all__: list[str] = []
@@ -42,6 +43,7 @@ def where(condition: Operand, x: Operand = NO_VALUE, y: Operand = NO_VALUE) -> T
         )
     graph = graph_of((condition, x, y))
     dtype = promote((kind_of(x), kind_of(y)))
+    tell_of_promotion(graph, (kind_of(x), kind_of(y)))
     mask = as_node(condition, graph, BOOL)
     yes, no = as_node(x, graph, dtype), as_node(y, graph, dtype)
     shape = np.broadcast_shapes(mask.shape, yes.shape, no.shape)
