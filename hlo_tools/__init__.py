@@ -3,14 +3,14 @@
 >>> module = hlo_tools.load("model.hlo_module.pb")      # doctest: +SKIP
 >>> [call.name for call in module.find_custom_calls()]  # doctest: +SKIP
 
-Importing the package imports nothing else; a name is loaded when it is first used.
+Importing the package imports nothing else, not even ``typing``: the commands start with it, and
+they catch an interrupt from their first import on. A name is loaded when it is first used.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from hlo_tools.errors import (
         HloError,
         HloFileError,
@@ -72,7 +72,7 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,18 +1,26 @@
-"""``nki-hlo``: the HLO tools on the command line."""
+"""``nki-hlo``: the HLO tools on the command line.
 
-from __future__ import annotations
-
-from hlo_tools.cli.commands import PROGRAM
-from hlo_tools.cli.shared.front import start
+Where the command starts, so nothing is imported here: an interrupt while Python imports the rest
+ends the command as one at any other time does.
+"""
 
 __all__ = ["main"]
 
 
-def main(words: list[str] | None = None) -> int:
+def main(words: "list[str] | None" = None) -> int:
     """Run ``nki-hlo`` with ``words`` (the process's arguments when not given).
 
     Returns:
         The exit code: 0 fine, 1 findings or a difference, 2 usage, 3 an input cannot be read or
         used, 4 an internal error, 130 interrupted.
     """
-    return start(PROGRAM, words)
+    try:
+        from hlo_tools.cli.commands import PROGRAM
+        from hlo_tools.cli.shared.front import start
+
+        return start(PROGRAM, words)
+    except KeyboardInterrupt:
+        import sys
+
+        sys.stderr.write("interrupted\n")
+        return 130

@@ -15,19 +15,16 @@ from hlo_tools.cli.shared.table import Program
 
 __all__ = ["start"]
 
-FINE, USAGE, INTERRUPTED = 0, 2, 130
+FINE, USAGE = 0, 2
 
 
 def start(program: Program, words: Sequence[str] | None) -> int:
     """Run a program with ``words``, or with the process's arguments; the exit code."""
     given = list(sys.argv[1:] if words is None else words)
-    try:
-        if _asks_for_help(program, given):
-            return _show(help_text(program), given)
-        from hlo_tools.cli.program import run
-    except KeyboardInterrupt:  # loading takes long enough to be interrupted
-        sys.stderr.write("interrupted\n")
-        return INTERRUPTED
+    if _asks_for_help(program, given):
+        return _show(help_text(program), given)
+    from hlo_tools.cli.program import run
+
     return run(program, given)
 
 
