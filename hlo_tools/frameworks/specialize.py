@@ -11,7 +11,9 @@ from hlo_tools.frameworks.plan import CallPlan, TensorSpec
 from hlo_tools.frameworks.written import overwritten_inputs
 from hlo_tools.kernels.backend_config import BackendConfig, encode
 from hlo_tools.kernels.cache import store
+from nki_lang.errors import NkiValidationError
 from nki_lang.ir import KernelIR
+from nki_lang.source import definition_of
 from nki_lang.targets import Target
 from nki_lang.tracing.grid_programs import trace_programs
 from nki_lang.tracing.tracer import Schedule, trace_kernel
@@ -30,10 +32,19 @@ def specialize(
     """Trace the function for these arguments and store its binary in the kernel cache.
 
     Raises:
-        NkiValidationError: the kernel breaks a rule, at the user's line.
+        NkiValidationError: the kernel breaks a rule, at the user's line; ``NKI-FRAMEWORK-MIXED``:
+            an array of NumPy stands beside a framework's tensors.
         HloFileError: the cache folder cannot be written.
     """
     traced = _trace(func, arguments, target, grid, schedule)
+    if len(traced.inputs) != len(arguments.tensors):
+        raise NkiValidationError(
+            f"{func_name} is called with a NumPy array beside tensors of a framework, and cannot "
+            "tell where to read and write it",
+            code="NKI-FRAMEWORK-MIXED",
+            location=definition_of(func),
+            remedy="pass tensors of one framework: torch.from_numpy(array) shares its memory",
+        )
     traced.name = func_name
     kernel, operands = _drop_overwritten(traced)
     binary = store(kernel)

@@ -19,7 +19,13 @@ from nki_lang.errors import NkiError, NkiExecutionError, warn_at
 from nki_lang.execute.checks import CHEAP, Check, Finding, Report, checks_of, watch
 from nki_lang.execute.checks.base import Call, Step
 from nki_lang.execute.exchange import Meeting, run_together
-from nki_lang.execute.hosts import kind_of, require_writable, to_kind, to_numpy
+from nki_lang.execute.hosts import (
+    kind_of,
+    overlaps_itself,
+    require_writable,
+    to_kind,
+    to_numpy,
+)
 from nki_lang.execute.memory import Memory, twin
 from nki_lang.execute.prepare import failure, prepare
 from nki_lang.execute.ranks import meeting_of
@@ -461,5 +467,7 @@ def _arguments(
 
 
 def _is_shared(array: Array, arrays: list[Array]) -> bool:
+    if not array.flags.writeable or overlaps_itself(array):
+        return True
     others = (other for other in arrays if other is not array)
-    return not array.flags.writeable or any(np.may_share_memory(array, each) for each in others)
+    return any(np.may_share_memory(array, each) for each in others)

@@ -61,6 +61,10 @@ def _jax(array: Array) -> Any:
     return sys.modules["jax"].numpy.asarray(array)
 
 
+_MOST_COMPARED = 1 << 22
+"""Elements of an array whose places in memory are compared; a larger one counts as overlapping."""
+
+
 def require_writable(kernel: str, written: Mapping[str, Array]) -> None:
     """Refuse a call whose in-place results could not be distinguished, or not be kept.
 
@@ -78,12 +82,10 @@ def require_writable(kernel: str, written: Mapping[str, Array]) -> None:
                 code="NKI-READ-ONLY",
                 remedy="pass a copy, or let the kernel write a tensor of its own and return it",
             )
-        if any(
-            step == 0 < extent - 1 for step, extent in zip(array.strides, array.shape, strict=True)
-        ):
+        if overlaps_itself(array):
             raise NkiExecutionError(
-                f"kernel {kernel!r} writes its argument {name!r}, but several of the array's "
-                "elements are one place in memory, which can keep one result only",
+                f"kernel {kernel!r} writes its argument {name!r}, of which elements share memory:"
+                " each counts as an element of its own, and one result would be lost",
                 code="NKI-SHARED",
                 remedy="pass a copy: .clone() in torch, .copy() in NumPy",
             )
@@ -95,6 +97,28 @@ def require_writable(kernel: str, written: Mapping[str, Array]) -> None:
                 code="NKI-SHARED",
                 remedy="pass a copy of one of them",
             )
+
+
+def overlaps_itself(array: Array) -> bool:
+    """Elements of an array share memory, or it would take long to decide."""
+    axes = sorted(
+        (abs(stride), extent)
+        for stride, extent in zip(array.strides, array.shape, strict=True)
+        if extent > 1
+    )
+    reach, apart = array.itemsize, True
+    for stride, extent in axes:
+        apart &= stride >= reach
+        reach += stride * (extent - 1)
+    if apart or not array.size:
+        return False
+    if array.size > _MOST_COMPARED or any(stride == 0 for stride, _ in axes):
+        return True
+    begins = np.zeros(1, np.int64)
+    for stride, extent in axes:
+        begins = np.add.outer(begins, np.arange(extent) * stride).reshape(-1)
+    begins.sort()
+    return bool((np.diff(begins) < array.itemsize).any())
 
 
 def share_memory(one: Array, other: Array) -> bool:

@@ -9,6 +9,7 @@ import nki_lang.isa as nisa
 import nki_lang.language as nl
 from nki_lang.errors import NkiError
 from nki_lang.execute import simulate
+from nki_lang.execute.hosts import overlaps_itself
 from nki_lang.kernel import jit
 from tests.execute.ways import WAYS, every_way
 
@@ -62,6 +63,27 @@ def test_two_results_in_one_memory_are_refused(way):
     left, right = x[:, :3], x[:, 3:]
     WAYS[way](both_written, (left, right))
     np.testing.assert_array_equal(x, numbers() + 1)
+
+
+@pytest.mark.parametrize("way", ["simulate", "direct", "neff"])
+@pytest.mark.parametrize("steps", [(0, 4), (4, 4), (8, 3)])
+def test_an_array_that_overlaps_itself_is_refused(way, steps):
+    memory = np.arange(64, dtype=np.float32)
+    x = np.lib.stride_tricks.as_strided(memory, (4, 6), steps)
+    with pytest.raises(NkiError, match="elements share memory") as caught:
+        WAYS[way](increased, (x,))
+    assert caught.value.code == "NKI-SHARED"
+    np.testing.assert_array_equal(memory, np.arange(64))
+
+
+def test_which_arrays_overlap_themselves():
+    memory = np.zeros(4000, np.float32)
+    strided = np.lib.stride_tricks.as_strided
+    for apart in (memory, memory[::-2], memory.reshape(40, 100).T, memory[:0], memory[0:1],
+                  strided(memory, (3, 2), (8, 12)), strided(memory, (1, 4), (0, 4))):  # fmt: skip
+        assert not overlaps_itself(apart)
+    for shape, steps in (((3, 4), (8, 4)), ((2,), (0,)), ((4, 4), (12, 8)), ((3,), (2,))):
+        assert overlaps_itself(strided(memory, shape, steps))
 
 
 @jit

@@ -265,3 +265,20 @@ def test_elements_in_one_place_are_not_written(device: str) -> None:
         tripled_in_place(row.expand(2, 3))
     assert caught.value.code == "NKI-SHARED"
     assert bool((row == 1).all())
+
+
+@nki.jit
+def sum_into_first(x, y):
+    tile, other = nl.load(x), nl.load(y)
+    nisa.tensor_tensor(tile, tile, other, nl.add)
+    nl.store(x, tile)
+    return x
+
+
+def test_a_numpy_array_beside_a_tensor_is_refused() -> None:
+    array, tensor = np.ones((4, 6), np.float32), torch.ones(4, 6)
+    for arguments in ((array, tensor), (tensor, array)):
+        with pytest.raises(NkiValidationError, match="beside tensors") as caught:
+            sum_into_first(*arguments)
+        assert caught.value.code == "NKI-FRAMEWORK-MIXED"
+    assert array.sum() == tensor.sum() == 24
