@@ -7,6 +7,7 @@ stable: tools compare codes, people read messages.
 from __future__ import annotations
 
 import difflib
+import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable
@@ -23,10 +24,19 @@ __all__ = [
     "NkiValidationError",
     "fail",
     "missing_attribute",
+    "reports_bugs",
     "warn_at",
     "warn_at_caller",
     "warn_deprecated",
 ]
+
+
+def reports_bugs() -> bool:
+    """Whether an exception that is a bug of ours may be reported as something else.
+
+    Tests and fuzzers set ``NKI_HLO_UNGUARDED=1``, and see the exception itself.
+    """
+    return os.environ.get("NKI_HLO_UNGUARDED") != "1"
 
 
 class NkiError(Exception):

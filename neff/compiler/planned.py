@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from hlo_tools import load
 from hlo_tools._gc import no_collection
+from hlo_tools.errors import CodedError, reports_bugs
 from hlo_tools.ir.module import Module
 from hlo_tools.types.source_frames import frames_of
 from neff.compiler.assembly.assemble import Parts, assemble
@@ -29,6 +30,7 @@ from neff.errors import NeffCompileError
 from neff.options import CompileOptions
 from neff.program import GRAPH_ONLY, Program
 from neff.timing import estimate
+from nki_lang.errors import NkiError
 from nki_lang.targets import Target, target_of
 
 __all__ = ["Compiler", "best", "best_in_processes", "metadata_of"]
@@ -184,6 +186,10 @@ def _planned(work: _Work) -> tuple[float, bytes] | None:
         return estimate(program).total.value, pickle.dumps(program, pickle.HIGHEST_PROTOCOL)
 
 
+_FORESEEN = (BrokenExecutor, CodedError, NkiError, pickle.PicklingError)
+"""What a worker ends with that is no bug: it was killed, or the module is refused."""
+
+
 def _in_processes(task: Callable[[W], T], works: Sequence[W], jobs: int) -> Sequence[T]:
     """What the task makes of each work; nothing when one of them failed or lost its worker."""
     context = get_context("spawn")  # not forked: the caller may have threads
@@ -191,9 +197,11 @@ def _in_processes(task: Callable[[W], T], works: Sequence[W], jobs: int) -> Sequ
         futures = [pool.submit(task, work) for work in works]
         try:
             return [future.result() for future in futures]
-        except Exception:
+        except Exception as error:
             for future in futures:
                 future.cancel()
+            if not reports_bugs() and not isinstance(error, _FORESEEN):
+                raise
             return ()
 
 

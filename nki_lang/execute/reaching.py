@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nki_lang.errors import NkiError
+from nki_lang.errors import NkiError, reports_bugs
 from nki_lang.execute.fresh import PRODUCTS, inside
 from nki_lang.execute.gaps import COPIES
 from nki_lang.execute.liveness import accesses_in, accesses_of, written_by
@@ -310,8 +310,12 @@ class _Samples:
                     results = [run[name] for run in runs]
                     mask = _varies(results) if compares else _differs(*results)
                     found[name] = mask & found[name] if name in found else mask
-        except (NkiError, ValueError, TypeError, IndexError, KeyError, ZeroDivisionError):
+        except NkiError:
             return None  # the run itself will report it
+        except (ValueError, TypeError, IndexError, KeyError, ZeroDivisionError):
+            if not reports_bugs():
+                raise
+            return None
         return found
 
     def _run(

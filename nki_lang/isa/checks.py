@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any, NoReturn, SupportsFloat, SupportsIndex
 
-from nki_lang.errors import fail
+from nki_lang.errors import fail, reports_bugs
 from nki_lang.frontend.builder import TraceBuilder
 from nki_lang.frontend.objects import is_sequence
 from nki_lang.frontend.operators import Operator
@@ -106,8 +107,16 @@ def _wrong(constraint: Constraint, call: Call) -> str:
     try:
         return constraint.check(call)
     except (TypeError, ValueError, AttributeError, IndexError):
+        if not reports_bugs() and _has_plain_values(call):
+            raise  # a bug of ours: the rule cannot tell
         given = [call.describe(o.name) for o in call.spec.operands if o.role == "attribute"]
         return ", ".join(given)
+
+
+def _has_plain_values(call: Call) -> bool:
+    """Whether every attribute has a value of a kind that an instruction may take."""
+    values = [call.values.get(o.name) for o in call.spec.operands if o.role == "attribute"]
+    return all(value is None or isinstance(value, (bool, int, float, Enum)) for value in values)
 
 
 def _check_target(call: Call) -> None:

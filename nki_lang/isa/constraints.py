@@ -199,6 +199,8 @@ def reduce_axes(call: Any) -> str:
     data, axis = call["data"], call["axis"]
     rank = len(data.shape)
     given = tuple(axis) if is_sequence(axis) else (axis,)
+    if not all(isinstance(a, int) for a in given):
+        return call.describe("axis")
     axes = sorted(a + rank if a < 0 else a for a in given)
     if not axes or axes != list(range(rank - len(axes), rank)) or axes[0] == 0:
         return f"axis={axis} for {call.describe('data')}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nki_lang.dtypes import DType, dtype_of
-from nki_lang.errors import NkiFileError
+from nki_lang.errors import NkiError, NkiFileError
 from nki_lang.ir.types import (
     Access,
     Block,
@@ -382,13 +382,24 @@ def decode(node: Any, record: dict[str, Any], constants: dict[str, Any], target:
     try:
         return _decode(node, record, constants, target)
     except (KeyError, ValueError, TypeError, AttributeError, IndexError) as error:
-        if not record:
-            raise
+        if not record or not _decodes_alone(node, constants, target):
+            raise  # a bug of ours: the record is not at fault
         raise NkiFileError(
             f"the companion record does not fit the kernel file ({type(error).__name__}: {error})",
             code="NKI-FILE-COMPANION",
             remedy="write the kernel again",
         ) from error
+
+
+def _decodes_alone(node: Any, constants: dict[str, Any], target: str) -> bool:
+    """Whether the kernel decodes without its record, or is refused with a code."""
+    try:
+        _decode(node, {}, constants, target)
+    except NkiError:
+        return True
+    except (KeyError, ValueError, TypeError, AttributeError, IndexError):
+        return False
+    return True
 
 
 def _decode(node: Any, record: dict[str, Any], constants: dict[str, Any], target: str) -> KernelIR:
