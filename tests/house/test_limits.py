@@ -14,18 +14,24 @@ import pytest
 import hlo_tools
 from hlo_tools.errors import HloError
 from hlo_tools.evaluate.evaluator import Evaluator
+from hlo_tools.evaluate.limits import MOST_DIMENSIONS
 from hlo_tools.evaluate.limits import Limits as Work
 from hlo_tools.files import compression
+from hlo_tools.ir import external_constants
 from hlo_tools.kernels import embedded
 from hlo_tools.kernels.backend_config import BackendConfig
 from hlo_tools.kernels.location import MOST_BYTES, locate
+from hlo_tools.passes import Pipeline
+from hlo_tools.rewrite import inlining
+from hlo_tools.text import cursor
 from neff import runtime, write
 from neff.container import Limits, open_package, strict_json
+from neff.encoding import reader
 from neff.errors import NeffError
 from nki_lang import klir
 from nki_lang.errors import NkiError
+from nki_lang.klir import companion, reach, schema
 from nki_lang.klir import file as klir_file
-from nki_lang.klir import reach, schema
 from tests.cli import test_damaged_modules as damaged
 from tests.klir import samples
 from tests.neff.programs import addition
@@ -156,14 +162,33 @@ def much_memory_of_a_device(_: Path, __: pytest.MonkeyPatch) -> object:
     return runtime.load(program)
 
 
+def unpacked(_: Path, patch: pytest.MonkeyPatch) -> object:
+    patch.setattr(compression, "LIMIT", 1 << 10)
+    return hlo_tools.load(gzip.compress(bytes(1 << 12), mtime=0))
+
+
+def many_dimensions_of_a_kernel(_: Path, patch: pytest.MonkeyPatch) -> object:
+    files = klir.dumps(samples.scale())
+    patch.setattr(reach, "_MAX_DIMENSIONS", 1)
+    return klir.loads(files.klir, None, target="trn2")
+
+
+def many_dimensions_in_a_neff(_: Path, patch: pytest.MonkeyPatch) -> object:
+    decode(RIGHT)
+    patch.setattr(reader, "_MAX_RANK", 0)
+    return decode(RIGHT)
+
+
 CASES: dict[str, dict[Case, str]] = {
     "kernel file, record or constant that a module names": {a_kernel_that_a_module_names: "HLO-TOO-LARGE"},
     "kernel file, record or constant that `klir.read` opens": {a_kernel_that_is_read: "NKI-FILE-SIZE"},
     "files of a kernel embedded in a module": {an_embedded_kernel: "HLO-EMBEDDED"},
     "nested records of a kernel file": {
         nested_accesses: "NKI-FILE-KLIR", nested_values: "NKI-FILE-COMPANION"},
-    "tensor of a kernel file": {a_vast_tensor: "NKI-FILE-ACCESS"},
-    "compressed module": {a_compressed_module: "HLO-TOO-LARGE"},
+    "tensor of a kernel file": {
+        a_vast_tensor: "NKI-FILE-ACCESS", many_dimensions_of_a_kernel: "NKI-FILE-ACCESS"},
+    "compressed module": {
+        a_compressed_module: "HLO-TOO-LARGE", unpacked: "HLO-TOO-LARGE"},
     "nested shapes and literals of HLO text": {nested_text: "HLO-TEXT-DEPTH"},
     "constant moved out of a module": {a_constant_that_was_moved: "HLO-EXTERNAL"},
     "evaluation of a module": {much_work: "HLO-EVALUATE-LIMIT", much_memory: "HLO-EVALUATE-LIMIT"},
@@ -172,7 +197,8 @@ CASES: dict[str, dict[Case, str]] = {
     "instructions that inlining makes": {much_inlining: "HLO-INLINE-LIMIT"},
     "NEFF, and its archive": {limited(total_bytes=100): "NEFF-TOO-LARGE"},
     "gzip stream of a NEFF": {limited(ratio=0, ratio_free_bytes=100): "NEFF-RATIO"},
-    "access in a NEFF": {a_long_step: "NEFF-ENGINE-ACCESS"},
+    "access in a NEFF": {
+        a_long_step: "NEFF-ENGINE-ACCESS", many_dimensions_in_a_neff: "NEFF-ENGINE-TENSOR"},
     "members of a NEFF": {limited(members=3): "NEFF-TAR-COUNT"},
     "name of a NEFF's member": {
         limited(name_bytes=3): "NEFF-TAR-NAME", limited(depth=1): "NEFF-TAR-NAME"},
@@ -185,6 +211,62 @@ def rows() -> dict[str, str]:
     text = (ROOT / "docs" / "security.md").read_text().partition("## Limits")[2]
     lines = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("| ")]
     return {cells[0].strip(): cells[2] for cells in lines if cells[0].strip() != "what"}
+
+
+def limits() -> dict[str, str]:
+    text = (ROOT / "docs" / "security.md").read_text().partition("## Limits")[2]
+    lines = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("| ")]
+    return {cells[0].strip(): cells[1].strip() for cells in lines}
+
+
+def size(count: int) -> str:
+    unit = next(unit for unit in (30, 20, 10) if count % (1 << unit) == 0)
+    return f"{count >> unit} {({30: 'GiB', 20: 'MiB', 10: 'KiB'})[unit]}"
+
+
+def test_the_figures_are_those_of_the_code() -> None:
+    work, neff_limits = Work(), Limits()
+    assert (reach.MAX_ELEMENTS, reader._FAR) == (1 << 40, 1 << 50)
+    assert (work.work, work.calls, inlining.MOST_MADE) == (1e12, 10**6, 10**6)
+    figures = {
+        "kernel file, record or constant that a module names": size(MOST_BYTES),
+        "kernel file, record or constant that `klir.read` opens": size(klir_file.MAX_FILE_BYTES),
+        "files of a kernel embedded in a module": f"{size(embedded._MOST_BYTES)} unpacked",
+        "nested records of a kernel file":
+            f"{schema.MAX_DEPTH} accesses, {companion._MAX_DEPTH} values of the record",
+        "tensor of a kernel file":
+            f"{reach._MAX_DIMENSIONS} dimensions, 2^40 elements; steps of its accesses, too",
+        "access in a NEFF":
+            f"{reader._MAX_RANK} dimensions, 2^50 elements, steps below 2^50",
+        "compressed module": f"{size(compression.LIMIT)} unpacked; from"
+            f" {size(compression.RATIO_FROM)} on, {compression.RATIO} times the file",
+        "nested shapes and literals of HLO text": f"{cursor.MAX_DEPTH} levels",
+        "constant moved out of a module":
+            f"8 times its elements' bytes and {size(external_constants._HEADER_BYTES)}",
+        "evaluation of a module": f"10^12 operations, {size(work.memory)} for one value",
+        "instructions that calls of calls execute in an evaluation": "10^6, loops aside",
+        "dimensions of an evaluated array": str(MOST_DIMENSIONS),
+        "instructions that inlining makes": "10^6",
+        "NEFF, and its archive": size(neff_limits.total_bytes),
+        "gzip stream of a NEFF":
+            f"{neff_limits.ratio} times the file, from {size(neff_limits.ratio_free_bytes)} on",
+        "members of a NEFF": f"{neff_limits.members:,}",
+        "name of a NEFF's member":
+            f"{neff_limits.name_bytes} bytes, {neff_limits.depth} folders",
+        "JSON member of a NEFF": size(strict_json._MAX_BYTES),
+        "memory of a NEFF's program": "what its target has",
+    }  # fmt: skip
+    found = limits()
+    found.pop("what")
+    assert found == figures
+
+
+def test_the_limit_of_inlining_is_raised() -> None:
+    module = damaged.doubling(4)
+    with pytest.raises(HloError) as caught:
+        Pipeline.parse("call-inlining{most=3}").run(module)
+    assert caught.value.code == "HLO-INLINE-LIMIT"
+    Pipeline.parse("call-inlining{most=100}").run(damaged.doubling(4))
 
 
 def test_every_row_has_a_case_with_its_codes() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import os
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,11 +15,13 @@ import pytest
 import hlo_tools
 import nki_lang.isa as nisa
 import nki_lang.language as nl
+from hlo_tools.cli import main
 from hlo_tools.errors import HloFileError
-from hlo_tools.ir.external_constants import externalize, inline
+from hlo_tools.ir.external_constants import ATTRIBUTE, externalize, inline
 from hlo_tools.kernels.backend_config import BackendConfig
 from hlo_tools.kernels.files import KernelFile
 from hlo_tools.kernels.location import MOST_BYTES, allow, locate
+from neff.errors import NeffError
 from nki_lang import klir
 from nki_lang.errors import NkiFileError
 from nki_lang.ir import KernelIR
@@ -107,8 +112,68 @@ def test_devices_and_pipes_are_not_opened(tmp_path: Path) -> None:
     for path in (pipe, Path("/dev/zero")):
         with pytest.raises(HloFileError, match="not a plain file"):
             _ = KernelFile(path, "kernel").parts
-        with pytest.raises(NkiFileError, match="not a plain file"):
+        with pytest.raises(NkiFileError, match="not a plain file") as of_klir:
             klir.read(path)
+        assert of_klir.value.code == "NKI-FILE-READ"
+
+
+def test_standard_input_counts_as_a_file_in_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from tests.cli.test_program import made
+
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    klir.write(with_a_constant(), tmp_path / "outside.klir")
+    data = made(binary=str(tmp_path / "outside.klir")).to_bytes()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+    assert main(["evaluate", "-", "--fill", "zeros"]) != 0
+    assert "HLO-KERNEL-PATH" in "".join(capsys.readouterr())
+    klir.write(with_a_constant(), tmp_path / "here" / "inside.klir")
+    data = made(binary="inside.klir").to_bytes()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+    main(["evaluate", "-", "--fill", "zeros"])
+    assert "HLO-KERNEL-PATH" not in "".join(capsys.readouterr())
+
+
+class Trap:
+    """What executes code when it is unpickled."""
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return exec, ("import sys; sys.executed = True",)
+
+
+def test_arrays_are_read_without_pickle(tmp_path: Path) -> None:
+    """Moved constants, constants of kernel files, inputs of modules and of NEFFs."""
+    from hlo_tools.cli.shared.module_inputs import _read
+    from neff.cli.arrays import _load
+    from nki_lang.klir.constants import from_npy
+
+    path = tmp_path / "x.npy"
+    np.save(path, np.array([Trap()], dtype=object), allow_pickle=True)
+    np.savez(tmp_path / "x.npz", x=np.array([Trap()], dtype=object))
+    data = path.read_bytes()
+    module = hlo_tools.load(
+        b"HloModule m\nENTRY e { ROOT c = f32[64] constant({" + b"1," * 63 + b"1}) }"
+    )
+    externalize(module, tmp_path, threshold=8)
+    name = f"m.constants/{hashlib.sha256(data).hexdigest()}.npy"
+    (tmp_path / name).write_bytes(data)
+    (constant,) = (one for one in module.instructions if one.opcode == "constant")
+    constant.proto.frontend_attributes.map[ATTRIBUTE] = name
+    reads = {
+        "HLO-EXTERNAL": lambda: inline(module, tmp_path),
+        "HLO-NPY": lambda: _read(str(path)),
+        "NEFF-NPY": lambda: _load(str(path)),
+        "NKI-FILE-CONSTANT": lambda: from_npy("x", data),
+    }
+    for code, read in reads.items():
+        with pytest.raises((HloFileError, NeffError, NkiFileError)) as caught:
+            read()
+        assert caught.value.code == code
+    with pytest.raises(HloFileError):
+        _read(str(tmp_path / "x.npz"))
+    assert not hasattr(sys, "executed")
 
 
 def test_constants_stay_beside_their_kernel(tmp_path: Path) -> None:

@@ -154,8 +154,10 @@ def test_info_of_a_changed_file(neff: Run, tmp_path: Path) -> None:
     data[172] ^= 1
     path.write_bytes(data)
     code, out, err = neff("info", path)
-    assert code == 3 or (code == 1 and "DOES NOT MATCH" in out)
-    assert err
+    assert code == 1 and "DOES NOT MATCH" in out
+    assert "does not match the header's hash" in err
+    code, _, err = neff("verify", path)
+    assert code == 3 and err.startswith("error[NEFF-HASH]")
 
 
 def test_verify(neff: Run, file: Path, tmp_path: Path) -> None:
