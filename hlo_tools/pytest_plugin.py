@@ -171,7 +171,7 @@ def _nki_watch(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 
     found: list[str] = []
 
-    def listen(func: Any, findings: list[Any]) -> None:
+    def listen(func: object, findings: list[Any]) -> None:
         # A fault is an error that the test itself may expect.
         if names and not KernelChecker.reports:
             found.extend(str(one) for one in findings if one.check not in ("fault", "precision"))

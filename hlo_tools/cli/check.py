@@ -151,7 +151,7 @@ def _one_kernel(
     loaded = load_kernel(file, name)
     findings: list[dict[str, Any]] = []
 
-    def listen(_func: Any, found: list[Any]) -> None:
+    def listen(_func: object, found: list[Any]) -> None:
         findings.extend({"kernel": name, **finding.to_json()} for finding in found)
 
     target = target_of(platform) if platform else None

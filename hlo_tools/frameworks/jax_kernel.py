@@ -150,7 +150,7 @@ _autodiff.primitive_jvps[nki_call_p] = _refuse_derivative
 import_module("jax.interpreters.batching").primitive_batchers[nki_call_p] = _batch
 
 
-def _require_returned(plan: CallPlan, func: Any) -> None:
+def _require_returned(plan: CallPlan, func: object) -> None:
     lost = [plan.output_names[result] for result, _ in plan.written if result not in plan.returned]
     if plan.returned and lost:
         raise NkiValidationError(

@@ -41,13 +41,15 @@ class _NoGradient(torch.autograd.Function):
         return result
 
     @staticmethod
-    def backward(ctx: Any, *_gradients: torch.Tensor) -> Any:
+    def backward(ctx: object, *_gradients: torch.Tensor) -> object:
         raise RuntimeError(
             f"[HLO-KERNEL-GRADIENT] an NKI kernel has no gradient of its own\n  help: {_REMEDY}"
         )
 
 
-def without_gradient(results: list[Any], tensors: Sequence[torch.Tensor]) -> list[Any]:
+def without_gradient(
+    results: list[torch.Tensor], tensors: Sequence[torch.Tensor]
+) -> list[torch.Tensor]:
     """Results whose gradient raises, when one of the tensors requires a gradient.
 
     Tensors that the kernel wrote are among the results, since what they hold depends on the others.
@@ -61,7 +63,7 @@ def without_gradient(results: list[Any], tensors: Sequence[torch.Tensor]) -> lis
     ]
 
 
-def check_differentiable(call: BoundCall, func: Any) -> None:
+def check_differentiable(call: BoundCall, func: object) -> None:
     """Refuse what needs a rule that a kernel lacks, before the kernel runs.
 
     Raises:
@@ -88,7 +90,7 @@ def check_differentiable(call: BoundCall, func: Any) -> None:
             )
 
 
-def _refuse(func: Any, message: str) -> None:
+def _refuse(func: object, message: str) -> None:
     raise NkiValidationError(
         message,
         code="HLO-KERNEL-GRADIENT",

@@ -76,7 +76,7 @@ TORCH_DTYPES: dict[DType, torch.dtype] = {language: kind for kind, language in D
 
 
 def torch_dtypes(
-    call: BoundCall, func: Any, *, lacking: str = "", library: str = "PyTorch"
+    call: BoundCall, func: object, *, lacking: str = "", library: str = "PyTorch"
 ) -> list[torch.dtype]:
     """The torch dtype of each result of a call.
 

@@ -17,6 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from hlo_tools.frameworks.plan import BoundCall
 from hlo_tools.frameworks.torch_device import NeuronTensor, is_neuron_tensor
+from nki_lang.dtypes import Array
 from nki_lang.errors import NkiValidationError
 from nki_lang.execute.hosts import share_memory
 from nki_lang.source import definition_of
@@ -52,7 +53,7 @@ def declaring(
         _OPERATORS.reset(token)
 
 
-def check_declared(call: BoundCall, func: Any) -> None:
+def check_declared(call: BoundCall, func: object) -> None:
     """Refuse a kernel that writes an argument which an operator around it does not declare.
 
     Raises:
@@ -113,7 +114,7 @@ class _Places:
         }
 
 
-def _places(tensor: torch.Tensor, address: int) -> np.ndarray[Any, Any]:
+def _places(tensor: torch.Tensor, address: int) -> Array:
     return np.asarray(_Places(tensor, address))
 
 

@@ -100,7 +100,7 @@ class PyTorchXLAKernel(FrameworkKernel):
         return plan.pack(values)
 
 
-def _check_views(call: BoundCall, func: Any) -> None:
+def _check_views(call: BoundCall, func: object) -> None:
     """Refuse a kernel that writes a view within an operator, where torch_xla's views are copies.
 
     Raises:

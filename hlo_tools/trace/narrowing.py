@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import warnings
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from hlo_tools.trace.graph import DType, Graph
 from hlo_tools.trace.location import calls_of_functions, user_line
@@ -29,7 +29,7 @@ _ARITHMETIC = _GROWING | {
 
 
 def tell_of_ufunc(
-    graph: Graph, ufunc: np.ufunc, kinds: tuple[Kind, ...], signature: Any, casting: Any
+    graph: Graph, ufunc: np.ufunc, kinds: tuple[Kind, ...], signature: object, casting: object
 ) -> None:
     """Warn of the result of a ufunc that the user calls."""
     if graph.is_told:
@@ -48,7 +48,7 @@ def tell_of_promotion(graph: Graph, kinds: tuple[Kind, ...]) -> None:
         _tell(graph, "an array of several dtypes", wide)
 
 
-def tell_of_cast(graph: Graph, source: DType, dtype: Any) -> None:
+def tell_of_cast(graph: Graph, source: DType, dtype: DTypeLike) -> None:
     """Warn of a cast to a 64-bit type, which booleans do not need."""
     wide = np.dtype(dtype)
     if narrow(wide) != wide and source.kind != "b" and not graph.is_told:
@@ -56,7 +56,7 @@ def tell_of_cast(graph: Graph, source: DType, dtype: Any) -> None:
 
 
 def tell_of_total(
-    graph: Graph, name: str, source: DType, dtype: Any, count: int, *, product: bool
+    graph: Graph, name: str, source: DType, dtype: DTypeLike | None, count: int, *, product: bool
 ) -> None:
     """Warn of ``count`` elements added up or multiplied, where 32 bits may not hold the result."""
     wide = np.dtype(dtype) if dtype is not None else _total_dtype(source)
@@ -97,7 +97,7 @@ def _is_word(kind: Kind) -> bool:
 
 @lru_cache(maxsize=4096)
 def _of_ufunc(
-    ufunc: np.ufunc, kinds: tuple[Kind, ...], signature: Any, casting: Any
+    ufunc: np.ufunc, kinds: tuple[Kind, ...], signature: object, casting: object
 ) -> DType | None:
     """The 64-bit type of NumPy's result where ours may differ by more than its rounding."""
     wide = resolved_dtypes(ufunc, kinds, signature, casting)[ufunc.nin]

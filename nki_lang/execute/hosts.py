@@ -114,9 +114,10 @@ def overlaps_itself(array: Array) -> bool:
         return False
     if array.size > _MOST_COMPARED or any(stride == 0 for stride, _ in axes):
         return True
-    begins = np.zeros(1, np.int64)
+    begins: Array = np.zeros(1, np.int64)
     for stride, extent in axes:
-        begins = np.add.outer(begins, np.arange(extent) * stride).reshape(-1)
+        moved = np.arange(0, extent * stride, stride, dtype=np.int64) if stride else 0
+        begins = np.asarray(begins[:, None] + moved, np.int64).reshape(-1)
     begins.sort()
     return bool((np.diff(begins) < array.itemsize).any())
 

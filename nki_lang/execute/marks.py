@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -40,7 +39,7 @@ class _Move:
 
     source: str
     places: tuple[str, ...] = ()
-    fixed: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    fixed: Mapping[str, object] = field(default_factory=dict[str, object])
 
 
 _MOVES = {

@@ -94,7 +94,7 @@ def _members(instruction: Instruction, rank: int) -> tuple[int, ...]:
     return next((tuple(group) for group in groups if rank in group), ())
 
 
-def _value(value: Any, memory: Memory) -> Any:
+def _value(value: object, memory: Memory) -> object:
     if type(value) is Access:
         return memory.read(value).copy()
     return memory.state.registers[value.name] if type(value) is Register else value

@@ -152,7 +152,7 @@ class Storage:
         if offset + low < 0 or offset + high >= limit:
             raise outside(self.tensor, offset + (low if low < 0 else high), limit)
         # The executor's own accesses may walk a tile in any order; those with an index do not.
-        if access.scalar_offset is not None and self.tensor.on_chip:
+        if access.scalar_offset is not None and self.tensor.on_chip and self.tensor.shape:
             width = max(1, limit // self.tensor.shape[0])
             step, count = pattern[0] if pattern else (0, 1)
             _, column = _start(access, extra, width)

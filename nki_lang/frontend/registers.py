@@ -112,7 +112,7 @@ def _binary(op: str, reverse: bool) -> Any:
 
 
 def _missing(symbol: str) -> Any:
-    def method(self: VirtualRegister, *_: Any) -> NoReturn:
+    def method(self: VirtualRegister, *_: object) -> NoReturn:
         fail(
             f"registers have no {symbol}",
             "NKI-REGISTER",

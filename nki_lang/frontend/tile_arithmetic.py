@@ -120,7 +120,7 @@ def _comparison(symbol: str, function: str) -> Any:
 
 
 def _unary(symbol: str, function: str) -> Any:
-    def method(self: Any, *_: Any) -> NoReturn:
+    def method(self: Any, *_: object) -> NoReturn:
         instead = (
             f"nl.{function}(x) creates a new tile; nisa.activation or nisa.tensor_scalar writes"
         )
@@ -147,11 +147,13 @@ class TileArithmetic:
         """The access pattern of the tile."""
         raise NotImplementedError
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **_: Any) -> NoReturn:
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: object, **_: object) -> NoReturn:
         others = [entry for entry in inputs if entry is not self]
         self._refuse_numpy(ufunc.__name__, others[0] if others else None, method)
 
-    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> NoReturn:
+    def __array_function__(
+        self, func: Any, types: object, args: object, kwargs: object
+    ) -> NoReturn:
         self._refuse_numpy(func.__name__, None, "__call__")
 
     def _refuse_numpy(self, name: str, other: Any, method: str) -> NoReturn:

@@ -71,7 +71,7 @@ def check_reach(access: Access) -> None:
         return
     if low < 0 or high >= size:
         raise _refused(access, f"goes from its element {low} to {high}")
-    if tensor.on_chip:
+    if tensor.on_chip and tensor.shape:
         _check_columns(access, size // max(1, tensor.shape[0]))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import sys
 import types
-from typing import Any
 
 from nki_lang.tracing.code_reads import is_opaque_package
 
@@ -57,7 +56,7 @@ def is_user_class(kind: type) -> bool:
     """
     if not is_opaque_package(kind.__module__):
         return True
-    found: Any = sys.modules.get(kind.__module__)
+    found = sys.modules.get(kind.__module__)
     for name in kind.__qualname__.split("."):
         found = getattr(found, name, None)
     return found is not kind and kind.__module__ == "types"

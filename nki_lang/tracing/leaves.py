@@ -6,7 +6,7 @@ import array
 import collections
 import types
 import weakref
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -95,7 +95,7 @@ class Leaves(Walk):
 
     # -- what is divided in another way than it is compared -----------------------------------
 
-    def _sequence(self, value: Any, depth: int) -> None:
+    def _sequence(self, value: Iterable[object], depth: int) -> None:
         super()._sequence(value, depth)
         self.parts.append(getattr(value, "maxlen", None))
 

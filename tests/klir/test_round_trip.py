@@ -7,9 +7,12 @@ import copy
 from hypothesis import HealthCheck, given, settings
 
 from nki_lang import klir
+from nki_lang.dtypes import dtype_of
 from nki_lang.errors import NkiFileError
 from nki_lang.ir.text import to_text
 from nki_lang.ir.text_parser import parse
+from nki_lang.ir.types import Access, MemoryRegion, Tensor
+from nki_lang.klir.reach import check_reach
 from tests.klir import kernels as made
 
 _SETTINGS = settings(
@@ -24,6 +27,11 @@ def _spelled(kernel) -> str:
     for instruction in ordered.instructions():
         instruction.operands = dict(sorted(instruction.operands.items()))
     return to_text(ordered)
+
+
+def test_a_tile_without_dimensions_has_no_partition_to_leave() -> None:
+    tile = Tensor("t", dtype_of("bfloat16"), (), MemoryRegion.sbuf)
+    check_reach(Access(tile, 0, ((1, 1),)))
 
 
 @_SETTINGS
