@@ -74,8 +74,10 @@ def accesses(draw: Any, pool: list[Tensor], depth: int = 0) -> Access:
     if chosen.on_chip and not pattern:
         pattern = [(1, 1)]
     if chosen.on_chip and chosen.shape and limit > 0:  # the free dimensions stay in a partition
-        width = max(1, limit // max(1, chosen.shape[0]))
-        if offset % width + sum(step * (count - 1) for step, count in pattern[1:]) >= width:
+        width = limit // max(1, chosen.shape[0])
+        if not width:
+            pattern, offset = [(1, 0)], 0
+        elif offset % width + sum(step * (count - 1) for step, count in pattern[1:]) >= width:
             pattern = pattern[:1]
     scalar = vector = None
     dimension = draw(st.integers(0, max(0, len(chosen.shape) - 1)))
