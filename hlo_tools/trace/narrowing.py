@@ -32,7 +32,7 @@ def tell_of_ufunc(
     graph: Graph, ufunc: np.ufunc, kinds: tuple[Kind, ...], signature: object, casting: object
 ) -> None:
     """Warn of the result of a ufunc that the user calls."""
-    if graph.is_told:
+    if graph.is_told or (signature is None and not any(map(_is_word, kinds))):
         return
     wide = _of_ufunc(ufunc, kinds, signature, casting)
     if wide is not None and calls_of_functions() <= (ufunc is np.matmul):
@@ -41,7 +41,7 @@ def tell_of_ufunc(
 
 def tell_of_promotion(graph: Graph, kinds: tuple[Kind, ...]) -> None:
     """Warn of values of several dtypes in one array (where, concatenate)."""
-    if graph.is_told:
+    if graph.is_told or not any(map(_is_word, kinds)):
         return
     wide = _of_kinds(kinds)
     if wide is not None and calls_of_functions() <= 2:
@@ -59,8 +59,10 @@ def tell_of_total(
     graph: Graph, name: str, source: DType, dtype: DTypeLike | None, count: int, *, product: bool
 ) -> None:
     """Warn of ``count`` elements added up or multiplied, where 32 bits may not hold the result."""
+    if graph.is_told or (dtype is None and source.kind not in "biu"):
+        return
     wide = np.dtype(dtype) if dtype is not None else _total_dtype(source)
-    if graph.is_told or narrow(wide) == wide:
+    if narrow(wide) == wide:
         return
     if wide.kind not in "iu" or not _holds(source, narrow(wide), count, product):
         _tell(graph, f"numpy.{name} of {source}", wide)

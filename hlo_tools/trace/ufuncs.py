@@ -29,6 +29,14 @@ from hlo_tools.trace.promotion import ufunc_dtypes
 __all__ = ["call", "dispatch"]
 
 
+def _has_integers(inputs: tuple[object, ...]) -> bool:
+    for value in inputs:
+        dtype = getattr(value, "dtype", None)
+        if dtype is not None and dtype.kind in "iu":
+            return True
+    return False
+
+
 def dispatch(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What ``__array_ufunc__`` does."""
     run = _METHODS.get(method)
@@ -65,7 +73,7 @@ def call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     dtypes = _dtypes(ufunc, inputs, outs, kwargs)
     mixed = ufunc in _COMPARISONS and _mixes_signs(inputs)
     nodes = _operands(ufunc, inputs, graph, _own_dtypes(inputs) if mixed else dtypes)
-    if not graph.is_told:
+    if not graph.is_told and (kwargs or _has_integers(inputs)):
         kinds = tuple([kind_of(value) for value in inputs])
         tell_of_ufunc(graph, ufunc, kinds, *_wanted(ufunc, kwargs))
     if len(nodes) > 1 and nodes[0].shape != nodes[-1].shape:
