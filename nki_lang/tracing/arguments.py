@@ -15,6 +15,7 @@ from nki_lang.dtypes import DType, dtype_of
 from nki_lang.errors import NkiTypeError, NkiValidationError
 from nki_lang.frontend.objects import NKIObject, is_mapping, is_sequence
 from nki_lang.source import definition_of
+from nki_lang.tracing.classes import attributes_of
 from nki_lang.tracing.fingerprint import is_tensor
 
 __all__ = [
@@ -129,7 +130,7 @@ def sequence_like(value: Sequence[object], items: list[Any]) -> Any:
     kind: Any = type(value)
     # Its own __new__ may take other arguments.
     made: object = tuple.__new__(kind, items)  # pyright: ignore[reportUnknownMemberType]
-    for name, content in getattr(value, "__dict__", {}).items():
+    for name, content in (attributes_of(value) or {}).items():
         object.__setattr__(made, name, content)
     return made
 
@@ -145,7 +146,7 @@ def dict_like(value: dict[Any, Any], items: dict[Any, Any]) -> dict[Any, Any]:
 
 
 def _replace_in_object(value: Any, name: str, make: Callable[[Any, str], Any]) -> Any:
-    fields = getattr(value, "__dict__", {})
+    fields = attributes_of(value) or {}
     changed: dict[str, Any] = {}
     for field, item in fields.items():
         new = replace_tensors(item, f"{name}_{field}", make)

@@ -8,9 +8,25 @@ import types
 
 from nki_lang.tracing.code_reads import is_opaque_package
 
-__all__ = ["CLASS_PLUMBING", "HEAP_TYPE", "PICKLING", "is_plumbing", "is_user_class", "layout_of"]
+__all__ = [
+    "CLASS_PLUMBING",
+    "HEAP_TYPE",
+    "PICKLING",
+    "attributes_of",
+    "is_plumbing",
+    "is_user_class",
+    "layout_of",
+]
 
 HEAP_TYPE = 1 << 9
+
+
+def attributes_of(value: object) -> dict[str, object] | None:
+    """The attributes that an object holds, None when it cannot have any; its ``__getattr__`` is not asked, it may raise what it likes."""
+    try:
+        return object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return None
 
 
 PICKLING = frozenset({"__reduce__", "__reduce_ex__", "__getnewargs__", "__getstate__"})

@@ -26,6 +26,7 @@ from nki_lang.tracing.classes import (
     CLASS_PLUMBING,
     HEAP_TYPE,
     PICKLING,
+    attributes_of,
     is_plumbing,
     is_user_class,
     layout_of,
@@ -54,7 +55,10 @@ def is_tensor(value: Any) -> bool:
     dtype and is not a NumPy scalar."""
     if isinstance(value, (np.generic, type)):
         return False
-    return isinstance(getattr(value, "shape", None), tuple) and hasattr(value, "dtype")
+    try:
+        return isinstance(getattr(value, "shape", None), tuple) and hasattr(value, "dtype")
+    except Exception:  # a __getattr__ may raise what it likes
+        return False
 
 
 def describe(value: Any) -> str:
@@ -311,7 +315,7 @@ class Walk:
         """The attributes of an object, and what a base class written in C holds."""
         kind = type(value)
         tensors = self._tensors
-        held = getattr(value, "__dict__", None)
+        held = attributes_of(value)
         if not isinstance(value, NKIObject) and not dataclasses.is_dataclass(value):
             self._tensors = False
         if held is not None:

@@ -323,3 +323,47 @@ def test_an_object_with_every_attribute_is_no_tensor(way, monkeypatch):
     assert run(way, kernel, X, given)[0, 0] == 2
     monkeypatch.setitem(Answering.values, "any", 5)
     assert run(way, kernel, X, given)[0, 0] == 5
+
+
+class Table:
+    """Gives what is in a table, and raises anything for the rest, ``shape`` and ``__dict__`` too."""
+
+    __slots__ = ("numbers",)
+
+    def __init__(self, numbers):
+        self.numbers = numbers
+
+    def __getattr__(self, name):
+        if name in self.numbers:
+            return self.numbers[name]
+        raise RuntimeError(f"no {name}")
+
+
+class Settings(Table):
+    """With a dict of attributes, too."""
+
+
+@pytest.mark.filterwarnings("ignore:.*traced again")
+@pytest.mark.parametrize("kind", [Table, Settings])
+@WAYS
+def test_an_object_that_raises_for_unknown_attributes(way, kind):
+    @jit
+    def kernel(x, given):
+        return scaled(x, given.factor)
+
+    given = kind({"factor": 2.0})
+    assert run(way, kernel, X, given)[0, 0] == 2
+    given.numbers["factor"] = 5.0
+    assert run(way, kernel, X, given)[0, 0] == 5
+
+
+@WAYS
+def test_a_module_whose_getattr_raises_otherwise(way):
+    lazy = types.ModuleType("lazy")
+    lazy.__getattr__ = lambda name: {"factor": 3.0}[name]
+
+    @jit
+    def kernel(x, given):
+        return scaled(x, given.factor)
+
+    assert run(way, kernel, X, lazy)[0, 0] == 3
