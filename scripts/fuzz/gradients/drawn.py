@@ -26,7 +26,7 @@ _MADE = (
 )  # fmt: skip
 _IN_PLACE = (
     "{x}.mul_(2.0)", "{x}.add_({y})", "{x}.copy_({y})", "{x}[0] = 0.5", "{x}.zero_()", "{x} += {y}",
-    "{x}.requires_grad_()", "{x}.detach_()",
+    "{x}.requires_grad_()",
 )  # fmt: skip
 _KERNELS = (
     "{v} = K.scaled({x})", "{v} = K.multiplied({x}, {y})", "{v} = K.triple_({x})", "K.triple_({x})",
@@ -82,8 +82,6 @@ def _line(chance: random.Random, world: World, number: int) -> str:
     if form in _VIEWS + _MADE:
         line = f"v{number} = {line}"
     asks = form in _KERNELS and any(_asks(tensors[name]) for name in (x, *others.values()))
-    if form == "{x}.detach_()":  # in inference mode torch ignores it, but not everywhere
-        return line
     if chance.random() < (0.7 if asks else 0.15):  # else most programs end with a refusal
         line = f"with {'torch.no_grad()' if asks else chance.choice(_MODES)}: {line}"
     return line
