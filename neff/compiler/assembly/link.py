@@ -356,9 +356,9 @@ class _Renamer:
         found = self._hbm.get(tensor.name)
         if found is None:
             variable = self._variables[self._call.bindings[tensor.name]]
-            made = Tensor(
-                variable.alias or variable.name, variable.dtype, variable.shape, tensor.buffer
-            )
+            own = variable.name.startswith(self._names)  # others read the rest, in nl.hbm or not
+            buffer = tensor.buffer if own else MemoryRegion.shared_hbm
+            made = Tensor(variable.alias or variable.name, variable.dtype, variable.shape, buffer)
             found = (made, None if variable.dtype == tensor.dtype else tensor.dtype)
             self._hbm[tensor.name] = found
         return found
