@@ -136,6 +136,20 @@ def test_orders(order: Any) -> None:
     same_memory(function, np.asfortranarray(numbers(2, 3, 2)))
 
 
+@pytest.mark.parametrize("axis", [0, 1, 2, 3])
+@pytest.mark.parametrize("function", [np.cumsum, np.cumprod])
+def test_orders_of_running_sums_of_what_repeats(function: Any, axis: int) -> None:
+    def running(a: Any) -> Any:
+        return (
+            function(np.broadcast_to(a, (2, *a.shape)), axis).ravel("K"),
+            function(np.broadcast_to(a.T[:, None], (2, 4, 3, 2)), axis).ravel("K"),
+            function(a[None, ::-1].swapaxes(1, 2), axis).ravel("K"),
+        )
+
+    same_memory(running, numbers(2, 3, 2))
+    same_memory(running, np.asfortranarray(numbers(2, 3, 2)))
+
+
 @pytest.mark.parametrize("make", [lambda a: np.broadcast_to(a, (2, 3)), lambda a: a.imag,
                                   lambda a: np.diagonal(a[None] * a[:, None])])  # fmt: skip
 def test_read_only_views(make: Callable[[Any], Any]) -> None:
