@@ -51,9 +51,9 @@ EDGES = (
 )
 REFUSED = frozenset({
     "WAY-UNAVAILABLE", "NKI-WRITE-LOST", "NKI-OP-MUTATES", "NKI-READ-ONLY", "NKI-SHARED", "NKI-DTYPE",
-    "NEFF-DTYPE", "NEFF-INT64", "NKI-CAPACITY", "NEFF-CAPACITY", "NEFF-SBUF",
+    "NEFF-DTYPE", "NEFF-INT64", "NKI-CAPACITY", "NEFF-CAPACITY", "NEFF-SBUF", "NKI-UNINITIALISED",
 })  # fmt: skip
-"""Codes with which a way may refuse a kernel that the simulator takes: what it cannot hold or keep."""
+"""Codes with which a way may refuse a kernel: what it cannot hold or keep; `simulate`, what reads unwritten memory."""
 
 
 def values(argument: Argument, chance: np.random.Generator) -> np.ndarray[Any, Any]:
