@@ -421,7 +421,8 @@ def _bitcast_convert(call: Call) -> Value:
 @operation("reduce-precision")
 def _reduce_precision(call: Call) -> Value:
     value = call.operands[0].astype(np.float64)
-    exponent, mantissa = call.row.exponent_bits, call.row.mantissa_bits
+    # More bits than float64 has change nothing.
+    exponent, mantissa = min(call.row.exponent_bits, 12), min(call.row.mantissa_bits, 53)
     fraction, power_of_two = np.frexp(value)
     digits: Array = np.rint(np.ldexp(fraction, mantissa + 1))
     if (

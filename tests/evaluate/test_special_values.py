@@ -274,3 +274,13 @@ def test_what_complex_numbers_lack_is_told(opcode: str) -> None:
     with pytest.raises(EvaluationError, match=f"{opcode} has complex operands") as found:
         evaluate(hlo_tools.load(text.encode()), [np.ones(2, np.complex64)])
     assert found.value.code == "HLO-EVALUATE"
+
+
+@pytest.mark.parametrize("bits", [(63, 23), (8, 2**31 - 1), (2**31 - 1, 2**31 - 1)])
+def test_more_bits_than_a_number_has_change_nothing(bits: tuple[int, int]) -> None:
+    attributes = f"exponent_bits={bits[0]}, mantissa_bits={bits[1]}"
+    module = hlo_tools.load(
+        f"HloModule m ENTRY e {{ a = f32[4] parameter(0) ROOT r = f32[4] reduce-precision(a), {attributes} }}".encode()
+    )
+    given = np.array([1e-38, -0.1, 3e38, np.inf], np.float32)
+    assert np.array_equal(evaluate(module, [given])[0], given)
