@@ -4,8 +4,8 @@ Usage: python scripts/fuzz/lanes.py --hours 4 --seed 1000000000 [--lanes N] [--r
            [--drivers a,b] [--keep FOLDER] [MODULE ...]
 
 A lane runs one driver for a round, then the next one; each round has seeds of its own. MODULEs are
-what ``fuzz_load`` damages beside modules drawn at random. A driver that dies, hangs or ends without a report is told as
-such: silence is not taken for success. FOLDER gets each round's report and output, what shows a
+what ``fuzz_load`` damages beside modules drawn at random. A driver that dies, hangs or ends without
+a report is told as such: silence is not taken for success. FOLDER gets each round's report and output, what shows a
 difference, and the table as ``table.json``. Exit code 1 after any difference or death.
 """
 
