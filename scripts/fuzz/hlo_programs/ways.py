@@ -36,10 +36,12 @@ class Way(NamedTuple):
     Attributes:
         run: module, arguments, seed -> (what is to come out, what does).
         exact: whether every bit has to be kept.
+        refuses: codes with which it may refuse a module; any other refusal is a difference.
     """
 
     run: Callable[[Any, Arrays, int], tuple[Arrays, Arrays]]
     exact: bool = True
+    refuses: frozenset[str] = frozenset()
 
 
 def _evaluate(module: Any, arrays: Arrays) -> Arrays:
@@ -280,11 +282,20 @@ def _neff(
         wanted = _evaluate(module, arrays)
         compiled = compile_by_chance if by_chance else neff.compile
         program = compiled(module, target=target, options=CompileOptions(**options))
-        given = [one.view(np.uint8) if one.dtype == np.bool_ else one for one in arrays]
+        given = [_in_bytes(one) for one in arrays]
         found = runtime.load(program).run(dict(zip(program.inputs, given, strict=True)))
-        return wanted, [np.array(found[name]) for name in program.outputs]
+        results = [np.array(found[name]) for name in program.outputs]
+        return [_in_bytes(one) if one.dtype != np.bool_ else one for one in wanted], results
 
     return run
+
+
+def _in_bytes(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """As a NEFF holds predicates and integers of less than a byte."""
+    name = array.dtype.name
+    if name in ("int2", "int4", "uint2", "uint4"):
+        return array.astype(name.rstrip("24") + "8")
+    return array.view(np.uint8) if name == "bool" else array
 
 
 KEEPING = (
@@ -296,23 +307,40 @@ KEEPING = (
 
 REORDERING = ("reshape-transpose-cleaning", "dot-canonicalisation", "constant-folding{floats=all}")
 
+NOTHING_TO_DO = frozenset({UnavailableError.code})
+
+NOT_TOGETHER = frozenset({"HLO-EDIT"})
+"""Of instructions that cannot be outlined, since others between them stay outside."""
+
+BEYOND_ENGINES = frozenset({
+    "NEFF-DTYPE", "NEFF-COMPLEX", "NEFF-OP", "NEFF-DYNAMIC", "NEFF-F64", "NEFF-INT64",
+})  # fmt: skip
+"""Of what a NEFF cannot compute (docs/compiler.md)."""
+
 WAYS: dict[str, Way] = {
     "text": Way(_changed(_text)),
     "pb": Way(_changed(_file(".pb"))),
     "pbtxt": Way(_changed(_file(".pbtxt"))),
     "json": Way(_changed(_file(".json"))),
-    **{f"pass {one}": Way(_changed(_passes(one))) for one in KEEPING},
+    **{
+        f"pass {one}": Way(
+            _changed(_passes(one)), refuses=NOT_TOGETHER if one == "outlining" else frozenset()
+        )
+        for one in KEEPING
+    },
     **{f"pass {one}": Way(_changed(_passes(one)), exact=False) for one in REORDERING},
     "pass tuple-flattening": Way(_changed(_passes("tuple-flattening"))),
-    "passes": Way(_changed(_some_passes)),
-    "outline": Way(_changed(_outlined)),
-    "slice": Way(_sliced),
-    "kernels": Way(_with_kernels),
-    "kernels of one name": Way(_with_one_name),
-    "trn1": Way(_neff("trn1"), exact=False),
-    "trn2": Way(_neff("trn2"), exact=False),
-    "trn3": Way(_neff("trn3"), exact=False),
-    "trn2 by chance": Way(_neff("trn2", by_chance=True, lnc=2), exact=False),
+    "passes": Way(_changed(_some_passes), refuses=NOT_TOGETHER),
+    "outline": Way(_changed(_outlined), refuses=NOT_TOGETHER),
+    "slice": Way(_sliced, refuses=NOTHING_TO_DO),
+    "kernels": Way(_with_kernels, refuses=NOTHING_TO_DO),
+    "kernels of one name": Way(_with_one_name, refuses=NOTHING_TO_DO),
+    "trn1": Way(_neff("trn1"), exact=False, refuses=BEYOND_ENGINES),
+    "trn2": Way(_neff("trn2"), exact=False, refuses=BEYOND_ENGINES),
+    "trn3": Way(_neff("trn3"), exact=False, refuses=BEYOND_ENGINES),
+    "trn2 by chance": Way(
+        _neff("trn2", by_chance=True, lnc=2), exact=False, refuses=BEYOND_ENGINES
+    ),
 }
 """Every way by name, but for ``jaxlib``, which has a process of its own."""
 

@@ -22,10 +22,12 @@ class Way(NamedTuple):
     Attributes:
         make: from the module to what runs it.
         error: relative error that is allowed, beyond that of float32.
+        refuses: codes with which it may refuse a program; any other refusal is a difference.
     """
 
     make: Callable[[Any], Callable[[Arrays], Arrays]]
     error: float = 0.0
+    refuses: frozenset[str] = frozenset({"NEFF-F64", "NEFF-INT64"})
 
 
 def _evaluated(module: Any) -> Callable[[Arrays], Arrays]:
@@ -57,7 +59,7 @@ def _neff(
 
 
 WAYS: dict[str, Way] = {
-    "evaluate": Way(_evaluated),
+    "evaluate": Way(_evaluated, refuses=frozenset()),
     "trn1": Way(_neff("trn1")),
     "trn2": Way(_neff("trn2")),
     "trn3": Way(_neff("trn3")),
