@@ -17,6 +17,7 @@ __all__ = [
     "caller_location",
     "definition_of",
     "in_package",
+    "name_of",
     "raised_location",
     "raised_outside",
     "shortest_names",
@@ -67,6 +68,11 @@ class SourceLocation(NamedTuple):
 def in_package(code: CodeType) -> bool:
     """Whether code belongs to this package, or enters its ``with`` blocks."""
     return code.co_filename.startswith(PACKAGE_FOLDER) or code.co_filename == _MANAGERS
+
+
+def name_of(func: object) -> str:
+    """The name of a function; "kernel" of what has none."""
+    return str(getattr(func, "__name__", "kernel"))
 
 
 def definition_of(func: Any) -> SourceLocation | None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from hlo_tools.frameworks.framework_kernel import FrameworkKernel
 from hlo_tools.frameworks.jax_versions import check_version
+from nki_lang.execute.hosts import Framework, register_simulated
 from nki_lang.kernel import Kernel, register_framework
 
 __all__ = ["KINDS", "Kind", "install"]
@@ -98,3 +99,8 @@ def install() -> None:
     """Let ``nki.jit`` kernels be called with the tensors of every framework."""
     for kind in KINDS:
         register_framework(kind.name, _detector(kind), _caller(kind))
+    register_simulated("torch", _simulated_torch)
+
+
+def _simulated_torch() -> Framework:
+    return importlib.import_module(f"{_HERE}.torch_simulated").SIMULATED

@@ -13,9 +13,14 @@ import torch
 
 from hlo_tools.frameworks.plan import BoundCall
 from nki_lang.errors import NkiValidationError
-from nki_lang.source import definition_of
+from nki_lang.source import definition_of, name_of
 
-__all__ = ["check_differentiable", "without_gradient"]
+__all__ = [
+    "check_differentiable",
+    "check_transforms",
+    "gradient_lost",
+    "without_gradient",
+]
 
 # Names that PyTorch does not export; nothing public does the same.
 _native = import_module("torch._C")
@@ -67,27 +72,43 @@ def check_differentiable(call: BoundCall, func: object) -> None:
     """Refuse what needs a rule that a kernel lacks, before the kernel runs.
 
     Raises:
-        NkiValidationError: ``HLO-KERNEL-GRADIENT``; a kernel in torch.func's grad, vmap, jvp or
-            functionalize, or on dual numbers, or one that writes a tensor that requires a gradient.
+        NkiValidationError: ``HLO-KERNEL-GRADIENT``; see :func:`check_transforms` and
+            :func:`gradient_lost`.
     """
-    plan = call.plan
-    if any(_is_transformed(tensor) for tensor in call.tensors):
-        _refuse(func, f"kernel {plan.func_name} is in a transform of torch.func, for which it "
+    check_transforms(func, call.tensors)
+    for result, operand in call.plan.written:
+        lost = gradient_lost(func, call.plan.output_names[result], call.tensors[operand])
+        if lost is not None:
+            raise lost
+
+
+def check_transforms(func: object, tensors: Sequence[torch.Tensor]) -> None:
+    """Refuse a kernel in torch.func's grad, vmap, jvp or functionalize, or on dual numbers.
+
+    Raises:
+        NkiValidationError: ``HLO-KERNEL-GRADIENT``.
+    """
+    if any(_is_transformed(tensor) for tensor in tensors):
+        _refuse(func, f"kernel {name_of(func)} is in a transform of torch.func, for which it "
                 "has no rule")  # fmt: skip
     if _native._is_fwd_grad_enabled() and any(
-        _unpack_dual(tensor).tangent is not None for tensor in call.tensors
+        _unpack_dual(tensor).tangent is not None for tensor in tensors
     ):
-        _refuse(func, f"kernel {plan.func_name} has no derivative in forward mode")
-    for result, operand in plan.written:
-        if torch.is_grad_enabled() and call.tensors[operand].requires_grad:
-            raise NkiValidationError(
-                f"kernel {plan.func_name} writes {plan.output_names[result]}, a tensor "
-                "that asks for a gradient, and autograd does not see through a kernel",
-                code="HLO-KERNEL-GRADIENT",
-                location=definition_of(func),
-                remedy="call it under torch.no_grad(), or in the forward of a "
-                "torch.autograd.Function that marks the tensor dirty",
-            )
+        _refuse(func, f"kernel {getattr(func, '__name__', '?')} has no derivative in forward mode")
+
+
+def gradient_lost(func: object, name: str, tensor: torch.Tensor) -> NkiValidationError | None:
+    """The error if a kernel writes a tensor that requires a gradient; None of any other."""
+    if not (torch.is_grad_enabled() and tensor.requires_grad):
+        return None
+    return NkiValidationError(
+        f"kernel {getattr(func, '__name__', '?')} writes {name}, a tensor "
+        "that asks for a gradient, and autograd does not see through a kernel",
+        code="HLO-KERNEL-GRADIENT",
+        location=definition_of(func),
+        remedy="call it under torch.no_grad(), or in the forward of a "
+        "torch.autograd.Function that marks the tensor dirty",
+    )
 
 
 def _refuse(func: object, message: str) -> None:

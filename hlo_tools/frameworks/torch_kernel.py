@@ -16,7 +16,12 @@ from hlo_tools.frameworks.numpy_kernel import run_bound
 from hlo_tools.frameworks.plan import BoundCall
 from hlo_tools.frameworks.torch_autograd import check_differentiable, without_gradient
 from hlo_tools.frameworks.torch_device import NeuronTensor, is_neuron_tensor
-from hlo_tools.frameworks.torch_written import check_declared, has_no_data
+from hlo_tools.frameworks.torch_written import (
+    check_declared,
+    has_no_data,
+    host_of,
+    mark_written,
+)
 from nki_lang.dtypes import BY_NAME, DType
 from nki_lang.errors import NkiValidationError
 from nki_lang.kernel import Kernel
@@ -178,18 +183,20 @@ class TorchKernel(FrameworkKernel):
 def _execute(call: BoundCall) -> list[torch.Tensor]:
     """The results, made by running the kernel on views of the tensors' memory."""
     device = next((t.index for t in call.tensors if is_neuron_tensor(t)), None)
-    hosts = [tensor.content if is_neuron_tensor(tensor) else tensor for tensor in call.tensors]
+    hosts = [host_of(tensor) for tensor in call.tensors]
     for tensor in hosts:
         if tensor.device.type != "cpu":
             raise TypeError(
                 f"kernel {call.plan.func_name} cannot take a tensor of device {tensor.device}; "
                 'it takes those of "cpu", "neuron" and XLA'
             )
-    values = run_bound(call, [view_of(tensor) for tensor in hosts])
+    plain = [tensor.resolve_neg() for tensor in hosts]  # the imaginary part of a conjugate
+    values = run_bound(call, [view_of(tensor) for tensor in plain])
     written = dict(call.plan.written)
     for operand in written.values():
-        for tensor in (call.tensors[operand], hosts[operand]):
-            torch.autograd.graph.increment_version(tensor)  # so that a saved one is found stale
+        if plain[operand] is not hosts[operand]:
+            hosts[operand].copy_(plain[operand])
+        mark_written(call.tensors[operand])
     return [
         call.tensors[written[index]] if index in written else _on_device(tensor_of(value), device)
         for index, value in enumerate(values)

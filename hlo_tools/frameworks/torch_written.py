@@ -22,7 +22,15 @@ from nki_lang.errors import NkiValidationError
 from nki_lang.execute.hosts import share_memory
 from nki_lang.source import definition_of
 
-__all__ = ["check_declared", "declaring", "has_no_data", "overlap"]
+__all__ = [
+    "check_declared",
+    "declaring",
+    "has_no_data",
+    "host_of",
+    "mark_written",
+    "not_declared",
+    "overlap",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,21 +67,40 @@ def check_declared(call: BoundCall, func: object) -> None:
     Raises:
         NkiValidationError: ``NKI-OP-MUTATES``.
     """
+    for _, operand in call.plan.written:
+        undeclared = not_declared(func, call.tensors[operand])
+        if undeclared is not None:
+            raise undeclared
+
+
+def not_declared(func: object, tensor: torch.Tensor) -> NkiValidationError | None:
+    """The error if a kernel writes what an operator around it does not declare; None of the rest."""
     for operator in _OPERATORS.get():
-        for _, operand in call.plan.written:
-            tensor = call.tensors[operand]
-            if any(overlap(tensor, one) for one in operator.written):
-                continue
-            for other, label in operator.others:
-                if overlap(tensor, other):
-                    raise NkiValidationError(
-                        f"kernel {call.plan.func_name} writes {label}, which does not declare it",
-                        code="NKI-OP-MUTATES",
-                        location=definition_of(func),
-                        remedy="name it in mutates_args of nki_op, or let the kernel return a new "
-                        "tensor",
-                        source="torch.library.custom_op, mutates_args",
-                    )
+        if any(overlap(tensor, one) for one in operator.written):
+            continue
+        for other, label in operator.others:
+            if overlap(tensor, other):
+                return NkiValidationError(
+                    f"kernel {getattr(func, '__name__', '?')} writes {label}, which does not declare it",
+                    code="NKI-OP-MUTATES",
+                    location=definition_of(func),
+                    remedy="name it in mutates_args of nki_op, or let the kernel return a new "
+                    "tensor",
+                    source="torch.library.custom_op, mutates_args",
+                )
+    return None
+
+
+def host_of(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor in host memory that holds the elements; of the host and XLA the tensor itself."""
+    return tensor.content if isinstance(tensor, NeuronTensor) else tensor
+
+
+def mark_written(tensor: torch.Tensor) -> None:
+    """Let autograd find what it saved of a tensor stale."""
+    host = host_of(tensor)
+    for one in (tensor,) if host is tensor else (tensor, host):
+        torch.autograd.graph.increment_version(one)
 
 
 def has_no_data(tensor: torch.Tensor) -> bool:

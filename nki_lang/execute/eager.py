@@ -20,6 +20,7 @@ from nki_lang.execute.checks import CHEAP, Check, Finding, Report, checks_of, wa
 from nki_lang.execute.checks.base import Call, Step
 from nki_lang.execute.exchange import Meeting, run_together
 from nki_lang.execute.hosts import (
+    framework_of,
     kind_of,
     overlaps_itself,
     require_writable,
@@ -45,7 +46,7 @@ from nki_lang.memory import MemoryRegion
 from nki_lang.semantics.floats import engine_floats
 from nki_lang.semantics.numbers import convert
 from nki_lang.semantics.state import EngineState
-from nki_lang.source import definition_of
+from nki_lang.source import definition_of, name_of
 from nki_lang.targets import Target, current_target
 from nki_lang.tracebacks import without_own_frames
 from nki_lang.tracing.arguments import bind_call, replace_tensors
@@ -152,8 +153,10 @@ class _Argument:
         kind = kind_of(self.given)
         if kind == "numpy" and not np.shares_memory(self.given, self.array):
             np.copyto(self.given, self.array)
-        elif kind == "torch" and self.given.data_ptr() != self.array.ctypes.data:
-            self.given.copy_(to_kind(self.array, "torch"))
+        elif kind == "torch":
+            if not np.may_share_memory(to_numpy(self.given), self.array):
+                self.given.copy_(to_kind(self.array, "torch"))
+            framework_of(self.given).wrote(self.given)
 
 
 class Simulation:
@@ -409,14 +412,18 @@ class _Run:
         self._check_written(written, {tensor.name for tensor in outputs})
         for argument in written.values():
             argument.give_back()
-        kinds = [kind for kind in (kind_of(entry.given) for entry in self.arguments) if kind]
-        kind = kinds[0] if kinds else "numpy"
-        results = tuple(self._result(tensor, kind) for tensor in outputs)
-        return rebuild(structure, results)
+        given = [entry.given for entry in self.arguments if kind_of(entry.given)]
+        kind = kind_of(given[0]) if given else "numpy"
+        results = [self._result(tensor, kind) for tensor in outputs]
+        if given:
+            same = [one for one in given if kind_of(one) == kind]
+            changed = [each.given for each in written.values() if kind_of(each.given) == kind]
+            results = framework_of(given[0]).results(results, changed, same)
+        return rebuild(structure, tuple(results))
 
     def _check_written(self, written: dict[str, _Argument], returned: set[str]) -> None:
         """Refuse results that the caller could not see."""
-        name = getattr(self.func, "__name__", "kernel")
+        name = name_of(self.func)
         given = {key: argument.given for key, argument in written.items()}
         lost = [key for key in given if kind_of(given[key]) == "jax" and key not in returned]
         if lost and returned:
@@ -427,9 +434,11 @@ class _Run:
                 location=definition_of(self.func),
                 remedy="return the argument too, or let the kernel write a tensor of its own",
             )
-        require_writable(
-            name, {key: value for key, value in given.items() if kind_of(value) == "numpy"}
-        )
+        for key, value in given.items():
+            if refusal := framework_of(value).refusal(self.func, key, value):
+                raise refusal
+        in_place = {key: to_numpy(one) for key, one in given.items() if kind_of(one) != "jax"}
+        require_writable(name, in_place)
 
     def _result(self, tensor: Tensor, kind: str) -> Any:
         argument = self.inputs.get(tensor.name)
@@ -446,23 +455,30 @@ def _arguments(
 ) -> list[_Argument]:
     """The arrays among the arguments, in the order of the kernel's inputs.
 
-    Each is an array of its own: what shares memory with another one is copied.
+    Each is an array of its own: all are copied if one shares memory with another one, or if the
+    kernel may not write one of them, since a refused call leaves them as they were.
     """
-    found: list[tuple[Any, Array]] = []
+    values: list[Any] = []
 
     def take(value: Any, _name: str) -> Any:
-        given = to_numpy(value)
-        found.append((value, np.ascontiguousarray(given).reshape(given.shape)))
+        values.append(value)
         return value
 
     bound = bind_call(func, args, kwargs)
     bound.apply_defaults()
     for value in bound.arguments.values():
         replace_tensors(value, "", take)
-    arrays = [array for _, array in found]
+    for kind in {kind_of(value) for value in values}:
+        tensors = [value for value in values if kind_of(value) == kind]
+        framework_of(tensors[0]).check(func, tensors)
+    given = [to_numpy(value) for value in values]
+    arrays = [np.ascontiguousarray(one).reshape(one.shape) for one in given]
+    is_apart = any(_is_shared(array, arrays) for array in arrays) or any(
+        framework_of(value).refusal(func, "", value) is not None for value in values
+    )
     return [
-        _Argument(value, array.copy() if _is_shared(array, arrays) else array)
-        for value, array in found
+        _Argument(value, array.copy() if is_apart else array)
+        for value, array in zip(values, arrays, strict=True)
     ]
 
 

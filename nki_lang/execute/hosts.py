@@ -4,16 +4,64 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import ml_dtypes
 import numpy as np
 
 from nki_lang.dtypes import Array
-from nki_lang.errors import NkiExecutionError
+from nki_lang.errors import NkiError, NkiExecutionError
 
-__all__ = ["kind_of", "require_writable", "share_memory", "to_kind", "to_numpy"]
+__all__ = [
+    "Framework",
+    "framework_of",
+    "kind_of",
+    "register_simulated",
+    "require_writable",
+    "share_memory",
+    "to_kind",
+    "to_numpy",
+]
+
+Foreign: TypeAlias = Any
+"""A tensor of a framework that is not imported here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Framework:
+    """What a framework has to say of simulated kernels that take its tensors.
+
+    Attributes:
+        check: refuses a kernel and the tensors among its arguments before it runs.
+        refusal: the error if the kernel writes that tensor, with the name of its parameter.
+        wrote: told of each tensor that was written.
+        results: what the caller gets, given results, arguments that were written, and arguments.
+        host: the tensor in host memory that holds the elements of one.
+    """
+
+    check: Callable[[object, Sequence[Foreign]], None] = lambda _func, _tensors: None
+    refusal: Callable[[object, str, Foreign], NkiError | None] = lambda _func, _name, _tensor: None
+    wrote: Callable[[Foreign], None] = lambda _tensor: None
+    results: Callable[[list[Foreign], Sequence[Foreign], Sequence[Foreign]], list[Foreign]] = (
+        lambda results, _written, _tensors: results
+    )
+    host: Callable[[Foreign], Foreign] = lambda tensor: tensor
+
+
+_FRAMEWORKS: dict[str, Callable[[], Framework]] = {}
+_PLAIN = Framework()
+
+
+def register_simulated(kind: str, framework: Callable[[], Framework]) -> None:
+    """Let a framework have its say of kernels that are simulated with its tensors."""
+    _FRAMEWORKS[kind] = framework
+
+
+def framework_of(value: object) -> Framework:
+    """What the framework of an array says; nothing if it is none's."""
+    return _FRAMEWORKS.get(kind_of(value), lambda: _PLAIN)()
 
 
 _TORCH_SPECIAL = {
@@ -25,22 +73,23 @@ _TORCH_SPECIAL = {
 """torch dtypes that NumPy does not know: the integer of their size, and the NumPy stand-in."""
 
 
-def kind_of(value: Any) -> str:
+def kind_of(value: object) -> str:
     """``"torch"``, ``"jax"``, ``"numpy"`` or ``""`` for what is no array."""
-    module = type(value).__module__.partition(".")[0]
-    if module in ("torch", "torch_xla") and hasattr(value, "detach"):
+    torch: Any = sys.modules.get("torch")
+    if torch is not None and isinstance(value, getattr(torch, "Tensor", ())):
         return "torch"
+    module = type(value).__module__.partition(".")[0]
     if module in ("jax", "jaxlib") and hasattr(value, "shape"):
         return "jax"
     return "numpy" if isinstance(value, np.ndarray) else ""
 
 
-def to_numpy(value: Any) -> Array:
-    """The array as NumPy; it shares memory when the array lies in host memory."""
+def to_numpy(value: Foreign) -> Array:
+    """The array as NumPy; it shares memory when the array lies in host memory as it is."""
     if kind_of(value) != "torch":
         return np.asarray(value)
     torch: Any = sys.modules["torch"]
-    host = value.detach().cpu()
+    host = framework_of(value).host(value).detach().cpu().resolve_conj().resolve_neg()
     name = str(host.dtype).removeprefix("torch.")
     special = _TORCH_SPECIAL.get(name)
     if special is None:
@@ -48,7 +97,7 @@ def to_numpy(value: Any) -> Array:
     return host.view(getattr(torch, special[0])).numpy().view(special[1])
 
 
-def _torch(array: Array) -> Any:
+def _torch(array: Array) -> Foreign:
     torch: Any = sys.modules["torch"]
     for name, (unsigned, stand_in) in _TORCH_SPECIAL.items():
         if array.dtype == np.dtype(stand_in):
@@ -57,7 +106,7 @@ def _torch(array: Array) -> Any:
     return torch.from_numpy(array)
 
 
-def _jax(array: Array) -> Any:
+def _jax(array: Array) -> Foreign:
     return sys.modules["jax"].numpy.asarray(array)
 
 
@@ -133,10 +182,10 @@ def share_memory(one: Array, other: Array) -> bool:
         return True
 
 
-_BACK: dict[str, Callable[[Array], Any]] = {"torch": _torch, "jax": _jax}
+_BACK: dict[str, Callable[[Array], Foreign]] = {"torch": _torch, "jax": _jax}
 
 
-def to_kind(array: Array, kind: str) -> Any:
+def to_kind(array: Array, kind: str) -> Foreign:
     """A NumPy array as an array of the framework."""
     back = _BACK.get(kind)
     return array if back is None else back(array)

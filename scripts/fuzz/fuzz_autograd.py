@@ -4,7 +4,7 @@ Usage: python scripts/fuzz/fuzz_autograd.py [--seed N] [--count N] [--minutes M]
 
 Tensors with and without gradients, views of them, operations before and after, kernels that return
 or write tensors, alone, in functions of autograd, checkpoints and custom operators (``gradients/``),
-on the CPU and on the device "neuron", twice with other numbers. Values and gradients have to be the
+on the CPU, on the device "neuron" and by ``nki.simulate``, twice with other numbers. Values and gradients have to be the
 same; what autograd or an operator cannot take is refused with a code, or as torch refuses it.
 Programs are shrunk. Exit code 1 when one differs.
 """
@@ -35,20 +35,24 @@ class Fuzzer:
         """A program."""
         return self.child.ask(("draw", seed)).get("lines", [])
 
-    def fault(self, lines: list[str], device: str) -> str:
+    def fault(self, lines: list[str], way: str) -> str:
         """What is wrong with a program; nothing when all is right."""
-        answer = self.child.ask(("play", lines, device))
+        answer = self.child.ask(("play", lines, way))
         for how, times in answer.get("runs", {}).items():
-            self.runs[f"{device}: {how}"] += times
+            self.runs[f"{way}: {how}"] += times
         return answer["error"] if "error" in answer else answer["fault"]
 
-    def shrunk(self, lines: list[str], device: str) -> list[str]:
+    def shrunk(self, lines: list[str], way: str) -> list[str]:
         """The fewest lines found that still go wrong."""
         for number in reversed(range(len(lines))):
             fewer = lines[:number] + lines[number + 1 :]
-            if fewer and self.fault(fewer, device):
-                return self.shrunk(fewer, device)
+            if fewer and self.fault(fewer, way):
+                return self.shrunk(fewer, way)
         return lines
+
+
+SIMULATED = ("simulate cpu", "simulate neuron")
+"""By ``nki.simulate``, on a device."""
 
 
 def main() -> int:
@@ -56,13 +60,13 @@ def main() -> int:
     driver, fuzzer = Driver(__doc__).parse(), Fuzzer()
     for seed in driver.seeds():
         lines = fuzzer.drawn(seed)
-        for device in ("cpu", "neuron"):
-            fault = fuzzer.fault(lines, device)
+        for way in ("cpu", "neuron", SIMULATED[seed % 2]):
+            fault = fuzzer.fault(lines, way)
             if fault:
-                small = fuzzer.shrunk(lines, device)
-                told = "\n".join([fuzzer.fault(small, device) or fault, *small])
-                found = {"seed": seed, "way": device, "fault": told}
-                driver.found(found, f"seed {seed}: {device}: {told}", f"{seed}-{device}.txt")
+                small = fuzzer.shrunk(lines, way)
+                told = "\n".join([fuzzer.fault(small, way) or fault, *small])
+                found = {"seed": seed, "way": way, "fault": told}
+                driver.found(found, f"seed {seed}: {way}: {told}", f"{seed}-{way}.txt")
     fuzzer.child.stop()
     return driver.finish("programs", fuzzer.runs)
 

@@ -165,8 +165,11 @@ def _is_undefined(text: str, arrays: list[Any]) -> bool:
     """
     floats = [array.astype(np.float64) for array in arrays if array.dtype.kind not in "biuc"]
     sizes = [array.size for array in arrays]
+    parts = [
+        part for array in arrays if array.dtype.kind == "c" for part in (array.real, array.imag)
+    ]
     with np.errstate(invalid="ignore"):
-        is_large = any(bool(np.any(~(np.abs(array) < 2.0**31))) for array in floats)
+        is_large = any(bool(np.any(~(np.abs(part) < 2.0**31))) for part in (*floats, *parts))
     rooted = [np.isneginf(one) | ((one == 0) & np.signbit(one)) for one in floats]
     if re.search(r"(\*\*=? ?|power\(.*)0\.5", text) and any(bool(np.any(one)) for one in rooted):
         return True

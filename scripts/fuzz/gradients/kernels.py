@@ -136,7 +136,7 @@ class Watch:
 
     Attributes:
         differentiated: one had an argument that requires a gradient, in grad mode.
-        shared: one wrote two arguments that share memory.
+        shared: one wrote two arguments that share memory, or an expanded one.
     """
 
     differentiated: bool = False
@@ -147,9 +147,12 @@ class Unusable(Exception):
     """A program has a line whose meaning is nobody's."""
 
 
-def kernels() -> SimpleNamespace:
+def kernels(*, simulated: bool = False) -> SimpleNamespace:
     """The kernels by name."""
-    return SimpleNamespace(**{name: kernel for name, (kernel, _, _) in _TABLE.items()})
+    found = {name: kernel for name, (kernel, _, _) in _TABLE.items()}
+    if simulated:
+        found = {name: nki.simulate(kernel) for name, kernel in found.items()}
+    return SimpleNamespace(**found)
 
 
 def equivalents(watch: Watch) -> SimpleNamespace:
@@ -165,6 +168,7 @@ def equivalents(watch: Watch) -> SimpleNamespace:
                 watch.differentiated = True
             storages = [args[index].untyped_storage().data_ptr() for index in written]
             watch.shared |= len(set(storages)) < len(storages)
+            watch.shared |= any(0 in args[index].stride() for index in written)
             return function(*args)
 
         return call

@@ -46,17 +46,18 @@ class Played:
 
 
 class World:
-    """The names of a program: tensors of a device, kernels and what calls them."""
+    """The names of a program: tensors of a way's device, kernels and what calls them."""
 
-    def __init__(self, device: str, data: int, watch: Watch | None) -> None:
-        self._device, self._data, self._drawn = device, data, 0
+    def __init__(self, way: str, data: int, watch: Watch | None) -> None:
+        self._device, self._data, self._drawn = way.split()[-1], data, 0
         self.leaves: dict[int, torch.Tensor] = {}
-        K = kernels() if watch is None else equivalents(watch)
+        simulated = way.startswith("simulate")
+        K = kernels(simulated=simulated) if watch is None else equivalents(watch)
         F = functions(K)
         self.names: dict[str, Any] = {
             "torch": torch, "K": K, "F": F, "R": checkpoints(F), "leaf": self.leaf,
             "data": self.data, "total": self.total,
-            "P": _own_operators(K) if watch is None else _same_operators(watch),
+            "P": _own_operators(K, "simulated" if simulated else "own") if watch is None else _same_operators(watch),
         }  # fmt: skip
 
     def data(self, *shape: int) -> torch.Tensor:
@@ -85,14 +86,14 @@ class World:
         return {name: one for name, one in self.names.items() if isinstance(one, torch.Tensor)}
 
 
-def _own_operators(K: SimpleNamespace) -> SimpleNamespace:
+def _own_operators(K: SimpleNamespace, group: str) -> SimpleNamespace:
     from torch_neuronx import nki_op
 
-    if "own" not in _OPERATORS:
-        _OPERATORS["own"] = operators(
-            K, lambda name, **options: nki_op(f"drawn::{name}", **options)
+    if group not in _OPERATORS:
+        _OPERATORS[group] = operators(
+            K, lambda name, **options: nki_op(f"{group}::{name}", **options)
         )
-    return _OPERATORS["own"]
+    return _OPERATORS[group]
 
 
 def _same_operators(watch: Watch) -> SimpleNamespace:
@@ -122,10 +123,10 @@ def _refused(*given: Any) -> None:
     raise Undeclared
 
 
-def play(lines: list[str], device: str = "cpu", data: int = 0, *, same: bool = False) -> Played:
+def play(lines: list[str], way: str = "cpu", data: int = 0, *, same: bool = False) -> Played:
     """Run the lines, with operations of torch instead of kernels if ``same``."""
     found = Played()
-    world = World(device, data, found.watch if same else None)
+    world = World(way, data, found.watch if same else None)
     for line in lines:
         try:
             exec(line, world.names)
@@ -152,12 +153,12 @@ def _value(tensor: torch.Tensor) -> torch.Tensor | None:
         return None
 
 
-def fault_of(lines: list[str], device: str, data: int) -> tuple[str, str]:
+def fault_of(lines: list[str], way: str, data: int) -> tuple[str, str]:
     """What is wrong with a program, and how it went: a code, a kind of error, "equal"."""
     wanted = play(lines, data=data, same=True)
     if isinstance(wanted.error, NameError | SyntaxError | Unusable):
         return "", "no program"
-    found = play(lines, device, data)
+    found = play(lines, way, data)
     at = len(found.states) - 1
     if found.code:
         if not _may_refuse(found, wanted):
@@ -192,7 +193,8 @@ _KINDS = ("modified by an inplace operation", "leaf Variable", "modified inplace
 
 def _kind(error: Exception | None) -> str:
     """What an error of torch is about."""
-    text = "" if error is None else f"{type(error).__name__}: {error}".replace("drawn", "same")
+    text = "" if error is None else f"{type(error).__name__}: {error}"
+    text = re.sub(r"\b(own|simulated)(::|\.)", r"same\2", text)
     return next((one for one in _KINDS if one in text), text[:60])
 
 
