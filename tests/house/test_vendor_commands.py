@@ -79,7 +79,10 @@ def _dependencies() -> list:
 
 
 def install(environment: Environment, wheel: Path) -> None:
-    environment.pip("install", "--no-deps", "--no-index", "--quiet", str(wheel))
+    """A distribution that this environment has too is installed all the same."""
+    environment.pip(
+        "install", "--ignore-installed", "--no-deps", "--no-index", "--quiet", str(wheel)
+    )
 
 
 def says(environment: Environment, command: str) -> str:
