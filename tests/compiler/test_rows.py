@@ -351,3 +351,17 @@ def test_products_join_units_and_keep_what_is_not_finite_in_its_row(
         tolerance=1e-5 if dtype is np.float32 else 1e-1,
     )  # fmt: skip
     assert [unit.kind for unit in record.units] == ["rows", "results"]
+
+
+@pytest.mark.parametrize("rows", [129, 257])
+@pytest.mark.parametrize("target", TARGETS)
+def test_one_number_for_all_rows_is_loaded_once(target: str, rows: int) -> None:
+    """The last tile has fewer rows than the one that it was loaded for."""
+
+    def chosen(x: Any, number: Any) -> Any:
+        branches = [lambda a: a, lambda a: a * 2, lambda a: a - 1]
+        return jnp.mean(jax.lax.switch(number, branches, x), axis=0)
+
+    for seed, number in enumerate((0, 1, 2)):
+        x = np.random.default_rng(seed).integers(-9, 9, (rows, 2)).astype(np.int32)
+        check(chosen, x, np.int32(number), target=target)
