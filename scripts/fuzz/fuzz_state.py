@@ -5,8 +5,8 @@ Usage: python scripts/fuzz/fuzz_state.py [--seed N] [--count N] [--minutes M] [-
 A kernel adds numbers to its argument; the numbers lie in globals, closures, objects, classes,
 helpers, the environment (``states/holders.py``). A history changes them between calls: directly,
 from threads, in a forked child, in another process with the same cache, as a NEFF, from files that
-were cut, in JAX and torch. Each call must give what the numbers are then, or be refused with a
-code; results that are kept must stay. Histories are shrunk. Exit code 1 when one went wrong.
+were cut, in JAX and torch. Each call must give what the numbers are then (JAX may
+refuse a kernel that writes its argument); results that are kept must stay. Histories are shrunk. Exit code 1 when one went wrong.
 """
 
 from __future__ import annotations

@@ -136,12 +136,8 @@ class World:
         try:
             result = WAYS[step.name](self, x)
         except Exception as error:
-            if (
-                isinstance(getattr(error, "code", None), str)
-                or "[NKI-" in str(error)
-                or "[HLO-" in str(error)
-            ):
-                return ""
+            if "[NKI-WRITE-LOST]" in str(error) and self.history.writes:
+                return ""  # of JAX's arrays
             raise
         if result.tobytes() != wanted.tobytes():
             return f"gives {result.flat[0]}, not {wanted.flat[0]}"
