@@ -244,3 +244,24 @@ def test_what_only_moves_is_checked_too() -> None:
     assert prod(model.outputs["output0"].shape) == 6
     with pytest.raises(NeffRuntimeError):
         model.run({"input0": np.full((2, 3), 2**40)})
+
+
+@pytest.mark.parametrize("target", ["trn1", "trn2"])
+@pytest.mark.parametrize("floating", ["f32", "bf16", "f16"])
+@pytest.mark.parametrize("narrow", ["s32", "u32"])
+@pytest.mark.parametrize("wide", ["s64", "u64"])
+def test_floats_of_large_integers_are_rounded_beyond_32_bits(
+    wide: str, narrow: str, floating: str, target: str
+) -> None:
+    module = hlo_tools.load(
+        f"HloModule m\nENTRY e {{ x = {narrow}[4] parameter(0) c = {floating}[4] convert(x)\n"
+        f"ROOT d = {wide}[4] convert(c) }}".encode()
+    )
+    program = compile(module, target=target)
+    kind = np.dtype("int32" if narrow == "s32" else "uint32")
+    for seed in (1, 2):
+        most = np.iinfo(kind).max
+        x = np.array([most, most - 63 * seed, 7 * seed, np.iinfo(kind).min], kind)
+        (wanted,) = oracle(module, [x])
+        (found,) = runtime.load(program).run({"input0": x}).values()
+        np.testing.assert_array_equal(found, wanted)

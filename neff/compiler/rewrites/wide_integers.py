@@ -256,7 +256,11 @@ def _bits_of(node: Node, *operands: Bounds) -> Bounds:
 
 
 def _converted(node: Node, a: Bounds) -> Bounds | None:
-    if node.operands[0].element.kind == "float" and node.element.kind != "float":
+    if node.element.kind == "float":
+        with np.errstate(over="ignore"):
+            low, high = (float(one) for one in np.array(a, np.float64).astype(node.element.dtype))
+        return (low, high) if np.isfinite(low) and np.isfinite(high) else None
+    if node.operands[0].element.kind == "float":
         return min(0, int(a[0])), max(0, int(a[1]))  # NaN becomes zero
     return a
 
@@ -278,6 +282,8 @@ def _reduced(node: Node, operands: list[Bounds | None]) -> Bounds | None:
     else:
         values, start, count = last, first, node.operands[-1].size
     if applied == "add":
+        if node.element.kind == "float":
+            return None  # sums are rounded
         return start[0] + min(0, values[0] * count), start[1] + max(0, values[1] * count)
     if applied in ("maximum", "minimum"):
         return _union([values, start]) if _fits(start) else values
