@@ -94,7 +94,7 @@ def check_transforms(func: object, tensors: Sequence[torch.Tensor]) -> None:
     if _native._is_fwd_grad_enabled() and any(
         _unpack_dual(tensor).tangent is not None for tensor in tensors
     ):
-        _refuse(func, f"kernel {getattr(func, '__name__', '?')} has no derivative in forward mode")
+        _refuse(func, f"kernel {name_of(func)} has no derivative in forward mode")
 
 
 def gradient_lost(func: object, name: str, tensor: torch.Tensor) -> NkiValidationError | None:
@@ -102,7 +102,7 @@ def gradient_lost(func: object, name: str, tensor: torch.Tensor) -> NkiValidatio
     if not (torch.is_grad_enabled() and tensor.requires_grad):
         return None
     return NkiValidationError(
-        f"kernel {getattr(func, '__name__', '?')} writes {name}, a tensor "
+        f"kernel {name_of(func)} writes {name}, a tensor "
         "that asks for a gradient, and autograd does not see through a kernel",
         code="HLO-KERNEL-GRADIENT",
         location=definition_of(func),

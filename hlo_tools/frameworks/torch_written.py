@@ -81,7 +81,7 @@ def not_declared(func: object, tensor: torch.Tensor) -> NkiValidationError | Non
         for other, label in operator.others:
             if overlap(tensor, other):
                 return NkiValidationError(
-                    f"kernel {getattr(func, '__name__', '?')} writes {label}, which does not declare it",
+                    f"kernel {name_of(func)} writes {label}, which does not declare it",
                     code="NKI-OP-MUTATES",
                     location=definition_of(func),
                     remedy="name it in mutates_args of nki_op, or let the kernel return a new "
