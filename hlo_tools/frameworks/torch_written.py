@@ -20,7 +20,7 @@ from hlo_tools.frameworks.torch_device import NeuronTensor, is_neuron_tensor
 from nki_lang.dtypes import Array
 from nki_lang.errors import NkiValidationError
 from nki_lang.execute.hosts import share_memory
-from nki_lang.source import definition_of
+from nki_lang.source import definition_of, name_of
 
 __all__ = [
     "check_declared",
