@@ -130,7 +130,25 @@ def _by_numpy(
     is_defined = is_defined and not any("in cast" in each for each in words)
     if IN_16_BITS.search(text) and any("overflow" in each for each in words):
         return wanted, False
+    if _leaves_32_bits(text, arrays, wanted):
+        return wanted, False
     return wanted, is_defined and not _reads_what_it_wrote(case, wanted, shift)
+
+
+PRODUCTS = re.compile(r"\b(dot|inner|outer|vdot|matmul|tensordot|einsum|convolve|correlate)\(|@")
+
+
+def _leaves_32_bits(text: str, arrays: list[Any], wanted: Any) -> bool:
+    """Sums of products that overflow, which a fused addition does not; numbers of complex128 that
+    complex64 cannot hold, where the tracer overflows on the way."""
+    with np.errstate(all="ignore"):
+        large = any(bool(np.any(np.isfinite(one) & (np.abs(one) > 1e37)))
+                    for one in arrays if one.dtype.kind in "fc")  # fmt: skip
+        if large and PRODUCTS.search(text):
+            return True
+        results = [] if isinstance(wanted, Exception) else [np.asarray(one) for one in wanted]
+        wide = [one for one in results if one.dtype == np.complex128]
+        return any(bool(np.any(np.isfinite(one) & (np.abs(one) > 1e37))) for one in wide)
 
 
 ASSIGNED = re.compile(r"^(\s+[^=\n]*\]) = (.*)$", re.MULTILINE)

@@ -198,6 +198,7 @@ def test_function(name: str) -> None:
         (lambda a: np.linalg.norm(a[0], "fro", axis=0), ValueError, "Invalid norm order"),
         (lambda a: np.dot(a, a), ValueError, "not aligned"),
         (lambda a: np.einsum("ij,jk->ik", a, a), ValueError, "two sizes"),
+        (lambda a: np.einsum("ij->ij", a, dtype=np.float32, out=a * 1j), TypeError, "be cast from"),
         (lambda a: np.roll(a, (1, 2, 3), (0, 1)), ValueError, "shape mismatch"),
     ],
 )

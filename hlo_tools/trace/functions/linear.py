@@ -194,9 +194,10 @@ def einsum(
         raise unsupported("einsum with lists of numbers is not supported", "use a subscript string")
     inputs, output = _parse_subscripts(subscripts, [np.ndim(x) for x in operands])
     wanted: Any = dtype
+    cast: list[Operand] = [*operands] if out is None or dtype is None else [*operands, out]
     if out is not None and dtype is None:
         wanted = dtype = _common_dtype(operands, out, optimize)
-    for value in operands if dtype is not None else ():
+    for value in cast if dtype is not None else ():
         own = kind_of(value)
         if isinstance(own, np.dtype) and not np.can_cast(own, wanted, casting):
             raise TypeError(f"einsum: an operand cannot be cast from {own!r} to {dtype!r}")

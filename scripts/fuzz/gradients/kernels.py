@@ -92,13 +92,13 @@ def swap_(x, y):
 
 
 def _raise(x: torch.Tensor) -> torch.Tensor:
-    made = x * 5.0
+    made = (x * 5.0).contiguous()
     x.add_(1.0)
     return made
 
 
 def _accumulate(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    kept = y.clone()
+    kept = y.clone(memory_format=torch.contiguous_format)
     return x.add_(kept), kept
 
 
@@ -118,8 +118,8 @@ def _sum_to(x: torch.Tensor, y: torch.Tensor, out: torch.Tensor) -> None:
 
 
 _TABLE: dict[str, tuple[Any, Callable[..., Any], tuple[int, ...]]] = {
-    "scaled": (scaled, lambda x: x * 3.0, ()),
-    "multiplied": (multiplied, lambda x, y: x * y, ()),
+    "scaled": (scaled, lambda x: (x * 3.0).contiguous(), ()),
+    "multiplied": (multiplied, lambda x, y: (x * y).contiguous(), ()),
     "triple_": (triple_, lambda x: x.mul_(3.0), (0,)),
     "negate_": (negate_, _negate, (0,)),
     "raise_": (raise_, _raise, (0,)),
@@ -127,7 +127,8 @@ _TABLE: dict[str, tuple[Any, Callable[..., Any], tuple[int, ...]]] = {
     "accumulate_": (accumulate_, _accumulate, (0,)),
     "swap_": (swap_, _swap, (0, 1)),
 }
-"""Kernel, operations of torch, positions of the arguments that it writes."""
+"""Kernel, operations of torch, positions of the arguments that it writes. Results of kernels are
+contiguous, whatever their arguments are."""
 
 
 @dataclass
