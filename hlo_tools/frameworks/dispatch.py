@@ -6,6 +6,7 @@ imported cannot exist. So installing the dispatch costs nothing and imports noth
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
 from collections.abc import Callable
@@ -102,5 +103,6 @@ def install() -> None:
     register_simulated("torch", _simulated_torch)
 
 
+@functools.cache
 def _simulated_torch() -> Framework:
     return importlib.import_module(f"{_HERE}.torch_simulated").SIMULATED

@@ -61,7 +61,8 @@ def register_simulated(kind: str, framework: Callable[[], Framework]) -> None:
 
 def framework_of(value: object) -> Framework:
     """What the framework of an array says; nothing if it is none's."""
-    return _FRAMEWORKS.get(kind_of(value), lambda: _PLAIN)()
+    found = _FRAMEWORKS.get(kind_of(value))
+    return _PLAIN if found is None else found()
 
 
 _TORCH_SPECIAL = {
@@ -75,13 +76,15 @@ _TORCH_SPECIAL = {
 
 def kind_of(value: object) -> str:
     """``"torch"``, ``"jax"``, ``"numpy"`` or ``""`` for what is no array."""
+    if isinstance(value, np.ndarray):
+        return "numpy"
     torch: Any = sys.modules.get("torch")
     if torch is not None and isinstance(value, getattr(torch, "Tensor", ())):
         return "torch"
     module = type(value).__module__.partition(".")[0]
     if module in ("jax", "jaxlib") and hasattr(value, "shape"):
         return "jax"
-    return "numpy" if isinstance(value, np.ndarray) else ""
+    return ""
 
 
 def to_numpy(value: Foreign) -> Array:
