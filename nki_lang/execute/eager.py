@@ -7,6 +7,7 @@ instructions; afterwards each of them runs through its meaning.
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -473,7 +474,7 @@ def _arguments(
         framework_of(tensors[0]).check(func, tensors)
     given = [to_numpy(value) for value in values]
     arrays = [np.ascontiguousarray(one).reshape(one.shape) for one in given]
-    is_apart = any(_is_shared(array, arrays) for array in arrays) or any(
+    is_apart = _share_memory(given) or any(
         framework_of(value).refusal(func, "", value) is not None for value in values
     )
     return [
@@ -482,8 +483,9 @@ def _arguments(
     ]
 
 
-def _is_shared(array: Array, arrays: list[Array]) -> bool:
-    if not array.flags.writeable or overlaps_itself(array):
+def _share_memory(arrays: list[Array]) -> bool:
+    """Whether a write into one may change another one, or another element, or is not allowed."""
+    if any(not array.flags.writeable or overlaps_itself(array) for array in arrays):
         return True
-    others = (other for other in arrays if other is not array)
-    return any(np.may_share_memory(array, each) for each in others)
+    pairs = itertools.combinations(arrays, 2)
+    return any(np.may_share_memory(one, other) for one, other in pairs)

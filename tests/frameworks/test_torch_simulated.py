@@ -114,6 +114,14 @@ def test_arguments_that_share_memory_are_not_written(device: str) -> None:
     assert torch.equal(whole.cpu(), before)
 
 
+def test_an_expanded_argument_that_is_written_is_refused_before_anything_is(device: str) -> None:
+    a = normal(4, 8, seed=1, device=device)
+    before = a.cpu().clone()
+    with pytest.raises(NkiExecutionError, match="of which elements share memory"):
+        nki.simulate(swapped)(a, normal(1, 8, seed=2, device=device).expand(4, 8))
+    assert torch.equal(a.cpu(), before)
+
+
 def test_an_operator_writes_what_it_declares_only(device: str) -> None:
     from torch_neuronx import nki_op
 
