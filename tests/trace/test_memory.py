@@ -150,6 +150,16 @@ def test_orders_of_running_sums_of_what_repeats(function: Any, axis: int) -> Non
     same_memory(running, np.asfortranarray(numbers(2, 3, 2)))
 
 
+def test_rounded_complex_numbers_lie_in_order() -> None:
+    def rounded(a: Any) -> Any:
+        found = np.around(a)
+        first = found.ravel()
+        first[:1] = 0
+        return found * 1, np.around(a[None].T).ravel("K")
+
+    same_memory(rounded, numbers(5, dtype=np.complex64)[::-1])
+
+
 @pytest.mark.parametrize("make", [lambda a: np.broadcast_to(a, (2, 3)), lambda a: a.imag,
                                   lambda a: np.diagonal(a[None] * a[:, None])])  # fmt: skip
 def test_read_only_views(make: Callable[[Any], Any]) -> None:

@@ -124,7 +124,7 @@ def round_(a: Operand, decimals: Any = 0, out: Any = None) -> TracedArray:
     if array.dtype.kind == "c":
         parts = [round_(part(array), places) for part in (xp.real, xp.imag)]
         node = hlo.elementwise("complex", *(p.node for p in parts), dtype=array.dtype)
-        return deliver(result(node, array.layout), out)
+        return deliver(result(node, copied(array.shape, array.layout, "K")), out)
     if array.dtype == BOOL and places:
         if out is not None:
             raise unsupported("rounding booleans to decimals", "convert them before")
