@@ -25,6 +25,7 @@ __all__ = [
     "normal",
     "outer_to_inner",
     "plain",
+    "reduced",
     "regrouped",
     "strides_of",
 ]
@@ -94,12 +95,16 @@ def outer_to_inner(strides: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted(range(len(strides)), key=lambda axis: (-abs(strides[axis]), axis)))
 
 
-def elementwise(operands: Sequence[tuple[Shape, Strides]], shape: Shape) -> Strides:
-    """The strides of a ufunc's new result: the order in which NumPy goes through the operands."""
-    arrays: list[Any] = [
+def _arrays(operands: Sequence[tuple[Shape, Strides]]) -> list[Any]:
+    return [
         as_strided(_ELEMENT, own, plain(own) if strides is None else strides)
         for own, strides in operands
     ]
+
+
+def elementwise(operands: Sequence[tuple[Shape, Strides]], shape: Shape) -> Strides:
+    """The strides of a ufunc's new result: the order in which NumPy goes through the operands."""
+    arrays = _arrays(operands)
     nditer: Any = np.nditer
     flags = [*[["readonly"]] * len(arrays), ["writeonly", "allocate"]]
     walk = nditer([*arrays, None], ["zerosize_ok"], flags, itershape=shape)
@@ -113,10 +118,7 @@ def contracted(
     """The strides of einsum's new result: NumPy goes through all operands at once."""
     summed = list(dict.fromkeys(one for names in labels for one in names if one not in output))
     walked = [*output, *summed]
-    arrays: list[Any] = [
-        as_strided(_ELEMENT, own, plain(own) if strides is None else strides)
-        for own, strides in operands
-    ]
+    arrays = _arrays(operands)
     axes = [[names.index(one) if one in names else -1 for one in walked] for names in labels]
     axes.append([*range(len(output)), *[-1] * len(summed)])
     sizes = {
@@ -128,12 +130,29 @@ def contracted(
     shape = tuple(sizes.get(name, 1) for name in output)
     if 0 in shape:
         return None
-    nditer: Any = np.nditer
+    return normal(shape, _made(arrays, axes, order).strides)
+
+
+def reduced(
+    operands: Sequence[tuple[Shape, Strides]], shape: Shape, axes: Sequence[int]
+) -> Strides:
+    """The strides of a reduction's new result, over the dimensions of ``shape``; those of ``axes`` are
+    reduced. The operands are the array and perhaps a mask."""
+    if 0 in shape or all(strides is None and own == shape for own, strides in operands):
+        return None
+    kept = [axis for axis in range(len(shape)) if axis not in axes]
+    places = [[-1] * (len(shape) - len(own)) + [*range(len(own))] for own, _ in operands]
+    places.append([kept.index(axis) if axis in kept else -1 for axis in range(len(shape))])
+    steps = iter(_made(_arrays(operands), places, "K").strides)
+    return tuple(next(steps) if axis in kept else 0 for axis in range(len(shape)))
+
+
+def _made(arrays: list[Any], axes: list[list[int]], order: str) -> Any:
+    """What NumPy allocates for a result when it goes through the arrays; -1 for dimensions without."""
     flags = [*[["readonly"]] * len(arrays), ["readwrite", "allocate"]]
-    made = nditer(
-        [*arrays, None], ["reduce_ok", "zerosize_ok"], flags, op_axes=axes, order=order
-    ).operands[-1]
-    return normal(shape, made.strides)
+    nditer: Any = np.nditer
+    options = ["reduce_ok", "zerosize_ok"]
+    return nditer([*arrays, None], options, flags, op_axes=axes, order=order).operands[-1]
 
 
 class NeedsCopyError(Exception):

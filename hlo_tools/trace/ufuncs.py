@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -67,7 +67,8 @@ def call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> An
         raise _surplus(ufunc, kwargs)
     certain = _beyond(inputs, ufunc) if ufunc in _COMPARISONS else None
     if certain is not None:
-        certain.layout = _layout(inputs, certain.shape, kwargs)
+        own = [kind_of(value) for value in inputs]
+        certain.layout = _layout(inputs, own, certain.shape, kwargs)
         _dtypes(ufunc, (certain,) * 2, outs, kwargs)  # NumPy's error for a dtype of no loop
         return _deliver(ufunc, (certain,), outs, kwargs)
     dtypes = _dtypes(ufunc, inputs, outs, kwargs)
@@ -84,13 +85,15 @@ def call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> An
         return result(hlo.convert(found, dtypes[-1]), same_order(inputs, shape))
     results = cast("tuple[Node, ...]", found) if isinstance(found, tuple) else (found,)
     wanted = dtypes[ufunc.nin :]
-    layout = _layout(inputs, shape, kwargs)
+    layout = _layout(inputs, dtypes, shape, kwargs)
     arrays = tuple(
         [result(hlo.convert(node, d), layout) for node, d in zip(results, wanted, strict=True)]
     )
     return _deliver(ufunc, arrays, outs, kwargs)
 
 
+_BUFFER = 8192
+"""Elements of the buffer that NumPy's ufuncs have (``numpy.getbufsize``)."""
 _OPTIONS = frozenset(("out", "where", "dtype", "casting", "order", "subok", "signature", "sig"))
 Outs = tuple[Any, ...] | None
 
@@ -210,18 +213,32 @@ def _together(nodes: list[Node]) -> list[Node]:
     return [hlo.broadcast(node, shape) for node in nodes]
 
 
-def _layout(inputs: tuple[Any, ...], shape: tuple[int, ...], kwargs: dict[str, Any]) -> Strides:
-    """In order K: as the operands lie in memory."""
+def _layout(
+    inputs: tuple[Any, ...], dtypes: Sequence[Any], shape: tuple[int, ...], kwargs: dict[str, Any]
+) -> Strides:
+    """In order K: as the operands, of which the loop takes ``dtypes``, lie in memory."""
     order = kwargs.get("order", "K")
     if order == "F":
         return copied(shape, None, "F")
     if order == "C" or len(shape) < 2:
         return None
     if order == "A":
-        known = [layout_of(value) for value in inputs]
-        is_f = all(is_fortran(own, strides) for own, strides in known)
+        is_f = all(is_fortran(*layout) for layout in _read_layouts(inputs, dtypes))
         return copied(shape, None, "F" if is_f else "C")
     return same_order(inputs, shape)
+
+
+def _read_layouts(inputs: tuple[Any, ...], dtypes: Sequence[Any]) -> list[tuple[Any, Strides]]:
+    """Shapes and strides as NumPy's loop sees them: short rows of another dtype are copied, up to
+    the first operand that is cast in a buffer."""
+    found = [layout_of(value) for value in inputs]
+    for place, ((shape, _), value) in enumerate(zip(found, inputs, strict=True)):
+        if kind_of(value) == dtypes[place]:
+            continue
+        if len(shape) > 1 or (shape and shape[0] > _BUFFER):
+            break
+        found[place] = shape, None
+    return found
 
 
 def _deliver(ufunc: np.ufunc, arrays: tuple[Any, ...], outs: Outs, kwargs: dict[str, Any]) -> Any:

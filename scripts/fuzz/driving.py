@@ -8,13 +8,13 @@ import random
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from programs import Program
 
-__all__ = ["Driver", "Fuzzer", "chosen", "find_faults", "kind_of", "shrunk"]
+__all__ = ["Driver", "Fuzzer", "chosen", "fewest", "find_faults", "kind_of", "shrunk"]
 
 
 class Driver:
@@ -114,6 +114,20 @@ def shrunk(fuzzer: Fuzzer, made: Program, way: str) -> Program:
         if smaller != made and smaller.statements and fuzzer.faults(smaller, [way]):
             return shrunk(fuzzer, smaller, way)
     return made
+
+
+def fewest(steps: list[Any], faults: Callable[[list[Any]], dict[str, str]]) -> list[Any] | None:
+    """The fewest steps found that show the same kinds of faults by way; None when there are none."""
+
+    def kinds(steps: list[Any]) -> dict[str, str]:
+        return {way: re.split("[:,]", told)[0] for way, told in faults(steps).items()}
+
+    found = kinds(steps)
+    at = 0
+    while found and at < len(steps):
+        fewer = steps[:at] + steps[at + 1 :]
+        steps, at = (fewer, 0) if kinds(fewer) == found else (steps, at + 1)
+    return steps if found else None
 
 
 def chosen(seed: int, ways: list[str], each: int, always: str) -> list[str]:

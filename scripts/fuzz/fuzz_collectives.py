@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 import random
-import re
 import sys
 import warnings
 from collections import Counter
@@ -27,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import numpy as np
 from children import Child, serve
-from driving import Driver
+from driving import Driver, fewest
 
 Array = np.ndarray[Any, Any]
 Step = tuple[str, dict[str, Any]]
@@ -289,20 +288,12 @@ def look(driver: Driver, child: Child, seed: int, counts: Counter[str]) -> None:
         counts.update(answer.get("refused", []))
         return answer["faults"] if "faults" in answer else {"child": answer["error"]}
 
-    def kinds(steps: list[Step]) -> dict[str, str]:
-        return {way: re.split("[:,]", told)[0] for way, told in faults(steps).items()}
-
-    replicas, partitions, kind, steps = history(seed)
-    found = kinds(steps)
-    if not found:
-        return
-    at = 0
-    while at < len(steps):
-        fewer = steps[:at] + steps[at + 1 :]
-        steps, at = (fewer, 0) if kinds(fewer) == found else (steps, at + 1)
-    told = {"seed": seed, "faults": faults(steps) or found, "replicas": replicas, "partitions": partitions,
-            "module": text_of(kind, steps)}  # fmt: skip
-    driver.found(told, f"seed {seed}: {told['faults']}\n{told['module']}")
+    replicas, partitions, kind, made = history(seed)
+    steps = fewest(made, faults)
+    if steps is not None:
+        told = {"seed": seed, "faults": faults(steps), "replicas": replicas, "partitions": partitions,
+                "module": text_of(kind, steps)}  # fmt: skip
+        driver.found(told, f"seed {seed}: {told['faults']}\n{told['module']}")
 
 
 def main() -> int:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 import os
 import random
-import re
 import sys
 import warnings
 from collections.abc import Callable
@@ -28,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import numpy as np
 from children import Child, serve
-from driving import Driver
+from driving import Driver, fewest
 
 Array = np.ndarray[Any, Any]
 Groups = list[list[int]]
@@ -469,20 +468,11 @@ def look(driver: Driver, child: Child, seed: int) -> None:
         answer = child.ask((seed, steps))
         return answer["faults"] if "faults" in answer else {"child": answer["error"]}
 
-    def kinds(steps: list[Step]) -> dict[str, str]:
-        return {way: re.split("[:,]", told)[0] for way, told in faults(steps).items()}
-
     made = history(seed)
-    steps = made.steps
-    found = kinds(steps)
-    if not found:
-        return
-    at = 0
-    while at < len(steps):
-        fewer = steps[:at] + steps[at + 1 :]
-        steps, at = (fewer, 0) if kinds(fewer) == found else (steps, at + 1)
-    told = {"seed": seed, "faults": faults(steps), **made._asdict(), "steps": steps}
-    driver.found(told, f"seed {seed}: {told}")
+    steps = fewest(made.steps, faults)
+    if steps is not None:
+        told = {"seed": seed, "faults": faults(steps), **made._asdict(), "steps": steps}
+        driver.found(told, f"seed {seed}: {told}")
 
 
 def main() -> int:

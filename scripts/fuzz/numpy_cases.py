@@ -9,6 +9,7 @@ import random
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -20,6 +21,13 @@ BF16 = "bfloat16"
 FLOATS = ("float32", "float32", "float16", BF16)
 INTEGERS = ("int32", "int8", "uint8", "int16", "uint16", "uint32")
 ALL = (*FLOATS, *INTEGERS, "bool", "complex64")
+VIEWS = (
+    "a.swapaxes(0, -1)", "a.swapaxes(0, 1)", "np.moveaxis(a, 0, -1)", "a[..., ::-1]", "a[None]",
+    "a[..., None]", "np.broadcast_to(a, (2, *a.shape))", "np.broadcast_to(a[..., :1], a.shape)",
+    "np.broadcast_to(a[:1], a.shape)", "np.broadcast_to(a[:, None], (*a.shape[:1], 2, *a.shape[1:]))",
+    "a[::2]", "a[:, ::-1]", "a.real", "a.T[1:]",
+)  # fmt: skip
+"""What an argument may be replaced by."""
 LAYOUTS = ("C", "C", "F", "T", "step", "back")
 SHAPES = ((3,), (2, 3), (2, 3, 2), (), (1,), (4, 1), (0,), (2, 0), (3, 3), (5,))
 SPECIAL = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, float("inf"), float("-inf"), float("nan"),
@@ -129,19 +137,37 @@ def is_array(value: Any) -> bool:
     return name in ("TracedArray", "ndarray")
 
 
-def results(found: Any, *arrays: Any) -> list[Any]:
-    """A function's results in new memory, its arguments after them."""
+def _laid(value: Any, earlier: list[Any]) -> Any:
+    """A number, or an array's strides in elements (none of a dimension of one) and the first array
+    that it shares memory with."""
+    if not getattr(value, "shape", ()):
+        return "array" if is_array(value) else "number"
+    base = value
+    while hasattr(above := getattr(base, "parent", getattr(base, "base", None)), "shape"):
+        base = above
+    earlier.append(base)
+    if not value.size:
+        return None
+    place = next(i for i, one in enumerate(earlier) if one is base)
+    steps = zip(value.shape, value.strides, strict=True)
+    return place, *(step // value.itemsize if size > 1 else 0 for size, step in steps)
+
+
+def results(found: Any, *arrays: Any, layouts: list[Any]) -> list[Any]:
+    """A function's results in new memory, its arguments after them; their layouts are appended."""
     values = list(found) if isinstance(found, (list, tuple)) else [found]
+    earlier: list[Any] = []
+    layouts.append([_laid(value, earlier) for value in (*arrays, *values)])
     values = [np.bool_(v) if isinstance(v, bool) else v for v in values]
     return [*[np.positive(v) if v.dtype != bool else np.logical_or(v, v) for v in
               [v for v in values if hasattr(v, "dtype")]], *arrays]  # fmt: skip
 
 
-def build(case: Any) -> Callable[..., Any]:
-    """The function of a case."""
+def build(case: Any, layouts: list[Any] | None = None) -> Callable[..., Any]:
+    """The function of a case; each call appends the layouts of its results."""
     names: dict[str, Any] = {
         "np": np,
-        "results": results,
+        "results": partial(results, layouts=[] if layouts is None else layouts),
         "is_array": is_array,
         "bf16": ml_dtypes.bfloat16,
     }
@@ -294,8 +320,8 @@ ENTRIES = [
     Entry("np.tensordot", _words("a, b, 1; a, b; a, b, 0; a, b.T, 1; a, b, ([0], [0]); a, b, ([-1], [-1])")),
     Entry("np.cross", _words("a, b; a.T, b.T"), _options(axis="0; -1"), shapes=((3,), (3, 3), (2, 3), (3, 2))),
     *(Entry("np.einsum", _words(w), _options(out="o", dtype="np.float32; np.int32", casting="'unsafe'"), shapes=s) for w, s in (
-        ("'ij,kj->ik', a, b; 'ij->ji', a; 'ij->', a; 'ij->i', a; 'ij,ij->ij', a, b; 'ij,j', a, w; '...j,...j', a, b; 'ij', a", ((2, 3), (3, 3))),
-        ("'i,i->', a, b; 'i,i->i', a, b; 'i,j->ij', a, b; 'i->', a; 'i', a; 'i->i', a", ((3,), (5,))))),
+        ("'ij,kj->ik', a, b; 'ij->ji', a; 'ij->', a; 'ij->i', a; 'ij,ij->ij', a, b; 'ij,j', a, w; '...j,...j', a, b; 'ij', a; '...j,...j', a[:1], b; 'ij,kj->ik', a, b[:, :1]; 'ij,ij->', a[:, :1], b", ((2, 3), (3, 3))),
+        ("'i,i->', a, b; 'i,i->i', a, b; 'i,j->ij', a, b; 'i->', a; 'i', a; 'i->i', a; 'i,i->i', a[:1], b; 'i,i', a, b[:1]", ((3,), (5,))))),
 ]  # fmt: skip
 
 KEYS = ["0", "-1", "...", "()", "None", ":", "1:", "::2", "::-1", "0:0", "-1:", "[0]", "[0, -1]", "i",
@@ -381,6 +407,9 @@ def _case(
         arrays = {**arrays, "o": replace(arrays["o"], shape=arrays["a"].shape or (1,))}
         if any(value == "None" for _, value in named):
             arrays["o"] = replace(arrays["o"], shape=(int(np.prod(arrays["a"].shape)),))
+    if rng.random() < 0.2:
+        before = (f"a = {rng.choice(VIEWS)}", *before)
+        case = replace(case, before=before)
     probe = rng.choice(list(PROBES)) if rng.random() < 0.5 else "plain"
     kept = tuple((name, array) for name, array in arrays.items() if name in used)
     return replace(case, arrays=kept, probe=probe)
@@ -477,6 +506,8 @@ def _smaller(case: Case) -> list[Case]:
     found = []
     if case.probe != "plain":
         found.append(replace(case, probe="plain"))
+    if case.before and case.before[0].startswith("a = "):
+        found.append(replace(case, before=case.before[1:]))
     for place in range(len(case.named)):
         found.append(replace(case, named=case.named[:place] + case.named[place + 1 :]))
     for place, (name, array) in enumerate(case.arrays):

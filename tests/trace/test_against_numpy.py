@@ -354,3 +354,21 @@ def test_elements_taken_into_an_output_are_cast_as_numpy_casts_them() -> None:
         same_memory(lambda a, o: [np.take(a, [1, 0], 0, o), o], array, out)
     with pytest.raises(TypeError, match="Cannot cast"):
         trace(lambda a, o: np.take(a, [1, 0], 0, o), array, np.zeros((2, 2), I32))
+
+
+def test_what_numpy_refuses_of_rounding_and_clipping() -> None:
+    numbers = np.array([0.5 + 2j, 3], np.complex64)
+    for out in (np.zeros(2, F32), np.zeros(2, F16), np.zeros(2, I32)):
+        with pytest.raises(TypeError, match="imaginary part"):
+            trace(lambda a, o: np.around(a, out=o), numbers, out)
+    with pytest.raises(TypeError, match="Cannot cast"):
+        trace(lambda a, c: np.clip(a, 0, c, dtype=F32), of(1, 2), numbers)
+
+
+def test_products_of_dimensions_of_one_element() -> None:
+    a, b = of((1, 2, 3), (4, 5, 6)), of((7, 8, 9), (1, 2, 4))
+    for words in ("ij,ij->ij", "ij,kj->ik", "ij,kj->k", "...j,...j", "ij,ij->"):
+        for x, y in ((a[:1], b), (a, b[:, :1]), (a[:1, :1], b), (a[:, :1], b[:1])):
+            same_memory(lambda x, y, w=words: np.einsum(w, x, y), x, y)
+    with pytest.raises(ValueError, match="two sizes"):
+        trace(lambda x, y: np.einsum("ij,ij", x, y), a, b[:, :2])

@@ -268,3 +268,83 @@ def test_running_sums_keep_the_sign_of_zeros(dtype: Any) -> None:
     np.testing.assert_array_equal(found, wanted)
     for part in (np.real, np.imag) if wanted.dtype.kind == "c" else (np.real,):
         np.testing.assert_array_equal(np.signbit(part(found)), np.signbit(part(wanted)))
+
+
+# Where results lie: strides decide what ravel and reshape copy
+
+VIEWS: dict[str, Callable[[Any], Any]] = {
+    "itself": lambda a: a,
+    "broadcast": lambda a: np.broadcast_to(a, (2, *a.shape)),
+    "broadcast inside": lambda a: np.broadcast_to(a[:, :1], a.shape),
+    "swapped": lambda a: a.swapaxes(0, 1),
+    "moved": lambda a: np.moveaxis(a, 0, -1),
+    "transposed": lambda a: a.T[::2],
+}
+
+
+def same_strides(function: Callable[[Any], Any], array: Any) -> None:
+    """Assert that what a function returns lies in memory as NumPy's results do, in each view."""
+    seen: list[Any] = []
+
+    def run(a: Any) -> Any:
+        for view in VIEWS.values():
+            found = function(view(a))
+            seen.append([
+                tuple(step // one.itemsize for n, step in zip(one.shape, one.strides, strict=True) if n > 1)
+                for one in (found if isinstance(found, (list, tuple)) else [found])
+            ])  # fmt: skip
+        return a
+
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        run(array)
+        trace(run, array)
+    count = len(VIEWS)
+    assert dict(zip(VIEWS, seen[count:], strict=True)) == dict(zip(VIEWS, seen, strict=False))
+
+
+@pytest.mark.parametrize("axis", [0, 1, (0, 2), -1])
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, bool])
+def test_the_memory_of_reductions(axis: Any, dtype: Any) -> None:
+    array = numbers(2, 3, 4).astype(dtype)
+    for function in (np.sum, np.mean, np.max, np.any, np.count_nonzero, np.var, np.nansum, np.ptp):
+        if dtype is bool and function is np.ptp:
+            continue
+        same_strides(lambda a, f=function: [f(a, axis), f(a, axis, keepdims=True)], array)
+    same_strides(lambda a: np.sum(a, axis, where=a.T.T > 0), array)
+    same_strides(lambda a: np.var(a, axis, where=np.copy(a) > 0), array)
+    same_strides(lambda a: np.average(a, axis, returned=True), array)
+    same_strides(lambda a: np.average(a, 0, [3.0] * a.shape[0], returned=True), array)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.float16, np.complex64])
+def test_the_memory_of_rounded_arrays(dtype: Any) -> None:
+    for decimals in (0, 1, -1):
+        same_strides(lambda a, n=decimals: np.around(a, n), numbers(2, 3, 4).astype(dtype))
+
+
+def test_the_memory_of_what_has_no_elements_of_its_operand() -> None:
+    array = numbers(2, 3, 4)
+    same_strides(np.imag, array)
+    same_strides(lambda a: np.ones_like(a, order="A", shape=a.shape[::-1]), array)
+    same_strides(lambda a: np.ones_like(np.broadcast_to(np.ravel(a)[:1, None], (4, 1)), shape=(2, 2)), array)  # fmt: skip
+    same_strides(lambda a: np.isclose(a, a.astype(np.uint8)), array.astype(np.int32))
+
+
+def test_order_a_asks_the_operands_as_the_loop_reads_them() -> None:
+    """A short row of another dtype is copied, unless another operand before it is cast as well."""
+    array, row = numbers(3, 3), np.arange(3, dtype=np.uint16)
+    for function in (np.copysign, np.add):
+        same_strides(lambda a, f=function: f(row[::-1], a, order="A"), np.asfortranarray(array))
+    whole = np.asfortranarray(array.astype(np.int16))
+    same_strides(lambda a: np.logaddexp(a, row.astype(np.int16)[::-1], order="A"), whole)
+
+
+def test_numbers_of_an_average() -> None:
+    def weights(a: Any) -> Any:
+        found, total = np.average(a, returned=True)
+        other = total
+        other += 1
+        return found, total, other
+
+    same_memory(weights, numbers(2, 3))

@@ -12,7 +12,7 @@ from hlo_tools.trace.functions import implements
 from hlo_tools.trace.functions.arguments import axes_of, traced, write_out, xp
 from hlo_tools.trace.graph import Node, Operand
 from hlo_tools.trace.indexing import fitted
-from hlo_tools.trace.layout import copied, elementwise, normal, plain
+from hlo_tools.trace.layout import copied, elementwise, is_fortran, normal, plain
 from hlo_tools.trace.promotion import narrow
 
 __all__: list[str] = []
@@ -26,9 +26,11 @@ def full_like(
     array = traced(a, fill_value)
     target = narrow(dtype) if dtype is not None else array.dtype
     size = array.shape if shape is None else _shape(shape)
+    if order == "A":
+        is_f = array.layout is not None and is_fortran(array.shape, array.layout)
+        order = "F" if is_f else "C"
     # The shape of another rank has no order to keep.
-    own = array.layout if len(size) == array.ndim else None
-    layout = copied(size, own, order if order != "A" or own is not None else "C")
+    layout = copied(size, array.layout if len(size) == array.ndim else None, order)
     fill = fitted(as_node(fill_value, array.node.graph, target), size)
     return TracedArray(hlo.broadcast(fill, size), layout)
 

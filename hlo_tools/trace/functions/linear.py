@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -203,12 +204,8 @@ def einsum(
             raise TypeError(f"einsum: an operand cannot be cast from {own!r} to {dtype!r}")
     if len(operands) == 1 and set(output) == set(inputs[0]) and out is None:
         return xp.transpose(operands[0], [inputs[0].index(label) for label in output])
-    values = [
-        (node, labels)
-        for node, labels in zip(
-            nodes_of(operands, narrow(dtype) if dtype is not None else None), inputs, strict=True
-        )
-    ]
+    nodes = nodes_of(operands, narrow(dtype) if dtype is not None else None)
+    values = [*zip(_broadcast(nodes, inputs), inputs, strict=True)]
     current = values.pop(0)
     while values:
         following = values.pop(0)
@@ -227,6 +224,18 @@ def einsum(
         layout = contracted([layout_of(value) for value in operands], inputs, output, order)
     found = result(hlo.transpose(node, [labels.index(label) for label in output]), layout)
     return deliver(found, out, casting)
+
+
+def _broadcast(nodes: Sequence[Node], inputs: list[list[str]]) -> list[Node]:
+    """Operands whose dimensions of one element are as long as others of the same index."""
+    sizes: dict[str, int] = {}
+    for node, labels in zip(nodes, inputs, strict=True):
+        sizes |= {one: n for one, n in zip(labels, node.shape, strict=True) if n != 1}
+    return [
+        hlo.broadcast(node, tuple(
+            sizes.get(one, 1) if n == 1 else n for one, n in zip(labels, node.shape, strict=True)))
+        for node, labels in zip(nodes, inputs, strict=True)
+    ]  # fmt: skip
 
 
 def _common_dtype(operands: tuple[Operand, ...], out: Operand, optimize: object) -> DType:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hlo_tools.trace import primitives as hlo
-from hlo_tools.trace.array import TracedArray, as_node, kind_of, result, same_order
+from hlo_tools.trace.array import TracedArray, as_node, kind_of, layout_of, result
 from hlo_tools.trace.functions import implements
 from hlo_tools.trace.functions.arguments import (
     NO_VALUE,
@@ -22,7 +22,7 @@ from hlo_tools.trace.functions.arguments import (
     xp,
 )
 from hlo_tools.trace.graph import DType, Node, Operand
-from hlo_tools.trace.layout import copied, normal
+from hlo_tools.trace.layout import copied, normal, reduced
 from hlo_tools.trace.narrowing import tell_of_total
 from hlo_tools.trace.promotion import narrow, promote
 
@@ -41,11 +41,9 @@ def _finished(
         kept = list(range(array.ndim))
         node = hlo.reshape(node, tuple(1 if i in axes else n for i, n in enumerate(array.shape)))
     is_masked = where is not True and where is not NO_VALUE
-    layout = same_order((array, where), array.shape) if is_masked else array.layout
-    if layout is None:
-        return result(node)
-    strides = [layout[i] for i in kept]
-    return result(node, copied(node.shape, strides, "K"))
+    walked = [layout_of(one) for one in ((array, where) if is_masked else (array,))]
+    found = reduced(walked, array.shape, axes)
+    return result(node, found and normal(node.shape, [found[i] for i in kept]))
 
 
 def _masked(node: Node, where: Operand, neutral: Any) -> Node:
@@ -270,9 +268,14 @@ def mean(
     target = _mean_dtype(array, dtype)
     wide = F32 if is_narrow_float(target) or target == BOOL else target
     axes = axes_of(axis, array.ndim) if where is True else reduced_axes(axis, array.ndim)
-    total = xp.sum(array.astype(wide), axis=axes, dtype=wide, keepdims=True, where=where)
+    total = xp.sum(_cast(array, wide), axis=axes, dtype=wide, keepdims=True, where=where)
     average = _quotient(total, _count(array, axes, where)).astype(target)
     return deliver(_drop(average, axes, keepdims), same_dtype(out, average), "unsafe")
+
+
+def _cast(array: TracedArray, dtype: DType) -> TracedArray:
+    """The array in another dtype as a loop of NumPy reads it: where it lies."""
+    return TracedArray(hlo.convert(array.node, dtype), array.layout)
 
 
 def _quotient(total: Any, count: Any) -> Any:
@@ -314,7 +317,7 @@ def _variance(
         raise unsupported(f"a variance of {array.dtype} in {target}", "compute it in complex64")
     wide = F32 if is_narrow_float(target) else target
     axes = axes_of(axis, array.ndim) if where is True else reduced_axes(axis, array.ndim)
-    values = array.astype(wide)
+    values = _cast(array, wide)
     count = _count(array, axes, where)
     if mean is NO_VALUE:
         mean = _quotient(xp.sum(values, axis=axes, keepdims=True, where=where), count)
@@ -350,18 +353,20 @@ def average(
         if not found.size:
             raise ZeroDivisionError("division by zero")
         scale: Any = xp.full_like(found, array.size / max(found.size, 1))
-        return (found, scale) if returned else found
+        return (found, result(scale.node)) if returned else found
     kinds = (
         array.dtype,
         kind_of(weights) if isinstance(weights, TracedArray) else np.asarray(weights).dtype,
     )
     wide = promote((*kinds, np.dtype(np.float64)) if array.dtype.kind in "biu" else kinds)
-    work = traced(weights, array).astype(wide)
+    work = _cast(traced(weights, array), wide)
     if work.shape != array.shape:
         work = _spread_weights(work, array, axis)
     axis = axis if axis is None else axes_of(axis, array.ndim)  # a 0-d array has no axis 0 here
-    scale = xp.sum(xp.broadcast_to(work, array.shape), axis, dtype=wide, keepdims=keepdims)
-    found = xp.sum(array.astype(wide) * work, axis, keepdims=keepdims) / scale
+    scale = xp.sum(work, axis, dtype=wide, keepdims=keepdims)
+    found = xp.sum(_cast(array, wide) * work, axis, keepdims=keepdims) / scale
+    if scale.shape != found.shape:
+        scale = xp.copy(xp.broadcast_to(scale, found.shape))
     return (found, scale) if returned else found
 
 
@@ -380,7 +385,7 @@ def _spread_weights(weights: TracedArray, array: TracedArray, axis: Any) -> Trac
 
 @implements(np.count_nonzero)
 def count_nonzero(a: Operand, axis: Any = None, *, keepdims: bool = False) -> TracedArray:
-    return xp.sum(xp.not_equal(traced(a), 0), axis=axis, keepdims=keepdims)
+    return xp.sum(traced(a).astype(BOOL, copy=False), axis=axis, keepdims=keepdims)
 
 
 @implements(np.ptp)
@@ -432,7 +437,8 @@ def _without_nan(function: Any, neutral: Any) -> Callable[..., TracedArray]:
         array = traced(a, (out, where))
         clean = array
         if np.issubdtype(array.dtype, np.inexact):  # ml_dtypes' floats are not: NaN stays
-            clean = xp.where(xp.isnan(array), array.dtype.type(neutral), array)
+            changed = xp.where(xp.isnan(array), array.dtype.type(neutral), array)
+            clean = TracedArray(changed.node, copied(array.shape, array.layout, "K"))
         if initial is NO_VALUE and clean is not array:
             initial = neutral  # a sum without NaN starts from 0.0, not from -0.0
         return function(clean, axis, dtype, out, keepdims, initial, where)

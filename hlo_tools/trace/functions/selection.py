@@ -83,8 +83,9 @@ def clip(
     bounds = [bound for bound in (low, high) if bound is not None]
     kinds = (array.dtype, *(kind_of(bound) for bound in bounds))
     target = narrow(dtype) if dtype is not None else _clip_dtype(kinds)
-    if not np.can_cast(array.dtype, target, casting):
-        raise TypeError(f"Cannot cast ufunc 'clip' input from {array.dtype!r} to {target!r}")
+    for kind in kinds:
+        if isinstance(kind, np.dtype) and not np.can_cast(kind, target, casting):
+            raise TypeError(f"Cannot cast ufunc 'clip' input from {kind!r} to {target!r}")
     work: Any = array.astype(target)
     for bound, combine in ((low, xp.maximum), (high, xp.minimum)):
         if bound is not None:
@@ -122,6 +123,8 @@ def round_(a: Operand, decimals: Any = 0, out: Any = None) -> TracedArray:
     array = traced(a, out)
     places = int(decimals)
     if array.dtype.kind == "c":
+        if out is not None and out.dtype.kind != "c":
+            raise TypeError("array does not have imaginary part to set")  # NumPy's
         parts = [round_(part(array), places) for part in (xp.real, xp.imag)]
         node = hlo.elementwise("complex", *(p.node for p in parts), dtype=array.dtype)
         return deliver(result(node, copied(array.shape, array.layout, "K")), out)
@@ -135,7 +138,7 @@ def round_(a: Operand, decimals: Any = 0, out: Any = None) -> TracedArray:
         return deliver(xp.rint(array), out)
     if array.dtype.kind in "iu" and (out is None or out.dtype.kind in "iu"):
         node = _rounded_integers(array.node, 10**-places)
-        return deliver(result(node, copied(array.shape, array.layout, "K")), out)
+        return deliver(result(node, copied(array.shape, array.layout, "A")), out)
     if out is not None and out.dtype != array.dtype:
         raise unsupported(
             f"rounding {array.dtype} into an array of {out.dtype}", f"round into {array.dtype}"
@@ -144,7 +147,8 @@ def round_(a: Operand, decimals: Any = 0, out: Any = None) -> TracedArray:
     scaled = array * scale if places > 0 else array / scale
     rounded = xp.rint(scaled)
     back = rounded / scale if places > 0 else rounded * scale
-    return deliver(back.astype(array.dtype), out)
+    node = hlo.convert(back.node, array.dtype)
+    return deliver(result(node, copied(array.shape, array.layout, "A")), out)
 
 
 def _rounded_integers(node: Node, unit: int) -> Node:
@@ -210,7 +214,8 @@ def isclose(
     wide = promote((y.dtype, float))
     y = y if y.dtype.kind in "fc" or y.dtype.kind not in "biu" else y.astype(wide)
     if x.dtype.kind in "biu":
-        x = x.astype(promote((x.dtype, y.dtype)))
+        wide = promote((x.dtype, y.dtype))
+        x = TracedArray(hlo.convert(x.node, wide), x.layout)  # cast where it lies
     near = xp.less_equal(xp.abs(x - y), atol + rtol * xp.abs(y))
     close = (near & xp.isfinite(y)) | xp.equal(x, y)
     return close | (xp.isnan(x) & xp.isnan(y)) if equal_nan else close
@@ -231,7 +236,7 @@ def imag(val: Operand) -> TracedArray:
     array = traced(val)
     if array.dtype.kind == "c":
         return _component(array, "imag")
-    zeros = xp.zeros_like(array)  # NumPy gives a read-only array
+    zeros = xp.zeros_like(array, order="A")  # as NumPy, which makes them read-only
     if isinstance(array, TracedScalar):
         return TracedScalar(zeros.node)
     return view(zeros, zeros.node, lambda node: node, None, zeros.layout)

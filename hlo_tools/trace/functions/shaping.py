@@ -220,9 +220,7 @@ def broadcast_to(array: Operand, shape: Any, subok: bool = False) -> TracedArray
         )
     own = plain(source.shape) if source.layout is None else source.layout
     lead = len(target) - source.ndim
-    spread = [0] * lead + [
-        0 if source.shape[i] != target[lead + i] else own[i] for i in range(source.ndim)
-    ]
+    spread = [0] * lead + [0 if source.shape[i] == 1 else own[i] for i in range(source.ndim)]
     node = hlo.broadcast(source.node, target)
     layout = normal(target, spread)
     return view(source, node, lambda base: hlo.broadcast(base, target), None, layout)
