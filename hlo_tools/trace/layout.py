@@ -95,7 +95,7 @@ def outer_to_inner(strides: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted(range(len(strides)), key=lambda axis: (-abs(strides[axis]), axis)))
 
 
-def _arrays(operands: Sequence[tuple[Shape, Strides]]) -> list[Any]:
+def _arrays(operands: Sequence[tuple[Shape, Strides]]) -> list[Array]:
     return [
         as_strided(_ELEMENT, own, plain(own) if strides is None else strides)
         for own, strides in operands
@@ -130,7 +130,7 @@ def contracted(
     shape = tuple(sizes.get(name, 1) for name in output)
     if 0 in shape:
         return None
-    return normal(shape, _made(arrays, axes, order).strides)
+    return normal(shape, _made(arrays, axes, order))
 
 
 def reduced(
@@ -143,16 +143,17 @@ def reduced(
     kept = [axis for axis in range(len(shape)) if axis not in axes]
     places = [[-1] * (len(shape) - len(own)) + [*range(len(own))] for own, _ in operands]
     places.append([kept.index(axis) if axis in kept else -1 for axis in range(len(shape))])
-    steps = iter(_made(_arrays(operands), places, "K").strides)
+    steps = iter(_made(_arrays(operands), places, "K"))
     return tuple(next(steps) if axis in kept else 0 for axis in range(len(shape)))
 
 
-def _made(arrays: list[Any], axes: list[list[int]], order: str) -> Any:
-    """What NumPy allocates for a result when it goes through the arrays; -1 for dimensions without."""
+def _made(arrays: list[Array], axes: list[list[int]], order: str) -> tuple[int, ...]:
+    """The strides of what NumPy allocates for a result when it goes through the arrays; -1 stands for
+    a dimension that one lacks."""
     flags = [*[["readonly"]] * len(arrays), ["readwrite", "allocate"]]
     nditer: Any = np.nditer
     options = ["reduce_ok", "zerosize_ok"]
-    return nditer([*arrays, None], options, flags, op_axes=axes, order=order).operands[-1]
+    return nditer([*arrays, None], options, flags, op_axes=axes, order=order).operands[-1].strides
 
 
 class NeedsCopyError(Exception):

@@ -24,7 +24,7 @@ from hlo_tools.trace.functions.linear import matmul
 from hlo_tools.trace.graph import DType, Graph, Node, Operand
 from hlo_tools.trace.layout import Strides, copied, is_fortran
 from hlo_tools.trace.narrowing import tell_of_ufunc
-from hlo_tools.trace.promotion import ufunc_dtypes
+from hlo_tools.trace.promotion import Kind, ufunc_dtypes
 
 __all__ = ["call", "dispatch"]
 
@@ -214,7 +214,7 @@ def _together(nodes: list[Node]) -> list[Node]:
 
 
 def _layout(
-    inputs: tuple[Any, ...], dtypes: Sequence[Any], shape: tuple[int, ...], kwargs: dict[str, Any]
+    inputs: tuple[Any, ...], dtypes: Sequence[Kind], shape: tuple[int, ...], kwargs: dict[str, Any]
 ) -> Strides:
     """In order K: as the operands, of which the loop takes ``dtypes``, lie in memory."""
     order = kwargs.get("order", "K")
@@ -228,7 +228,9 @@ def _layout(
     return same_order(inputs, shape)
 
 
-def _read_layouts(inputs: tuple[Any, ...], dtypes: Sequence[Any]) -> list[tuple[Any, Strides]]:
+def _read_layouts(
+    inputs: Sequence[Operand], dtypes: Sequence[Kind]
+) -> list[tuple[tuple[int, ...], Strides]]:
     """Shapes and strides as NumPy's loop sees them: short rows of another dtype are copied, up to
     the first operand that is cast in a buffer."""
     found = [layout_of(value) for value in inputs]
