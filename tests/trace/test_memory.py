@@ -329,6 +329,10 @@ def test_the_memory_of_what_has_no_elements_of_its_operand() -> None:
     same_strides(lambda a: np.ones_like(a, order="A", shape=a.shape[::-1]), array)
     same_strides(lambda a: np.ones_like(np.broadcast_to(np.ravel(a)[:1, None], (4, 1)), shape=(2, 2)), array)  # fmt: skip
     same_strides(lambda a: np.isclose(a, a.astype(np.uint8)), array.astype(np.int32))
+    square, other = numbers(3, 3), np.asfortranarray(numbers(3, 3))
+    same_strides(
+        lambda a: np.isclose(np.broadcast_to(a[..., :1], a.shape), other[: a.shape[-2]], equal_nan=True), square
+    )  # fmt: skip
 
 
 def test_order_a_asks_the_operands_as_the_loop_reads_them() -> None:

@@ -218,7 +218,9 @@ def isclose(
         x = TracedArray(hlo.convert(x.node, wide), x.layout)  # cast where it lies
     near = xp.less_equal(xp.abs(x - y), atol + rtol * xp.abs(y))
     close = (near & xp.isfinite(y)) | xp.equal(x, y)
-    return close | (xp.isnan(x) & xp.isnan(y)) if equal_nan else close
+    if equal_nan:
+        close |= xp.isnan(x) & xp.isnan(y)  # in place, so that the layout stays
+    return close
 
 
 @implements(np.allclose)
