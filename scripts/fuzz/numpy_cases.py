@@ -314,13 +314,13 @@ ENTRIES = [
     Entry("np.trace", _words("a; a, 1; a, 0, 1, 0"), _options(dtype=DTYPES, out="o"), shapes=(*PLANE, (2, 3, 2))),
     Entry("np.put_along_axis", _words("a, np.argsort(a, 0, 'stable'), b, 0; a, i[:2], 1, None"), shapes=LONG, exact=True),
     # Products
-    *(Entry(f"np.{n}", _words("a, b; a, b.T; a.T, b; a, a; a, w"), _options(out="o") if n in ("dot",) else ()) for n in ("dot", "inner", "vdot", "kron")),
+    *(Entry(f"np.{n}", _words("a, b; a, b.T; a.T, b; a, a; a, w; a, 100; 2.5, a"), _options(out="o") if n in ("dot",) else ()) for n in ("dot", "inner", "vdot", "kron")),
     Entry("np.matmul", _words("a, b; a, b.T; a.T, b; a, a[0]; a[0], b.T"), _options(out="o", dtype="np.float32; np.int32", casting="'unsafe'")),
-    Entry("np.outer", _words("a, b; a, w; a, 2"), _options(out="o")),
-    Entry("np.tensordot", _words("a, b, 1; a, b; a, b, 0; a, b.T, 1; a, b, ([0], [0]); a, b, ([-1], [-1])")),
+    Entry("np.outer", _words("a, b; a, w; a, 2; a, 100"), _options(out="o")),
+    Entry("np.tensordot", _words("a, b, 1; a, b; a, b, 0; a, 100, 0; a, b.T, 1; a, b, ([0], [0]); a, b, ([-1], [-1])")),
     Entry("np.cross", _words("a, b; a.T, b.T"), _options(axis="0; -1"), shapes=((3,), (3, 3), (2, 3), (3, 2))),
     *(Entry("np.einsum", _words(w), _options(out="o", dtype="np.float32; np.int32", casting="'unsafe'"), shapes=s) for w, s in (
-        ("'ij,kj->ik', a, b; 'ij->ji', a; 'ij->', a; 'ij->i', a; 'ij,ij->ij', a, b; 'ij,j', a, w; '...j,...j', a, b; 'ij', a; '...j,...j', a[:1], b; 'ij,kj->ik', a, b[:, :1]; 'ij,ij->', a[:, :1], b", ((2, 3), (3, 3))),
+        ("'ij,kj->ik', a, b; 'ij->ji', a; 'ij->', a; 'ij->i', a; 'ij,ij->ij', a, b; 'ij,j', a, w; '...j,...j', a, b; 'ij', a; '...j,...j', a[:1], b; 'ij,kj->ik', a, b[:, :1]; 'ij,ij->', a[:, :1], b; 'ij,->ij', a, 100", ((2, 3), (3, 3))),
         ("'i,i->', a, b; 'i,i->i', a, b; 'i,j->ij', a, b; 'i->', a; 'i', a; 'i->i', a; 'i,i->i', a[:1], b; 'i,i', a, b[:1]", ((3,), (5,))))),
 ]  # fmt: skip
 

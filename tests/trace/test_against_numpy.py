@@ -372,3 +372,14 @@ def test_products_of_dimensions_of_one_element() -> None:
             same_memory(lambda x, y, w=words: np.einsum(w, x, y), x, y)
     with pytest.raises(ValueError, match="two sizes"):
         trace(lambda x, y: np.einsum("ij,ij", x, y), a, b[:, :2])
+
+
+def test_a_python_number_in_a_product_is_an_array() -> None:
+    """Of 64 bits, so that 8 bits do not wrap: only ufuncs give way to the other operand's dtype."""
+    for dtype in (np.int8, U8, F16):
+        array = of((100, 3), (7, 90), dtype=np.dtype(dtype))
+        for number in (2, 2.5):
+            same_memory(lambda a, n=number: [np.dot(a, n), np.inner(n, a)], array)
+            same_memory(lambda a, n=number: [np.outer(a, n), np.kron(a, n)], array)
+            same_memory(lambda a, n=number: np.tensordot(a, n, 0), array)
+            same_memory(lambda a, n=number: np.einsum("ij,->ij", a, n), array)

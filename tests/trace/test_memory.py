@@ -326,13 +326,25 @@ def test_the_memory_of_rounded_arrays(dtype: Any) -> None:
 def test_the_memory_of_what_has_no_elements_of_its_operand() -> None:
     array = numbers(2, 3, 4)
     same_strides(np.imag, array)
-    same_strides(lambda a: np.ones_like(a, order="A", shape=a.shape[::-1]), array)
+    for order in ("A", "K"):
+        like = {"order": order}
+        same_strides(lambda a, k=like: np.ones_like(a, shape=a.shape[::-1], **k), array)
+        same_strides(
+            lambda a, k=like: np.ones_like(a.T[..., None], shape=(1, *a.shape), **k), array
+        )
     same_strides(lambda a: np.ones_like(np.broadcast_to(np.ravel(a)[:1, None], (4, 1)), shape=(2, 2)), array)  # fmt: skip
     same_strides(lambda a: np.isclose(a, a.astype(np.uint8)), array.astype(np.int32))
     square, other = numbers(3, 3), np.asfortranarray(numbers(3, 3))
     same_strides(
         lambda a: np.isclose(np.broadcast_to(a[..., :1], a.shape), other[: a.shape[-2]], equal_nan=True), square
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.float16])
+def test_the_memory_of_products_with_a_number(dtype: Any) -> None:
+    for array in (numbers(3, 3).astype(dtype), np.asfortranarray(numbers(3, 3, 2).astype(dtype))):
+        for number in (2, np.float32(2), np.array(2, dtype)):
+            same_strides(lambda a, n=number: [np.dot(a, n), np.inner(n, a)], array)
 
 
 def test_order_a_asks_the_operands_as_the_loop_reads_them() -> None:

@@ -58,8 +58,10 @@ def axes_of(axis: Any, rank: int) -> tuple[int, ...]:
 
 
 def nodes_of(values: Sequence[Any], dtype: Any = None) -> list[Node]:
-    """Operands as nodes of one dtype, NumPy's promotion of theirs when none is given."""
+    """Operands, which are arrays here (a Python number one of 64 bits), as nodes of one dtype, NumPy's
+    promotion of theirs when none is given."""
     graph = graph_of(values)
+    values = [one if isinstance(one, TracedArray) else np.asarray(one) for one in values]
     if dtype is None:
         kinds = tuple(kind_of(v) for v in values)
         dtype = promote(kinds)

@@ -26,11 +26,11 @@ def full_like(
     array = traced(a, fill_value)
     target = narrow(dtype) if dtype is not None else array.dtype
     size = array.shape if shape is None else _shape(shape)
-    if order == "A":
-        is_f = array.layout is not None and is_fortran(array.shape, array.layout)
-        order = "F" if is_f else "C"
-    # The shape of another rank has no order to keep.
-    layout = copied(size, array.layout if len(size) == array.ndim else None, order)
+    # The shape of another rank has no order K to keep.
+    own = array.layout if len(size) == array.ndim or order != "K" else None
+    if order in ("A", "K") and own is not None and is_fortran(array.shape, own):
+        order = "F"
+    layout = copied(size, None if order == "A" else own, order)
     fill = fitted(as_node(fill_value, array.node.graph, target), size)
     return TracedArray(hlo.broadcast(fill, size), layout)
 

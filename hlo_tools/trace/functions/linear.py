@@ -20,7 +20,7 @@ from hlo_tools.trace.functions.arguments import (
     xp,
 )
 from hlo_tools.trace.graph import DType, Node, Operand
-from hlo_tools.trace.layout import contracted
+from hlo_tools.trace.layout import contracted, copied
 from hlo_tools.trace.narrowing import tell_of_ufunc
 from hlo_tools.trace.promotion import narrow, promote, ufunc_dtypes
 
@@ -88,13 +88,28 @@ def _batched(left: Node, right: Node) -> Node:
 def dot(a: Operand, b: Operand, out: Any = None) -> TracedArray:
     left, right = nodes_of([a, b])
     if not left.shape or not right.shape:
-        return _number_or(xp.multiply(a, b), out, "same_kind")
+        return _number_or(_scaled(a, b), out, "same_kind")
     if out is not None and (out.dtype != left.dtype or out.layout is not None):
         raise ValueError("output array is not acceptable (must have the right datatype, ...)")
     place = max(len(right.shape) - 2, 0)
     _same_size(left, len(left.shape) - 1, right, place)
     found = result(_product(left, right, ((len(left.shape) - 1,), (place,))))
     return _number_or(found, out, "no")
+
+
+def _scaled(a: Operand, b: Operand) -> TracedArray:
+    """A product with a number, which is an array here: a Python number is one of 64 bits. NumPy takes
+    some from BLAS, in C order, and casts the others in copies."""
+    x, y = (one if isinstance(one, TracedArray) else np.asarray(one) for one in (a, b))
+    product = xp.multiply(x, y)
+    common = np.result_type(x.dtype, y.dtype)
+    array = x if np.ndim(x) else y
+    if product.ndim <= 2 and common.char in "fdFD":
+        return result(product.node)
+    if common == array.dtype:
+        return product
+    shape, strides = layout_of(array)
+    return result(product.node, copied(shape, strides, "K"))
 
 
 def _number_or(found: TracedArray, out: Operand, casting: str) -> TracedArray:
@@ -107,7 +122,7 @@ def _number_or(found: TracedArray, out: Operand, casting: str) -> TracedArray:
 def inner(a: Operand, b: Operand) -> TracedArray:
     left, right = nodes_of([a, b])
     if not left.shape or not right.shape:
-        return xp.multiply(a, b)
+        return _scaled(a, b)
     last = len(left.shape) - 1, len(right.shape) - 1
     _same_size(left, last[0], right, last[1])
     return result(_product(left, right, ((last[0],), (last[1],))))
@@ -194,6 +209,7 @@ def einsum(
     if not isinstance(subscripts, str):
         raise unsupported("einsum with lists of numbers is not supported", "use a subscript string")
     inputs, output = _parse_subscripts(subscripts, [np.ndim(x) for x in operands])
+    operands = tuple(one if isinstance(one, TracedArray) else np.asarray(one) for one in operands)
     wanted: Any = dtype
     cast: list[Operand] = [*operands] if out is None or dtype is None else [*operands, out]
     if out is not None and dtype is None:
