@@ -144,12 +144,15 @@ PRODUCTS = re.compile(r"\b(dot|inner|outer|vdot|matmul|tensordot|einsum|convolve
 
 
 def _leaves_32_bits(text: str, arrays: list[Any], wanted: Any) -> bool:
-    """Sums of products that overflow, which a fused addition does not; numbers of complex128 that
+    """Sums of products that overflow, which a fused addition does not; complex products of infinity,
+    which BLAS multiplies by a complex 1, too; numbers of complex128 that
     complex64 cannot hold, where the tracer overflows on the way."""
     with np.errstate(all="ignore"):
         large = any(bool(np.any(np.isfinite(one) & (np.abs(one) > 1e37)))
                     for one in arrays if one.dtype.kind in "fc")  # fmt: skip
-        if large and PRODUCTS.search(text):
+        infinite = any(one.dtype.kind == "c" for one in arrays) and any(
+            bool(np.any(np.isinf(one.astype(complex)))) for one in arrays)  # fmt: skip
+        if (large or infinite) and PRODUCTS.search(text):
             return True
         results = [] if isinstance(wanted, Exception) else [np.asarray(one) for one in wanted]
         wide = [one for one in results if one.dtype == np.complex128]
