@@ -17,6 +17,7 @@ from hlo_tools.trace.promotion import promote
 
 __all__ = [
     "NO_VALUE",
+    "arrays_of",
     "axes_of",
     "deliver",
     "nodes_of",
@@ -57,11 +58,16 @@ def axes_of(axis: Any, rank: int) -> tuple[int, ...]:
     return tuple(range(rank)) if axis is None else normalize_axis_tuple(axis, rank)
 
 
+def arrays_of(values: Sequence[Any]) -> list[Any]:
+    """Operands as arrays: a Python number is one of 64 bits, as in NumPy."""
+    return [one if isinstance(one, TracedArray) else np.asarray(one) for one in values]
+
+
 def nodes_of(values: Sequence[Any], dtype: Any = None) -> list[Node]:
-    """Operands, which are arrays here (a Python number one of 64 bits), as nodes of one dtype, NumPy's
-    promotion of theirs when none is given."""
+    """Operands, as :func:`arrays_of`, as nodes of one dtype, NumPy's promotion of theirs when none is
+    given."""
     graph = graph_of(values)
-    values = [one if isinstance(one, TracedArray) else np.asarray(one) for one in values]
+    values = arrays_of(values)
     if dtype is None:
         kinds = tuple(kind_of(v) for v in values)
         dtype = promote(kinds)

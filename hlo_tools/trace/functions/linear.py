@@ -12,6 +12,7 @@ from hlo_tools.trace import primitives as hlo
 from hlo_tools.trace.array import TracedArray, as_node, graph_of, kind_of, layout_of, result
 from hlo_tools.trace.functions import implements
 from hlo_tools.trace.functions.arguments import (
+    arrays_of,
     axes_of,
     deliver,
     nodes_of,
@@ -98,9 +99,8 @@ def dot(a: Operand, b: Operand, out: Any = None) -> TracedArray:
 
 
 def _scaled(a: Operand, b: Operand) -> TracedArray:
-    """A product with a number, which is an array here: a Python number is one of 64 bits. NumPy takes
-    some from BLAS, in C order, and casts the others in copies."""
-    x, y = (one if isinstance(one, TracedArray) else np.asarray(one) for one in (a, b))
+    """A product with a number. NumPy takes some from BLAS, in C order, and casts the others in copies."""
+    x, y = arrays_of((a, b))
     product = xp.multiply(x, y)
     common = np.result_type(x.dtype, y.dtype)
     array = x if np.ndim(x) else y
@@ -209,7 +209,7 @@ def einsum(
     if not isinstance(subscripts, str):
         raise unsupported("einsum with lists of numbers is not supported", "use a subscript string")
     inputs, output = _parse_subscripts(subscripts, [np.ndim(x) for x in operands])
-    operands = tuple(one if isinstance(one, TracedArray) else np.asarray(one) for one in operands)
+    operands = tuple(arrays_of(operands))
     wanted: Any = dtype
     cast: list[Operand] = [*operands] if out is None or dtype is None else [*operands, out]
     if out is not None and dtype is None:
