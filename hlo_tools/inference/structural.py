@@ -330,7 +330,7 @@ def _check_update(call: Call, into: Array, update: Array, batch: list[int]) -> N
 @rule("iota")
 def _iota(call: Call) -> Type:
     result = call.result_array()
-    call.axes(call.row.dimensions, result.rank, "iota_dimension")
+    call.axis(call.row.dimensions, result.rank, "iota_dimension")
     call.check(result.kind in ("int", "uint", "float", "complex"), f"cannot count in {result}")
     return result
 

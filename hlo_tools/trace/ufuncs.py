@@ -24,7 +24,7 @@ from hlo_tools.trace.functions.linear import matmul
 from hlo_tools.trace.graph import DType, Graph, Node, Operand
 from hlo_tools.trace.layout import Strides, copied, is_fortran
 from hlo_tools.trace.narrowing import tell_of_ufunc
-from hlo_tools.trace.promotion import Kind, ufunc_dtypes
+from hlo_tools.trace.promotion import Kind, resolved_dtypes, ufunc_dtypes
 
 __all__ = ["call", "dispatch"]
 
@@ -85,7 +85,8 @@ def call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> An
         return result(hlo.convert(found, dtypes[-1]), same_order(inputs, shape))
     results = cast("tuple[Node, ...]", found) if isinstance(found, tuple) else (found,)
     wanted = dtypes[ufunc.nin :]
-    layout = _layout(inputs, dtypes, shape, kwargs)
+    loop = _loop_dtypes(ufunc, inputs, kwargs) if kwargs.get("order") == "A" else dtypes
+    layout = _layout(inputs, loop, shape, kwargs)
     arrays = tuple(
         [result(hlo.convert(node, d), layout) for node, d in zip(results, wanted, strict=True)]
     )
@@ -140,6 +141,14 @@ def _dtypes(
 ) -> tuple[DType, ...]:
     kinds = tuple([kind_of(value) for value in inputs])
     return ufunc_dtypes(ufunc, kinds, *_wanted(ufunc, kwargs)) if kwargs else ufunc_dtypes(ufunc, kinds)  # fmt: skip
+
+
+def _loop_dtypes(
+    ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[DType, ...]:
+    """The dtypes of NumPy's loop, of 64 bits too: what it casts decides how it reads memory."""
+    kinds = tuple([kind_of(value) for value in inputs])
+    return resolved_dtypes(ufunc, kinds, *_wanted(ufunc, kwargs))
 
 
 def _wanted(ufunc: np.ufunc, kwargs: dict[str, Any]) -> tuple[Any, Any]:

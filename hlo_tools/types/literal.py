@@ -67,6 +67,8 @@ class Literal:
         shape = self.shape
         if not shape.is_array:
             raise _wrong(f"a literal of shape {shape} is not an array; take its parts")
+        if min(shape.dimensions, default=0) < 0:
+            raise _wrong(f"a literal has the shape {shape}, with a dimension below zero")
         count, stored = shape.element_count, _stored(self.proto, shape)
         if stored != count:
             raise self._wrong_count(shape, stored)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -85,19 +86,34 @@ def nc_stream_shuffle(dst: Array, src: Array, shuffle_mask: tuple[int, ...]) -> 
             store(dst[target], values[source])
 
 
-def ramp(partitions: int, pattern: Any, offset: int, channel_multiplier: int) -> Array:
-    """The int32 stream of ``iota``: shape (partitions, num_w, num_z, ...)."""
-    value = np.arange(partitions, dtype=np.int64) * channel_multiplier + offset
+def ramp(shape: tuple[int, ...], pattern: Any, offset: int, channel_multiplier: int) -> Array:
+    """The int32 stream of ``iota``, in the shape (partitions, ...) of its destination.
+
+    Raises:
+        NkiExecutionError: the counts do not make up a partition, or a number is beyond 64 bits
+            (NKI-PATTERN); the language refuses both, a damaged file can have them.
+    """
+    numbers = offset, channel_multiplier, *(step for step, _ in pattern)
+    total = math.prod(count for _, count in pattern)
+    if total != math.prod(shape[1:]) or len(pattern) > 4 or max(map(abs, numbers)) >= 1 << 63:
+        raise NkiExecutionError(
+            f"pattern={[*map(list, pattern)]}, offset={offset} and channel_multiplier="
+            f"{channel_multiplier} do not fill a destination of shape {list(shape)}",
+            code="NKI-PATTERN",
+            remedy="give up to four [step, count] pairs whose counts multiply to the elements per "
+            "partition of dst",
+        )
+    value = np.arange(shape[0], dtype=np.int64) * channel_multiplier + offset
     for step, count in pattern:
         value = value[..., None] + np.arange(count, dtype=np.int64) * step
-    return value.astype(np.int32)
+    return value.astype(np.int32).reshape(shape)
 
 
 @meaning()
 def iota(dst: Array, pattern: Any, offset: int = 0, channel_multiplier: int = 0) -> None:
     """``dst[p, ...] = offset + p * channel_multiplier + sum(index * step)``."""
-    value = ramp(dst.shape[0], pattern, offset, channel_multiplier)
+    value = ramp(dst.shape, pattern, offset, channel_multiplier)
     if dst.dtype.kind in "iu" and dst.dtype.itemsize == 4:
-        dst[...] = value.reshape(dst.shape).view(dst.dtype)
+        dst[...] = value.view(dst.dtype)
     else:
         store(dst, value)

@@ -48,7 +48,7 @@ def affine_select(
     offset: int = 0,
 ) -> None:
     """``on_true_tile`` where an affine expression of the position compares true with 0."""
-    affine = ramp(dst.shape[0], pattern, offset, channel_multiplier).reshape(dst.shape)
+    affine = ramp(dst.shape, pattern, offset, channel_multiplier)
     chosen = operator_of(cmp_op).function(affine, np.zeros((), np.int32)) != 0
     value = aligned(on_true_tile, dst.shape)
     if value.dtype != dst.dtype:

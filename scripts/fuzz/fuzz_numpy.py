@@ -152,11 +152,18 @@ def _leaves_32_bits(text: str, arrays: list[Any], wanted: Any) -> bool:
                     for one in arrays if one.dtype.kind in "fc")  # fmt: skip
         infinite = any(one.dtype.kind == "c" for one in arrays) and any(
             bool(np.any(np.isinf(one.astype(complex)))) for one in arrays)  # fmt: skip
-        if (large or infinite) and PRODUCTS.search(text):
+        if (large or infinite or _is_skipped(text, arrays)) and PRODUCTS.search(text):
             return True
         results = [] if isinstance(wanted, Exception) else [np.asarray(one) for one in wanted]
         wide = [one for one in results if one.dtype == np.complex128]
         return any(bool(np.any(np.isfinite(one) & (np.abs(one) > 1e37))) for one in wide)
+
+
+def _is_skipped(text: str, arrays: list[Any]) -> bool:
+    """Whether infinities or NaN may meet the number 0, by which BLAS does not multiply."""
+    beyond = any(not np.all(np.isfinite(one)) for one in arrays if one.dtype.kind in "fc")
+    zero = re.search(r"[(,] ?(0|0\.0|False)[,)]", text) is not None
+    return beyond and (zero or any(one.size == 1 and not np.any(one) for one in arrays))
 
 
 ASSIGNED = re.compile(r"^(?!.*\], )(\s+[^=\n]*\]) = (.*)$", re.MULTILINE)
@@ -283,7 +290,7 @@ def _compare(want: Any, got: Any, tensor: Any, case: Case | Program) -> str:
         return f"shape {got.shape}, NumPy has {want.shape}"
     if not want.size:
         return ""
-    if _is_beyond_32_bits(want, case):
+    if _is_beyond_32_bits(want, got, case):
         return ""
     with np.errstate(all="ignore"):
         narrow = want.astype(got.dtype)
@@ -294,9 +301,12 @@ def _compare(want: Any, got: Any, tensor: Any, case: Case | Program) -> str:
     return _compare_floats(narrow, got, case)
 
 
-def _is_beyond_32_bits(want: Any, case: Case | Program) -> bool:
+def _is_beyond_32_bits(want: Any, got: Any, case: Case | Program) -> bool:
     """Whether NumPy may have computed with 64 bits what 32 do not hold: the policy."""
     dtype = want.dtype
+    is_cut = isinstance(case, Program) and dtype.kind in "iu" and MEANS.search(case.text)
+    if is_cut and np.all(np.abs(want.astype(float) - got.astype(float)) <= 1):
+        return True  # the whole part of a float64 that float32 rounds to the next number
     if dtype.itemsize == 8 and dtype.kind != "c" and np.any(np.abs(want.astype(float)) > 2.0**62):
         return True  # of a negative number as uint64
     if dtype.kind == "f" and np.any(want.astype(float) == 2.0**64):

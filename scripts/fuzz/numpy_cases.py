@@ -419,11 +419,23 @@ def _table(rng: random.Random) -> Case:
     entry = rng.choice(ENTRIES)
     arrays = _arguments(rng, entry.dtypes, entry.shapes)
     positional = [word for word in rng.choice(entry.arguments) if word]
+    if rng.random() < 0.1:
+        positional = _with_number(rng, positional)
     named: list[tuple[str, str]] = []
     count = rng.choices((0, 1, 2, 3), (3, 4, 2, 1))[0]
     for name, values in rng.sample(entry.options, min(count, len(entry.options))):
         named.append((name, rng.choice(values)))
     return _case(rng, entry.function, positional, named, arrays, exact=entry.exact)
+
+
+def _with_number(rng: random.Random, words: list[str]) -> list[str]:
+    """The arguments with a number in the place of one array; as they are where there is one only."""
+    text = " ; ".join(words)
+    places = [found.span() for found in re.finditer(r"\b[abcw]\b(?![.\[*])", text)]
+    if len(places) < 2:
+        return words
+    start, end = rng.choice(places)
+    return f"{text[:start]}{rng.choice(NUMBERS[:15])}{text[end:]}".split(" ; ")
 
 
 def _called(rng: random.Random, name: str, count: int) -> Case:

@@ -19,6 +19,7 @@ from hlo_tools.evaluate import Evaluator
 from hlo_tools.ir.module import Module
 from hlo_tools.passes import Pipeline, registered_passes
 from hlo_tools.text import parse
+from hlo_tools.types.shape import array_shape
 from tests.text.test_damaged import CONVOLUTION, NEGATE, RAGGED, REDUCE, groups, no_product
 
 Harm = Callable[[Any], object]
@@ -42,6 +43,13 @@ ENTRY e { i = s32[1000000000000] iota(), iota_dimension=0
   n = s32[1000000000000] negate(i)
   ROOT s = s32[1] slice(n), slice={[0:1]} }
 """
+
+
+COUNTED = "HloModule m\nENTRY e { ROOT i = s32[1] iota(), iota_dimension=0 }\n"
+
+
+def below_zero(row: Any) -> None:
+    row.literal.shape.CopyFrom(array_shape("s8", (-1, -2)).proto)
 
 
 def no_body(row: Any) -> None:
@@ -81,6 +89,10 @@ DAMAGED: dict[str, tuple[str, Harm, str]] = {
         "HLO-V019",
     ),
     "an array of 70 dimensions": (RANK, lambda row: None, ""),
+    "an iota along no dimension": (
+        COUNTED, lambda row: row.ClearField("dimensions"), "HLO-V019",
+    ),
+    "a literal of dimensions below zero": (CONSTANT, below_zero, "HLO-V022"),
     "an iota of 10^12 numbers": (IOTA, lambda row: None, ""),
 }  # fmt: skip
 

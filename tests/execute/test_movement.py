@@ -143,6 +143,26 @@ def test_iota(pattern, dtype):
     np.testing.assert_array_equal(got, expected.astype(np.float32).astype(kind))
 
 
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        {"pattern": ((1, 1 << 32),)}, {"pattern": ((1, 9),)}, {"pattern": ((1, 2),) * 5},
+        {"pattern": ((1 << 63, 8),)}, {"offset": 1 << 70}, {"channel_multiplier": -(1 << 64)},
+    ],
+)  # fmt: skip
+def test_a_pattern_of_a_damaged_file(numbers):
+    """The language refuses it; a file may have it, and asks for no memory."""
+    given = {"dst": zeros(3, 8), "pattern": ((1, 8),), "offset": 0, "channel_multiplier": 0}
+    with pytest.raises(NkiExecutionError, match="do not fill") as caught:
+        perform("iota", **given | numbers)
+    assert caught.value.code == "NKI-PATTERN"
+    with pytest.raises(NkiExecutionError, match="do not fill"):
+        perform(
+            "affine_select", on_true_tile=zeros(3, 8), on_false_value=1.0, cmp_op="equal",
+            **given | numbers,
+        )  # fmt: skip
+
+
 @pytest.mark.parametrize(("width", "valid"), [(1, None), (4, 50), (2, 64)])
 def test_local_gather(width, valid):
     src = random(32, 128)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 import sys
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -383,3 +384,54 @@ def test_a_python_number_in_a_product_is_an_array() -> None:
             same_memory(lambda a, n=number: [np.outer(a, n), np.kron(a, n)], array)
             same_memory(lambda a, n=number: np.tensordot(a, n, 0), array)
             same_memory(lambda a, n=number: np.einsum("ij,->ij", a, n), array)
+    for dtype in (np.int8, F16):
+        same_memory(lambda a: [np.kron(a, 100), np.kron(2.5, a)], np.ones((), dtype))
+
+
+def test_a_python_number_that_the_dtype_does_not_hold() -> None:
+    """``where`` and ``select`` make it an array first; ``concatenate`` does where it flattens nothing."""
+    array, chosen = of((1, 2), (3, 4), dtype=U8), np.array([True, False])
+    for number in (-1, 300, 1 << 40):
+        same_memory(lambda a, m, n=number: [np.where(m, a, n), np.where(m, n, a)], array, chosen)
+        same_memory(lambda a, m, n=number: np.select([m], [a], n), array, chosen)
+        same_memory(lambda a, n=number: np.concatenate((a, n), None), array)
+    for number in (1, 2.5, True):
+        same_memory(lambda a, n=number: np.concatenate((a, n), None), array.astype(F16))
+        for dtype in (F32, F16):
+            same_memory(lambda a, n=number, d=dtype: np.concatenate((a, n), None, dtype=d), array)
+    same_memory(lambda a: np.concatenate((a, 1), None, dtype=U8), array)
+    with pytest.raises(TypeError, match="Cannot cast"):
+        trace(lambda a: np.concatenate((a, 2.5), None, dtype=I32), array)
+
+
+def test_copyto_casts_a_python_number_as_numpy_does() -> None:
+    def copied(number: Any, casting: Any) -> Any:
+        def function(a: Any) -> Any:
+            np.copyto(a, number, casting=casting)
+            return a
+
+        return function
+
+    for dtype in (U8, F32):
+        for casting in ("no", "equiv", "safe", "same_kind", "unsafe"):
+            for number in (1, 2.5, True, 1j):
+                function, array = copied(number, casting), np.zeros(2, dtype)
+                try:
+                    with np.errstate(all="ignore"), warnings.catch_warnings():
+                        warnings.simplefilter("ignore")
+                        function(array.copy())
+                except TypeError as error:
+                    with pytest.raises(TypeError, match=re.escape(str(error))):
+                        trace(function, array)
+                else:
+                    same_memory(function, array)
+
+
+def test_order_a_of_operands_that_numpy_casts_to_64_bits() -> None:
+    """A cast buffer has the layout that counts; float32 narrows what NumPy casts to float64."""
+    array = np.asfortranarray(np.arange(12, dtype=F32).reshape(2, 3, 2))
+    for other in (np.ones(4, np.int16)[::2], np.ones(2, np.int32)[::-1], np.ones(2, np.int16)):
+        for function in (np.float_power, np.add, np.arctan2):
+            same_memory(
+                lambda a, w, f=function: np.ravel(f(a, w, order="A"), order="K"), array, other
+            )

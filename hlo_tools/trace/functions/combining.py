@@ -10,12 +10,13 @@ from typing import Any, cast
 import numpy as np
 
 from hlo_tools.trace import primitives as hlo
-from hlo_tools.trace.array import TracedArray, graph_of, layout_of
+from hlo_tools.trace.array import NUMBERS, TracedArray, graph_of, kind_of, layout_of
 from hlo_tools.trace.functions import implements
 from hlo_tools.trace.functions.arguments import deliver, nodes_of, one_axis, traced, xp
 from hlo_tools.trace.graph import Operand
 from hlo_tools.trace.layout import Strides, copied, plain
-from hlo_tools.trace.promotion import narrow
+from hlo_tools.trace.narrowing import tell_of_promotion
+from hlo_tools.trace.promotion import narrow, promote
 
 __all__: list[str] = []
 
@@ -32,7 +33,12 @@ def concatenate(
     values = list(arrays)
     if dtype is not None and out is not None:
         raise TypeError("concatenate() only takes `out` or `dtype` as an argument, not both.")
-    nodes = nodes_of(values, _checked(values, dtype, casting))
+    wanted = _checked(values, dtype, casting, is_flat=axis is None)
+    if axis is None and wanted is None:
+        kinds = tuple(kind_of(value) for value in values)
+        wanted = promote(kinds)
+        tell_of_promotion(graph_of(values), kinds)
+    nodes = nodes_of(values, wanted)
     if axis is None:
         nodes = [hlo.reshape(node, (math.prod(node.shape),)) for node in nodes]
         axis = 0
@@ -52,10 +58,16 @@ def concatenate(
     return deliver(TracedArray(node, _joint_order(values, node.shape)), out, casting)
 
 
-def _checked(values: list[Any], dtype: Any, casting: Any) -> Any:
-    """The dtype that is asked for, after NumPy's check that all values may be cast to it."""
+def _checked(values: list[Any], dtype: Any, casting: Any, *, is_flat: bool = False) -> Any:
+    """The dtype that is asked for, after NumPy's check that all values may be cast to it.
+
+    Where all is flattened (``axis=None``), a Python number fits any dtype of its kind.
+    """
     wanted: Any = dtype
     for value in values if dtype is not None else ():
+        if is_flat and isinstance(value, NUMBERS):
+            np.concatenate((value,), None, dtype=wanted, casting=casting)  # or NumPy's error
+            continue
         own = np.asarray(value).dtype if not isinstance(value, TracedArray) else value.dtype
         if not np.can_cast(own, wanted, casting):
             raise TypeError(f"Cannot cast array data from {own!r} to {np.dtype(dtype)!r}")

@@ -70,7 +70,9 @@ def astype(x: Operand, dtype: Any, /, *, copy: bool = True, device: Any = None) 
 def copyto(dst: Operand, src: Operand, casting: Any = "same_kind", where: Operand = True) -> None:
     graph = graph_of((dst, src, where))
     if isinstance(src, NUMBERS):
-        node = as_node(src, graph, dst.dtype)
+        number = np.empty((), dst.dtype)
+        np.copyto(number, src, casting=casting)  # or NumPy's error
+        node = as_node(number, graph)
     else:
         node = as_node(src, graph)
     if not isinstance(dst, TracedArray):

@@ -166,6 +166,7 @@ def _same_size(left: Node, i: int, right: Node, j: int) -> None:
 
 @implements(np.kron)
 def kron(a: Operand, b: Operand) -> TracedArray:
+    a, b = arrays_of((a, b))
     rank = max(np.ndim(a), np.ndim(b))
     if not rank:
         return xp.multiply(a, b)

@@ -9,7 +9,6 @@ import numpy as np
 from hlo_tools.trace import indexing
 from hlo_tools.trace import primitives as hlo
 from hlo_tools.trace.array import (
-    NUMBERS,
     TracedArray,
     TracedScalar,
     as_node,
@@ -22,7 +21,15 @@ from hlo_tools.trace.array import (
 )
 from hlo_tools.trace.elementwise import floor_divide
 from hlo_tools.trace.functions import implements
-from hlo_tools.trace.functions.arguments import NO_VALUE, deliver, one_axis, traced, unsupported, xp
+from hlo_tools.trace.functions.arguments import (
+    NO_VALUE,
+    arrays_of,
+    deliver,
+    one_axis,
+    traced,
+    unsupported,
+    xp,
+)
 from hlo_tools.trace.graph import DType, Node, Operand
 from hlo_tools.trace.layout import copied, normal, plain
 from hlo_tools.trace.narrowing import tell_of_promotion
@@ -45,7 +52,7 @@ def where(condition: Operand, x: Operand = NO_VALUE, y: Operand = NO_VALUE) -> T
     dtype = promote((kind_of(x), kind_of(y)))
     tell_of_promotion(graph, (kind_of(x), kind_of(y)))
     mask = as_node(condition, graph, BOOL)
-    yes, no = as_node(x, graph, dtype), as_node(y, graph, dtype)
+    yes, no = (as_node(value, graph, dtype) for value in arrays_of((x, y)))
     shape = np.broadcast_shapes(mask.shape, yes.shape, no.shape)
     layout = same_order((condition, x, y), shape)
     chosen = hlo.select(*(hlo.broadcast(node, shape) for node in (mask, yes, no)))
@@ -60,8 +67,9 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> TracedArray:
     every = (*choicelist, default)
     graph = graph_of((*condlist, *every))
     dtype = promote(tuple(kind_of(value) for value in every))
-    found = as_node(np.asarray(default) if isinstance(default, NUMBERS) else default, graph, dtype)
-    for condition, choice in reversed(list(zip(condlist, choicelist, strict=True))):
+    *choices, default = arrays_of(every)
+    found = as_node(default, graph, dtype)
+    for condition, choice in reversed(list(zip(condlist, choices, strict=True))):
         mask, node = as_node(condition, graph), as_node(choice, graph, dtype)
         if mask.dtype != BOOL:
             raise TypeError("invalid entry in condlist: should be boolean ndarray")

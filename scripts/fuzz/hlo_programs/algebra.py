@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from hlo_programs.parts import region
@@ -162,13 +163,34 @@ def largest(make: Maker) -> Value | None:
     )
 
 
+def _distinct(make: Maker, x: Value) -> Value | None:
+    """Whole numbers that differ all: 13 bits of an element's, and 11 of its place."""
+    count = math.prod(x.shape)
+    assert count <= 1 << 11
+    kind, whole = typed_as(x.dtype, x.shape), typed_as("int32", x.shape)
+    name = make.unique("distinct")
+    lines = (
+        f"p = {kind} parameter(0)", f"b = {whole} bitcast-convert(p)",
+        f"c = s32[] constant({19 if x.kind == 'f' else 0})", f"w = {whole} broadcast(c), dimensions={{}}",
+        f"h = {whole} shift-right-arithmetic(b, w)", "t = s32[] constant(11)",
+        f"u = {whole} broadcast(t), dimensions={{}}", f"m = {whole} shift-left(h, u)",
+        f"i = s32[{count}] iota(), iota_dimension=0", f"j = {whole} reshape(i)",
+        f"o = {whole} add(m, j)", f"ROOT r = {kind} convert(o)",
+    )  # fmt: skip
+    text = f"{name} {{ {' '.join(lines)} }}"
+    return make.emit(f"call({x.name}), to_apply={name}", x.shape, x.dtype, (x,), jumps=True, called=(text,))  # fmt: skip
+
+
 def selected(make: Maker) -> Value | None:
     """select-and-scatter: each source to where its window is the largest, or the smallest.
 
-    No strict comparison: of equal elements it takes any, by the order in which XLA walks a window.
+    Of equal elements it takes any, by the order in which XLA walks a window: so there are none.
     """
     x = make.pick("fi", exact=True, dtypes=("float32", "int32"))
     if x is None or not x.rank or 0 in x.shape:
+        return None
+    x = _distinct(make, x)
+    if x is None:
         return None
     chance = make.chance
     sizes = [chance.randrange(1, min(n, 3) + 1) for n in x.shape]
