@@ -16,6 +16,7 @@ from nki_lang.errors import NkiError
 from nki_lang.execute import Memory, prepare
 from nki_lang.execute.liveness import accesses_of
 from nki_lang.execute.loops import loop_step
+from nki_lang.execute.prepare import FAULTS as UNFIT
 from nki_lang.execute.tracking import Tracker
 from nki_lang.ir import ForLoop, Instruction, WhileLoop
 
@@ -23,16 +24,7 @@ __all__ = ["FAULTS", "REMEDY", "Block"]
 
 Step = Callable[[], object]
 
-FAULTS = (
-    ValueError,
-    TypeError,
-    IndexError,
-    KeyError,
-    AttributeError,
-    AssertionError,
-    ZeroDivisionError,
-    OverflowError,
-)
+FAULTS = (*UNFIT, AttributeError, AssertionError)
 """What a meaning raises when an operand is of a kind that it does not take.
 
 The compiler makes no such program: one of its own that fails so has met a bug of ours, which tests

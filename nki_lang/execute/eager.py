@@ -29,7 +29,7 @@ from nki_lang.execute.hosts import (
     to_numpy,
 )
 from nki_lang.execute.memory import Memory, twin
-from nki_lang.execute.prepare import failure, prepare
+from nki_lang.execute.prepare import FAULTS, failure, prepare
 from nki_lang.execute.ranks import meeting_of
 from nki_lang.execute.tracking import Tracker
 from nki_lang.frontend.builder import TraceBuilder, building
@@ -62,8 +62,6 @@ _Returned = tuple[tuple[Tensor, ...], Structure]
 
 _Program = Callable[[], _Returned]
 """What a core runs."""
-
-_FAULTS = (ValueError, TypeError, IndexError, KeyError, ZeroDivisionError)
 
 
 class EagerBuilder(TraceBuilder):
@@ -104,7 +102,7 @@ class EagerBuilder(TraceBuilder):
             self._run(resolved, skipped=skipped)
             for check in checks:
                 check.after(step)
-        except (NkiExecutionError, *_FAULTS) as error:
+        except (NkiExecutionError, *FAULTS) as error:
             fault = failure(error, instruction)
             raise fault from (None if isinstance(error, NkiExecutionError) else error)
 

@@ -22,7 +22,7 @@ from nki_lang.semantics import MEANINGS, TRAITS
 from nki_lang.semantics.movement import transposed_axes
 from nki_lang.semantics.numbers import convert, round_tfloat32
 
-__all__ = ["failure", "injected", "is_skipped", "prepare"]
+__all__ = ["FAULTS", "failure", "injected", "is_skipped", "prepare"]
 
 Step = Callable[[], None]
 
@@ -51,6 +51,10 @@ def prepare(instruction: Instruction, memory: Memory) -> Step:
         return functools.partial(_dynamic, function, instruction, memory)
     except NkiError as error:
         raise failure(error, instruction) from None
+
+
+FAULTS = (ValueError, TypeError, LookupError, ArithmeticError)
+"""What a meaning raises when an operand is of a size or kind that it does not take."""
 
 
 def failure(error: BaseException, instruction: Instruction) -> NkiExecutionError:

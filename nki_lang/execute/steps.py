@@ -9,7 +9,7 @@ from nki_lang.errors import NkiError, NkiExecutionError
 from nki_lang.execute.liveness import accesses_of
 from nki_lang.execute.loops import loop_step
 from nki_lang.execute.memory import Memory
-from nki_lang.execute.prepare import Step, failure, prepare
+from nki_lang.execute.prepare import FAULTS, Step, failure, prepare
 from nki_lang.ir.types import Block, Instruction, NoReorder
 from nki_lang.memory import MemoryRegion
 
@@ -83,7 +83,7 @@ class Steps:
             if source is None or not isinstance(error, NkiExecutionError):
                 raise
             raise failure(error, source) from None
-        except (ValueError, TypeError, IndexError, KeyError, ZeroDivisionError) as error:
+        except FAULTS as error:
             source = self.sources[position]
             if source is None:
                 raise

@@ -31,6 +31,7 @@ def local_gather(
     ``num_elem_per_idx`` elements along the flattened free axes.
     """
     source = src_buffer.reshape(src_buffer.shape[0], -1)
+    _require_inside(np.array([num_elem_per_idx - 1]), source.shape[1], "src_buffer")
     lists = index.reshape(index.shape[0], -1)
     target = dst.reshape(dst.shape[0], -1)
     for start in range(0, len(source), _GROUP):

@@ -318,6 +318,7 @@ def _is_beyond_32_bits(want: Any, got: Any, case: Case | Program) -> bool:
     if divides and (is_wide or (MEANS.search(case.text) and dtypes & {"bool", *INTEGERS})):
         return True  # of a quotient that float32 rounds otherwise
     has_fraction = re.search(r"\d\.\d|dtype=np\.float32|close\(", case.text) is not None
+    has_fraction = has_fraction or MEANS.search(case.text) is not None
     return is_large and (dtype.itemsize == 8 or len(dtypes) > 1 or has_fraction)
 
 

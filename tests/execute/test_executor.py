@@ -184,6 +184,20 @@ def test_shapes_that_do_not_fit_are_reported():
         load(kernel([], [], body)).run([])
 
 
+@pytest.mark.filterwarnings("ignore:.*NKI-UNINITIALISED")
+def test_numbers_beyond_an_integer_are_reported():
+    source, found = tensor("a", (16, 4)), tensor("b", (16, 5), "int32")
+    body = [
+        instruction("memset", dst=full(source), value=1.0),
+        instruction(
+            "nonzero_with_count", line=4, dst=full(found), src=full(source), padding_val=1 << 40
+        ),
+    ]
+    with pytest.raises(NkiExecutionError, match=r"kernel\.py:4.*cannot be executed") as caught:
+        load(kernel([], [], body)).run([])
+    assert caught.value.code == "NKI-EXEC"
+
+
 def test_unknown_instruction():
     with pytest.raises(NkiExecutionError, match="no instruction 'frobnicate'"):
         load(kernel([], [], [instruction("frobnicate")])).run([])

@@ -184,6 +184,16 @@ def test_local_gather(width, valid):
             np.testing.assert_array_equal(got[row], expected)
 
 
+def test_a_gather_of_more_than_a_partition_holds():
+    """A damaged file may ask for 2^40 elements an index; no memory is taken for them."""
+    index = np.zeros((16, 1), np.uint16)
+    with pytest.raises(NkiExecutionError, match="outside of src_buffer"):
+        perform(
+            "local_gather", dst=zeros(16, 64), src_buffer=zeros(16, 64), index=index,
+            num_elem_per_idx=1 << 40, num_valid_indices=1,
+        )  # fmt: skip
+
+
 def test_gather_within_partitions():
     data = random(8, 4, 5, dtype=BF16)
     index = RNG.integers(0, 20, (8, 7)).astype(np.uint32)

@@ -435,3 +435,33 @@ def test_order_a_of_operands_that_numpy_casts_to_64_bits() -> None:
             same_memory(
                 lambda a, w, f=function: np.ravel(f(a, w, order="A"), order="K"), array, other
             )
+
+
+def test_nothing_repeated_stays_read_only() -> None:
+    empty = np.zeros((2, 0), F32)
+    for counts in (2, (1, 2), (1, 2, 1)):
+
+        def written(a: Any, n: Any = counts) -> Any:
+            found = np.tile(np.broadcast_to(a, (3, 2, 0)), n)
+            found[...] = 1
+            return found
+
+        with pytest.raises(ValueError, match="read-only"):
+            written(empty)
+        with pytest.raises(ValueError, match="read-only"):
+            trace(written, empty)
+
+
+def test_elements_of_nothing() -> None:
+    index = np.array([0, 1, 0], I32)
+    for shape in ((2, 0), (0, 2), (0, 0)):
+        array = np.zeros(shape, F32)
+        along = 0 if shape == (2, 0) else 1
+        same_memory(
+            lambda a, i, d=along: np.take_along_axis(a, i[:, None] if d == 0 else i[None], d),
+            array, index,
+        )  # fmt: skip
+        if not shape[0]:
+            same_memory(lambda a, i: np.take(a, i, 1), array, index)
+            with pytest.raises(IndexError, match="out of bounds"):
+                trace(lambda a, i: np.take(a, i, 0), array, index)

@@ -295,14 +295,19 @@ def take(
     key = (*(slice(None),) * place, chosen)
     if out is not None and not np.can_cast(out.dtype, array.dtype, "safe"):
         raise TypeError(f"Cannot cast array data from {out.dtype!r} to {array.dtype!r}")
-    return deliver(result(indexing.get(array, key).node), out, "unsafe")  # as NumPy, the other way
+    if 0 in array.shape[:place]:  # NumPy looks at no index
+        shape = (*array.shape[:place], *chosen.shape, *array.shape[place + 1 :])
+        node = hlo.full(array.node.graph, shape, 0, array.dtype)
+    else:
+        node = indexing.get(array, key).node
+    return deliver(result(node), out, "unsafe")  # as NumPy, the other way
 
 
 def _along_axis(array: TracedArray, indices: Operand, axis: int) -> tuple[Any, ...]:
     """An index for every dimension, that of ``axis`` being ``indices``."""
     graph = array.node.graph
     shape = tuple(
-        max(a, b) if i != axis else b
+        (a if b == 1 else max(a, b)) if i != axis else b
         for i, (a, b) in enumerate(zip(array.shape, np.shape(indices), strict=True))
     )
     return tuple(

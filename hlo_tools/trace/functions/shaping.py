@@ -324,6 +324,8 @@ def tile(A: Operand, reps: Any) -> TracedArray:
     single = tuple(n for size in shape for n in (1, size))
     spread = tuple(n for pair in zip(counts, shape, strict=True) for n in pair)
     joined = tuple(count * size for count, size in zip(counts, shape, strict=True))
+    if not array.size:  # which NumPy copies nothing of, so that it stays read-only
+        return xp.reshape(array, joined)
     node = hlo.broadcast(hlo.reshape(array.node, single), spread)
     return TracedArray(hlo.reshape(node, joined))
 
