@@ -490,6 +490,8 @@ class _Parser:
             return
         for name in CALLED_ORDER:
             row.called_computation_ids.extend(pending.computations.get(name, ()))
+        if word.name == "async-start" and not row.called_computation_ids:
+            raise self.cursor.error("async-start needs calls=", pos=pos, code="HLO-TEXT-ATTRIBUTE")
         if word.name == "async-start" and row.async_execution_thread not in ("", "main"):
             self._set_thread(row.called_computation_ids[0], row.async_execution_thread)
         if word.name in ("async-update", "async-done"):

@@ -22,6 +22,10 @@ WRONG = {
         "ROOT r = f32[3,2] transpose(p), dimensions={1,0}, dimensions={1,0}\n}", "4:53", "repeated",
     ),
     "missing attribute": ("ROOT r = f32[3,2] transpose(p)\n}", "4:21", "needs dimensions="),
+    "no computation to start": (
+        "ROOT r = ((f32[2,3]), f32[], u32[]) async-start(p), async_execution_thread=\"x\"\n}",
+        "4:38", "async-start needs calls=",
+    ),
     "bad shape": ("ROOT r = f33[2,3] add(p, p)\n}", "4:12", "expected a shape or an opcode"),
     "bad layout": ("ROOT r = f32[2,3]{0,0} copy(p)\n}", "4:20", "each once"),
     "name twice": ("p = f32[2,3] copy(p)\n}", "4:3", "defined twice"),
