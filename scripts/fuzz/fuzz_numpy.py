@@ -144,7 +144,8 @@ PRODUCTS = re.compile(r"\b(dot|inner|outer|vdot|matmul|tensordot|einsum|convolve
 
 
 def _leaves_32_bits(text: str, arrays: list[Any], wanted: Any) -> bool:
-    """Sums of products that overflow, which a fused addition does not; complex products of infinity,
+    """Sums of products that overflow, which a fused addition does not; products that overflow in one
+    order and not in another; complex products of infinity,
     which BLAS multiplies by a complex 1, too; numbers of complex128 that
     complex64 cannot hold, where the tracer overflows on the way."""
     with np.errstate(all="ignore"):
@@ -153,6 +154,8 @@ def _leaves_32_bits(text: str, arrays: list[Any], wanted: Any) -> bool:
         infinite = any(one.dtype.kind == "c" for one in arrays) and any(
             bool(np.any(np.isinf(one.astype(complex)))) for one in arrays)  # fmt: skip
         if (large or infinite or _is_skipped(text, arrays)) and PRODUCTS.search(text):
+            return True
+        if large and re.search(r"prod\(|multiply\.(reduce|accumulate)", text):
             return True
         results = [] if isinstance(wanted, Exception) else [np.asarray(one) for one in wanted]
         wide = [one for one in results if one.dtype == np.complex128]
