@@ -71,11 +71,13 @@ class Fuzzer:
         return {way: told for way, told in found.items() if told}
 
     def _by_sign(self, way: str, answer: dict[str, Any], made: Program) -> str:
-        """A target's results are right with either sign of the NaN that arithmetic makes."""
+        """A target's results are right with either sign of the NaN that arithmetic makes, and of an
+        extreme of zeros, in each element."""
         given = answer["found"][way]
         told = self._way(way, given, answer, made)
         if told and way in TARGETS and "error" not in given:
-            others = [{**given, "wanted": wanted} for wanted in answer["signed"]]
+            mixed = _mixed(given["results"], [given["wanted"], *answer["signed"]])
+            others = [{**given, "wanted": wanted} for wanted in (*answer["signed"], mixed)]
             if not all(self._way(way, other, answer, made) for other in others):
                 return ""
         return told
@@ -115,12 +117,13 @@ class Fuzzer:
                 shaken = [arrays[number] for arrays in answer["disturbed"]]
                 # The device holds float64 as float32.
                 narrow = 4e-6 if want.dtype == np.float64 and way != "jaxlib" else 0.0
-                each = made.is_plain
+                each, signed = made.is_plain, []
                 if way in TARGETS:
-                    want = _with_zeros(want, result, [one[number] for one in answer["signed"]])
+                    signed = [one[number] for one in answer["signed"]]
+                    want = _with_zeros(want, result, signed)
                     if _is_periodic(made, made.results[number]):
                         shaken, each = [], False
-                told = difference(want, result, shaken, error=narrow, each=each)
+                told = difference(want, result, shaken, error=narrow, each=each, rounded=signed)
             if told:
                 return f"result {number}: {told}"
         return ""

@@ -45,11 +45,16 @@ EXTREMES = frozenset({"maximum", "minimum", "clamp"})
 
 
 class _Signed(Evaluator):
-    """Every NaN of arithmetic has one sign, and the extreme of zeros of both signs."""
+    """Every NaN of arithmetic has one sign, and the extreme of zeros of both signs.
 
-    def __init__(self, module: Module, sign: float) -> None:
+    With a seed, each such extreme has a sign of its own. ``has_both`` tells whether there was one.
+    """
+
+    def __init__(self, module: Module, sign: float, seed: int | None = None) -> None:
         super().__init__(module)
         self._nan, self._zero = np.copysign(np.nan, sign), np.copysign(0.0, sign)
+        self._chance = None if seed is None else np.random.default_rng(seed)
+        self.has_both = False
 
     def _operated(self, row: HloInstructionProto, operands: list[Value]) -> Value:
         value = super()._operated(row, operands)
@@ -58,10 +63,43 @@ class _Signed(Evaluator):
         if value.dtype.name not in STEP or value.dtype.kind == "c":
             return value
         if row.opcode in EXTREMES:
-            value = np.where(
-                _of_both_zeros(value, operands), np.asarray(self._zero, value.dtype), value
-            )
+            either = _of_both_zeros(value, operands)
+        else:
+            either = self._reduced_to_both_zeros(row, value, operands)
+        self.has_both |= bool(np.any(either))
+        zeros = np.asarray(self._zero)
+        if self._chance is not None:
+            zeros = self._chance.choice([0.0, -0.0], value.shape)
+        value = np.where(either, np.asarray(zeros, value.dtype), value)
         return np.where(np.isnan(value), np.asarray(self._nan, value.dtype), value)
+
+    def _reduced_to_both_zeros(
+        self, row: HloInstructionProto, value: Array, operands: list[Value]
+    ) -> Any:
+        """Where an extreme of many is zero, and is so without the zeros of either sign."""
+        root = self._reducer(row)
+        if root not in ("minimum", "maximum") or not np.any(value == 0):
+            return False
+        beyond = 1.0 if root == "minimum" else -1.0
+        either = value == 0
+        for is_negative in (False, True):
+            others = [_without_zeros(np.asarray(one), is_negative, beyond) for one in operands]
+            either &= np.asarray(super()._operated(row, list(others))) == 0
+        return either
+
+    def _reducer(self, row: HloInstructionProto) -> str:
+        """The one operation of what a reduction applies; "" where there are more."""
+        if row.opcode not in ("reduce", "reduce-window"):
+            return ""
+        rows = self.body(row.called_computation_ids[0]).instructions
+        roots = [one.opcode for one in rows if one.opcode != "parameter"]
+        return roots[0] if len(roots) == 1 else ""
+
+
+def _without_zeros(array: Array, is_negative: bool, beyond: float) -> Array:
+    """An array with another number for its zeros of one sign."""
+    zeros = (array == 0) & (np.signbit(array) == is_negative)
+    return np.where(zeros, np.asarray(beyond, array.dtype), array)
 
 
 def _of_both_zeros(value: Array, operands: list[Value]) -> Array:
@@ -162,10 +200,18 @@ def rounded_runs(
     runs: list[Evaluator] = [_Rounded(module, usual.jumps, seed, least) for seed in seeds]
     runs += [_Flushed(module, sign) for sign in (1.0, -1.0)]
     runs.append(_ByReciprocals(module))
-    return [[np.asarray(one) for one in run.run([one.copy() for one in arrays])] for run in runs]
+    return [_run(run, arrays) for run in runs]
 
 
 def signed_runs(module: Module, arrays: list[Array]) -> list[list[Array]]:
-    """The results of a module where all NaN of arithmetic are positive, and negative."""
-    runs = (_Signed(module, sign) for sign in (1.0, -1.0))
-    return [[np.asarray(one) for one in run.run([one.copy() for one in arrays])] for run in runs]
+    """The results of a module where all NaN of arithmetic, and all zeros that are extremes of both,
+    are positive; negative; then with such zeros of either sign at random."""
+    runs = [_Signed(module, sign) for sign in (1.0, -1.0)]
+    found = [_run(run, arrays) for run in runs]
+    if any(run.has_both for run in runs):
+        found += [_run(_Signed(module, 1.0, seed), arrays) for seed in range(8)]
+    return found
+
+
+def _run(evaluator: Evaluator, arrays: list[Array]) -> list[Array]:
+    return [np.asarray(one) for one in evaluator.run([one.copy() for one in arrays])]

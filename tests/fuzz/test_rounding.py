@@ -125,6 +125,27 @@ def test_a_total_order_shows_the_sign_of_nan() -> None:
      s = f32[3] sort(y), dimensions={0}, to_apply=above
      ROOT t = (f32[3]) tuple(s) }"""
     x = np.array([1.0, np.nan, -2.0], np.float32)
-    positive, negative = (found for (found,) in signed_runs(Module(parse(text)), [x]))
+    positive, negative = (found for (found,) in signed_runs(Module(parse(text)), [x])[:2])
     np.testing.assert_array_equal(positive, np.array([np.nan, 2.0, -1.0], np.float32))
     np.testing.assert_array_equal(negative, np.array([2.0, -1.0, np.nan], np.float32))
+
+
+@pytest.mark.parametrize("reducer", ["minimum", "maximum"])
+def test_the_extreme_of_zeros_has_either_sign(reducer: str) -> None:
+    from rounding import signed_runs
+
+    text = f"""HloModule m
+    extreme {{ a = f32[] parameter(0)
+     b = f32[] parameter(1)
+     ROOT r = f32[] {reducer}(a, b) }}
+    ENTRY main {{ x = f32[42] parameter(0)
+     e = f32[] constant({"inf" if reducer == "minimum" else "-inf"})
+     w = f32[41] reduce-window(x, e), window={{size=2}}, to_apply=extreme
+     s = s32[41] bitcast-convert(w)
+     ROOT t = (s32[41]) tuple(s) }}"""
+    other = 1.0 if reducer == "minimum" else -1.0
+    x = np.concatenate([np.tile([0.0, -0.0], 20), [-0.0, other]]).astype(np.float32)
+    runs = [found < 0 for (found,) in signed_runs(Module(parse(text)), [x])]
+    assert all(run[-2:].tolist() == [True, True] for run in runs)  # no 0.0 in these windows
+    assert not runs[0][:-2].any() and runs[1][:-2].all()
+    assert all(0 < run[:-2].sum() < 39 for run in runs[2:])
