@@ -7,6 +7,7 @@ methods, which need everything that is built on it.
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -105,9 +106,17 @@ class TracedArray:
     def shape(self) -> tuple[int, ...]:
         return self._node.shape
 
+    @shape.setter
+    def shape(self, value: Any) -> None:
+        raise _fixed("shape", "a = a.reshape(...)")
+
     @property
     def dtype(self) -> DType:
         return self._node.dtype
+
+    @dtype.setter
+    def dtype(self, value: Any) -> None:
+        raise _fixed("dtype", "a = a.view(...)")
 
     @property
     def ndim(self) -> int:
@@ -167,12 +176,15 @@ class TracedArray:
             remedy="use NumPy functions that work on traced arrays instead of converting it",
         )
 
-    def _scalar(self) -> Any:
+    def _scalar(self, *args: Any) -> Any:
         raise refuse(
             "Python control flow or a Python number depends on a traced value",
             code="HLO-TRACE-VALUE",
             remedy="use numpy.where, numpy.maximum or masks; make it a keyword that is not an array",
         )
+
+    def __format__(self, spec: str) -> str:
+        return repr(self) if not spec else self._scalar()
 
     __bool__ = __int__ = __float__ = __complex__ = __index__ = _scalar
     item = tolist = _scalar
@@ -188,6 +200,14 @@ class TracedArray:
         return f"TracedArray({self.dtype}{list(self.shape)}, {self._node.opcode})"
 
 
+def _fixed(name: str, instead: str) -> Exception:
+    return refuse(
+        f"the {name} of a traced array is set",
+        code="HLO-TRACE-FUNCTION",
+        remedy=f"make another array: {instead}",
+    )
+
+
 class TracedScalar(TracedArray):
     """What NumPy gives as a number: a sum over everything, an element. It is never written to."""
 
@@ -195,6 +215,9 @@ class TracedScalar(TracedArray):
 
     def write(self, node: Node) -> None:
         raise TypeError(f"'numpy.{self.dtype}' object does not support item assignment")
+
+
+numbers.Number.register(TracedScalar)
 
 
 def result(node: Node, layout: Strides = None) -> TracedArray:

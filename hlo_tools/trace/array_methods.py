@@ -14,7 +14,8 @@ import numpy as np
 from hlo_tools.trace import functions, indexing, ufuncs
 from hlo_tools.trace import primitives as hlo
 from hlo_tools.trace.array import NUMBERS, TracedArray, TracedScalar, view
-from hlo_tools.trace.errors import refuse
+from hlo_tools.trace.errors import TraceAttributeError, place, refuse
+from hlo_tools.trace.flat import Flat
 from hlo_tools.trace.functions.arguments import xp
 from hlo_tools.trace.graph import Node, Operand
 from hlo_tools.trace.layout import copied
@@ -28,7 +29,7 @@ Operator = Callable[[Any, Any], Any]
 
 # Operators
 
-_OPERANDS = (TracedArray, np.ndarray, np.generic, *NUMBERS, list, tuple)
+_OPERANDS = (TracedArray, np.ndarray, np.generic, *NUMBERS, list, tuple, range)
 
 _BINARY = {
     "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide",
@@ -41,11 +42,15 @@ _COMPARISONS = {
     "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal",
     "eq": "equal", "ne": "not_equal",
 }  # fmt: skip
+_NO_NUMBERS = (type(None), str, bytes, dict, set, frozenset, type)
+"""What no element is equal to."""
 _UNARY = {"neg": "negative", "pos": "positive", "abs": "absolute", "invert": "invert"}
 
 
 def _operator(ufunc: np.ufunc, *, swapped: bool = False) -> Operator:
     def operator(self: TracedArray, other: Any) -> Any:
+        if isinstance(other, Flat):
+            other = other.copy()
         if not isinstance(other, _OPERANDS):
             return NotImplemented
         _no_repetition(ufunc, self, other)
@@ -70,6 +75,27 @@ def _no_repetition(ufunc: np.ufunc, number: TracedArray, other: Operand) -> None
         code="HLO-TRACE-VALUE",
         remedy="to multiply each element, use numpy.array of the list",
     )
+
+
+def _comparison(ufunc: np.ufunc) -> Operator:
+    """``==`` or ``!=``, which Python would decide by identity where an operator gives up."""
+    plain, is_unequal = _operator(ufunc), ufunc is np.not_equal
+
+    def operator(self: TracedArray, other: Any) -> Any:
+        found = plain(self, other)
+        if found is not NotImplemented or hasattr(other, "__array_priority__"):
+            return found
+        if not isinstance(other, _NO_NUMBERS) and type(other).__eq__ is not object.__eq__:
+            raise refuse(
+                f"a traced array is compared with a {type(other).__name__}, which has == of its own",
+                code="HLO-TRACE-ARGUMENT",
+                remedy="compare with numbers or arrays",
+            )
+        if isinstance(self, TracedScalar):
+            return np.bool_(is_unequal)
+        return xp.full_like(self, is_unequal, dtype=bool)
+
+    return operator
 
 
 def _in_place(ufunc: np.ufunc) -> Operator:
@@ -126,7 +152,8 @@ def _attach_operators() -> None:
         setattr(TracedArray, f"__r{name}__", _operator(ufunc, swapped=True))
         setattr(TracedArray, f"__i{name}__", _in_place(ufunc))
     for name, ufunc_name in _COMPARISONS.items():
-        setattr(TracedArray, f"__{name}__", _operator(getattr(np, ufunc_name)))
+        make = _comparison if name in ("eq", "ne") else _operator
+        setattr(TracedArray, f"__{name}__", make(getattr(np, ufunc_name)))
     for name, ufunc_name in _UNARY.items():
         setattr(TracedArray, f"__{name}__", _unary(getattr(np, ufunc_name)))
     for name, swapped in (("__divmod__", False), ("__rdivmod__", True)):
@@ -243,6 +270,22 @@ def _copy(self: TracedArray, order: str = "C") -> TracedArray:
     return TracedArray(self.node, copied(self.shape, self.layout, order))
 
 
+def _copied(self: TracedArray, memo: Any = None) -> TracedArray:
+    """What the module ``copy`` gives, in order K."""
+    return self if isinstance(self, TracedScalar) else xp.copy(self)
+
+
+def _sort(self: TracedArray, axis: int = -1, *args: Any, **kwargs: Any) -> None:
+    self[...] = xp.sort(self, axis, *args, **kwargs)
+
+
+def _round(self: TracedArray, digits: int | None = None) -> Any:
+    """``round(number, digits)``; an array has none, and without digits it is a Python int."""
+    if not isinstance(self, TracedScalar):
+        raise TypeError("type numpy.ndarray doesn't define __round__ method")
+    return int(cast("Any", self)) if digits is None else xp.round(self, digits)
+
+
 def _conjugate(self: TracedArray) -> TracedArray:
     """The array itself when it is real; NumPy copies the types of ml_dtypes."""
     return xp.conjugate(self) if self.dtype.kind in "cV" else self
@@ -250,6 +293,28 @@ def _conjugate(self: TracedArray) -> TracedArray:
 
 def _fill(self: TracedArray, value: Any) -> None:
     self[...] = value
+
+
+def _written(read: Callable[[Any], Any]) -> property:
+    """An attribute that is a view: to set it writes to its elements."""
+
+    def write(self: TracedArray, value: Any) -> None:
+        read(self)[...] = value
+
+    return property(read, write)
+
+
+def _missing(self: TracedArray, name: str) -> Any:
+    """Attributes of NumPy's arrays that a traced one has not."""
+    message = f"{type(self).__name__!r} object has no attribute {name!r}"
+    if name.startswith("_") or not hasattr(np.ndarray, name):
+        raise AttributeError(message)
+    raise TraceAttributeError(
+        f"the attribute {name!r} of arrays is not supported for traced arrays",
+        code="HLO-TRACE-FUNCTION",
+        place=place(),
+        remedy="use supported functions; the list is hlo_tools.trace.supported()",
+    )
 
 
 _METHODS: dict[str, Any] = {
@@ -266,12 +331,17 @@ _METHODS: dict[str, Any] = {
     "fill": _fill,
     "T": property(lambda self: xp.transpose(self)),
     "mT": property(lambda self: xp.swapaxes(self, -1, -2)),
-    "real": property(lambda self: xp.real(self)),
-    "imag": property(lambda self: xp.imag(self)),
-    "flat": property(lambda self: iter(xp.ravel(self))),
+    "real": _written(lambda self: xp.real(self)),
+    "imag": _written(lambda self: xp.imag(self)),
+    "flat": _written(Flat),
     "conj": _conjugate,
     "conjugate": _conjugate,
     "copy": _copy,
+    "sort": _sort,
+    "__copy__": _copied,
+    "__deepcopy__": _copied,
+    "__round__": _round,
+    "__getattr__": _missing,
     "__pow__": _power,
     "__ipow__": _power_in_place,
 }

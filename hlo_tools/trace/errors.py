@@ -5,13 +5,17 @@ from __future__ import annotations
 from hlo_tools.errors import HloUnsupportedError
 from hlo_tools.trace.location import user_line
 
-__all__ = ["TraceError", "place", "refuse"]
+__all__ = ["TraceAttributeError", "TraceError", "place", "refuse"]
 
 
 class TraceError(HloUnsupportedError, NotImplementedError):
     """Something that NumPy does and a traced function cannot."""
 
     default_code = "HLO-TRACE"
+
+
+class TraceAttributeError(TraceError, AttributeError):
+    """An attribute that NumPy's arrays have and a traced one has not."""
 
 
 def place() -> str:

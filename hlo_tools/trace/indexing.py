@@ -6,7 +6,7 @@ import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, SupportsIndex, cast
 
 import numpy as np
 
@@ -61,6 +61,8 @@ def put(array: TracedArray, key: Any, value: Any) -> None:
     if mask is not None:
         _put_where(array, mask, value)
         return
+    if type(value) is float and array.dtype.kind in "iu":
+        np.empty((), array.dtype)[()] = value  # raises what NumPy does for NaN and infinity
     parts = _parse(array, key)
     target = _basic_view(array, parts)
     graph = array.node.graph
@@ -254,6 +256,11 @@ def _axis(item: Any, size: int, place: int, has_arrays: bool) -> _Axis:
     if isinstance(item, np.ndarray) and item.ndim:
         _check_bounds(cast("Array", item), size, place)
         return _Axis("array", index=item)
+    if not isinstance(item, SupportsIndex):
+        raise IndexError(
+            "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or "
+            "boolean arrays are valid indices"
+        )
     number = operator.index(cast("int", item))
     if not -size <= number < size:
         raise IndexError(f"index {number} is out of bounds for axis {place} with size {size}")

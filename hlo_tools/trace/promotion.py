@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hlo_tools.errors import HloUnsupportedError
+from hlo_tools.trace.errors import refuse
 from hlo_tools.trace.graph import Array, DType
 from hlo_tools.types.element_types import element_of
 
@@ -33,15 +33,13 @@ def narrow(dtype: Any) -> DType:
     """The dtype that stands for ``dtype`` in HLO.
 
     Raises:
-        HloUnsupportedError: HLO has no such type (HLO-TRACE-DTYPE).
+        TraceError: HLO has no such type (HLO-TRACE-DTYPE).
     """
     key = np.dtype(dtype)
     try:
         element_of(key)
     except TypeError as error:
-        raise HloUnsupportedError(
-            str(error), code="HLO-TRACE-DTYPE", remedy="use numbers or booleans"
-        ) from None
+        raise refuse(str(error), code="HLO-TRACE-DTYPE", remedy="use numbers or booleans") from None
     return _NARROWER.get(key, key)
 
 
@@ -49,7 +47,7 @@ def constant_of(array: Array, dtype: DType | None = None) -> Array:
     """A constant in ``dtype``, or in the dtype that stands for its own.
 
     Raises:
-        HloUnsupportedError: an integer that 64 bits hold and 32 do not (HLO-TRACE-DTYPE).
+        TraceError: an integer that 64 bits hold and 32 do not (HLO-TRACE-DTYPE).
     """
     target = narrow(array.dtype) if dtype is None else dtype
     with np.errstate(all="ignore"):
@@ -58,7 +56,7 @@ def constant_of(array: Array, dtype: DType | None = None) -> Array:
         limits = np.iinfo(target)
         beyond = array[(array < limits.min) | (array > limits.max)]
         if beyond.size:
-            raise HloUnsupportedError(
+            raise refuse(
                 f"a constant of {array.dtype} holds {beyond[0]}, and it is traced as {target}",
                 code="HLO-TRACE-DTYPE",
                 remedy="give an array of uint32 or float32 if that is meant; integers of 64 bits "

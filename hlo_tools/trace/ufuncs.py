@@ -255,7 +255,7 @@ def _read_layouts(
 def _deliver(ufunc: np.ufunc, arrays: tuple[Any, ...], outs: Outs, kwargs: dict[str, Any]) -> Any:
     """Results as they are, or written into ``out`` where ``where`` says so."""
     condition = kwargs.get("where", True)
-    if condition is not True and (outs is None or None in outs):
+    if condition is not True and (outs is None or any(out is None for out in outs)):
         raise refuse(
             "where= without out= leaves elements without a value",
             code="HLO-TRACE-FUNCTION",

@@ -27,10 +27,12 @@ COPIES = (
     "np.concatenate([{}, {}])", "np.roll({}, 1)", "np.zeros_like({})", "{}.flatten()", "np.abs({})",
     "np.tile({}, 2)", "np.repeat({}, 2)", "{}.astype(np.float32)", "{} - {}.min()", "np.sum({})",
     "{}.max()", "np.sum({}, 0)", "np.mean({}, -1)", "np.argmax({})", "{} == {}[0]", "np.clip({}, 0, 3)",
+    "{}.__copy__()", "{}.__deepcopy__(dict())", "{} != None", "{}.flat[1:]", "{}.flat[-1]",
 )  # fmt: skip
 TARGETS = (
     "{}[...]", "{}[0]", "{}[-1]", "{}[::2]", "{}[1:]", "{}[..., 0]", "{}[::-1]", "{}[[0]]", "{}[i[0]]",
     "{}[[1, 0]]", "{}[{} > 1]", "{}[..., ::2]", "{}.T[0]", "{}.reshape(-1)[0]", "{}[None][0]",
+    "{}.flat[1:]", "{}.flat[[0, -1]]", "{}.flat[1]", "{}.flat", "{}.real",
 )  # fmt: skip
 VALUES = (
     "1",

@@ -7,6 +7,9 @@ import re
 import sys
 import warnings
 from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
+from numbers import Number
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,7 @@ import pytest
 
 from hlo_tools.errors import HloError
 from hlo_tools.evaluate import evaluate
-from hlo_tools.trace import supported, trace
+from hlo_tools.trace import TraceError, supported, trace
 from hlo_tools.trace.elementwise import MEANINGS
 from tests.trace.running import same_memory
 
@@ -465,3 +468,82 @@ def test_elements_of_nothing() -> None:
             same_memory(lambda a, i: np.take(a, i, 1), array, index)
             with pytest.raises(IndexError, match="out of bounds"):
                 trace(lambda a, i: np.take(a, i, 0), array, index)
+
+
+@pytest.mark.parametrize("other", [None, "x", b"x", {}, set(), int, object(), range(3), of])
+def test_equality_with_what_is_no_number(other: Any) -> None:
+    def function(a: Any) -> Any:
+        number = 1 if a.sum() == other else 2  # of a number and None, Python knows the answer
+        return a == other, a != other, other == a, other != a[0], a.T[1:] * number
+
+    if isinstance(other, range):
+        same_memory(
+            lambda a: (a == other, a != other, other == a, a + other), of([0, 1, 5], [7, 1, 2])
+        )
+    else:
+        same_memory(function, of([0, 1, 5], [7, 1, 2]))
+
+
+@pytest.mark.parametrize("other", [Fraction(1, 2), Decimal(1)])
+def test_equality_with_numbers_of_other_libraries_is_refused(other: Any) -> None:
+    for function in (lambda a: a == other, lambda a: other != a):
+        with pytest.raises(TraceError, match="has == of its own") as told:
+            trace(function, EDGES)
+        assert told.value.code == "HLO-TRACE-ARGUMENT"
+        assert __file__ in str(told.value)
+
+
+def test_a_number_is_one_to_numpy() -> None:
+    same_memory(
+        lambda a: (np.isscalar(a.sum()), np.isscalar(a), isinstance(a[0], Number)), of(1, 2)
+    )
+
+
+@pytest.mark.parametrize(
+    ("function", "code"),
+    [
+        (lambda a: setattr(a, "shape", (2, 1)), "HLO-TRACE-FUNCTION"),
+        (lambda a: setattr(a, "dtype", I32), "HLO-TRACE-FUNCTION"),
+        (lambda a: a.tobytes(), "HLO-TRACE-FUNCTION"),
+        (lambda a: a.partition(1), "HLO-TRACE-FUNCTION"),
+        (lambda a: a.item(0), "HLO-TRACE-VALUE"),
+        (lambda a: round(a[0]), "HLO-TRACE-VALUE"),
+        (lambda a: f"{a[0]:.2f}", "HLO-TRACE-VALUE"),
+        (lambda a: a.astype(str), "HLO-TRACE-DTYPE"),
+        (lambda a: np.where(a > 0, a, None), "HLO-TRACE-DTYPE"),
+    ],
+)
+def test_what_arrays_have_and_traced_ones_have_not(function: Any, code: str) -> None:
+    with pytest.raises(TraceError) as told:
+        trace(function, of(1, 2))
+    assert told.value.code == code
+    assert __file__ in str(told.value)
+
+
+def test_attributes_that_are_asked_for() -> None:
+    same_memory(lambda a: a * hasattr(a, "nonsense") + len(f"{a.ndim}"), of(1, 2))
+    assert trace(lambda a: a * hasattr(a, "tobytes"), of(1, 2)).outputs
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        trace(lambda a: a.nonsense, of(1, 2))
+
+
+@pytest.mark.parametrize("key", [1.0, "x", object()])
+def test_keys_that_are_no_index(key: Any) -> None:
+    for function in (lambda a: a[key], lambda a: a.__setitem__(key, 1)):
+        with pytest.raises(IndexError, match="only integers, slices"):
+            trace(function, of(1, 2))
+
+
+@pytest.mark.parametrize(("value", "error"), [(NAN, ValueError), (INF, OverflowError)])
+def test_what_integers_do_not_take(value: float, error: type[Exception]) -> None:
+    def function(a: Any) -> None:
+        a[0] = value
+
+    for call in (lambda: function(WHOLE.copy()), lambda: trace(function, WHOLE)):
+        with pytest.raises(error):
+            call()
+
+
+def test_rounded_numbers_and_complex_fills() -> None:
+    same_memory(lambda a: (round(a[0], 1), round(a.sum(), 2)), of(1.26, 2.384))
+    same_memory(lambda a: (np.full_like(a, 2 + 1j), np.full_like(a, 1j, dtype=bool)), WHOLE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -364,3 +365,62 @@ def test_numbers_of_an_average() -> None:
         return found, total, other
 
     same_memory(weights, numbers(2, 3))
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda a: copy.deepcopy([a])[0]])
+def test_what_the_module_copy_gives_is_a_copy(duplicate: Any) -> None:
+    def function(a: Any) -> Any:
+        part = a[1:]
+        other = duplicate(part)
+        other[...] = 0
+        part[0, 0] = 9
+        return other
+
+    same_memory(function, numbers(2, 3))
+    same_strides(duplicate, numbers(2, 3).T)
+    same_strides(duplicate, numbers(2, 3, 4).transpose(1, 0, 2))
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda a: setattr(a, "flat", [1, 2]),
+        lambda a: setattr(a.T, "flat", 3),
+        lambda a: a.T.flat.__setitem__(slice(1, 3), [7, 8, 9]),
+        lambda a: a.flat.__setitem__(slice(None), [5, 6, 7, 8]),
+        lambda a: a.flat.__setitem__([0, 2], []),
+        lambda a: a.flat.__setitem__(slice(9, None), [1, 2]),
+        lambda a: a[0].sum().flat.__setitem__([0], a[0]),
+        lambda a: a.flat.__setitem__((4,), 7.5),
+        lambda a: a.flat.__setitem__(..., np.ones((2, 2))),
+        lambda a: a.flat.__setitem__(np.array([True, False, True, False, False, True]), a[1] * 1),
+        lambda a: setattr(a[:, 1:], "real", 4),
+        lambda a: a.sort(),
+        lambda a: a[::-1].sort(0, stable=True),
+    ],
+)
+def test_writes_through_attributes(write: Any) -> None:
+    def function(a: Any) -> Any:
+        write(a)
+        b = a.T.flat
+        values = (b == 3, b > a[0, 0], a[0, 0] - b, np.sum(b), np.add(b, 1), a[0, 0] == b)
+        return a.flat[1:4], a.flat[-1], sum(a.flat), len(a.flat), *values
+
+    same_memory(function, numbers(2, 3)[:, ::-1])
+    same_memory(function, (numbers(2, 3) * 3).astype(np.int32))
+
+
+def test_flat_is_not_written_from_its_own_memory() -> None:
+    with pytest.raises(TraceError, match="memory of its own") as told:
+        trace(lambda a: setattr(a, "flat", a[::-1]), numbers(4))
+    assert told.value.code == "HLO-TRACE-ARGUMENT"
+    same_memory(lambda a: (setattr(a, "flat", a[::-1].copy()), a)[1], numbers(4))
+
+
+def test_the_imaginary_part_is_set() -> None:
+    def function(a: Any) -> Any:
+        a.imag = 3
+        a[0].real = a[1].imag
+        return a.real
+
+    same_memory(function, numbers(2, 3) + np.complex64(1j))

@@ -31,6 +31,8 @@ def full_like(
     if order in ("A", "K") and own is not None and is_fortran(array.shape, own):
         order = "F"
     layout = copied(size, None if order == "A" else own, order)
+    if isinstance(fill_value, complex):  # its imaginary part is dropped, with NumPy's warning
+        fill_value = np.asarray(fill_value).astype(target)
     fill = fitted(as_node(fill_value, array.node.graph, target), size)
     return TracedArray(hlo.broadcast(fill, size), layout)
 

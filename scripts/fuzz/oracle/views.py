@@ -164,22 +164,24 @@ def _pattern(drawn: _Drawn) -> Step | None:
     row = width(tensor)
     if drawn.access.steps and drawn.region.tensor.on_chip and len(drawn.region.places) < 2:
         return None
-    partition, element = drawn.region.places[0]
+    partition = drawn.region.places[0][0]
+    elements = [region.places[0][1] for region in drawn.views.regions(drawn.access)]
     steps = range(1, 5) if drawn.writes else range(-3, 5)
     pairs = [(chance.choice(steps), chance.randint(1, 4)) for _ in range(chance.randint(1, 3))]
     low = sum(min(0, step * (count - 1)) for step, count in pairs)
     high = sum(max(0, step * (count - 1)) for step, count in pairs)
-    if high - low >= row:
+    first, last = -low - min(elements), row - 1 - high - max(elements)
+    if last < first:  # of all cores
         return None
     if not tensor.on_chip:
-        offset = chance.randint(-low, row - 1 - high) - element
+        offset = chance.randint(first, last)
         return Step("ap", (tuple(pairs), offset)) if offset >= 0 else None
     rows = chance.randint(1, tensor.shape[0] - partition)
     skipped = 0
     if drawn.engine:
         starts = next(places for limit, places in STARTS if rows <= limit)
         skipped = chance.choice([s for s in starts if s >= partition] or [partition]) - partition
-    offset = skipped * row + chance.randint(-low, row - 1 - high) - element
+    offset = skipped * row + chance.randint(first, last)
     return Step("ap", (((row, rows), *pairs), offset)) if offset >= 0 else None
 
 

@@ -1,0 +1,102 @@
+"""``a.flat``: the elements of a traced array in C order, to iterate over, read and write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from hlo_tools.trace.array import TracedArray, TracedScalar, as_node
+from hlo_tools.trace.errors import refuse
+from hlo_tools.trace.functions.arguments import xp
+
+__all__ = ["Flat"]
+
+
+class Flat:
+    """What NumPy's ``flatiter`` does, for a traced array."""
+
+    __slots__ = ("base",)
+    __hash__ = None  # pyright: ignore
+
+    def __init__(self, base: TracedArray) -> None:
+        self.base = base
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.copy().__array__()
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return getattr(ufunc, method)(*_arrays(inputs), **kwargs)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return func(*_arrays(args), **kwargs)
+
+    def __len__(self) -> int:
+        return self.base.size
+
+    def __iter__(self) -> Iterator[TracedArray]:
+        return (self[number] for number in range(len(self)))
+
+    def __getitem__(self, key: Any) -> TracedArray:
+        """A copy of elements, or one of them as a number."""
+        return self.copy()[key]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Too few values are repeated, those beyond the last element are ignored.
+
+        A number has a copy's elements: writing to them changes nothing, as in NumPy.
+        """
+        if isinstance(value, TracedArray) and self._overlaps(value):
+            raise refuse(
+                "an array is written through flat from memory of its own, element by element",
+                code="HLO-TRACE-ARGUMENT",
+                remedy="write a copy: a.flat = b.copy()",
+            )
+        elements = self.copy()
+        target = elements[key]
+        if target.ndim and (isinstance(value, (list, tuple)) or xp.ndim(value)):
+            value = self._repeated(value, target)
+        elements[key] = value
+        if not isinstance(self.base, TracedScalar):
+            self.base[...] = elements.reshape(self.base.shape)
+
+    def __eq__(self, other: object) -> Any:
+        return self.copy() == other
+
+    def __ne__(self, other: object) -> Any:
+        return self.copy() != other
+
+    def __lt__(self, other: Any) -> Any:
+        return self.copy() < other
+
+    def __le__(self, other: Any) -> Any:
+        return self.copy() <= other
+
+    def __gt__(self, other: Any) -> Any:
+        return self.copy() > other
+
+    def __ge__(self, other: Any) -> Any:
+        return self.copy() >= other
+
+    def copy(self) -> TracedArray:
+        """The elements as an array of one dimension."""
+        return xp.copy(xp.ravel(self.base))
+
+    def _repeated(self, value: Any, target: TracedArray) -> TracedArray:
+        """A value's elements, as often as the target takes them; the target's own for none."""
+        given = xp.ravel(TracedArray(as_node(value, self.base.graph, self.base.dtype)))
+        if not given.size:
+            return target
+        return xp.tile(given, -(-target.size // given.size))[: target.size]
+
+    def _overlaps(self, value: TracedArray) -> bool:
+        return value.dtype == self.base.dtype and _owner(value) is _owner(self.base)
+
+
+def _owner(array: TracedArray) -> TracedArray:
+    while array.parent is not None:
+        array = array.parent
+    return array
+
+
+def _arrays(values: Any) -> list[Any]:
+    return [value.copy() if isinstance(value, Flat) else value for value in values]
