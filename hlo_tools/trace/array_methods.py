@@ -93,7 +93,7 @@ def _comparison(ufunc: np.ufunc) -> Operator:
             )
         if isinstance(self, TracedScalar):
             return np.bool_(is_unequal)
-        return xp.full_like(self, is_unequal, dtype=bool)
+        return xp.full_like(self, is_unequal, dtype=bool)[()]
 
     return operator
 

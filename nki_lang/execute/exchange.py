@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextvars
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from nki_lang.dtypes import Array
@@ -41,7 +41,7 @@ class Meeting:
 
     def barrier(self, core: int, cores: tuple[int, ...], place: SourceLocation | None) -> None:
         """Wait until every core of ``cores`` is here."""
-        Cores(self).barrier(core, cores, place)
+        Cores(self, 0, self.size).barrier(core, cores, place)
 
     def swap(
         self,
@@ -53,7 +53,7 @@ class Meeting:
         place: SourceLocation | None,
     ) -> Array:
         """Hand ``value`` to core ``to`` and take what core ``source`` hands over."""
-        return Cores(self).swap(core, value, to, source, pipe, place)
+        return Cores(self, 0, self.size).swap(core, value, to, source, pipe, place)
 
     def meet(
         self,
@@ -125,15 +125,20 @@ class Meeting:
 
 
 class Cores:
-    """The cores of one kernel as members ``base``, ``base + 1``, ... of a meeting."""
+    """The ``count`` cores of one kernel as members ``base``, ``base + 1``, ... of a meeting."""
 
-    def __init__(self, meeting: Meeting, base: int = 0) -> None:
+    def __init__(self, meeting: Meeting, base: int, count: int) -> None:
         self._meeting = meeting
         self._base = base
+        self._count = count
 
     def barrier(self, core: int, cores: tuple[int, ...], place: SourceLocation | None) -> None:
-        """Wait until every core of ``cores`` is here."""
-        members = tuple(sorted(self._base + other for other in cores))
+        """Wait until every core of ``cores`` is here.
+
+        Raises:
+            NkiExecutionError: ``NKI-CORES``, the kernel runs on fewer.
+        """
+        members = self._members(cores, place)
         self._meeting.meet(self._base + core, members, ("core_barrier",), None, place)
 
     def swap(
@@ -148,9 +153,10 @@ class Cores:
         """Hand ``value`` to core ``to`` and take what core ``source`` hands over.
 
         Raises:
-            NkiExecutionError: ``NKI-SENDRECV``, the other core sends elsewhere.
+            NkiExecutionError: ``NKI-SENDRECV``, the other core sends elsewhere; ``NKI-CORES``, the
+                kernel runs on fewer.
         """
-        members = tuple(sorted(self._base + other for other in {core, to, source}))
+        members = self._members({core, to, source}, place)
         what = ("sendrecv", pipe)
         met = self._meeting.meet(self._base + core, members, what, (to, value), place)
         target, received = met[self._base + source]
@@ -162,6 +168,17 @@ class Cores:
                 remedy="make send_to_rank and recv_from_rank of the two cores match",
             )
         return received
+
+    def _members(self, cores: Iterable[int], place: SourceLocation | None) -> tuple[int, ...]:
+        beyond = [core for core in cores if not 0 <= core < self._count]
+        if beyond:
+            raise NkiExecutionError(
+                f"core {beyond[0]} is named, and the kernel runs on {self._count} cores",
+                code="NKI-CORES",
+                location=place,
+                remedy=f"name cores 0 to {self._count - 1}",
+            )
+        return tuple(sorted(self._base + core for core in cores))
 
 
 class Ranks:

@@ -53,5 +53,5 @@ def meeting_of(ranks: Sequence[Sequence[EngineState]]) -> Meeting:
         for core, state in enumerate(cores):
             state.rank = rank
             state.group = Ranks(meeting, bases, core)
-            state.exchange = Cores(meeting, bases[rank])
+            state.exchange = Cores(meeting, bases[rank], len(cores)) if len(cores) > 1 else None
     return meeting

@@ -484,6 +484,16 @@ def test_equality_with_what_is_no_number(other: Any) -> None:
         same_memory(function, of([0, 1, 5], [7, 1, 2]))
 
 
+def test_an_array_of_no_dimensions_compared_with_none_is_a_number() -> None:
+    def function(a: Any) -> Any:
+        found = a[0, ...] == None  # noqa: E711
+        other = found
+        other |= True
+        return found, other
+
+    same_memory(function, of(1, 2))
+
+
 @pytest.mark.parametrize("other", [Fraction(1, 2), Decimal(1)])
 def test_equality_with_numbers_of_other_libraries_is_refused(other: Any) -> None:
     for function in (lambda a: a == other, lambda a: other != a):

@@ -114,3 +114,16 @@ def test_arguments_by_name_and_variable_ones() -> None:
     assert [t.name for t in traced.inputs] == ["a", "rest", "rest_1", "c"]
     with pytest.raises(TypeError, match="missing a required argument"):
         trace(lambda a, b: a, x)
+
+
+def test_the_sum_of_one_zero_is_positive() -> None:
+    """A sum begins with 0.0, to which -0.0 adds nothing."""
+    from nkipy.runtime import baremetal_jit
+
+    x = np.array([[-0.0, -0.0, 1.0]], np.float32)
+
+    def sums(a):
+        return np.sum(a, 0), np.sum(a[0, 0]), np.sum(np.abs(a), 0), np.max(a, 0)
+
+    for found, wanted in zip(baremetal_jit(sums)(x), sums(x), strict=True):
+        assert np.signbit(found).tolist() == np.signbit(wanted).tolist()

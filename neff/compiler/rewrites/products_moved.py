@@ -22,8 +22,14 @@ _ROWS, _COLUMNS = 32, 16
 _STARTS = {"add": 0.0, "maximum": -np.inf, "minimum": np.inf}
 
 
+_NO_NEGATIVE_ZERO = frozenset({"abs", "exponential", "logistic"})
+
+
 def of_nothing(node: Node, uses: Uses) -> Node | None:
-    """A reduction over dimensions of one element as its operand: gradients of broadcasts have them."""
+    """A reduction over dimensions of one element as its operand: gradients of broadcasts have them.
+
+    A sum from 0.0 on makes 0.0 of -0.0, so it stays an addition unless there can be no -0.0.
+    """
     operand, start = node.operands[0], node.operands[-1]
     op = node.attributes["applied"]
     dimensions: tuple[int, ...] = node.attributes["dimensions"]
@@ -36,7 +42,11 @@ def of_nothing(node: Node, uses: Uses) -> Node | None:
         or any(operand.shape[dim] != 1 for dim in dimensions)
     ):
         return None
-    return derived(node, "reshape", (operand,), node.shape)
+    found = derived(node, "reshape", (operand,), node.shape)
+    if op != "add" or np.signbit(float(start.splat)) or operand.opcode in _NO_NEGATIVE_ZERO:
+        return found
+    zeros = derived(node, "broadcast", (start,), node.shape, dimensions=())
+    return derived(node, "add", (found, zeros), node.shape)
 
 
 def by_rows(node: Node, uses: Uses) -> Node | None:
