@@ -9,7 +9,7 @@ import numpy as np
 from hlo_tools.frameworks.framework_kernel import FrameworkKernel
 from hlo_tools.frameworks.plan import BoundCall
 from hlo_tools.kernels import calls as kernels
-from nki_lang.dtypes import DType, dtype_of
+from nki_lang.dtypes import DType, dtype_of, require_unmasked
 from nki_lang.execute.hosts import require_writable
 
 __all__ = ["NumpyKernel", "check_written", "run_bound"]
@@ -63,7 +63,12 @@ class NumpyKernel(FrameworkKernel):
         return isinstance(t, np.ndarray)
 
     def map_framework_tensor(self, t: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
-        """(shape, dtype)."""
+        """(shape, dtype).
+
+        Raises:
+            NkiTypeError: code ``NKI-ARGUMENT``, a masked array.
+        """
+        require_unmasked(t)
         return t.shape, t.dtype
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -115,9 +115,13 @@ class _Activity:
             self._changed.notify_all()
 
     def wait_until_quiet(self) -> None:
-        """Return when nothing runs and, for a moment, nothing starts."""
+        """Return when nothing runs and, for a moment, nothing starts.
+
+        The first call may be one that has been dispatched and has not started, so a moment passes
+        in any case.
+        """
         with self._changed:
-            while self._started:
+            while True:
                 seen = self._started
                 self._changed.wait_for(lambda: self._running == 0)
                 self._changed.wait(_QUIET_SECONDS)

@@ -17,7 +17,7 @@ from hlo_tools.trace import primitives as hlo
 from hlo_tools.trace.errors import refuse
 from hlo_tools.trace.graph import Array, DType, Graph, Node, Operand
 from hlo_tools.trace.layout import Strides, elementwise, plain, strides_of
-from hlo_tools.trace.promotion import Kind, constant_of
+from hlo_tools.trace.promotion import Kind, constant_of, require_plain
 
 __all__ = [
     "NUMBERS",
@@ -309,7 +309,8 @@ def as_node(value: Operand, graph: Graph, dtype: DType | None = None) -> Node:
 
     Raises:
         OverflowError: a Python int that the dtype does not hold, as in NumPy.
-        TraceError: an array of another function's trace (HLO-TRACE-LEAK).
+        TraceError: an array of another function's trace (HLO-TRACE-LEAK); a masked array or a
+            matrix (HLO-TRACE-ARGUMENT).
     """
     if isinstance(value, TracedArray):
         node = value.node
@@ -325,6 +326,8 @@ def as_node(value: Operand, graph: Graph, dtype: DType | None = None) -> Node:
         numpy: Operand = np  # its stubs know nothing of traced arrays
         stacked = numpy.stack([v if isinstance(v, TracedArray) else np.asarray(v) for v in parts])
         return as_node(stacked, graph, dtype)
+    if isinstance(value, np.ndarray):
+        require_plain(cast("Array", value))
     plain_value = cast("Operand", value)
     if isinstance(value, np.ndarray) or dtype is None:
         return graph.constant(constant_of(np.asarray(plain_value), dtype))

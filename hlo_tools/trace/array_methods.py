@@ -13,7 +13,7 @@ import numpy as np
 
 from hlo_tools.trace import functions, indexing, ufuncs
 from hlo_tools.trace import primitives as hlo
-from hlo_tools.trace.array import NUMBERS, TracedArray, TracedScalar, view
+from hlo_tools.trace.array import NUMBERS, TracedArray, TracedScalar, result, view
 from hlo_tools.trace.errors import TraceAttributeError, place, refuse
 from hlo_tools.trace.flat import Flat
 from hlo_tools.trace.functions.arguments import xp
@@ -93,7 +93,8 @@ def _comparison(ufunc: np.ufunc) -> Operator:
             )
         if isinstance(self, TracedScalar):
             return np.bool_(is_unequal)
-        return xp.full_like(self, is_unequal, dtype=bool)[()]
+        answer = hlo.broadcast(self.graph.constant(np.asarray(is_unequal)), self.shape)
+        return result(answer, plain(self, 0).layout)
 
     return operator
 

@@ -65,8 +65,34 @@ def constant_of(array: Array, dtype: DType | None = None) -> Array:
     return found
 
 
+_OPERATORS = ("__array_ufunc__", "__array_function__", "__add__", "__mul__", "__matmul__", "__eq__")
+
+
+def require_plain(array: Array) -> None:
+    """Refuse subclasses whose operators are not those of arrays: masked arrays, matrices, units.
+
+    Raises:
+        TraceError: it is one (HLO-TRACE-ARGUMENT).
+    """
+    kind = type(array)
+    if kind is np.ndarray:
+        return
+    if any(getattr(kind, name) is not getattr(np.ndarray, name) for name in _OPERATORS):
+        raise refuse(
+            f"a {kind.__name__} has operators of its own, which a traced function does not follow",
+            code="HLO-TRACE-ARGUMENT",
+            remedy="give numpy.asarray of it, if its elements alone are meant",
+        )
+
+
 def narrow_input(array: Array, name: str = "") -> Array:
-    """An argument of a traced function, narrowed with a warning where it must be."""
+    """An argument of a traced function, narrowed with a warning where it must be.
+
+    Raises:
+        TraceError: HLO has no such type (HLO-TRACE-DTYPE), or it is no plain array
+            (HLO-TRACE-ARGUMENT).
+    """
+    require_plain(array)
     target = narrow(array.dtype)
     if target == array.dtype:
         return array

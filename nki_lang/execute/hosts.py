@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import ml_dtypes
 import numpy as np
 
-from nki_lang.dtypes import Array
+from nki_lang.dtypes import Array, require_unmasked
 from nki_lang.errors import NkiError, NkiExecutionError
 
 __all__ = [
@@ -75,8 +75,13 @@ _TORCH_SPECIAL = {
 
 
 def kind_of(value: object) -> str:
-    """``"torch"``, ``"jax"``, ``"numpy"`` or ``""`` for what is no array."""
+    """``"torch"``, ``"jax"``, ``"numpy"`` or ``""`` for what is no array.
+
+    Raises:
+        NkiTypeError: code ``NKI-ARGUMENT``, a masked array.
+    """
     if isinstance(value, np.ndarray):
+        require_unmasked(value)
         return "numpy"
     torch: Any = sys.modules.get("torch")
     if torch is not None and isinstance(value, getattr(torch, "Tensor", ())):

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from nki_lang.dtypes import DType, dtype_of
+from nki_lang.dtypes import DType, dtype_of, require_unmasked
 from nki_lang.errors import NkiTypeError, NkiValidationError
 from nki_lang.frontend.objects import NKIObject, is_mapping, is_sequence
 from nki_lang.source import definition_of
@@ -70,8 +70,10 @@ def spec_of_array(value: Any, name: str, func: Callable[..., Any] | None = None)
     """Shape and dtype of a tensor of any framework; ``func`` is the kernel that takes it.
 
     Raises:
-        NkiValidationError: code ``NKI-DTYPE``; the kernel language has no such dtype.
+        NkiValidationError: code ``NKI-DTYPE``, the kernel language has no such dtype;
+            ``NKI-ARGUMENT``, a masked array.
     """
+    require_unmasked(value)
     given = value.dtype
     text = str(given)
     try:

@@ -100,8 +100,8 @@ def on_device(case: Case | Program) -> str:
     try:
         found = baremetal_jit(function)(*_made(case, is_shared=True))
     except Exception as error:
-        if getattr(error, "code", "") == "NEFF-COMPLEX":
-            return ""
+        if getattr(error, "code", "") in ("NEFF-COMPLEX", "HLO-TRACE-ARGUMENT"):
+            return ""  # the latter of an array that is written from itself
         return f"device: {type(error).__name__}: {error}"
     pairs = zip(wanted, found if isinstance(found, tuple) else (found,), strict=True)
     told = (_compare(np.asarray(want), got, got, case) for want, got in pairs)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -349,3 +351,21 @@ def test_a_kernel_that_would_start_after_the_script_ended(run_script: Any) -> No
     """Without the native guard the process hangs; ``run_script`` waits for ten minutes."""
     done = run_script(LATE, JAX_PLATFORMS="cpu")
     assert (done.stdout, done.returncode) == ("done\n", 0), done.stderr
+
+
+def test_a_first_call_that_is_about_to_start_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process whose only call had been dispatched and not started ended beside it, and hung."""
+    monkeypatch.setattr(xla_ffi, "_QUIET_SECONDS", 0.5)
+    activity, done = xla_ffi._Activity(), threading.Event()
+
+    def call() -> None:
+        time.sleep(0.02)
+        with activity:
+            time.sleep(0.02)
+            done.set()
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    activity.wait_until_quiet()
+    assert done.is_set()
+    thread.join()

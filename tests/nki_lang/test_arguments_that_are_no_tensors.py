@@ -92,3 +92,31 @@ def test_torch() -> None:
 
     with pytest.raises(NkiValidationError, match="NKI-ARGUMENT"):
         add("text", torch.ones(4, 8))
+
+
+@pytest.mark.parametrize("way", ["call", "keyword", "simulate", "trace", "again", "held"])
+def test_masked_arrays_are_refused(way: str) -> None:
+    @nki.jit
+    def doubled(x, scale=2.0):
+        x = x["x"] if isinstance(x, dict) else x
+        tile, out = nl.load(x), nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+        nisa.tensor_scalar(tile, tile, nl.multiply, scale)
+        nl.store(out, tile)
+        return out
+
+    plain = np.ones((4, 8), np.float32)
+    masked = np.ma.array(plain, mask=plain > 0)
+    if way == "again":  # a call of the same shape is known
+        doubled(plain)
+    calls = {
+        "call": lambda: doubled(masked),
+        "keyword": lambda: doubled(x=masked),
+        "simulate": lambda: nki.simulate(doubled)(masked),
+        "trace": lambda: doubled.trace((masked,), target="trn2"),
+        "again": lambda: doubled(masked),
+        "held": lambda: doubled({"x": masked}),
+    }
+    with pytest.raises(NkiValidationError, match="masked array") as told:
+        calls[way]()
+    assert told.value.code == "NKI-ARGUMENT"
+    assert "filled" in str(told.value)

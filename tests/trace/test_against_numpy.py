@@ -557,3 +557,30 @@ def test_what_integers_do_not_take(value: float, error: type[Exception]) -> None
 def test_rounded_numbers_and_complex_fills() -> None:
     same_memory(lambda a: (round(a[0], 1), round(a.sum(), 2)), of(1.26, 2.384))
     same_memory(lambda a: (np.full_like(a, 2 + 1j), np.full_like(a, 1j, dtype=bool)), WHOLE)
+
+
+class Doubled(np.ndarray):
+    """Arrays with an addition of their own."""
+
+    def __add__(self, other: Any) -> Any:
+        return 2 * np.asarray(self) + np.asarray(other)
+
+
+SUBCLASSES = [np.ma.array(EDGES, mask=EDGES > 1), EDGES.view(np.matrix), EDGES.view(Doubled)]
+
+
+@pytest.mark.parametrize("array", SUBCLASSES)
+def test_subclasses_with_operators_of_their_own_are_refused(array: Any) -> None:
+    plain = np.asarray(array)
+    for function, given in ((lambda a: a + a, array), (lambda a: a + array, plain)):
+        with pytest.raises(TraceError, match="operators of its own") as told:
+            trace(function, given)
+        assert told.value.code == "HLO-TRACE-ARGUMENT"
+        assert "numpy.asarray" in str(told.value)
+    same_memory(lambda a: a + plain, plain)
+
+
+def test_mapped_arrays_are_arrays(tmp_path: Path) -> None:
+    mapped = np.memmap(tmp_path / "data", np.float32, "w+", shape=(3,))
+    mapped[:] = (1, 2, 3)
+    same_memory(lambda a: a + mapped, mapped)

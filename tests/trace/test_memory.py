@@ -417,6 +417,12 @@ def test_flat_is_not_written_from_its_own_memory() -> None:
     same_memory(lambda a: (setattr(a, "flat", a[::-1].copy()), a)[1], numbers(4))
 
 
+def test_the_memory_of_what_is_equal_to_no_number() -> None:
+    same_strides(lambda a: np.broadcast_to(a, (2, *a.shape)) != None, numbers(2, 3))  # noqa: E711
+    same_strides(lambda a: np.broadcast_to(a[0], (2, *a.shape)) != None, numbers(2, 3))  # noqa: E711
+    same_strides(lambda a: a == None, numbers(2, 3, 4).transpose(1, 0, 2))  # noqa: E711
+
+
 def test_the_imaginary_part_is_set() -> None:
     def function(a: Any) -> Any:
         a.imag = 3

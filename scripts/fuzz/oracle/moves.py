@@ -126,7 +126,7 @@ def dma_compute(make: Maker) -> None:
 
 def dma_transpose(make: Maker) -> None:
     found = make.source(dtypes=("bfloat16", "float16"), memories=("sbuf",), engine=False, rank=2)
-    if found is None:
+    if found is None or found[1].shape[1] > 128:  # of which the transposed tile has too many rows
         return
     src, region = found
     dst = make.target_of(
