@@ -12,8 +12,6 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from nki_lang.errors import NkiTypeError, fail
-
 __all__ = [
     "BY_NAME",
     "Array",
@@ -22,7 +20,6 @@ __all__ = [
     "dtype_of",
     "finfo",
     "is_float_type",
-    "require_unmasked",
     "sizeinbytes",
     "static_cast",
 ]
@@ -246,18 +243,3 @@ def _kind(dtype: Any) -> DType | np.dtype[Any]:
         return dtype_of(dtype)
     except TypeError:
         return np.dtype(dtype)
-
-
-def require_unmasked(array: Any) -> None:
-    """Refuse a masked array, of which a kernel would compute what is masked too.
-
-    Raises:
-        NkiTypeError: code ``NKI-ARGUMENT``.
-    """
-    if isinstance(array, np.ma.MaskedArray):
-        fail(
-            "a masked array is passed to a kernel, which knows no masks",
-            "NKI-ARGUMENT",
-            "pass array.filled(0), or array.data and the mask",
-            error=NkiTypeError,
-        )

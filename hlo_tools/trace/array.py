@@ -107,7 +107,7 @@ class TracedArray:
         return self._node.shape
 
     @shape.setter
-    def shape(self, value: Any) -> None:
+    def shape(self, value: object) -> None:
         raise _fixed("shape", "a = a.reshape(...)")
 
     @property
@@ -115,7 +115,7 @@ class TracedArray:
         return self._node.dtype
 
     @dtype.setter
-    def dtype(self, value: Any) -> None:
+    def dtype(self, value: object) -> None:
         raise _fixed("dtype", "a = a.view(...)")
 
     @property
@@ -176,7 +176,7 @@ class TracedArray:
             remedy="use NumPy functions that work on traced arrays instead of converting it",
         )
 
-    def _scalar(self, *args: Any) -> Any:
+    def _scalar(self, *args: object) -> Any:
         raise refuse(
             "Python control flow or a Python number depends on a traced value",
             code="HLO-TRACE-VALUE",

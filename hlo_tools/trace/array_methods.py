@@ -7,7 +7,7 @@ it (JAX does the same). :mod:`hlo_tools.trace` imports this file.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import numpy as np
 
@@ -81,7 +81,7 @@ def _comparison(ufunc: np.ufunc) -> Operator:
     """``==`` or ``!=``, which Python would decide by identity where an operator gives up."""
     plain, is_unequal = _operator(ufunc), ufunc is np.not_equal
 
-    def operator(self: TracedArray, other: Any) -> Any:
+    def operator(self: TracedArray, other: Operand) -> Operand:
         found = plain(self, other)
         if found is not NotImplemented or hasattr(other, "__array_priority__"):
             return found
@@ -271,20 +271,20 @@ def _copy(self: TracedArray, order: str = "C") -> TracedArray:
     return TracedArray(self.node, copied(self.shape, self.layout, order))
 
 
-def _copied(self: TracedArray, memo: Any = None) -> TracedArray:
+def _copied(self: TracedArray, memo: object = None) -> TracedArray:
     """What the module ``copy`` gives, in order K."""
     return self if isinstance(self, TracedScalar) else xp.copy(self)
 
 
-def _sort(self: TracedArray, axis: int = -1, *args: Any, **kwargs: Any) -> None:
+def _sort(self: TracedArray, axis: int = -1, *args: object, **kwargs: object) -> None:
     self[...] = xp.sort(self, axis, *args, **kwargs)
 
 
-def _round(self: TracedArray, digits: int | None = None) -> Any:
+def _round(self: TracedArray, digits: int | None = None) -> Operand:
     """``round(number, digits)``; an array has none, and without digits it is a Python int."""
     if not isinstance(self, TracedScalar):
         raise TypeError("type numpy.ndarray doesn't define __round__ method")
-    return int(cast("Any", self)) if digits is None else xp.round(self, digits)
+    return int(cast("Operand", self)) if digits is None else xp.round(self, digits)
 
 
 def _conjugate(self: TracedArray) -> TracedArray:
@@ -296,16 +296,16 @@ def _fill(self: TracedArray, value: Any) -> None:
     self[...] = value
 
 
-def _written(read: Callable[[Any], Any]) -> property:
+def _written(read: Callable[[TracedArray], Operand]) -> property:
     """An attribute that is a view: to set it writes to its elements."""
 
-    def write(self: TracedArray, value: Any) -> None:
+    def write(self: TracedArray, value: Operand) -> None:
         read(self)[...] = value
 
     return property(read, write)
 
 
-def _missing(self: TracedArray, name: str) -> Any:
+def _missing(self: TracedArray, name: str) -> NoReturn:
     """Attributes of NumPy's arrays that a traced one has not."""
     message = f"{type(self).__name__!r} object has no attribute {name!r}"
     if name.startswith("_") or not hasattr(np.ndarray, name):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+
+import numpy as np
 
 from hlo_tools.trace.array import TracedArray, TracedScalar, as_node
 from hlo_tools.trace.errors import refuse
 from hlo_tools.trace.functions.arguments import xp
+from hlo_tools.trace.graph import Operand
 
 __all__ = ["Flat"]
 
@@ -21,13 +23,17 @@ class Flat:
     def __init__(self, base: TracedArray) -> None:
         self.base = base
 
-    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+    def __array__(self, *args: object, **kwargs: object) -> Operand:
         return self.copy().__array__()
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object
+    ) -> Operand:
         return getattr(ufunc, method)(*_arrays(inputs), **kwargs)
 
-    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    def __array_function__(
+        self, func: Operand, types: object, args: Operand, kwargs: Operand
+    ) -> Operand:
         return func(*_arrays(args), **kwargs)
 
     def __len__(self) -> int:
@@ -36,11 +42,11 @@ class Flat:
     def __iter__(self) -> Iterator[TracedArray]:
         return (self[number] for number in range(len(self)))
 
-    def __getitem__(self, key: Any) -> TracedArray:
+    def __getitem__(self, key: Operand) -> TracedArray:
         """A copy of elements, or one of them as a number."""
         return self.copy()[key]
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: Operand, value: Operand) -> None:
         """Too few values are repeated, those beyond the last element are ignored.
 
         A number has a copy's elements: writing to them changes nothing, as in NumPy.
@@ -59,29 +65,29 @@ class Flat:
         if not isinstance(self.base, TracedScalar):
             self.base[...] = elements.reshape(self.base.shape)
 
-    def __eq__(self, other: object) -> Any:
+    def __eq__(self, other: object) -> Operand:
         return self.copy() == other
 
-    def __ne__(self, other: object) -> Any:
+    def __ne__(self, other: object) -> Operand:
         return self.copy() != other
 
-    def __lt__(self, other: Any) -> Any:
+    def __lt__(self, other: Operand) -> Operand:
         return self.copy() < other
 
-    def __le__(self, other: Any) -> Any:
+    def __le__(self, other: Operand) -> Operand:
         return self.copy() <= other
 
-    def __gt__(self, other: Any) -> Any:
+    def __gt__(self, other: Operand) -> Operand:
         return self.copy() > other
 
-    def __ge__(self, other: Any) -> Any:
+    def __ge__(self, other: Operand) -> Operand:
         return self.copy() >= other
 
     def copy(self) -> TracedArray:
         """The elements as an array of one dimension."""
         return xp.copy(xp.ravel(self.base))
 
-    def _repeated(self, value: Any, target: TracedArray) -> TracedArray:
+    def _repeated(self, value: Operand, target: TracedArray) -> TracedArray:
         """A value's elements, as often as the target takes them; the target's own for none."""
         given = xp.ravel(TracedArray(as_node(value, self.base.graph, self.base.dtype)))
         if not given.size:
@@ -98,5 +104,5 @@ def _owner(array: TracedArray) -> TracedArray:
     return array
 
 
-def _arrays(values: Any) -> list[Any]:
+def _arrays(values: Iterable[object]) -> list[Operand]:
     return [value.copy() if isinstance(value, Flat) else value for value in values]

@@ -6,13 +6,14 @@ import itertools
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import ml_dtypes
 import numpy as np
 
-from nki_lang.dtypes import Array, require_unmasked
+from nki_lang.dtypes import Array
 from nki_lang.errors import NkiError, NkiExecutionError
+from nki_lang.tracing.arguments import require_unmasked
 
 __all__ = [
     "Framework",
@@ -81,7 +82,7 @@ def kind_of(value: object) -> str:
         NkiTypeError: code ``NKI-ARGUMENT``, a masked array.
     """
     if isinstance(value, np.ndarray):
-        require_unmasked(value)
+        require_unmasked(cast("Array", value))
         return "numpy"
     torch: Any = sys.modules.get("torch")
     if torch is not None and isinstance(value, getattr(torch, "Tensor", ())):

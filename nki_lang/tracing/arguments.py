@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from nki_lang.dtypes import DType, dtype_of, require_unmasked
-from nki_lang.errors import NkiTypeError, NkiValidationError
+from nki_lang.dtypes import DType, dtype_of
+from nki_lang.errors import NkiTypeError, NkiValidationError, fail
 from nki_lang.frontend.objects import NKIObject, is_mapping, is_sequence
 from nki_lang.source import definition_of
 from nki_lang.tracing.classes import attributes_of
@@ -24,6 +24,7 @@ __all__ = [
     "dict_like",
     "is_tensor",
     "replace_tensors",
+    "require_unmasked",
     "sequence_like",
     "spec_of_array",
 ]
@@ -64,6 +65,21 @@ def bind_call(
             code="NKI-ARGUMENTS",
             remedy="call the kernel as it is defined",
         ) from None
+
+
+def require_unmasked(array: object) -> None:
+    """Refuse a masked array, of which a kernel would compute what is masked too.
+
+    Raises:
+        NkiTypeError: code ``NKI-ARGUMENT``.
+    """
+    if isinstance(array, np.ma.MaskedArray):
+        fail(
+            "a masked array is passed to a kernel, which knows no masks",
+            "NKI-ARGUMENT",
+            "pass array.filled(0), or array.data and the mask",
+            error=NkiTypeError,
+        )
 
 
 def spec_of_array(value: Any, name: str, func: Callable[..., Any] | None = None) -> TensorSpec:
