@@ -149,11 +149,15 @@ def _leaves_32_bits(text: str, arrays: list[Any], wanted: Any) -> bool:
     which BLAS multiplies by a complex 1, too; numbers of complex128 that
     complex64 cannot hold, where the tracer overflows on the way."""
     with np.errstate(all="ignore"):
+        wide = [one.astype(np.float32) if one.dtype.kind == "V" else one for one in arrays]
         large = any(bool(np.any(np.isfinite(one) & (np.abs(one) > 1e37)))
-                    for one in arrays if one.dtype.kind in "fc")  # fmt: skip
+                    for one in wide if one.dtype.kind in "fc")  # fmt: skip
         infinite = any(one.dtype.kind == "c" for one in arrays) and any(
             bool(np.any(np.isinf(one.astype(complex)))) for one in arrays)  # fmt: skip
         if (large or infinite or _is_skipped(text, arrays)) and PRODUCTS.search(text):
+            return True
+        whole = any(one.dtype.kind in "iub" for one in arrays)
+        if large and whole and "average(" in text:  # of integers, in float64
             return True
         if large and re.search(r"prod\(|multiply\.(reduce|accumulate)", text):
             return True
