@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from oracle.cells import Cell, Mark, StartError, index_of
+from oracle.cells import Cell, Mark, StartError, fill, index_of
 from oracle.program import Access, Operation
 from tests.oracles.scalars import ACTIVATIONS, BINARY, BITS, INTS, bits, f32, rounded
 
@@ -210,7 +210,7 @@ def predicated(machine: Machine, core: int, operation: Operation) -> Cells:
         if not test.mark:
             found.append(new if taken else None)
             continue
-        chosen = new if taken else before or Cell(math.nan)
+        chosen = new if taken else before or Cell(fill(kinds[1]))
         found.append(Cell(chosen.value, Mark.MAYBE) if chosen else None)
     return found
 
