@@ -80,7 +80,7 @@ RULES: tuple[Rule, ...] = (
          products_moved.exchanged, level=2),
     Rule("division-behind", "dot", "(exp(x) / rows) @ y is (exp(x) @ y) / rows",
          products_moved.divided_behind, level=2),
-    Rule("reduction-of-nothing", "reduce", "a reduction over dimensions of one element is its operand",
+    Rule("reduction-of-nothing", "reduce", "a reduction over dimensions of one element is its operand, and a sum that with 0.0 added",
          products_moved.of_nothing),
     Rule("reduction-by-rows", "reduce", "a reduction of everything reduces rows first",
          products_moved.by_rows, level=2),
