@@ -16,7 +16,7 @@ from hlo_tools.ir.computation import Computation
 from hlo_tools.ir.module import Module
 from hlo_tools.outline import CALLED, CALLED_ONE, Outline
 from hlo_tools.types.ids import LOCAL_BITS, LOCAL_MASK
-from hlo_tools.types.opcodes import COMMUTATIVE
+from hlo_tools.types.opcodes import opcodes_with
 
 if TYPE_CHECKING:
     from hlo_tools.schema.messages import HloInstructionProto, HloModuleProto
@@ -27,6 +27,7 @@ Message = Any
 IGNORABLE = (*FIELDS, "layout", "operand-order")
 """What a comparison may leave out."""
 _SLOT_BITS = 32
+_COMMUTATIVE = opcodes_with("commutative")
 _CONTROL = tuple(37 << 3 | kind for kind in (2, 0))
 """Tags of the field of control predecessors."""
 
@@ -191,7 +192,7 @@ def _bodies(module: Module, message: HloModuleProto, outline: Outline) -> list[B
 def _connect(body: Body) -> None:
     """Fill in who uses what."""
     for place, (opcode, operands) in enumerate(zip(body.opcodes, body.operands, strict=True)):
-        commutes = len(operands) == 2 and opcode in COMMUTATIVE
+        commutes = len(operands) == 2 and opcode in _COMMUTATIVE
         body.commuting.append(commutes)
         body.users.append([])
         for slot, operand in enumerate(operands):

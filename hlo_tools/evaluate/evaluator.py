@@ -22,7 +22,6 @@ from hlo_tools.evaluate import (
 )
 from hlo_tools.evaluate.arguments import arrays_of
 from hlo_tools.evaluate.devices import ALONE, Device, on_devices
-from hlo_tools.evaluate.elementwise import BINARY, UNARY
 from hlo_tools.evaluate.limits import (
     EACH,
     Budget,
@@ -36,6 +35,7 @@ from hlo_tools.evaluate.operation import OPERATIONS, Call, CustomCall
 from hlo_tools.evaluate.values import Array, EvaluationError, Value
 from hlo_tools.ir.module import Module
 from hlo_tools.types.ids import LOCAL_MASK
+from hlo_tools.types.opcodes import opcodes_of_kind
 from hlo_tools.verify import check
 
 if TYPE_CHECKING:
@@ -53,11 +53,9 @@ _OPERATION_FILES = (
 )  # fmt: skip
 """Imported for the operations that they register."""
 
-_ELEMENTWISE = frozenset(UNARY) | frozenset(BINARY) | {
-    "parameter", "constant", "compare", "select", "clamp", "convert", "negate", "not", "abs",
-    "tuple", "get-tuple-element", "is-finite", "copy", "complex", "real", "imag", "popcnt",
-    "count-leading-zeros", "bitcast-convert", "reduce-precision", "broadcast", "reshape", "call",
-    "fusion",
+_ELEMENTWISE = (opcodes_of_kind("elementwise") - {"stochastic-convert"}) | {
+    "broadcast", "call", "constant", "copy", "fusion", "get-tuple-element", "parameter", "reshape",
+    "tuple",
 }  # fmt: skip
 """What a scalar computation that is applied to whole arrays at once may contain."""
 

@@ -18,6 +18,7 @@ from hlo_tools.errors import HloUnsupportedError
 from hlo_tools.evaluate.running import running_of
 from hlo_tools.ir.module import Module
 from hlo_tools.types.element_types import BY_NUMBER, MOST_DIMENSIONS, Array
+from hlo_tools.types.opcodes import opcodes_with
 
 if TYPE_CHECKING:
     from hlo_tools.evaluate.values import Value
@@ -30,11 +31,7 @@ EACH = 20_000
 _DEEPEST = 200
 """Levels of calls that are counted; the evaluator executes no more."""
 _REMEDY = "evaluate a slice of the module, run it with jaxlib, or raise the limit"
-_VIEWS = frozenset(
-    {"parameter", "constant", "get-tuple-element", "tuple", "broadcast", "iota", "bitcast", "reshape",
-     "transpose", "reverse", "slice", "call", "while", "conditional", "fusion", "copy", "opt-barrier"}
-)  # fmt: skip
-"""What makes no new elements by itself."""
+_VIEWS = opcodes_with("reference")
 
 
 class LimitError(HloUnsupportedError):

@@ -1,6 +1,8 @@
-"""Colours of nodes: one for each kind of work, dark enough for white letters."""
+"""Colors of graph nodes: one per kind of work, dark enough for white letters."""
 
 from __future__ import annotations
+
+from hlo_tools.types.opcodes import OPCODES, Kind
 
 __all__ = ["COLORS", "kind_of"]
 
@@ -17,26 +19,40 @@ COLORS = {
     "other": "#475569",
 }
 
-_KINDS = {
-    "input": "parameter infeed iota",
-    "constant": "constant",
-    "matrix": "dot convolution ragged-dot scaled-dot cholesky triangular-solve fft",
-    "reduction": "reduce reduce-window select-and-scatter sort topk batch-norm-training "
-    "batch-norm-inference batch-norm-grad",
-    "movement": "broadcast reshape transpose slice concatenate pad copy gather scatter reverse "
-    "dynamic-slice dynamic-update-slice bitcast tuple get-tuple-element copy-start copy-done",
-    "control": "call while conditional fusion map scan opt-barrier after-all custom-call "
-    "async-start async-update async-done",
-    "collective": "all-reduce all-gather all-to-all reduce-scatter collective-permute send recv "
-    "send-done recv-done collective-broadcast all-reduce-start all-reduce-done "
-    "all-gather-start all-gather-done collective-permute-start collective-permute-done "
-    "partition-id replica-id",
+_COLOR_OF_KIND: dict[Kind, str] = {
+    "algebra": "matrix",
+    "async": "control",
+    "collective": "collective",
+    "control": "control",
+    "custom": "control",
+    "elementwise": "elementwise",
+    "movement": "movement",
+    "normalization": "reduction",
+    "order": "control",
+    "product": "matrix",
+    "reduction": "reduction",
+    "source": "input",
+    "transfer": "collective",
+    "tuple": "movement",
 }
-_BY_OPCODE = {opcode: kind for kind, names in _KINDS.items() for opcode in names.split()}
+_COLOR_OF_OPCODE = {
+    "constant": "constant",
+    "copy-done": "movement",
+    "copy-start": "movement",
+    "infeed": "input",
+    "map": "control",
+    "partition-id": "collective",
+    "replica-id": "collective",
+    "scan": "control",
+    "scatter": "movement",
+}
+"""Opcodes that readers of a graph group differently from the opcode table."""
 
 
 def kind_of(opcode: str, is_kernel: bool) -> str:
-    """The kind of work of an opcode; arithmetic on elements is what is in no list."""
+    """Return the color name of an opcode; opcodes that the table lacks are ``other``."""
     if is_kernel:
         return "kernel"
-    return _BY_OPCODE.get(opcode, "elementwise")
+    if opcode not in OPCODES:
+        return "other"
+    return _COLOR_OF_OPCODE.get(opcode) or _COLOR_OF_KIND[OPCODES[opcode].kind]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from hlo_tools.inference.rule import Call, rule
 from hlo_tools.inference.types import Array, Type, number
+from hlo_tools.types.opcodes import OPCODES, opcodes_of_kind
 
 __all__: list[str] = []
 
@@ -15,9 +16,6 @@ _COMPLEX_OF = {real: complex_ for complex_, real in _REAL_OF.items()}
 
 _FLOAT_OR_COMPLEX = frozenset({"float", "complex"})
 _NUMERIC = frozenset({"int", "uint", "float", "complex"})
-_INTEGRAL = frozenset({"int", "uint"})
-_BITS = frozenset({"pred", "int", "uint"})
-_ANY = _NUMERIC | {"pred"}
 
 
 def _need(call: Call, at: int, kinds: frozenset[str]) -> Array:
@@ -33,16 +31,9 @@ def _unary(kinds: frozenset[str]):
     return infer
 
 
-for _names, _kinds in (
-    ("exponential exponential-minus-one log log-plus-one logistic sqrt cbrt rsqrt tanh sine sinh "
-     "cosine cosh tan acos acosh asin asinh atanh", _FLOAT_OR_COMPLEX),
-    ("erf ceil floor round-nearest-afz round-nearest-even", frozenset({"float"})),
-    ("negate", _NUMERIC | {"pred"}),
-    ("sign", frozenset({"int", "float", "complex"}) | {"uint"}),
-    ("not", _BITS),
-    ("popcnt count-leading-zeros", _BITS),
-):  # fmt: skip
-    rule(_names)(_unary(_kinds))
+for _name in opcodes_of_kind("elementwise", arity=1):
+    if OPCODES[_name].element_kinds:
+        rule(_name)(_unary(OPCODES[_name].element_kinds))
 
 
 @rule("abs")
@@ -91,14 +82,9 @@ def _binary_rule(kinds: frozenset[str]) -> Callable[[Call], Array]:
     return lambda call: _binary(call, kinds)
 
 
-for _names, _kinds in (
-    ("add multiply maximum minimum", _ANY),
-    ("subtract divide remainder power", _ANY),
-    ("and or xor", _BITS),
-    ("shift-left shift-right-arithmetic shift-right-logical mulhi", _INTEGRAL),
-    ("atan2", _FLOAT_OR_COMPLEX),
-):
-    rule(_names)(_binary_rule(_kinds))
+for _name in opcodes_of_kind("elementwise", arity=2):
+    if OPCODES[_name].element_kinds:
+        rule(_name)(_binary_rule(OPCODES[_name].element_kinds))
 
 
 @rule("complex")

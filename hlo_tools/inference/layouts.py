@@ -7,6 +7,7 @@ from typing import Any
 
 from hlo_tools.schema import ShapeProto
 from hlo_tools.types.element_types import BY_NAME, BY_NUMBER
+from hlo_tools.types.opcodes import opcodes_of_kind
 
 __all__ = ["laid_out_shape"]
 
@@ -15,75 +16,14 @@ Shapes = Sequence[Message]
 Layout = Callable[[Message, Shapes, Shapes], "Message | None"]
 
 _TUPLE = BY_NAME["tuple"].number
-_KEEPS_FIRST = [
-    "abs",
-    "acos",
-    "acosh",
-    "add",
-    "and",
-    "asin",
-    "asinh",
-    "atan2",
-    "atanh",
-    "cbrt",
-    "ceil",
-    "clamp",
-    "compare",
-    "complex",
-    "copy",
-    "cosh",
-    "cosine",
-    "count-leading-zeros",
-    "divide",
-    "erf",
-    "exponential",
-    "exponential-minus-one",
-    "floor",
-    "imag",
-    "is-finite",
-    "log",
-    "log-plus-one",
-    "logistic",
-    "maximum",
-    "minimum",
-    "mulhi",
-    "multiply",
-    "negate",
-    "not",
-    "or",
-    "popcnt",
-    "power",
-    "real",
-    "reduce-precision",
-    "remainder",
-    "round-nearest-afz",
-    "round-nearest-even",
-    "rsqrt",
-    "select",
-    "shift-left",
-    "shift-right-arithmetic",
-    "shift-right-logical",
-    "sign",
-    "sine",
-    "sinh",
-    "sqrt",
-    "subtract",
-    "tan",
-    "tanh",
-    "xor",
-    "reverse",
-    "add-dependency",
-    "domain",
-    "opt-barrier",
-    "while",
-    "scatter",
-    "select-and-scatter",
-    "cholesky",
-    "fft",
-    "triangular-solve",
-    "batch-norm-inference",
-    "set-dimension-size",
-]
+_KEEPS_FIRST = (
+    opcodes_of_kind("elementwise") - {"bitcast-convert", "convert", "stochastic-convert"}
+) | {
+    "add-dependency", "batch-norm-inference", "cholesky", "copy", "domain", "fft", "opt-barrier",
+    "reverse", "scatter", "select-and-scatter", "set-dimension-size", "triangular-solve", "while",
+}  # fmt: skip
+"""Opcodes whose result has the layout of an operand, by default the first."""
+
 _WHICH = {"clamp": 1, "triangular-solve": 1}
 
 

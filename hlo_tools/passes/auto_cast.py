@@ -17,6 +17,7 @@ from hlo_tools.passes.base import Pass
 from hlo_tools.rewrite.cloning import clone_instruction
 from hlo_tools.rewrite.emitting import convert, plain, with_element
 from hlo_tools.rewrite.patterns import held, sweep, take_name
+from hlo_tools.types.opcodes import OPCODES, opcodes_of_kind
 
 __all__ = ["AutoCast"]
 
@@ -27,16 +28,13 @@ _VALUE_ELEMENT = {"bf16": "bf16", "fp16": "f16", "fp8_e4m3": "bf16", "tf32": "f3
 _TF32_EXPONENT, _TF32_MANTISSA = 8, 10
 
 _PRODUCTS = frozenset({"dot", "convolution"})
-_CAST = _PRODUCTS | frozenset(
-    {"abs", "acos", "acosh", "add", "asin", "asinh", "atan2", "atanh", "broadcast", "cbrt",
-     "ceil", "clamp", "concatenate", "copy", "cosh", "cosine", "divide", "dynamic-slice",
-     "dynamic-update-slice", "erf", "exponential", "exponential-minus-one", "floor", "gather",
-     "log", "log-plus-one", "logistic", "maximum", "minimum", "multiply", "negate", "pad",
-     "power", "remainder", "reshape", "reverse", "round-nearest-afz", "round-nearest-even",
-     "rsqrt", "select", "sign", "sine", "sinh", "slice", "sqrt", "subtract", "tan", "tanh",
-     "transpose"}
-)  # fmt: skip
-"""Opcodes that are done in the smaller type."""
+_CAST = (
+    _PRODUCTS
+    | {name for name in opcodes_of_kind("elementwise") if "float" in OPCODES[name].element_kinds}
+    | {"abs", "clamp", "select"}
+    | (opcodes_of_kind("movement") - {"bitcast", "dynamic-reshape", "set-dimension-size"})
+)
+"""Opcodes that compute in the smaller type."""
 _TESTS = frozenset({"compare", "is-finite"})
 """Opcodes that read values in the smaller type."""
 _BODIES_OF = frozenset({"while", "conditional", "call", "fusion"})

@@ -20,6 +20,7 @@ from hlo_tools.rewrite.emitting import constant
 from hlo_tools.rewrite.errors import PassError
 from hlo_tools.rewrite.patterns import sweep
 from hlo_tools.types.element_types import Array
+from hlo_tools.types.opcodes import opcodes_with
 
 __all__ = ["ConstantFolding"]
 
@@ -33,13 +34,7 @@ _NEVER = frozenset(
 _GENERATED = frozenset({"iota", "broadcast"})
 """Opcodes that make much of little: their values are known to others, but they stay."""
 
-_ROUNDED_ALIKE = frozenset(
-    {"add", "subtract", "multiply", "divide", "negate", "abs", "maximum", "minimum", "sign", "floor",
-     "ceil", "round-nearest-afz", "round-nearest-even", "is-finite", "compare", "select", "clamp",
-     "convert", "reduce-precision", "real", "imag", "complex", "bitcast-convert", "reshape",
-     "broadcast", "transpose", "reverse", "slice", "concatenate", "pad", "dynamic-slice",
-     "dynamic-update-slice", "gather", "iota"}
-)  # fmt: skip
+_ROUNDED_ALIKE = opcodes_with("exact")
 """Opcodes whose float results are the same bits wherever they are computed."""
 
 

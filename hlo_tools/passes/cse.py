@@ -24,18 +24,15 @@ from hlo_tools.passes.merging import (
 )
 from hlo_tools.rewrite.effects import always_stays, callers_among, can_call, is_pure
 from hlo_tools.types.ids import LOCAL_MASK
-from hlo_tools.types.opcodes import COMMUTATIVE
+from hlo_tools.types.opcodes import opcodes_of_cost, opcodes_of_kind, opcodes_with
 
 if TYPE_CHECKING:
     from hlo_tools.schema.messages import HloInstructionProto
 
 __all__ = ["CommonSubexpressions"]
 
-_COMMUTATIVE = COMMUTATIVE - {"maximum", "minimum"}
-_SHARED_BY = frozenset(
-    {"reduce", "reduce-window", "map", "scatter", "select-and-scatter", "sort", "all-reduce",
-     "reduce-scatter", "call", "while", "conditional"}
-)  # fmt: skip
+_COMMUTATIVE = opcodes_with("commutative") - {"maximum", "minimum"}
+_SHARED_BY = (opcodes_of_cost("applied") | opcodes_of_kind("control") | {"sort"}) - {"fusion"}
 """Callers whose computation may be another caller's too; a fusion's may not."""
 _IDENTITY = (
     "id", "name", "metadata", "operand_ids", "called_computation_ids", "control_predecessor_ids",

@@ -17,6 +17,7 @@ from hlo_tools.rewrite.patterns import held, sweep
 from hlo_tools.types.element_types import BY_NAME, BY_NUMBER, Array, DType
 from hlo_tools.types.literal import Literal as Constant
 from hlo_tools.types.literal import literal_of
+from hlo_tools.types.opcodes import opcodes_of_kind
 from hlo_tools.types.shape import Shape
 
 if TYPE_CHECKING:
@@ -44,11 +45,9 @@ REPLACED: dict[str, dict[str, str]] = {
 }  # fmt: skip
 """Replacements of types that a family lacks, as in the rules of ``nki-hlo lint``."""
 
-_PINNED = frozenset(
-    {"bitcast-convert", "bitcast", "rng-bit-generator", "rng-get-and-update-state", "custom-call",
-     "infeed", "outfeed", "send", "send-done", "recv", "recv-done", "async-start", "async-update",
-     "async-done"}
-)  # fmt: skip
+_PINNED = (opcodes_of_kind("async", "transfer") - {"copy-done", "copy-start"}) | {
+    "bitcast", "bitcast-convert", "custom-call", "rng-bit-generator", "rng-get-and-update-state",
+}  # fmt: skip
 """Opcodes whose operands' or results' bits mean something to others: their types stay."""
 
 

@@ -11,19 +11,17 @@ from hlo_tools.ir.instruction import Instruction
 from hlo_tools.passes.integers import is_whole
 from hlo_tools.rewrite.emitting import broadcast, constant, dimensions_of, plain, splat
 from hlo_tools.rewrite.patterns import FLOAT, WHOLE, Rules, op
+from hlo_tools.types.opcodes import opcodes_of_kind
 from hlo_tools.types.replica_groups import replica_groups_of
 from hlo_tools.types.shape import Shape, array_shape
 
 __all__ = ["FAST_MOVING", "MOVING"]
 
-_UNARY = (
-    "abs cbrt ceil convert cosine count-leading-zeros erf exponential exponential-minus-one floor imag "
-    "is-finite log log-plus-one logistic negate not popcnt real round-nearest-afz round-nearest-even "
-    "rsqrt sign sine sqrt tan tanh"
+_UNARY = " ".join(
+    sorted(opcodes_of_kind("elementwise", arity=1) - {"bitcast-convert", "reduce-precision"})
 )
-_BINARY = (
-    "add and atan2 compare complex divide maximum minimum multiply or power remainder shift-left "
-    "shift-right-arithmetic shift-right-logical subtract xor"
+_BINARY = " ".join(
+    sorted(opcodes_of_kind("elementwise", arity=2) - {"mulhi", "stochastic-convert"})
 )
 _FIELDS = ("comparison_direction", "comparison_type")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import Module
-from hlo_tools.types.opcodes import OPCODES
+from hlo_tools.types.opcodes import OPCODES, opcodes_with
 
 if TYPE_CHECKING:
     from hlo_tools.schema.messages import HloInstructionProto
@@ -24,12 +24,7 @@ __all__ = [
     "is_pure",
 ]
 
-_PARTICIPANTS = frozenset(
-    {"infeed", "outfeed", "send", "send-done", "recv", "recv-done", "after-all", "rng",
-     "rng-get-and-update-state", "all-reduce", "all-gather", "all-to-all", "ragged-all-to-all",
-     "collective-permute", "reduce-scatter", "collective-broadcast", "domain", "opt-barrier"}
-)  # fmt: skip
-"""Opcodes that take part in something beyond their computation, or have a state."""
+_PARTICIPANTS = opcodes_with("participant")
 
 _ASYNC_ENDS = ("-start", "-update", "-done")
 

@@ -14,10 +14,11 @@ from itertools import accumulate
 from hlo_tools.ir.computation import Computation
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.stats.in_place import overwritten
+from hlo_tools.types.opcodes import opcodes_with
 
 __all__ = ["Buffer", "Call", "Layout", "layout_of"]
 
-_FORWARDED = frozenset({"add-dependency", "bitcast", "domain", "opt-barrier"})
+_FORWARDED = opcodes_with("forwarding")
 """Opcodes whose result is their first operand's memory."""
 
 _DONE = {

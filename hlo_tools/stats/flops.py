@@ -10,24 +10,16 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from hlo_tools.types.opcodes import opcodes_of_cost
+
 __all__ = ["APPLIED", "ELEMENTWISE", "FORMULAS", "TRANSCENDENTAL", "Extent", "applications"]
 
 Message = Any
 
-ELEMENTWISE = frozenset(
-    {"abs", "add", "and", "bitcast-convert", "ceil", "clamp", "compare", "complex", "convert",
-     "count-leading-zeros", "divide", "floor", "imag", "is-finite", "maximum", "minimum",
-     "mulhi", "multiply", "negate", "not", "or", "popcnt", "real", "reduce-precision", "remainder",
-     "round-nearest-afz", "round-nearest-even", "select", "shift-left", "shift-right-arithmetic",
-     "shift-right-logical", "sign", "stochastic-convert", "subtract", "xor"}
-)  # fmt: skip
+ELEMENTWISE = opcodes_of_cost("flop")
 """One FLOP an element of the result."""
 
-TRANSCENDENTAL = frozenset(
-    {"acos", "acosh", "asin", "asinh", "atan2", "atanh", "cbrt", "cosh", "cosine", "erf",
-     "exponential", "exponential-minus-one", "log", "log-plus-one", "logistic", "power", "rng",
-     "rng-bit-generator", "rsqrt", "sine", "sinh", "sqrt", "tan", "tanh"}
-)  # fmt: skip
+TRANSCENDENTAL = opcodes_of_cost("transcendental")
 """One transcendental operation an element of the result."""
 
 _LARGEST_WINDOW = 1 << 16
@@ -140,10 +132,7 @@ FORMULAS: dict[str, Callable[[Message, Extent, Operands], int]] = {
 }
 """FLOPs of the opcodes that need a formula."""
 
-APPLIED = frozenset(
-    {"all-reduce", "all-reduce-start", "map", "reduce", "reduce-scatter", "reduce-window",
-     "scatter", "select-and-scatter"}
-)  # fmt: skip
+APPLIED = opcodes_of_cost("applied")
 """Opcodes that apply computations of theirs many times; see :func:`applications`."""
 
 

@@ -8,13 +8,11 @@ indices the first counts: all this is as XLA's ``HloCostAnalysis`` counts it (ja
 from __future__ import annotations
 
 from hlo_tools.stats.flops import Extent, Operands
+from hlo_tools.types.opcodes import opcodes_with
 
 __all__ = ["UNMOVED", "traffic"]
 
-UNMOVED = frozenset(
-    {"add-dependency", "after-all", "async-done", "async-start", "async-update", "bitcast", "call",
-     "conditional", "constant", "domain", "get-tuple-element", "opt-barrier", "parameter", "while"}
-)  # fmt: skip
+UNMOVED = opcodes_with("unmoved")
 """Opcodes that move nothing themselves."""
 
 _POINTER = 8

@@ -1,14 +1,83 @@
-"""The opcodes of HLO as one table: operand count and the attributes each takes in text.
+"""The opcodes of HLO as one table: their text grammar and the traits that tools ask about.
+
+Every tool that treats opcodes alike (verifier, passes, statistics, layouts, compiler) derives its
+set from this table, so that a new opcode is one row here. A tool keeps a list of its own only for
+a fact that nothing else needs.
 
 Facts: XLA's text grammar as of 2026-08 (operand counts, attribute names, which are required, and
-which opcodes may leave out their result shape).
+which opcodes may leave out their result shape); costs as XLA's ``HloCostAnalysis`` counts them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, TypeAlias, cast, get_args
 
-__all__ = ["COMMON_ATTRIBUTES", "COMMUTATIVE", "OPCODES", "Opcode"]
+from hlo_tools.types.opcode_table import ROWS
+
+__all__ = [
+    "COMMON_ATTRIBUTES",
+    "OPCODES",
+    "Cost",
+    "Kind",
+    "Opcode",
+    "Trait",
+    "opcodes_of_cost",
+    "opcodes_of_kind",
+    "opcodes_with",
+]
+
+Kind: TypeAlias = Literal[
+    "algebra",
+    "async",
+    "collective",
+    "control",
+    "custom",
+    "elementwise",
+    "movement",
+    "normalization",
+    "order",
+    "product",
+    "reduction",
+    "source",
+    "transfer",
+    "tuple",
+]
+"""The nature of the work:
+
+* ``algebra``: factorizations, solvers and Fourier transforms of matrices.
+* ``async``: the halves of an asynchronous operation or copy.
+* ``collective``: devices exchange data.
+* ``control``: the work is that of the called computations.
+* ``elementwise``: each result element depends on the operand elements at the same index.
+* ``movement``: elements are copied or repeated, and none is computed.
+* ``order``: the operand itself, with constraints on order, placement or lifetime.
+* ``reduction``: a called computation, or an order, combines several elements.
+* ``source``: a value without array operands, random numbers included.
+* ``transfer``: data crosses to the host or to another device, one transfer at a time.
+"""
+
+Cost: TypeAlias = Literal["none", "flop", "transcendental", "formula", "applied"]
+"""Arithmetic per result element: nothing, one FLOP, one transcendental operation, a formula of the
+opcode, or the called computation once for each application."""
+
+Trait: TypeAlias = Literal[
+    "commutative",
+    "exact",
+    "forwarding",
+    "participant",
+    "reference",
+    "unmoved",
+]
+"""Facts that several tools ask for:
+
+* ``commutative``: the two operands may be swapped (the sign of a zero from maximum may differ).
+* ``exact``: float results are the same bits on every device.
+* ``forwarding``: the result occupies the memory of the first operand.
+* ``participant``: it takes part in something outside its computation, or has a state.
+* ``reference``: it computes no new elements; its callees, if any, do.
+* ``unmoved``: it reads and writes no memory itself.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,10 +85,15 @@ class Opcode:
     """One opcode.
 
     Attributes:
-        name: as it stands in text and protos.
-        arity: number of operands, or None when it takes any number.
-        required, optional: its own attributes beside the common ones.
+        name: the spelling in text and protos.
+        arity: number of operands, or None if it takes any number.
+        required, optional: its attributes in text, without the common ones.
         infers_shape: text may leave out the result shape.
+        kind: the nature of the work.
+        cost: arithmetic per result element.
+        element_kinds: kinds of elements (``float``, ``int``, ...) that the operands of a simple
+            elementwise opcode may have; empty if a rule of the opcode decides.
+        traits: see :data:`Trait`.
     """
 
     name: str
@@ -27,6 +101,10 @@ class Opcode:
     required: frozenset[str]
     optional: frozenset[str]
     infers_shape: bool
+    kind: Kind
+    cost: Cost
+    element_kinds: frozenset[str]
+    traits: frozenset[Trait]
 
     @property
     def attributes(self) -> frozenset[str]:
@@ -41,135 +119,49 @@ COMMON_ATTRIBUTES = frozenset(
     }
 )  # fmt: skip
 
-COMMUTATIVE = frozenset({"add", "multiply", "maximum", "minimum", "and", "or", "xor"})
-"""Their two operands may stand in either order (the sign of a zero from maximum may differ)."""
 
-OPCODES: dict[str, Opcode] = {}
-
-
-def _add(
-    names: str, arity: int | None, required: str = "", optional: str = "", *, infers: bool = True
-) -> None:
-    for name in names.split():
-        OPCODES[name] = Opcode(
-            name, arity, frozenset(required.split()), frozenset(optional.split()), infers
-        )
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
 
 
-_COLLECTIVE = "replica_groups channel_id constrain_layout use_global_device_ids"
-_DOT = "lhs_contracting_dims rhs_contracting_dims lhs_batch_dims rhs_batch_dims operand_precision"
+def _opcode_table() -> dict[str, Opcode]:
+    traits = set(get_args(Trait))
+    table: dict[str, Opcode] = {}
+    for row in ROWS:
+        if not traits >= _words(row.traits) or row.kind not in get_args(Kind):
+            raise ValueError(f"the opcode table has an unknown trait or kind: {row}")
+        for name in row.names.split():
+            table[name] = Opcode(
+                name,
+                row.arity,
+                _words(row.required),
+                _words(row.optional),
+                row.infers_shape,
+                cast(Kind, row.kind),
+                cast(Cost, row.cost),
+                _words(row.element_kinds),
+                cast(frozenset[Trait], _words(row.traits)),
+            )
+    return table
 
-_add(
-    "acos acosh asin asinh atanh exponential-minus-one log log-plus-one logistic sqrt cbrt rsqrt "
-    "tanh erf sine sinh cosine cosh tan exponential",
-    1,
-    "",
-    "result_accuracy",
-)
-_add(
-    "abs round-nearest-afz round-nearest-even ceil count-leading-zeros copy opt-barrier imag "
-    "is-finite floor not negate popcnt real sign",
-    1,
-)
-_add("all-gather-done all-reduce-done bitcast collective-permute-done copy-done", 1, infers=False)
-_add(
-    "add divide multiply subtract atan2 complex maximum minimum power remainder and or xor "
-    "shift-left shift-right-arithmetic shift-right-logical add-dependency mulhi",
-    2,
-)
-_add("stochastic-convert", 2, infers=False)
-_add("clamp select", 3)
-_add("convert bitcast-convert", 1, infers=False)
-_add("parameter constant", 0, infers=False)
-_add("iota", 0, "iota_dimension", infers=False)
-_add("topk", 1, "k", "largest")
-_add("all-gather all-gather-start", None, "dimensions", _COLLECTIVE, infers=False)
-_add("all-reduce all-reduce-start", None, "to_apply", _COLLECTIVE + " mode", infers=False)
-_add("reduce-scatter", None, "to_apply", _COLLECTIVE + " mode dimensions", infers=False)
-_add("all-to-all", None, "", "replica_groups channel_id dimensions constrain_layout", infers=False)
-_add("ragged-all-to-all", None, "", "replica_groups channel_id dimensions", infers=False)
-_add("collective-broadcast", None, "", "replica_groups channel_id", infers=False)
-_add(
-    "collective-permute collective-permute-start",
-    None,
-    "source_target_pairs",
-    "channel_id slice_sizes",
-    infers=False,
-)
-_add(
-    "async-start", None, "", "calls async_execution_thread output_to_operand_aliasing", infers=False
-)
-_add("async-update async-done", 1, "", "calls async_execution_thread", infers=False)
-_add("copy-start", 1, "", "cross_program_prefetch_index", infers=False)
-_add("replica-id partition-id", 0)
-_add("dynamic-reshape", None, infers=False)
-_add("reshape", 1, "", "inferred_dimension", infers=False)
-_add("after-all", None)
-_add("sort", None, "dimensions to_apply", "is_stable")
-_add("tuple", None)
-_add("while", 1, "condition body")
-_add("recv recv-done send-done", 1, "", "channel_id is_host_transfer", infers=False)
-_add("send", 2, "", "channel_id is_host_transfer", infers=False)
-_add("get-tuple-element", 1, "index")
-_add("call", None, "to_apply", "is_composite")
-_add("reduce-window", None, "to_apply", "window")
-_add(
-    "convolution",
-    2,
-    "dim_labels",
-    "window feature_group_count batch_group_count conv_kind convolution_kind sparsity_config "
-    "operand_precision",
-)
-_add("fft", 1, "fft_type fft_length")
-_add("triangular-solve", 2, "", "left_side lower unit_diagonal transpose_a")
-_add("cholesky", 1, "", "lower")
-_add("compare", 2, "direction", "type")
-_add("broadcast", 1, "", "dimensions")
-_add("concatenate reverse transpose", None, "dimensions")
-_add("map", None, "to_apply", "dimensions")
-_add("scan", None, "to_apply dimensions num_carries", "is_reverse is_associative")
-_add("reduce", None, "to_apply dimensions")
-_add("select-and-scatter", 3, "select scatter", "window")
-_add("slice", 1, "slice", infers=False)
-_add("dynamic-slice", None, "dynamic_slice_sizes", infers=False)
-_add("dynamic-update-slice", None, infers=False)
-_add("batch-norm-training", 3, "epsilon feature_index")
-_add("batch-norm-inference batch-norm-grad", 5, "epsilon feature_index")
-_add("pad", 2, "padding")
-_add("fusion", None, "calls kind", "output_to_operand_aliasing", infers=False)
-_add("infeed", 1, "", "infeed_config", infers=False)
-_add("outfeed", 2, "", "outfeed_config outfeed_shape", infers=False)
-_add("rng", None, "distribution", infers=False)
-_add("rng-get-and-update-state", 0, "delta", infers=False)
-_add("rng-bit-generator", None, "algorithm", infers=False)
-_add("reduce-precision", 1, "exponent_bits mantissa_bits", infers=False)
-_add("conditional", None, "", "true_computation false_computation branch_computations")
-_add(
-    "custom-call",
-    None,
-    "custom_call_target",
-    "window dim_labels feature_group_count batch_group_count operand_layout_constraints "
-    "custom_call_has_side_effect to_apply called_computations output_to_operand_aliasing "
-    "padding_type literal operand_precision schedule api_version",
-    infers=False,
-)
-_add("dot", 2, "", _DOT + " algorithm")
-_add("ragged-dot", 3, "", _DOT + " lhs_ragged_dims rhs_group_dims")
-_add("scaled-dot", 4, "", _DOT + " algorithm")
-_add(
-    "gather",
-    2,
-    "offset_dims collapsed_slice_dims start_index_map index_vector_dim slice_sizes",
-    "indices_are_sorted operand_batching_dims start_indices_batching_dims",
-)
-_add(
-    "scatter",
-    None,
-    "update_window_dims inserted_window_dims scatter_dims_to_operand_dims index_vector_dim to_apply",
-    "indices_are_sorted unique_indices input_batching_dims scatter_indices_batching_dims",
-)
-_add("domain", 1, "domain")
-_add("get-dimension-size", 1, "dimensions")
-_add("set-dimension-size", 2, "dimensions")
-for _name in ("reverse", "transpose"):
-    OPCODES[_name] = Opcode(_name, 1, frozenset({"dimensions"}), frozenset(), True)
+
+OPCODES: dict[str, Opcode] = _opcode_table()
+
+
+def opcodes_of_kind(*kinds: Kind, arity: int | None = None) -> frozenset[str]:
+    """Return the names of the opcodes of these kinds, if given with this operand count."""
+    return frozenset(
+        name
+        for name, opcode in OPCODES.items()
+        if opcode.kind in kinds and arity in (None, opcode.arity)
+    )
+
+
+def opcodes_of_cost(*costs: Cost) -> frozenset[str]:
+    """Return the names of the opcodes whose arithmetic is counted in these ways."""
+    return frozenset(name for name, opcode in OPCODES.items() if opcode.cost in costs)
+
+
+def opcodes_with(trait: Trait) -> frozenset[str]:
+    """Return the names of the opcodes that have a trait."""
+    return frozenset(name for name, opcode in OPCODES.items() if trait in opcode.traits)

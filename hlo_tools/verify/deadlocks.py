@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hlo_tools.types.ids import LOCAL_MASK
+from hlo_tools.types.opcodes import opcodes_of_kind
 from hlo_tools.verify.findings import Finding
 from hlo_tools.verify.index import Body, Index
 from hlo_tools.verify.structure import Message
@@ -16,9 +17,8 @@ __all__ = ["check_deadlocks"]
 _PAIRS, _PIPELINE = "_xla_send_recv_source_target_pairs", "_xla_send_recv_pipeline"
 _PAIR = re.compile(r"\{\s*(-?\d+)\s*,\s*(-?\d+)\s*\}")
 _OTHERS = frozenset(
-    {"all-gather", "all-reduce", "all-to-all", "ragged-all-to-all", "collective-permute",
-     "reduce-scatter", "collective-broadcast"}
-)  # fmt: skip
+    name for name in opcodes_of_kind("collective") if not name.endswith(("-start", "-done"))
+)
 _OPPOSITE = {"send": "recv", "recv": "send"}
 Pairs = tuple[tuple[int, int], ...]
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 from hlo_tools.inference.types import of
 from hlo_tools.types.element_types import BY_NUMBER
+from hlo_tools.types.opcodes import opcodes_of_kind
 from hlo_tools.verify.findings import Finding
 from hlo_tools.verify.index import Body, Index
 from hlo_tools.verify.options import Options
@@ -20,97 +21,16 @@ Pair = tuple[Message, Message, frozenset[str]]
 _HOST, _FAST = 5, 1
 """Memory spaces: of the host, and near the compute units."""
 _PRED = 1
-_KEEPING = frozenset(
-    [
-        "abs",
-        "acos",
-        "acosh",
-        "asin",
-        "asinh",
-        "add",
-        "add-dependency",
-        "and",
-        "atan2",
-        "atanh",
-        "bitcast-convert",
-        "ceil",
-        "clamp",
-        "count-leading-zeros",
-        "compare",
-        "complex",
-        "concatenate",
-        "convert",
-        "cosine",
-        "cosh",
-        "all-gather",
-        "all-gather-start",
-        "all-gather-done",
-        "all-to-all",
-        "collective-broadcast",
-        "collective-permute",
-        "divide",
-        "dynamic-slice",
-        "dynamic-update-slice",
-        "erf",
-        "exponential",
-        "exponential-minus-one",
-        "fft",
-        "floor",
-        "imag",
-        "is-finite",
-        "log",
-        "log-plus-one",
-        "logistic",
-        "map",
-        "maximum",
-        "minimum",
-        "multiply",
-        "negate",
-        "not",
-        "opt-barrier",
-        "or",
-        "xor",
-        "pad",
-        "power",
-        "real",
-        "reduce-precision",
-        "reduce-window",
-        "remainder",
-        "reverse",
-        "round-nearest-afz",
-        "round-nearest-even",
-        "rsqrt",
-        "scatter",
-        "select",
-        "select-and-scatter",
-        "shift-left",
-        "shift-right-arithmetic",
-        "shift-right-logical",
-        "sign",
-        "sine",
-        "sinh",
-        "slice",
-        "sort",
-        "topk",
-        "sqrt",
-        "cbrt",
-        "subtract",
-        "stochastic-convert",
-        "tan",
-        "tanh",
-        "popcnt",
-        "triangular-solve",
-        "cholesky",
+_KEEPING = (
+    (opcodes_of_kind("elementwise") - {"mulhi"})
+    | (opcodes_of_kind("collective") - {"collective-permute-done", "collective-permute-start"})
+    | {
+        "add-dependency", "cholesky", "concatenate", "dynamic-slice", "dynamic-update-slice", "fft",
+        "map", "opt-barrier", "pad", "reduce-window", "reverse", "scan", "scatter",
+        "select-and-scatter", "set-dimension-size", "slice", "sort", "topk", "triangular-solve",
         "while",
-        "set-dimension-size",
-        "all-reduce",
-        "reduce-scatter",
-        "all-reduce-start",
-        "all-reduce-done",
-        "ragged-all-to-all",
-        "scan",
-    ]
-)
+    }
+)  # fmt: skip
 """Opcodes that take and give one order of dimensions."""
 _RESIZING = frozenset({"convert", "compare", "is-finite", "scatter"})
 _OFFLOADING = frozenset({"dynamic-slice", "dynamic-update-slice"})

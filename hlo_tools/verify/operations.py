@@ -15,7 +15,7 @@ from hlo_tools.inference.rule import Call
 from hlo_tools.inference.types import Array, InferenceError, TupleType, Type, number, of, part_at
 from hlo_tools.types.replica_groups import replica_groups_of
 
-__all__ = ["check_operation"]
+__all__ = ["CHECKED", "check_operation"]
 
 _U32, _TOKEN = Array(number("u32")), Array(number("token"))
 _CHECKS: dict[str, Callable[[Call], None]] = {}
@@ -375,3 +375,7 @@ def _recv(call: Call) -> None:
         isinstance(stated, TupleType) and stated.parts[1:] == (_U32, _TOKEN),
         f"returns (data, u32[], token[]), the instruction states {stated}",
     )
+
+
+CHECKED = frozenset(_CHECKS)
+"""Opcodes whose stated shape a rule of this module checks."""

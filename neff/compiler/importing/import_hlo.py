@@ -1,568 +1,140 @@
-"""From an HLO module to a graph: calls inlined, tuples flattened, dead code dropped.
+"""The table of imported opcodes, and the function that imports a module.
 
-Loops and branches become nodes of the graph, or are unrolled (loops.py).
+An opcode without a row becomes one node of the graph, which an expansion may replace.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from hlo_tools.ir.module import KERNEL_TARGET, Module
-from hlo_tools.types.element_types import BY_NAME, BY_NUMBER, INVALID
-from hlo_tools.types.source_frames import frames_of
-from neff.compiler.expansions.argmax import extreme_of, picked, truth_of
-from neff.compiler.expansions.arithmetic import REWRITES
-from neff.compiler.expansions.custom_calls import CUSTOM_CALLS, IDENTITIES, CustomCall, shapes_of
-from neff.compiler.expansions.expand import EXPANSIONS
 from neff.compiler.expansions.functions import FUNCTIONS
-from neff.compiler.expansions.random_bits import random_bits
-from neff.compiler.expansions.reducers import reduced
-from neff.compiler.expansions.selection import chosen, select_and_scatter
-from neff.compiler.expansions.sort_keys import ordered
-from neff.compiler.expansions.sorting import sorted_rows, top
-from neff.compiler.graph.blocks import without_dead_state
-from neff.compiler.graph.nodes import Graph, Node, derived, uncovered
-from neff.compiler.importing.attributes import ATTRIBUTES
-from neff.compiler.importing.collectives import COLLECTIVES, Collective
-from neff.compiler.importing.computations import Needs, passed_on, root_of, single_op
-from neff.compiler.importing.devices import Devices
-from neff.compiler.importing.folding import fold
-from neff.compiler.importing.loops import Branches, Tree, While, branched, leaves_of, looped
-from neff.compiler.importing.tensor_names import stated_names
-from neff.compiler.lowering.operations import OPERATIONS
-from neff.compiler.lowering.reduction import REDUCERS
-from neff.compiler.lowering.region import Region
-from neff.compiler.rewrites.simplify import live
-from neff.errors import NeffCompileError
-from nki_lang.ir import is_group
+from neff.compiler.importing.importer import Function, Importer
 
 if TYPE_CHECKING:
-    from hlo_tools.schema.messages import HloComputationProto, HloInstructionProto, ShapeProto
+    from hlo_tools.ir.module import Module
+    from hlo_tools.schema.messages import HloInstructionProto
+    from neff.compiler.graph.nodes import Graph
+    from neff.compiler.importing.devices import Devices
+    from neff.compiler.importing.loops import Tree
 
 __all__ = ["IMPORTED", "import_module"]
 
-_INLINED = frozenset({"call", "fusion"})
-IMPORTED: dict[str, str] = {
-    "add-dependency": "its operand",
-    "after-all": "nothing; orders nothing here",
-    "call": "inlined",
-    "conditional": "the branch taken if that is known; else a branch on the device, or a choice "
-    "between results that cost little",
-    "count-leading-zeros": "shifts and sums of bits",
-    "popcnt": "sums of bits",
-    "rng-bit-generator": "integer arithmetic; Philox and Threefry, 32 bits from a state of 64",
-    **dict.fromkeys(FUNCTIONS, "other functions, in float32"),
-    "all-gather": "an instruction between devices, and a view",
-    "all-gather-done": "its operand's result",
-    "all-gather-start": "as `all-gather`",
-    "all-reduce": "sums, maxima and minima of floats are one instruction between devices for all "
-    "operands; anything else an exchange of the data, and the computation on each device",
-    "all-reduce-done": "its operand",
-    "all-reduce-start": "as `all-reduce`",
-    "all-to-all": "an instruction between devices, and views",
-    "async-done": "its operand's result",
-    "async-start": "its computation, inlined",
-    "async-update": "its operand",
-    "collective-broadcast": "permutations, which reach twice as many devices each time",
-    "collective-permute": "a fill, and an instruction between devices",
-    "collective-permute-done": "its operand's result",
-    "collective-permute-start": "as `collective-permute`",
-    "partition-id": "the rank, and a table",
-    "reduce-scatter": "as `all-reduce`",
-    "replica-id": "the rank, and a table",
-    "atan2": "a polynomial, and the octant",
-    "mulhi": "products of halves of words",
-    "select-and-scatter": "sums over the places of a window",
-    "constant": "a number in the instruction, or a constant of the program",
-    "copy": "its operand",
-    "custom-call": "a kernel (`AwsNeuronCustomNativeKernel`), a sharding annotation, or as below",
-    "domain": "its operand",
-    "fusion": "inlined",
-    "get-tuple-element": "the element",
-    "opt-barrier": "its operand",
-    "parameter": "an input of the program",
-    "sort": "on chip, by one number of each element; else a network of comparisons, whatever compares; equal elements keep their order",
-    "topk": "eight at a time by the vector engine (`max8`); of 32-bit integers, or of most of a row, a sort, and its first elements",
-    "tuple": "its elements",
-    "while": "a loop on the device; unrolled when its trip count is known and gives few operations",
-}
-"""Opcodes that are gone when the module has been imported, and what became of them."""
-
-_FIRST = frozenset({"opt-barrier", "copy", "domain", "async-update", "all-reduce-done"})
-"""Opcodes that are their operand."""
-
-_SECOND = frozenset({"async-done", "all-gather-done", "collective-permute-done"})
-"""Opcodes that are the second element of their operand: (operands, results, ...)."""
-
-_DEPTH_LIMIT = 200
-"""Nesting of calls, against modules that call themselves."""
-
-_REMEDY = "the module is inconsistent; nki-hlo verify reports where. Create it again"
-
 
 def import_module(module: Module, devices: Devices | None = None) -> Graph:
-    """The graph of a module, which those devices run together; None when that is not known.
+    """Return the graph of a module.
+
+    Args:
+        module: the module.
+        devices: the devices that run the program together; None if their number is unknown.
 
     Raises:
         NeffCompileError: ``NEFF-OP`` for something that is not covered, ``NEFF-MODULE`` for a
             module that contradicts itself.
     """
-    return _Importer(module, devices).run()
+    return Importer(module, devices, _FUNCTIONS).run()
 
 
-class _Importer:
-    def __init__(self, module: Module, devices: Devices | None) -> None:
-        self._module, self._devices = module, devices
-        count = devices.count if devices else 1
-        self._own = Node("rank", (), (), BY_NAME["u32"], {"count": count}, "rank")
-        self._proto = proto = module.proto
-        self._computations = {entry.id: entry for entry in proto.computations}
-        self._needs = Needs(self._computations)
-        self._parameters: dict[int, Node] = {}
-        self._depth = self._made = self._loops = 0
-        self._shape: tuple[int, ...] | None = None
-
-    def run(self) -> Graph:
-        entry = self._entry()
-        arguments = [
-            self._parameter(instruction)
-            for instruction in sorted(
-                (one for one in entry.instructions if one.opcode == "parameter"),
-                key=lambda one: one.parameter_number,
-            )
-        ]
-        root = self._computation(entry, arguments)
-        results = leaves_of(root)
-        parameters = [leaf for argument in arguments for leaf in leaves_of(argument)]
-        without_dead_state(results, live(results, parameters))
-        return Graph(
-            self._proto.name,
-            parameters,
-            live(results, parameters),
-            results,
-            isinstance(root, tuple),
-            stated_names(self._proto, entry),
-        )
-
-    def _entry(self) -> HloComputationProto:
-        entry = self._computations.get(self._proto.entry_computation_id)
-        if entry is None and self._proto.entry_computation_name:
-            for one in self._proto.computations:
-                if one.name == self._proto.entry_computation_name:
-                    return one
-        if entry is None:
-            raise NeffCompileError(
-                "the module has no entry computation",
-                code="NEFF-MODULE",
-                place=self._proto.name,
-                remedy=_REMEDY,
-            )
-        return entry
-
-    def _parameter(self, instruction: HloInstructionProto) -> Tree:
-        def make(shape: ShapeProto) -> Tree:
-            if BY_NUMBER.get(shape.element_type, INVALID).name == "tuple":
-                return tuple(make(part) for part in shape.tuple_shapes)
-            node = self._array("parameter", (), shape, instruction)
-            node.attributes["number"] = len(self._parameters)
-            self._parameters[len(self._parameters)] = node
-            return node
-
-        return make(instruction.shape)
-
-    def _computation(self, computation: HloComputationProto, arguments: list[Tree]) -> Tree:
-        self._depth += 1
-        if self._depth > _DEPTH_LIMIT:
-            raise NeffCompileError(
-                f"calls are nested more than {_DEPTH_LIMIT} deep",
-                code="NEFF-MODULE",
-                place=computation.name,
-                remedy="a computation must not call itself; inline calls that nest this deep",
-            )
-        values: dict[int, Tree] = {}
-        needed = self._needs.of(computation)
-        try:
-            for instruction in computation.instructions:
-                if instruction.id in needed:
-                    values[instruction.id] = self._instruction(instruction, values, arguments)
-        finally:
-            self._depth -= 1
-        return _found(values, root_of(computation), computation.name)
-
-    def _instruction(
-        self, one: HloInstructionProto, values: dict[int, Tree], arguments: list[Tree]
-    ) -> Tree:
-        opcode = one.opcode
-        if opcode == "parameter":
-            return _argument(one, arguments)
-        operands = [_found(values, ident, one.name) for ident in one.operand_ids]
-        if opcode == "tuple":
-            return tuple(operands)
-        if opcode == "get-tuple-element":
-            return operands[0][one.tuple_index]
-        if opcode in _INLINED:
-            return self._computation(self._called(one), operands)
-        if opcode == "while":
-            return self._while(one, operands[0])
-        if opcode == "conditional":
-            return self._conditional(one, operands)
-        if opcode == "custom-call":
-            return self._custom_call(one, operands)
-        if opcode in COLLECTIVES:
-            return self._collective(one, operands)
-        if opcode == "async-start":
-            return tuple(operands), self._computation(self._called(one), operands), ()
-        if opcode in _SECOND:
-            return operands[0][1]
-        if opcode in _FIRST:
-            return operands[0]
-        if opcode in ("after-all", "add-dependency"):
-            return operands[0] if operands else ()
-        if opcode == "reduce" and len(operands) > 2:
-            return self._pick(one, operands)
-        if opcode == "sort":
-            return self._sort(one, operands)
-        if opcode == "scatter":
-            return self._scatter(one, operands)
-        if opcode == "rng-bit-generator":
-            shape = one.shape.tuple_shapes[1]
-            bits = self._array(opcode, (), shape, one)
-            return random_bits(bits, operands[0], one.rng_algorithm, bits.element)
-        if opcode == "topk":
-            return top(self._placeholder(one), operands[0], one.k, one.largest)
-        return self._operation(one, operands)
-
-    def _operation(self, one: HloInstructionProto, operands: list[Tree]) -> Tree:
-        """An instruction that is a node of the graph, or is expanded into several."""
-        opcode = one.opcode
-        node = self._array(opcode, tuple(leaves_of(tuple(operands))), one.shape, one)
-        node.attributes.update(self._attributes(one, node))
-        if opcode == "constant" and self._shape is not None:
-            return self._spread(node)
-        if opcode == "compare" and one.comparison_type == "TOTALORDER":
-            node.operands = (ordered(node.operands[0]), ordered(node.operands[1]))
-        if opcode in ("clamp", "select"):
-            node.operands = tuple(_spread_scalar(operand, node) for operand in node.operands)
-        if opcode == "select-and-scatter":
-            return self._select_and_scatter(one, node)
-        if opcode in REWRITES:
-            known = fold(node)
-            node = REWRITES[opcode](node) if known is node else known
-        if opcode in EXPANSIONS:
-            first, *others = EXPANSIONS[opcode](node)
-            if opcode == "reduce-window" and not first.attributes["applied"]:
-                return self._reduced(self._called(one), first)
-            return (first, *others) if others else first
-        if BY_NUMBER.get(one.shape.element_type, INVALID).kind == "none":
-            raise uncovered(node)
-        if opcode == "reduce" and not node.attributes["applied"]:
-            return self._reduced(self._called(one), node)
-        return fold(_with_known_starts(node))
-
-    def _pick(self, one: HloInstructionProto, operands: list[Node]) -> Tree:
-        """A reduce of several operands: argmax and argmin are known."""
-        node = self._array("reduce", tuple(operands), one.shape, one)
-        node.attributes["dimensions"] = tuple(one.dimensions)
-        region = self._called(one)
-        if len(operands) == 4:
-            extreme = extreme_of(
-                lambda numbers: self._computation(region, numbers), operands[0], operands[1]
-            )
-            if extreme:
-                return picked(node, extreme, tuple(one.shape.tuple_shapes[0].dimensions))
-        return self._reduced(region, node)
-
-    def _reduced(self, region: HloComputationProto, node: Node) -> Tree:
-        """A reduce by a computation that the engines do not have."""
-        half = len(node.operands) // 2
-
-        def combine(arguments: list[Node], shape: tuple[int, ...]) -> list[Node]:
-            found = self._applied_to_all(region, arguments, shape)
-            return list(found) if isinstance(found, tuple) else [found]
-
-        operands, starts = node.operands[:half], node.operands[half:]
-        found = reduced(node, operands, starts, node.attributes["dimensions"], combine)
-        return tuple(found) if half > 1 else found[0]
-
-    def _collective(self, one: HloInstructionProto, operands: list[Node]) -> Tree:
-        reduces = bool(one.called_computation_ids)
-        applied = single_op(self._called(one)) if reduces else ""
-
-        def combine(pair: list[Node], shape: tuple[int, ...]) -> Node:
-            return self._applied_to_all(self._called(one), pair, shape)
-
-        node = self._placeholder(one)
-        call = Collective(one, node, operands, self._devices, applied, combine, self._own)
-        return COLLECTIVES[one.opcode](call)
-
-    def _sort(self, one: HloInstructionProto, operands: list[Node]) -> Tree:
-        """A sort: the comparison is made of whole arrays, one element beside the other."""
-        region = self._called(one)
-
-        def before(pairs: list[Node], shape: tuple[int, ...]) -> Node:
-            return self._applied_to_all(region, pairs, shape)
-
-        found = sorted_rows(self._placeholder(one), operands, one.dimensions[0], before)
-        return tuple(found) if len(found) > 1 else found[0]
-
-    def _applied_to_all(
-        self, region: HloComputationProto, arguments: list[Node], shape: tuple[int, ...]
-    ) -> Node:
-        """A computation of scalars, done on whole arrays."""
-        self._shape = shape
-        try:
-            return self._computation(region, arguments)
-        finally:
-            self._shape = None
-
-    def _spread(self, constant: Node) -> Node:
-        """A number of a computation that is applied to whole arrays."""
-        shape = self._shape or ()
-        scalar = replace(constant, shape=())
-        return replace(
-            constant, opcode="broadcast", operands=(scalar,), shape=shape,
-            attributes={"dimensions": ()},
-        )  # fmt: skip
-
-    def _called(self, one: HloInstructionProto, number: int = 0) -> HloComputationProto:
-        idents = one.called_computation_ids
-        found = self._computations.get(idents[number]) if number < len(idents) else None
-        if found is None:
-            raise NeffCompileError(
-                f"{one.opcode} {one.name} calls a computation that the module does not have",
-                code="NEFF-MODULE",
-                place=self._place(one),
-                remedy=_REMEDY,
-            )
-        return found
-
-    def _while(self, one: HloInstructionProto, state: Tree) -> Tree:
-        body, condition = self._called(one, 0), self._called(one, 1)
-        self._loops += 1
-        found = While(
-            self._placeholder(one),
-            self._loops,
-            lambda given: self._computation(body, [given]),
-            lambda given: self._computation(condition, [given]),
-            lambda: self._made,
-            _leaf_numbers(state, passed_on(body)),
-            frozenset(OPERATIONS),
-        )
-        return looped(found, state)
-
-    def _conditional(self, one: HloInstructionProto, operands: list[Tree]) -> Tree:
-        """The branch taken if that is known; else a branch, or all of them and a choice."""
-        chosen_by, given = operands[0], operands[1:]
-        bodies = [partial(self._on_one, self._called(one, at)) for at in range(len(given))]
-        if chosen_by.value is None:
-            self._loops += 1
-            branches = Branches(
-                self._placeholder(one), self._loops, chosen_by, given, bodies, frozenset(OPERATIONS)
-            )
-            found, every = branched(branches)
-            return self._choice(one, chosen_by, found) if every else found
-        if chosen_by.value.dtype == np.bool_:
-            branch = 0 if chosen_by.value.item() else 1
-        else:
-            branch = int(chosen_by.value.item())
-            branch = branch if 0 <= branch < len(given) else len(given) - 1
-        return bodies[branch](given[branch])
-
-    def _on_one(self, computation: HloComputationProto, argument: Tree) -> Tree:
-        return self._computation(computation, [argument])
-
-    def _choice(self, one: HloInstructionProto, which: Node, results: list[Tree]) -> Tree:
-        if not isinstance(results[0], tuple):
-            return chosen(self._placeholder(one), which, results)
-        return tuple(self._choice(one, which, list(parts)) for parts in zip(*results, strict=True))
-
-    def _select_and_scatter(self, one: HloInstructionProto, node: Node) -> Node:
-        select, scatter = self._called(one, 0), self._called(one, 1)
-        node.attributes["applied"] = single_op(scatter)
-
-        def keeps(best: Node, other: Node, shape: tuple[int, ...]) -> Node:
-            return self._applied_to_all(select, [best, other], shape)
-
-        return select_and_scatter(node, keeps)
-
-    def _array(
-        self, opcode: str, operands: tuple[Any, ...], shape: ShapeProto, one: HloInstructionProto
-    ) -> Node:
-        element = BY_NUMBER.get(shape.element_type, INVALID)
-        self._made += 1
-        extents = tuple(shape.dimensions) if self._shape is None else self._shape
-        return Node(opcode, operands, extents, element, {}, one.name, self._place(one))
-
-    def _placeholder(self, one: HloInstructionProto) -> Node:
-        return self._array(one.opcode, (), one.shape, one)
-
-    def _place(self, one: HloInstructionProto) -> str:
-        """``file:line`` of the user's program, or the framework's name of the operation."""
-        metadata = self._module.resolve_metadata(one.metadata)
-        frames = frames_of(metadata, self._proto.stack_frame_index)
-        if frames:
-            return f"{frames[0].file}:{frames[0].line}"
-        return metadata.op_name or one.name
-
-    def _attributes(self, one: HloInstructionProto, node: Node) -> dict[str, Any]:
-        reader = ATTRIBUTES.get(one.opcode)
-        found = reader(one) if reader else {}
-        if one.opcode in ("reduce", "reduce-window"):
-            found["applied"] = self._applied(one, node)
-        return found
-
-    def _applied(self, one: HloInstructionProto, node: Node) -> str:
-        """The operation that a reduce applies, under HLO's name; "" for more than one."""
-        region = self._called(one)
-        found = single_op(region)
-        if not found and node.element.name == "pred":
-            found = truth_of(lambda numbers: self._computation(region, numbers))
-        return found if found in REDUCERS else ""
-
-    def _scatter(self, one: HloInstructionProto, operands: list[Node]) -> Tree:
-        """A scatter; one of several operands has a node for each result."""
-        count = len(operands) // 2
-        first = operands[0]
-        node = self._array("scatter", tuple(operands), one.shape, one)
-        node.shape, node.element = first.shape, first.element
-        scalars = [
-            derived(node, "parameter", (), (), operand.element)
-            for operand in (*operands[:count], *operands[-count:])
-        ]
-        region = self._called(one)
-        found = tuple(leaves_of(self._computation(region, scalars)))
-        fields = {"region": Region(tuple(scalars), found), "applied": single_op(region)}
-        node.attributes.update(ATTRIBUTES["scatter"](one), **fields)
-        if count == 1:
-            return node
-        return tuple(
-            derived(node, "result", (node,), operand.shape, operand.element, index=index)
-            for index, operand in enumerate(operands[:count])
-        )
-
-    def _custom_call(self, one: HloInstructionProto, operands: list[Tree]) -> Tree:
-        target = one.custom_call_target
-        if target in IDENTITIES:
-            if not operands:
-                raise NeffCompileError(
-                    f"custom call {one.name} to {target} has no operand",
-                    code="NEFF-MODULE",
-                    place=self._place(one),
-                    remedy=_REMEDY,
-                )
-            node = self._placeholder(one)
-            if not is_group(operands[0]) and operands[0].shape != node.shape:
-                raise uncovered(
-                    node, "the module was not partitioned", code="NEFF-COLLECTIVE",
-                    remedy="build what nki-hlo extract writes, which is partitioned, or run "
-                    "it on the device",
-                )  # fmt: skip
-            return operands[0]
-        if target in CUSTOM_CALLS:
-            return self._known_call(one, operands)
-        if target != KERNEL_TARGET:
-            raise uncovered(
-                self._placeholder(one),
-                f"custom call to {target!r} is not covered",
-                code="NEFF-CUSTOM-CALL",
-            )
-        kernel = self._array("kernel", tuple(leaves_of(tuple(operands))), one.shape, one)
-        kernel.attributes["backend_config"] = bytes(one.backend_config).decode("utf-8", "replace")
-
-        def result(shape: ShapeProto) -> Tree:
-            if BY_NUMBER.get(shape.element_type, INVALID).name == "tuple":
-                return tuple(result(part) for part in shape.tuple_shapes)
-            node = self._array("result", (kernel,), shape, one)
-            node.attributes["index"] = kernel.attributes.setdefault("results", 0)
-            kernel.attributes["results"] += 1
-            return node
-
-        return result(one.shape)
-
-    def _known_call(self, one: HloInstructionProto, operands: list[Tree]) -> Tree:
-        """A custom call that is made of other operations."""
-        node = self._placeholder(one)
-        shapes, elements = shapes_of(one.shape)
-        node.shape, node.element = shapes[0], elements[0]
-
-        def apply(arguments: list[Node], shape: tuple[int, ...]) -> Node:
-            return self._applied_to_all(self._called(one), arguments, shape)
-
-        config = bytes(one.backend_config).decode("utf-8", "replace")
-        call = CustomCall(node, operands, shapes, config, apply)
-        made = CUSTOM_CALLS[one.custom_call_target](call)
-        found = tuple(
-            each
-            if each.element == element
-            else derived(node, "convert", (each,), each.shape, element)
-            for each, element in zip(made, elements, strict=False)
-        )
-        return found if one.shape.tuple_shapes else found[0]
+def _operand(importer: Importer, row: HloInstructionProto, operands: list[Tree]) -> Tree:
+    return operands[0] if operands else ()
 
 
-def _argument(one: HloInstructionProto, arguments: list[Tree]) -> Tree:
-    """What a parameter is called with."""
-    if not 0 <= one.parameter_number < len(arguments):
-        raise NeffCompileError(
-            f"parameter {one.parameter_number} is not passed by its caller",
-            code="NEFF-MODULE",
-            place=one.name,
-            remedy=_REMEDY,
-        )
-    return arguments[one.parameter_number]
+def _second_element(importer: Importer, row: HloInstructionProto, operands: list[Tree]) -> Tree:
+    """The results in the state of an asynchronous operation: (operands, results, ...)."""
+    return operands[0][1]
 
 
-def _found(values: dict[int, Tree], ident: int, where: str) -> Tree:
-    if ident not in values:
-        raise NeffCompileError(
-            f"operand {ident} is not defined before it",
-            code="NEFF-MODULE",
-            place=where,
-            remedy=_REMEDY,
-        )
-    return values[ident]
+def _tuple(importer: Importer, row: HloInstructionProto, operands: list[Tree]) -> Tree:
+    return tuple(operands)
 
 
-def _with_known_starts(node: Node) -> Node:
-    """A dynamic slice whose start is known while compiling is a slice (starts are clamped)."""
-    if node.opcode not in ("dynamic-slice", "dynamic-update-slice"):
-        return node
-    updates = node.opcode == "dynamic-update-slice"
-    sizes = node.operands[1].shape if updates else node.attributes["sizes"]
-    indices = [one.value for one in node.operands[1 + updates :]]
-    if any(value is None for value in indices):
-        return node
-    whole = node.operands[0].shape
-    starts = tuple(
-        min(max(int(value.item()), 0), extent - size)
-        for value, extent, size in zip(indices, whole, sizes, strict=True)
-        if value is not None
-    )
-    limits = tuple(start + size for start, size in zip(starts, sizes, strict=True))
-    found: dict[str, Any] = {"starts": starts, "limits": limits, "strides": (1,) * len(whole)}
-    opcode = "update-slice" if updates else "slice"
-    return node.like(opcode, *node.operands[: 1 + updates], **found)
+def _tuple_element(importer: Importer, row: HloInstructionProto, operands: list[Tree]) -> Tree:
+    return operands[0][row.tuple_index]
 
 
-def _spread_scalar(operand: Node, node: Node) -> Node:
-    """The bounds of a clamp and the predicate of a select may be scalars for all elements."""
-    if operand.shape or not node.shape:
-        return operand
-    return derived(node, "broadcast", (operand,), node.shape, operand.element, dimensions=())
+@dataclass(frozen=True, slots=True)
+class Import:
+    """The import of one opcode.
+
+    Attributes:
+        description: the result, for the table in docs/compiler.md; empty if a lowering has it.
+        function: imports an instruction; None if it becomes one node, which may be expanded.
+    """
+
+    description: str
+    function: Function | None = None
 
 
-def _leaf_numbers(tree: Tree, places: frozenset[int]) -> frozenset[int]:
-    """Numbers of the leaves of some parts of a tuple."""
-    if not isinstance(tree, tuple):
-        return frozenset()
-    found: set[int] = set()
-    number = 0
-    for place, part in enumerate(cast("tuple[Tree, ...]", tree)):
-        count = len(leaves_of(part))
-        found.update(range(number, number + count) if place in places else ())
-        number += count
-    return frozenset(found)
+_IMPORTS: dict[str, Import] = {
+    **{opcode: Import("other functions, in float32") for opcode in FUNCTIONS},
+    "add-dependency": Import("its operand", _operand),
+    "after-all": Import("nothing; orders nothing here", _operand),
+    "all-gather": Import("an instruction between devices, and a view", Importer.collective),
+    "all-gather-done": Import("its operand's result", _second_element),
+    "all-gather-start": Import("as `all-gather`", Importer.collective),
+    "all-reduce": Import(
+        "sums, maxima and minima of floats are one instruction between devices for all operands; anything else an exchange of the data, and the computation on each device",
+        Importer.collective,
+    ),
+    "all-reduce-done": Import("its operand", _operand),
+    "all-reduce-start": Import("as `all-reduce`", Importer.collective),
+    "all-to-all": Import("an instruction between devices, and views", Importer.collective),
+    "async-done": Import("its operand's result", _second_element),
+    "async-start": Import("its computation, inlined", Importer.async_start),
+    "async-update": Import("its operand", _operand),
+    "atan2": Import("a polynomial, and the octant"),
+    "call": Import("inlined", Importer.inlined),
+    "collective-broadcast": Import(
+        "permutations, which reach twice as many devices each time", Importer.collective
+    ),
+    "collective-permute": Import("a fill, and an instruction between devices", Importer.collective),
+    "collective-permute-done": Import("its operand's result", _second_element),
+    "collective-permute-start": Import("as `collective-permute`", Importer.collective),
+    "conditional": Import(
+        "the branch taken if that is known; else a branch on the device, or a choice between results that cost little",
+        Importer.conditional,
+    ),
+    "constant": Import("a number in the instruction, or a constant of the program"),
+    "copy": Import("its operand", _operand),
+    "count-leading-zeros": Import("shifts and sums of bits"),
+    "custom-call": Import(
+        "a kernel (`AwsNeuronCustomNativeKernel`), a sharding annotation, or as below",
+        Importer.custom_call,
+    ),
+    "domain": Import("its operand", _operand),
+    "fusion": Import("inlined", Importer.inlined),
+    "get-tuple-element": Import("the element", _tuple_element),
+    "mulhi": Import("products of halves of words"),
+    "opt-barrier": Import("its operand", _operand),
+    "parameter": Import("an input of the program"),
+    "partition-id": Import("the rank, and a table", Importer.collective),
+    "popcnt": Import("sums of bits"),
+    "reduce": Import("", Importer.reduce),
+    "reduce-scatter": Import("as `all-reduce`", Importer.collective),
+    "replica-id": Import("the rank, and a table", Importer.collective),
+    "rng-bit-generator": Import(
+        "integer arithmetic; Philox and Threefry, 32 bits from a state of 64", Importer.random_bits
+    ),
+    "scatter": Import("", Importer.scatter),
+    "select-and-scatter": Import("sums over the places of a window"),
+    "sort": Import(
+        "on chip, by one number of each element; else a network of comparisons, whatever compares; equal elements keep their order",
+        Importer.sort,
+    ),
+    "topk": Import(
+        "eight at a time by the vector engine (`max8`); of 32-bit integers, or of most of a row, a sort, and its first elements",
+        Importer.topk,
+    ),
+    "tuple": Import("its elements", _tuple),
+    "while": Import(
+        "a loop on the device; unrolled when its trip count is known and gives few operations",
+        Importer.loop,
+    ),
+}
+
+_FUNCTIONS = {opcode: row.function for opcode, row in _IMPORTS.items() if row.function}
+
+IMPORTED: dict[str, str] = {
+    opcode: row.description for opcode, row in _IMPORTS.items() if row.description
+}
+"""Opcode -> description, for opcodes that importing removes from the graph."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from hlo_tools.types.opcodes import opcodes_of_kind
 from neff.device.pjrt.status import Status, StatusError
 from neff.device.programs import message_bytes
 from neff.device.programs.jaxlib_api import private, xla_computation
@@ -36,14 +37,9 @@ _ENTRIES, _ALIAS_PARAMETER, _DONOR_PARAMETER = 1, 2, 1
 _MODULE, _CONFIG = 1, 2
 _ENTRY_LAYOUT, _REPLICAS, _PARTITIONS = 1, 4, 5
 
-_COMMUNICATION = frozenset(
-    f"{name}{suffix}"
-    for name in (
-        "all-gather", "all-reduce", "all-to-all", "collective-broadcast", "collective-permute",
-        "partition-id", "ragged-all-to-all", "recv", "reduce-scatter", "replica-id", "send",
-    )
-    for suffix in ("", "-start", "-done")
-)  # fmt: skip
+_COMMUNICATION = opcodes_of_kind("collective") | {
+    "partition-id", "recv", "recv-done", "replica-id", "send", "send-done",
+}  # fmt: skip
 
 TensorSpec = tuple[tuple[int, ...], np.dtype[Any]]
 """(shape, dtype) of one parameter or result."""

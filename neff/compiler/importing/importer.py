@@ -1,0 +1,511 @@
+"""From an HLO module to a graph: calls inlined, tuples flattened, dead code dropped.
+
+Loops and branches become nodes of the graph, or are unrolled (loops.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+import numpy as np
+
+from hlo_tools.ir.module import KERNEL_TARGET, Module
+from hlo_tools.types.element_types import BY_NAME, BY_NUMBER, INVALID
+from hlo_tools.types.source_frames import frames_of
+from neff.compiler.expansions.argmax import extreme_of, picked, truth_of
+from neff.compiler.expansions.arithmetic import REWRITES
+from neff.compiler.expansions.custom_calls import CUSTOM_CALLS, IDENTITIES, CustomCall, shapes_of
+from neff.compiler.expansions.expand import EXPANSIONS
+from neff.compiler.expansions.random_bits import random_bits
+from neff.compiler.expansions.reducers import reduced
+from neff.compiler.expansions.selection import chosen, select_and_scatter
+from neff.compiler.expansions.sort_keys import ordered
+from neff.compiler.expansions.sorting import sorted_rows, top
+from neff.compiler.graph.blocks import without_dead_state
+from neff.compiler.graph.nodes import Graph, Node, derived, uncovered
+from neff.compiler.importing.attributes import ATTRIBUTES
+from neff.compiler.importing.collectives import COLLECTIVES, Collective
+from neff.compiler.importing.computations import Needs, passed_on, root_of, single_op
+from neff.compiler.importing.devices import Devices
+from neff.compiler.importing.folding import fold
+from neff.compiler.importing.loops import Branches, Tree, While, branched, leaves_of, looped
+from neff.compiler.importing.tensor_names import stated_names
+from neff.compiler.lowering.operations import OPERATIONS
+from neff.compiler.lowering.reduction import REDUCERS
+from neff.compiler.lowering.region import Region
+from neff.compiler.rewrites.simplify import live
+from neff.errors import NeffCompileError
+from nki_lang.ir import is_group
+
+if TYPE_CHECKING:
+    from hlo_tools.schema.messages import HloComputationProto, HloInstructionProto, ShapeProto
+
+__all__ = ["Function", "Importer"]
+
+_DEPTH_LIMIT = 200
+"""Nesting of calls, against modules that call themselves."""
+
+_REMEDY = "the module is inconsistent; nki-hlo verify reports where. Create it again"
+
+
+Function: TypeAlias = "Callable[[Importer, HloInstructionProto, list[Any]], Tree]"
+"""Returns the results of an instruction, from the values of its operands."""
+
+
+class Importer:
+    """Builds the graph of one module.
+
+    Args:
+        module: the module.
+        devices: the devices that run the program together; None if their number is unknown.
+        functions: opcode -> its import, for opcodes that are not one node or its expansion.
+    """
+
+    def __init__(
+        self, module: Module, devices: Devices | None, functions: Mapping[str, Function]
+    ) -> None:
+        self._functions = functions
+        self._module, self._devices = module, devices
+        count = devices.count if devices else 1
+        self._own = Node("rank", (), (), BY_NAME["u32"], {"count": count}, "rank")
+        self._proto = proto = module.proto
+        self._computations = {entry.id: entry for entry in proto.computations}
+        self._needs = Needs(self._computations)
+        self._parameters: dict[int, Node] = {}
+        self._depth = self._made = self._loops = 0
+        self._shape: tuple[int, ...] | None = None
+
+    def run(self) -> Graph:
+        """Return the graph of the entry computation."""
+        entry = self._entry()
+        arguments = [
+            self._parameter(instruction)
+            for instruction in sorted(
+                (one for one in entry.instructions if one.opcode == "parameter"),
+                key=lambda one: one.parameter_number,
+            )
+        ]
+        root = self._computation(entry, arguments)
+        results = leaves_of(root)
+        parameters = [leaf for argument in arguments for leaf in leaves_of(argument)]
+        without_dead_state(results, live(results, parameters))
+        return Graph(
+            self._proto.name,
+            parameters,
+            live(results, parameters),
+            results,
+            isinstance(root, tuple),
+            stated_names(self._proto, entry),
+        )
+
+    def _entry(self) -> HloComputationProto:
+        entry = self._computations.get(self._proto.entry_computation_id)
+        if entry is None and self._proto.entry_computation_name:
+            for one in self._proto.computations:
+                if one.name == self._proto.entry_computation_name:
+                    return one
+        if entry is None:
+            raise NeffCompileError(
+                "the module has no entry computation",
+                code="NEFF-MODULE",
+                place=self._proto.name,
+                remedy=_REMEDY,
+            )
+        return entry
+
+    def _parameter(self, instruction: HloInstructionProto) -> Tree:
+        def make(shape: ShapeProto) -> Tree:
+            if BY_NUMBER.get(shape.element_type, INVALID).name == "tuple":
+                return tuple(make(part) for part in shape.tuple_shapes)
+            node = self._array("parameter", (), shape, instruction)
+            node.attributes["number"] = len(self._parameters)
+            self._parameters[len(self._parameters)] = node
+            return node
+
+        return make(instruction.shape)
+
+    def _computation(self, computation: HloComputationProto, arguments: list[Tree]) -> Tree:
+        self._depth += 1
+        if self._depth > _DEPTH_LIMIT:
+            raise NeffCompileError(
+                f"calls are nested more than {_DEPTH_LIMIT} deep",
+                code="NEFF-MODULE",
+                place=computation.name,
+                remedy="a computation must not call itself; inline calls that nest this deep",
+            )
+        values: dict[int, Tree] = {}
+        needed = self._needs.of(computation)
+        try:
+            for instruction in computation.instructions:
+                if instruction.id in needed:
+                    values[instruction.id] = self._instruction(instruction, values, arguments)
+        finally:
+            self._depth -= 1
+        return _found(values, root_of(computation), computation.name)
+
+    def _instruction(
+        self, one: HloInstructionProto, values: dict[int, Tree], arguments: list[Tree]
+    ) -> Tree:
+        if one.opcode == "parameter":
+            return _argument(one, arguments)
+        operands = [_found(values, ident, one.name) for ident in one.operand_ids]
+        function = self._functions.get(one.opcode)
+        return function(self, one, operands) if function else self.operation(one, operands)
+
+    def inlined(self, one: HloInstructionProto, operands: list[Tree]) -> Tree:
+        """The results of the called computation."""
+        return self._computation(self._called(one), operands)
+
+    def async_start(self, one: HloInstructionProto, operands: list[Tree]) -> Tree:
+        """The operands, the results and no context, as the shape of an async-start states."""
+        return tuple(operands), self.inlined(one, operands), ()
+
+    def operation(self, one: HloInstructionProto, operands: list[Tree]) -> Tree:
+        """An instruction that is a node of the graph, or is expanded into several."""
+        opcode = one.opcode
+        node = self._array(opcode, tuple(leaves_of(tuple(operands))), one.shape, one)
+        node.attributes.update(self._attributes(one, node))
+        if opcode == "constant" and self._shape is not None:
+            return self._spread(node)
+        if opcode == "compare" and one.comparison_type == "TOTALORDER":
+            node.operands = (ordered(node.operands[0]), ordered(node.operands[1]))
+        if opcode in ("clamp", "select"):
+            node.operands = tuple(_spread_scalar(operand, node) for operand in node.operands)
+        if opcode == "select-and-scatter":
+            return self._select_and_scatter(one, node)
+        if opcode in REWRITES:
+            known = fold(node)
+            node = REWRITES[opcode](node) if known is node else known
+        if opcode in EXPANSIONS:
+            first, *others = EXPANSIONS[opcode](node)
+            if opcode == "reduce-window" and not first.attributes["applied"]:
+                return self._reduced(self._called(one), first)
+            return (first, *others) if others else first
+        if BY_NUMBER.get(one.shape.element_type, INVALID).kind == "none":
+            raise uncovered(node)
+        if opcode == "reduce" and not node.attributes["applied"]:
+            return self._reduced(self._called(one), node)
+        return fold(_with_known_starts(node))
+
+    def reduce(self, one: HloInstructionProto, operands: list[Node]) -> Tree:
+        """A reduce; with several operands, argmax and argmin have their own instructions."""
+        if len(operands) <= 2:
+            return self.operation(one, operands)
+        node = self._array("reduce", tuple(operands), one.shape, one)
+        node.attributes["dimensions"] = tuple(one.dimensions)
+        region = self._called(one)
+        if len(operands) == 4:
+            extreme = extreme_of(
+                lambda numbers: self._computation(region, numbers), operands[0], operands[1]
+            )
+            if extreme:
+                return picked(node, extreme, tuple(one.shape.tuple_shapes[0].dimensions))
+        return self._reduced(region, node)
+
+    def _reduced(self, region: HloComputationProto, node: Node) -> Tree:
+        """A reduce by a computation that the engines do not have."""
+        half = len(node.operands) // 2
+
+        def combine(arguments: list[Node], shape: tuple[int, ...]) -> list[Node]:
+            found = self._applied_to_all(region, arguments, shape)
+            return list(found) if isinstance(found, tuple) else [found]
+
+        operands, starts = node.operands[:half], node.operands[half:]
+        found = reduced(node, operands, starts, node.attributes["dimensions"], combine)
+        return tuple(found) if half > 1 else found[0]
+
+    def collective(self, one: HloInstructionProto, operands: list[Node]) -> Tree:
+        """An operation in which devices communicate."""
+        reduces = bool(one.called_computation_ids)
+        applied = single_op(self._called(one)) if reduces else ""
+
+        def combine(pair: list[Node], shape: tuple[int, ...]) -> Node:
+            return self._applied_to_all(self._called(one), pair, shape)
+
+        node = self._placeholder(one)
+        call = Collective(one, node, operands, self._devices, applied, combine, self._own)
+        return COLLECTIVES[one.opcode](call)
+
+    def topk(self, one: HloInstructionProto, operands: list[Node]) -> Tree:
+        """The largest or smallest elements of each row, and their indices."""
+        return top(self._placeholder(one), operands[0], one.k, one.largest)
+
+    def random_bits(self, one: HloInstructionProto, operands: list[Node]) -> Tree:
+        """The new state and the bits of a counter-based generator."""
+        shape = one.shape.tuple_shapes[1]
+        bits = self._array(one.opcode, (), shape, one)
+        return random_bits(bits, operands[0], one.rng_algorithm, bits.element)
+
+    def sort(self, one: HloInstructionProto, operands: list[Node]) -> Tree:
+        """A sort: the comparison is made of whole arrays, one element beside the other."""
+        region = self._called(one)
+
+        def before(pairs: list[Node], shape: tuple[int, ...]) -> Node:
+            return self._applied_to_all(region, pairs, shape)
+
+        found = sorted_rows(self._placeholder(one), operands, one.dimensions[0], before)
+        return tuple(found) if len(found) > 1 else found[0]
+
+    def _applied_to_all(
+        self, region: HloComputationProto, arguments: list[Node], shape: tuple[int, ...]
+    ) -> Node:
+        """A computation of scalars, done on whole arrays."""
+        self._shape = shape
+        try:
+            return self._computation(region, arguments)
+        finally:
+            self._shape = None
+
+    def _spread(self, constant: Node) -> Node:
+        """A number of a computation that is applied to whole arrays."""
+        shape = self._shape or ()
+        scalar = replace(constant, shape=())
+        return replace(
+            constant, opcode="broadcast", operands=(scalar,), shape=shape,
+            attributes={"dimensions": ()},
+        )  # fmt: skip
+
+    def _called(self, one: HloInstructionProto, number: int = 0) -> HloComputationProto:
+        idents = one.called_computation_ids
+        found = self._computations.get(idents[number]) if number < len(idents) else None
+        if found is None:
+            raise NeffCompileError(
+                f"{one.opcode} {one.name} calls a computation that the module does not have",
+                code="NEFF-MODULE",
+                place=self._place(one),
+                remedy=_REMEDY,
+            )
+        return found
+
+    def loop(self, one: HloInstructionProto, operands: list[Tree]) -> Tree:
+        """A while: a loop on the device, or its iterations one after the other."""
+        state = operands[0]
+        body, condition = self._called(one, 0), self._called(one, 1)
+        self._loops += 1
+        found = While(
+            self._placeholder(one),
+            self._loops,
+            lambda given: self._computation(body, [given]),
+            lambda given: self._computation(condition, [given]),
+            lambda: self._made,
+            _leaf_numbers(state, passed_on(body)),
+            frozenset(OPERATIONS),
+        )
+        return looped(found, state)
+
+    def conditional(self, one: HloInstructionProto, operands: list[Tree]) -> Tree:
+        """The branch taken if that is known; else a branch, or all of them and a choice."""
+        chosen_by, given = operands[0], operands[1:]
+        bodies = [partial(self._on_one, self._called(one, at)) for at in range(len(given))]
+        if chosen_by.value is None:
+            self._loops += 1
+            branches = Branches(
+                self._placeholder(one), self._loops, chosen_by, given, bodies, frozenset(OPERATIONS)
+            )
+            found, every = branched(branches)
+            return self._choice(one, chosen_by, found) if every else found
+        if chosen_by.value.dtype == np.bool_:
+            branch = 0 if chosen_by.value.item() else 1
+        else:
+            branch = int(chosen_by.value.item())
+            branch = branch if 0 <= branch < len(given) else len(given) - 1
+        return bodies[branch](given[branch])
+
+    def _on_one(self, computation: HloComputationProto, argument: Tree) -> Tree:
+        return self._computation(computation, [argument])
+
+    def _choice(self, one: HloInstructionProto, which: Node, results: list[Tree]) -> Tree:
+        if not isinstance(results[0], tuple):
+            return chosen(self._placeholder(one), which, results)
+        return tuple(self._choice(one, which, list(parts)) for parts in zip(*results, strict=True))
+
+    def _select_and_scatter(self, one: HloInstructionProto, node: Node) -> Node:
+        select, scatter = self._called(one, 0), self._called(one, 1)
+        node.attributes["applied"] = single_op(scatter)
+
+        def keeps(best: Node, other: Node, shape: tuple[int, ...]) -> Node:
+            return self._applied_to_all(select, [best, other], shape)
+
+        return select_and_scatter(node, keeps)
+
+    def _array(
+        self, opcode: str, operands: tuple[Any, ...], shape: ShapeProto, one: HloInstructionProto
+    ) -> Node:
+        element = BY_NUMBER.get(shape.element_type, INVALID)
+        self._made += 1
+        extents = tuple(shape.dimensions) if self._shape is None else self._shape
+        return Node(opcode, operands, extents, element, {}, one.name, self._place(one))
+
+    def _placeholder(self, one: HloInstructionProto) -> Node:
+        return self._array(one.opcode, (), one.shape, one)
+
+    def _place(self, one: HloInstructionProto) -> str:
+        """``file:line`` of the user's program, or the framework's name of the operation."""
+        metadata = self._module.resolve_metadata(one.metadata)
+        frames = frames_of(metadata, self._proto.stack_frame_index)
+        if frames:
+            return f"{frames[0].file}:{frames[0].line}"
+        return metadata.op_name or one.name
+
+    def _attributes(self, one: HloInstructionProto, node: Node) -> dict[str, Any]:
+        reader = ATTRIBUTES.get(one.opcode)
+        found = reader(one) if reader else {}
+        if one.opcode in ("reduce", "reduce-window"):
+            found["applied"] = self._applied(one, node)
+        return found
+
+    def _applied(self, one: HloInstructionProto, node: Node) -> str:
+        """The operation that a reduce applies, under HLO's name; "" for more than one."""
+        region = self._called(one)
+        found = single_op(region)
+        if not found and node.element.name == "pred":
+            found = truth_of(lambda numbers: self._computation(region, numbers))
+        return found if found in REDUCERS else ""
+
+    def scatter(self, one: HloInstructionProto, operands: list[Node]) -> Tree:
+        """A scatter; one of several operands has a node for each result."""
+        count = len(operands) // 2
+        first = operands[0]
+        node = self._array("scatter", tuple(operands), one.shape, one)
+        node.shape, node.element = first.shape, first.element
+        scalars = [
+            derived(node, "parameter", (), (), operand.element)
+            for operand in (*operands[:count], *operands[-count:])
+        ]
+        region = self._called(one)
+        found = tuple(leaves_of(self._computation(region, scalars)))
+        fields = {"region": Region(tuple(scalars), found), "applied": single_op(region)}
+        node.attributes.update(ATTRIBUTES["scatter"](one), **fields)
+        if count == 1:
+            return node
+        return tuple(
+            derived(node, "result", (node,), operand.shape, operand.element, index=index)
+            for index, operand in enumerate(operands[:count])
+        )
+
+    def custom_call(self, one: HloInstructionProto, operands: list[Tree]) -> Tree:
+        """A kernel call, an annotation, or a target that other operations replace."""
+        target = one.custom_call_target
+        if target in IDENTITIES:
+            if not operands:
+                raise NeffCompileError(
+                    f"custom call {one.name} to {target} has no operand",
+                    code="NEFF-MODULE",
+                    place=self._place(one),
+                    remedy=_REMEDY,
+                )
+            node = self._placeholder(one)
+            if not is_group(operands[0]) and operands[0].shape != node.shape:
+                raise uncovered(
+                    node, "the module was not partitioned", code="NEFF-COLLECTIVE",
+                    remedy="build what nki-hlo extract writes, which is partitioned, or run "
+                    "it on the device",
+                )  # fmt: skip
+            return operands[0]
+        if target in CUSTOM_CALLS:
+            return self._known_call(one, operands)
+        if target != KERNEL_TARGET:
+            raise uncovered(
+                self._placeholder(one),
+                f"custom call to {target!r} is not covered",
+                code="NEFF-CUSTOM-CALL",
+            )
+        kernel = self._array("kernel", tuple(leaves_of(tuple(operands))), one.shape, one)
+        kernel.attributes["backend_config"] = bytes(one.backend_config).decode("utf-8", "replace")
+
+        def result(shape: ShapeProto) -> Tree:
+            if BY_NUMBER.get(shape.element_type, INVALID).name == "tuple":
+                return tuple(result(part) for part in shape.tuple_shapes)
+            node = self._array("result", (kernel,), shape, one)
+            node.attributes["index"] = kernel.attributes.setdefault("results", 0)
+            kernel.attributes["results"] += 1
+            return node
+
+        return result(one.shape)
+
+    def _known_call(self, one: HloInstructionProto, operands: list[Tree]) -> Tree:
+        """A custom call that is made of other operations."""
+        node = self._placeholder(one)
+        shapes, elements = shapes_of(one.shape)
+        node.shape, node.element = shapes[0], elements[0]
+
+        def apply(arguments: list[Node], shape: tuple[int, ...]) -> Node:
+            return self._applied_to_all(self._called(one), arguments, shape)
+
+        config = bytes(one.backend_config).decode("utf-8", "replace")
+        call = CustomCall(node, operands, shapes, config, apply)
+        made = CUSTOM_CALLS[one.custom_call_target](call)
+        found = tuple(
+            each
+            if each.element == element
+            else derived(node, "convert", (each,), each.shape, element)
+            for each, element in zip(made, elements, strict=False)
+        )
+        return found if one.shape.tuple_shapes else found[0]
+
+
+def _argument(one: HloInstructionProto, arguments: list[Tree]) -> Tree:
+    """What a parameter is called with."""
+    if not 0 <= one.parameter_number < len(arguments):
+        raise NeffCompileError(
+            f"parameter {one.parameter_number} is not passed by its caller",
+            code="NEFF-MODULE",
+            place=one.name,
+            remedy=_REMEDY,
+        )
+    return arguments[one.parameter_number]
+
+
+def _found(values: dict[int, Tree], ident: int, where: str) -> Tree:
+    if ident not in values:
+        raise NeffCompileError(
+            f"operand {ident} is not defined before it",
+            code="NEFF-MODULE",
+            place=where,
+            remedy=_REMEDY,
+        )
+    return values[ident]
+
+
+def _with_known_starts(node: Node) -> Node:
+    """A dynamic slice whose start is known while compiling is a slice (starts are clamped)."""
+    if node.opcode not in ("dynamic-slice", "dynamic-update-slice"):
+        return node
+    updates = node.opcode == "dynamic-update-slice"
+    sizes = node.operands[1].shape if updates else node.attributes["sizes"]
+    indices = [one.value for one in node.operands[1 + updates :]]
+    if any(value is None for value in indices):
+        return node
+    whole = node.operands[0].shape
+    starts = tuple(
+        min(max(int(value.item()), 0), extent - size)
+        for value, extent, size in zip(indices, whole, sizes, strict=True)
+        if value is not None
+    )
+    limits = tuple(start + size for start, size in zip(starts, sizes, strict=True))
+    found: dict[str, Any] = {"starts": starts, "limits": limits, "strides": (1,) * len(whole)}
+    opcode = "update-slice" if updates else "slice"
+    return node.like(opcode, *node.operands[: 1 + updates], **found)
+
+
+def _spread_scalar(operand: Node, node: Node) -> Node:
+    """The bounds of a clamp and the predicate of a select may be scalars for all elements."""
+    if operand.shape or not node.shape:
+        return operand
+    return derived(node, "broadcast", (operand,), node.shape, operand.element, dimensions=())
+
+
+def _leaf_numbers(tree: Tree, places: frozenset[int]) -> frozenset[int]:
+    """Numbers of the leaves of some parts of a tuple."""
+    if not isinstance(tree, tuple):
+        return frozenset()
+    found: set[int] = set()
+    number = 0
+    for place, part in enumerate(cast("tuple[Tree, ...]", tree)):
+        count = len(leaves_of(part))
+        found.update(range(number, number + count) if place in places else ())
+        number += count
+    return frozenset(found)
