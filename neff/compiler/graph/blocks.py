@@ -144,20 +144,21 @@ def _scopes(nodes: list[Node]) -> tuple[dict[int, _Scope], dict[int, int]]:
 
 
 def _read(loop: Loop) -> tuple[Node, ...]:
-    """What a loop reads that is computed around it, each once."""
-    found: dict[int, Node] = {}
-    own = {id(node) for body in loop.bodies for node in body.nodes}
-    own |= {id(node) for node in (*loop.carried, *loop.counters)}
+    """What a loop reads that is computed around it, the state and the counters of outer loops
+    among it, each once."""
+    captured: dict[int, Node] = {}
+    inside = {id(node) for body in loop.bodies for node in body.nodes}
+    inside |= {id(node) for node in (*loop.carried, *loop.counters)}
     ends = [node for branch in range(len(loop.bodies)) for node in loop.new(branch)]
     ends += [loop.next_gate] if loop.next_gate is not None else []
     used = [
         *ends,
-        *(operand for body in loop.bodies for one in body.nodes for operand in one.operands),
+        *(operand for body in loop.bodies for node in body.nodes for operand in node.operands),
     ]
     for node in used:
-        if id(node) not in own and node.opcode not in _MARKS and node.opcode != "turn":
-            found.setdefault(id(node), node)
-    loop.captured = list(found.values())
+        if id(node) not in inside and node.opcode not in ("loop", "turn"):
+            captured.setdefault(id(node), node)
+    loop.captured = list(captured.values())
     return tuple({id(node): node for node in (*loop.start.operands, *loop.captured)}.values())
 
 
