@@ -164,12 +164,19 @@ class Linker:
         return at, repeats
 
     def _loop(self, loop: Repeat, calls: list[Call], repeats: list[Repeat]) -> list[Repeat]:
-        """Append a loop. Cores that share its work all run it, and meet at its first call."""
+        """Append a loop. Cores that share its work all run it, and meet at its first call.
+
+        Cores that have to meet and do not share the loop's work meet in front of it: its turns,
+        which may be none, would not be a place where they certainly do.
+        """
         together = any(self._shared_calls[loop.first : loop.last])
+        if self._shared and not together:
+            self._append_barrier(calls[loop.first])
+            self._shared = False
         outer = [core.body for core in self._cores]
         for core in self._cores:
             core.body = []
-        self._shared = self._shared or together
+        self._shared = together
         _, repeats = self._span(calls, repeats, loop.first, loop.last)
         self._shared = self._shared or together
         for core, body in zip(self._cores, outer, strict=True):
@@ -209,7 +216,12 @@ class Linker:
         """Let the cores meet in front of a kernel that runs on all of them, and behind it."""
         wanted = self._shared or (together and any(core.body for core in self._cores))
         self._shared = together
-        if not wanted or len(self._cores) == 1:
+        if wanted:
+            self._append_barrier(call)
+
+    def _append_barrier(self, call: Call) -> None:
+        """Let the cores, if there are several, meet in front of a call."""
+        if len(self._cores) == 1:
             return
         variable = self._variables[min(call.bindings.values(), default=min(self._variables))]
         tensor = Tensor(variable.name, variable.dtype, variable.shape, MemoryRegion.shared_hbm)
