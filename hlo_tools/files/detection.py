@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import struct
 from dataclasses import dataclass
@@ -145,10 +146,10 @@ def message_behind_length(data: Buffer) -> tuple[int, int] | None:
 
 
 def _holds_computations(data: Buffer) -> bool:
-    """Whether field 3 can be a computation; without one, whether field 1 can be a name."""
+    """True if field 3 can be a computation; without one that has fields, field 1 can be a name."""
     name = b""
     for field in wire.fields(data):
-        if field.number == 3:
+        if field.number == 3 and field.begin < field.end:
             return _can_be_computation(data, field.begin, field.end)
         if field.number == 1:
             name = bytes(data[field.begin : field.end])
@@ -157,15 +158,13 @@ def _holds_computations(data: Buffer) -> bool:
 
 def _can_be_computation(data: Buffer, begin: int, end: int) -> bool:
     """It begins with a name, or its fields have their types, or it is damaged."""
-    try:
+    with contextlib.suppress(HloFileError):
         for field in islice(wire.fields(data, begin, end), _ENOUGH):
             if field.number == 1 and field.wire_type == wire.BYTES:
                 return True
             if _COMPUTATION_TYPES.get(field.number, field.wire_type) != field.wire_type:
                 return False
-    except HloFileError:
-        return True
-    return begin < end
+    return True
 
 
 def _hlo_or_unoptimized(data: Buffer) -> Detected:
@@ -207,10 +206,13 @@ def _matches(
 
 
 def _looks_like_module(data: Buffer, begin: int, end: int) -> bool:
-    """A module has its fields' types, and a computation that has its fields' types."""
+    """True if the fields have a module's types, and those of its first computation with fields."""
     if not _matches(data, begin, end, _MODULE_TYPES):
         return False
+    has_computation = False
     for field in wire.fields(data, begin, end):
         if field.number == 3:
-            return _matches(data, field.begin, field.end, _COMPUTATION_TYPES, _ENOUGH)
-    return False
+            if field.begin < field.end:
+                return _matches(data, field.begin, field.end, _COMPUTATION_TYPES, _ENOUGH)
+            has_computation = True
+    return has_computation

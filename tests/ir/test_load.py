@@ -18,7 +18,9 @@ from hlo_tools import HloError, HloFileError, Module, schema
 from hlo_tools.files.compression import decompress
 from hlo_tools.files.detection import detect
 from hlo_tools.ir import formats
+from hlo_tools.ir.loading import load_outline
 from hlo_tools.text import SHORT_PARSABLE
+from hlo_tools.verify import verify
 from hlo_tools.wire.large_constants import encode_field, encode_varint
 from tests.hlo_examples import example
 
@@ -132,6 +134,28 @@ def test_mlir_is_named(text: str) -> None:
 
 def test_a_module_without_computations_is_a_module() -> None:
     assert hlo_tools.load(schema.HloModuleProto(name="only").SerializeToString()).name == "only"
+
+
+def with_empty_computation(*, alone: bool) -> bytes:
+    """A module's bytes whose first computation has no field."""
+    proto = schema.HloModuleProto(name="m", entry_computation_id=5)
+    proto.computations.add()
+    if not alone:
+        proto.computations.add(name="main", id=5)
+    return proto.SerializeToString()
+
+
+@pytest.mark.parametrize("alone", [True, False])
+@pytest.mark.parametrize("envelopes", [0, 1, 2])
+def test_a_computation_without_fields_is_a_computation(alone: bool, envelopes: int) -> None:
+    """It loads as protobuf reads it, alone and in HloProto and HloSnapshot; verify refuses it."""
+    data = with_empty_computation(alone=alone)
+    for _ in range(envelopes):
+        data = encode_field(1, data)
+    module = hlo_tools.load(data)
+    assert module.proto.SerializeToString() == with_empty_computation(alone=alone)
+    assert load_outline(data).name == "m"
+    assert "HLO-V007" in {finding.code for finding in verify(module)}
 
 
 def test_sources_bytes_stream_str(wide_bytes: bytes, tmp_path: Path) -> None:
