@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -23,11 +25,28 @@ os.environ.setdefault("NKI_HLO_UNGUARDED", "1")
 # What a test compiles it compiles, whatever runs before it kept.
 os.environ.setdefault("NKI_HLO_NEFF_CACHE", "0")
 
-# Examples are the same in every run, and a slow machine fails none of them.
-settings.register_profile(
-    "project", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
-)
+# CI draws the same examples in every run, and a slow machine fails none of them;
+# scripts/test --night draws others each night.
+_PROFILE = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("project", _PROFILE)
+settings.register_profile("night", _PROFILE, derandomize=False, print_blob=True)
 settings.load_profile("project")
+
+_constants_of_imports = getattr(providers, "_get_local_constants", None)
+
+
+def _constants_to_draw() -> Constants:
+    """Constants that Hypothesis draws: none of the modules imported so far, except at night.
+
+    Which modules are imported depends on the tests that ran before in the same worker.
+    """
+    if settings.default.derandomize or _constants_of_imports is None:
+        return Constants()
+    return _constants_of_imports()
+
+
+# tests/house/test_examples.py fails if a later Hypothesis has another hook.
+providers._get_local_constants = _constants_to_draw
 
 _NEEDS = {"jax": ("jax",), "torch_xla": ("torch", "torch_xla"), "xla_text": ("jaxlib._hlo",)}
 

@@ -85,7 +85,7 @@ def operands_of(case: dict[str, Any]) -> list[np.ndarray]:
 
 @hypothesis.given(convolutions())
 @hypothesis.settings(
-    max_examples=14, deadline=None, derandomize=True,
+    max_examples=14, deadline=None,
     suppress_health_check=[hypothesis.HealthCheck.filter_too_much],
 )  # fmt: skip
 def test_direct_convolutions(case: dict[str, Any]) -> None:
@@ -178,7 +178,7 @@ def thin_convolutions(draw: st.DrawFn) -> dict[str, Any]:
 
 @hypothesis.given(thin_convolutions())
 @hypothesis.settings(
-    max_examples=20, deadline=None, derandomize=True,
+    max_examples=20, deadline=None,
     suppress_health_check=[hypothesis.HealthCheck.filter_too_much],
 )  # fmt: skip
 def test_convolutions_of_few_channels_and_of_groups(case: dict[str, Any]) -> None:
@@ -276,7 +276,7 @@ def by_weights(function: Any, kernel: np.ndarray) -> Any:
 
 @hypothesis.given(weight_gradients())
 @hypothesis.settings(
-    max_examples=16, deadline=None, derandomize=True,
+    max_examples=16, deadline=None,
     suppress_health_check=[hypothesis.HealthCheck.filter_too_much],
 )  # fmt: skip
 def test_weight_gradients(case: dict[str, Any]) -> None:

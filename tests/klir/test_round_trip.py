@@ -16,7 +16,7 @@ from nki_lang.klir.reach import check_reach
 from tests.klir import kernels as made
 
 _SETTINGS = settings(
-    max_examples=50, deadline=None, derandomize=True, database=None, report_multiple_bugs=False,
+    max_examples=50, deadline=None, database=None, report_multiple_bugs=False,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )  # fmt: skip
 

@@ -51,7 +51,7 @@ def values(type_: str, depth: int = 0) -> Any:
 @pytest.mark.parametrize("operator", schema.constructors("Operator"))
 def test_every_operator_comes_back(operator):
     @settings(
-        max_examples=4, deadline=None, database=None, derandomize=True,
+        max_examples=4, deadline=None, database=None,
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @given(values(table._structure(operator)))
