@@ -53,6 +53,20 @@ def test_quick_names_files_that_exist() -> None:
     assert [file for file in quick() if not (ROOT / file.partition("::")[0]).exists()] == []
 
 
+def test_quick_selects_no_test_of_a_module_that_is_skipped() -> None:
+    """pytest stops with "found no collectors" where an optional package is missing."""
+    files = [file for file, _, test in (entry.partition("::") for entry in quick()) if test]
+    assert [file for file in files if skips_itself(ast.parse((ROOT / file).read_text()))] == []
+
+
+def skips_itself(tree: ast.Module) -> bool:
+    """True if importing the module can skip it: ``pytest.importorskip`` or ``pytest.skip``."""
+    statements = [
+        node for node in tree.body if not isinstance(node, (ast.FunctionDef, ast.ClassDef))
+    ]
+    return any("skip(" in ast.unparse(node) for node in statements)
+
+
 def test_slow_tests_say_why() -> None:
     silent = [
         f"{path.relative_to(ROOT)}:{mark.lineno}"

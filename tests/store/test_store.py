@@ -15,8 +15,6 @@ from hlo_tools.store import Action, Limits, Store, collect, entries, open_place,
 from hlo_tools.store.places import Place
 from tests.store.s3 import KEYS, proxy, server
 
-pytest.importorskip("fsspec")
-
 ONE = Action("neff", {"version": "1", "flags": "-O1"})
 TWO = Action("neff", {"version": "1", "flags": "-O2"})
 FILES = {"a.neff": b"some bytes", "empty": b""}
@@ -33,6 +31,8 @@ def s3() -> Iterator[str]:
 @pytest.fixture(params=["folder", "file", "memory", "s3"])
 def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     unique = uuid.uuid4().hex
+    if request.param != "folder":
+        pytest.importorskip("fsspec")
     if request.param == "s3":
         return at(request.getfixturevalue("s3"), monkeypatch, unique)
     urls = {
