@@ -8,14 +8,17 @@ from itertools import zip_longest
 from operator import eq
 from typing import Any
 
+from hlo_tools import schema
 from hlo_tools._gc import no_collection
-from hlo_tools.diff.describe import describe, one_line, property_changes
+from hlo_tools.diff.describe import describe, one_line, property_changes, short
+from hlo_tools.diff.fields import compared_fields
 from hlo_tools.diff.keys import Body, Numbers, bodies_of, check_ignored
 from hlo_tools.diff.matching import match
 from hlo_tools.diff.result import Change, ComputationDiff, InstructionDiff, ModuleDiff
 from hlo_tools.ir.computation import Computation
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import Module
+from hlo_tools.types.ids import LOCAL_MASK
 from hlo_tools.types.shape_text import print_shape
 
 __all__ = ["Pairing", "diff_modules"]
@@ -148,7 +151,7 @@ class _Comparison:
             tuple(changed),
             tuple(one_line(left, n) for n in removed),
             tuple(one_line(right, n) for n in added),
-            tuple(self._root_change(left, right, found)),
+            tuple(self._computation_changes(left, right, found)),
         )
 
     def _instruction(
@@ -161,6 +164,38 @@ class _Comparison:
     def _root_change(self, left: Body, right: Body, found: dict[int, int]) -> Iterator[Change]:
         if found.get(left.root) != right.root:
             yield Change("root", *(f"%{body.names[body.root]}" for body in (left, right)))
+
+    def _computation_changes(
+        self, left: Body, right: Body, found: dict[int, int]
+    ) -> Iterator[Change]:
+        """What differs between computations beside their instructions."""
+        mine, theirs = left.computation.proto, right.computation.proto
+        yield from self._root_change(left, right, found)
+        if self.names and mine.name != theirs.name:
+            yield Change("name", mine.name, theirs.name)
+        fields = compared_fields(mine, self.ignore) - {"execution_thread"}
+        yield from property_changes(mine, theirs, fields)
+        threads = [row.execution_thread or "main" for row in (mine, theirs)]
+        if threads[0] != threads[1]:
+            yield Change("execution_thread", *threads)
+        if not {"layout", "shape"} & self.ignore:
+            shapes = mine.program_shape, theirs.program_shape
+            yield from _program_changes("program_shape", *shapes)
+        yield from self._schedule_change(left, right, found)
+
+    def _schedule_change(self, left: Body, right: Body, found: dict[int, int]) -> Iterator[Change]:
+        """The orders in which instructions run, where one side states one."""
+        orders = [_scheduled(m.proto, b) for m, b in zip(self.modules, (left, right), strict=True)]
+        before, after = orders
+        mapped = None if before is None else [found.get(place) for place in before]
+        if mapped != after:
+            yield Change(
+                "schedule",
+                *(
+                    "" if order is None else short(" ".join(f"%{body.names[n]}" for n in order))
+                    for body, order in zip((left, right), orders, strict=True)
+                ),
+            )
 
     def _is_same(self, left: Body, x: int, right: Body, y: int, found: dict[int, int]) -> bool:
         """Whether instructions that call and wait for nothing differ in nothing."""
@@ -200,23 +235,52 @@ class _Comparison:
 
     def _module_changes(self) -> Iterator[Change]:
         left, right = (module.proto for module in self.modules)
-        ignored = {"frontend_attributes"} & self.ignore
-        yield from property_changes(left, right, _MODULE_FIELDS - ignored)
+        fields = compared_fields(left, self.ignore)
+        yield from property_changes(left, right, fields | (_NAMES if self.names else set[str]()))
+        yield from self._envelope_changes()
         if "layout" in self.ignore or "shape" in self.ignore:
             return
-        before, after = (_layout(proto) for proto in (left, right))
-        if before != after:
-            yield Change("entry_computation_layout", before, after)
+        shapes = left.host_program_shape, right.host_program_shape
+        yield from _program_changes("entry_computation_layout", *shapes)
+
+    def _envelope_changes(self) -> Iterator[Change]:
+        """What stands beside the modules in files of one kind: arguments, results, the platform."""
+        left, right = (module.envelope for module in self.modules)
+        if left is not None and right is not None and left.DESCRIPTOR is right.DESCRIPTOR:
+            fields = compared_fields(left, self.ignore)
+            yield from property_changes(left, right, fields)
+            inner = [one.hlo for one in (left, right) if isinstance(one, schema.HloSnapshot)]
+            if inner:
+                fields = compared_fields(inner[0], self.ignore)
+                yield from property_changes(inner[0], inner[1], fields)
 
 
-_MODULE_FIELDS = frozenset(
-    {"input_output_alias", "buffer_donor", "frontend_attributes", "spmd_output_sharding",
-     "spmd_parameters_shardings", "device_assignment", "is_dynamic"}
-)  # fmt: skip
+_NAMES = frozenset({"name", "entry_computation_name"})
 
 
-def _layout(proto: Message) -> str:
-    shape = proto.host_program_shape
+def _scheduled(proto: Message, body: Body) -> list[int] | None:
+    """Places of a computation's instructions in the order of the schedule; None without one."""
+    sequences = proto.schedule.sequences
+    number = body.computation.proto.id
+    if number not in sequences:
+        return None
+    places = {row.id & LOCAL_MASK: place for place, row in enumerate(body.rows)}
+    ids = (one & LOCAL_MASK for one in sequences[number].instruction_ids)
+    return [places[one] for one in ids if one in places]
+
+
+def _program_changes(field: str, mine: Message, theirs: Message) -> Iterator[Change]:
+    """A difference between the types of two programs; names of parameters make none."""
+    before, after = _program(mine), _program(theirs)
+    if before != after:
+        yield Change(field, before, after)
+        return
+    fields = compared_fields(mine, frozenset())
+    changes = property_changes(mine, theirs, fields)  # the notation lacks some fields of shapes
+    yield from (Change(f"{field}.{one.field}", one.before, one.after) for one in changes)
+
+
+def _program(shape: Message) -> str:
     parameters = ", ".join(print_shape(one) for one in shape.parameters)
     return f"({parameters})->{print_shape(shape.result)}"
 

@@ -16,6 +16,7 @@ import numpy as np
 from google.protobuf.message import Message as AnyMessage
 
 from hlo_tools import schema
+from hlo_tools.diff.fields import LEFT_OUT, METADATA, STRUCTURE
 from hlo_tools.errors import HloError
 from hlo_tools.outline import Outline
 from hlo_tools.types.literal import Literal, store
@@ -27,11 +28,12 @@ __all__ = ["FIELDS", "contents", "is_void", "without_layouts"]
 Message = Any
 
 _WHO = (
-    "id", "name", "operand_ids", "called_computation_ids", "control_predecessor_ids",
-    "statistics_viz",
+    *LEFT_OUT["HloInstructionProto"], *STRUCTURE["HloInstructionProto"],
+    "comparison_type", "comparison_order",
 )  # fmt: skip
+"""Fields that say who an instruction is; the order of a comparison is added by its meaning."""
 FIELDS: dict[str, tuple[str, ...]] = {
-    "metadata": ("metadata", "original_value"),
+    "metadata": tuple(METADATA["HloInstructionProto"]),
     "literal": ("literal",),
     "sharding": ("sharding",),
     "frontend_attributes": ("frontend_attributes",),

@@ -6,9 +6,11 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 import numpy as np
+from google.protobuf.message import Message as AnyMessage
 
 from hlo_tools.diff.contents import is_void
-from hlo_tools.diff.keys import Body
+from hlo_tools.diff.fields import LEFT_OUT, METADATA, STRUCTURE
+from hlo_tools.diff.keys import Body, order_of
 from hlo_tools.diff.result import Change
 from hlo_tools.errors import HloError
 from hlo_tools.text.print_attributes import print_attributes
@@ -16,16 +18,19 @@ from hlo_tools.text.print_values import print_literal
 from hlo_tools.types.literal import Literal
 from hlo_tools.types.shape_text import print_shape
 
-__all__ = ["describe", "one_line", "property_changes"]
+__all__ = ["describe", "one_line", "property_changes", "short"]
 
 Message = Any
 
 _MOST = 200
 """Characters of a value that is shown."""
 _SEPARATE = (
-    "opcode", "shape", "literal", "metadata", "id", "name", "operand_ids",
-    "called_computation_ids", "control_predecessor_ids", "statistics_viz", "original_value",
+    "opcode", "shape", "literal", *METADATA["HloInstructionProto"],
+    *LEFT_OUT["HloInstructionProto"], *STRUCTURE["HloInstructionProto"],
 )  # fmt: skip
+"""Fields that are compared by themselves, or not at all."""
+_ORDER = ("type", "order")
+"""Attributes that state the order of a comparison."""
 
 
 def describe(left: Body, x: int, right: Body, y: int, ignored: Collection[str]) -> Iterator[Change]:
@@ -41,14 +46,19 @@ def describe(left: Body, x: int, right: Body, y: int, ignored: Collection[str]) 
     if "literal" not in ignored and (mine.HasField("literal") or theirs.HasField("literal")):
         yield from _literals(left, mine, right, theirs)
     attributes = list(_attributes(mine, theirs))
+    if mine.opcode == theirs.opcode == "compare":
+        attributes = [one for one in attributes if one.field not in _ORDER]
+        orders = order_of(left, x), order_of(right, y)
+        attributes += [Change("order", *orders)] if orders[0] != orders[1] else []
     yield from attributes
     # Fields that the notation leaves out, or that only the metadata has.
     shown = {"sharding", "frontend_attributes", "backend_config"} - set(ignored)
     yield from property_changes(mine, theirs, shown)
     if "metadata" not in ignored:
-        yield from property_changes(mine, theirs, {"metadata"})
+        yield from property_changes(mine, theirs, METADATA["HloInstructionProto"])
     if not attributes and mine.opcode == theirs.opcode:
-        skipped = {*_SEPARATE, *shown, *ignored, "backend_config_payload"}
+        orders = ("comparison_type", "comparison_order") if mine.opcode == "compare" else ()
+        skipped = {*_SEPARATE, *orders, *shown, *ignored, "backend_config_payload"}
         names = {f.name for row in (mine, theirs) for f, _ in row.ListFields()}
         yield from property_changes(mine, theirs, names - skipped)
 
@@ -57,7 +67,7 @@ def _attributes(mine: Message, theirs: Message) -> Iterator[Change]:
     before, after = dict(print_attributes(mine)), dict(print_attributes(theirs))
     for name in dict.fromkeys((*before, *after)):
         if before.get(name) != after.get(name):
-            yield Change(name, _short(before.get(name, "")), _short(after.get(name, "")))
+            yield Change(name, short(before.get(name, "")), short(after.get(name, "")))
 
 
 def _literals(left: Body, mine: Message, right: Body, theirs: Message) -> Iterator[Change]:
@@ -77,7 +87,7 @@ def _literals(left: Body, mine: Message, right: Body, theirs: Message) -> Iterat
 def _literal_text(literal: Literal | None) -> str:
     if literal is None:
         return ""
-    return _short(print_literal(literal.proto, large=False))
+    return short(print_literal(literal.proto, large=False))
 
 
 def _difference(before: Literal, after: Literal) -> str:
@@ -98,8 +108,19 @@ def property_changes(mine: Message, theirs: Message, names: Iterable[str]) -> It
     """Fields of two messages of one type that differ."""
     for name in sorted(names):
         before, after = _field(mine, name), _field(theirs, name)
-        if before != after:
-            yield Change(name, _short(_text(before)), _short(_text(after)))
+        if _plain(before) != _plain(after):
+            yield Change(name, short(_text(before)), short(_text(after)))
+
+
+def _plain(value: Any) -> object:
+    """A value that equals that of the same bytes: NaN itself, 0 not -0."""
+    if isinstance(value, (bytes, str, int)) or value is None:
+        return value
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, AnyMessage):
+        return value.SerializeToString(deterministic=True)
+    return [_plain(one) for one in value]
 
 
 def _field(message: Message, name: str) -> Any:
@@ -125,7 +146,8 @@ def _text(value: Any) -> str:
     return " ".join(_text(one) for one in value)
 
 
-def _short(text: str) -> str:
+def short(text: str) -> str:
+    """A value as it is shown: the beginning of a long one."""
     return text if len(text) <= _MOST else f"{text[: _MOST - 1]}…"
 
 
@@ -135,8 +157,8 @@ def one_line(body: Body, place: int) -> str:
     if row.opcode == "parameter":
         inside = str(row.parameter_number)
     elif row.opcode == "constant":
-        inside = _short(print_literal(row.literal, large=False))
+        inside = short(print_literal(row.literal, large=False))
     else:
         inside = ", ".join(f"%{body.names[n]}" for n in body.operands[place])
     text = f"%{row.name} = {print_shape(row.shape)} {row.opcode}({inside})"
-    return _short("".join((text, *(f", {name}={value}" for name, value in print_attributes(row)))))
+    return short("".join((text, *(f", {name}={value}" for name, value in print_attributes(row)))))

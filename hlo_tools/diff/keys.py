@@ -15,21 +15,31 @@ from hlo_tools.errors import HloError
 from hlo_tools.ir.computation import Computation
 from hlo_tools.ir.module import Module
 from hlo_tools.outline import CALLED, CALLED_ONE, Outline
+from hlo_tools.types.comparison import effective_order
 from hlo_tools.types.ids import LOCAL_BITS, LOCAL_MASK
 from hlo_tools.types.opcodes import opcodes_with
 
 if TYPE_CHECKING:
     from hlo_tools.schema.messages import HloInstructionProto, HloModuleProto
 
-__all__ = ["IGNORABLE", "Body", "Numbers", "bodies_of", "check_ignored"]
+__all__ = ["IGNORABLE", "Body", "Numbers", "bodies_of", "check_ignored", "order_of"]
 
 Message = Any
 IGNORABLE = (*FIELDS, "layout", "operand-order")
 """What a comparison may leave out."""
 _SLOT_BITS = 32
 _COMMUTATIVE = opcodes_with("commutative")
+_ORDERS = (72 << 3 | 2, 102 << 3 | 2)
+"""Tags of the fields that state a comparison's order."""
 _CONTROL = tuple(37 << 3 | kind for kind in (2, 0))
 """Tags of the field of control predecessors."""
+
+
+def order_of(body: Body, place: int) -> str:
+    """The order of a comparison, whichever field of its message states it."""
+    first = body.operands[place][:1]
+    element_type = body.rows[first[0]].shape.element_type if first else 0
+    return effective_order(body.rows[place], element_type)
 
 
 def check_ignored(ignored: Collection[str]) -> None:
@@ -110,6 +120,14 @@ def bodies_of(module: Module, ignored: Collection[str], numbers: Numbers) -> dic
             kept = module.kept_constant(number, row.id & LOCAL_MASK)
             if kept is not None:
                 texts[place] += blake2b(memoryview(kept.buffer)[kept.begin : kept.end]).digest()
+    stated = set(outline.fields.of(*_ORDERS).row.tolist())
+    places = ((body, place) for body in bodies for place in range(len(body.rows)))
+    for number, (body, place) in enumerate(places):
+        if body.opcodes[place] == "compare":
+            texts[number] += order_of(body, place).encode()
+        elif number in stated:  # it means nothing there, and is compared as it is
+            row = body.rows[place]
+            texts[number] += f"{row.comparison_type} {row.comparison_order}".encode()
     keys = iter([numbers.keys.setdefault(text, len(numbers.keys)) for text in texts])
     for body in bodies:
         body.keys = list(islice(keys, len(body.rows)))
@@ -124,7 +142,7 @@ def bodies_of(module: Module, ignored: Collection[str], numbers: Numbers) -> dic
 
 
 def _outline(message: HloModuleProto) -> Outline:
-    return Outline(message.SerializeToString(deterministic=True), also=_CONTROL)
+    return Outline(message.SerializeToString(deterministic=True), also=(*_CONTROL, *_ORDERS))
 
 
 def _rows(message: HloModuleProto) -> Iterator[tuple[int, HloInstructionProto]]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from hlo_tools.evaluate.operation import Call, operation
 from hlo_tools.evaluate.values import Array, Value, wide
+from hlo_tools.types.comparison import is_total_order
 from hlo_tools.types.element_types import DType, element_of
 
 __all__ = ["BINARY", "UNARY", "convert"]
@@ -335,7 +336,7 @@ def total_order(value: Array) -> Array:
 @operation("compare")
 def _compare(call: Call) -> Value:
     x, y = _alike(call)
-    if call.row.comparison_type == "TOTALORDER" and element_of(x.dtype).kind == "float":
+    if is_total_order(call.row) and element_of(x.dtype).kind == "float":
         x, y = total_order(x), total_order(y)
     return np.asarray(_COMPARE[call.row.comparison_direction](x, y), dtype=np.bool_)
 

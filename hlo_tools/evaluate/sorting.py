@@ -9,6 +9,7 @@ import numpy as np
 from hlo_tools.evaluate.elementwise import total_order
 from hlo_tools.evaluate.operation import Call, operation
 from hlo_tools.evaluate.values import Array, Value, array_parts, wide
+from hlo_tools.types.comparison import is_total_order
 from hlo_tools.types.element_types import element_of
 from hlo_tools.types.ids import LOCAL_MASK
 
@@ -47,7 +48,7 @@ def _by_key(call: Call, lanes: list[Array]) -> Array | None:
     direction = root.comparison_direction
     if first // 2 != second // 2 or first == second or direction not in ("LT", "GT"):
         return None
-    key = _ordered(lanes[first // 2], root.comparison_type == "TOTALORDER")
+    key = _ordered(lanes[first // 2], is_total_order(root))
     if key is None:
         return None
     if (direction == "GT") == (first < second):

@@ -14,6 +14,7 @@ from hlo_tools.evaluate.arguments import arrays_of
 from hlo_tools.evaluate.jaxlib_child import read_arrays, write_arrays
 from hlo_tools.evaluate.values import EvaluationError
 from hlo_tools.ir.module import Module
+from hlo_tools.types.comparison import for_older_readers
 from hlo_tools.types.element_types import Array
 
 __all__ = ["is_available", "run_with_jaxlib", "without_tuples"]
@@ -39,7 +40,8 @@ def run_with_jaxlib(module: Module, inputs: Sequence[object]) -> list[Array]:
     with tempfile.TemporaryDirectory(prefix="nki-hlo-") as name:
         folder = Path(name)
         data, arrays = without_tuples(module, inputs)
-        (folder / "module.pb").write_bytes(_without_result_tokens(data, module))
+        content = for_older_readers(_without_result_tokens(data, module))
+        (folder / "module.pb").write_bytes(content)
         write_arrays(folder, "in", arrays)
         command = [sys.executable, "-m", "hlo_tools.evaluate.jaxlib_child", name]
         try:

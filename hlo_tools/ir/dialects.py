@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from hlo_tools.ir.formats import entry_of
 from hlo_tools.ir.module import Module
 from hlo_tools.ir.renumbering import set_ids
+from hlo_tools.types.comparison import spell_as_type
 from hlo_tools.types.replica_groups import replica_groups_of
 from hlo_tools.types.source_frames import frames_of
 
@@ -19,7 +20,7 @@ __all__ = ["DIALECTS", "to_dialect"]
 
 
 def _dialect_2024(module: Module) -> None:
-    """Small ids, source lines in each instruction, replica groups as lists, own payloads."""
+    """Small ids, sources and payloads in each instruction, groups as lists, orders as types."""
     proto = module.proto
     for view in list(module.instructions):
         instruction = view.proto
@@ -30,6 +31,8 @@ def _dialect_2024(module: Module) -> None:
             instruction.ClearField("backend_config_payload")
             instruction.backend_config = config
         _list_replica_groups(instruction)
+        instruction.ClearField("empty_options")
+    spell_as_type(proto, clear=True)
     proto.ClearField("stack_frame_index")
     del proto.payloads[:]
     set_ids(module, "legacy")

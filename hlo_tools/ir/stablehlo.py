@@ -13,6 +13,7 @@ from typing import Final
 from hlo_tools import schema
 from hlo_tools.errors import HloFileError, HloUnsupportedError
 from hlo_tools.files.detection import BYTECODE
+from hlo_tools.types.comparison import for_older_readers
 from hlo_tools.types.shape import Shape
 from hlo_tools.wire.fields import Buffer
 
@@ -67,7 +68,7 @@ def from_hlo(data: bytes, task: str) -> bytes:
             StableHLO (HLO-STABLEHLO-OPCODE).
         HloFileError: jaxlib does not turn the module into StableHLO (HLO-STABLEHLO).
     """
-    return _run(task, _expressible(data))
+    return _run(task, for_older_readers(_expressible(data)))
 
 
 def _expressible(data: bytes) -> bytes:

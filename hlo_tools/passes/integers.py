@@ -9,6 +9,7 @@ import numpy as np
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.rewrite.emitting import constant, plain, splat, with_element
 from hlo_tools.rewrite.patterns import FLOAT, WHOLE, Pattern, Rewrite, Rules, number, op, value
+from hlo_tools.types.comparison import is_total_order
 
 __all__ = ["FAST_SUMS", "INTEGERS", "is_whole", "never_negative"]
 
@@ -228,8 +229,14 @@ def _of_iota(it: Instruction, x: Instruction, c: Instruction) -> Instruction | N
 
 def _compare(it: Instruction, way: str, x: Instruction, y: Instruction) -> Instruction:
     shape = with_element(it.shape, "pred")
-    kept = {} if not it.proto.comparison_type else {"comparison_type": it.proto.comparison_type}
-    return plain(it, "compare", shape, [x, y], comparison_direction=way, **kept)
+    return plain(it, "compare", shape, [x, y], comparison_direction=way, **_order_fields(it))
+
+
+def _order_fields(view: Instruction) -> dict[str, str]:
+    """The fields that state a comparison's order."""
+    row = view.proto
+    fields = {"comparison_type": row.comparison_type, "comparison_order": row.comparison_order}
+    return {name: word for name, word in fields.items() if word}
 
 
 def _truth(it: Instruction, found: bool) -> Instruction:
@@ -243,9 +250,10 @@ def _opposite(
     way = c.proto.comparison_direction
     if way not in _NEGATED or not (is_whole(x) or way in ("EQ", "NE")):
         return None
-    made = _compare(it, _NEGATED[way], x, y)
-    made.proto.comparison_type = c.proto.comparison_type
-    return made
+    negated = _compare(it, _NEGATED[way], x, y)
+    for name, word in _order_fields(c).items():
+        setattr(negated.proto, name, word)
+    return negated
 
 
 def _with_zero(mirrored: bool) -> Rewrite:
@@ -301,7 +309,7 @@ def _is_truth(view: Instruction) -> bool:
 
 def _is_partial(view: Instruction) -> bool:
     """Whether -0 equals 0 in it, and NaN nothing."""
-    return view.proto.comparison_type != "TOTALORDER"
+    return is_whole(view.operands[0]) or not is_total_order(view.proto)
 
 
 _HOLDS: dict[str, Callable[..., object]] = {

@@ -23,7 +23,7 @@ _UNARY = " ".join(
 _BINARY = " ".join(
     sorted(opcodes_of_kind("elementwise", arity=2) - {"mulhi", "stochastic-convert"})
 )
-_FIELDS = ("comparison_direction", "comparison_type")
+_FIELDS = ("comparison_direction", "comparison_type", "comparison_order")
 
 
 def _is_static(view: Instruction) -> bool:

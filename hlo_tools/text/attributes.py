@@ -204,6 +204,7 @@ def _strip(enum: Any, prefix: str) -> dict[str, int]:
 _FUSION_KINDS = {kind: kind for kind in ("kLoop", "kInput", "kOutput", "kCustom")}
 _DIRECTIONS = {word: word for word in ("EQ", "NE", "GE", "GT", "LE", "LT")}
 _COMPARISONS = {word: word for word in ("FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED")}
+_ORDERS = {word: word for word in ("PARTIAL", "TOTAL")}
 _FFT = dict(schema.FftType.items())
 _DISTRIBUTIONS = {name.lower(): number for name, number in schema.RandomDistribution.items()}
 _RANDOM = {name.lower(): number for name, number in schema.RandomAlgorithm.items()}
@@ -221,6 +222,7 @@ for _name, _path, _what, _allowed in (
     ("kind", "fusion_kind", "fusion kind", _FUSION_KINDS),
     ("direction", "comparison_direction", "comparison direction", _DIRECTIONS),
     ("type", "comparison_type", "comparison type", _COMPARISONS),
+    ("order", "comparison_order", "comparison order", _ORDERS),
     ("fft_type", "fft_type", "FFT type", _FFT),
     ("distribution", "distribution", "distribution", _DISTRIBUTIONS),
     ("padding_type", "padding_type", "padding type", _PADDINGS),

@@ -8,7 +8,7 @@ from typing import Any
 from hlo_tools.schema import ShapeProto
 from hlo_tools.text.attributes import Pending
 from hlo_tools.text.canonical_sharding import for_shape
-from hlo_tools.text.print_attributes import default_comparison_type
+from hlo_tools.types.comparison import default_comparison_type
 from hlo_tools.types.element_types import BY_NAME
 
 __all__ = ["CALLED_ORDER", "finish"]
@@ -99,7 +99,9 @@ def _custom_call(row: Message, operand_shapes: list[Message], pending: Pending) 
 
 
 def _compare(row: Message, operand_shapes: list[Message], pending: Pending) -> None:
-    if "type" in pending.seen or not operand_shapes:
+    if {"type", "order"} <= pending.seen:
+        raise pending.cursor.error("a comparison takes 'type' or 'order', not both")
+    if "type" in pending.seen or "order" in pending.seen or not operand_shapes:
         return
     row.comparison_type = default_comparison_type(operand_shapes[0].element_type)
 

@@ -8,10 +8,10 @@ from typing import Any
 from hlo_tools import schema
 from hlo_tools.text.print_sharding import print_replica_groups, print_sharding
 from hlo_tools.text.print_values import bracket, enum_name, print_typed_literal, quote
-from hlo_tools.types.element_types import BY_NUMBER
+from hlo_tools.types.comparison import default_comparison_order, default_comparison_type
 from hlo_tools.types.shape_text import print_shape
 
-__all__ = ["default_comparison_type", "print_attributes", "print_called", "print_sugar"]
+__all__ = ["print_attributes", "print_called", "print_sugar"]
 
 Message = Any
 Pair = tuple[str, str]
@@ -41,16 +41,9 @@ def print_attributes(row: Message, first: Message | None = None) -> list[Pair]:
         first: the shape of its first operand, which decides how a comparison compares by default.
     """
     if row.opcode == "compare" and first is not None:
-        return list(_comparison(row, default_comparison_type(first.element_type)))
+        return list(_comparison(row, first.element_type))
     printer = PRINTERS.get(row.opcode)
     return list(printer(row)) if printer else []
-
-
-def default_comparison_type(element_type: int) -> str:
-    """How a comparison of such elements compares when it does not say."""
-    known = BY_NUMBER.get(element_type)
-    kinds = {"int": "SIGNED", "uint": "UNSIGNED", "pred": "UNSIGNED"}
-    return kinds.get(known.kind if known else "", "FLOAT")
 
 
 def _boolean(value: bool) -> str:
@@ -89,16 +82,24 @@ def _index(row: Message) -> Iterator[Pair]:
 def _topk(row: Message) -> Iterator[Pair]:
     yield "k", str(row.k)
     yield "largest", _boolean(row.largest)
+    if row.is_stable:
+        yield "is_stable", "true"
 
 
 @_prints("compare")
 def _compare(row: Message) -> Iterator[Pair]:
-    return _comparison(row, "")
+    return _comparison(row, None)
 
 
-def _comparison(row: Message, default: str) -> Iterator[Pair]:
+def _comparison(row: Message, element_type: int | None) -> Iterator[Pair]:
+    """The order, as jaxlib 0.12 has it, or the type, where it is not the elements' default."""
     yield "direction", row.comparison_direction
-    kind = row.comparison_type
+    order, kind = row.comparison_order, row.comparison_type
+    if order:
+        if element_type is None or order != default_comparison_order(element_type):
+            yield "order", order
+        return
+    default = "" if element_type is None else default_comparison_type(element_type)
     if kind == "TOTALORDER" or (default and kind not in ("", default)):
         yield "type", kind
 

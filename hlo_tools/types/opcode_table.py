@@ -75,7 +75,7 @@ _ELEMENTWISE = (
         "flop",
         traits="exact",
         required="direction",
-        optional="type",
+        optional="type order",
     ),
     Row("clamp select", "elementwise", 3, "flop", traits="exact"),
     Row("convert bitcast-convert", "elementwise", 1, "flop", traits="exact", infers_shape=False),
@@ -212,7 +212,7 @@ _REDUCTIONS = (
         optional="indices_are_sorted unique_indices input_batching_dims scatter_indices_batching_dims",
     ),
     Row("sort", "reduction", None, "formula", required="dimensions to_apply", optional="is_stable"),
-    Row("topk", "reduction", 1, required="k", optional="largest"),
+    Row("topk", "reduction", 1, required="k", optional="largest is_stable"),
     Row(
         "scan",
         "reduction",

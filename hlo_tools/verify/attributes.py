@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from hlo_tools.inference.types import UNBOUNDED, TupleType, Type, of
 from hlo_tools.text.origin import original_value
+from hlo_tools.types.comparison import TOTAL_TYPE, is_total_order
 from hlo_tools.types.element_types import BY_NUMBER
 from hlo_tools.types.replica_groups import replica_groups_of
 from hlo_tools.verify.findings import Finding
@@ -119,6 +120,13 @@ def _compares(one: Message, body: Body) -> Iterator[Finding]:
         yield body.finding(
             "HLO-V019", f"it compares {kind} elements by type={one.comparison_type}, not "
             f"{' or '.join(fitting)}", one,
+        )  # fmt: skip
+    is_total = one.comparison_type == TOTAL_TYPE
+    if kind == "float" and one.comparison_type and is_total != is_total_order(one):
+        yield body.finding(
+            "HLO-V019", f"it states two orders, type={one.comparison_type} and "
+            f"order={one.comparison_order}; readers before jaxlib 0.12 take the first, later "
+            "ones the second", one,
         )  # fmt: skip
 
 

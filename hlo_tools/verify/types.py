@@ -45,6 +45,7 @@ _WORDS = {
     "compare": (
         ("comparison_direction", frozenset({"EQ", "NE", "GE", "GT", "LE", "LT"})),
         ("comparison_type", frozenset({"", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"})),
+        ("comparison_order", frozenset({"", "PARTIAL", "TOTAL"})),
     ),
 }
 """Opcode -> fields that hold one of some words."""

@@ -16,7 +16,10 @@ from hlo_tools.diff.contents import FIELDS, contents
 from hlo_tools.outline import Outline
 from hlo_tools.text import parse
 
-WHO = ("id", "name", "operand_ids", "called_computation_ids", "control_predecessor_ids")
+WHO = (
+    "id", "name", "operand_ids", "called_computation_ids", "control_predecessor_ids",
+    "comparison_type", "comparison_order",
+)  # fmt: skip
 SOURCES = sorted((Path(__file__).parents[1] / "passes" / "golden").glob("*.hlo"))
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 
 from hlo_tools.ir.module import KERNEL_TARGET, Module
+from hlo_tools.types.comparison import is_total_order
 from hlo_tools.types.element_types import BY_NAME, BY_NUMBER, INVALID
 from hlo_tools.types.source_frames import frames_of
 from neff.compiler.expansions.argmax import extreme_of, picked, truth_of
@@ -170,7 +171,7 @@ class Importer:
         node.attributes.update(self._attributes(one, node))
         if opcode == "constant" and self._shape is not None:
             return self._spread(node)
-        if opcode == "compare" and one.comparison_type == "TOTALORDER":
+        if opcode == "compare" and is_total_order(one):
             node.operands = (ordered(node.operands[0]), ordered(node.operands[1]))
         if opcode in ("clamp", "select"):
             node.operands = tuple(_spread_scalar(operand, node) for operand in node.operands)
