@@ -41,7 +41,7 @@ class _Core:
         self.semaphores = semaphores
         self.place = place
         self.at = dict.fromkeys(programs, 0)
-        self.counts = [0] * semaphores
+        self.counts: dict[int, int] = {}
         self.sleepers: dict[int, list[Engine]] = {}
         self.ordered: Block = []
 
@@ -83,7 +83,7 @@ class _Core:
             woken: list[Engine] = []
             for semaphore in step.signals:
                 self.check(semaphore, step)
-                self.counts[semaphore] += 1
+                self.counts[semaphore] = self.counts.get(semaphore, 0) + 1
                 woken += self.sleepers.pop(semaphore, ())
             if woken:
                 return woken
@@ -92,7 +92,7 @@ class _Core:
     def sleeps(self, engine: Engine, step: Step) -> bool:
         for semaphore, value in step.waits:
             self.check(semaphore, step)
-            if self.counts[semaphore] < value:
+            if self.counts.get(semaphore, 0) < value:
                 self.sleepers.setdefault(semaphore, []).append(engine)
                 return True
         return False
@@ -137,10 +137,10 @@ class _Core:
         if isinstance(front, EngineLoop):
             return f"{engine.name} is at loop {front.ident} ({_where(front, '?')})"
         wanted = [
-            f"semaphore {semaphore} to reach {value} (it is {self.counts[semaphore]}, "
+            f"semaphore {semaphore} to reach {value} (it is {self.counts.get(semaphore, 0)}, "
             f"{self.signallers(semaphore)})"
             for semaphore, value in front.waits
-            if self.counts[semaphore] < value
+            if self.counts.get(semaphore, 0) < value
         ]
         where = _where(front, "?")
         return f"{engine.name} waits at {where} for " + " and ".join(wanted)

@@ -69,12 +69,28 @@ class _Uses:
         self, touches: dict[str, list[_Touch]], tensor: str, first: int, last: int
     ) -> list[_Touch]:
         """Uses by statements ``first`` to ``last - 1`` that still exist."""
-        known = touches.get(tensor)
-        if not known:
+        listed = touches.get(tensor)
+        if not listed:
             return []
-        begin = bisect_left(known, first, key=_position)
-        end = bisect_left(known, last, begin, key=_position)
-        return [touch for touch in known[begin:end] if self.statements[touch.at] is not None]
+        begin = bisect_left(listed, first, key=_position)
+        end = bisect_left(listed, last, begin, key=_position)
+        return [touch for touch in listed[begin:end] if self.exists(touch)]
+
+    def exists(self, touch: _Touch) -> bool:
+        """Whether the statement of a use was not dropped."""
+        return self.statements[touch.at] is not None
+
+    def has_one_writer(self, tensor: str) -> bool:
+        """Whether one use that still exists writes a tensor."""
+        existing = (touch for touch in self.writes.get(tensor, ()) if self.exists(touch))
+        return next(existing, None) is not None and next(existing, None) is None
+
+    def last_user(self, tensor: str) -> int:
+        """The last statement that still exists and uses a tensor; -1 for none."""
+        return next(
+            (touch.at for touch in reversed(self.touches.get(tensor, ())) if self.exists(touch)),
+            -1,
+        )
 
 
 def _enter(known: list[_Touch], touch: _Touch) -> None:
@@ -143,11 +159,12 @@ class _Forwarder:
     def _load(self, uses: _Uses, position: int, copy: Instruction) -> None:
         """Let the readers of a copied tile read where it was copied from."""
         tile, source = copy.operands["dst"], copy.operands["src"]
-        touches = self._candidate(uses, tile.tensor)
-        if touches is None or not _fills(tile, source):
+        # One write, the copy itself, and first: no reader sees anything but what was copied. So
+        # the uses of a tile are looked at for one copy, however many copies write it.
+        if not _fills(tile, source) or not uses.has_one_writer(tile.tensor.name):
             return
-        # One write, the copy itself, and first: no reader sees anything but what was copied.
-        if sum(touch.writes for touch in touches) != 1 or touches[0].at != position:
+        touches = self._candidate(uses, tile.tensor)
+        if touches is None or touches[0].at != position:
             return
         # The last reader would see what is written into the source before it, which the tile
         # did not; only that range has to be free of writes.
@@ -160,13 +177,15 @@ class _Forwarder:
     def _store(self, uses: _Uses, position: int, copy: Instruction) -> None:
         """Let the writers of a tile write where it is copied to."""
         tile, target = copy.operands["src"], copy.operands["dst"]
-        touches = self._candidate(uses, tile.tensor)
-        if touches is None or not _fills(tile, target):
+        if not _fills(tile, target) or uses.last_user(tile.tensor.name) != position:
             return
-        readers = [touch for touch in touches if not touch.writes]
-        if touches[-1].at != position or any(
-            _reads_elsewhere(touch, touches) for touch in readers[:-1]
-        ):
+        touches = self._candidate(uses, tile.tensor)
+        if touches is None:
+            return
+        # Other readers may only be those that write the tile in the same instruction.
+        written = {touch.at for touch in touches if touch.writes}
+        readers = [touch.at for touch in touches if not touch.writes]
+        if any(reader not in written for reader in readers[:-1]):
             return
         # Writing early must be unseen: from the first write to the copy, nobody reads or writes
         # the target's elements.
@@ -258,11 +277,6 @@ def _fills(tile: Access, region: Access) -> bool:
             return False
         step *= extent
     return True
-
-
-def _reads_elsewhere(touch: _Touch, touches: list[_Touch]) -> bool:
-    """The reader does not write the tile itself in the same instruction."""
-    return not any(other.writes and other.at == touch.at for other in touches)
 
 
 def _changed(value: Any, changes: dict[Access, Access]) -> Any:

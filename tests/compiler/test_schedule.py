@@ -20,6 +20,8 @@ from neff.program import EngineLoop, Program, Step, SubGraph, Variable
 from nki_lang.dtypes import BY_NAME
 from nki_lang.ir import Access, Block, Engine, ForLoop, Instruction, NoReorder, Register, Tensor
 from nki_lang.memory import MemoryRegion
+from nki_lang.source import SourceLocation
+from tests.counting import steps_taken
 
 F32 = BY_NAME["float32"]
 X = Tensor("x", F32, (128, 64), MemoryRegion.shared_hbm)
@@ -238,15 +240,19 @@ def test_the_tracker_orders_every_conflict(make: Callable[[random.Random], Regio
             for _ in range(generator.randint(1, 3))
         ]
         lane = generator.randrange(4)
-        before = set(tracker.visit(index, lane, touched))
-        before |= {other for other in range(index) if lanes[other] == lane}
+        found = tracker.visit(index, lane, touched)
+        conflicting = {
+            other
+            for other, accesses in enumerate(past)
+            for (_, region, writes), (_, box, wrote) in itertools.product(touched, accesses)
+            if (writes or wrote) and not region.apart(box)
+        }
+        assert found <= conflicting
+        before = found | {other for other in range(index) if lanes[other] == lane}
         everything = set(before)
         for other in before:
             everything |= reached[other]
-        for other, accesses in enumerate(past):
-            for (_, one, a), (_, two, b) in itertools.product(touched, accesses):
-                if (a or b) and not one.apart(two):
-                    assert other in everything
+        assert conflicting <= everything
         past.append(touched)
         lanes.append(lane)
         reached.append(everything)
@@ -273,7 +279,62 @@ def test_blocks_of_columns_share_the_runs_of_their_rows() -> None:
             assert not tracker.visit(index, 0, [("t", region, True)])
             index += 1
     assert len(tracker._spaces["t"].starts) <= 2 * (rows // 128)
-    whole = region_of(Access(tensor, 0, ((1, rows * columns),)), (0, 0))
-    assert tracker.visit(index, 1, [("t", whole, False)]) == set(range(index))
+    entire = region_of(Access(tensor, 0, ((1, rows * columns),)), (0, 0))
+    last = set(range(columns // block - 1, index, columns // block))
+    assert tracker.visit(index, 1, [("t", entire, False)]) == last  # lane 0 finishes in order
     part = region_of(Access(tensor, 130 * columns + 700, ((columns, 3), (1, 10))), (0, 0))
     assert tracker.visit(index + 1, 1, [("t", part, False)]) == {columns // block + 1}
+
+
+def reads_of_one_tile(count: int) -> Block:
+    """Many engines read one tile, and write tiles that others wrote before."""
+    shared, results = tile(0, 0), [tile(1 + number, 256 * (1 + number)) for number in range(6)]
+    engines = (Engine.vector, Engine.scalar, Engine.gpsimd)
+    return [load(shared)] + [
+        add(results[number % 6], shared, shared, engines[number % 3]) for number in range(count)
+    ]
+
+
+def blocks_of_columns(count: int) -> Block:
+    """Every block of columns of one matrix is written, and read after it; pitches alternate."""
+    width = 16 * count
+    matrix = Tensor("y", F32, (128, width), MemoryRegion.shared_hbm)
+    halves = Tensor("y", F32, (256, width // 2), MemoryRegion.shared_hbm)
+    body: Block = []
+    for number in range(count):
+        a, column = tile(number % 8, 256 * (number % 8)), 16 * number
+        block = Access(matrix, column, ((width, 128), (1, 16)))
+        body.append(Instruction("dma_copy", {"dst": block, "src": whole(a)}, Engine.sync))
+        body.append(Instruction("dma_copy", {"dst": whole(a), "src": block}, Engine.scalar))
+    for number in range(count // 2):
+        block = Access(halves, 16 * number, ((width // 2, 256), (1, 16)))
+        body.append(Instruction("dma_copy", {"dst": whole(a), "src": block}, Engine.scalar))
+    return body
+
+
+def many_loops(count: int) -> Block:
+    a, b = tile(0, 0), tile(1, 256)
+    chain: Block = [add(b, a, a), add(a, b, b, Engine.gpsimd)]
+    return [ForLoop(Register(f"i{number}"), 0, 2, 1, list(chain)) for number in range(count)]
+
+
+@pytest.mark.parametrize("make", [reads_of_one_tile, blocks_of_columns, many_loops])
+def test_scheduling_and_proof_are_linear(make: Callable[[int], Block]) -> None:
+    """Steps of one program that is four times as long as another one are four times as many."""
+    bodies = [make(count) for count in (50, 200)]
+    steps = [
+        steps_taken(lambda body=body: scheduled(body), "neff/compiler/assembly/") for body in bodies
+    ]
+    assert steps[1] < 4.6 * steps[0]
+
+
+def test_a_race_names_the_earliest_step() -> None:
+    shared, result = tile(0, 0), tile(1, 256)
+    reads = [add(result, shared, shared) for _ in range(3)]
+    reads[0].location = SourceLocation("first.py", 7)
+    graph = scheduled([*reads, add(shared, result, result, Engine.gpsimd)])
+    (step,) = graph.engines[Engine.gpsimd]
+    graph.engines[Engine.gpsimd] = [replace(step, waits=())]
+    with pytest.raises(NeffCompileError, match="tensor_tensor on gpsimd") as raised:
+        verify(program(graph))
+    assert raised.value.code == "NEFF-RACE" and "first.py:7" in raised.value.place

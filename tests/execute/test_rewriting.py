@@ -10,6 +10,7 @@ from nki_lang.execute.coalescing import coalesce
 from nki_lang.execute.forwarding import forward
 from nki_lang.execute.regions import beside, compose, may_overlap
 from nki_lang.ir import Access, Engine, ForLoop, Register
+from tests.counting import steps_taken
 from tests.execute.handmade import full, instruction, kernel, part, tensor
 
 X = tensor("x", (8, 16), buffer="hbm")
@@ -240,3 +241,27 @@ def test_scalars_have_no_dimension_to_walk_along():
     assert len(coalesce(body)) == 2
     tile = Access(tensor("t", ()), 0, ((1, 1), (1, 1)))
     assert compose(tile, Access(one.tensor, 0, ())) is not None
+
+
+def test_looking_through_copies_is_linear_in_the_uses_of_a_tile():
+    def body(count):
+        source, results = (
+            tensor("s", (8, 16)),
+            [tensor(f"r{number}", (8, 16)) for number in range(4)],
+        )
+        return [
+            instruction("memset", dst=full(source), value=1),
+            *(
+                instruction("tensor_copy", dst=full(results[number % 4]), src=full(source))
+                for number in range(count)
+            ),
+            *(instruction("dma_copy", dst=full(Z), src=full(result)) for result in results),
+        ]
+
+    steps = []
+    for count in (100, 400):
+        statements, kernel_ir = body(count), kernel([], [Z], body(count))
+        steps.append(
+            steps_taken(lambda b=statements, k=kernel_ir: forward(b, k), "execute/forwarding")
+        )
+    assert steps[1] < 4.6 * steps[0]

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 from neff.compiler.assembly.dependencies import Tracker
 from neff.compiler.assembly.engines import TRANSFERS
 from neff.compiler.assembly.link import instructions_of
-from neff.compiler.assembly.regions import operands_touched, region_of
+from neff.compiler.assembly.regions import Region, operands_touched, region_of
 from neff.compiler.assembly.schedule import SEQUENCERS, Offsets, touched_by
 from neff.errors import NeffCompileError
-from neff.program import EngineLoop, EngineStep, Program, Step, SubGraph
+from neff.program import EngineLoop, EngineStep, Program, Step
 from nki_lang.ir import Access, Block, Instruction
 
 __all__ = ["cores_are_apart", "verify"]
@@ -26,6 +27,7 @@ _LANES = 2 * len(SEQUENCERS)
 _REMEDY = "this is a bug in the tool that wrote the program, not a user error; please report it"
 
 Clock = list[int]
+Touched = list[tuple[str, Region, bool]]
 
 
 def verify(program: Program) -> None:
@@ -37,7 +39,7 @@ def verify(program: Program) -> None:
     """
     offsets = _offsets_of(program)
     for graph in program.subgraphs:
-        _verify_block(graph, [graph.engines.get(engine, []) for engine in SEQUENCERS], offsets)
+        _verify_block([graph.engines.get(engine, []) for engine in SEQUENCERS], offsets)
 
 
 def cores_are_apart(bodies: Sequence[Block], written: Collection[str]) -> bool:
@@ -76,15 +78,15 @@ def _offsets_of(program: Program) -> Offsets:
     return found
 
 
-def _verify_block(graph: SubGraph, programs: list[list[EngineStep]], offsets: Offsets) -> None:
+def _verify_block(programs: list[list[EngineStep]], offsets: Offsets) -> None:
     """Check one nesting level; the engines meet at the edges of loops."""
-    at = [0] * len(programs)
+    positions = [0] * len(programs)
     while True:
-        runs = [_until_loop(steps, start) for steps, start in zip(programs, at, strict=True)]
-        _Run(runs, graph.semaphores, offsets).check()
-        at = [start + len(run) for start, run in zip(at, runs, strict=True)]
+        runs = [_until_loop(steps, start) for steps, start in zip(programs, positions, strict=True)]
+        _Run(runs, offsets).check()
+        positions = [start + len(run) for start, run in zip(positions, runs, strict=True)]
         loops = [
-            steps[position] for steps, position in zip(programs, at, strict=True)
+            steps[position] for steps, position in zip(programs, positions, strict=True)
             if position < len(steps)
         ]  # fmt: skip
         if not loops:
@@ -98,13 +100,14 @@ def _verify_block(graph: SubGraph, programs: list[list[EngineStep]], offsets: Of
                 place=f"loops {sorted(idents)}",
                 remedy=_REMEDY,
             )
-        _verify_block(graph, bodies, offsets)
-        at = [position + 1 for position in at]
+        _verify_block(bodies, offsets)
+        positions = [position + 1 for position in positions]
 
 
 def _until_loop(steps: list[EngineStep], start: int) -> list[Step]:
     run: list[Step] = []
-    for step in steps[start:]:
+    for position in range(start, len(steps)):  # a slice would copy the rest for every loop
+        step = steps[position]
         if not isinstance(step, Step):
             break
         run.append(step)
@@ -121,36 +124,77 @@ class _Done:
     clock: Clock
 
 
+class _Semaphore:
+    """The signals of a semaphore so far.
+
+    Attributes:
+        signals: the steps that signaled.
+        clock: what is known when all of them have.
+        lane: where all of them are; -1 when they are in several lanes.
+    """
+
+    __slots__ = ("clock", "lane", "signals")
+
+    def __init__(self) -> None:
+        self.signals: list[_Done] = []
+        self.clock: Clock = [0] * _LANES
+        self.lane = -1
+
+    def signal(self, done: _Done) -> None:
+        self.lane = done.lane if not self.signals or self.lane == done.lane else -1
+        self.signals.append(done)
+        _advance(self.clock, done.clock)
+
+    def reached(self, value: int) -> Clock:
+        """What is known when the semaphore has a value.
+
+        Signals of one lane come in its order. When several lanes signal, only the whole count
+        says who they were.
+        """
+        if value <= 0:  # in a damaged program: nothing is waited for
+            return [0] * _LANES
+        if self.lane >= 0:
+            return self.signals[value - 1].clock
+        return self.clock if value >= len(self.signals) else [0] * _LANES
+
+
+def _advance(clock: Clock, reached: Clock) -> None:
+    """Let a clock know what another one knows."""
+    for lane, place in enumerate(reached):
+        if place > clock[lane]:
+            clock[lane] = place
+
+
 class _Run:
     """Steps between two loops' edges."""
 
-    def __init__(self, runs: list[list[Step]], semaphores: int, offsets: Offsets) -> None:
+    def __init__(self, runs: list[list[Step]], offsets: Offsets) -> None:
         self._runs = runs
         self._offsets = offsets
-        self._signals: list[list[_Done]] = [[] for _ in range(semaphores)]
+        self._semaphores: dict[int, _Semaphore] = {}
         self._known: list[Clock] = [[0] * _LANES for _ in runs]
         self._length = [0] * _LANES
         self._done: list[_Done] = []
         self._tracker = Tracker()
 
     def check(self) -> None:
-        at = [0] * len(self._runs)
-        moving = True
-        while moving:
-            moving = False
+        positions = [0] * len(self._runs)
+        is_moving = True
+        while is_moving:
+            is_moving = False
             for engine, steps in enumerate(self._runs):
-                while at[engine] < len(steps) and self._ready(steps[at[engine]]):
-                    self._step(engine, steps[at[engine]])
-                    at[engine] += 1
-                    moving = True
+                while positions[engine] < len(steps) and self._ready(steps[positions[engine]]):
+                    self._step(engine, steps[positions[engine]])
+                    positions[engine] += 1
+                    is_moving = True
         stuck = [
             (
-                f"{SEQUENCERS[engine].name} waits at {steps[at[engine]].instruction.op} for "
-                f"{steps[at[engine]].waits}",
-                str(steps[at[engine]].instruction.location),
+                f"{SEQUENCERS[engine].name} waits at {steps[position].instruction.op} for "
+                f"{steps[position].waits}",
+                str(steps[position].instruction.location),
             )
-            for engine, steps in enumerate(self._runs)
-            if at[engine] < len(steps)
+            for engine, (steps, position) in enumerate(zip(self._runs, positions, strict=True))
+            if position < len(steps)
         ]
         if stuck:
             raise NeffCompileError(
@@ -161,19 +205,28 @@ class _Run:
             )
 
     def _ready(self, step: Step) -> bool:
-        return all(len(self._signals[semaphore]) >= value for semaphore, value in step.waits)
+        return all(
+            len(self._semaphore(semaphore).signals) >= value for semaphore, value in step.waits
+        )
+
+    def _semaphore(self, number: int) -> _Semaphore:
+        """The state of a semaphore; only those that a run names have one."""
+        state = self._semaphores.get(number)
+        if state is None:
+            state = self._semaphores[number] = _Semaphore()
+        return state
 
     def _step(self, engine: int, step: Step) -> None:
         known = self._known[engine]
         for semaphore, value in step.waits:
-            for lane, place in enumerate(self._reached(semaphore, value)):
-                known[lane] = max(known[lane], place)
+            _advance(known, self._semaphore(semaphore).reached(value))
         instruction = step.instruction
         lane = 2 * engine + (instruction.op in TRANSFERS)
-        index = len(self._done)
         touched = touched_by(instruction, self._offsets)
-        for before in self._tracker.visit(index, _LANES + index, touched):
-            self._ordered(self._done[before], instruction, known)
+        for before in self._tracker.visit(len(self._done), lane, touched):
+            done = self._done[before]
+            if known[done.lane] < done.place:
+                self._raise_race(instruction, touched, known)
         self._length[lane] += 1
         clock = list(known)
         clock[lane] = self._length[lane]
@@ -182,30 +235,29 @@ class _Run:
         done = _Done(instruction, lane, self._length[lane], clock)
         self._done.append(done)
         for semaphore in step.signals:
-            self._signals[semaphore].append(done)
+            self._semaphore(semaphore).signal(done)
 
-    def _reached(self, semaphore: int, value: int) -> Clock:
-        """What is known when a semaphore has a value.
-
-        Signals of one lane come in its order. When several lanes signal, only the whole count
-        says who they were.
-        """
-        signals = self._signals[semaphore]
-        if value <= 0:  # in a damaged program: nothing is waited for
-            return [0] * _LANES
-        if len({done.lane for done in signals}) == 1:
-            return signals[value - 1].clock
-        if value < len(signals):
-            return [0] * _LANES
-        return [max(places) for places in zip(*(done.clock for done in signals), strict=True)]
-
-    def _ordered(self, before: _Done, after: Instruction, known: Clock) -> None:
-        if known[before.lane] >= before.place:
-            return
+    def _raise_race(self, after: Instruction, touched: Touched, known: Clock) -> NoReturn:
+        """Report the earliest step that an instruction touches the same memory as too early."""
+        before = next(
+            done.instruction
+            for done in self._done
+            if known[done.lane] < done.place
+            and _conflict(touched, touched_by(done.instruction, self._offsets))
+        )
         raise NeffCompileError(
-            f"{after.op} on {after.engine.name} may run before {before.instruction.op} on "
-            f"{before.instruction.engine.name} has finished, and both touch the same memory",
+            f"{after.op} on {after.engine.name} may run before {before.op} on "
+            f"{before.engine.name} has finished, and both touch the same memory",
             code="NEFF-RACE",
-            place=f"{after.location} and {before.instruction.location}",
+            place=f"{after.location} and {before.location}",
             remedy=_REMEDY,
         )
+
+
+def _conflict(touched: Touched, others: Touched) -> bool:
+    """Whether two instructions touch the same bytes and one of them writes there."""
+    return any(
+        (is_written or was_written) and space == place and not region.apart(box)
+        for space, region, is_written in touched
+        for place, box, was_written in others
+    )
