@@ -47,7 +47,7 @@ def coverage() -> dict[str, str]:
     found["triangular-solve"] = "products with the inverse, improved once"
     found["reduce-window"] = (
         "of floats a reduction of windows on chip, cumulative ones a scan; else a reduce over a view of "
-        "windows"
+        "windows, or by doubling where that is less"
     )
     for opcode in LOWERINGS.keys() - _INTERNAL:
         name = _NAMES.get(opcode, opcode)

@@ -14,10 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from hlo_tools.types.element_types import BY_NAME
 from neff.compiler.expansions.phases import by_patches, by_phases, is_patched, is_phased
 from neff.compiler.expansions.products import exact_product
+from neff.compiler.expansions.reducers import Combine
+from neff.compiler.expansions.sliding import is_cheaper_doubled, slid
 from neff.compiler.expansions.spans import Span
-from neff.compiler.graph.nodes import Node, uncovered
+from neff.compiler.graph.nodes import Node, derived, uncovered
 
 __all__ = [
     "convolution",
@@ -25,6 +28,8 @@ __all__ = [
     "has_few_channels",
     "is_direct",
     "is_long",
+    "is_slid",
+    "reduce_long_window",
     "reduce_window",
 ]
 
@@ -58,15 +63,12 @@ def _places(extent: int, span: Span) -> int:
 
 def reduce_window(node: Node) -> Node:
     """A reduce over what is in the window at each place; of all operands together."""
-    pooled = _pooled(node)
-    if pooled is not None:
-        return pooled
+    special = _of_its_own(node)
+    if special is not None:
+        return special
     half = len(node.operands) // 2
     operands, starts = node.operands[:half], node.operands[half:]
-    listed: list[Span] = node.attributes["spans"]
-    counted = _cumulative(node, listed)
-    if counted is not None:
-        return counted
+    listed: Sequence[Span] = node.attributes["spans"]
     spans = dict(enumerate(listed))
     views: list[Node] = []
     for operand, start in zip(operands, starts, strict=True):
@@ -80,6 +82,54 @@ def reduce_window(node: Node) -> Node:
     dims = tuple(range(rank, len(views[0].shape)))
     applied = node.attributes["applied"]
     return node.like("reduce", *views, *starts, dimensions=dims, applied=applied)
+
+
+def is_slid(node: Node) -> bool:
+    """True for windows so long that they are reduced by doubling (see :mod:`.sliding`)."""
+    operand = node.operands[0]
+    spans: tuple[Span, ...] = node.attributes["spans"]
+    if not node.size or not operand.size or any(span.size < 1 for span in spans):
+        return False
+    extents = zip(operand.shape, spans, strict=True)
+    shape = [
+        (extent - 1) * span.base_dilation + 1 + span.low + span.high for extent, span in extents
+    ]
+    if not is_cheaper_doubled(shape, node.shape, spans):
+        return False
+    return _of_its_own(node) is None
+
+
+def reduce_long_window(node: Node, combine: Combine) -> list[Node]:
+    """A reduce-window for which :func:`is_slid` holds; sums and products of floats in float32."""
+    half = len(node.operands) // 2
+    listed: Sequence[Span] = node.attributes["spans"]
+    spans = dict(enumerate(listed))
+    operands = [
+        _padded(node, operand, start, spans)
+        for operand, start in zip(node.operands[:half], node.operands[half:], strict=True)
+    ]
+    applied: str = node.attributes["applied"]
+    if not applied:
+        return slid(node, operands, node.operands[half:], spans, combine)
+    sides = (operands[0], node.operands[1])
+    element = node.element
+    if element.name in ("bf16", "f16"):
+        wide = BY_NAME["f32"]
+        sides = tuple(derived(node, "convert", (side,), side.shape, wide) for side in sides)
+
+    def apply(pair: list[Node], shape: tuple[int, ...]) -> list[Node]:
+        return [derived(node, applied, pair, shape)]
+
+    results = slid(node, sides[:1], sides[1:], spans, apply)
+    if results[0].element is element:
+        return results
+    return [derived(node, "convert", results, node.shape, element)]
+
+
+def _of_its_own(node: Node) -> Node | None:
+    """A window's reduction that is one operation of the graph; None when it is none such."""
+    pooled = _pooled(node)
+    return pooled if pooled is not None else _cumulative(node, node.attributes["spans"])
 
 
 _POOLED = frozenset({"add", "maximum", "minimum"})

@@ -25,6 +25,7 @@ from neff.compiler.expansions.reducers import reduced
 from neff.compiler.expansions.selection import chosen, select_and_scatter
 from neff.compiler.expansions.sort_keys import ordered
 from neff.compiler.expansions.sorting import sorted_rows, top
+from neff.compiler.expansions.windows import is_slid, reduce_long_window
 from neff.compiler.graph.blocks import without_dead_state
 from neff.compiler.graph.nodes import Graph, Node, derived, uncovered
 from neff.compiler.importing.attributes import ATTRIBUTES
@@ -180,6 +181,10 @@ class Importer:
         if opcode in REWRITES:
             known = fold(node)
             node = REWRITES[opcode](node) if known is node else known
+        if opcode == "reduce-window" and is_slid(node):
+            region = self._called(one)
+            results = reduce_long_window(node, partial(self._combined, region))
+            return tuple(results) if len(results) > 1 else results[0]
         if opcode in EXPANSIONS:
             first, *others = EXPANSIONS[opcode](node)
             if opcode == "reduce-window" and not first.attributes["applied"]:
@@ -209,14 +214,17 @@ class Importer:
     def _reduced(self, region: HloComputationProto, node: Node) -> Tree:
         """A reduce by a computation that the engines do not have."""
         half = len(node.operands) // 2
-
-        def combine(arguments: list[Node], shape: tuple[int, ...]) -> list[Node]:
-            found = self._applied_to_all(region, arguments, shape)
-            return list(found) if isinstance(found, tuple) else [found]
-
         operands, starts = node.operands[:half], node.operands[half:]
-        found = reduced(node, operands, starts, node.attributes["dimensions"], combine)
-        return tuple(found) if half > 1 else found[0]
+        combine = partial(self._combined, region)
+        results = reduced(node, operands, starts, node.attributes["dimensions"], combine)
+        return tuple(results) if half > 1 else results[0]
+
+    def _combined(
+        self, region: HloComputationProto, arguments: list[Node], shape: tuple[int, ...]
+    ) -> list[Node]:
+        """The results of a reduction's computation, done on whole arrays."""
+        results = self._applied_to_all(region, arguments, shape)
+        return list(results) if isinstance(results, tuple) else [results]
 
     def collective(self, one: HloInstructionProto, operands: list[Node]) -> Tree:
         """An operation in which devices communicate."""
