@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -20,13 +20,11 @@ from hlo_tools.errors import CodedError, HloError
 from nki_lang.errors import NkiError
 from nki_lang.kernel import Kernel
 
-__all__ = ["Candidate", "Search", "combinations", "search"]
-
-_EXACT, _TOLERANCES = 0.0, {8: 1e-5, 4: 1e-3}
-"""Allowed relative difference by bytes of a float; 0.05 for shorter ones."""
+__all__ = ["Candidate", "Parameters", "Search", "Status", "Value", "combinations", "tried"]
 
 Value = int | float | bool | str | None
 Parameters = tuple[tuple[str, Value], ...]
+Status = Literal["correct", "fits", "differs", "disagrees", "unwritten", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +33,11 @@ class Search:
 
     Attributes:
         file, kernel: where the kernel is.
-        arguments: ``x=bf16[128,512]`` and constants, as given.
+        arguments: ``x=bf16[128,512]`` and constants, as search.
         cores: it is launched on so many.
         target: the family, "" for the kernel's own.
         runs: also run each candidate on generated inputs, and compare.
+        reference: ``FILE.py:NAME`` of a function that computes the results with NumPy, "" for none.
     """
 
     file: str
@@ -47,6 +46,7 @@ class Search:
     cores: int = 1
     target: str = ""
     runs: bool = True
+    reference: str = ""
 
 
 @dataclass(slots=True)
@@ -58,9 +58,12 @@ class Candidate:
         target: the family that it was compiled for.
         total_us, low_us, high_us: estimated.
         sbuf_bytes: up to the highest address, of one partition.
-        difference: largest difference to the first candidate's results, relative to their largest
-            value; None when not compared.
-        differs: it is more than rounding explains.
+        unwritten: elements of its results that it leaves unwritten.
+        difference: largest difference to the results of the reference, or of the first candidate,
+            relative to their largest value; None when not compared.
+        status: ``correct`` (equals the reference), ``fits`` (without a reference: equals every
+            candidate that writes its results), ``differs`` (from the reference), ``disagrees`` (without
+            a reference: candidates differ), ``unwritten`` or ``failed``.
         error: why there is no estimate, "" when there is one.
     """
 
@@ -70,8 +73,9 @@ class Candidate:
     low_us: float = 0.0
     high_us: float = 0.0
     sbuf_bytes: int = 0
+    unwritten: int = 0
     difference: float | None = None
-    differs: bool = False
+    status: Status = "fits"
     error: str = ""
     results: list[Path] = field(default_factory=list[Path], repr=False)
 
@@ -89,48 +93,50 @@ def combinations(parameters: Mapping[str, Sequence[Value]]) -> list[Parameters]:
     ]
 
 
-def search(given: Search, combined: Sequence[Parameters], jobs: int) -> list[Candidate]:
-    """Try every combination; those that can be used first, the fastest in front.
+def tried(
+    search: Search, combined: Sequence[Parameters], jobs: int, folder: Path
+) -> list[Candidate]:
+    """Estimate and run every combination; results are files in ``folder``.
 
     Raises:
         HloError: the file or the kernel is not there, or has no such parameter.
         typer.BadParameter: an argument is not NAME=VALUE, or has an unknown type.
     """
-    _check_names(given, combined[0])
-    parse_arguments(list(given.arguments))
-    with TemporaryDirectory(prefix="nki-hlo-") as folder:
-        candidates = list(_tried(given, combined, jobs, Path(folder)))
-        reference = next((one for one in candidates if not one.error), None)
-        for candidate in candidates:
-            if reference is not None and not candidate.error and given.runs:
-                _compare(reference, candidate)
-    return sorted(candidates, key=lambda one: (bool(one.error), one.differs, one.total_us))
+    _check_names(search, combined[0])
+    parse_arguments(list(search.arguments))
+    candidates = list(_tried(search, combined, jobs, folder))
+    for candidate in candidates:
+        if candidate.error:
+            candidate.status = "failed"
+        elif candidate.unwritten:
+            candidate.status = "unwritten"
+    return candidates
 
 
-def _check_names(given: Search, parameters: Parameters) -> None:
-    kernel = load_kernel(given.file, given.kernel)
+def _check_names(search: Search, parameters: Parameters) -> None:
+    kernel = load_kernel(search.file, search.kernel)
     known = inspect.signature(kernel.func).parameters
     for name, _ in parameters:
         if name not in known and name not in kernel.func.__globals__:
             raise HloError(
-                f"{given.kernel} has no parameter {name!r}, and its file no such constant",
+                f"{search.kernel} has no parameter {name!r}, and its file no such constant",
                 code="HLO-ARGUMENT",
-                place=given.file,
+                place=search.file,
                 remedy=f"its parameters are {', '.join(known)}",
             )
 
 
 def _tried(
-    given: Search, combined: Sequence[Parameters], jobs: int, folder: Path
+    search: Search, combined: Sequence[Parameters], jobs: int, folder: Path
 ) -> Iterator[Candidate]:
     folders = [folder / str(number) for number in range(len(combined))]
     if jobs == 1:
-        yield from (_try(given, one, at) for one, at in zip(combined, folders, strict=True))
+        yield from (_try(search, one, at) for one, at in zip(combined, folders, strict=True))
         return
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(jobs, len(combined)), context) as pool:
         futures = [
-            pool.submit(_try, given, one, at) for one, at in zip(combined, folders, strict=True)
+            pool.submit(_try, search, one, at) for one, at in zip(combined, folders, strict=True)
         ]
         for parameters, future in zip(combined, futures, strict=True):
             yield _outcome(parameters, future)
@@ -143,12 +149,12 @@ def _outcome(parameters: Parameters, future: Future[Candidate]) -> Candidate:
         return Candidate(parameters, error=f"its process ended: {error or type(error).__name__}")
 
 
-def _try(given: Search, parameters: Parameters, folder: Path) -> Candidate:
+def _try(search: Search, parameters: Parameters, folder: Path) -> Candidate:
     """Estimate one candidate; whatever its kernel raises is what became of it."""
     candidate = Candidate(parameters)
     warnings.simplefilter("ignore")
     try:
-        _estimate(given, candidate, folder)
+        _estimate(search, candidate, folder)
     except (CodedError, NkiError) as error:
         place = getattr(error, "place", "") or getattr(error, "location", None) or ""
         candidate.error = f"[{error.code}] {error.message}" + (f" ({place})" if place else "")
@@ -157,24 +163,25 @@ def _try(given: Search, parameters: Parameters, folder: Path) -> Candidate:
     return candidate
 
 
-def _estimate(given: Search, candidate: Candidate, folder: Path) -> None:
+def _estimate(search: Search, candidate: Candidate, folder: Path) -> None:
     from neff.compiler import compile_kernel
     from neff.profile.budgets import sbuf_peak
     from neff.runtime import load
     from neff.runtime.trips import trips_of
     from neff.timing import estimate
 
-    kernel = load_kernel(given.file, given.kernel)
-    values = parse_arguments(list(given.arguments)) | _applied(kernel, candidate.parameters)
-    launched = kernel[given.cores] if given.cores > 1 else kernel
-    program = compile_kernel(launched.trace((), values, target=given.target or None))
+    kernel = load_kernel(search.file, search.kernel)
+    values = parse_arguments(list(search.arguments)) | _applied(kernel, candidate.parameters)
+    launched = kernel[search.cores] if search.cores > 1 else kernel
+    program = compile_kernel(launched.trace((), values, target=search.target or None))
     inputs = dict(zip(program.inputs, kernel.arrays((), values), strict=True))
     total = estimate(program, trips=trips_of(program, inputs)).total
     candidate.target = program.target
     candidate.total_us, candidate.low_us, candidate.high_us = (each / 1e3 for each in total)
     candidate.sbuf_bytes = sbuf_peak(program)[0]
-    if given.runs:
-        outputs = load(program).run(inputs)
+    if search.runs:
+        outputs, unwritten = load(program).run_checked(inputs)
+        candidate.unwritten = sum(unwritten.values())
         candidate.results = [_kept(array, folder, name) for name, array in outputs.items()]
 
 
@@ -193,33 +200,3 @@ def _kept(array: npt.NDArray[np.generic], folder: Path, name: str) -> Path:
     wide = array if array.dtype.kind in "biufc" else array.astype(np.float32)
     np.save(path, wide, allow_pickle=False)
     return path
-
-
-def _compare(reference: Candidate, candidate: Candidate) -> None:
-    """Set the difference of a candidate's results to the reference's."""
-    candidate.difference, candidate.differs = 0.0, len(reference.results) != len(candidate.results)
-    for left, right in zip(reference.results, candidate.results, strict=False):
-        expected, found = np.load(left), np.load(right)
-        if expected.shape != found.shape or left.name != right.name:
-            candidate.differs = True
-            continue
-        difference = _difference(expected, found)
-        is_float = expected.dtype.kind in "fc"
-        size = int(left.stem.rpartition("-")[2])
-        allowed = _TOLERANCES.get(size, 0.05) if is_float else _EXACT
-        candidate.difference = max(candidate.difference, difference)
-        candidate.differs |= difference > allowed
-
-
-def _difference(expected: npt.NDArray[np.generic], found: npt.NDArray[np.generic]) -> float:
-    """Largest difference, relative to the largest value; infinite where only one is NaN."""
-    wide, other = expected.astype(np.float64), found.astype(np.float64)
-    same = (wide == other) | (np.isnan(wide) & np.isnan(other))
-    if same.all():
-        return 0.0
-    finite = np.abs(wide[np.isfinite(wide)])
-    with np.errstate(invalid="ignore"):
-        apart = float(np.abs(np.where(same, 0.0, wide - other)).max())
-    return (
-        apart / float(finite.max() or 1.0) if np.isfinite(apart) and finite.size else float("inf")
-    )

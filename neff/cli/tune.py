@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ast
 import os
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
@@ -11,14 +14,24 @@ import typer
 from hlo_tools.cli.shared import console
 from hlo_tools.cli.shared.options import AsJson
 from hlo_tools.cli.shared.targets import TargetName, checked_target
-from neff.cli.candidates import Candidate, Search, Value, combinations, search
+from neff.cli.agreement import Reference, judge
+from neff.cli.candidates import Candidate, Parameters, Search, Status, Value, combinations, tried
 
 __all__ = ["command"]
 
 FINE, NONE_FITS = 0, 1
 
-_MOST = 4096
-"""Combinations that are tried; more are refused before anything runs."""
+MAX_COMBINATIONS = 4096
+"""More are refused before anything runs."""
+
+_ORDER: tuple[Status, ...] = ("correct", "fits", "disagrees", "differs", "unwritten", "failed")
+_REMARKS: dict[Status, str] = {
+    "correct": "",
+    "fits": "",
+    "disagrees": "DISAGREES",
+    "differs": "DIFFERS",
+    "unwritten": "UNWRITTEN",
+}
 
 
 def command(
@@ -45,12 +58,21 @@ def command(
     run: Annotated[
         bool, typer.Option("--run/--no-run", help="Run each candidate and compare the results.")
     ] = True,
+    reference: Annotated[
+        str,
+        typer.Option(
+            "--reference",
+            help="A function that computes the results with NumPy.",
+            metavar="FILE.py:NAME",
+        ),
+    ] = "",
     as_json: AsJson = False,
 ) -> int:
     """Estimate a kernel with every combination of parameters, the fastest first.
 
-    Each candidate is traced, compiled, estimated, and run on generated inputs; its results are
-    compared with those of the first one. What does not fit or differs is listed at the end. A
+    Each candidate is traced, compiled, estimated, and run on generated inputs. Its results must be
+    those of --reference; without it those of all candidates must agree, and when they do not, none
+    counts as right. A candidate that leaves a part of its results unwritten is never right. A
     parameter is an argument of the kernel, or a constant of its file that the kernel reads. Exit
     code 1 when no candidate can be used.
 
@@ -58,20 +80,32 @@ def command(
     """
     asked = _parameters(parameters)
     combined = combinations(asked)
-    if len(combined) > _MOST:
-        raise typer.BadParameter(f"{len(combined)} combinations are more than {_MOST}")
+    if len(combined) > MAX_COMBINATIONS:
+        raise typer.BadParameter(f"{len(combined)} combinations are more than {MAX_COMBINATIONS}")
+    if reference and not run:
+        raise typer.BadParameter("--reference compares results, --no-run has none")
     target = checked_target(platform) or ""
-    given = Search(file, kernel, tuple(values or ()), cores, target, run)
-    found = search(given, combined, jobs or os.cpu_count() or 1)
+    search = Search(file, kernel, tuple(values or ()), cores, target, run, reference)
+    candidates = _judged(search, combined, jobs or os.cpu_count() or 1)
     if as_json:
-        rows = [_row(one) for one in found]
         console.write_json(
-            "tune", file=file, kernel=kernel, target=found[0].target, estimated=True,
-            candidates=rows,
+            "tune", file=file, kernel=kernel, target=candidates[0].target, estimated=True,
+            reference=reference or None, candidates=[_row(each) for each in candidates],
         )  # fmt: skip
     else:
-        _print(list(asked), found)
-    return FINE if any(not one.error and not one.differs for one in found) else NONE_FITS
+        _print(list(asked), candidates, search)
+    usable = any(candidate.status in ("correct", "fits") for candidate in candidates)
+    return FINE if usable else NONE_FITS
+
+
+def _judged(search: Search, combined: Sequence[Parameters], jobs: int) -> list[Candidate]:
+    """Every candidate with its status; those that can be used first, the fastest in front."""
+    reference = Reference(search) if search.reference else None
+    with TemporaryDirectory(prefix="nki-hlo-") as folder:
+        candidates = tried(search, combined, jobs, Path(folder))
+        if search.runs:
+            judge(candidates, reference)
+    return sorted(candidates, key=lambda each: (_ORDER.index(each.status), each.total_us))
 
 
 def _parameters(words: list[str]) -> dict[str, list[Value]]:
@@ -94,44 +128,67 @@ def _value(text: str) -> Value:
     return value if isinstance(value, int | float | bool | str | None) else text
 
 
-def _row(one: Candidate) -> dict[str, object]:
-    status = "failed" if one.error else "differs" if one.differs else "fits"
-    row: dict[str, object] = {"parameters": dict(one.parameters), "status": status}
-    if one.error:
-        return row | {"error": one.error}
+def _row(candidate: Candidate) -> dict[str, object]:
+    row: dict[str, object] = {
+        "parameters": dict(candidate.parameters), "status": candidate.status,
+    }  # fmt: skip
+    if candidate.error:
+        return row | {"error": candidate.error}
     return row | {
-        "total_us": round(one.total_us, 3),
-        "low_us": round(one.low_us, 3),
-        "high_us": round(one.high_us, 3),
-        "sbuf_bytes_per_partition": one.sbuf_bytes,
-        "difference": one.difference,
+        "total_us": round(candidate.total_us, 3),
+        "low_us": round(candidate.low_us, 3),
+        "high_us": round(candidate.high_us, 3),
+        "sbuf_bytes_per_partition": candidate.sbuf_bytes,
+        "unwritten_elements": candidate.unwritten,
+        "difference": candidate.difference,
     }
 
 
-def _print(names: list[str], found: list[Candidate]) -> None:
-    rows = [
-        (
-            *(str(value) for _, value in one.parameters),
-            f"{one.total_us:,.1f}",
-            f"{one.low_us:,.1f}–{one.high_us:,.1f}",
-            f"{one.sbuf_bytes / 1024:,.1f}",
-            "-" if one.difference is None else f"{one.difference:.2g}",
-            "DIFFERS" if one.differs else "",
-        )
-        for one in found
-        if not one.error
-    ]
+def _print(names: list[str], candidates: list[Candidate], search: Search) -> None:
+    rows = [_cells(candidate) for candidate in candidates if not candidate.error]
     if rows:
         columns = (
-            f"µs on {found[0].target} (estimated)",
+            f"µs on {candidates[0].target} (estimated)",
             "range",
             "SBUF KiB a partition",
             "difference",
             "",
         )
         console.table((*names, *columns), rows)
-    failed = [one for one in found if one.error]
+    failed = [candidate for candidate in candidates if candidate.error]
     if failed and rows:
         console.line()
-    for one in failed:
-        console.line(f"{one.name}: {one.error}")
+    for candidate in failed:
+        console.line(f"{candidate.name}: {candidate.error}")
+    for sentence in _sentences(candidates, search):
+        console.note(sentence)
+
+
+def _cells(candidate: Candidate) -> tuple[str, ...]:
+    return (
+        *(str(value) for _, value in candidate.parameters),
+        f"{candidate.total_us:,.1f}",
+        f"{candidate.low_us:,.1f}–{candidate.high_us:,.1f}",
+        f"{candidate.sbuf_bytes / 1024:,.1f}",
+        "-" if candidate.difference is None else f"{candidate.difference:.2g}",
+        _REMARKS[candidate.status],
+    )
+
+
+def _sentences(candidates: list[Candidate], search: Search) -> list[str]:
+    """What the remarks in the table mean, and what the results were not compared with."""
+    sentences = [
+        f"{candidate.name} leaves {candidate.unwritten} elements of its results unwritten"
+        for candidate in candidates
+        if candidate.status == "unwritten"
+    ]
+    statuses = [candidate.status for candidate in candidates]
+    if "disagrees" in statuses:
+        sentences.append(
+            "the candidates disagree: without --reference nothing tells which of them are right"
+        )
+    elif search.runs and "fits" in statuses:
+        agreeing = statuses.count("fits")
+        compared = f"{agreeing} candidates agree" if agreeing > 1 else "1 candidate has results"
+        sentences.append(f"{compared}; --reference FILE.py:NAME compares with a function")
+    return sentences

@@ -207,6 +207,16 @@ class Machine:
                 if tracker is not None:
                     tracker.require(tensor, f"output {name!r}")
 
+    def unwritten_outputs(self) -> dict[str, int]:
+        """Elements of each output that the last run left unwritten, when those are followed."""
+        counts: dict[str, int] = {}
+        for tensor in self._results():
+            for tracker in self._trackers[:1]:  # cores share the memory of outputs
+                mask = tracker.unwritten(tensor) if tracker is not None else None
+                if mask is not None:
+                    counts[tensor.name] = int(mask.sum())
+        return counts
+
     def _make_memories(self, cores: int, *, loose: bool) -> list[Memory]:
         """A memory for each core with constants and, unless ``loose``, scratch in its place."""
         target = target_of(self._program.target)

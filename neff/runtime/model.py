@@ -159,6 +159,21 @@ class LoadedModel:
             machine.execute()
             return self.collect(arrays, targets, given)
 
+    def run_checked(self, inputs: Mapping[str, Any]) -> tuple[dict[str, Array], dict[str, int]]:
+        """Execute the model once and follow uninitialised memory.
+
+        Returns:
+            Every output by name, and how many elements of an output the run left unwritten.
+
+        Raises:
+            NeffRuntimeError: as :meth:`run` with ``check``.
+        """
+        self.require_ranks(1)
+        with self._lock, engine_floats():
+            machine, arrays, targets = self.begin(inputs, {}, check=True)
+            machine.execute()
+            return self.collect(arrays, targets, {}), machine.unwritten_outputs()
+
     def require_ranks(self, count: int) -> None:
         """Refuse to run on another number of devices than the module is for.
 

@@ -20,12 +20,28 @@ def scaled(x, rows=128):
     assert x.shape[0] % rows == 0, "rows do not fit"
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     for r in range(0, x.shape[0], rows):
-        for c in range(0, x.shape[1], COLUMNS):
+        for c in range(0, x.shape[1] // COLUMNS * COLUMNS, COLUMNS):
             here = (nl.ds(r, rows), nl.ds(c, COLUMNS))
             tile = nl.ndarray((rows, COLUMNS), dtype=x.dtype, buffer=nl.sbuf)
             nisa.dma_copy(dst=tile, src=x[here])
             nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=2.0 + WRONG)
             nisa.dma_copy(dst=out[here], src=tile)
+    return out
+
+def twice(x):
+    return x + x
+
+def broken(x):
+    raise ValueError("no numbers")
+
+@nki.jit
+def placed(x, places, SKIP=0):
+    out = nl.ndarray((128, 64), dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    index = nl.load(places)
+    nisa.tensor_scalar(dst=index, data=index, op0=nl.multiply, operand0=1 - SKIP)
+    there = out.ap([[64, 128], [1, 64]], offset=0, vector_offset=index, indirect_dim=0)
+    nisa.dma_copy(dst=there, src=tile)
     return out
 """
 
@@ -40,10 +56,20 @@ def words(tmp_path: Path) -> list[str]:
 
 
 def tuned(words: list[str], capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
-    assert main([*words, "--json"]) == 0
+    return candidates(0, words, capsys)
+
+
+def candidates(
+    code: int, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> list[dict[str, object]]:
+    assert main([*words, "--json"]) == code
     document = json.loads(capsys.readouterr().out)
     assert document["estimated"] is True
     return document["candidates"]
+
+
+def statuses(rows: list[dict[str, object]]) -> dict[tuple[object, ...], object]:
+    return {tuple(row["parameters"].values()): row["status"] for row in rows}
 
 
 def test_ranked_by_estimate(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -57,19 +83,80 @@ def test_ranked_by_estimate(words: list[str], capsys: pytest.CaptureFixture[str]
     assert all(row["sbuf_bytes_per_partition"] for row in rows)
 
 
-def test_what_does_not_fit_or_differs(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    rows = tuned([*words, "--param", "rows=100,128,256", "--param", "WRONG=0,1", "-j1"], capsys)
-    status = {tuple(row["parameters"].values()): row["status"] for row in rows}
-    assert status == {
-        (128, 0): "fits", (128, 1): "differs", (100, 0): "failed", (100, 1): "failed",
-        (256, 0): "failed", (256, 1): "failed",
-    }  # fmt: skip
-    assert [row["status"] for row in rows] == ["fits", "differs", *["failed"] * 4]
-    errors = {row["parameters"]["rows"]: row["error"] for row in rows[2:]}
+def test_what_does_not_fit(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    rows = tuned([*words, "--param", "rows=100,128,256", "-j1"], capsys)
+    assert [row["status"] for row in rows] == ["fits", "failed", "failed"]
+    errors = {row["parameters"]["rows"]: row["error"] for row in rows[1:]}
     assert "rows do not fit" in errors[100]
     assert "NKI-PARTITION" in errors[256] and "kernels.py:" in errors[256]
-    difference = next(row["difference"] for row in rows if row["status"] == "differs")
-    assert difference == pytest.approx(0.5, rel=0.02)
+
+
+def test_candidates_that_disagree(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a reference none of them is right, however many agree."""
+    asked = [*words, "--param", "rows=64,128", "--param", "WRONG=1,0", "-j1"]
+    rows = candidates(1, asked, capsys)
+    assert {row["status"] for row in rows} == {"disagrees"}
+    difference = {row["parameters"]["WRONG"]: row["difference"] for row in rows}
+    assert difference == {1: 0.0, 0: pytest.approx(1 / 3, rel=0.02)}
+    assert main(asked) == 1
+    out, notes = capsys.readouterr()
+    assert out.count("DISAGREES") == 4
+    assert "the candidates disagree: without --reference" in notes
+
+
+def test_a_reference_tells_which_is_right(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = [*words, "--param", "WRONG=1,0", "-j1", "--reference", f"{words[1]}:twice"]
+    rows = tuned(asked, capsys)
+    assert statuses(rows) == {(0,): "correct", (1,): "differs"}
+    assert [row["difference"] for row in rows] == [0.0, pytest.approx(0.5, rel=0.02)]
+    assert candidates(1, [*asked, "--param", "COLUMNS=100"], capsys)
+
+
+@pytest.mark.parametrize("reference", [[], ["--reference", "kernels.py:twice"]])
+def test_unwritten_results_are_never_right(
+    words: list[str], reference: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Columns that no tile reaches: the candidate is not compared, the others are."""
+    reference = [word.replace("kernels.py", words[1]) for word in reference]
+    asked = [*words, "-j1", *reference]
+    rows = tuned([*asked, "--param", "COLUMNS=384,256,512"], capsys)
+    right = "correct" if reference else "fits"
+    assert statuses(rows) == {(512,): right, (256,): right, (384,): "unwritten"}
+    assert rows[-1]["unwritten_elements"] == 256 * 128 and rows[-1]["difference"] is None
+    assert statuses(candidates(1, [*asked, "--param", "COLUMNS=384"], capsys)) == {
+        (384,): "unwritten"
+    }
+    assert main([*asked, "--param", "COLUMNS=384"]) == 1
+    out, notes = capsys.readouterr()
+    assert "UNWRITTEN" in out and "leaves 32768 elements" in notes
+
+
+def test_results_that_values_leave_unwritten(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every row goes to row 0: only the run shows it."""
+    words[words.index("scaled")] = "placed"
+    words[words.index("x=bf16[256,512]")] = "x=f32[128,64]"
+    asked = [*words, "--arg", "places=i32[128,1]", "--param", "SKIP=1", "-j1"]
+    [row] = candidates(1, asked, capsys)
+    assert row["status"] == "unwritten" and row["unwritten_elements"] == 127 * 64
+
+
+@pytest.mark.parametrize(
+    ("reference", "exit_code", "code"),
+    [
+        ("kernels.py", 2, "HLO-USAGE"), ("kernels.py:COLUMNS", 2, "HLO-USAGE"),
+        ("kernels.py:none", 3, "HLO-NO-NAME"), ("kernels.py:broken", 2, "HLO-ARGUMENT"),
+    ],
+)  # fmt: skip
+def test_a_reference_that_is_none(
+    words: list[str], reference: str, exit_code: int, code: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named = reference.replace("kernels.py", words[1])
+    assert main([*words, "--param", "rows=64", "-j1", "--reference", named]) == exit_code
+    assert f"error[{code}]" in capsys.readouterr().err
 
 
 def test_processes_find_the_same(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
