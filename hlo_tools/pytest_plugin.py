@@ -15,10 +15,7 @@ from typing import Any
 
 import pytest
 
-from hlo_tools.plugins import OWN, Plugin
-
-_BUDGETS = Plugin("budgets", OWN, "neff.runtime.kernel_budgets:checked")
-"""The estimate needs the compiler, which stands above this package."""
+from nki_lang.services import service
 
 __all__ = ["KernelBudget", "KernelChecker"]
 
@@ -142,7 +139,7 @@ class KernelBudget:
         Without a limit those of ``[tool.nki-neff.budgets]`` for the kernel's name are checked.
         """
         __tracebackhide__ = True
-        report, checks = _BUDGETS.get()(
+        report, checks = service("kernel-budget")(
             kernel, args, kwargs, target=nki_target, max_latency_us=max_latency_us,
             max_sbuf_bytes=max_sbuf_bytes, max_hbm_bytes=max_hbm_bytes,
             min_utilisation=min_utilisation,

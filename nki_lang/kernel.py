@@ -8,7 +8,6 @@ import os
 import threading
 import types
 from collections.abc import Callable, Iterable
-from importlib import import_module
 from typing import Any, cast
 
 import numpy as np
@@ -18,6 +17,7 @@ from nki_lang.frontend.builder import active
 from nki_lang.frontend.objects import is_sequence
 from nki_lang.ir import KernelIR
 from nki_lang.semantics.state import has_wide_scales
+from nki_lang.services import service
 from nki_lang.targets import Target, current_target, target_of
 from nki_lang.tracebacks import without_own_frames
 from nki_lang.tracing.arguments import replace_tensors
@@ -71,11 +71,6 @@ _ARRAY_RUNNER: list[Callable[[Kernel, tuple[Any, ...], dict[str, Any]], Any]] = 
 def set_array_runner(run: Callable[[Kernel, tuple[Any, ...], dict[str, Any]], Any]) -> None:
     """Let ``run(kernel, args, kwargs)`` handle calls with NumPy arrays from now on."""
     _ARRAY_RUNNER[:] = [run]
-
-
-def _estimates() -> Any:
-    """What estimates kernels. It needs the compiler, a higher package: found by its name."""
-    return import_module("neff.runtime.kernel_estimates")
 
 
 def trace(
@@ -263,7 +258,7 @@ class Kernel:
         Loops that depend on the arguments are counted in a run on them. Prints as a table, alike
         instructions in one row; the result is a ``neff.profile.CostReport``.
         """
-        return _estimates().cost_report(trace(self, args, kwargs), self.arrays(args, kwargs))
+        return service("kernel-cost")(trace(self, args, kwargs), self.arrays(args, kwargs))
 
     @without_own_frames
     def profile(self, *args: Any, **kwargs: Any) -> Any:
@@ -271,7 +266,7 @@ class Kernel:
 
         The result is a ``neff.profile.ProfileReport``: prints as tables, in a notebook too.
         """
-        return _estimates().profile_report(trace(self, args, kwargs), self.arrays(args, kwargs))
+        return service("kernel-profile")(trace(self, args, kwargs), self.arrays(args, kwargs))
 
     # -- running on NumPy arrays ----------------------------------------------------------
 

@@ -74,13 +74,8 @@ PROGRAM: Final = Program(
             SCRIPTS,
             for_modules="evaluate",
         ),
-        Command(
-            "profile",
-            "neff.cli.script_profile",
-            "Estimate where a script's programs spend time.",
-            SCRIPTS,
-        ),
-        Command("tune", "neff.cli.tune", "Estimate a kernel with many parameters.", SCRIPTS),
+        Command("profile", "", "Estimate where a script's programs spend time.", SCRIPTS),
+        Command("tune", "", "Estimate a kernel with many parameters.", SCRIPTS),
         _on_modules("evaluate", "hlo_tools.cli.evaluate", "Evaluate a module.", CHECK),
         _on_modules(
             "bisect", "hlo_tools.cli.bisect", "Find where two evaluations first differ.", CHECK

@@ -15,20 +15,16 @@ from hlo_tools.errors import CodedError, HloError
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import KERNEL_TARGET, Module
 from hlo_tools.ir.overview import ModuleOutline
-from hlo_tools.kernel_calls.description import work_of
+from hlo_tools.kernel_calls.description import cost_of, work_of
 from hlo_tools.kernels.backend_config import BackendConfig, decode
 from hlo_tools.kernels.calls import resolve
 from hlo_tools.kernels.embedded import EMBEDDED
 from hlo_tools.kernels.location import locate
-from hlo_tools.plugins import OWN, Plugin
 from nki_lang.ir import KernelIR
 
 __all__ = ["command"]
 
 FINE, UNUSABLE = 0, 3
-
-_REPORT = Plugin("cost", OWN, "neff.runtime.kernel_estimates:cost_report")
-"""The estimate needs the compiler, which is above this package."""
 
 
 def command(
@@ -106,7 +102,7 @@ def _describe(
 def _cost(kernel: KernelIR) -> dict[str, Any]:
     """The estimate of one launch; what the compiler does not take has its error in its place."""
     try:
-        return _REPORT.get()(kernel, ()).document()
+        return cost_of(kernel)
     except CodedError as error:
         return {"error": {"code": error.code, "message": error.message}}
 

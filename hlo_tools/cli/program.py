@@ -15,6 +15,7 @@ from hlo_tools.cli.shared.program_help import help_text
 from hlo_tools.cli.shared.progress import with_progress
 from hlo_tools.cli.shared.selection import with_selection
 from hlo_tools.cli.shared.table import Command, Program
+from nki_lang.services import COMMANDS, service
 
 __all__ = ["group", "load_command", "run"]
 
@@ -86,7 +87,7 @@ def _refuse(word: str, program: Program) -> None:
 
 def load_command(entry: Command) -> Any:
     """Import a command's module and build the command."""
-    module = import_module(entry.module)
+    module = import_module(entry.module) if entry.module else service(entry.name, COMMANDS)
     app = getattr(module, "app", None)
     if app is None:
         app = typer.Typer(add_completion=False, rich_markup_mode=None)

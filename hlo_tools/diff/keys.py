@@ -28,7 +28,7 @@ Message = Any
 IGNORABLE = (*FIELDS, "layout", "operand-order")
 """What a comparison may leave out."""
 _SLOT_BITS = 32
-_COMMUTATIVE = opcodes_with("commutative")
+_COMMUTATIVE_OPCODES = opcodes_with("commutative")
 _ORDERS = (72 << 3 | 2, 102 << 3 | 2)
 """Tags of the fields that state a comparison's order."""
 _CONTROL = tuple(37 << 3 | kind for kind in (2, 0))
@@ -210,7 +210,7 @@ def _bodies(module: Module, message: HloModuleProto, outline: Outline) -> list[B
 def _connect(body: Body) -> None:
     """Fill in who uses what."""
     for place, (opcode, operands) in enumerate(zip(body.opcodes, body.operands, strict=True)):
-        commutes = len(operands) == 2 and opcode in _COMMUTATIVE
+        commutes = len(operands) == 2 and opcode in _COMMUTATIVE_OPCODES
         body.commuting.append(commutes)
         body.users.append([])
         for slot, operand in enumerate(operands):

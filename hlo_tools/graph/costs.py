@@ -13,16 +13,13 @@ from typing import cast
 from hlo_tools.errors import CodedError, HloError
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import Module
-from hlo_tools.kernel_calls.description import work_of
+from hlo_tools.kernel_calls.description import cost_of, work_of
 from hlo_tools.kernels.calls import KernelCall, resolve
-from hlo_tools.plugins import OWN, Plugin
 from hlo_tools.stats.roofline import Work, roofline
 from hlo_tools.stats.units import bytes_text, time_text
 
 __all__ = ["Costs"]
 
-_REPORT = Plugin("cost", OWN, "neff.runtime.kernel_estimates:cost_report")
-"""The estimate needs the compiler, which is above this package."""
 _ENGINES = {"memory": "DMA", "tensor": "tensor", "vector": "vector", "scalar": "scalar"}
 _LONGEST = 100_000
 """Characters of a kernel's IR that are shown."""
@@ -86,7 +83,7 @@ def _counted(number: int | None) -> str:
 def _estimated(call: KernelCall) -> Sheet:
     """Time by engine, and by line of the kernel's source."""
     try:
-        report = cast("Mapping[str, object]", _REPORT.get()(call.kernel, ()).document())
+        report = cast("Mapping[str, object]", cost_of(call.kernel))
     except CodedError as error:
         return (("engines", f"unknown: [{error.code}] {error.message}"),), ()
     rows = cast("list[Mapping[str, object]]", report["lines"])

@@ -14,8 +14,9 @@ from nki_lang.ir import Access, KernelIR
 from nki_lang.ir.types import Block, ForLoop, WhileLoop
 from nki_lang.ir.types import Instruction as KernelInstruction
 from nki_lang.memory import HBM
+from nki_lang.services import service
 
-__all__ = ["Description", "Work", "describe", "work_of"]
+__all__ = ["Description", "Work", "cost_of", "describe", "work_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,3 +184,12 @@ def _accesses(value: Any) -> tuple[Access, ...]:
     if type(value) in (tuple, list):
         return tuple(one for one in value if isinstance(one, Access))
     return ()
+
+
+def cost_of(kernel: KernelIR) -> dict[str, Any]:
+    """Return the estimate of one launch as a JSON document.
+
+    Raises:
+        CodedError: the compiler refuses the kernel.
+    """
+    return service("kernel-cost")(kernel, ()).document()

@@ -35,7 +35,7 @@ Pair = tuple[Instruction, Instruction]
 Goals = tuple[Pair, "Goals"] | None
 """Pairs that have yet to fit, as a linked list."""
 
-_COMMUTATIVE = opcodes_with("commutative")
+_COMMUTATIVE_OPCODES = opcodes_with("commutative")
 _MOST_TRIED = 10_000
 _DEEPEST = 200
 """Instructions that a pattern may have one above the other."""
@@ -221,7 +221,7 @@ class _Matcher:
         if pattern.opcode == "parameter":
             return [[]]
         orders = [view.operands]
-        if pattern.opcode in _COMMUTATIVE and len(set(view.operands)) > 1:
+        if pattern.opcode in _COMMUTATIVE_OPCODES and len(set(view.operands)) > 1:
             orders.append(view.operands[::-1])
         pairs = [list(zip(pattern.operands, operands, strict=False)) for operands in orders]
         fits = len(pattern.operands) == len(view.operands)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["ROWS", "Row"]
+__all__ = ["OPCODE_ROWS", "Row"]
 
 
 class Row(NamedTuple):
@@ -388,7 +388,7 @@ _STRUCTURE = (
     ),
 )
 
-ROWS: tuple[Row, ...] = (
+OPCODE_ROWS: tuple[Row, ...] = (
     *_ELEMENTWISE,
     *_MOVEMENT,
     *_SOURCES,

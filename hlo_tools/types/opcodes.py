@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast, get_args
 
-from hlo_tools.types.opcode_table import ROWS
+from hlo_tools.types.opcode_table import OPCODE_ROWS
 
 __all__ = [
     "COMMON_ATTRIBUTES",
@@ -127,7 +127,7 @@ def _words(text: str) -> frozenset[str]:
 def _opcode_table() -> dict[str, Opcode]:
     traits = set(get_args(Trait))
     table: dict[str, Opcode] = {}
-    for row in ROWS:
+    for row in OPCODE_ROWS:
         if not traits >= _words(row.traits) or row.kind not in get_args(Kind):
             raise ValueError(f"the opcode table has an unknown trait or kind: {row}")
         for name in row.names.split():

@@ -55,6 +55,23 @@ def test_imports_go_down_only(package: str) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.parametrize("package", FLOORS)
+def test_no_string_names_a_module_of_a_higher_layer(package: str) -> None:
+    higher = [name for name, layer in FLOORS.items() if layer > FLOORS[package]]
+    if not higher:
+        return
+    module_name = re.compile(rf"(?:{'|'.join(higher)})\.[a-z_][\w.]*(?::\w+)?")
+    wrong = [
+        f"{path.relative_to(ROOT)}:{node.lineno} names {node.value}"
+        for path in sources(package)
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and module_name.fullmatch(node.value)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
 def test_nki_lang_needs_numpy_and_ml_dtypes_only() -> None:
     allowed = {"nki_lang", "numpy", "ml_dtypes"} | set(sys.stdlib_module_names)
     wrong = [

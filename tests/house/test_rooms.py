@@ -33,7 +33,7 @@ RANKS: dict[str, list[set[str]]] = {
         {"plain_files"},
         {"dtypes", "memory", "source", "atomic"},
         {"errors", "tracebacks"},
-        {"targets", "strict"},
+        {"services", "targets", "strict"},
         {"ir"},
         {"frontend", "semantics", "klir"},
         {"isa", "tracing"},

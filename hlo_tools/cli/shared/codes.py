@@ -12,11 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache
-from importlib import import_module
 from importlib.resources import files
-from typing import Any
 
 from hlo_tools.plugins import OWN
+from nki_lang.services import service
 
 __all__ = ["Code", "beginning_with", "closer", "codes", "find", "near", "written_down"]
 
@@ -122,12 +121,10 @@ def _of_rules() -> Iterator[Code]:
             _general(rule.why), _general(rule.instead), "warning" if rule.warning else "error",
             "nki-hlo check",
         )  # fmt: skip
-    compiler: Any = import_module("neff.compiler.unsupported")  # of a package above this one
-    for code, kind in compiler.UNSUPPORTED.items():
+    for code, kind in service("compiler-refusals").items():
         why = f"HLO: {', '.join(sorted(kind.opcodes))}." if kind.opcodes else ""
         yield Code(code, f"not compiled: {kind.what}", why, kind.remedy, command="nki-neff build")
-    advice: Any = import_module("neff.profile.advice")
-    for code, rule in advice.RULES.items():
+    for code, rule in service("advice-rules").items():
         yield Code(code, rule.title, rule.why, rule.remedy, "advice", "nki-neff profile")
 
 

@@ -86,8 +86,8 @@ class Importer:
         arguments = [
             self._parameter(instruction)
             for instruction in sorted(
-                (one for one in entry.instructions if one.opcode == "parameter"),
-                key=lambda one: one.parameter_number,
+                (row for row in entry.instructions if row.opcode == "parameter"),
+                key=lambda row: row.parameter_number,
             )
         ]
         root = self._computation(entry, arguments)
@@ -106,9 +106,9 @@ class Importer:
     def _entry(self) -> HloComputationProto:
         entry = self._computations.get(self._proto.entry_computation_id)
         if entry is None and self._proto.entry_computation_name:
-            for one in self._proto.computations:
-                if one.name == self._proto.entry_computation_name:
-                    return one
+            for row in self._proto.computations:
+                if row.name == self._proto.entry_computation_name:
+                    return row
         if entry is None:
             raise NeffCompileError(
                 "the module has no entry computation",
@@ -149,66 +149,66 @@ class Importer:
         return _found(values, root_of(computation), computation.name)
 
     def _instruction(
-        self, one: HloInstructionProto, values: dict[int, Tree], arguments: list[Tree]
+        self, row: HloInstructionProto, values: dict[int, Tree], arguments: list[Tree]
     ) -> Tree:
-        if one.opcode == "parameter":
-            return _argument(one, arguments)
-        operands = [_found(values, ident, one.name) for ident in one.operand_ids]
-        function = self._functions.get(one.opcode)
-        return function(self, one, operands) if function else self.operation(one, operands)
+        if row.opcode == "parameter":
+            return _argument(row, arguments)
+        operands = [_found(values, ident, row.name) for ident in row.operand_ids]
+        function = self._functions.get(row.opcode)
+        return function(self, row, operands) if function else self.operation(row, operands)
 
-    def inlined(self, one: HloInstructionProto, operands: list[Tree]) -> Tree:
+    def inlined(self, row: HloInstructionProto, operands: list[Tree]) -> Tree:
         """The results of the called computation."""
-        return self._computation(self._called(one), operands)
+        return self._computation(self._called(row), operands)
 
-    def async_start(self, one: HloInstructionProto, operands: list[Tree]) -> Tree:
+    def async_start(self, row: HloInstructionProto, operands: list[Tree]) -> Tree:
         """The operands, the results and no context, as the shape of an async-start states."""
-        return tuple(operands), self.inlined(one, operands), ()
+        return tuple(operands), self.inlined(row, operands), ()
 
-    def operation(self, one: HloInstructionProto, operands: list[Tree]) -> Tree:
+    def operation(self, row: HloInstructionProto, operands: list[Tree]) -> Tree:
         """An instruction that is a node of the graph, or is expanded into several."""
-        opcode = one.opcode
-        node = self._array(opcode, tuple(leaves_of(tuple(operands))), one.shape, one)
-        node.attributes.update(self._attributes(one, node))
+        opcode = row.opcode
+        node = self._array(opcode, tuple(leaves_of(tuple(operands))), row.shape, row)
+        node.attributes.update(self._attributes(row, node))
         if opcode == "constant" and self._shape is not None:
             return self._spread(node)
-        if opcode == "compare" and is_total_order(one):
+        if opcode == "compare" and is_total_order(row):
             node.operands = (ordered(node.operands[0]), ordered(node.operands[1]))
         if opcode in ("clamp", "select"):
             node.operands = tuple(_spread_scalar(operand, node) for operand in node.operands)
         if opcode == "select-and-scatter":
-            return self._select_and_scatter(one, node)
+            return self._select_and_scatter(row, node)
         if opcode in REWRITES:
             known = fold(node)
             node = REWRITES[opcode](node) if known is node else known
         if opcode == "reduce-window" and is_slid(node):
-            region = self._called(one)
+            region = self._called(row)
             results = reduce_long_window(node, partial(self._combined, region))
             return tuple(results) if len(results) > 1 else results[0]
         if opcode in EXPANSIONS:
             first, *others = EXPANSIONS[opcode](node)
             if opcode == "reduce-window" and not first.attributes["applied"]:
-                return self._reduced(self._called(one), first)
+                return self._reduced(self._called(row), first)
             return (first, *others) if others else first
-        if BY_NUMBER.get(one.shape.element_type, INVALID).kind == "none":
+        if BY_NUMBER.get(row.shape.element_type, INVALID).kind == "none":
             raise uncovered(node)
         if opcode == "reduce" and not node.attributes["applied"]:
-            return self._reduced(self._called(one), node)
+            return self._reduced(self._called(row), node)
         return fold(_with_known_starts(node))
 
-    def reduce(self, one: HloInstructionProto, operands: list[Node]) -> Tree:
+    def reduce(self, row: HloInstructionProto, operands: list[Node]) -> Tree:
         """A reduce; with several operands, argmax and argmin have their own instructions."""
         if len(operands) <= 2:
-            return self.operation(one, operands)
-        node = self._array("reduce", tuple(operands), one.shape, one)
-        node.attributes["dimensions"] = tuple(one.dimensions)
-        region = self._called(one)
+            return self.operation(row, operands)
+        node = self._array("reduce", tuple(operands), row.shape, row)
+        node.attributes["dimensions"] = tuple(row.dimensions)
+        region = self._called(row)
         if len(operands) == 4:
             extreme = extreme_of(
                 lambda numbers: self._computation(region, numbers), operands[0], operands[1]
             )
             if extreme:
-                return picked(node, extreme, tuple(one.shape.tuple_shapes[0].dimensions))
+                return picked(node, extreme, tuple(row.shape.tuple_shapes[0].dimensions))
         return self._reduced(region, node)
 
     def _reduced(self, region: HloComputationProto, node: Node) -> Tree:
@@ -226,36 +226,36 @@ class Importer:
         results = self._applied_to_all(region, arguments, shape)
         return list(results) if isinstance(results, tuple) else [results]
 
-    def collective(self, one: HloInstructionProto, operands: list[Node]) -> Tree:
+    def collective(self, row: HloInstructionProto, operands: list[Node]) -> Tree:
         """An operation in which devices communicate."""
-        reduces = bool(one.called_computation_ids)
-        applied = single_op(self._called(one)) if reduces else ""
+        reduces = bool(row.called_computation_ids)
+        applied = single_op(self._called(row)) if reduces else ""
 
         def combine(pair: list[Node], shape: tuple[int, ...]) -> Node:
-            return self._applied_to_all(self._called(one), pair, shape)
+            return self._applied_to_all(self._called(row), pair, shape)
 
-        node = self._placeholder(one)
-        call = Collective(one, node, operands, self._devices, applied, combine, self._own)
-        return COLLECTIVES[one.opcode](call)
+        node = self._placeholder(row)
+        call = Collective(row, node, operands, self._devices, applied, combine, self._own)
+        return COLLECTIVES[row.opcode](call)
 
-    def topk(self, one: HloInstructionProto, operands: list[Node]) -> Tree:
+    def topk(self, row: HloInstructionProto, operands: list[Node]) -> Tree:
         """The largest or smallest elements of each row, and their indices."""
-        return top(self._placeholder(one), operands[0], one.k, one.largest)
+        return top(self._placeholder(row), operands[0], row.k, row.largest)
 
-    def random_bits(self, one: HloInstructionProto, operands: list[Node]) -> Tree:
+    def random_bits(self, row: HloInstructionProto, operands: list[Node]) -> Tree:
         """The new state and the bits of a counter-based generator."""
-        shape = one.shape.tuple_shapes[1]
-        bits = self._array(one.opcode, (), shape, one)
-        return random_bits(bits, operands[0], one.rng_algorithm, bits.element)
+        shape = row.shape.tuple_shapes[1]
+        bits = self._array(row.opcode, (), shape, row)
+        return random_bits(bits, operands[0], row.rng_algorithm, bits.element)
 
-    def sort(self, one: HloInstructionProto, operands: list[Node]) -> Tree:
-        """A sort: the comparison is made of whole arrays, one element beside the other."""
-        region = self._called(one)
+    def sort(self, row: HloInstructionProto, operands: list[Node]) -> Tree:
+        """A sort: the comparison takes whole arrays of paired elements."""
+        region = self._called(row)
 
         def before(pairs: list[Node], shape: tuple[int, ...]) -> Node:
             return self._applied_to_all(region, pairs, shape)
 
-        found = sorted_rows(self._placeholder(one), operands, one.dimensions[0], before)
+        found = sorted_rows(self._placeholder(row), operands, row.dimensions[0], before)
         return tuple(found) if len(found) > 1 else found[0]
 
     def _applied_to_all(
@@ -277,25 +277,25 @@ class Importer:
             attributes={"dimensions": ()},
         )  # fmt: skip
 
-    def _called(self, one: HloInstructionProto, number: int = 0) -> HloComputationProto:
-        idents = one.called_computation_ids
+    def _called(self, row: HloInstructionProto, number: int = 0) -> HloComputationProto:
+        idents = row.called_computation_ids
         found = self._computations.get(idents[number]) if number < len(idents) else None
         if found is None:
             raise NeffCompileError(
-                f"{one.opcode} {one.name} calls a computation that the module does not have",
+                f"{row.opcode} {row.name} calls a computation that the module does not have",
                 code="NEFF-MODULE",
-                place=self._place(one),
+                place=self._place(row),
                 remedy=_REMEDY,
             )
         return found
 
-    def loop(self, one: HloInstructionProto, operands: list[Tree]) -> Tree:
-        """A while: a loop on the device, or its iterations one after the other."""
+    def loop(self, row: HloInstructionProto, operands: list[Tree]) -> Tree:
+        """A while: a loop on the device, or its iterations in sequence."""
         state = operands[0]
-        body, condition = self._called(one, 0), self._called(one, 1)
+        body, condition = self._called(row, 0), self._called(row, 1)
         self._loops += 1
         found = While(
-            self._placeholder(one),
+            self._placeholder(row),
             self._loops,
             lambda given: self._computation(body, [given]),
             lambda given: self._computation(condition, [given]),
@@ -305,17 +305,17 @@ class Importer:
         )
         return looped(found, state)
 
-    def conditional(self, one: HloInstructionProto, operands: list[Tree]) -> Tree:
+    def conditional(self, row: HloInstructionProto, operands: list[Tree]) -> Tree:
         """The branch taken if that is known; else a branch, or all of them and a choice."""
         chosen_by, given = operands[0], operands[1:]
-        bodies = [partial(self._on_one, self._called(one, at)) for at in range(len(given))]
+        bodies = [partial(self._on_one, self._called(row, at)) for at in range(len(given))]
         if chosen_by.value is None:
             self._loops += 1
             branches = Branches(
-                self._placeholder(one), self._loops, chosen_by, given, bodies, frozenset(OPERATIONS)
+                self._placeholder(row), self._loops, chosen_by, given, bodies, frozenset(OPERATIONS)
             )
             found, every = branched(branches)
-            return self._choice(one, chosen_by, found) if every else found
+            return self._choice(row, chosen_by, found) if every else found
         if chosen_by.value.dtype == np.bool_:
             branch = 0 if chosen_by.value.item() else 1
         else:
@@ -326,13 +326,13 @@ class Importer:
     def _on_one(self, computation: HloComputationProto, argument: Tree) -> Tree:
         return self._computation(computation, [argument])
 
-    def _choice(self, one: HloInstructionProto, which: Node, results: list[Tree]) -> Tree:
+    def _choice(self, row: HloInstructionProto, which: Node, results: list[Tree]) -> Tree:
         if not isinstance(results[0], tuple):
-            return chosen(self._placeholder(one), which, results)
-        return tuple(self._choice(one, which, list(parts)) for parts in zip(*results, strict=True))
+            return chosen(self._placeholder(row), which, results)
+        return tuple(self._choice(row, which, list(parts)) for parts in zip(*results, strict=True))
 
-    def _select_and_scatter(self, one: HloInstructionProto, node: Node) -> Node:
-        select, scatter = self._called(one, 0), self._called(one, 1)
+    def _select_and_scatter(self, row: HloInstructionProto, node: Node) -> Node:
+        select, scatter = self._called(row, 0), self._called(row, 1)
         node.attributes["applied"] = single_op(scatter)
 
         def keeps(best: Node, other: Node, shape: tuple[int, ...]) -> Node:
@@ -341,53 +341,53 @@ class Importer:
         return select_and_scatter(node, keeps)
 
     def _array(
-        self, opcode: str, operands: tuple[Any, ...], shape: ShapeProto, one: HloInstructionProto
+        self, opcode: str, operands: tuple[Any, ...], shape: ShapeProto, row: HloInstructionProto
     ) -> Node:
         element = BY_NUMBER.get(shape.element_type, INVALID)
         self._made += 1
         extents = tuple(shape.dimensions) if self._shape is None else self._shape
-        return Node(opcode, operands, extents, element, {}, one.name, self._place(one))
+        return Node(opcode, operands, extents, element, {}, row.name, self._place(row))
 
-    def _placeholder(self, one: HloInstructionProto) -> Node:
-        return self._array(one.opcode, (), one.shape, one)
+    def _placeholder(self, row: HloInstructionProto) -> Node:
+        return self._array(row.opcode, (), row.shape, row)
 
-    def _place(self, one: HloInstructionProto) -> str:
+    def _place(self, row: HloInstructionProto) -> str:
         """``file:line`` of the user's program, or the framework's name of the operation."""
-        metadata = self._module.resolve_metadata(one.metadata)
+        metadata = self._module.resolve_metadata(row.metadata)
         frames = frames_of(metadata, self._proto.stack_frame_index)
         if frames:
             return f"{frames[0].file}:{frames[0].line}"
-        return metadata.op_name or one.name
+        return metadata.op_name or row.name
 
-    def _attributes(self, one: HloInstructionProto, node: Node) -> dict[str, Any]:
-        reader = ATTRIBUTES.get(one.opcode)
-        found = reader(one) if reader else {}
-        if one.opcode in ("reduce", "reduce-window"):
-            found["applied"] = self._applied(one, node)
+    def _attributes(self, row: HloInstructionProto, node: Node) -> dict[str, Any]:
+        reader = ATTRIBUTES.get(row.opcode)
+        found = reader(row) if reader else {}
+        if row.opcode in ("reduce", "reduce-window"):
+            found["applied"] = self._applied(row, node)
         return found
 
-    def _applied(self, one: HloInstructionProto, node: Node) -> str:
-        """The operation that a reduce applies, under HLO's name; "" for more than one."""
-        region = self._called(one)
+    def _applied(self, row: HloInstructionProto, node: Node) -> str:
+        """The operation that a reduce applies, under HLO's name; "" for more than row."""
+        region = self._called(row)
         found = single_op(region)
         if not found and node.element.name == "pred":
             found = truth_of(lambda numbers: self._computation(region, numbers))
         return found if found in REDUCERS else ""
 
-    def scatter(self, one: HloInstructionProto, operands: list[Node]) -> Tree:
+    def scatter(self, row: HloInstructionProto, operands: list[Node]) -> Tree:
         """A scatter; one of several operands has a node for each result."""
         count = len(operands) // 2
         first = operands[0]
-        node = self._array("scatter", tuple(operands), one.shape, one)
+        node = self._array("scatter", tuple(operands), row.shape, row)
         node.shape, node.element = first.shape, first.element
         scalars = [
             derived(node, "parameter", (), (), operand.element)
             for operand in (*operands[:count], *operands[-count:])
         ]
-        region = self._called(one)
+        region = self._called(row)
         found = tuple(leaves_of(self._computation(region, scalars)))
         fields = {"region": Region(tuple(scalars), found), "applied": single_op(region)}
-        node.attributes.update(ATTRIBUTES["scatter"](one), **fields)
+        node.attributes.update(ATTRIBUTES["scatter"](row), **fields)
         if count == 1:
             return node
         return tuple(
@@ -395,18 +395,18 @@ class Importer:
             for index, operand in enumerate(operands[:count])
         )
 
-    def custom_call(self, one: HloInstructionProto, operands: list[Tree]) -> Tree:
+    def custom_call(self, row: HloInstructionProto, operands: list[Tree]) -> Tree:
         """A kernel call, an annotation, or a target that other operations replace."""
-        target = one.custom_call_target
+        target = row.custom_call_target
         if target in IDENTITIES:
             if not operands:
                 raise NeffCompileError(
-                    f"custom call {one.name} to {target} has no operand",
+                    f"custom call {row.name} to {target} has no operand",
                     code="NEFF-MODULE",
-                    place=self._place(one),
+                    place=self._place(row),
                     remedy=_REMEDY,
                 )
-            node = self._placeholder(one)
+            node = self._placeholder(row)
             if not is_group(operands[0]) and operands[0].shape != node.shape:
                 raise uncovered(
                     node, "the module was not partitioned", code="NEFF-COLLECTIVE",
@@ -415,57 +415,57 @@ class Importer:
                 )  # fmt: skip
             return operands[0]
         if target in CUSTOM_CALLS:
-            return self._known_call(one, operands)
+            return self._known_call(row, operands)
         if target != KERNEL_TARGET:
             raise uncovered(
-                self._placeholder(one),
+                self._placeholder(row),
                 f"custom call to {target!r} is not covered",
                 code="NEFF-CUSTOM-CALL",
             )
-        kernel = self._array("kernel", tuple(leaves_of(tuple(operands))), one.shape, one)
-        kernel.attributes["backend_config"] = bytes(one.backend_config).decode("utf-8", "replace")
+        kernel = self._array("kernel", tuple(leaves_of(tuple(operands))), row.shape, row)
+        kernel.attributes["backend_config"] = bytes(row.backend_config).decode("utf-8", "replace")
 
         def result(shape: ShapeProto) -> Tree:
             if BY_NUMBER.get(shape.element_type, INVALID).name == "tuple":
                 return tuple(result(part) for part in shape.tuple_shapes)
-            node = self._array("result", (kernel,), shape, one)
+            node = self._array("result", (kernel,), shape, row)
             node.attributes["index"] = kernel.attributes.setdefault("results", 0)
             kernel.attributes["results"] += 1
             return node
 
-        return result(one.shape)
+        return result(row.shape)
 
-    def _known_call(self, one: HloInstructionProto, operands: list[Tree]) -> Tree:
+    def _known_call(self, row: HloInstructionProto, operands: list[Tree]) -> Tree:
         """A custom call that is made of other operations."""
-        node = self._placeholder(one)
-        shapes, elements = shapes_of(one.shape)
+        node = self._placeholder(row)
+        shapes, elements = shapes_of(row.shape)
         node.shape, node.element = shapes[0], elements[0]
 
         def apply(arguments: list[Node], shape: tuple[int, ...]) -> Node:
-            return self._applied_to_all(self._called(one), arguments, shape)
+            return self._applied_to_all(self._called(row), arguments, shape)
 
-        config = bytes(one.backend_config).decode("utf-8", "replace")
+        config = bytes(row.backend_config).decode("utf-8", "replace")
         call = CustomCall(node, operands, shapes, config, apply)
-        made = CUSTOM_CALLS[one.custom_call_target](call)
+        made = CUSTOM_CALLS[row.custom_call_target](call)
         found = tuple(
             each
             if each.element == element
             else derived(node, "convert", (each,), each.shape, element)
             for each, element in zip(made, elements, strict=False)
         )
-        return found if one.shape.tuple_shapes else found[0]
+        return found if row.shape.tuple_shapes else found[0]
 
 
-def _argument(one: HloInstructionProto, arguments: list[Tree]) -> Tree:
+def _argument(row: HloInstructionProto, arguments: list[Tree]) -> Tree:
     """What a parameter is called with."""
-    if not 0 <= one.parameter_number < len(arguments):
+    if not 0 <= row.parameter_number < len(arguments):
         raise NeffCompileError(
-            f"parameter {one.parameter_number} is not passed by its caller",
+            f"parameter {row.parameter_number} is not passed by its caller",
             code="NEFF-MODULE",
-            place=one.name,
+            place=row.name,
             remedy=_REMEDY,
         )
-    return arguments[one.parameter_number]
+    return arguments[row.parameter_number]
 
 
 def _found(values: dict[int, Tree], ident: int, where: str) -> Tree:
@@ -485,7 +485,7 @@ def _with_known_starts(node: Node) -> Node:
         return node
     updates = node.opcode == "dynamic-update-slice"
     sizes = node.operands[1].shape if updates else node.attributes["sizes"]
-    indices = [one.value for one in node.operands[1 + updates :]]
+    indices = [row.value for row in node.operands[1 + updates :]]
     if any(value is None for value in indices):
         return node
     whole = node.operands[0].shape
