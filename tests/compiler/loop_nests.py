@@ -34,7 +34,7 @@ def counter_two_loops_further_out(n: Any, m: Any, x: Any) -> Any:
     """The innermost of three loops reads the counters of both others."""
 
     def middle(i: Any, a: Any) -> Any:
-        return _LOOP(0, m, lambda j, b: _LOOP(0, n, lambda k, c: c + (i * 4 + j + k), b), a)
+        return _LOOP(0, m, lambda j, b: _LOOP(0, n, lambda k, c: c + (i + k) * (j + k), b), a)
 
     return _LOOP(0, n, middle, x)
 
@@ -52,9 +52,7 @@ def outer_state(n: Any, x: Any) -> Any:
 
 def outer_state_is_replaced_by_inner_result(n: Any, x: Any) -> Any:
     """The inner loop starts with the table, and reads the old one in each of its turns."""
-    return _LOOP(
-        0, n, lambda i, a: _LOOP(0, n, lambda j, b: (b + jnp.flip(a, 0) * j + i) & 1023, a), x
-    )
+    return _LOOP(0, n, lambda i, a: _LOOP(0, n, lambda j, b: (b * 3 + a * j + i) & 1023, a), x)
 
 
 def slice_of_outer_state(n: Any, x: Any) -> Any:
@@ -109,20 +107,21 @@ def loop_in_a_branch(n: Any, x: Any) -> Any:
 
 
 def data_decides(n: Any, x: Any) -> Any:
-    """The inner loop ends when a sum with the outer table is large."""
+    """The inner loop ends when an element is large, and adds the outer table in each turn."""
 
     def turn(i: Any, a: Any) -> Any:
-        def inner(b: Any) -> Any:
-            return b + a + i + 1
-
-        return lax.while_loop(lambda b: jnp.sum(b) < 2000, inner, a) & 511
+        return lax.while_loop(lambda b: b[0, 0] < 200 * (i + 1), lambda b: b * 2 + (a + 1), a)
 
     return _LOOP(0, n, turn, x)
 
 
 def inner_trips_depend_on_outer(n: Any, x: Any) -> Any:
-    """The inner loop runs as often as the outer one has run, and reads that number."""
-    return _LOOP(0, n, lambda i, a: _LOOP(0, i + 1, lambda j, b: (b * 2 + i - j) & 1023, a), x)
+    """The inner loop runs as often as the outer table says, which it reads, too."""
+
+    def turn(i: Any, a: Any) -> Any:
+        return _LOOP(0, a[0, 0] % 3 + 2, lambda j, b: (b * 2 + a * j + 1) & 1023, a)
+
+    return _LOOP(0, n, turn, x)
 
 
 def parts_change_places(n: Any, x: Any) -> Any:

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from neff.compiler.assembly.engines import TRANSFERS
+from neff.compiler.assembly.history import History
 from neff.compiler.assembly.link import Call, Linker, Repeat
 from neff.compiler.assembly.memory import Arena
+from neff.compiler.assembly.overwrites import Touched, require_values
 from neff.compiler.assembly.regions import operands_touched
 from neff.compiler.assembly.schedule import Offsets, schedule
 from neff.errors import NeffCompileError
@@ -32,6 +34,7 @@ class Parts:
         repeats: which of them are loops of the device.
         returns_tuple: the module's root is a tuple.
         metadata: see ``Program.metadata``.
+        history: the values that the calls of a graph mean; None for a kernel by itself.
     """
 
     name: str
@@ -44,6 +47,7 @@ class Parts:
     repeats: list[Repeat] = field(default_factory=list[Repeat])
     returns_tuple: bool = False
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
+    history: History | None = None
 
 
 def assemble(parts: Parts, owners: dict[int, str] | None = None) -> Program:
@@ -56,9 +60,10 @@ def assemble(parts: Parts, owners: dict[int, str] | None = None) -> Program:
     Raises:
         NeffCompileError: it does not fit into a memory of the target.
     """
-    for call in parts.calls:
-        _own_tensors(call, parts)
+    touched = [_own_tensors(call, parts) for call in parts.calls]
     scratch = _place_scratch(parts)
+    if parts.history is not None:
+        require_values(parts.history, parts.calls, parts.repeats, touched, parts.variables)
     _check_hbm(parts, scratch)
     linker = Linker(parts.target, parts.cores, parts.variables, owners)
     linker.link(parts.calls, parts.repeats)
@@ -84,11 +89,21 @@ def assemble(parts: Parts, owners: dict[int, str] | None = None) -> Program:
     )
 
 
-def _own_tensors(call: Call, parts: Parts) -> None:
-    """Scratch variables for the HBM tensors that a kernel allocates and keeps to itself."""
+def _own_tensors(call: Call, parts: Parts) -> Touched:
+    """Scratch variables for the HBM tensors that a kernel allocates and keeps to itself.
+
+    Returns:
+        The names of all its HBM tensors that are read, and that are written.
+    """
     kernel = call.kernel
+    reads, writes = set[str](), set[str]()
     for core, body in enumerate(kernel.bodies):
-        for tensor in _hbm_tensors(body):
+        tensors: dict[str, Tensor] = {}
+        for access, is_written in _all_accesses(body):
+            if not access.tensor.on_chip:
+                tensors.setdefault(access.tensor.name, access.tensor)
+                (writes if is_written else reads).add(access.tensor.name)
+        for tensor in tensors.values():
             if tensor.name in call.bindings:
                 continue
             private = tensor.buffer is MemoryRegion.private_hbm and len(kernel.bodies) > 1
@@ -99,14 +114,7 @@ def _own_tensors(call: Call, parts: Parts) -> None:
             parts.variables[name] = Variable(
                 name, "scratch", tensor.dtype, tensor.shape, core=core if private else -1
             )
-
-
-def _hbm_tensors(body: Block) -> Iterable[Tensor]:
-    seen: dict[str, Tensor] = {}
-    for access, _ in _all_accesses(body):
-        if not access.tensor.on_chip:
-            seen.setdefault(access.tensor.name, access.tensor)
-    return seen.values()
+    return Touched(frozenset(reads), frozenset(writes))
 
 
 def _all_accesses(body: Block) -> Iterable[tuple[Access, bool]]:

@@ -50,8 +50,18 @@ class Group:
     sources: dict[int, tuple[int, str]]
 
 
-def group_task(name: str, group: Group, target: Target, elements: int) -> Task:
-    """The kernel of a group; ``elements`` of a tile in each partition at most."""
+def group_task(
+    name: str, group: Group, target: Target, elements: int, *, in_place: bool = False
+) -> Task:
+    """The kernel of a group.
+
+    Args:
+        name: of the kernel.
+        group: what it computes.
+        target: family.
+        elements: of a tile in each partition at most.
+        in_place: a result has the memory of an operand.
+    """
     ports = {key: port for key, port in group.inputs.items() if isinstance(port, Port)}
     reads = list(dict.fromkeys(port.view.buffer for port in ports.values()))
     writes = list(dict.fromkeys(port.view.buffer for _, port in group.outputs))
@@ -69,7 +79,7 @@ def group_task(name: str, group: Group, target: Target, elements: int) -> Task:
         constants: dict[Any, Any] = {}
         balance = Balance(target.generation >= 3)
         pieces = tiles(dims, limit, len(views))
-        for piece in own_part(pieces if set(reads) & set(writes) else stacked(pieces)):
+        for piece in own_part(pieces if in_place else stacked(pieces)):
             emitter = RowEmitter(piece.partitions, 1, piece.elements, constants)
             _Tile(group, piece, tensors, order, emitter).run(facts, numbers, balance)
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from neff.compiler.assembly.assemble import Parts
+from neff.compiler.assembly.history import History, Renamed, Used
 from neff.compiler.assembly.link import Call, Window
 from neff.compiler.assembly.verify import cores_are_apart
 from neff.compiler.graph.nodes import Node, uncovered
@@ -64,6 +65,8 @@ class Lowerer:
         plan: how hard to try.
         record: of what is done.
         why: says why a node's value is stored, from the ``id`` of all nodes of its unit.
+        history: which values the views and kernels mean, for the proof. Buffers of views are its
+            versions, or windows of them; those of ``homes`` are memories.
     """
 
     parts: Parts
@@ -71,11 +74,13 @@ class Lowerer:
     plan: Plan = _USUAL
     record: Record = field(default_factory=Record)
     why: Callable[[Node, frozenset[int]], str] = _no_reason
+    history: History = field(default_factory=History)
     located: dict[int, View] = field(default_factory=dict[int, View])
     homes: dict[int, str] = field(default_factory=dict[int, str])
     spots: dict[int, View] = field(default_factory=dict[int, View])
     results: dict[int, list[View]] = field(default_factory=dict[int, list[View]])
     windows: dict[str, Window] = field(default_factory=dict[str, Window])
+    _windowed: dict[str, str] = field(default_factory=dict[str, str])
     _offsets: dict[str, Call] = field(default_factory=dict[str, Call])
     _shared: dict[Any, View] = field(default_factory=dict[Any, View])
     _depth: int = 0
@@ -114,7 +119,7 @@ class Lowerer:
         elif name is None:
             view = self.scratch(node.shape, held_as(node).tile)
         else:
-            view = View(name, node.shape, row_major(node.shape))
+            view = View(self.version(name), node.shape, row_major(node.shape))
         self.located[id(node)] = view
         if self._unit is not None:
             nbytes = node.size * held_as(node).tile.itemsize
@@ -197,7 +202,8 @@ class Lowerer:
 
     def copy(self, source: View, target: View, node: Node) -> None:
         """Copy one view to another; they may hold 64-bit integers in different ways."""
-        if source.matches(target):
+        if self.in_memory(source).matches(self.in_memory(target)):
+            self.rename(source, target)
             return
         read, write = self.port(source), self.port(target)
         exchange = exchange_of(read, write)
@@ -254,11 +260,11 @@ class Lowerer:
         moved = [
             replace(term, stride=term.stride * words, start=term.start * words) for term in terms
         ]
-        name, offset = base.buffer, base.offset
-        outer = self.windows.get(name)
+        name, offset = self.base(base.buffer), base.offset
+        outer = self.windows.get(base.buffer)
         if outer is not None:
             moved.append(Term(outer.register, 1))
-            name, offset = outer.name, offset + outer.offset
+            offset += outer.offset
         made = Window(name, self.fresh("r"), offset)
         used = [term.source for term in moved if isinstance(term.source, str)]
         self.call(offset_task(made.register, moved), node, made.register, *used)
@@ -267,12 +273,44 @@ class Lowerer:
         part = self.fresh("w")
         self.variable(part, "window", variable.dtype, (max(1, span),))
         self.windows[part] = made
+        self._windowed[part] = self._version_of(base.buffer)
         return View(part, shape, base.strides)
 
     def base(self, buffer: str) -> str:
         """The variable that a buffer's elements are in."""
-        window = self.windows.get(buffer)
-        return buffer if window is None else window.name
+        return self.history.memory(self._version_of(buffer))
+
+    # -- versions --------------------------------------------------------------------------
+
+    def version(self, memory: str) -> str:
+        """A buffer that is the same memory, for a value that takes the place of what is there."""
+        version = self.history.version(memory)
+        self.parts.variables[version] = replace(self.parts.variables[memory], kind="window")
+        return version
+
+    def in_memory(self, view: View) -> View:
+        """The view as a view of its memory, whatever value is meant; windows stay windows."""
+        return replace(view, buffer=self.history.memory(view.buffer))
+
+    def rename(self, old: View, new: View) -> None:
+        """Say that what is in the memory of a view becomes another version there."""
+        before, after = self._version_of(old.buffer), self._version_of(new.buffer)
+        if before != after:
+            self.history.events.append(Renamed(len(self.parts.calls), before, after))
+
+    def shares_memory(self, reads: Iterable[str], writes: Iterable[str]) -> bool:
+        """True when a buffer that is written is one that is read; windows are buffers of their own."""
+        memory = self.history.memory
+        return not set(map(memory, reads)).isdisjoint(map(memory, writes))
+
+    def _version_of(self, buffer: str) -> str:
+        """The version that a buffer is, or is a window of."""
+        return self._windowed.get(buffer, buffer)
+
+    def _note(self, reads: Iterable[str], writes: Iterable[str]) -> None:
+        """Write down which versions the next kernel reads and writes."""
+        used = (tuple(dict.fromkeys(map(self._version_of, names))) for names in (reads, writes))
+        self.history.events.append(Used(len(self.parts.calls), *used))
 
     @contextmanager
     def inside(self) -> Generator[None]:
@@ -318,6 +356,7 @@ class Lowerer:
             return float("inf")
 
     def _traced(self, task: Task, cores: int = 1) -> KernelIR:
+        task = task.renamed(self.history.memory)
         sizes = {name: self.parts.variables[name] for name in (*task.reads, *task.writes)}
         return trace_task(task, sizes, self.parts.target, cores)
 
@@ -331,7 +370,8 @@ class Lowerer:
         if cores < 2 or not task.divides or self._depth or reads & writes:
             return kernel
         divided = self._traced(task, cores)
-        if not all(divided.bodies) or not cores_are_apart(divided.bodies, task.writes):
+        written = list(map(self.history.memory, task.writes))
+        if not all(divided.bodies) or not cores_are_apart(divided.bodies, written):
             return kernel
         meeting = Parameters(target.name)["control.barrier_ns"].value
         takes = priced(divided, target) + 2 * meeting
@@ -358,16 +398,36 @@ class Lowerer:
                 place=node.place,
                 remedy="use smaller tensors, or split the operation in the model",
             ) from None
-        bindings = {name: name for name in (*task.reads, *task.writes)}
+        self._note(task.reads, task.writes)
+        names = map(self.history.memory, (*task.reads, *task.writes))
+        bindings = {name: name for name in names}
         if self._unit is not None:
             self._unit.idioms |= task.idioms
             if len(kernel.bodies) > 1:
                 self._unit.choice = ", ".join(filter(None, (self._unit.choice, "both cores")))
         made = Call(kernel, bindings, "", location_of(node), registers=frozenset(registers))
         made.everywhere = everywhere
-        self.append(made)
+        self._append(made)
 
-    def append(self, call: Call) -> None:
+    def call_kernel(self, kernel: KernelIR, bindings: dict[str, str], node: Node) -> None:
+        """Append a kernel of the module's own.
+
+        Args:
+            kernel: what runs.
+            bindings: its tensor -> the version that it stands for.
+            node: the call.
+        """
+        inputs = {tensor.name for tensor in kernel.inputs}
+        inputs |= {constant.tensor.name for constant in kernel.constants}
+        outputs = {tensor.name for tensor in kernel.outputs}
+        self._note(
+            (version for name, version in bindings.items() if name in inputs),
+            (version for name, version in bindings.items() if name in outputs),
+        )
+        memories = {name: self.history.memory(version) for name, version in bindings.items()}
+        self._append(Call(kernel, memories, "", op=node.name))
+
+    def _append(self, call: Call) -> None:
         """Append a kernel with a label that no other has."""
         call.label = f"k{len(self.parts.calls)}"
         if self._unit is not None:

@@ -80,6 +80,20 @@ class Task:
     idioms: set[str] = field(default_factory=set[str])
     divides: bool = False
 
+    def renamed(self, names: Callable[[str], str]) -> Task:
+        """The same kernel over buffers with other names, of which several may have one."""
+        renamed = {name: names(name) for name in (*self.reads, *self.writes)}
+        if all(name == other for name, other in renamed.items()):
+            return self
+
+        def body(tensors: dict[str, Any]) -> None:
+            self.body({name: tensors[other] for name, other in renamed.items()})
+
+        return Task(
+            self.name, [renamed[name] for name in self.reads],
+            [renamed[name] for name in self.writes], body, self.idioms, self.divides,
+        )  # fmt: skip
+
 
 def own_part(pieces: Iterable[Part]) -> Sequence[Part]:
     """The pieces of work of the core that a kernel is traced for: a run of neighbours.

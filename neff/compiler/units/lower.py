@@ -12,7 +12,7 @@ import numpy as np
 
 from hlo_tools.kernels.calls import resolve
 from neff.compiler.assembly.assemble import Parts
-from neff.compiler.assembly.link import Call
+from neff.compiler.assembly.history import History
 from neff.compiler.graph.blocks import Block, blocks_of
 from neff.compiler.graph.nodes import Graph, Node, uncovered
 from neff.compiler.graph.rows import source_of
@@ -79,7 +79,11 @@ def lower(
     graph = simplified(with_pairs(graph), plan.level, record)
     parts = Parts(graph.name, target, cores)
     users, reasons = _users(graph), Reasons()
-    lowerer = Lowerer(parts, dot_cast, plan=plan, record=record, why=_explainer(users, reasons))
+    parts.history = History()
+    lowerer = Lowerer(
+        parts, dot_cast, plan=plan, record=record, why=_explainer(users, reasons),
+        history=parts.history,
+    )  # fmt: skip
     _declare(graph, lowerer)
     _check_sizes(graph, target)
 
@@ -300,8 +304,11 @@ def _group(unit: Unit, users: Users, lowerer: Lowerer) -> None:
         return
     flat, usual = Group(unit.nodes, inputs, outputs, sources), lowerer.plan.tuning
 
+    read = {port.view.buffer for port in inputs.values() if isinstance(port, Port)}
+    in_place = lowerer.shares_memory(read, {port.view.buffer for _, port in outputs})
+
     def made(sizes: Tuning) -> Task:
-        return group_task(_title(unit), flat, target, sizes.elements)
+        return group_task(_title(unit), flat, target, sizes.elements, in_place=in_place)
 
     lowerer.call_best(variants(made, usual, ("elements",)), last)
 
@@ -453,7 +460,7 @@ def _kernel(node: Node, graph: Graph, root: Path | None, lowerer: Lowerer) -> No
             made.value = constant.value
             bindings[constant.tensor.name] = made.name
     _bind_results(node, graph, kernel, list(call.config.output_names), bindings, lowerer)
-    lowerer.append(Call(kernel, bindings, "", op=node.name))
+    lowerer.call_kernel(kernel, bindings, node)
 
 
 def _bind_results(
@@ -477,6 +484,8 @@ def _bind_results(
         home = lowerer.homes.get(id(result)) if result is not None else None
         if home is None or lowerer.parts.variables[home].dtype != tensor.dtype:
             home = lowerer.scratch(tensor.shape, tensor.dtype).buffer
+        else:
+            home = lowerer.version(home)
         view = View(home, tensor.shape, row_major(tensor.shape))
         if tensor.name in bindings:
             old = bindings[tensor.name]
@@ -489,6 +498,7 @@ def _bind_results(
 
 def _finish(graph: Graph, lowerer: Lowerer) -> None:
     """Copy results that are not in their output variable yet."""
+    settled: list[tuple[View, View]] = []
     for name, node in zip(lowerer.parts.outputs, graph.results, strict=True):
         if not node.size:
             continue
@@ -498,8 +508,15 @@ def _finish(graph: Graph, lowerer: Lowerer) -> None:
             lowerer.fill(target, number, node)
             continue
         view = lowerer.view(node)
-        if view.buffer != name:
+        if lowerer.base(view.buffer) != name:
             lowerer.copy(view, target, node)
+        else:
+            settled.append((view, target))
+    for view, target in settled:
+        lowerer.rename(view, target)
+    pairs = zip(lowerer.parts.outputs, graph.results, strict=True)
+    filled = [name for name, node in pairs if node.size]
+    lowerer.history.finish(filled, len(lowerer.parts.calls))
 
 
 def _names(graph: Graph, attribute: str, base: str, count: int) -> list[str]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from neff.compiler.assembly.history import Began, Choice
 from neff.compiler.assembly.link import Repeat
 from neff.compiler.graph.blocks import Block, Loop
 from neff.compiler.graph.counters import Linear
@@ -81,7 +82,7 @@ def _target(loop: Loop, index: int, lowerer: Lowerer) -> View:
     name = lowerer.homes.get(id(result)) if result is not None else None
     if name is None or lowerer.port(_whole(name, node)).wide:
         return lowerer.scratch(node.shape, held_as(node).tile)
-    return _whole(name, node)
+    return _whole(lowerer.version(name), node)
 
 
 def _put(lowerer: Lowerer, node: Node, target: View) -> None:
@@ -98,14 +99,23 @@ def _repeated(loop: Loop, targets: list[View], lowerer: Lowerer, around: Around)
     for number, (init, target) in enumerate(zip(loop.inits, targets, strict=True)):
         if not _is_written_over(loop, number, around.users):
             _put(lowerer, init, target)
+        elif target.size:
+            lowerer.history.events.append(Began(target.buffer))
     register = loop_register(loop.ident)
     if loop.gate is not None:
         _load_gate(loop.gate, register, lowerer)
     first = len(lowerer.parts.calls)
-    with lowerer.inside():
+    with lowerer.inside(), lowerer.history.turns(certain=bool(loop.trips)):
         for symbol in loop.carried:
             lowerer.place(symbol, targets[index_of(symbol)])
-        _body(loop, 0, targets, lowerer, around)
+        following = [
+            replace(target, buffer=lowerer.version(lowerer.base(target.buffer)))
+            for target in targets
+        ]
+        _body(loop, 0, targets, following, lowerer, around)
+        for old, target in zip(following, targets, strict=True):
+            if target.size:
+                lowerer.rename(old, target)
     _close(loop, first, register, loop.trips, lowerer)
 
 
@@ -156,30 +166,49 @@ def _branches(loop: Loop, targets: list[View], lowerer: Lowerer, around: Around)
     task = branch_task(which, taken, loop.gate.element.kind == "pred")
     lowerer.call(task, loop.gate, *taken, everywhere=True)
     places = [lowerer.view(init) for init in loop.inits]
+    choice = Choice([])
+    lowerer.history.events.append(choice)
     for branch, name in enumerate(taken):
         first = len(lowerer.parts.calls)
-        with lowerer.inside():
+        with lowerer.inside(), lowerer.history.branch(choice):
             for symbol in loop.carried:
                 lowerer.place(symbol, places[index_of(symbol)])
-            _body(loop, branch, targets, lowerer, around)
+            _body(loop, branch, targets, targets, lowerer, around)
         _close(loop, first, f"{name}.turn", name, lowerer)
 
 
-def _body(loop: Loop, branch: int, targets: list[View], lowerer: Lowerer, around: Around) -> None:
-    """One turn, or one branch: what it computes, and the next state in its place."""
+def _body(
+    loop: Loop,
+    branch: int,
+    targets: list[View],
+    following: list[View],
+    lowerer: Lowerer,
+    around: Around,
+) -> None:
+    """One turn, or one branch: what it computes, and the next state in its place.
+
+    Args:
+        loop: whose turn it is.
+        branch: which one.
+        targets: the memory of the state in this turn.
+        following: the same memory, with the state of the next turn, or the results of a branch.
+        lowerer: gets the kernels.
+        around: of the graph.
+    """
     block = loop.bodies[branch]
     for node in loop.counters:
         _count(node, lowerer, around.users)
-    symbols = {id(symbol): lowerer.view(symbol) for symbol in loop.carried}
+    symbols = {id(symbol): lowerer.in_memory(lowerer.view(symbol)) for symbol in loop.carried}
+    memories = list(map(lowerer.in_memory, targets))
     new = loop.new(branch)
     states = [
         State(node, target.buffer, symbols.get(id(node)) == target)
-        for node, target in zip(new, targets, strict=True)
+        for node, target in zip(new, memories, strict=True)
     ]  # fmt: skip
     old = Old(
         {key: lowerer.base(view.buffer) for key, view in symbols.items()},
         frozenset(key for key, view in symbols.items()
-                  if view.contiguous and not view.offset and view in targets),
+                  if view.contiguous and not view.offset and view in memories),
     )  # fmt: skip
     units = around.work(block)
     saved = dict(lowerer.homes)
@@ -188,7 +217,7 @@ def _body(loop: Loop, branch: int, targets: list[View], lowerer: Lowerer, around
     around.run(block, units)
     if loop.next_gate is not None:
         _load_gate(loop.next_gate, loop_register(loop.ident), lowerer)
-    _move(new, targets, lowerer)
+    _move(new, following, lowerer)
     lowerer.homes = saved
 
 
@@ -211,18 +240,24 @@ def _reads_value(user: Node, node: Node) -> bool:
 def _move(new: tuple[Node, ...], targets: list[View], lowerer: Lowerer) -> None:
     """Put values into their places at once: none is written over before it is read."""
     pending: list[tuple[Node, View | None, View]] = []
+    settled: list[tuple[View, View]] = []
     for node, target in zip(new, targets, strict=True):
         view = lowerer.view(node) if node.size and lowerer.number(node) is None else None
-        if node.size and not (view is not None and view.matches(target)):
+        if view is not None and lowerer.in_memory(view).matches(lowerer.in_memory(target)):
+            settled.append((view, target))
+        elif node.size:
             pending.append((node, view, target))
     while pending:
         read = [lowerer.base(view.buffer) if view is not None else "" for _, view, _ in pending]
         free = next(
             (at for at, (_, _, target) in enumerate(pending)
-             if target.buffer not in read[:at] + read[at + 1 :]), None,
+             if lowerer.base(target.buffer) not in read[:at] + read[at + 1 :]), None,
         )  # fmt: skip
         node, view, target = pending.pop(free or 0)
-        if view is not None and (free is None or lowerer.base(view.buffer) == target.buffer):
+        overlaps = view is not None and lowerer.base(view.buffer) == lowerer.base(target.buffer)
+        if view is not None and (free is None or overlaps):
             pending.append((node, lowerer.compact(view, node), target))
         else:
             _put(lowerer, node, target) if view is None else lowerer.copy(view, target, node)
+    for view, target in settled:
+        lowerer.rename(view, target)

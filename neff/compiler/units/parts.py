@@ -92,4 +92,7 @@ def _whole(node: Node, lowerer: Lowerer) -> View | None:
         lowerer.spots[id(node)] = view
         return view
     port = lowerer.port(View(name, node.shape, row_major(node.shape)))
-    return None if port.wide or port.dtype != held_as(node).tile else port.view
+    if port.wide or port.dtype != held_as(node).tile:
+        return None
+    lowerer.spots[id(node)] = port.view
+    return port.view
